@@ -1,0 +1,24 @@
+package nearest_test
+
+import (
+	"testing"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+func TestOf(t *testing.T) {
+	names := []string{"decode", "encode", "list", "--framing", "--from", "kind"}
+	for typed, want := range map[string]string{
+		"decod":    "decode",
+		"dcode":    "decode",
+		"--framin": "--framing",
+		"knd":      "kind",
+		"relay":    "",
+		"":         "",
+		"x":        "",
+	} {
+		if got := nearest.Of(typed, names); got != want {
+			t.Errorf("Of(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}
