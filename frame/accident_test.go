@@ -1,0 +1,90 @@
+package frame_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// failure returns the fault of a stream in a framing.
+func failure(t *testing.T, f frame.Framing, stream string, limit int) string {
+	t.Helper()
+	s := frame.NewScanner(strings.NewReader(stream), f)
+	s.SetLimit(limit)
+	for s.Scan() {
+	}
+	if s.Err() == nil {
+		t.Fatalf("%s: %q has no fault", f.Name(), stream)
+	}
+	return s.Err().Error()
+}
+
+// Four bytes of text are named as such only where they were the length.
+func TestLengthThatIsText(t *testing.T) {
+	const said = "; that is the text "
+	if got := failure(t, frame.Len32, `{"js`, 100); !strings.Contains(got, said+`"{\"js"`) {
+		t.Errorf("len32: %s", got)
+	}
+	for _, tt := range []struct {
+		framing frame.Framing
+		stream  string
+	}{
+		{frame.Line, `{"jsonrpc":"2.0"}` + "\n"},
+		{frame.Header, "Content-Length: 99\r\n\r\n"},
+		{frame.GRPC, "\x00{\"js"},
+		{frame.Varint, "proc"},
+	} {
+		if got := failure(t, tt.framing, tt.stream, 8); strings.Contains(got, said) {
+			t.Errorf("%s: %s", tt.framing.Name(), got)
+		}
+	}
+}
+
+func TestRecognize(t *testing.T) {
+	for data, want := range map[string]frame.Accident{
+		"\x80\x00\x00\x00\x0fgrpc-status:0\r\n":   frame.GRPCWebTrailers,
+		"\x80\x00\x00\x00\x0f\r\n":                frame.NoAccident,
+		`0036{"correlation_id":"a","prompt":"x"}`: frame.DecimalLength,
+		"\x80\x01\x0a\x7ehttp://localhost":        frame.NoAccident,
+		`36:{"a":1}`:                              frame.DecimalLength,
+		`1700000000 {"level":1}`:                  frame.PlainText,
+		`5:{"a":1}`:                               frame.DecimalLength,
+		`0{"a":1}`:                                frame.PlainText, // 0 is the length 48 as a varint
+		`36` + "\n" + `{"a":1}`:                   frame.NoAccident,
+	} {
+		if got := frame.Recognize([]byte(data)); got != want {
+			t.Errorf("%q looks like %s, want %s", data, got, want)
+		}
+	}
+	if got := failure(t, frame.GRPC, "\x80\x00\x00\x00\x0fgrpc-status:0\r\n", 100); !strings.HasSuffix(got, "; this looks like a gRPC-Web trailers frame") {
+		t.Error(got)
+	}
+}
+
+// A line may be cut anywhere, also inside of a character.
+func TestCandidateOfCutLine(t *testing.T) {
+	const line = `{"a":"é€😀"}`
+	for n := 1; n < len(line); n++ {
+		for _, atEOF := range []bool{false, true} {
+			if !isLine(line[:n], atEOF) {
+				t.Errorf("%q is no line, at the end of the stream: %v", line[:n], atEOF)
+			}
+		}
+	}
+	for _, stream := range []string{"\"\xe2\x82\"\n", "\"\xe2\x82\n", "\"\xff\"", "\"\x01"} {
+		if isLine(stream, true) {
+			t.Errorf("%q is a line of text", stream)
+		}
+	}
+}
+
+// isLine reports whether a stream could be lines.
+func isLine(stream string, atEOF bool) bool {
+	for _, c := range frame.Candidates([]byte(stream), atEOF, frame.DefaultLimit) {
+		if c.Framing == frame.Line {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,94 @@
+package frame
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// DetectSize is how much of a stream detection looks at, in bytes, if no frame
+// ends sooner.
+const DetectSize = 64 << 10
+
+// A Candidate is a framing that the head of a stream could have.
+type Candidate struct {
+	Framing Framing
+	// Frame is the first frame; its payload may be cut short by the head.
+	Frame Frame
+	// Whole says that all of the frame is in the head.
+	Whole bool
+	// Need is how many bytes of the stream the frame takes, as far as known.
+	Need int
+	// Why says what in the head speaks for the framing.
+	Why string
+}
+
+// Candidates returns the framings that the head of a stream could have, those
+// whose first frame ends sooner first. What the payloads look like is for the
+// caller to judge, who knows the protocols.
+func Candidates(head []byte, atEOF bool, limit int) []Candidate {
+	var all []Candidate
+	for _, f := range []Framing{Header, Line, Len32, GRPC, Varint} {
+		if c, ok := candidate(f, head, atEOF, limit); ok {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Need, b.Need) })
+	return all
+}
+
+func candidate(f Framing, head []byte, atEOF bool, limit int) (Candidate, bool) {
+	var e Extent
+	if len(head) == 0 || f.Next(head, limit, atEOF, &e) != nil || e.Gap {
+		return Candidate{}, false
+	}
+	c := Candidate{Framing: f, Whole: e.Raw != 0, Need: max(e.Raw, e.Need)}
+	c.Frame = Frame{Raw: head[:min(c.Need, len(head))], Start: e.Start, Compressed: e.Compressed, Flaw: e.Flaw}
+	c.Frame.End = min(e.End, len(c.Frame.Raw))
+	c.Frame.Start = min(e.Start, c.Frame.End)
+	if f == Line && !isTextLine(c.Frame.Payload(), c.Whole && !e.Open) {
+		return Candidate{}, false
+	}
+	c.Why = why(f, e.End-e.Start)
+	return c, true
+}
+
+func why(f Framing, n int) string {
+	switch f {
+	case Header:
+		return "it begins with Content-Length"
+	case Line:
+		return "the first line is text"
+	default:
+		return fmt.Sprintf("it begins with the length %d", n)
+	}
+}
+
+// isTextLine reports whether a line, which may be cut anywhere unless it is
+// ended, has no control characters but white space.
+func isTextLine(text []byte, ended bool) bool {
+	for _, c := range text[:min(len(text), 1024)] {
+		if c < ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	if !ended {
+		text = text[:len(text)-cutRune(text)]
+	}
+	return len(text) > 0 && (utf8.Valid(text) || len(text) > 1024)
+}
+
+// cutRune returns how many bytes at the end of text begin a character that is
+// not all there.
+func cutRune(text []byte) int {
+	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,176 @@
+package frame
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Header frames are a block of header lines that ends in an empty line, one of
+// them Content-Length, then the payload: the base protocol of LSP and DAP.
+var Header Framing = header{}
+
+type header struct{}
+
+// The header block of one frame is bounded: in bytes, and in lines.
+const (
+	maxHeader = 8 << 10
+	maxLines  = 32
+)
+
+const contentLength = "Content-Length"
+
+var (
+	errBareLF          = errors.New("the header lines end in LF, and the framing wants CRLF")
+	errRepeatedLength  = errors.New("Content-Length stands more than once")
+	errPaddedLength    = errors.New("Content-Length is not written as plain digits")
+	errNoContentLength = "the header block has no Content-Length"
+)
+
+func (header) Name() string  { return "header" }
+func (header) About() string { return "header lines with Content-Length, an empty line, the payload" }
+
+func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
+	b := block{rest: data[:min(len(data), maxHeader)]}
+	for n := 0; b.line(); n++ {
+		if len(b.text) == 0 {
+			return b.frame(data, limit, e)
+		}
+		if n == maxLines {
+			return malformed(fmt.Sprintf("the header block has no end within %d lines", maxLines))
+		}
+		if err := b.field(); err != nil {
+			return err
+		}
+	}
+	if len(data) >= maxHeader {
+		return malformed(fmt.Sprintf("the header block has no end within %d bytes", maxHeader))
+	}
+	if !fieldPrefix(b.rest) {
+		return malformed("expected a header line")
+	}
+	return e.need(len(data)+1, "the header block")
+}
+
+// block reads a header block line by line.
+type block struct {
+	rest   []byte // not read yet
+	size   int    // bytes read
+	text   []byte // the line at hand, without its end
+	length []byte // the value of Content-Length
+	flaw   error
+}
+
+// line moves to the next line and reports whether there is a whole one.
+func (b *block) line() bool {
+	i := bytes.IndexByte(b.rest, '\n')
+	if i < 0 {
+		return false
+	}
+	b.text = b.rest[:i]
+	b.rest = b.rest[i+1:]
+	b.size += i + 1
+	if n := len(b.text); n > 0 && b.text[n-1] == '\r' {
+		b.text = b.text[:n-1]
+	} else {
+		b.flaw = errBareLF
+	}
+	return true
+}
+
+// field takes in the header field of the line at hand. Names are compared
+// without regard to case (RFC 9110, section 5.1).
+func (b *block) field() *Error {
+	name, value, ok := bytes.Cut(b.text, []byte(":"))
+	if !ok || !isToken(name) {
+		return malformed("expected a header line")
+	}
+	if !equalFold(name, contentLength) {
+		return nil
+	}
+	value = bytes.Trim(value, " \t")
+	if b.length != nil {
+		if !bytes.Equal(b.length, value) {
+			return malformed(fmt.Sprintf("Content-Length stands twice, as %q and %q", b.length, clip(value)))
+		}
+		b.flaw = errRepeatedLength
+	}
+	b.length = value
+	return nil
+}
+
+// frame describes the frame whose header block has been read.
+func (b *block) frame(data []byte, limit int, e *Extent) *Error {
+	if b.length == nil {
+		return malformed(errNoContentLength)
+	}
+	n, err := strconv.ParseUint(string(b.length), 10, 64)
+	if err != nil {
+		return malformed(fmt.Sprintf("Content-Length is %q, which is no length", clip(b.length)))
+	}
+	if b.length[0] == '0' && len(b.length) > 1 {
+		b.flaw = errPaddedLength
+	}
+	e.Flaw = b.flaw
+	return e.sized(data, b.size, n, limit)
+}
+
+// isToken reports whether name can be a field name (RFC 9110, section 5.6.2).
+func isToken(name []byte) bool {
+	for _, c := range name {
+		if !tokenByte(c) {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+func tokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+}
+
+// fieldPrefix reports whether line, which has no end yet, could become a
+// header line or the empty line.
+func fieldPrefix(line []byte) bool {
+	if i := bytes.IndexByte(line, ':'); i >= 0 {
+		return isToken(line[:i])
+	}
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	return len(line) == 0 || isToken(line)
+}
+
+// equalFold reports whether name is want but for the case of ASCII letters.
+func equalFold(name []byte, want string) bool {
+	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
+}
+
+func (header) Sync(data []byte, _ int) int {
+	for i := range data {
+		if data[i]|0x20 != 'c' {
+			continue
+		}
+		n := min(len(data)-i, len(contentLength))
+		if equalFold(data[i:i+n], contentLength[:n]) {
+			return i
+		}
+	}
+	return len(data)
+}
+
+func (header) header(dst []byte, n int) []byte {
+	dst = append(dst, contentLength...)
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, "\r\n\r\n"...)
+}
+
+func (header) trailer() string { return "" }
+
+func (header) admits([]byte) error { return nil }
+
+func (h header) exact(f *Frame) bool {
+	var b [64]byte
+	return bytes.Equal(f.Raw[:f.Start], h.header(b[:0], f.End-f.Start))
+}

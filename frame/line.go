@@ -1,0 +1,103 @@
+package frame
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Line frames are lines that end in LF. Blank lines are no frames: they belong
+// to the wrapper of the frame that follows.
+var Line Framing = line{}
+
+type line struct{}
+
+var (
+	errCRLF        = errors.New("the line ends in CRLF, and the framing wants LF alone: was it written in text mode?")
+	errLFInPayload = errors.New("line: the payload holds a line feed, which would end the frame")
+)
+
+// maxBlank bounds how many bytes of blank lines one frame's wrapper takes in.
+const maxBlank = 64 << 10
+
+func (line) Name() string  { return "line" }
+func (line) About() string { return "one payload a line, ended by LF" }
+
+// Next keeps in e.Start where the line at hand begins, and in e.seen how far
+// it has been searched.
+func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
+	for {
+		i := bytes.IndexByte(data[e.seen:], '\n')
+		if i < 0 {
+			return unterminated(data, limit, atEOF, e)
+		}
+		lf := e.seen + i
+		e.seen = lf + 1
+		switch text := data[e.Start:lf]; {
+		case blank(text):
+			if e.Start = lf + 1; e.Start >= maxBlank {
+				return e.gap(e.Start)
+			}
+		case len(text) > limit:
+			return tooLarge(uint64(len(text)), limit)
+		default:
+			e.Raw, e.End, e.Need = lf+1, lf, 0
+			if data[lf-1] == '\r' {
+				e.End, e.Flaw = lf-1, errCRLF
+			}
+			return nil
+		}
+	}
+}
+
+// unterminated describes a line whose end has not been seen.
+func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
+	e.seen = len(data)
+	switch rest := data[e.Start:]; {
+	case len(rest) > limit:
+		return tooLarge(uint64(len(rest)), limit)
+	case !atEOF:
+		e.End = len(data)
+		return e.need(len(data)+1, "a line")
+	case blank(rest):
+		return e.gap(len(data))
+	default:
+		e.Raw, e.End, e.Open = len(data), len(data), true
+		return e.need(0, "a line")
+	}
+}
+
+// gap describes n bytes that are no frame.
+func (e *Extent) gap(n int) *Error {
+	e.Raw, e.Start, e.End, e.Need, e.Gap = n, 0, 0, 0, true
+	return nil
+}
+
+// blank reports whether a line has nothing but white space.
+func blank(text []byte) bool {
+	for _, c := range text {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+func (line) Sync(data []byte, _ int) int {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1
+	}
+	return len(data)
+}
+
+func (line) header(dst []byte, _ int) []byte { return dst }
+
+func (line) trailer() string { return "\n" }
+
+func (line) admits(payload []byte) error {
+	if bytes.IndexByte(payload, '\n') >= 0 {
+		return errLFInPayload
+	}
+	return nil
+}
+
+func (line) exact(f *Frame) bool { return f.Start == 0 && f.End == len(f.Raw)-1 }

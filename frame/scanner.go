@@ -1,0 +1,263 @@
+package frame
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// A Scanner reads frames from a byte stream, as bufio.Scanner reads lines:
+//
+//	s := frame.NewScanner(r, frame.Len32)
+//	for s.Scan() {
+//		use(s.Frame().Payload())
+//	}
+//	if err := s.Err(); err != nil { … }
+//
+// A frame's bytes are valid until the next call of Scan; [Frame.Clone] keeps
+// them. How the stream was cut into reads makes no difference to the frames.
+// After a failure Scan keeps returning false, so that nobody reads on from the
+// middle of a frame, unless [Scanner.Resync] was asked for.
+type Scanner struct {
+	r       io.Reader
+	framing Framing
+	limit   int
+	resync  bool
+	accept  func(payload []byte, whole bool) bool
+
+	buf        []byte
+	head, tail int   // buf[head:tail] is read and not yet given out
+	offset     int64 // the position of buf[head] in the stream
+	eof        bool
+	readErr    error
+
+	frame   Frame
+	out     *Frame // where the next frame goes
+	extent  Extent // what is known of the frame at buf[head]
+	count   int64  // frames given out, gaps not counted
+	lost    *Error // the fault that is being skipped over
+	unsure  bool   // lost, and a frame may begin at buf[head]
+	skipped Skipped
+	err     error
+}
+
+// Skipped counts what a scanner that resyncs has passed over.
+type Skipped struct {
+	Faults int64 // faults of the framing
+	Bytes  int64 // bytes that belong to no frame
+}
+
+const (
+	readSize = 256 << 10 // what one read asks for
+	keepSize = 4 * readSize
+	gapSize  = 64 << 10 // the largest gap frame
+	peekSize = 512      // how much of a payload accept is asked about while resyncing
+	minRead  = 4 << 10  // the least room worth a read
+	pageSize = 4 << 10
+)
+
+// NewScanner returns a Scanner that reads frames of the given framing from r.
+// The framing may be nil if [Scanner.SetFraming] is called before Scan, after
+// a look at [Scanner.Peek].
+func NewScanner(r io.Reader, framing Framing) *Scanner {
+	return &Scanner{r: r, framing: framing, limit: DefaultLimit}
+}
+
+// SetFraming sets the framing of what has not been scanned yet.
+func (s *Scanner) SetFraming(f Framing) { s.framing = f }
+
+// SetLimit sets the largest payload, in bytes, that is accepted. The limit is
+// checked before memory for a payload is taken.
+func (s *Scanner) SetLimit(n int) { s.limit = n }
+
+// SetAccept sets the function that judges a payload where the framing alone
+// cannot tell: accept is asked about the whole payload of a last line that has
+// no LF, and, while resyncing, about up to 512 bytes that a payload begins
+// with. Without it such a line is cut short, and any header is believed.
+func (s *Scanner) SetAccept(accept func(payload []byte, whole bool) bool) { s.accept = accept }
+
+// Resync makes Scan pass over a fault: it gives out what it skips as frames
+// with Gap set, of 64 KiB each at most and with the fault as their Flaw, up to
+// the next place where a frame is plausible.
+func (s *Scanner) Resync() { s.resync = true }
+
+// Scan moves to the next frame and reports whether there is one.
+func (s *Scanner) Scan() bool { return s.scan(&s.frame) }
+
+// scan puts the next frame where out points to.
+func (s *Scanner) scan(out *Frame) bool {
+	s.out = out
+	for s.err == nil {
+		if s.step() {
+			return true
+		}
+		if s.err == nil && !s.fill() && !s.cut() {
+			break
+		}
+	}
+	*out = Frame{}
+	return false
+}
+
+// Frame returns the frame that Scan moved to.
+func (s *Scanner) Frame() *Frame { return &s.frame }
+
+// Err returns nil after a clean end, which is an end between two frames; an
+// [*Error] otherwise.
+func (s *Scanner) Err() error { return s.err }
+
+// Skipped returns what has been passed over so far.
+func (s *Scanner) Skipped() Skipped { return s.skipped }
+
+// Peek returns the bytes that have not been scanned yet, at least n of them
+// unless the stream ends sooner, which atEOF tells. They are valid until the
+// next call of a method.
+func (s *Scanner) Peek(n int) (data []byte, atEOF bool) {
+	for s.tail-s.head < n && s.fill() {
+	}
+	return s.buf[s.head:s.tail], s.eof
+}
+
+// step looks for a frame, or a gap, in the bytes at hand. It returns false
+// when it needs more of them or has failed.
+func (s *Scanner) step() bool {
+	data := s.buf[s.head:s.tail]
+	if len(data) == 0 {
+		return false
+	}
+	if s.lost != nil {
+		return s.seek(data)
+	}
+	if s.extent.Need > len(data) && !s.eof {
+		return false
+	}
+	if err := s.framing.Next(data, s.limit, s.eof, &s.extent); err != nil {
+		return s.fault(err, data) && s.seek(data)
+	}
+	switch e := &s.extent; {
+	case e.Raw == 0:
+		return false
+	case e.Open && (s.accept == nil || !s.accept(data[e.Start:e.End], true)):
+		return false
+	default:
+		s.take()
+		return true
+	}
+}
+
+// take gives out the frame, or the gap, that extent describes.
+func (s *Scanner) take() {
+	e := &s.extent
+	*s.out = Frame{
+		Raw:   s.buf[s.head : s.head+e.Raw : s.head+e.Raw],
+		Start: e.Start, End: e.End,
+		Offset:     s.offset,
+		Compressed: e.Compressed, Gap: e.Gap, Flaw: e.Flaw,
+	}
+	s.head += e.Raw
+	s.offset += int64(e.Raw)
+	if !e.Gap {
+		s.count++
+	}
+	s.extent = Extent{}
+}
+
+// fault places an error where it happened. It fails the scanner, or, when it
+// is to resync, remembers what it is skipping and returns true.
+func (s *Scanner) fault(err *Error, data []byte) bool {
+	err.Frame, err.Offset = s.count+1, s.offset
+	err.Head = bytes.Clone(data[:min(len(data), headSize)])
+	if !errors.Is(err, ErrTruncated) {
+		err.Accident = s.recognize(err.Head)
+	}
+	s.extent = Extent{}
+	if !s.resync {
+		s.err = err
+		return false
+	}
+	s.lost = err
+	s.skipped.Faults++
+	return true
+}
+
+// recognize names what stands in the place of a frame. That line feeds were
+// turned into CRLF shows in every framing that does not use them.
+func (s *Scanner) recognize(head []byte) Accident {
+	a := Recognize(head)
+	if a == NoAccident && s.framing != Line && s.framing != Header && onlyCRLF(head) {
+		return CRLF
+	}
+	return a
+}
+
+// cut ends the scan. It returns true when there is more to give out, because
+// the stream was cut inside a frame and the scanner is to resync.
+func (s *Scanner) cut() bool {
+	data := s.buf[s.head:s.tail]
+	switch {
+	case s.readErr != nil:
+		s.err = &Error{Err: s.readErr, Frame: s.count + 1, Offset: s.offset}
+		return false
+	case len(data) == 0:
+		return false
+	}
+	return s.fault(truncated(&s.extent, data), data)
+}
+
+// fill reads more of the stream. It returns false once the end is known.
+func (s *Scanner) fill() bool {
+	if s.eof {
+		return false
+	}
+	s.makeRoom()
+	for range 100 {
+		n, err := s.r.Read(s.buf[s.tail:])
+		s.tail += n
+		if err != nil {
+			s.eof = true
+			if err != io.EOF {
+				s.readErr = err
+			}
+			return true
+		}
+		if n > 0 {
+			return true
+		}
+	}
+	s.eof, s.readErr = true, io.ErrNoProgress
+	return true
+}
+
+// makeRoom makes room in the buffer to read into. The buffer grows as bytes
+// arrive, not as a header promises them, and shrinks after a large frame.
+func (s *Scanner) makeRoom() {
+	rest := s.tail - s.head
+	want := max(s.extent.Need, rest+1)
+	switch {
+	case want > len(s.buf):
+		grown := 2 * len(s.buf)
+		if want > rest+1 { // the length is known
+			grown = min(grown, want)
+		}
+		s.moveTo(make([]byte, max(grown, readSize, rest+minRead)))
+	case len(s.buf) > keepSize && want <= readSize:
+		s.moveTo(make([]byte, readSize))
+	case s.head+want > len(s.buf) || len(s.buf)-s.tail < minRead:
+		s.moveTo(s.buf)
+	case rest == 0:
+		s.head, s.tail = 0, 0
+	}
+}
+
+// moveTo makes buf, which may be the scanner's own, the scanner's buffer and
+// moves the bytes at hand to its beginning, or, where there is room, so far
+// behind it that they end on a page: the system copies whole pages faster.
+func (s *Scanner) moveTo(buf []byte) {
+	rest := s.buf[s.head:s.tail]
+	s.head = -len(rest) & (pageSize - 1)
+	if len(buf)-s.head < max(s.extent.Need, len(rest)+minRead) {
+		s.head = 0
+	}
+	s.tail = s.head + copy(buf[s.head:], rest)
+	s.buf = buf
+}
