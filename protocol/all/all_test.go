@@ -1,0 +1,213 @@
+package all_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/nexus"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+	"github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/protocol/theory"
+)
+
+// Every protocol is found under its name, and no name is given twice.
+func TestNamed(t *testing.T) {
+	list := names(all.List())
+	for i, p := range all.List() {
+		if got, err := all.Named(p.Name()); err != nil || got != p || !all.Has(p) {
+			t.Errorf("%s is not found: %v", p.Name(), err)
+		}
+		if slices.Index(list, p.Name()) != i {
+			t.Errorf("two protocols are named %s", p.Name())
+		}
+	}
+	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, latis, theory, nexus, mcp, acp, lsp, dap, jsonrpc, json, protobuf, bytes` {
+		t.Errorf("%v", err)
+	}
+}
+
+// Every protocol with messages of its own has vectors that show them.
+func TestVectors(t *testing.T) {
+	general := []protocol.Protocol{jsonrpc.Plain, opaque.JSON, protobuf.Schemaless{}, opaque.Bytes}
+	for _, p := range all.List() {
+		if !slices.Contains(general, p) && !slices.Contains(fixtures.VectorDirs(), p.Name()) {
+			t.Errorf("there are no vectors of %s", p.Name())
+		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	if n := all.Limit(rlm.Protocol, frame.Len32); n != 10_000_000 {
+		t.Errorf("rlm is limited to %d bytes", n)
+	}
+	if n := all.Limit(latis.Protocol, frame.Len32); n != 16<<20 {
+		t.Errorf("latis is limited to %d bytes", n)
+	}
+}
+
+func TestRecognize(t *testing.T) {
+	for payload, want := range map[string]protocol.Protocol{
+		`{"prompt":"hi"}`: rlm.Protocol,
+		`{"correlation_id":"1","error":null,"results":[]}`: rlm.Protocol,
+		`{"kind":"Ack","control":{"run_id":"r"}}`:          theory.Protocol,
+		`{"seq":1,"type":"event","event":"x"}`:             jsonrpc.DAP,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:             jsonrpc.Plain,
+		`[{"jsonrpc":"2.0","method":"m"}]`:                 jsonrpc.Plain,
+		`{"jsonrpc":"1.0","id":1,"method":"m"}`:            jsonrpc.Plain,
+		"\x0a\x012\x62\x00":                                latis.Protocol,
+		"\x08\x01":                                         protobuf.Schemaless{},
+		`7`:                                                opaque.JSON,
+		`[[]]`:                                             opaque.JSON,
+		`{"id":1,"method":"m"}`:                            opaque.JSON,
+		"\xff":                                             opaque.Bytes,
+		"":                                                 opaque.Bytes,
+	} {
+		if p, why := all.Recognize([]byte(payload)); p != want || why == "" {
+			t.Errorf("%q is %s (%s), want %s", payload, p.Name(), why, want.Name())
+		}
+	}
+}
+
+// refiner returns the refiner of a stream that begins with the line.
+func refiner(t *testing.T, line string) *all.Refiner {
+	t.Helper()
+	var g all.Guess
+	if !g.Detect([]byte(line+"\n"), false) {
+		t.Fatalf("cannot tell what %s is", line)
+	}
+	return g.Refiner()
+}
+
+// The first method that only one protocol has decides, at the top level alone,
+// also inside of a batch.
+func TestRefine(t *testing.T) {
+	for payload, want := range map[string]protocol.Protocol{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`:                                             jsonrpc.MCP,
+		`{"id":1,"params":{"method":"session/new"},"method":"session/prompt","jsonrpc":"2.0"}`:       jsonrpc.ACP,
+		`{"jsonrpc":"2.0","method":"initialized","params":{}}`:                                       jsonrpc.LSP,
+		`{"jsonrpc":"2.0","id":1,"method":"get_tokens"}`:                                             nexus.Protocol,
+		`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/progress"}]`: jsonrpc.MCP,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize"}`:                                             jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"method":"shutdown"}`:                                               jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"method":"no/such"}`:                                                jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}`:                                  jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"result":"\"method\": \"tools/list\""}`:                             jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"`:                                              jsonrpc.Plain,
+	} {
+		p, why, done := refiner(t, `{"jsonrpc":"2.0","id":0,"method":"initialize"}`).Refine([]byte(payload))
+		if p != want || done != (want != jsonrpc.Plain) || done != (why != "") {
+			t.Errorf("%s is %s (%s), done is %v; want %s", payload, p.Name(), why, done, want.Name())
+		}
+	}
+}
+
+// Nothing is left to learn of a protocol that is no family.
+func TestNoRefiner(t *testing.T) {
+	if refiner(t, `{"prompt":"hi"}`) != nil {
+		t.Error("there is a refiner for rlm")
+	}
+}
+
+// A line of text in front does not keep the protocol from being recognized.
+func TestRefineAfterText(t *testing.T) {
+	r := refiner(t, "[INFO] listening")
+	if p, _, done := r.Refine([]byte("[INFO] listening")); p != opaque.JSON || done {
+		t.Fatalf("text is %s, done is %v", p.Name(), done)
+	}
+	if p, _, done := r.Refine([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize"}`)); p != jsonrpc.Plain || done {
+		t.Fatalf("initialize is %s, done is %v", p.Name(), done)
+	}
+	if p, _, done := r.Refine([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)); p != jsonrpc.MCP || !done {
+		t.Fatalf("tools/list is %s, done is %v", p.Name(), done)
+	}
+}
+
+// A payload that holds no method costs no more than looking for one.
+func TestRefineAllocs(t *testing.T) {
+	r := refiner(t, `{"jsonrpc":"2.0","id":0,"method":"initialize"}`)
+	payload := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	if n := testing.AllocsPerRun(100, func() { r.Refine(payload) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Wherever the payload of a vector is cut, it is plausible up to there.
+func TestPlausible(t *testing.T) {
+	for _, p := range all.List() {
+		if !slices.Contains(fixtures.VectorDirs(), p.Name()) {
+			continue
+		}
+		vectors, err := fixtures.Vectors(p.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		plausible := all.Plausible(p)
+		for _, v := range vectors {
+			if v.Expect != fixtures.Message || v.Header["kind"] == "unknown" {
+				continue
+			}
+			for n := 1; n < len(v.Bytes); n++ {
+				if !plausible(v.Bytes[:n], false) {
+					t.Errorf("%s: %q is not plausible", v.Name, v.Bytes[:n])
+				}
+			}
+			if !plausible(v.Bytes, true) {
+				t.Errorf("%s: %q is not plausible", v.Name, v.Bytes)
+			}
+		}
+	}
+}
+
+func TestNotPlausible(t *testing.T) {
+	for _, tt := range []struct {
+		protocol protocol.Protocol
+		payload  string
+		whole    bool
+	}{
+		{jsonrpc.MCP, "[INFO] listening", false},
+		{jsonrpc.MCP, "7", true},
+		{jsonrpc.MCP, `{"a":`, true},
+		{jsonrpc.MCP, `{"a"}`, false},
+		{opaque.JSON, "x", false},
+		{latis.Protocol, "process started", false},
+		{latis.Protocol, "\x0a\x012\x62", true},
+		{latis.Protocol, "\x0a\x012\x2a", false}, // field 5
+		{latis.Protocol, "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", false},
+		{protobuf.Schemaless{}, "\x07", false},
+	} {
+		if all.Plausible(tt.protocol)([]byte(tt.payload), tt.whole) {
+			t.Errorf("%q is taken for %s", tt.payload, tt.protocol.Name())
+		}
+	}
+}
+
+// A record of NDJSON has its payload on one line, which every JSON protocol
+// must tell.
+func TestMultiline(t *testing.T) {
+	for _, p := range all.List() {
+		if p.Encoding() != protocol.JSON {
+			continue
+		}
+		for payload, want := range map[string]bool{
+			`{"jsonrpc":"2.0","id":1,"result":{}}`:   false,
+			`{"a": "b\n"}`:                           false,
+			"{\n}":                                   true,
+			"{\"a\":\r1}":                            true,
+			"{\"jsonrpc\":\"2.0\",\"params\":[\n1]}": true,
+			"[{\"kind\":\n\"Ack\"}]":                 true,
+			"{\"seq\":1,\"arguments\":{\"x\":\n1}}":  true,
+		} {
+			var m protocol.Message
+			if err := p.Parse([]byte(payload), &m); err == nil && m.Multiline != want {
+				t.Errorf("%s: %q: multiline is %v", p.Name(), payload, m.Multiline)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package all
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// A Guess is what a stream is taken for. What is set before [Guess.Detect] is
+// taken as given.
+type Guess struct {
+	Framing  frame.Framing // nil if no framing fits
+	Protocol protocol.Protocol
+
+	reasons []string
+	open    bool // the first payload did not tell the protocol
+}
+
+// String says what the stream was taken for, and why.
+func (g *Guess) String() string { return strings.Join(g.reasons, ", ") }
+
+// Detect settles the guess from the head of a stream. It returns false when it
+// needs more of the head, which it never does of a stream's first
+// frame.DetectSize bytes.
+//
+// Of the framings whose first payload some protocol claims, the one wins whose
+// frame ends first. So the verdict does not depend on the pieces in which the
+// head grew.
+func (g *Guess) Detect(head []byte, atEOF bool) bool {
+	final := atEOF || len(head) >= frame.DetectSize
+	if len(head) >= frame.DetectSize {
+		head, atEOF = head[:frame.DetectSize], false
+	}
+	if len(head) == 0 {
+		return final
+	}
+	samples, ok := g.samples(head, atEOF)
+	for _, s := range samples {
+		if s.whole && g.possible(head[:min(s.end, len(head))]) && g.claims(s) {
+			return true
+		}
+	}
+	switch {
+	case !g.possible(head):
+		return true
+	case !final && ok:
+		return false
+	}
+	g.settle(head, atEOF, samples)
+	return true
+}
+
+// possible reports whether the stream may be frames at all, as what begins like
+// something well known is not, unless it is said to be.
+func (g *Guess) possible(head []byte) bool {
+	if g.Framing != nil {
+		return true
+	}
+	switch frame.Recognize(head) {
+	case frame.HTTPResponse, frame.HTTPRequest, frame.HTTP2, frame.SSHBanner, frame.HTML,
+		frame.UTF16, frame.Gzip, frame.Zstd, frame.Pcap, frame.TLS, frame.DecimalLength, frame.GRPCWebTrailers:
+		return false
+	}
+	return true
+}
+
+// claims takes a sample whose payload, all of it, a protocol recognizes.
+func (g *Guess) claims(s sample) bool {
+	switch {
+	case len(s.payload) == 0:
+		return false
+	case g.isNamed():
+		return Plausible(g.Protocol)(s.payload, true) && g.take(s, g.Protocol, "")
+	case s.compressed:
+		return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+	}
+	p, why := Recognize(s.payload)
+	switch {
+	case s.tells(p):
+		return g.take(s, p, why)
+	case s.framing == g.Framing, s.framing == frame.Line && isStrayText(s.payload):
+		return g.takeUnclear(s)
+	}
+	return false
+}
+
+// isNamed reports whether the protocol is given, and can judge payloads.
+func (g *Guess) isNamed() bool {
+	return g.Protocol != nil && g.Protocol.Encoding() != protocol.Opaque
+}
+
+// isStrayText reports whether a line is text, and not the first header of a
+// frame.
+func isStrayText(line []byte) bool {
+	return len(line) >= minText && frame.Recognize(line) != frame.HeaderFrame
+}
+
+// minText is how long a line must be, in bytes, to be taken for text. Lengths
+// in binary framings can make shorter ones.
+const minText = 4
+
+// takeUnclear takes a sample whose payload belongs to no protocol. On lines
+// that is mostly a line of text which should not be there, so that JSON is what
+// to expect, as it is behind headers and where an object begins; empty payloads
+// are messages of gRPC.
+func (g *Guess) takeUnclear(s sample) bool {
+	g.open = true
+	switch {
+	case s.framing == frame.Line || s.framing == frame.Header:
+		return g.take(s, opaque.JSON, "it mostly is, and the first payload does not tell")
+	case bytes.HasPrefix(s.payload, []byte("{")):
+		return g.take(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
+	case s.framing == frame.GRPC && len(s.payload) == 0:
+		return g.take(s, protobuf.Schemaless{}, "the first message is empty")
+	default:
+		return g.take(s, opaque.Bytes, "the first payload does not tell")
+	}
+}
+
+// take settles the guess. It returns true.
+func (g *Guess) take(s sample, p protocol.Protocol, why string) bool {
+	if g.Framing == nil {
+		g.Framing = s.framing
+		g.reasons = append(g.reasons, fmt.Sprintf("%s framing (%s)", s.framing.Name(), s.why))
+	}
+	if g.Protocol == nil {
+		g.Protocol = p
+		g.reasons = append(g.reasons, fmt.Sprintf("%s protocol (%s)", p.Name(), why))
+	}
+	return true
+}
+
+// tells reports whether p, which recognizes the payload of s, does so by more
+// than chance. Short lines may be digits between other bytes, and text may
+// look like protobuf behind its first letter, taken for a length.
+func (s sample) tells(p protocol.Protocol) bool {
+	switch {
+	case p == opaque.Bytes || len(s.payload) == 0:
+		return false
+	case s.framing == frame.Line:
+		return p.Encoding() == protocol.JSON && (isContainer(s.payload) || len(s.payload) >= minText)
+	case s.framing == frame.Varint && p.Encoding() == protocol.Protobuf:
+		return s.payload[0] == '\n' || !isText(s.payload)
+	default:
+		return true
+	}
+}
+
+// isText reports whether b is UTF-8 without control characters other than
+// white space.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}

@@ -1,0 +1,201 @@
+package all_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
+)
+
+// detect lets a guess see a stream that arrives in pieces of the given size,
+// and returns what it took it for and how much it needed.
+func detect(g all.Guess, stream string, size int) (framing, name string, used int) {
+	for used = min(size, len(stream)); !g.Detect([]byte(stream[:used]), used == len(stream)); {
+		used = min(used+size, len(stream))
+	}
+	framing, name = "none", "none"
+	if g.Framing != nil {
+		framing = g.Framing.Name()
+	}
+	if g.Protocol != nil {
+		name = g.Protocol.Name()
+	}
+	return framing, name, used
+}
+
+// families has what the fixtures of a folder are, by how its name begins. The
+// first payload tells the protocol, or the family.
+var families = []struct{ folder, framing, protocol string }{
+	{"latis-echo-grpc", "grpc", "latis"},
+	{"latis-echo-varint", "varint", "latis"},
+	{"latis-", "len32", "latis"},
+	{"rlm-", "len32", "rlm"},
+	{"theory-", "line", "theory"},
+	{"nexus-errors/c2s", "line", "json"}, // the first line is not JSON
+	{"nexus-", "line", "jsonrpc"},
+	{"mcp-", "line", "jsonrpc"},
+	{"acp-", "line", "jsonrpc"},
+	{"lsp-", "header", "jsonrpc"},
+	{"dap-", "header", "dap"},
+	{"grpc-", "grpc", "protobuf"},
+}
+
+// Every fixture is recognized, and the same in whichever pieces it arrives.
+func TestDetectFixtures(t *testing.T) {
+	for _, name := range fixtures.Files() {
+		stream, err := fixtures.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if !strings.HasPrefix(name, f.folder) || len(stream) == 0 {
+				continue
+			}
+			for _, size := range []int{1, 7, 4096, len(stream)} {
+				framing, p, _ := detect(all.Guess{}, string(stream), size)
+				if framing != f.framing || p != f.protocol {
+					t.Errorf("%s in pieces of %d is %s, %s; want %s, %s", name, size, framing, p, f.framing, f.protocol)
+				}
+			}
+			break
+		}
+	}
+}
+
+func TestDetect(t *testing.T) {
+	for _, tt := range []struct{ comment, stream, framing, protocol string }{
+		{"nothing", "", "none", "none"},
+		{"JSON of no protocol", "{\"a\":1}\n", "line", "json"},
+		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"m"}]` + "\n", "line", "jsonrpc"},
+		{"an array that is none", "[1,2,3]\n", "line", "json"},
+		{"a last line without LF", `{"jsonrpc":"2.0","id":1,"method":"m"}`, "line", "jsonrpc"},
+		{"a line that is cut", `{"jsonrpc":"2.0","id":1,`, "line", "json"},
+		{"a log line before the messages", "[INFO] listening\n{\"jsonrpc\":\"2.0\"}\n", "line", "json"},
+		{"a name that looks like rlm in JSON-RPC", `{"jsonrpc":"2.0","id":1,"method":"correlation_id"}` + "\n", "line", "jsonrpc"},
+		{"an event of something else", `{"kind":"Event","apiVersion":"v1"}` + "\n", "line", "json"},
+		{"a broken WireRequest", "\x00\x00\x00\x28" + `{"correlation_id":"e","prompt":"","z":1}`, "len32", "rlm"},
+		{"a payload that is cut", "\x00\x00\x10\x00" + `{"correlation_id":"e","prompt":"`, "len32", "json"},
+		{"header names in lower case", "content-length: 2\r\n\r\n{}", "header", "json"},
+		{"a header behind another", "Content-Type: x\r\nContent-Length: 2\r\n\r\n{}", "header", "json"},
+		{"an empty gRPC message", "\x00\x00\x00\x00\x00", "grpc", "protobuf"},
+		{"empty gRPC messages before another", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x08\x01", "grpc", "protobuf"},
+		{"a compressed gRPC message", "\x01\x00\x00\x00\x04\x1f\x8b\x08\x00", "grpc", "protobuf"},
+		{"an empty frame before another", "\x00\x00\x00\x00\x00\x00\x00\x05\x0a\x012\x62\x00", "len32", "latis"},
+		{"a varint length that is a digit, and LF", "5\n" + "3" + strings.Repeat("x", 51), "varint", "protobuf"},
+		{"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "none", "none"},
+		{"HTTP", "HTTP/1.1 200 OK\r\n\r\n", "none", "none"},
+		{"UTF-16", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", "none", "none"},
+		{"noise", "\xfe\xdc\xba\x98\x76\x54", "none", "none"},
+	} {
+		for _, size := range []int{1, max(1, len(tt.stream))} {
+			if framing, p, _ := detect(all.Guess{}, tt.stream, size); framing != tt.framing || p != tt.protocol {
+				t.Errorf("%s, in pieces of %d, is %s, %s; want %s, %s", tt.comment, size, framing, p, tt.framing, tt.protocol)
+			}
+		}
+	}
+}
+
+// What is named is not detected, also if it does not fit.
+func TestDetectTheRest(t *testing.T) {
+	for _, tt := range []struct {
+		comment           string
+		guess             all.Guess
+		stream            string
+		framing, protocol string
+	}{
+		{"framing, JSON", all.Guess{Framing: frame.Line}, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n", "line", "jsonrpc"},
+		{"framing, an HTTP response", all.Guess{Framing: frame.Len32}, "HTTP/1.1 200 OK\r\n\r\n", "len32", "bytes"},
+		{"framing, a payload of noise", all.Guess{Framing: frame.Len32}, "\x00\x00\x00\x02\xff\xff", "len32", "bytes"},
+		{"framing, the first line not text", all.Guess{Framing: frame.Line}, "\x01\n{}\n", "line", "json"},
+		{"protocol", all.Guess{Protocol: jsonrpc.MCP}, "\x00\x00\x00\x02{}", "len32", "mcp"},
+		{"protocol, a line that is cut", all.Guess{Protocol: jsonrpc.MCP}, `{"jsonrpc":`, "line", "mcp"},
+		{"protocol, bytes", all.Guess{Protocol: opaque.Bytes}, "\x00\x00\x00\x05\x0a\x012\x62\x00", "len32", "bytes"},
+		{"both", all.Guess{Framing: frame.Varint, Protocol: opaque.JSON}, "{}\n", "varint", "json"},
+	} {
+		for _, size := range []int{1, len(tt.stream)} {
+			if framing, p, _ := detect(tt.guess, tt.stream, size); framing != tt.framing || p != tt.protocol {
+				t.Errorf("%s, in pieces of %d: %s, %s; want %s, %s", tt.comment, size, framing, p, tt.framing, tt.protocol)
+			}
+		}
+	}
+}
+
+// Detection decides on the first frame, or 64 KiB.
+func TestDetectDoesNotWait(t *testing.T) {
+	line := `{"jsonrpc":"2.0","id":1,"method":"m"}` + "\n"
+	if _, _, used := detect(all.Guess{}, line+line, 1); used != len(line) {
+		t.Errorf("needed %d bytes, and the first frame has %d", used, len(line))
+	}
+	long := `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("m", 1<<20) + "\"}\n"
+	framing, _, used := detect(all.Guess{}, long, 8192)
+	if framing != "line" || used > frame.DetectSize {
+		t.Errorf("took %s after %d bytes, want line after no more than %d", framing, used, frame.DetectSize)
+	}
+}
+
+func TestGuessString(t *testing.T) {
+	var g all.Guess
+	g.Detect([]byte("\x00\x00\x00\x05\x0a\x012\x62\x00"), true)
+	const want = `len32 framing (it begins with the length 5), latis protocol (the first message is "STATE_GET")`
+	if g.String() != want {
+		t.Errorf("%s, want %s", g.String(), want)
+	}
+}
+
+// Whatever a stream is, detection ends with it, says the same in whichever
+// pieces it arrives, and has a protocol for a framing that is found.
+func FuzzDetect(f *testing.F) {
+	for _, dir := range fixtures.VectorDirs() {
+		vectors, err := fixtures.Vectors(dir)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, v := range vectors {
+			f.Add(v.Bytes)
+		}
+	}
+	f.Fuzz(func(t *testing.T, head []byte) {
+		var g all.Guess
+		if !g.Detect(head, true) {
+			t.Fatal("wants more than all of the stream")
+		}
+		checkSame(t, &g, head)
+		if g.Framing == nil {
+			return
+		}
+		if g.Protocol == nil || g.String() == "" {
+			t.Fatalf("%s framing, without a protocol or a reason", g.Framing.Name())
+		}
+		if r := g.Refiner(); r != nil {
+			if p, _, _ := r.Refine(head); p == nil {
+				t.Fatal("refined to nothing")
+			}
+		}
+	})
+}
+
+// checkSame compares a guess with what is guessed as the stream grows.
+func checkSame(t *testing.T, want *all.Guess, stream []byte) {
+	t.Helper()
+	var g all.Guess
+	step := max(1, len(stream)/100)
+	for used := min(step, len(stream)); !g.Detect(stream[:used], used == len(stream)); {
+		used = min(used+step, len(stream))
+	}
+	if g.String() != want.String() {
+		t.Fatalf("%q: %s; in pieces: %s", stream, want, &g)
+	}
+}
+
+// names returns the name of each protocol.
+func names(protocols []protocol.Protocol) (names []string) {
+	for _, p := range protocols {
+		names = append(names, p.Name())
+	}
+	return names
+}

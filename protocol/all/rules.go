@@ -1,0 +1,31 @@
+package all
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/nexus"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/protocol/theory"
+)
+
+// Rules returns the rules of a protocol. One that is not in the list has none.
+func Rules(p protocol.Protocol) *protocol.Rules {
+	if r := rules[p.Name()]; r != nil {
+		return r
+	}
+	return &opaque.Rules
+}
+
+var rules = map[string]*protocol.Rules{
+	rlm.Protocol.Name():    &rlm.Rules,
+	latis.Protocol.Name():  &latis.Rules,
+	theory.Protocol.Name(): &theory.Rules,
+	nexus.Protocol.Name():  &nexus.Rules,
+	jsonrpc.MCP.Name():     &jsonrpc.MCPRules,
+	jsonrpc.ACP.Name():     &jsonrpc.ACPRules,
+	jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
+	jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
+	jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
+}

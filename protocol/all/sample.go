@@ -1,0 +1,76 @@
+package all
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A sample is the first payload that a stream has in one framing, empty ones
+// passed over where others follow.
+type sample struct {
+	framing    frame.Framing
+	why        string
+	payload    []byte // cut short unless whole
+	size       int    // of the payload, as far as known
+	compressed bool
+	whole      bool
+	end        int // where the frame ends in the stream, as far as known
+}
+
+// samples returns a sample of each framing that is possible, those whose frame
+// ends sooner first, and lines behind others, for lengths may be printable. It returns false when more of the stream cannot bring any.
+func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
+	if g.Framing != nil {
+		s := sample{framing: g.Framing}
+		if !s.find(head, atEOF) {
+			return nil, false
+		}
+		return []sample{s}, true
+	}
+	var all []sample
+	for _, c := range frame.Candidates(head, atEOF, frame.DefaultLimit) {
+		s := sample{framing: c.Framing, why: c.Why}
+		if s.find(head, atEOF) {
+			all = append(all, s)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.isLine(), b.isLine()))
+	})
+	return all, true
+}
+
+// find moves to the first frame whose payload is not empty. It returns false
+// if the head does not begin with a frame.
+func (s *sample) find(head []byte, atEOF bool) bool {
+	for found := false; ; found = true {
+		var e frame.Extent
+		rest := head[s.end:]
+		if s.framing.Next(rest, frame.DefaultLimit, atEOF, &e) != nil || e.Gap {
+			return found
+		}
+		s.whole, s.compressed = e.Raw != 0, e.Compressed
+		s.payload = rest[min(e.Start, len(rest)):min(e.End, len(rest))]
+		s.size = e.End - e.Start
+		s.end += max(e.Raw, e.Need)
+		if !s.whole || len(s.payload) > 0 || !s.passes() || s.end >= len(head) {
+			return true
+		}
+	}
+}
+
+// isLine returns 1 if the sample is a line, else 0.
+func (s *sample) isLine() int {
+	if s.framing == frame.Line {
+		return 1
+	}
+	return 0
+}
+
+// passes reports whether an empty frame of the framing is passed over. Streams
+// of gRPC may begin with messages that have only default values. To varint the
+// zeros of every other length are empty frames, so that it would find payloads
+// anywhere.
+func (s *sample) passes() bool { return s.framing == frame.Len32 || s.framing == frame.GRPC }

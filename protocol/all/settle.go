@@ -1,0 +1,122 @@
+package all
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// settle takes the sample for which most speaks, when there is no first frame
+// that a protocol recognizes and no more to come. A framing that is given
+// stays, whatever it carries.
+//
+// A frame that the end of the stream cuts speaks against its framing, so that
+// one into whose frames all of the stream falls comes first. The head of a
+// longer stream is cut anywhere, and how it falls tells less.
+func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
+	divide := func(s sample) bool { return s.divides(head, atEOF) && g.takeUnclear(s) }
+	switch byFraming := ordered(samples); {
+	case g.Framing == nil && isBlank(head):
+		g.takeUnclear(sample{framing: frame.Line, why: "there is only white space"})
+	case slices.ContainsFunc(samples, g.takesGzip):
+	case atEOF && slices.ContainsFunc(byFraming, func(s sample) bool { return s.isSure(head) && divide(s) }):
+	case slices.ContainsFunc(samples, func(s sample) bool { return s.holdsJSON() && g.takeUnclear(s) }):
+	case slices.ContainsFunc(samples, g.takesCut):
+	case slices.ContainsFunc(byFraming, func(s sample) bool { return !isZero(head) && divide(s) }):
+	case g.Framing != nil:
+		g.takeUnclear(sample{framing: g.Framing})
+	}
+}
+
+// ordered returns the samples in the order in which framings are tried.
+func ordered(samples []sample) (all []sample) {
+	for _, f := range []frame.Framing{frame.Header, frame.Line, frame.Len32, frame.GRPC, frame.Varint} {
+		for _, s := range samples {
+			if s.framing == f {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// takesGzip takes a message of gRPC that is flagged as compressed and begins as
+// gzip does, also one that is not all there.
+func (g *Guess) takesGzip(s sample) bool {
+	return s.compressed && frame.Recognize(s.payload) == frame.Gzip &&
+		g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+}
+
+// takesCut takes a sample that is not all there and begins as a payload does of
+// the protocol that is given, or of some other.
+func (g *Guess) takesCut(s sample) bool {
+	candidates := []protocol.Protocol{opaque.JSON, latis.Protocol, protobuf.Schemaless{}}
+	if g.isNamed() {
+		candidates = []protocol.Protocol{g.Protocol}
+	}
+	for _, p := range candidates {
+		if !s.whole && s.tells(p) && s.begins(p) {
+			g.open = true
+			return g.take(s, p, "the first payload begins so")
+		}
+	}
+	return false
+}
+
+// begins reports whether the payload, which is cut, may be one of p's.
+func (s sample) begins(p protocol.Protocol) bool {
+	if p.Encoding() == protocol.Protobuf {
+		return beginsFields(p, s.payload, s.size)
+	}
+	return Plausible(p)(s.payload, false)
+}
+
+// isSure reports whether that all of a stream falls into frames is no accident.
+// Any text falls into lines, any zeros into empty frames, and text into frames
+// whose lengths are its letters.
+func (s sample) isSure(stream []byte) bool {
+	switch s.framing {
+	case frame.Line:
+		return isText(stream) && (isStrayText(s.payload) || isJSON(s.payload, true))
+	case frame.Varint:
+		return len(s.payload) > 0 && !isText(s.payload)
+	default:
+		return true
+	}
+}
+
+// holdsJSON reports whether the sample is a whole frame whose payload begins as
+// JSON does, whatever became of it later.
+func (s sample) holdsJSON() bool {
+	return s.whole && s.framing != frame.Line && frame.Recognize(s.payload) == frame.JSONText
+}
+
+// isBlank reports whether a stream is blank lines.
+func isBlank(stream []byte) bool { return len(bytes.Trim(stream, " \t\r\n")) == 0 }
+
+// isZero reports whether a stream is only zeros, too few of them for a length
+// of four bytes.
+func isZero(stream []byte) bool {
+	return len(stream) < 4 && len(bytes.Trim(stream, "\x00")) == 0
+}
+
+// divides reports whether the sample is all there and all of the head falls
+// into frames.
+func (s sample) divides(head []byte, atEOF bool) bool {
+	for s.whole && len(head) > 0 {
+		var e frame.Extent
+		if s.framing.Next(head, frame.DefaultLimit, atEOF, &e) != nil {
+			return false
+		}
+		if e.Raw == 0 {
+			return !atEOF
+		}
+		head = head[e.Raw:]
+	}
+	return s.whole
+}

@@ -1,0 +1,278 @@
+// Package prototest holds what every parser of a protocol is tested for.
+package prototest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Vectors holds p to the vectors of its name.
+func Vectors(t *testing.T, p protocol.Protocol) {
+	t.Helper()
+	vectors, err := fixtures.Vectors(p.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range vectors {
+		t.Run(v.Name, func(t *testing.T) {
+			var m protocol.Message
+			err := p.Parse(v.Bytes, &m)
+			if v.Expect == fixtures.Malformed {
+				if t, ok := p.(protocol.Transcoder); ok && err == nil {
+					_, _, err = t.AppendJSON(nil, v.Bytes)
+				}
+				if err == nil {
+					t.Errorf("%s: took %q for a message", v.Comment, v.Bytes)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", v.Comment, err)
+			}
+			for key, want := range v.Header {
+				if got, ok := Field(&m, key); ok && got != want {
+					t.Errorf("%s: %s is %s, want %s", v.Comment, key, got, want)
+				}
+			}
+			if _, stated := v.Header["faults"]; !stated && m.Faults != 0 {
+				t.Errorf("%s: faults are %s, want none", v.Comment, faults(m.Faults))
+			}
+		})
+	}
+}
+
+var faultNames = [...]string{
+	"unknown-kind", "duplicate-key", "unsafe-integer", "bad-id", "bad-version",
+	"bad-params", "both-answers", "no-answer", "missing-field", "unknown-field",
+}
+
+func faults(f protocol.Faults) string {
+	var names []string
+	for i, name := range faultNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+var spaceNames = [...]string{"-", "id", "progress", "session", "run"}
+
+// Field returns what a message says under a key of the vectors. It returns
+// false for keys that are not about messages.
+func Field(m *protocol.Message, key string) (value string, ok bool) {
+	token := func(t protocol.Token) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return string(t.Text)
+	}
+	switch key {
+	case "kind":
+		return string(m.Kind), true
+	case "phase":
+		return m.Phase.String(), true
+	case "from":
+		return m.From.String(), true
+	case "id":
+		return token(m.ID), true
+	case "ref":
+		return token(m.Ref), true
+	case "bind":
+		return token(m.Bind), true
+	case "ref-space":
+		return spaceNames[m.Ref.Space], true
+	case "bind-space":
+		return spaceNames[m.Bind.Space], true
+	case "seq":
+		return strconv.Itoa(m.Seq), true
+	case "count":
+		return strconv.Itoa(m.Count), true
+	case "faults":
+		return faults(m.Faults), true
+	case "label":
+		return string(m.Label), true
+	case "text":
+		return string(m.Text), true
+	}
+	return "", false
+}
+
+// zero has the values that say nothing.
+var zero = map[string]string{
+	"id": "-", "ref": "-", "ref-space": "-", "bind": "-", "bind-space": "-", "seq": "-1", "count": "0",
+}
+
+// Say writes down of a message what it says at all, in the words of the vectors,
+// so that a test can show it on a line.
+func Say(m *protocol.Message) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", m.Kind, m.Phase)
+	for _, key := range []string{"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults"} {
+		if v, _ := Field(m, key); v != zero[key] && v != "" {
+			fmt.Fprintf(&b, " %s=%s", key, v)
+		}
+	}
+	return b.String()
+}
+
+// A Case is a payload and what [Say] has to say of it.
+type Case [2]string
+
+// Cases holds p to each of the cases.
+func Cases(t *testing.T, p protocol.Protocol, cases []Case) {
+	t.Helper()
+	for _, c := range cases {
+		payload, want := c[0], c[1]
+		var m protocol.Message
+		if err := p.Parse([]byte(payload), &m); err != nil {
+			t.Errorf("%s: %v", payload, err)
+		} else if got := Say(&m); got != want {
+			t.Errorf("%s\nsays %s\nwant %s", payload, got, want)
+		}
+	}
+}
+
+// NoAllocs fails if p allocates for one of the payloads, which have no faults.
+func NoAllocs(t *testing.T, p protocol.Protocol, payloads ...string) {
+	t.Helper()
+	var m protocol.Message
+	for _, s := range payloads {
+		payload := []byte(s)
+		if n := testing.AllocsPerRun(100, func() {
+			if err := p.Parse(payload, &m); err != nil {
+				t.Fatalf("%s: %v", s, err)
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations for %s", n, s)
+		}
+	}
+}
+
+// Fuzz holds p, on any input, to what its contract promises: that valid tells
+// whether Parse returns an error, that a message borrows from its payload and
+// leaves it as it was, and that only the unknown kind is unknown.
+func Fuzz(f *testing.F, p protocol.Protocol, valid func([]byte) error) {
+	f.Helper()
+	for _, dir := range fixtures.VectorDirs() {
+		vectors, err := fixtures.Vectors(dir)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, v := range vectors {
+			f.Add(v.Bytes)
+		}
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		before := bytes.Clone(payload)
+		m := protocol.Message{Label: []byte("of another message")}
+		err := p.Parse(payload, &m)
+		if want := valid(payload); (err == nil) != (want == nil) {
+			t.Fatalf("Parse says %v, and the payload by itself %v", err, want)
+		}
+		if !bytes.Equal(payload, before) {
+			t.Fatal("Parse wrote into the payload")
+		}
+		if len(m.Kind) == 0 && m.Faults&protocol.UnknownKind != 0 {
+			t.Error("the kind is empty, and should be unknown")
+		}
+		if m.Faults&protocol.UnknownKind != 0 && !bytes.Equal(m.Kind, protocol.Unknown) {
+			t.Errorf("the kind %q is said to be unknown", m.Kind)
+		}
+		for _, span := range [][]byte{m.ID.Text, m.Ref.Text, m.Bind.Text, m.Label, m.Text} {
+			if !within(payload, span) {
+				t.Errorf("%q is no part of the payload", span)
+			}
+		}
+	})
+}
+
+// within reports whether span lies in payload.
+func within(payload, span []byte) bool {
+	if len(span) == 0 {
+		return true
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(span)))
+	return at >= start && at+uintptr(len(span)) <= start+uintptr(len(payload))
+}
+
+// AnyOrder fails if p reads an object differently when its members, and those
+// of the objects directly in it, stand in another order.
+func AnyOrder(t *testing.T, p protocol.Protocol, payloads ...string) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, s := range payloads {
+		var want, got protocol.Message
+		if err := p.Parse([]byte(s), &want); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		for range 50 {
+			shuffled := shuffle([]byte(s), rng, 2)
+			if err := p.Parse(shuffled, &got); err != nil || Say(&got) != Say(&want) {
+				t.Fatalf("%s\nsays %s, %v\nwant %s", shuffled, Say(&got), err, Say(&want))
+			}
+		}
+	}
+}
+
+// shuffle returns raw with the members of its objects, down to a depth, in a
+// random order.
+func shuffle(raw []byte, rng *rand.Rand, depth int) []byte {
+	if jsonscan.KindOf(raw) != jsonscan.Object || depth == 0 {
+		return raw
+	}
+	var members [][]byte
+	var s jsonscan.Scanner
+	s.Init(raw)
+	for ok := s.Object(); ok && s.Next(); {
+		member := append(jsonscan.AppendQuote(nil, s.Key()), ':')
+		members = append(members, append(member, shuffle(s.Value(), rng, depth-1)...))
+	}
+	rng.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	return append(append([]byte{'{'}, bytes.Join(members, []byte(","))...), '}')
+}
+
+// Bench measures Parse of each payload.
+func Bench(b *testing.B, p protocol.Protocol, payloads map[string]string) {
+	for name, s := range payloads {
+		b.Run(name, func(b *testing.B) {
+			payload := []byte(s)
+			var m protocol.Message
+			b.SetBytes(int64(len(payload)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.Parse(payload, &m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Prose returns about n bytes of text, at least 70, to be put into a JSON
+// string. One byte in 36 or so is an escape or beyond ASCII.
+func Prose(n int) string {
+	const sentence = `The quick brown fox jumps, naïvely\nover a lazy dog and the next one; `
+	return strings.Repeat(sentence, max(1, n/len(sentence)))
+}
+
+// Texts holds the text of each payload's message to what is wanted.
+func Texts(t *testing.T, p protocol.Protocol, want map[string]string) {
+	t.Helper()
+	for payload, want := range want {
+		var m protocol.Message
+		if err := p.Parse([]byte(payload), &m); err != nil || string(m.Text) != want {
+			t.Errorf("%s\nhas the text %s, %v\nwant %s", payload, m.Text, err, want)
+		}
+	}
+}

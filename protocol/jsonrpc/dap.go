@@ -1,0 +1,174 @@
+package jsonrpc
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// DAP is the debug adapter protocol. The kind of a message is its command or
+// event. The id of a request or response is its seq; a response has the
+// request_seq that it answers as its ref. Both sides number their own messages.
+var DAP protocol.Protocol = dap{}
+
+type dap struct{}
+
+func (dap) Name() string                { return "dap" }
+func (dap) Encoding() protocol.Encoding { return protocol.JSON }
+
+// dapMessage is what one walk over a DAP message has found: words without
+// their quotes, and the other members as they are written.
+type dapMessage struct {
+	kind, command, event, category []byte // words
+
+	seq, requestSeq       []byte
+	success, message      []byte
+	arguments, body       []byte
+	requestID, progressID []byte // of the arguments or the body
+	output                []byte // of the body
+}
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (dap) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var d dapMessage
+	d.read(&s, payload)
+	err := s.End()
+	d.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+func (d *dapMessage) read(s *jsonscan.Scanner, payload []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		start := s.Offset()
+		switch string(s.Key()) {
+		case "seq":
+			d.seq = s.Value()
+		case "type":
+			d.kind, _ = jsonscan.Unquote(s.Value())
+		case "command":
+			d.command, _ = jsonscan.Unquote(s.Value())
+		case "event":
+			d.event, _ = jsonscan.Unquote(s.Value())
+		case "request_seq":
+			d.requestSeq = s.Value()
+		case "success":
+			d.success = s.Value()
+		case "message":
+			d.message = s.Value()
+		case "arguments":
+			d.readInner(s)
+			d.arguments = jsonwalk.Since(s, payload, start)
+		case "body":
+			d.readInner(s)
+			d.body = jsonwalk.Since(s, payload, start)
+		}
+	}
+}
+
+// readInner walks the arguments of a request or the body of another message.
+func (d *dapMessage) readInner(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "requestId":
+			d.requestID = s.Value()
+		case "progressId":
+			d.progressID = s.Value()
+		case "category":
+			d.category, _ = jsonscan.Unquote(s.Value())
+		case "output":
+			d.output = s.Value()
+		}
+	}
+}
+
+func (d *dapMessage) interpret(m *protocol.Message) {
+	switch string(d.kind) {
+	case "request":
+		d.interpretRequest(m)
+	case "response":
+		d.interpretResponse(m)
+	case "event":
+		d.interpretEvent(m)
+	default:
+		m.Faults |= protocol.UnknownKind
+		return
+	}
+	if m.Kind == nil {
+		m.Kind = protocol.Unknown
+		m.Faults |= protocol.UnknownKind | protocol.MissingField
+	}
+	m.Faults |= checkSeq(d.seq)
+}
+
+func (d *dapMessage) interpretRequest(m *protocol.Message) {
+	m.Kind, m.Phase, m.Text = d.command, protocol.Open, d.arguments
+	m.From = frame.C2U
+	if isReverse(d.command) {
+		m.From = frame.U2C
+	}
+	m.ID = jsonwalk.Token(d.seq, protocol.SpaceID)
+	if string(d.command) == "cancel" {
+		m.Phase = protocol.Cancel
+		m.Ref = jsonwalk.Token(d.requestID, protocol.SpaceID)
+		if m.Ref.IsZero() {
+			m.Ref = jsonwalk.Token(d.progressID, protocol.SpaceProgress)
+		}
+		if m.Ref.IsZero() {
+			m.Faults |= protocol.MissingField
+		}
+	}
+}
+
+func (d *dapMessage) interpretResponse(m *protocol.Message) {
+	m.Kind, m.Phase, m.Text = d.command, protocol.Close, d.body
+	m.From = frame.U2C
+	if isReverse(d.command) {
+		m.From = frame.C2U
+	}
+	m.ID = jsonwalk.Token(d.seq, protocol.SpaceID)
+	m.Ref = jsonwalk.Token(d.requestSeq, protocol.SpaceID)
+	m.Faults |= checkSeq(d.requestSeq)
+	switch {
+	case string(d.success) == "true":
+		return
+	case string(d.success) != "false":
+		m.Faults |= protocol.MissingField
+		return
+	case string(d.message) == `"cancelled"`:
+		m.Phase = protocol.Cancelled
+	default:
+		m.Phase = protocol.Fail
+	}
+	m.Text = d.message
+}
+
+// interpretEvent says what an event means. A progress is one of the adapter's
+// own, so that its events are part of no answer.
+func (d *dapMessage) interpretEvent(m *protocol.Message) {
+	m.Kind, m.From = d.event, frame.U2C
+	m.Label, m.Text = d.category, d.body
+	if d.output != nil {
+		m.Text = d.output
+	}
+	m.Ref = jsonwalk.Token(d.progressID, protocol.SpaceProgress)
+}
+
+// isReverse reports whether command is one that the adapter asks of the client.
+func isReverse(command []byte) bool {
+	return string(command) == "runInTerminal" || string(command) == "startDebugging"
+}
+
+// checkSeq returns the fault of a sequence number.
+func checkSeq(raw []byte) protocol.Faults {
+	switch {
+	case raw == nil:
+		return protocol.MissingField
+	case jsonscan.KindOf(raw) != jsonscan.Number || !isInteger(raw):
+		return protocol.BadID
+	}
+	return 0
+}

@@ -1,0 +1,257 @@
+// Package jsonrpc parses the messages of JSON-RPC 2.0 and of the protocols
+// that are spoken in it: MCP, ACP and the language server protocol, each a
+// [Dialect], which is a literal table of its methods. DAP, which only looks
+// like JSON-RPC, has a parser of its own.
+//
+// The kind of a request or notification is its method; an answer is a "result"
+// or an "error"; an array of messages is a "batch". Ids are tokens as written.
+package jsonrpc
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Plain is JSON-RPC 2.0 of which no method is known.
+var Plain = New("jsonrpc", Grammar{NullIDs: true})
+
+// A Dialect is JSON-RPC 2.0 with the methods of one protocol.
+type Dialect struct {
+	name    string
+	grammar Grammar
+}
+
+// A Grammar is what a dialect adds to JSON-RPC 2.0.
+type Grammar struct {
+	// Methods are the methods of the protocol. Others are messages too; of
+	// them nothing more is known.
+	Methods map[string]Method
+	// Binds are the members by which every request may give itself a second
+	// name, the preferred one first.
+	Binds []Name
+	// Cancelled are the answers that end an exchange as cancelled.
+	Cancelled []Outcome
+	// Answers is the direction in which alone answers travel, if there is one.
+	Answers frame.Dir
+	// IntegerIDs forbids ids that are numbers with a fraction or an exponent.
+	IntegerIDs bool
+	// NullIDs allows a request with the id null, which is a notification.
+	NullIDs bool
+	// ObjectParams forbids params that are arrays.
+	ObjectParams bool
+	// NoBatches forbids batches.
+	NoBatches bool
+}
+
+// A Method is what is known of a method. The zero Method is one that either
+// side may send and that opens an exchange if it has an id.
+type Method struct {
+	// From is the side that sends it, where only one may.
+	From frame.Dir
+	// Does is what a message with this method does to the exchange Ref: Part
+	// or Cancel, or nothing.
+	Does protocol.Phase
+	// Ref is the member that names the exchange it acts on.
+	Ref Name
+	// Bind is the member that gives the exchange it opens a second name.
+	Bind Name
+	// Label is the member that tells a reader most.
+	Label Member
+}
+
+// A Name is a member whose value is a token of a space.
+type Name struct {
+	Member Member
+	Space  protocol.Space
+}
+
+// An Outcome is an answer in which Member has exactly the value Is and, where
+// With is not None, a member With is there as well.
+type Outcome struct {
+	Member Member
+	Is     string
+	With   Member
+}
+
+// New returns the dialect of that name.
+func New(name string, g Grammar) *Dialect { return &Dialect{name, g} }
+
+// Name returns the name of the protocol.
+func (d *Dialect) Name() string { return d.name }
+
+// Encoding returns protocol.JSON.
+func (d *Dialect) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Knows reports whether method is one of the protocol's own.
+func (d *Dialect) Knows(method []byte) bool {
+	_, ok := d.grammar.Methods[string(method)]
+	return ok
+}
+
+// Parse reads one message or one batch, as [protocol.Protocol] wants it.
+func (d *Dialect) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	if s.Array() {
+		return d.parseBatch(&s, m)
+	}
+	var e envelope
+	e.read(&s, payload)
+	err := s.End()
+	d.interpret(&e, m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// interpret says what the members of e mean.
+func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
+	switch {
+	case e.method != nil:
+		d.interpretMethod(e, m)
+	case e.value[Result] != nil || e.value[Error] != nil:
+		d.interpretAnswer(e, m)
+	case e.versioned && e.hasID() && !e.asks:
+		// Seen: servers whose handler returns nothing leave out the result.
+		m.Faults |= protocol.NoAnswer
+		d.interpretAnswer(e, m)
+	default:
+		m.Faults |= protocol.UnknownKind
+		return
+	}
+	if !e.versioned {
+		m.Faults |= protocol.BadVersion
+	}
+}
+
+// interpretMethod says what a request or notification means.
+func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
+	method := d.grammar.Methods[string(e.method)]
+	m.Kind = e.method
+	m.From = method.From
+	m.Ref = e.token(method.Ref)
+	m.Label = jsonwalk.Word(e.value[method.Label])
+	m.Text = e.value[Params]
+	m.Faults |= d.checkParams(e.value[Params])
+	if e.value[ID] != nil {
+		m.Faults |= d.checkID(e.value[ID], d.grammar.NullIDs)
+	}
+	if e.hasID() {
+		m.Phase = protocol.Open
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value[ID]}
+		m.Bind = d.bind(e, method)
+	}
+	if method.Does == protocol.Cancel || method.Does == protocol.Part && m.Phase != protocol.Open {
+		m.Phase = method.Does
+		if m.Ref.IsZero() {
+			m.Faults |= protocol.MissingField
+		}
+	}
+}
+
+// bind returns the second name that a request gives its exchange.
+func (d *Dialect) bind(e *envelope, method Method) protocol.Token {
+	t := e.token(method.Bind)
+	for _, name := range d.grammar.Binds {
+		if !t.IsZero() {
+			break
+		}
+		t = e.token(name)
+	}
+	return t
+}
+
+var (
+	kindResult = []byte("result")
+	kindError  = []byte("error")
+)
+
+// interpretAnswer says what a response means.
+func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
+	m.From = d.grammar.Answers
+	m.Faults |= d.checkAnswer(e)
+	if e.hasID() {
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value[ID]}
+	}
+	if isError(e) {
+		m.Kind, m.Phase = kindError, protocol.Fail
+		m.Label, m.Text = e.value[ErrorCode], e.value[Error]
+		if message := e.value[ErrorMessage]; message != nil {
+			m.Text = message
+		}
+	} else {
+		m.Kind, m.Phase = kindResult, protocol.Close
+		m.Text = e.value[Result]
+	}
+	if d.isCancelled(e) {
+		m.Phase = protocol.Cancelled
+	}
+}
+
+// isError reports whether an answer is an error. Peers that always write both
+// members put null where they mean none.
+func isError(e *envelope) bool {
+	raw := e.value[Error]
+	return raw != nil && (raw[0] != 'n' || e.value[Result] == nil)
+}
+
+// checkAnswer returns the faults of the answer's own members.
+func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
+	failed := isError(e)
+	switch {
+	case e.value[Result] != nil && e.value[Error] != nil:
+		f |= protocol.BothAnswers
+	case failed && e.value[Error][0] == 'n':
+		f |= protocol.NoAnswer
+	}
+	if e.value[ID] == nil {
+		return f | protocol.MissingField
+	}
+	// An error that answers what could not be read has the id null.
+	return f | d.checkID(e.value[ID], failed)
+}
+
+func (d *Dialect) isCancelled(e *envelope) bool {
+	for _, o := range d.grammar.Cancelled {
+		if string(e.value[o.Member]) == o.Is && (o.With == None || e.value[o.With] != nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkID returns the fault of an id that is there.
+func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {
+	ok := false
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String:
+		ok = true
+	case jsonscan.Number:
+		ok = !d.grammar.IntegerIDs || isInteger(raw)
+	case jsonscan.Null:
+		ok = null
+	}
+	if !ok {
+		return protocol.BadID
+	}
+	return 0
+}
+
+// checkParams returns the fault of params, which may be missing.
+func (d *Dialect) checkParams(raw []byte) protocol.Faults {
+	if raw == nil || raw[0] == '{' || raw[0] == '[' && !d.grammar.ObjectParams {
+		return 0
+	}
+	return protocol.BadParams
+}
+
+// isInteger reports whether a number is written without fraction and exponent.
+func isInteger(raw []byte) bool {
+	for _, c := range raw {
+		if c == '.' || c|0x20 == 'e' {
+			return false
+		}
+	}
+	return true
+}

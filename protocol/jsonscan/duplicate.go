@@ -1,0 +1,149 @@
+package jsonscan
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"sync"
+)
+
+// keyring holds the keys of all objects that are open, one behind the other,
+// to notice keys that repeat. An entry is the hash of a key in the upper half
+// and its offset in the lower; keys beyond 4 GiB are not looked at.
+//
+// An object of a few keys compares each with those before it, once a filter
+// says that there may be an equal one; a larger object is sorted when it
+// ends. Hashes are seeded, so that nobody can choose keys that make this slow.
+type keyring struct {
+	n        int        // entries
+	few      [32]uint64 // the entries, as long as they fit
+	many     []uint64   // the entries, when they do not
+	repeated int        // offset of the earliest key that repeats another; 0 is none
+}
+
+// names is what is known of the keys of one open object.
+type names struct {
+	base   int    // index of its first entry
+	filter uint64 // a bit for each hash
+}
+
+// manyNames is the number of keys from which an object is sorted at its end
+// instead of being searched for each key.
+const manyNames = 32
+
+var spilled = sync.Pool{New: func() any { return new([]uint64) }}
+
+// maxPooled bounds what one odd message leaves in the pool: 512 KiB.
+const maxPooled = 1 << 16
+
+func (k *keyring) reset() {
+	k.n = 0
+	k.repeated = 0
+}
+
+// release gives back the space for many keys.
+func (k *keyring) release() {
+	if k.many != nil && cap(k.many) <= maxPooled {
+		many := k.many // a copy, so that k stays on its stack
+		spilled.Put(&many)
+	}
+	k.many = nil
+}
+
+// open returns the names of an object that begins.
+func (k *keyring) open() names { return names{base: k.n} }
+
+// add adds the key whose token begins at data[start] to the object of o, the
+// innermost.
+func (k *keyring) add(data []byte, start int, hash uint64, o *names) {
+	if uint64(start) > math.MaxUint32 {
+		return
+	}
+	entry := hash<<32 | uint64(start)
+	bit := uint64(1) << (entry >> 58)
+	if o.filter&bit != 0 && k.n-o.base < manyNames {
+		k.search(data, entry, k.entries()[o.base:])
+	}
+	o.filter |= bit
+	k.push(entry)
+}
+
+func (k *keyring) push(entry uint64) {
+	if k.n < len(k.few) {
+		k.few[k.n] = entry
+	} else {
+		k.spill(entry)
+	}
+	k.n++
+}
+
+// spill appends entry to the space for many keys. The keys before it move
+// there first; few keeps those that it had, for when enough objects have ended.
+func (k *keyring) spill(entry uint64) {
+	if k.many == nil {
+		k.many = *spilled.Get().(*[]uint64)
+	}
+	if k.n == len(k.few) {
+		k.many = append(k.many[:0], k.few[:]...)
+	}
+	k.many = append(k.many[:k.n], entry)
+}
+
+func (k *keyring) entries() []uint64 {
+	if k.n > len(k.few) {
+		return k.many[:k.n]
+	}
+	return k.few[:k.n]
+}
+
+// close forgets the keys of the object of o, the innermost, which has ended.
+func (k *keyring) close(data []byte, o names) {
+	if k.n-o.base > manyNames {
+		entries := k.entries()[o.base:]
+		slices.Sort(entries)
+		k.searchSorted(data, entries)
+	}
+	k.n = o.base
+}
+
+// searchSorted notes repeated keys among entries in order. Entries with one
+// hash lie together, by offset, and are nearly always one key.
+func (k *keyring) searchSorted(data []byte, entries []uint64) {
+	run := 0
+	for i, entry := range entries {
+		if entry>>32 != entries[run]>>32 {
+			run = i
+		} else if k.search(data, entry, entries[run:i]) {
+			run = i
+		}
+	}
+}
+
+// search notes the key of entry if it is among earlier, and says so.
+func (k *keyring) search(data []byte, entry uint64, earlier []uint64) bool {
+	for _, e := range earlier {
+		if e>>32 == entry>>32 && sameKey(data, e, entry) {
+			k.note(offsetOf(entry))
+			return true
+		}
+	}
+	return false
+}
+
+// note records that the key at offset repeats another.
+func (k *keyring) note(offset int) {
+	if k.repeated == 0 || offset < k.repeated {
+		k.repeated = offset
+	}
+}
+
+func offsetOf(entry uint64) int { return int(entry & math.MaxUint32) }
+
+func sameKey(data []byte, a, b uint64) bool {
+	return bytes.Equal(keyAt(data, offsetOf(a)), keyAt(data, offsetOf(b)))
+}
+
+// keyAt returns the key whose valid token begins at offset.
+func keyAt(data []byte, offset int) []byte {
+	return unquoteValid(data[offset:stringEnd(data, offset)])
+}

@@ -1,0 +1,63 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// The seeds differ in every process, so that nobody can prepare keys whose
+// hashes are equal.
+var (
+	longSeed          = maphash.MakeSeed()
+	lowSeed, highSeed = rand.Uint64(), rand.Uint64()
+)
+
+// shortKey is the length up to which a key fits into two words.
+const shortKey = 16
+
+// hashKey hashes a key as it stands between its quotes. All spellings of one
+// key have one hash.
+func hashKey(inner []byte) uint64 {
+	if len(inner) <= shortKey {
+		if low, high := words(inner); !hasBackslash(low) && !hasBackslash(high) {
+			return mix(low, high, len(inner))
+		}
+	}
+	return hashText(unescape(inner))
+}
+
+func hashText(text []byte) uint64 {
+	if len(text) > shortKey {
+		return maphash.Bytes(longSeed, text)
+	}
+	low, high := words(text)
+	return mix(low, high, len(text))
+}
+
+// words returns the bytes of a short key: those of fewer than eight, padded
+// with zeros, in low; else the first eight and the last eight.
+func words(b []byte) (low, high uint64) {
+	switch n := len(b); {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
+	case n >= 4:
+		tail := uint64(binary.LittleEndian.Uint32(b[n-4:]))
+		return uint64(binary.LittleEndian.Uint32(b)) | tail<<(8*(n-4)), 0
+	case n > 0:
+		return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1)), 0
+	}
+	return 0, 0
+}
+
+// mix makes a hash of the words of a key of n bytes.
+func mix(low, high uint64, n int) uint64 {
+	h, l := bits.Mul64(low^lowSeed, high^highSeed)
+	return h ^ l ^ uint64(n)
+}
+
+func hasBackslash(w uint64) bool {
+	w ^= '\\' * ones
+	return (w-ones)&^w&tops != 0
+}

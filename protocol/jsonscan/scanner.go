@@ -1,0 +1,338 @@
+// Package jsonscan reads one JSON text in one walk, left to right, and checks
+// every byte of it on the way. It builds no tree and allocates nothing for
+// ordinary messages: what it hands out are spans of the text.
+//
+// The grammar is RFC 8259, strictly: UTF-8 must be valid, escaped surrogates
+// must come in pairs, there is no byte order mark, NaN or trailing comma, and
+// nesting ends at [MaxDepth]. Objects may repeat a key; the scanner notices it
+// and leaves the judgement to its caller. The verdict on a text is that of
+// package jsontext of github.com/go-json-experiment/json.
+//
+// What the members of an object mean is the business of the protocols above.
+package jsonscan
+
+// MaxDepth is the number of arrays and objects that may stand inside each
+// other.
+const MaxDepth = 10000
+
+// MaxEntered is the number of containers that [Scanner.Object] and
+// [Scanner.Array] enter inside each other. Deeper ones can only be read as a
+// whole, with [Scanner.Value].
+const MaxEntered = 16
+
+// Kind is the kind of a value, named by the first byte of its simplest form.
+type Kind byte
+
+const (
+	Invalid Kind = 0
+	Null    Kind = 'n'
+	False   Kind = 'f'
+	True    Kind = 't'
+	Number  Kind = '0'
+	String  Kind = '"'
+	Object  Kind = '{'
+	Array   Kind = '['
+)
+
+// KindOf returns the kind of the value that raw, without white space in front,
+// begins with, judged by its first byte.
+func KindOf(raw []byte) Kind {
+	if len(raw) == 0 {
+		return Invalid
+	}
+	switch c := raw[0]; c {
+	case '{', '[', '"', 't', 'f', 'n':
+		return Kind(c)
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return Number
+	}
+	return Invalid
+}
+
+// A Scanner walks one JSON text. It lives on its caller's stack and is made
+// ready by [Scanner.Init]:
+//
+//	var s jsonscan.Scanner
+//	s.Init(text)
+//	for ok := s.Object(); ok && s.Next(); {
+//		switch string(s.Key()) {
+//		case "id":
+//			id = s.Value()
+//		}
+//	}
+//	return s.End()
+//
+// A value that the caller does not consume is checked and skipped. After the
+// first error every method does nothing and reports no value; [Scanner.End]
+// and [Scanner.Err] tell the error. The spans that it hands out borrow from
+// the text.
+type Scanner struct {
+	data     []byte
+	pos      int  // of the value that is next, or after the last one
+	ready    bool // a value is next
+	newline  bool
+	utf8     encoding
+	maxDepth int
+	err      *SyntaxError
+
+	keyStart, keyEnd int // of the key token of the current member
+
+	top     int // number of containers entered
+	entered [MaxEntered]container
+	keys    keyring
+}
+
+// encoding is what is known of the rest of a text.
+type encoding byte
+
+const (
+	unknown encoding = iota // the strings so far did not need to know
+	isUTF8
+	maybeUTF8 // it is not, or the strings have to find out
+)
+
+// container is an array or object that the caller has entered.
+type container struct {
+	kind  Kind
+	begun bool // its first item has been looked for
+	names names
+}
+
+// Init makes s ready to walk data, which must stay unchanged meanwhile.
+func (s *Scanner) Init(data []byte) { s.InitDepth(data, MaxDepth) }
+
+// InitDepth is Init with another limit than [MaxDepth].
+func (s *Scanner) InitDepth(data []byte, maxDepth int) {
+	s.data = data
+	s.ready = true
+	s.newline = false
+	s.utf8 = unknown
+	s.maxDepth = maxDepth
+	s.err = nil
+	s.keyStart, s.keyEnd = 0, 0
+	s.top = 0
+	s.keys.reset()
+	s.pos = s.space(0)
+}
+
+// Peek returns the kind of the next value, judged by its first byte, and
+// consumes nothing. It is Invalid where no value is next.
+func (s *Scanner) Peek() Kind {
+	if !s.ready {
+		return Invalid
+	}
+	return KindOf(s.data[s.pos:])
+}
+
+// Skip checks and consumes the next value. It reports whether there was one.
+func (s *Scanner) Skip() bool {
+	if !s.ready {
+		return false
+	}
+	end := s.value(s.pos, s.top)
+	if end < 0 {
+		return false
+	}
+	s.pos, s.ready = end, false
+	return true
+}
+
+// Value checks and consumes the next value and returns its bytes as they stand
+// in the text, or nil if there is none.
+func (s *Scanner) Value() []byte {
+	start := s.pos
+	if !s.Skip() {
+		return nil
+	}
+	return s.data[start:s.pos:s.pos]
+}
+
+// Object enters the next value if it is an object: [Scanner.Next] then moves
+// through its members. If it is not, or stands inside [MaxEntered] containers,
+// Object returns false and the value is still next.
+func (s *Scanner) Object() bool { return s.enter(Object) }
+
+// Array enters the next value if it is an array: [Scanner.Elem] then moves
+// through its elements. If it is not, or stands inside [MaxEntered]
+// containers, Array returns false and the value is still next.
+func (s *Scanner) Array() bool { return s.enter(Array) }
+
+func (s *Scanner) enter(kind Kind) bool {
+	if s.Peek() != kind || s.top == MaxEntered {
+		return false
+	}
+	if s.top >= s.maxDepth {
+		s.failDepth(s.pos)
+		return false
+	}
+	s.entered[s.top] = container{kind: kind, names: s.keys.open()}
+	s.top++
+	s.pos, s.ready = s.pos+1, false
+	return true
+}
+
+// Next moves to the next member of the object that was entered last: its key
+// is [Scanner.Key] and its value is next. It returns false when the object has
+// ended, and leaves it, or when the text is malformed.
+func (s *Scanner) Next() bool {
+	if !s.advance(Object) {
+		return false
+	}
+	c := &s.entered[s.top-1]
+	start := s.pos
+	end, hash := s.key(start)
+	if end < 0 {
+		return false
+	}
+	s.keys.add(s.data, start, hash, &c.names)
+	i := s.colon(end)
+	if i < 0 {
+		return false
+	}
+	s.keyStart, s.keyEnd = start, end
+	s.pos, s.ready = i, true
+	return true
+}
+
+// Elem moves to the next element of the array that was entered last, which is
+// then the next value. It returns false when the array has ended, and leaves
+// it, or when the text is malformed.
+func (s *Scanner) Elem() bool {
+	if !s.advance(Array) {
+		return false
+	}
+	s.ready = true
+	return true
+}
+
+// advance moves to the next item of the innermost container, which must be of
+// the given kind, past the value and the comma before it. It leaves the
+// container and returns false at its end.
+func (s *Scanner) advance(kind Kind) bool {
+	if s.top == 0 || s.entered[s.top-1].kind != kind {
+		return false
+	}
+	if s.ready && !s.Skip() {
+		return false
+	}
+	c := &s.entered[s.top-1]
+	i := s.space(s.pos)
+	switch {
+	case i < len(s.data) && s.data[i] == byte(kind)+2: // ']' is '[' + 2, '}' is '{' + 2
+		s.keys.close(s.data, c.names)
+		s.top--
+		s.pos = i + 1
+		return false
+	case !c.begun:
+		c.begun = true
+	case i < len(s.data) && s.data[i] == ',':
+		i = s.space(i + 1)
+	default:
+		s.failAfterItem(i, kind)
+		return false
+	}
+	s.pos = i
+	return true
+}
+
+// Key returns the key of the current member without quotes and escapes. It
+// borrows from the text unless it had escapes.
+func (s *Scanner) Key() []byte {
+	if s.keyEnd == 0 {
+		return nil
+	}
+	return unquoteValid(s.data[s.keyStart:s.keyEnd])
+}
+
+// Offset returns the position in the text: that of the next value where there
+// is one, that of the error after an error, else that after what was consumed
+// last.
+func (s *Scanner) Offset() int {
+	if s.err != nil {
+		return s.err.Offset
+	}
+	return s.pos
+}
+
+// Newline reports whether a line feed or carriage return stood between the
+// tokens read so far. A text with none, once [Scanner.End] has found it valid,
+// is one line.
+func (s *Scanner) Newline() bool { return s.newline }
+
+// End checks what the caller has left unread, up to the end of the text, and
+// requires that it is one value with nothing but white space around it. It
+// returns the first error of the whole walk, a [*SyntaxError].
+func (s *Scanner) End() error {
+	for s.top > 0 {
+		if s.entered[s.top-1].kind == Object {
+			s.Next()
+		} else {
+			s.Elem()
+		}
+	}
+	if s.ready {
+		s.Skip()
+	}
+	if s.err == nil {
+		s.pos = s.space(s.pos)
+		if s.pos < len(s.data) {
+			s.failAt(s.pos, "after the JSON text")
+		}
+	}
+	s.keys.release()
+	return s.Err()
+}
+
+// Err returns the first error so far, a [*SyntaxError], or nil.
+func (s *Scanner) Err() error {
+	if s.err == nil {
+		return nil
+	}
+	return s.err
+}
+
+// Duplicate returns the first key that repeats an earlier key of its object,
+// in any object that the walk has left, compared without escapes, and the
+// offset of its opening quote.
+func (s *Scanner) Duplicate() (key []byte, offset int, ok bool) {
+	at := s.keys.repeated
+	if at == 0 {
+		return nil, 0, false
+	}
+	return keyAt(s.data, at), at, true
+}
+
+// Valid returns nil if data is one valid JSON text, else a [*SyntaxError].
+func Valid(data []byte) error {
+	var s Scanner
+	s.Init(data)
+	return s.End()
+}
+
+// Get returns the value that the path of object keys leads to. Of members with
+// the same key it takes the first. It reads, and checks, no more of data than
+// it takes to get there.
+func Get(data []byte, path ...string) (raw []byte, ok bool) {
+	var s Scanner
+	s.Init(data)
+	for _, name := range path {
+		if !s.find(name) {
+			return nil, false
+		}
+		known := s.utf8
+		s.Init(s.data[s.pos:])
+		s.utf8 = known
+	}
+	raw = s.Value()
+	return raw, raw != nil
+}
+
+// find moves to the member of the next value whose key is name.
+func (s *Scanner) find(name string) bool {
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == name {
+			return true
+		}
+	}
+	return false
+}

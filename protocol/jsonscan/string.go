@@ -1,0 +1,150 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+)
+
+// stringEnd returns the offset after the string whose opening quote is at
+// data[i], or the complement of the offset of the byte, escape or character at
+// which it breaks off.
+func stringEnd(data []byte, i int) int {
+	for i++; i < len(data); {
+		if i+8 <= len(data) {
+			m := special(binary.LittleEndian.Uint64(data[i:]))
+			if m == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(m) >> 3
+		}
+		n := 1
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			n = escapeLen(data[i:])
+		case c >= utf8.RuneSelf:
+			n = runeLen(data[i:])
+		case c < ' ':
+			n = 0
+		}
+		if n == 0 {
+			return ^i
+		}
+		i += n
+	}
+	return ^i
+}
+
+// plainEnd returns the offset of the first byte from i that cannot stand in a
+// string as it is, or may not be able to: a quote, a backslash, a control
+// character or one beyond ASCII. It returns len(data) if there is none.
+func plainEnd(data []byte, i int) int {
+	for i+8 <= len(data) {
+		if m := special(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(data) && isPlain(data[i]) {
+		i++
+	}
+	return i
+}
+
+func isPlain(c byte) bool { return c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf }
+
+// ones times a byte is a word of eight such bytes; tops is their top bits.
+const (
+	ones = 0x0101010101010101
+	tops = 0x80 * ones
+)
+
+// special looks at eight bytes of a string at once. The lowest bit set in the
+// result is the top bit of the first byte that is not plain; bits above it
+// mean nothing, because the subtractions borrow.
+func special(w uint64) uint64 {
+	return (w | (w - ' '*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones)) & tops
+}
+
+// escapeLen returns the length of the escape that b begins with, a pair of
+// surrogates being one escape, or 0 if it is not valid.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	if simpleEscapes[b[1]] != 0 {
+		return 2
+	}
+	r := unicodeEscape(b)
+	switch {
+	case r < 0 || isLowSurrogate(r):
+		return 0
+	case !isHighSurrogate(r):
+		return 6
+	case isLowSurrogate(unicodeEscape(b[6:])):
+		return 12
+	}
+	return 0
+}
+
+// simpleEscapes maps the letter after a backslash to the character meant.
+var simpleEscapes = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
+}
+
+// unicodeEscape returns the UTF-16 unit that the escape at the head of b, as in
+// \u00e9, stands for, or -1 if there is none.
+func unicodeEscape(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	r := rune(hexDigits[b[2]])<<12 | rune(hexDigits[b[3]])<<8 | rune(hexDigits[b[4]])<<4 | rune(hexDigits[b[5]])
+	return max(r, -1)
+}
+
+// hexDigits maps a hexadecimal digit to its value, and all else to -1.
+var hexDigits = func() (table [256]int8) {
+	for c := range table {
+		table[c] = int8(strings.IndexByte("0123456789abcdef", byte(c)))
+	}
+	copy(table['A':], table['a':'g'])
+	return table
+}()
+
+func isHighSurrogate(r rune) bool { return r&^0x3FF == 0xD800 }
+func isLowSurrogate(r rune) bool  { return r&^0x3FF == 0xDC00 }
+
+// runeLen returns the length of the character beyond ASCII that b begins with,
+// or 0 if it is not valid UTF-8. The masks are those of table 3-7 of the
+// Unicode standard, read as one little-endian word.
+func runeLen(b []byte) int {
+	if len(b) < 4 {
+		return runeLenSlow(b)
+	}
+	switch w := binary.LittleEndian.Uint32(b); {
+	case w&0xC0E0 == 0x80C0:
+		if w&0x1E != 0 { // else it is overlong
+			return 2
+		}
+	case w&0xC0C0F0 == 0x8080E0:
+		if top := w & 0x200F; top != 0 && top != 0x200D { // else overlong, or a surrogate
+			return 3
+		}
+	case w&0xC0C0C0F8 == 0x808080F0:
+		if top := bits.ReverseBytes16(uint16(w & 0x3007)); top >= 0x010 && top <= 0x400 { // else overlong, or beyond U+10FFFF
+			return 4
+		}
+	}
+	return 0
+}
+
+func runeLenSlow(b []byte) int {
+	if _, n := utf8.DecodeRune(b); n > 1 {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,321 @@
+#include "textflag.h"
+
+// Three functions in AVX2. Their contracts are in vector_amd64.go.
+//
+// Where a comment numbers the bytes of a register, byte 0 has the lowest
+// address. VPMOVMSKB makes a mask of a register: bit n is the top bit of byte n.
+
+// TABLE defines 16 bytes, which are kept in both halves of a register. VPSHUFB
+// looks each byte of an index up in them by its low four bits, and finds 0 for
+// one with its top bit set.
+#define TABLE(name, low, high) \
+	DATA name<>+0(SB)/8, $low \
+	DATA name<>+8(SB)/8, $high \
+	GLOBL name<>(SB), RODATA|NOPTR, $16
+
+// What may be wrong with two bytes that follow each other, looked up by the high
+// and the low half of the first and by the high half of the second. The fault
+// is there if all three say so.
+//
+//	01 a lead byte, and no continuation behind it
+//	02 ASCII, and a continuation behind it
+//	04 E0 and 80-9F: overlong
+//	08 F4 and 90-BF, or F5-FF and 90-BF: beyond U+10FFFF
+//	10 ED and A0-BF: a surrogate
+//	20 C0 or C1: overlong
+//	40 F0 and 80-8F: overlong; F5-FF and 80-8F: beyond U+10FFFF
+//	80 two continuations: right if they belong to a lead byte before them
+TABLE(firstHigh, 0x0202020202020202, 0x4915012180808080)
+TABLE(firstLow, 0xcbcbcb8b8383a3e7, 0xcbcbdbcbcbcbcbcb)
+TABLE(secondHigh, 0x0101010101010101, 0x01010101babaaee6)
+
+// The most that the last bytes of a text may be, lest its last character be cut
+// short: no lead byte of four, three or two bytes in the last three.
+DATA lastMost<>+0(SB)/8, $0xffffffffffffffff
+DATA lastMost<>+8(SB)/8, $0xffffffffffffffff
+DATA lastMost<>+16(SB)/8, $0xffffffffffffffff
+DATA lastMost<>+24(SB)/8, $0xbfdfefffffffffff
+GLOBL lastMost<>(SB), RODATA|NOPTR, $32
+
+// The letters of the simple escapes, by their halves. Each high half that some
+// have is a bit. The bit 80 is that of the control characters, which have no
+// low half here.
+TABLE(letterHigh, 0x0804020000018080, 0x0000000000000000)
+TABLE(letterLow, 0x00040008000d0000, 0x0104000200000000)
+
+// BYTE defines a byte that is broadcast to a whole register.
+#define BYTE(name, value) \
+	DATA name<>(SB)/1, $value \
+	GLOBL name<>(SB), RODATA|NOPTR, $1
+
+BYTE(lowHalf, 0x0f)
+BYTE(topBit, 0x80)
+BYTE(belowLead3, 0x60) // 80 is left of E0, the least lead byte of three
+BYTE(belowLead4, 0x70) // 80 is left of F0, the least lead byte of four
+BYTE(quote, 0x22)
+BYTE(backslash, 0x5c)
+BYTE(lastControl, 0x1f)
+
+// func validBlocks(data []byte) bool
+//
+//	SI next byte    DI end of data    DX last place where a block can begin
+//	Y0 this block   Y1 the block before it   Y2 to Y5 scratch   Y6 faults
+//	Y8 to Y13 constants
+TEXT ·validBlocks(SB), NOSPLIT, $0-25
+	MOVQ data_base+0(FP), SI
+	MOVQ data_len+8(FP), DX
+	LEAQ (SI)(DX*1), DI
+
+	// Pass the ASCII at the head. Of mixed text, where it ends cannot be
+	// predicted, so there is no going back to this loop.
+	LEAQ -64(DI), DX
+ascii:
+	CMPQ      SI, DX
+	JHI       mixed
+	VMOVDQU   (SI), Y0
+	VPOR      32(SI), Y0, Y0
+	VPMOVMSKB Y0, AX
+	TESTL     AX, AX
+	JNZ       mixed
+	ADDQ      $64, SI
+	JMP       ascii
+
+mixed:
+	LEAQ           -32(DI), DX
+	VPXOR          Y1, Y1, Y1
+	VPXOR          Y6, Y6, Y6
+	VBROADCASTI128 firstHigh<>(SB), Y8
+	VBROADCASTI128 firstLow<>(SB), Y9
+	VBROADCASTI128 secondHigh<>(SB), Y10
+	VPBROADCASTB   lowHalf<>(SB), Y11
+	VPBROADCASTB   belowLead3<>(SB), Y12
+	VPBROADCASTB   belowLead4<>(SB), Y13
+	VPBROADCASTB   topBit<>(SB), Y14
+
+next:
+	CMPQ    SI, DX
+	JHI     tail
+	VMOVDQU (SI), Y0
+
+block:
+	// Y3 is the block moved up by a byte: for each byte the one before it.
+	// VPALIGNR works on halves, so that it needs the halves that come before
+	// those of Y0, which are Y2.
+	VPERM2I128 $0x21, Y0, Y1, Y2
+	VPALIGNR   $15, Y2, Y0, Y3
+
+	// Y4 is what is wrong with each pair.
+	VPSRLW  $4, Y3, Y4
+	VPAND   Y11, Y4, Y4
+	VPSHUFB Y4, Y8, Y4
+	VPAND   Y11, Y3, Y3
+	VPSHUFB Y3, Y9, Y3
+	VPAND   Y3, Y4, Y4
+	VPSRLW  $4, Y0, Y5
+	VPAND   Y11, Y5, Y5
+	VPSHUFB Y5, Y10, Y5
+	VPAND   Y5, Y4, Y4
+
+	// Y5 gets the top bit where two bytes before is a lead of three or four,
+	// or three bytes before one of four: there, and only there, two
+	// continuations in a row are right.
+	VPALIGNR $14, Y2, Y0, Y3
+	VPALIGNR $13, Y2, Y0, Y5
+	VPSUBUSB Y12, Y3, Y3
+	VPSUBUSB Y13, Y5, Y5
+	VPOR     Y3, Y5, Y5
+	VPAND    Y14, Y5, Y5
+
+	VPXOR   Y5, Y4, Y4
+	VPOR    Y4, Y6, Y6
+	VMOVDQA Y0, Y1
+	ADDQ    $32, SI
+	JMP     next
+
+tail:
+	// What is left is less than a block: check the last 32 bytes, some of them
+	// for the second time.
+	CMPQ    SI, DI
+	JEQ     end
+	MOVQ    DX, SI
+	VMOVDQU (SI), Y0
+	VMOVDQU -32(SI), Y1
+	JMP     block
+
+end:
+	VMOVDQU  lastMost<>(SB), Y0
+	VPSUBUSB Y0, Y1, Y1
+	VPOR     Y1, Y6, Y6
+	VPTEST   Y6, Y6
+	SETEQ    ret+24(FP)
+	VZEROUPPER
+	RET
+
+// MASK sets the register to to the mask of the 64 bytes whose halves were
+// compared into a and b, and uses tmp.
+#define MASK(a, b, tmp, to) \
+	VPMOVMSKB a, to \
+	VPMOVMSKB b, tmp \
+	SHLQ      $32, tmp \
+	ORQ       tmp, to
+
+// LETTERS looks the bytes of from up by their halves: high gets the table's
+// bits for the high half, and both those on which the two tables agree.
+#define LETTERS(from, high, both) \
+	VPSRLW  $4, from, high \
+	VPAND   Y11, high, high \
+	VPSHUFB high, Y8, high \
+	VPSHUFB from, Y9, both \
+	VPAND   high, both, both \
+	VPCMPEQB Y10, both, both
+
+// func stringStop(data []byte, i int) int
+//
+//	SI data   BX its length   AX i   CX how much of a block was seen before
+//	DX whether byte 0 of the block is escaped
+//	R8 backslashes   R9 escaped bytes   R10 where the string stops
+//	R11 the bits 1, 3, 5 ...   DI, R12, R13 scratch; once R10 is known R8 and R9 too
+//	Y0, Y1 the block   Y2 to Y5 scratch   Y8 to Y13 constants
+TEXT ·stringStop(SB), NOSPLIT, $0-40
+	MOVQ           data_base+0(FP), SI
+	MOVQ           data_len+8(FP), BX
+	MOVQ           i+24(FP), AX
+	XORL           DX, DX
+	MOVQ           $0xaaaaaaaaaaaaaaaa, R11
+	VBROADCASTI128 letterHigh<>(SB), Y8
+	VBROADCASTI128 letterLow<>(SB), Y9
+	VPXOR          Y10, Y10, Y10
+	VPBROADCASTB   lowHalf<>(SB), Y11
+	VPBROADCASTB   quote<>(SB), Y12
+	VPBROADCASTB   backslash<>(SB), Y13
+
+nextBlock:
+	MOVQ BX, R12
+	SUBQ AX, R12
+	JLE  none
+	LEAQ (SI)(AX*1), DI
+	XORL CX, CX
+	CMPQ R12, $64
+	JGE  whole
+
+	// Less than a block is left: take the last 64 bytes, and shift those out
+	// that lie before i.
+	LEAQ -64(SI)(BX*1), DI
+	MOVQ $64, CX
+	SUBQ R12, CX
+
+whole:
+	VMOVDQU (DI), Y0
+	VMOVDQU 32(DI), Y1
+
+	VPCMPEQB Y13, Y0, Y2
+	VPCMPEQB Y13, Y1, Y3
+	MASK(Y2, Y3, R12, R8)
+	SHRXQ CX, R8, R8
+
+	// An escape is the first, third, fifth ... of backslashes in a row. To
+	// take them from the bits 1, 3, 5 ... carries through the whole of a row;
+	// what changes is the escapes, and the bit behind an escape that ends one.
+	ANDNQ R8, DX, R12       // R12 = backslashes that are not escaped from before
+	LEAQ  (R12)(R12*1), R13
+	ORQ   R11, R13
+	SUBQ  R12, R13
+	XORQ  R11, R13          // R13 = the escapes, and the bit behind each row of odd length
+	MOVQ  R8, R9
+	ORQ   DX, R9
+	XORQ  R13, R9           // R9 = escaped bytes
+	ANDQ  R8, R13           // R13 = escapes
+	MOVQ  R13, DX
+	SHRQ  $63, DX
+	SHLXQ CX, R9, R9
+
+	// It stops at controls, at quotes that are not escaped, and, for now, at
+	// escaped bytes that are no letters.
+	LETTERS(Y0, Y2, Y4)
+	LETTERS(Y1, Y3, Y5)
+	MASK(Y4, Y5, R12, R13)
+	ANDQ R9, R13
+	MASK(Y2, Y3, R12, R10)
+	ORQ  R13, R10
+	VPCMPEQB Y12, Y0, Y2
+	VPCMPEQB Y12, Y1, Y3
+	MASK(Y2, Y3, R12, R13)
+	ANDNQ R13, R9, R13
+	ORQ   R13, R10
+	SHRXQ CX, R10, R10
+
+	TESTQ R10, R10
+	JNZ   stop
+
+pass:
+	ADDQ $64, AX
+	JMP  nextBlock
+
+stop:
+	TZCNTQ R10, R12
+	ADDQ   AX, R12 // R12 = offset of the byte
+	CMPB   (SI)(R12*1), $'u'
+	JNE    found
+
+	// It is that of an escape like \u00e9. Pass it if it has four digits, whose
+	// values are those of the table or negative, unless it may be a surrogate.
+	LEAQ    4(R12), R13
+	CMPQ    R13, BX
+	JGE     found
+	LEAQ    ·hexDigits(SB), R8
+	MOVBLZX 1(SI)(R12*1), R9
+	MOVBLSX (R8)(R9*1), R13
+	CMPL    R13, $0xd
+	JEQ     found
+	MOVBLZX 2(SI)(R12*1), R9
+	MOVBLSX (R8)(R9*1), DI
+	ORL     DI, R13
+	MOVBLZX 3(SI)(R12*1), R9
+	MOVBLSX (R8)(R9*1), DI
+	ORL     DI, R13
+	MOVBLZX 4(SI)(R12*1), R9
+	MOVBLSX (R8)(R9*1), DI
+	ORL     DI, R13
+	TESTL   R13, R13
+	JS      found
+	BLSRQ   R10, R10
+	JNZ     stop
+	JMP     pass
+
+found:
+	MOVQ R12, ret+32(FP)
+	VZEROUPPER
+	RET
+
+none:
+	MOVQ BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func escapedBytes(block *[64]byte) uint64
+//
+//	SI block   Y0, Y1 its halves   Y8 to Y10 what to look for
+TEXT ·escapedBytes(SB), NOSPLIT, $0-16
+	MOVQ         block+0(FP), SI
+	VMOVDQU      (SI), Y0
+	VMOVDQU      32(SI), Y1
+	VPBROADCASTB quote<>(SB), Y8
+	VPBROADCASTB backslash<>(SB), Y9
+	VPBROADCASTB lastControl<>(SB), Y10
+
+	VPCMPEQB Y8, Y0, Y2
+	VPCMPEQB Y8, Y1, Y3
+	VPCMPEQB Y9, Y0, Y4
+	VPCMPEQB Y9, Y1, Y5
+	VPOR     Y4, Y2, Y2
+	VPOR     Y5, Y3, Y3
+	VPMINUB  Y10, Y0, Y4 // a control is the lesser of itself and the last control
+	VPMINUB  Y10, Y1, Y5
+	VPCMPEQB Y4, Y0, Y4
+	VPCMPEQB Y5, Y1, Y5
+	VPOR     Y4, Y2, Y2
+	VPOR     Y5, Y3, Y3
+	MASK(Y2, Y3, CX, AX)
+	MOVQ     AX, ret+8(FP)
+	VZEROUPPER
+	RET

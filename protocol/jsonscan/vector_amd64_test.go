@@ -1,0 +1,229 @@
+package jsonscan
+
+import (
+	"bytes"
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// inWords calls f with the vector instructions out of use.
+func inWords(f func()) {
+	defer func(v bool) { vectors = v }(vectors)
+	vectors = false
+	f()
+}
+
+// needVectors skips a test on a processor that has none of what it tests.
+func needVectors(t testing.TB) {
+	if !vectors {
+		t.Skip("the processor lacks AVX2 or BMI2")
+	}
+}
+
+// outcome is all that the functions with two ways to their result say of a text.
+type outcome struct {
+	utf8     bool
+	err      SyntaxError
+	key      string
+	offset   int
+	newline  bool
+	quoted   string
+	unquoted string
+	compact  string // of a valid text
+}
+
+func outcomeOf(text []byte) (o outcome) {
+	var s Scanner
+	s.Init(text)
+	var syntax *SyntaxError
+	if errors.As(s.End(), &syntax) {
+		o.err = *syntax
+	}
+	key, offset, _ := s.Duplicate()
+	unquoted, _ := Unquote(text)
+	o.utf8 = ValidUTF8(text)
+	o.key, o.offset, o.newline = string(key), offset, s.Newline()
+	o.quoted, o.unquoted = string(AppendQuote(nil, text)), string(unquoted)
+	if syntax == nil {
+		o.compact = string(AppendCompact(nil, text))
+	}
+	return o
+}
+
+func checkBothWays(t *testing.T, text []byte) {
+	t.Helper()
+	got := outcomeOf(text)
+	var want outcome
+	inWords(func() { want = outcomeOf(text) })
+	if got != want {
+		t.Fatalf("%q\nin vectors %+v\n  in words %+v", text, got, want)
+	}
+	if got.utf8 != utf8.Valid(text) {
+		t.Fatalf("%q: ValidUTF8 = %v", text, got.utf8)
+	}
+}
+
+// FuzzVectors holds what is done in vectors to what is done in words, wherever
+// the text lies in their blocks.
+func FuzzVectors(f *testing.F) {
+	needVectors(f)
+	for i, s := range seeds {
+		f.Add([]byte(s), uint8(i))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, before uint8) {
+		pad := strings.Repeat("x", int(before)%(2*blockLen))
+		rest := strings.Repeat("z", blockLen)
+		for _, around := range []string{
+			"@", `"` + pad + `@"`, `"` + pad + `@` + rest + `"`, `["` + pad + `",@]`, `{"` + pad + `":"@","` + rest + `":[@]}`,
+		} {
+			checkBothWays(t, bytes.ReplaceAll([]byte(around), []byte("@"), text))
+		}
+	})
+}
+
+// The whole test suite, which mostly reads short texts, holds for words alone.
+func TestVerdictsInWords(t *testing.T) {
+	inWords(func() {
+		for _, test := range []func(*testing.T){TestUTF8, TestStringBytes, TestErrors, TestNoAllocations} {
+			test(t)
+		}
+	})
+}
+
+// Sequences of bytes at the edges of what UTF-8 allows are found valid or not
+// wherever they lie, in particular over the borders of the blocks and at the
+// end, and whatever stands around them.
+func TestValidBlocks(t *testing.T) {
+	needVectors(t)
+	const edges = "\x00\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff"
+	rng := rand.New(rand.NewPCG(3, 4))
+	valid := 0
+	for range 300_000 {
+		base := []string{"a", "é", "日", "🙂", "aé日🙂"}[rng.IntN(5)]
+		text := []byte(strings.Repeat(base, 128/len(base)+rng.IntN(20)))
+		at := rng.IntN(len(text))
+		for i := range min(1+rng.IntN(4), len(text)-at) {
+			text[at+i] = edges[rng.IntN(len(edges))]
+		}
+		got := validBlocks(text)
+		if got != utf8.Valid(text) {
+			t.Fatalf("validBlocks(%q) = %v", text, got)
+		}
+		if got {
+			valid++
+		}
+	}
+	if valid < 1000 {
+		t.Errorf("only %d texts were valid", valid)
+	}
+}
+
+// Each character of Unicode, and each code that is none, is judged alone.
+func TestValidBlocksOfEveryCharacter(t *testing.T) {
+	needVectors(t)
+	for code := range 0x120000 {
+		text := bytes.Repeat([]byte("x"), 2*blockLen)
+		at := 28 + code%8
+		if code%3 == 0 {
+			at = len(text) - len(encode(code))
+		}
+		copy(text[at:], encode(code))
+		if validBlocks(text) != utf8.Valid(text) {
+			t.Fatalf("%x at %d: validBlocks = %v", text[at:at+4], at, validBlocks(text))
+		}
+	}
+}
+
+// encode writes a code as UTF-8 does a character, even if it is none.
+func encode(code int) []byte {
+	tail := func(shift int) byte { return 0x80 | byte(code>>shift)&0x3F }
+	switch {
+	case code < 0x80:
+		return []byte{byte(code)}
+	case code < 0x800:
+		return []byte{0xC0 | byte(code>>6), tail(0)}
+	case code < 0x10000:
+		return []byte{0xE0 | byte(code>>12), tail(6), tail(0)}
+	}
+	return []byte{0xF0 | byte(code>>18), tail(12), tail(6), tail(0)}
+}
+
+// stringStop agrees with a loop over the bytes on strings that are full of
+// backslashes, which come in rows over the borders of the blocks.
+func TestStringStop(t *testing.T) {
+	needVectors(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, alphabet := range []string{"a\\", "aaaaaaaaaaaaaaaa\\n", `"\/bfnrt`, "\\\\\\\\\\\\\"", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\\\n\x00\x1f\x80\"u", `aaaaaaaa\u00000cCdD9F`} {
+		for range 30_000 {
+			text := make([]byte, blockLen+rng.IntN(3*blockLen))
+			for i := range text {
+				text[i] = alphabet[rng.IntN(len(alphabet))]
+			}
+			i := rng.IntN(len(text) + 1)
+			if got, want := stringStop(text, i), stringStopByBytes(text, i); got != want {
+				t.Fatalf("stringStop(%q, %d) = %d, want %d", text, i, got, want)
+			}
+		}
+	}
+}
+
+func stringStopByBytes(text []byte, i int) int {
+	for escape := -1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c < ' ', escape < 0 && c == '"', escape >= 0 && !isPassed(text[escape:]):
+			return i
+		case escape < 0 && c == '\\':
+			escape = i
+		default:
+			escape = -1
+		}
+	}
+	return len(text)
+}
+
+// isPassed reports whether stringStop passes the escape at the head of text.
+func isPassed(text []byte) bool {
+	r := unicodeEscape(text)
+	return simpleEscapes[text[1]] != 0 || r >= 0 && r>>12 != 0xD
+}
+
+// Every byte, at every place, stops a string if it must.
+func TestStringStopAtEveryByte(t *testing.T) {
+	needVectors(t)
+	for c := range 0x100 {
+		for at := range 2 * blockLen {
+			for _, before := range []byte{'x', '\\'} {
+				text := bytes.Repeat([]byte("xxxx"), blockLen)
+				text[at], text[at+1] = before, byte(c)
+				text = text[:at+2+c%blockLen+blockLen/2]
+				if len(text) < blockLen {
+					continue
+				}
+				if got, want := stringStop(text, 0), stringStopByBytes(text, 0); got != want {
+					t.Fatalf("stringStop(%q) = %d, want %d", text, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestEscapedBytes(t *testing.T) {
+	needVectors(t)
+	for c := range 0x100 {
+		for at := range blockLen {
+			block := [blockLen]byte([]byte(strings.Repeat("x", blockLen)))
+			block[at] = byte(c)
+			want := uint64(0)
+			if spellings[c].n > 1 {
+				want = 1 << at
+			}
+			if got := escapedBytes(&block); got != want {
+				t.Fatalf("%#x at %d: mask has bit %d", c, at, bits.TrailingZeros64(got))
+			}
+		}
+	}
+}

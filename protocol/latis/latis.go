@@ -1,0 +1,144 @@
+// Package latis parses the messages of latis, by which a controller gives
+// prompts to a unit: ConnectRequest one way, ConnectResponse the other. Their
+// payloads have disjoint field numbers, so that a message by itself tells its
+// direction.
+package latis
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// Protocol is latis. The kind of a message is that of its payload, by the name
+// that the protocol's document gives it; its id is the message's id, which is
+// text without quotes. The text is a content or the message of an error, the
+// label the code of an error or a session.
+//
+// Parse walks the fields of the message and of its payload. What is inside
+// these, and that strings are UTF-8, it leaves to AppendJSON.
+var Protocol protocol.Transcoder = latis{}
+
+type latis struct{}
+
+func (latis) Name() string                { return "latis" }
+func (latis) Encoding() protocol.Encoding { return protocol.Protobuf }
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (latis) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	p := parser{m: m, w: walker{wire: payload}}
+	if err := p.readMessage(); err != nil {
+		m.Faults &= protocol.UnknownKind
+		return err
+	}
+	p.judge()
+	return nil
+}
+
+const idNumber protowire.Number = 1
+
+// parser fills m from the fields of one message.
+type parser struct {
+	w      walker
+	m      *protocol.Message
+	number protowire.Number // of the payload; 0 as long as there is none
+	answer []byte           // the payload's request_id
+}
+
+func (p *parser) readMessage() error {
+	p.m.Faults = protocol.UnknownKind
+	for p.w.next(len(p.w.wire)) {
+		switch {
+		case p.w.value == nil:
+		case p.w.num == idNumber:
+			p.m.ID = protocol.Token{Space: protocol.SpaceID, Text: p.w.value}
+		case kindOf(p.w.num) != nil:
+			p.begin(p.w.num)
+			if err := p.readPayload(p.w.value); err != nil {
+				return err
+			}
+		}
+	}
+	return p.w.err()
+}
+
+// begin says what a payload of this number means. Of several payloads the last
+// counts, and the fields of one that comes in pieces add up.
+func (p *parser) begin(num protowire.Number) {
+	if num == p.number {
+		return
+	}
+	m, k := p.m, kindOf(num)
+	m.Faults &^= protocol.UnknownKind
+	if p.number != 0 {
+		id := m.ID
+		m.Reset()
+		m.ID, m.Faults = id, protocol.BothAnswers
+	}
+	p.number, p.answer = num, nil
+	m.Kind, m.Phase, m.From = k.name, k.phase, k.from
+	if k.seq != 0 {
+		m.Seq = 0 // proto3 leaves out a zero
+	}
+}
+
+// readPayload reads the fields of the payload that the walker has just passed.
+func (p *parser) readPayload(payload []byte) error {
+	k := kindOf(p.number)
+	w := walker{wire: p.w.wire, pos: p.w.pos - len(payload)}
+	for w.next(p.w.pos) {
+		switch {
+		case w.num == k.seq && w.typ == protowire.VarintType:
+			p.m.Seq = int(uint32(w.varint))
+		case w.value == nil:
+		case w.num == k.request:
+			p.answer = w.value
+		case w.num == k.ref:
+			p.m.Ref = protocol.Token{Space: k.space, Text: w.value}
+		case w.num == k.text:
+			p.m.Text = w.value
+		case w.num == k.label:
+			p.m.Label = w.value
+		}
+	}
+	if w.fault != nil {
+		w.fault.Path = string(k.name)
+	}
+	return w.err()
+}
+
+// judge notes the rules that the message breaks.
+func (p *parser) judge() {
+	m := p.m
+	if len(m.ID.Text) == 0 {
+		m.ID = protocol.Token{}
+		m.Faults |= protocol.MissingField
+	}
+	if !utf8.Valid(m.ID.Text) {
+		m.Faults |= protocol.BadID
+	}
+	if k := kindOf(p.number); k != nil && k.ref != 0 && len(m.Ref.Text) == 0 {
+		m.Ref = protocol.Token{}
+		m.Faults |= protocol.MissingField
+	}
+	p.judgeAnswer()
+}
+
+// judgeAnswer compares the id of an answer with its request_id, which is to be
+// the same and stands in where the id is missing.
+func (p *parser) judgeAnswer() {
+	m := p.m
+	if len(p.answer) == 0 || string(p.answer) == string(m.ID.Text) {
+		return
+	}
+	named := protocol.Token{Space: protocol.SpaceID, Text: p.answer}
+	if m.ID.IsZero() {
+		m.ID = named
+	} else {
+		m.Ref = named
+		m.Faults |= protocol.BadID
+	}
+}

@@ -1,0 +1,67 @@
+package latis
+
+import (
+	"sync"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+
+	"github.com/wirectl/wirectl/frame"
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+)
+
+var (
+	request = sync.OnceValue(func() *protobuf.Schema {
+		return protobuf.Compile((*latisv1.ConnectRequest)(nil).ProtoReflect().Descriptor())
+	})
+	response = sync.OnceValue(func() *protobuf.Schema {
+		return protobuf.Compile((*latisv1.ConnectResponse)(nil).ProtoReflect().Descriptor())
+	})
+)
+
+// AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
+// message without a payload that is known is written as a ConnectRequest.
+func (latis) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
+	schema := request()
+	if isResponse(payload) {
+		schema = response()
+	}
+	return schema.AppendJSON(dst, payload)
+}
+
+// AppendPayload appends the message that the protojson describes. Which of the
+// two it is shows in the names of its members.
+func (latis) AppendPayload(dst, json []byte) ([]byte, error) {
+	schema := request()
+	if describesResponse(json) {
+		schema = response()
+	}
+	return schema.AppendWire(dst, json)
+}
+
+func isResponse(payload []byte) bool {
+	w := walker{wire: payload}
+	for w.next(len(payload)) {
+		if k := kindOf(w.num); k != nil {
+			return k.from == frame.U2C
+		}
+	}
+	return false
+}
+
+func describesResponse(json []byte) bool {
+	fields := (*latisv1.ConnectResponse)(nil).ProtoReflect().Descriptor().Fields()
+	var s jsonscan.Scanner
+	s.Init(json)
+	for ok := s.Object(); ok && s.Next(); {
+		name := string(s.Key())
+		f := fields.ByJSONName(name)
+		if f == nil {
+			f = fields.ByTextName(name)
+		}
+		if f != nil && f.Number() != 1 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package latis
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// walker moves over the fields of a message in the wire format.
+type walker struct {
+	wire  []byte
+	pos   int // after the current field
+	fault *protobuf.Error
+
+	num    protowire.Number
+	typ    protowire.Type
+	varint uint64 // of a varint
+	value  []byte // of a length-delimited field; nil for any other
+}
+
+// next moves to the next field. It returns false at end, or when the field is
+// malformed or goes beyond end.
+func (w *walker) next(end int) bool {
+	if w.pos >= end || w.fault != nil {
+		return false
+	}
+	rest := w.wire[w.pos:end]
+	n := 1
+	if w.num, w.typ = protowire.DecodeTag(uint64(rest[0])); rest[0] >= 0x80 || w.num == 0 {
+		if w.num, w.typ, n = protowire.ConsumeTag(rest); n < 0 {
+			return w.fail(n)
+		}
+	}
+	w.value = nil
+	size := 0
+	switch rest = rest[n:]; {
+	case w.typ == protowire.BytesType && len(rest) > 0 && int(rest[0]) < min(len(rest), 0x80):
+		size = 1 + int(rest[0])
+		w.value = rest[1:size]
+	case w.typ == protowire.BytesType:
+		w.value, size = protowire.ConsumeBytes(rest)
+	case w.typ == protowire.VarintType:
+		w.varint, size = protowire.ConsumeVarint(rest)
+	default:
+		size = protowire.ConsumeFieldValue(w.num, w.typ, rest)
+	}
+	if size < 0 {
+		return w.fail(size)
+	}
+	w.pos += n + size
+	return true
+}
+
+// fail records an error code of package protowire. The text of its error has a
+// prefix with white space that differs from build to build.
+func (w *walker) fail(code int) bool {
+	err := protowire.ParseError(code)
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	w.fault = &protobuf.Error{Offset: w.pos, Msg: strings.TrimPrefix(text, "proto: ")}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		w.fault.Msg = "truncated"
+	}
+	return false
+}
+
+// err returns the fault that ended the walk, or nil.
+func (w *walker) err() error {
+	if w.fault == nil {
+		return nil
+	}
+	return w.fault
+}

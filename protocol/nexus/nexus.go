@@ -1,0 +1,36 @@
+// Package nexus parses the messages of nexus: JSON-RPC 2.0, read strictly,
+// over HTTP. It is a dialect of package jsonrpc.
+package nexus
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+)
+
+// run is the request_id by which a cancel names a send. It is not the id of
+// the JSON-RPC request, so it is a token of another space.
+var run = jsonrpc.Name{Member: jsonrpc.ParamsRunID, Space: protocol.SpaceRun}
+
+// Protocol is nexus. Ids are strings or integers, a request without one or
+// with null is a notification, params are an object, and there are no batches.
+var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
+	IntegerIDs:   true,
+	NullIDs:      true,
+	ObjectParams: true,
+	NoBatches:    true,
+	Answers:      frame.U2C,
+	// The answer to a cancel has a cancelled member too, but no content.
+	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.ResultCancelled, Is: "true", With: jsonrpc.ResultContent}},
+	Methods: map[string]jsonrpc.Method{
+		"send":            {From: frame.C2U, Bind: run},
+		"cancel":          {From: frame.C2U, Does: protocol.Cancel, Ref: run},
+		"shutdown":        {From: frame.C2U},
+		"get_tokens":      {From: frame.C2U},
+		"get_context":     {From: frame.C2U},
+		"create_agent":    {From: frame.C2U},
+		"destroy_agent":   {From: frame.C2U},
+		"list_agents":     {From: frame.C2U},
+		"shutdown_server": {From: frame.C2U},
+	},
+})

@@ -1,0 +1,19 @@
+package nexus
+
+import "github.com/wirectl/wirectl/protocol"
+
+// Rules are what nexus demands of a session. HTTP says which answer belongs to
+// which request, so that ids need not be unique, and a send is cancelled over
+// another connection than its own.
+var Rules = protocol.Rules{
+	SharedRuns: true,
+	Cancels:    []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
+	Sources: map[string]string{
+		"cancel-unknown": "cancel names the request_id of a send",
+		"cancel-ignored": "a cancelled send answers with what was generated, and cancelled: true",
+		"cancel-silent":  "a cancelled send answers with what was generated, and cancelled: true",
+		"unknown-kind":   "a message is one request object; batches are refused",
+		"bad-params":     "params are an object",
+		"bad-id":         "an id is a string or an integer",
+	},
+}

@@ -1,0 +1,79 @@
+// Package opaque has the protocols of payloads that belong to no protocol:
+// JSON texts of which only the kind is known, and bytes.
+package opaque
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// JSON takes every JSON text for a message. Its kind is that of the value:
+// object, array, string, number, true, false or null.
+var JSON protocol.Protocol = jsonText{}
+
+// Bytes takes everything for a message of the kind bytes.
+var Bytes protocol.Protocol = anything{}
+
+type jsonText struct{}
+
+func (jsonText) Name() string                { return "json" }
+func (jsonText) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Parse checks all of payload, as [protocol.Protocol] wants it.
+func (jsonText) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	kind := kindName(s.Peek())
+	if err := s.End(); err != nil {
+		m.Faults = protocol.UnknownKind
+		return err
+	}
+	m.Kind, m.Text, m.Multiline = kind, payload, s.Newline()
+	if _, _, ok := s.Duplicate(); ok {
+		m.Faults = protocol.DuplicateKey
+	}
+	return nil
+}
+
+var (
+	kindObject = []byte("object")
+	kindArray  = []byte("array")
+	kindString = []byte("string")
+	kindNumber = []byte("number")
+	kindTrue   = []byte("true")
+	kindFalse  = []byte("false")
+	kindNull   = []byte("null")
+	kindBytes  = []byte("bytes")
+)
+
+func kindName(k jsonscan.Kind) []byte {
+	switch k {
+	case jsonscan.Object:
+		return kindObject
+	case jsonscan.Array:
+		return kindArray
+	case jsonscan.String:
+		return kindString
+	case jsonscan.Number:
+		return kindNumber
+	case jsonscan.True:
+		return kindTrue
+	case jsonscan.False:
+		return kindFalse
+	default:
+		return kindNull
+	}
+}
+
+type anything struct{}
+
+func (anything) Name() string                { return "bytes" }
+func (anything) Encoding() protocol.Encoding { return protocol.Opaque }
+
+// Parse takes payload for what it is. It returns no error.
+func (anything) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	m.Kind, m.Text = kindBytes, payload
+	return nil
+}

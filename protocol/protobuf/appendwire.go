@@ -1,0 +1,218 @@
+package protobuf
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// AppendWire appends the message that its JSON form describes. Fields and map
+// entries are written in the order of the JSON, each number in its shortest
+// form, repeated fields packed as the schema says, and fields without presence
+// left out when they are zero. Members go by their JSON names or by their
+// names in the schema; required fields may be missing. On error dst is
+// returned as it came.
+func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
+	e := encoder{dst: dst}
+	e.scan.Init(json)
+	direct := e.message(s)
+	if err := e.scan.End(); err != nil {
+		return dst, err
+	}
+	if _, _, duplicate := e.scan.Duplicate(); !direct || duplicate {
+		return s.appendWireGenerally(dst, json)
+	}
+	return e.dst, nil
+}
+
+// encoder writes a message while it walks its JSON form. Its methods return
+// false where they meet what is not plainly right, be it wrong or only
+// unusual: the general way, which follows, knows the whole mapping.
+type encoder struct {
+	scan jsonscan.Scanner
+	dst  []byte
+}
+
+func (e *encoder) message(s *Schema) bool {
+	if s.general || !e.scan.Object() {
+		return false
+	}
+	var seen slots
+	for e.scan.Next() {
+		f := s.byName[string(e.scan.Key())]
+		if f == nil || seen.take(f.slot) || !e.field(f) {
+			return false
+		}
+	}
+	return e.scan.Err() == nil
+}
+
+func (e *encoder) field(f *field) bool {
+	if e.scan.Peek() == jsonscan.Null {
+		return e.null(f)
+	}
+	switch {
+	case f.mapKey != nil:
+		return e.entries(f)
+	case f.packed:
+		return e.pack(f)
+	case f.repeated:
+		return e.elements(f)
+	}
+	start := len(e.dst)
+	zero, ok := e.value(f)
+	if zero && f.implicit {
+		e.dst = e.dst[:start]
+	}
+	return ok
+}
+
+// null passes a null, which means that the field is absent, except in messages
+// with a JSON form of their own.
+func (e *encoder) null(f *field) bool {
+	return (f.message == nil || !f.message.general) && e.scan.Skip()
+}
+
+func (e *encoder) elements(f *field) bool {
+	if !e.scan.Array() {
+		return false
+	}
+	for e.scan.Elem() {
+		if _, ok := e.value(f); !ok {
+			return false
+		}
+	}
+	return e.scan.Err() == nil
+}
+
+func (e *encoder) pack(f *field) bool {
+	if !e.scan.Array() {
+		return false
+	}
+	start := len(e.dst)
+	body := e.open(f)
+	for e.scan.Elem() {
+		bits, ok := parseNumber(f, e.scan.Value())
+		if !ok {
+			return false
+		}
+		e.number(f, bits)
+	}
+	if len(e.dst) == body {
+		e.dst = e.dst[:start]
+		return e.scan.Err() == nil
+	}
+	e.close(body)
+	return e.scan.Err() == nil
+}
+
+func (e *encoder) entries(f *field) bool {
+	if !e.scan.Object() {
+		return false
+	}
+	for e.scan.Next() {
+		body := e.open(f)
+		if !e.key(f.mapKey) {
+			return false
+		}
+		if _, ok := e.value(f.mapValue); !ok {
+			return false
+		}
+		e.close(body)
+	}
+	return e.scan.Err() == nil
+}
+
+// key writes the key of the current member of a map.
+func (e *encoder) key(f *field) bool {
+	text := e.scan.Key()
+	switch f.kind {
+	case protoreflect.StringKind:
+		e.tag(f)
+		e.dst = protowire.AppendBytes(e.dst, text)
+		return true
+	case protoreflect.BoolKind:
+		e.tag(f)
+		e.number(f, protowire.EncodeBool(string(text) == "true"))
+		return string(text) == "true" || string(text) == "false"
+	}
+	bits, ok := parseInteger(f.kind, text)
+	e.tag(f)
+	e.number(f, bits)
+	return ok
+}
+
+// value writes the tag of a field and the next value, and reports whether that
+// is the zero value of its type.
+func (e *encoder) value(f *field) (zero, ok bool) {
+	switch f.kind {
+	case protoreflect.MessageKind:
+		body := e.open(f)
+		ok = e.message(f.message)
+		e.close(body)
+		return false, ok
+	case protoreflect.GroupKind:
+		e.tag(f)
+		ok = e.message(f.message)
+		e.dst = protowire.AppendTag(e.dst, f.num, protowire.EndGroupType)
+		return false, ok
+	case protoreflect.StringKind:
+		text, ok := jsonscan.Unquote(e.scan.Value())
+		e.tag(f)
+		e.dst = protowire.AppendBytes(e.dst, text)
+		return len(text) == 0, ok
+	case protoreflect.BytesKind:
+		return e.bytes(f)
+	}
+	bits, ok := parseNumber(f, e.scan.Value())
+	e.tag(f)
+	e.number(f, bits)
+	return bits == 0, ok
+}
+
+func (e *encoder) bytes(f *field) (zero, ok bool) {
+	text, ok := jsonscan.Unquote(e.scan.Value())
+	if !ok {
+		return false, false
+	}
+	body := e.open(f)
+	e.dst, ok = appendFromBase64(e.dst, text)
+	zero = len(e.dst) == body
+	e.close(body)
+	return zero, ok
+}
+
+func (e *encoder) tag(f *field) { e.dst = protowire.AppendTag(e.dst, f.num, f.wire) }
+
+func (e *encoder) number(f *field, bits uint64) {
+	switch f.wire {
+	case protowire.Fixed32Type:
+		e.dst = protowire.AppendFixed32(e.dst, uint32(bits))
+	case protowire.Fixed64Type:
+		e.dst = protowire.AppendFixed64(e.dst, bits)
+	default:
+		e.dst = protowire.AppendVarint(e.dst, bits)
+	}
+}
+
+// open begins a length-delimited value of f and returns where its body begins.
+// It leaves one byte for the length, which is enough for most.
+func (e *encoder) open(f *field) (body int) {
+	e.dst = protowire.AppendTag(e.dst, f.num, protowire.BytesType)
+	e.dst = append(e.dst, 0)
+	return len(e.dst)
+}
+
+// close ends the value whose body begins at body, and moves the body if its
+// length needs more than one byte.
+func (e *encoder) close(body int) {
+	length := len(e.dst) - body
+	if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {
+		e.dst = append(e.dst, make([]byte, more)...)
+		copy(e.dst[body+more:], e.dst[body:])
+	}
+	binary.PutUvarint(e.dst[body-1:], uint64(length))
+}

@@ -1,0 +1,36 @@
+package protobuf
+
+import "fmt"
+
+// Error says what is wrong with a message in the wire format, and where.
+type Error struct {
+	// Path names the field, from the outermost message inwards, by the names
+	// of the schema; without a schema by numbers. It is the name of the
+	// message itself where no field is to blame, and may be empty.
+	Path   string
+	Offset int // in the payload
+	Msg    string
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("byte %d: %s", e.Offset, e.Msg)
+	}
+	return fmt.Sprintf("%s at byte %d: %s", e.Path, e.Offset, e.Msg)
+}
+
+// within puts the name of the field that holds the fault before the path.
+func (e *Error) within(field string) {
+	if e.Path != "" {
+		field += "."
+	}
+	e.Path = field + e.Path
+}
+
+// of names the message where no field is named.
+func (e *Error) of(s *Schema) *Error {
+	if e.Path == "" {
+		e.Path = s.name
+	}
+	return e
+}

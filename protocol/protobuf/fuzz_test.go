@@ -1,0 +1,77 @@
+package protobuf
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// FuzzAppendJSON holds any bytes, taken for any of the message types, to the
+// properties of [checkWire].
+func FuzzAppendJSON(f *testing.F) {
+	for which, md := range types() {
+		for seed := range uint64(20) {
+			g := wiregen{rand.New(rand.NewPCG(seed, 2)), 90}
+			f.Add(uint8(which), g.message(md, 2))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, wire []byte) {
+		checkWire(t, types()[int(which)%len(types())], wire)
+	})
+}
+
+// FuzzAppendWire holds the direct way from JSON to the verdict and the message
+// of the general one.
+func FuzzAppendWire(f *testing.F) {
+	for which, md := range types() {
+		for seed := range uint64(20) {
+			g := wiregen{rand.New(rand.NewPCG(seed, 3)), 95}
+			text, _, _ := Compile(md).AppendJSON(nil, g.message(md, 2))
+			f.Add(uint8(which), text)
+		}
+	}
+	f.Add(uint8(2), []byte(`{"packedInts":[1,2e0,"3"],"packed_bools":[true],"float":1e400,"int32":null,"int32":1}`))
+	f.Add(uint8(2), []byte(`{"color":"COLOR_CRIMSON","bytes":"_-8","bytesByBool":{"true":"AA"},"chosenInt":0,"chosenString":null}`))
+	f.Add(uint8(2), []byte(`{"textByText":{"a":"","\u0061":"x"},"uint32":-0,"double":"1.5","int64":"+5","uint64":"007"}`))
+	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
+		s := Compile(types()[int(which)%len(types())])
+		got, err := s.AppendWire(nil, text)
+		want, wantErr := s.appendWireGenerally(nil, text)
+		if err == nil && wantErr != nil {
+			t.Fatalf("%s: accepted as %x; want %v", text, got, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		a, b := dynamicpb.NewMessage(s.md), dynamicpb.NewMessage(s.md)
+		if s.unmarshal(got, a) != nil || s.unmarshal(want, b) != nil || !proto.Equal(a, b) {
+			t.Fatalf("%s:\n got %x\nwant %x", text, got, want)
+		}
+	})
+}
+
+// FuzzFields requires that the view without a schema is JSON, on one line, for
+// exactly those payloads that are sequences of fields.
+func FuzzFields(f *testing.F) {
+	for _, md := range types() {
+		for seed := range uint64(10) {
+			f.Add(wiregen{rand.New(rand.NewPCG(seed, 4)), 90}.message(md, 3))
+		}
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		got, err := AppendFields(nil, wire)
+		if valid := isFields(wire); valid != (err == nil) {
+			t.Fatalf("%x: valid %v, but error %v", wire, valid, err)
+		}
+		if err != nil {
+			return
+		}
+		if !json.Valid(got) || bytes.ContainsAny(got, "\n\r") {
+			t.Fatalf("%x: not one line of JSON: %s", wire, got)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package protobuf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// The general way builds the message in memory, by reflection, and lets the
+// protobuf module write it. It takes about twenty times as long, and is taken
+// for what one walk cannot tell: fields that later ones displace or merge
+// with, extensions, map entries without key or value, messages whose JSON form
+// is not an object of their fields, and JSON that is unusual or wrong.
+
+// isSpecial reports whether the JSON form of md is not that of an ordinary
+// message.
+func isSpecial(md protoreflect.MessageDescriptor) bool {
+	if set, ok := md.(interface{ IsMessageSet() bool }); ok && set.IsMessageSet() {
+		return true
+	}
+	if md.FullName().Parent() != "google.protobuf" {
+		return false
+	}
+	switch md.Name() {
+	case "Any", "Timestamp", "Duration", "FieldMask", "Struct", "ListValue", "Value",
+		"BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value",
+		"FloatValue", "DoubleValue", "StringValue", "BytesValue":
+		return true
+	}
+	return false
+}
+
+// isNull reports whether fd is of the enum that JSON writes as null.
+func isNull(fd protoreflect.FieldDescriptor) bool {
+	if fd.IsMap() {
+		fd = fd.MapValue()
+	}
+	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
+}
+
+func (s *Schema) appendJSONGenerally(dst, wire []byte) (_ []byte, exact bool, err error) {
+	m := dynamicpb.NewMessage(s.md)
+	if err := s.unmarshal(wire, m); err != nil {
+		return dst, false, s.fail(err)
+	}
+	json, err := protojson.MarshalOptions{AllowPartial: true, Resolver: s.types()}.Marshal(m)
+	if err != nil {
+		return dst, false, s.fail(err)
+	}
+	out := jsonscan.AppendCompact(dst, json)
+	back, err := s.AppendWire(nil, out[len(dst):])
+	return out, err == nil && bytes.Equal(back, wire), nil
+}
+
+// unmarshal reads wire into m. The protobuf module (1.36) panics on a map entry
+// in which the number of the key or value comes again with another wire type,
+// if the message is read by reflection.
+func (s *Schema) unmarshal(wire []byte, m proto.Message) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errMapEntry
+		}
+	}()
+	return proto.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}.Unmarshal(wire, m)
+}
+
+var errMapEntry = errors.New("a map entry has a key or value of the wrong type")
+
+func (s *Schema) appendWireGenerally(dst, json []byte) ([]byte, error) {
+	m := dynamicpb.NewMessage(s.md)
+	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}).Unmarshal(json, m); err != nil {
+		return dst, s.fail(err)
+	}
+	out, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst, s.fail(err)
+	}
+	return out, nil
+}
+
+func (s *Schema) fail(err error) error { return fmt.Errorf("%s: %s", s.name, plain(err)) }
+
+// resolver finds extensions, and the types of what a google.protobuf.Any holds.
+type resolver interface {
+	protoregistry.ExtensionTypeResolver
+	protoregistry.MessageTypeResolver
+}
+
+// typesAround returns the types in the file of md and in those that it imports.
+func typesAround(md protoreflect.MessageDescriptor) resolver {
+	files := new(protoregistry.Files)
+	register(files, md.ParentFile())
+	return dynamicpb.NewTypes(files)
+}
+
+func register(files *protoregistry.Files, file protoreflect.FileDescriptor) {
+	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // it is there already
+		return
+	}
+	imports := file.Imports()
+	for i := range imports.Len() {
+		register(files, imports.Get(i).FileDescriptor)
+	}
+}

@@ -1,0 +1,110 @@
+// Package protobuf knows payloads that are messages in the protobuf wire
+// format, with a schema and without one.
+//
+// With a schema, a [Schema] transcodes a message to its JSON form and back in
+// one walk each, with no message in between. Without one, [AppendFields] shows
+// what the wire itself tells: field numbers, wire types, and guesses at text
+// and nested messages. [Message] and [Schemaless] offer the two as protocols.
+//
+// Where schemas come from is the business of package protofile; what the
+// messages of a protocol mean is the business of that protocol's package.
+package protobuf
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const name = "protobuf"
+
+// Schemaless is the protocol of messages whose schema is not known.
+type Schemaless struct{}
+
+var _ protocol.Transcoder = Schemaless{}
+
+var schemalessKind = []byte("message")
+
+func (Schemaless) Name() string                { return name }
+func (Schemaless) Encoding() protocol.Encoding { return protocol.Protobuf }
+
+// Parse checks that payload is a sequence of fields. It does not look into
+// nested messages.
+func (Schemaless) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	m.Kind = schemalessKind
+	r := reader{wire: payload}
+	for r.pos < len(payload) {
+		if _, _, ok := r.skipField(len(payload)); !ok {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// AppendJSON appends the view of [AppendFields], from which the payload cannot
+// be had back.
+func (Schemaless) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
+	dst, err := AppendFields(dst, payload)
+	return dst, false, err
+}
+
+var errNoSchema = errors.New("a schema is needed: --proto FILE --message NAME")
+
+// AppendPayload always fails: without a schema names and types mean nothing.
+func (Schemaless) AppendPayload(dst, _ []byte) ([]byte, error) { return dst, errNoSchema }
+
+// Message returns the protocol whose every payload is a message of type md.
+func Message(md protoreflect.MessageDescriptor) protocol.Transcoder {
+	return &typed{schema: Compile(md), kind: []byte(md.FullName())}
+}
+
+type typed struct {
+	schema *Schema
+	kind   []byte
+}
+
+func (*typed) Name() string                { return name }
+func (*typed) Encoding() protocol.Encoding { return protocol.Protobuf }
+
+// Parse checks that payload is a sequence of fields; its text is the first
+// string among them.
+func (t *typed) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	m.Kind = t.kind
+	r := reader{wire: payload}
+	for r.pos < len(payload) {
+		num, value, ok := r.skipField(len(payload))
+		if !ok {
+			return r.err.of(t.schema)
+		}
+		if f := t.schema.field(num); m.Text == nil && f != nil && f.kind == protoreflect.StringKind && jsonscan.ValidUTF8(value) {
+			m.Text = value
+		}
+	}
+	return nil
+}
+
+// skipField moves past one field that ends at end at the latest. The value is
+// that of a length-delimited field, without its length, and nil for any other.
+func (r *reader) skipField(end int) (num protowire.Number, value []byte, ok bool) {
+	num, typ, ok := r.tag(end)
+	if ok && typ == protowire.BytesType {
+		value, ok = r.bytes(end)
+	} else if ok {
+		ok = r.skip(num, typ, end)
+	}
+	return num, value, ok
+}
+
+func (t *typed) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
+	return t.schema.AppendJSON(dst, payload)
+}
+
+func (t *typed) AppendPayload(dst, json []byte) ([]byte, error) {
+	return t.schema.AppendWire(dst, json)
+}

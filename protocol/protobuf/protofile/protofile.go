@@ -1,0 +1,201 @@
+// Package protofile loads protobuf schemas at run time, from .proto files and
+// from the descriptor sets that protoc and buf write. What to do with a schema
+// is the business of package protobuf.
+package protofile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// A Source says where schemas are.
+type Source struct {
+	// Proto are .proto files to compile, by their path, or by that below one
+	// of ImportPaths.
+	Proto []string
+	// ImportPaths are the directories in which imports are looked for; the
+	// working directory if there are none. The directories of the Proto files
+	// come after them, and the imports that protoc brings along are built in.
+	ImportPaths []string
+	// DescriptorSet are files that each hold a google.protobuf.FileDescriptorSet.
+	DescriptorSet []string
+}
+
+// Load returns the message type that message names, by its full name or by the
+// end of it where only one type has that end: "Event" or "v1.Event" for
+// "acme.v1.Event".
+func Load(ctx context.Context, source Source, message string) (protoreflect.MessageDescriptor, error) {
+	files, err := compile(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	md, err := find(files, message)
+	if err != nil {
+		return nil, fmt.Errorf("message %q %w", message, err)
+	}
+	return md, nil
+}
+
+func compile(ctx context.Context, source Source) (linker.Files, error) {
+	if len(source.Proto) == 0 && len(source.DescriptorSet) == 0 {
+		return nil, errors.New("no .proto file or descriptor set to load a schema from")
+	}
+	names, dirs, err := place(source)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := readSets(source.DescriptorSet)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range sets {
+		names = append(names, file.GetName())
+	}
+	slices.Sort(names)
+	return newCompiler(sets, dirs).compile(ctx, slices.Compact(names))
+}
+
+// place returns the names by which the .proto files are imported, and the
+// directories in which to look for imports.
+func place(source Source) (names, dirs []string, err error) {
+	dirs = slices.Clone(source.ImportPaths)
+	if len(dirs) == 0 {
+		dirs = []string{"."}
+	}
+	asked := len(dirs)
+	for _, file := range source.Proto {
+		path, err := locate(dirs[:asked], file)
+		if err != nil {
+			return nil, nil, err
+		}
+		name, ok := within(dirs[:asked], path)
+		if !ok {
+			name = filepath.Base(path)
+		}
+		names = append(names, name)
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	return names, dirs, nil
+}
+
+// locate returns where file is: at its path, or else below one of dirs.
+func locate(dirs []string, file string) (string, error) {
+	_, err := os.Stat(file)
+	if err == nil {
+		return file, nil
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, file)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// within returns the path of file below the first of dirs that it is in.
+func within(dirs []string, file string) (string, bool) {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return "", false
+	}
+	for _, dir := range dirs {
+		root, err := filepath.Abs(dir)
+		if err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(root, abs); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel), true
+		}
+	}
+	return "", false
+}
+
+func readSets(paths []string) ([]*descriptorpb.FileDescriptorProto, error) {
+	var files []*descriptorpb.FileDescriptorProto
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var set descriptorpb.FileDescriptorSet
+		if err := proto.Unmarshal(data, &set); err != nil || len(set.GetFile()) == 0 {
+			return nil, fmt.Errorf("%s is not a descriptor set, as protoc --descriptor_set_out and buf build -o write it", path)
+		}
+		files = append(files, set.GetFile()...)
+	}
+	return files, nil
+}
+
+// find returns the message type of files that name names. Its error continues
+// the sentence that begins with the name.
+func find(files linker.Files, name string) (protoreflect.MessageDescriptor, error) {
+	var all, matches []string
+	var found protoreflect.MessageDescriptor
+	for _, md := range messages(files) {
+		full := string(md.FullName())
+		all = append(all, full)
+		if full == name {
+			return md, nil
+		}
+		if strings.HasSuffix(full, "."+name) {
+			found, matches = md, append(matches, full)
+		}
+	}
+	switch len(matches) {
+	case 1:
+		return found, nil
+	case 0:
+		return nil, fmt.Errorf("is not in %s; it has: %s", paths(files), list(all))
+	}
+	return nil, fmt.Errorf("could be any of: %s", list(matches))
+}
+
+// messages returns the message types of files and those inside them, without
+// the entries of maps.
+func messages(files linker.Files) []protoreflect.MessageDescriptor {
+	var all []protoreflect.MessageDescriptor
+	var add func(protoreflect.MessageDescriptors)
+	add = func(mds protoreflect.MessageDescriptors) {
+		for i := range mds.Len() {
+			if md := mds.Get(i); !md.IsMapEntry() {
+				all = append(all, md)
+				add(md.Messages())
+			}
+		}
+	}
+	for _, file := range files {
+		add(file.Messages())
+	}
+	return all
+}
+
+func paths(files linker.Files) string {
+	var all []string
+	for _, file := range files {
+		all = append(all, file.Path())
+	}
+	return list(all)
+}
+
+// list joins names, but not more of them than a reader has use for.
+func list(names []string) string {
+	const most = 20
+	if len(names) == 0 {
+		return "no messages"
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,195 @@
+package protobuf
+
+import (
+	"encoding/json"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A Schema is a message type, compiled to tables that lead from the wire to
+// JSON and back. It never changes, so that any number of goroutines may use it.
+type Schema struct {
+	md   protoreflect.MessageDescriptor
+	name string
+	// general says that a message of this type has a JSON form of its own, or
+	// none that the tables can tell. See general.go.
+	general bool
+
+	dense  []*field // by number, those below denseNumbers
+	sparse map[protowire.Number]*field
+	byName map[string]*field // by JSON name, and by the name in the source
+
+	types func() resolver // for the general way
+}
+
+// denseNumbers bounds the table of fields by number.
+const denseNumbers = 256
+
+// field is one field of a message, or the key or value of a map.
+type field struct {
+	num    protowire.Number
+	name   string // as in the source
+	member []byte // the name of the JSON member, quoted, and the colon
+	kind   protoreflect.Kind
+	wire   protowire.Type // of one element
+	slot   int            // what the field shares with those that displace it
+	// implicit fields are absent when they have their zero value.
+	implicit bool
+
+	repeated bool
+	packed   bool // written packed
+	packable bool // read packed
+
+	message  *Schema // of messages and groups
+	enum     *enum
+	mapKey   *field // of maps, whose kind is message all the same
+	mapValue *field
+}
+
+// enum is the names of an enumeration.
+type enum struct {
+	names   map[int32][]byte // as JSON strings
+	numbers map[string]int32
+}
+
+var compiled struct {
+	sync.Mutex
+	schemas map[protoreflect.MessageDescriptor]*Schema
+}
+
+// Compile returns the schema of md, the same one each time.
+//
+// The types that a google.protobuf.Any holds, and extensions, are looked for in
+// the file of md and those that it imports.
+func Compile(md protoreflect.MessageDescriptor) *Schema {
+	compiled.Lock()
+	defer compiled.Unlock()
+	if compiled.schemas == nil {
+		compiled.schemas = make(map[protoreflect.MessageDescriptor]*Schema)
+	}
+	return compile(md)
+}
+
+// compile fills the tables of md and of the messages inside it. It enters a
+// schema before it fills it, so that messages may contain themselves.
+func compile(md protoreflect.MessageDescriptor) *Schema {
+	if s := compiled.schemas[md]; s != nil {
+		return s
+	}
+	s := &Schema{
+		md:      md,
+		name:    string(md.FullName()),
+		general: isSpecial(md) || slotCount(md) > maxSlots,
+		byName:  make(map[string]*field),
+		types:   sync.OnceValue(func() resolver { return typesAround(md) }),
+	}
+	compiled.schemas[md] = s
+	fields := md.Fields()
+	for i := range fields.Len() {
+		s.add(fields.Get(i))
+	}
+	for i := range fields.Len() {
+		// A JSON name wins over the name in the source of another field.
+		s.byName[fields.Get(i).JSONName()] = s.field(fields.Get(i).Number())
+	}
+	return s
+}
+
+func (s *Schema) add(fd protoreflect.FieldDescriptor) {
+	f := compileField(fd)
+	f.slot = slotOf(fd)
+	s.byName[fd.TextName()] = f
+	s.general = s.general || isNull(fd)
+	if f.num >= denseNumbers {
+		if s.sparse == nil {
+			s.sparse = make(map[protowire.Number]*field)
+		}
+		s.sparse[f.num] = f
+		return
+	}
+	for len(s.dense) <= int(f.num) {
+		s.dense = append(s.dense, nil)
+	}
+	s.dense[f.num] = f
+}
+
+func compileField(fd protoreflect.FieldDescriptor) *field {
+	f := &field{
+		num:      fd.Number(),
+		name:     string(fd.Name()),
+		member:   append(quote(fd.JSONName()), ':'),
+		kind:     fd.Kind(),
+		wire:     wireTypes[fd.Kind()],
+		implicit: !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
+		repeated: fd.IsList(),
+		packed:   fd.IsPacked(),
+	}
+	f.packable = f.repeated && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
+	switch {
+	case fd.IsMap():
+		f.mapKey, f.mapValue = compileField(fd.MapKey()), compileField(fd.MapValue())
+	case fd.Message() != nil:
+		f.message = compile(fd.Message())
+	case fd.Enum() != nil:
+		f.enum = compileEnum(fd.Enum())
+	}
+	return f
+}
+
+// compileEnum lists the names of ed. Of several names for one number the first
+// is its name in JSON.
+func compileEnum(ed protoreflect.EnumDescriptor) *enum {
+	e := &enum{names: make(map[int32][]byte), numbers: make(map[string]int32)}
+	values := ed.Values()
+	for i := range values.Len() {
+		name, number := string(values.Get(i).Name()), int32(values.Get(i).Number())
+		e.numbers[name] = number
+		if e.names[number] == nil {
+			e.names[number] = quote(name)
+		}
+	}
+	return e
+}
+
+// quote returns a name from a schema as a JSON string.
+func quote(name string) []byte {
+	quoted, _ := json.Marshal(name) // cannot fail for a string
+	return quoted
+}
+
+var wireTypes = [...]protowire.Type{
+	protoreflect.BoolKind:     protowire.VarintType,
+	protoreflect.EnumKind:     protowire.VarintType,
+	protoreflect.Int32Kind:    protowire.VarintType,
+	protoreflect.Sint32Kind:   protowire.VarintType,
+	protoreflect.Uint32Kind:   protowire.VarintType,
+	protoreflect.Int64Kind:    protowire.VarintType,
+	protoreflect.Sint64Kind:   protowire.VarintType,
+	protoreflect.Uint64Kind:   protowire.VarintType,
+	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
+	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
+	protoreflect.FloatKind:    protowire.Fixed32Type,
+	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
+	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
+	protoreflect.DoubleKind:   protowire.Fixed64Type,
+	protoreflect.StringKind:   protowire.BytesType,
+	protoreflect.BytesKind:    protowire.BytesType,
+	protoreflect.MessageKind:  protowire.BytesType,
+	protoreflect.GroupKind:    protowire.StartGroupType,
+}
+
+// field returns the field with the given number, or nil.
+func (s *Schema) field(num protowire.Number) *field {
+	if int(num) < len(s.dense) {
+		return s.dense[num]
+	}
+	return s.sparse[num]
+}
+
+// takes reports whether a value of wire type typ belongs to the field. One that
+// does not is, as the protobuf specification says, an unknown field.
+func (f *field) takes(typ protowire.Type) bool {
+	return typ == f.wire || f.packable && typ == protowire.BytesType
+}

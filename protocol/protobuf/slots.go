@@ -1,0 +1,31 @@
+package protobuf
+
+import "google.golang.org/protobuf/reflect/protoreflect"
+
+// maxSlots is the number of slots that a message may have.
+const maxSlots = 256
+
+// slots is a set of the slots of one message. Each oneof has a slot, and each
+// field that is in none, so that a message in which no slot is taken twice can
+// be told in one walk: nothing in it is displaced or merged later.
+type slots [maxSlots / 64]uint64
+
+// take adds a slot to the set and reports whether it was there before.
+func (s *slots) take(slot int) bool {
+	word, bit := &s[slot/64%len(s)], uint64(1)<<(slot%64)
+	taken := *word&bit != 0
+	*word |= bit
+	return taken
+}
+
+// slotOf returns the slot of a field: the oneofs come after all the fields.
+func slotOf(fd protoreflect.FieldDescriptor) int {
+	if oneof := fd.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
+		return fd.ContainingMessage().Fields().Len() + oneof.Index()
+	}
+	return fd.Index()
+}
+
+func slotCount(md protoreflect.MessageDescriptor) int {
+	return md.Fields().Len() + md.Oneofs().Len()
+}

@@ -1,0 +1,321 @@
+package protobuf
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// unhex reads bytes as the vectors write them: in hex, with what they mean
+// behind a #.
+func unhex(t *testing.T, text string) []byte {
+	t.Helper()
+	var digits strings.Builder
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	wire, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire
+}
+
+func TestAppendJSON(t *testing.T) {
+	tests := []struct {
+		name, message, wire, json string
+		inexact                   bool
+	}{
+		{
+			name: "a chunk; sequence 0 is not on the wire", message: "latis.v1.ConnectResponse",
+			wire: `0a 01 31                  # id "1"
+			       a2 01 17                  # response_chunk
+			         0a 01 31                # request_id "1"
+			         12 12 4563686f3a20616e616c797a652074686973 # content`,
+			json: `{"id":"1","responseChunk":{"requestId":"1","content":"Echo: analyze this"}}`,
+		},
+		{
+			name: "a zero that proto3 leaves out", message: "latis.v1.ConnectResponse",
+			wire: `a2 01 02 18 00            # response_chunk.sequence 0`,
+			json: `{"responseChunk":{}}`, inexact: true,
+		},
+		{
+			name: "an empty message in a oneof", message: "latis.v1.ConnectRequest",
+			wire: `0a 01 32  62 00           # id "2", state_get`,
+			json: `{"id":"2","stateGet":{}}`,
+		},
+		{
+			name: "members and map entries stand as on the wire", message: "latis.v1.ConnectRequest",
+			wire: `52 10                     # prompt_send
+			         12 06 0a 01 62 12 01 32 # metadata b: 2
+			         12 06 0a 01 61 12 01 31 # metadata a: 1
+			       0a 01 31                  # id`,
+			json: `{"promptSend":{"metadata":{"b":"2","a":"1"}},"id":"1"}`,
+		},
+		{
+			name: "the last of two scalars wins", message: "torture.Torture",
+			wire: `10 01 10 02               # int32 1, int32 2`,
+			json: `{"int32":2}`, inexact: true,
+		},
+		{
+			name: "two messages are merged", message: "torture.Torture",
+			wire: `8a 01 02 10 01            # torture.int32 1
+			       8a 01 02 08 01            # torture.bool true`,
+			json: `{"torture":{"bool":true,"int32":1}}`, inexact: true,
+		},
+		{
+			name: "a later member of a oneof displaces an earlier one", message: "torture.Torture",
+			wire: `e0 03 01                  # chosen_int 1
+			       ea 03 00                  # chosen_string ""`,
+			json: `{"chosenString":""}`, inexact: true,
+		},
+		{
+			name: "packed where the schema says packed", message: "torture.Torture",
+			wire: `f2 01 0b 01 ff ff ff ff ff ff ff ff ff 01   # packed_ints 1, -1`,
+			json: `{"packedInts":[1,-1]}`,
+		},
+		{
+			name: "loose where the schema says packed", message: "torture.Torture",
+			wire: `f0 01 01 f0 01 02         # packed_ints 1, 2`,
+			json: `{"packedInts":[1,2]}`, inexact: true,
+		},
+		{
+			name: "a varint with a byte to spare", message: "torture.Torture",
+			wire: `10 81 00                  # int32 1`,
+			json: `{"int32":1}`, inexact: true,
+		},
+		{
+			name: "a wrong wire type is an unknown field", message: "torture.Torture",
+			wire: `12 01 61                  # int32 as a string`,
+			json: `{}`, inexact: true,
+		},
+		{
+			name: "of two names for a number the first is written", message: "torture.Torture",
+			wire: `80 01 01 aa 01 00 b0 01 63 # color 1, maybe_string "", maybe_color 99`,
+			json: `{"color":"COLOR_RED","maybeString":"","maybeColor":99}`,
+		},
+		{
+			name: "numbers that JSON has to quote", message: "torture.Torture",
+			wire: `28 ff ff ff ff ff ff ff ff 7f       # int64
+			       55 00 00 c0 7f                      # float NaN
+			       69 00 00 00 00 00 00 f0 ff          # double -Infinity
+			       7a 02 fb ff                         # bytes`,
+			json: `{"int64":"9223372036854775807","float":"NaN","double":"-Infinity","bytes":"+/8="}`,
+		},
+		{
+			name: "another NaN than JSON's", message: "torture.Torture",
+			wire: `55 01 00 c0 7f            # float`,
+			json: `{"float":"NaN"}`, inexact: true,
+		},
+		{
+			name: "a map entry without a value", message: "torture.Torture",
+			wire: `92 03 03 0a 01 61         # text_by_text a`,
+			json: `{"textByText":{"a":""}}`, inexact: true,
+		},
+		{
+			name: "the same key twice", message: "torture.Torture",
+			wire: `92 03 06 0a 01 61 12 01 31
+			       92 03 06 0a 01 61 12 01 32`,
+			json: `{"textByText":{"a":"2"}}`, inexact: true,
+		},
+		{
+			name: "groups", message: "torture.Legacy",
+			wire: `08 01                     # needed
+			       1b 0a 01 61 1c            # Pair { left "a" }
+			       23 08 01 08 02 24         # Row { cells 1, 2 }
+			       23 24                     # Row {}`,
+			json: `{"needed":1,"pair":{"left":"a"},"row":[{"cells":[1,2]},{}]}`,
+		},
+		{
+			name: "an extension", message: "torture.Legacy",
+			wire: `a2 06 01 61               # note "a"`,
+			json: `{"[torture.note]":"a"}`,
+		},
+		{
+			name: "a delimited message of an edition", message: "torture.Edition",
+			wire: `2b 08 00 2c 10 01         # delimited { explicit 0 } implicit 1`,
+			json: `{"delimited":{"explicit":0},"implicit":1}`,
+		},
+		{
+			name: "messages with a JSON form of their own", message: "torture.Special",
+			wire: `0a 02 08 01               # time 1 s
+			       22 02 08 05               # boxed 5
+			       42 01 61                  # plain`,
+			json: `{"time":"1970-01-01T00:00:01Z","boxed":"5","plain":"a"}`,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := schemaOf(t, test.message)
+			wire := unhex(t, test.wire)
+			got, exact, err := s.AppendJSON(nil, wire)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.json && canonicalJSON(t, got) != canonicalJSON(t, []byte(test.json)) {
+				t.Errorf("got  %s\nwant %s", got, test.json)
+			}
+			if exact == test.inexact {
+				t.Errorf("exact is %v", exact)
+			}
+			if back, err := s.AppendWire(nil, got); err != nil || bytes.Equal(back, wire) != exact {
+				t.Errorf("exact is %v, but it leads back to %x, error %v", exact, back, err)
+			}
+		})
+	}
+}
+
+func schemaOf(t *testing.T, message string) *Schema {
+	t.Helper()
+	for _, md := range types() {
+		if string(md.FullName()) == message {
+			return Compile(md)
+		}
+	}
+	t.Fatalf("no message %s", message)
+	return nil
+}
+
+func TestAppendJSONErrors(t *testing.T) {
+	tests := []struct{ name, message, wire, want string }{
+		{"a string cut short", "latis.v1.ConnectResponse", "0a 05 31", "id at byte 1: truncated"},
+		{"a message cut short", "latis.v1.ConnectResponse", "a2 01 05 0a 01", "response_chunk at byte 2: truncated"},
+		{"a tag cut short", "latis.v1.ConnectResponse", "0a 01 31 a2", "latis.v1.ConnectResponse at byte 3: truncated"},
+		{"not UTF-8", "latis.v1.ConnectResponse", "a2 01 07 0a 01 31 12 02 61 ff", "response_chunk.content at byte 9: invalid UTF-8"},
+		{"not UTF-8 in a map", "latis.v1.ConnectRequest", "52 06 12 04 0a 02 ff 61", "prompt_send.metadata at byte 6: invalid UTF-8"},
+		{"field number 0", "latis.v1.ConnectRequest", "00 00", "latis.v1.ConnectRequest at byte 0: invalid field number"},
+		{"a wire type that is none", "latis.v1.ConnectRequest", "0f", "latis.v1.ConnectRequest at byte 1: cannot parse reserved wire type"},
+		{"a varint too long", "latis.v1.ConnectResponse", "a2 01 0c 18 ffffffffffffffffffff01", "response_chunk.sequence at byte 4: variable length integer overflow"},
+		{"an end without a group", "torture.Legacy", "0c", "torture.Legacy at byte 1: mismatching end group marker"},
+		{"a group without an end", "torture.Legacy", "1b 0a 00", "pair at byte 3: truncated"},
+		{"a fault in a message that has to be merged", "torture.Torture", "10 01 10 02 8a 01 02 10 ff", "torture.int32 at byte 8: truncated"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dst, _, err := schemaOf(t, test.message).AppendJSON([]byte("kept"), unhex(t, test.wire))
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got error %v\nwant      %s", err, test.want)
+			}
+			if string(dst) != "kept" {
+				t.Errorf("dst became %q", dst)
+			}
+		})
+	}
+}
+
+// Messages may be nested as deep as the protobuf module reads them, and no
+// deeper: a payload of a few kilobytes must not exhaust the stack.
+func TestDepth(t *testing.T) {
+	s := schemaOf(t, "torture.Torture")
+	var wire []byte
+	for range maxDepth - 1 {
+		wire = protowire.AppendBytes(protowire.AppendTag(nil, 17, protowire.BytesType), wire)
+	}
+	if _, exact, err := s.AppendJSON(nil, wire); err != nil || exact {
+		t.Errorf("at the limit: exact %v, error %v", exact, err)
+	}
+	wire = protowire.AppendBytes(protowire.AppendTag(nil, 17, protowire.BytesType), wire)
+	if _, _, err := s.AppendJSON(nil, wire); err == nil || !strings.HasSuffix(err.Error(), "messages are nested too deep") {
+		t.Errorf("beyond the limit: error %.100v", err)
+	}
+}
+
+func TestAppendWireReadsWhatPeopleWrite(t *testing.T) {
+	tests := []struct{ name, message, json, wire string }{
+		{"names of the schema", "latis.v1.ConnectResponse", `{"response_chunk":{"request_id":"1"}}`, "a2 01 03 0a 01 31"},
+		{"white space and escapes", "latis.v1.ConnectResponse", "{ \"\\u0069d\" : \"\\u0031\" }\n", "0a 01 31"},
+		{"null is absent", "latis.v1.ConnectResponse", `{"id":null,"ack":null}`, ""},
+		{"integers as strings, floats or with exponents", "torture.Torture", `{"int32":"1","uint32":2.0,"packedInts":[1e1]}`, "10 01 20 02 f2 01 01 0a"},
+		{"64-bit integers as numbers", "torture.Torture", `{"int64":-1}`, "28 ffffffffffffffffff01"},
+		{"URL-safe base64 without padding", "torture.Torture", `{"bytes":"-_8"}`, "7a 02 fb ff"},
+		{"the second name of an enum value", "torture.Torture", `{"color":"COLOR_CRIMSON"}`, "80 01 01"},
+		{"a zero", "torture.Torture", `{"int32":0,"maybeInt":0}`, "a0 01 00"},
+		{"an extension", "torture.Legacy", `{"[torture.note]":"a"}`, "a2 06 01 61"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := schemaOf(t, test.message).AppendWire([]byte{0xEE}, []byte(test.json))
+			if want := append([]byte{0xEE}, unhex(t, test.wire)...); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("got %x, error %v\nwant %x", got, err, want)
+			}
+		})
+	}
+}
+
+func TestAppendWireErrors(t *testing.T) {
+	tests := []struct{ name, json, want string }{
+		{"an unknown field", `{"response_chunk":{"text":"a"}}`, `latis.v1.ConnectResponse: (line 1:20): unknown field "text"`},
+		{"a wrong type", `{"responseChunk":{"sequence":"x"}}`, `latis.v1.ConnectResponse: (line 1:30): invalid value for uint32 field sequence: "x"`},
+		{"a number too large", `{"responseChunk":{"sequence":4294967296}}`, `invalid value for uint32 field sequence: 4294967296`},
+		{"one field by both its names", `{"responseChunk":{},"response_chunk":{}}`, `duplicate field "response_chunk"`},
+		{"two members of a oneof", `{"responseChunk":{},"ack":{}}`, `oneof latis.v1.ConnectResponse.payload is already set`},
+		{"a map key twice", `{"ack":{"state":{"a":"","a":""}}}`, `duplicate map key "a"`},
+		{"not JSON", `{"id":1,}`, `invalid JSON at byte 8`},
+		{"not an object", `[]`, `latis.v1.ConnectResponse: syntax error (line 1:1): unexpected token [`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dst, err := schemaOf(t, "latis.v1.ConnectResponse").AppendWire([]byte("kept"), []byte(test.json))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v\nwant      %s", err, test.want)
+			}
+			if string(dst) != "kept" {
+				t.Errorf("dst became %q", dst)
+			}
+		})
+	}
+}
+
+func TestAppendJSONDoesNotAllocate(t *testing.T) {
+	s := schemaOf(t, "latis.v1.ConnectRequest")
+	wire := unhex(t, "0a 01 31 52 10 12 06 0a 01 62 12 01 32 12 06 0a 01 61 12 01 31")
+	dst := make([]byte, 0, 256)
+	if n := testing.AllocsPerRun(100, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }); n >= 1 {
+		t.Errorf("%v allocations for one message", n)
+	}
+}
+
+// A protocol with a schema knows its messages by their full name; what it says
+// about exactness is the schema's word.
+func TestMessageProtocol(t *testing.T) {
+	p := Message(schemaOf(t, "latis.v1.ConnectResponse").md)
+	wire := unhex(t, "0a 01 31 a2 01 03 0a 01 31")
+	var m protocol.Message
+	if err := p.Parse(wire, &m); err != nil || string(m.Kind) != "latis.v1.ConnectResponse" || string(m.Text) != "1" || m.Phase != protocol.Note {
+		t.Errorf("kind %s, text %s, error %v", m.Kind, m.Text, err)
+	}
+	json, exact, err := p.AppendJSON(nil, wire)
+	if err != nil || !exact {
+		t.Errorf("%s, exact %v, error %v", json, exact, err)
+	}
+	if back, err := p.AppendPayload(nil, json); err != nil || !bytes.Equal(back, wire) {
+		t.Errorf("%x, error %v", back, err)
+	}
+	var fault *Error
+	if err := p.Parse(wire[:5], &m); !errors.As(err, &fault) || fault.Offset != 5 {
+		t.Errorf("error %v for a message cut short", err)
+	}
+}
+
+func TestSchemalessProtocol(t *testing.T) {
+	var m protocol.Message
+	if err := (Schemaless{}).Parse(unhex(t, "08 01 0b 0c"), &m); err != nil || string(m.Kind) != "message" {
+		t.Errorf("kind %s, error %v", m.Kind, err)
+	}
+	if err := (Schemaless{}).Parse([]byte("not protobuf"), &m); err == nil {
+		t.Error("text passes for protobuf")
+	}
+	if _, exact, err := (Schemaless{}).AppendJSON(nil, nil); exact || err != nil {
+		t.Errorf("exact %v, error %v", exact, err)
+	}
+	if _, err := (Schemaless{}).AppendPayload(nil, []byte("[]")); err == nil || !strings.Contains(err.Error(), "--proto") {
+		t.Errorf("error %v does not say what to try", err)
+	}
+}

@@ -1,0 +1,172 @@
+// Package protocol gives payloads a meaning: it says of what kind a message
+// is, which exchange it belongs to and what it does to it.
+//
+// Parsing is stateless and borrows: a [Message] points into the payload it was
+// parsed from. What the messages of a session mean together (who answered what,
+// which cancel came too late) is the business of package session.
+//
+// Each protocol has a sub-package; protocol/all lists them and detects which
+// one a stream speaks.
+package protocol
+
+import "github.com/wirectl/wirectl/frame"
+
+// A Protocol is the grammar of the payloads of one stream. Implementations
+// hold no state, so one value serves any number of goroutines.
+type Protocol interface {
+	// Name is the protocol's name, as flags and records spell it.
+	Name() string
+	// Encoding says how a payload spells a message.
+	Encoding() Encoding
+	// Parse reads one payload into m, overwriting all of it. The message
+	// borrows from payload and is valid as long as payload is. Parse returns
+	// an error, and leaves in m what it had understood, when the payload is
+	// not a well-formed message; a message that is well-formed but breaks a
+	// rule is reported in m.Faults instead. It does not allocate for a
+	// message without faults.
+	Parse(payload []byte, m *Message) error
+}
+
+// Encoding is how a payload spells a message.
+type Encoding uint8
+
+const (
+	// Opaque payloads are bytes without structure.
+	Opaque Encoding = iota
+	// JSON payloads are one JSON text (RFC 8259) in UTF-8.
+	JSON
+	// Protobuf payloads are one message in the protobuf wire format.
+	Protobuf
+)
+
+var encodingNames = [...]string{Opaque: "bytes", JSON: "JSON", Protobuf: "protobuf"}
+
+// String returns the encoding's name.
+func (e Encoding) String() string {
+	if int(e) < len(encodingNames) {
+		return encodingNames[e]
+	}
+	return "encoding(?)"
+}
+
+// A Transcoder is a Protocol whose payloads are not JSON but have a JSON form.
+type Transcoder interface {
+	Protocol
+	// AppendJSON appends the JSON form of payload to dst, on one line. It
+	// reports whether AppendPayload gives back payload, byte for byte, from
+	// that form. On error dst is returned as it came.
+	AppendJSON(dst, payload []byte) (_ []byte, exact bool, err error)
+	// AppendPayload appends the payload that the JSON form describes.
+	AppendPayload(dst, json []byte) ([]byte, error)
+}
+
+// A Message is what a payload means in its protocol. Its byte slices borrow
+// from the payload, or are constants: never write to them.
+type Message struct {
+	// Kind is the kind of message in the protocol's own spelling: a JSON-RPC
+	// method, "result" or "error"; PROMPT_SEND; WireRequest. [Unknown] when
+	// the protocol has no such kind.
+	Kind []byte
+	// Phase says what the message does to the exchange it belongs to.
+	Phase Phase
+	// From is the direction in which alone this kind may travel, or
+	// frame.DirUnknown where either side may send it.
+	From frame.Dir
+	// ID names the exchange that the message opens or answers. For an answer
+	// without an id of its own it is the token by which it is matched.
+	ID Token
+	// Ref names the exchange that the message acts on, where that is not its
+	// own: the target of a cancel, a progress token, a session. An answer that
+	// has an id of its own, as in DAP, answers Ref.
+	Ref Token
+	// Bind is a second name that an opener gives its exchange, by which later
+	// messages refer to it: a progress token, a session id.
+	Bind Token
+	// Seq is the sequence number of a part, or -1 where parts have none.
+	Seq int
+	// Count is how many things a message asks for or carries: prompts,
+	// results, the messages of a batch. It is 0 where that means nothing.
+	Count int
+	// Multiline says that a JSON payload has line breaks between its tokens, so
+	// that it does not fit on a line as it is.
+	Multiline bool
+	// Faults are the rules that the message breaks by itself.
+	Faults Faults
+	// Label and Text tell a reader what the message says: a short word (a
+	// tool's name, an error code) and a longer text (the prompt, the params as
+	// written). Either may be nil. They are for summaries only.
+	Label, Text []byte
+}
+
+// Reset makes m the message of which nothing is known.
+func (m *Message) Reset() { *m = Message{Kind: Unknown, Phase: Note, Seq: -1} }
+
+// Unknown is the kind of a message that its protocol does not have. A message
+// has this kind if and only if its faults have [UnknownKind].
+var Unknown = []byte("unknown")
+
+// A Token is an id exactly as it is written on the wire, so that 1, 1.0 and
+// "1" are three ids and large integers keep every digit. A token of a JSON
+// protocol keeps its quotes. The zero Token means that there is none.
+type Token struct {
+	Space Space
+	Text  []byte
+}
+
+// IsZero reports whether there is no token.
+func (t Token) IsZero() bool { return t.Space == SpaceNone }
+
+// Space is the name space of a token. Tokens of different spaces never name
+// the same exchange.
+type Space uint8
+
+const (
+	SpaceNone     Space = iota // no token
+	SpaceID                    // request and correlation ids
+	SpaceProgress              // progress tokens
+	SpaceSession               // session ids
+	SpaceRun                   // run ids
+)
+
+// Phase is what a message does to its exchange.
+type Phase uint8
+
+const (
+	Note      Phase = iota // belongs to no exchange, or changes nothing
+	Open                   // opens the exchange
+	Part                   // carries part of the answer
+	Close                  // ends the exchange well
+	Fail                   // ends the exchange with an error
+	Cancel                 // asks that the exchange Ref be ended
+	Cancelled              // ends the exchange as cancelled
+)
+
+var phaseNames = [...]string{
+	Note: "note", Open: "open", Part: "part", Close: "close",
+	Fail: "fail", Cancel: "cancel", Cancelled: "cancelled",
+}
+
+// String returns the phase's name as records and filters spell it.
+func (p Phase) String() string {
+	if int(p) < len(phaseNames) {
+		return phaseNames[p]
+	}
+	return "phase(?)"
+}
+
+// Faults is the set of rules that a message breaks by itself, whatever came
+// before it.
+type Faults uint32
+
+const (
+	UnknownKind   Faults = 1 << iota // the protocol has no such message
+	DuplicateKey                     // an object has the same key twice
+	UnsafeInteger                    // an id is an integer beyond 2^53-1, which doubles cannot hold
+	BadID                            // the id is of a type that the protocol forbids
+	BadVersion                       // the jsonrpc member is not "2.0"
+	BadParams                        // params, or a prompt, are of a type that the protocol forbids
+	BothAnswers                      // two members that exclude each other, such as a result and an error
+	NoAnswer                         // an answer carries neither a result nor an error
+	MissingField                     // a member that the protocol requires is absent
+	UnknownField                     // a member that the protocol does not have, where it forbids others
+)

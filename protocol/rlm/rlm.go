@@ -1,0 +1,127 @@
+// Package rlm parses the messages of rlm, by which an execution environment
+// asks a broker for completions: a WireRequest, and a WireResponse in answer.
+// Both are JSON objects, and neither allows members that it does not know.
+package rlm
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Limit is the largest payload, in bytes, that peers accept.
+const Limit = 10_000_000
+
+// Protocol is rlm. The id of a message is its correlation id, which need not
+// be unique. The label of a request is its model, its text the prompt or
+// prompts as written; the text of a response is its error, or else the first
+// response or item error, as written.
+var Protocol protocol.Protocol = rlm{}
+
+type rlm struct{}
+
+func (rlm) Name() string                { return "rlm" }
+func (rlm) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (rlm) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	w.read(&s, payload)
+	err := s.End()
+	w.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// wire is what one walk over a message has found. Values are as they are
+// written; nil is one that is missing or, which is the same, null.
+type wire struct {
+	identified    bool // correlation_id is there
+	correlationID []byte
+
+	asks    bool // a member of WireRequest alone is there
+	model   []byte
+	prompt  []byte
+	prompts []byte
+
+	hasError, hasResults bool // the members of WireResponse alone are there
+	failure              []byte
+	results              []byte
+	first                []byte // the text of the first result
+
+	count  int // of prompts or results
+	faults protocol.Faults
+}
+
+func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "correlation_id":
+			w.identified = true
+			w.correlationID = notNull(s)
+		case "model":
+			w.asks = true
+			w.model = w.notNullString(s)
+		case "prompt":
+			w.asks = true
+			w.prompt = w.readPrompt(s, payload)
+		case "prompts":
+			w.asks = true
+			w.readPrompts(s, payload)
+		case "error":
+			w.hasError = true
+			w.failure = w.notNullString(s)
+		case "results":
+			w.hasResults = true
+			w.readResults(s, payload)
+		default:
+			w.faults |= protocol.UnknownField
+		}
+	}
+}
+
+// interpret says what the members mean. An object with none of its own but a
+// correlation id is a request that lacks its prompt.
+func (w *wire) interpret(m *protocol.Message) {
+	m.Faults = w.faults
+	switch {
+	case w.hasError || w.hasResults:
+		w.interpretResponse(m)
+	case w.asks || w.identified:
+		w.interpretRequest(m)
+	default:
+		m.Faults = protocol.UnknownKind
+		return
+	}
+	m.Count = w.count
+	if jsonscan.KindOf(w.correlationID) == jsonscan.String {
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: w.correlationID}
+	} else if w.correlationID != nil {
+		m.Faults |= protocol.BadID
+	}
+}
+
+// need notes that a value is not what it must be unless ok.
+func (w *wire) need(ok bool) {
+	if !ok {
+		w.faults |= protocol.BadParams
+	}
+}
+
+// notNull consumes the next value and returns it, or nil if it is null.
+func notNull(s *jsonscan.Scanner) []byte {
+	if s.Peek() == jsonscan.Null {
+		s.Skip()
+		return nil
+	}
+	return s.Value()
+}
+
+// notNullString is notNull for a value that must be a string or null.
+func (w *wire) notNullString(s *jsonscan.Scanner) []byte {
+	raw := notNull(s)
+	w.need(raw == nil || jsonscan.KindOf(raw) == jsonscan.String)
+	return raw
+}

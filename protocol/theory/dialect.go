@@ -1,0 +1,70 @@
+package theory
+
+import "github.com/wirectl/wirectl/protocol/jsonscan"
+
+// Dialect is one of the four ways of writing theory.run.v1.
+type Dialect string
+
+const (
+	// A is the oldest: RunOpen gives the role of its sender, and a controller
+	// sends messages of the kind control.
+	A Dialect = "A"
+	// B has RunOpen and RunResult, with everything in content.
+	B Dialect = "B"
+	// C is D but that Ack, Event, Log and Token carry content.
+	C Dialect = "C"
+	// D is the documented one: Request and Response, control and data.
+	D Dialect = "D"
+)
+
+// String describes the dialect.
+func (d Dialect) String() string {
+	switch d {
+	case A:
+		return "dialect A, the oldest"
+	case B:
+		return "dialect B, older than the document"
+	case C:
+		return "dialect C, with content in place of control and data"
+	case D:
+		return "dialect D, the documented one"
+	default:
+		return "no dialect"
+	}
+}
+
+// Seen returns the dialect that payload is written in, or "" if it is no
+// message. Where dialects write a message alike, it returns the one nearest to
+// the document: D for Request and Response, C for what carries content.
+func Seen(payload []byte) Dialect {
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var r run
+	r.read(&s, payload)
+	if s.End() != nil {
+		return ""
+	}
+	return r.dialect()
+}
+
+func (r *run) dialect() Dialect {
+	switch string(r.kind) {
+	case "control":
+		return A
+	case "RunOpen":
+		if r.hasRole {
+			return A
+		}
+		return B
+	case "RunResult":
+		return B
+	case "Request", "Response":
+		return D
+	case "Ack", "Event", "Log", "Token":
+		if r.inContent {
+			return C
+		}
+		return D
+	}
+	return ""
+}

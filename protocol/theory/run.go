@@ -1,0 +1,113 @@
+package theory
+
+import (
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// run is what one walk over a message has found, in whichever of the members
+// control, content and data its dialect puts it. Words are without their
+// quotes; the other values are as they are written.
+type run struct {
+	kind, mode, op, phase, status, code []byte // words
+
+	runID           []byte
+	msg, token      []byte // what a Log or a Token says
+	inputs, outputs []byte
+	failure         []byte // the error member, unless it is null
+	message         []byte // of the error
+
+	inControl, inContent bool // these members are there
+	hasRole              bool // content has a role
+}
+
+func (r *run) read(s *jsonscan.Scanner, payload []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "kind":
+			r.kind = jsonwalk.Word(s.Value())
+		case "content":
+			r.inContent = true
+			r.readBody(s, payload)
+		case "control":
+			r.inControl = true
+			r.readBody(s, payload)
+		case "data":
+			r.readBody(s, payload)
+		default:
+			r.readAnywhere(s, payload)
+		}
+	}
+}
+
+// readBody walks the object that holds what a message says.
+func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "run_id":
+			r.runID = s.Value()
+		case "mode":
+			r.mode = jsonwalk.Word(s.Value())
+		case "op":
+			r.op = jsonwalk.Word(s.Value())
+		case "phase":
+			r.phase = jsonwalk.Word(s.Value())
+		case "status":
+			r.status = jsonwalk.Word(s.Value())
+		case "msg":
+			r.msg = s.Value()
+		case "text":
+			r.token = s.Value()
+		case "role":
+			r.hasRole = true
+		default:
+			r.readAnywhere(s, payload)
+		}
+	}
+}
+
+// readAnywhere reads the current member if it is one that stands beside the
+// other objects in some dialects and inside them in others.
+func (r *run) readAnywhere(s *jsonscan.Scanner, payload []byte) {
+	switch string(s.Key()) {
+	case "inputs", "payload":
+		r.inputs = s.Value()
+	case "outputs":
+		r.outputs = s.Value()
+	case "error":
+		r.readError(s, payload)
+	}
+}
+
+func (r *run) readError(s *jsonscan.Scanner, payload []byte) {
+	if s.Peek() == jsonscan.Null {
+		return
+	}
+	start := s.Offset()
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "code":
+			r.code = jsonwalk.Word(s.Value())
+		case "message":
+			r.message = s.Value()
+		}
+	}
+	r.failure = jsonwalk.Since(s, payload, start)
+}
+
+// label returns the word that says most of the run.
+func (r *run) label() []byte { return firstOf(r.code, r.status, r.phase, r.op, r.mode) }
+
+// text returns what the message says at length.
+func (r *run) text() []byte {
+	return firstOf(r.message, r.failure, r.token, r.msg, r.inputs, r.outputs)
+}
+
+func firstOf(all ...[]byte) []byte {
+	for _, b := range all {
+		if b != nil {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+// Package theory parses the messages of theory.run.v1, by which a client runs
+// a tool. Four dialects share that name; see [Dialect].
+package theory
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is theory.run.v1 in all of its dialects. The kind of a message is
+// its kind member; its id is the run id, wherever the dialect puts it. The
+// label is what the message says of its run: a mode, phase, status, error code
+// or op. The text is JSON as written: inputs, outputs, a log line, a token.
+var Protocol protocol.Protocol = theory{}
+
+type theory struct{}
+
+func (theory) Name() string                { return "theory" }
+func (theory) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (theory) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var r run
+	r.read(&s, payload)
+	err := s.End()
+	r.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// kind is what is known of a kind of message.
+type kind struct {
+	from  frame.Dir
+	phase protocol.Phase
+	// terminal kinds end the run, well or not.
+	terminal bool
+	// named kinds must name their run, which others may leave to the
+	// connection.
+	named bool
+}
+
+var kinds = map[string]kind{
+	"Request":   {from: frame.C2U, phase: protocol.Open, named: true},
+	"RunOpen":   {from: frame.C2U, phase: protocol.Open, named: true},
+	"control":   {from: frame.C2U},
+	"Ack":       {from: frame.U2C},
+	"Event":     {from: frame.U2C, phase: protocol.Part},
+	"Log":       {from: frame.U2C, phase: protocol.Part},
+	"Token":     {from: frame.U2C, phase: protocol.Part},
+	"Response":  {from: frame.U2C, terminal: true},
+	"RunResult": {from: frame.U2C, terminal: true},
+}
+
+// interpret says what the members mean.
+func (r *run) interpret(m *protocol.Message) {
+	k, ok := kinds[string(r.kind)]
+	if !ok {
+		m.Faults |= protocol.UnknownKind
+		return
+	}
+	m.Kind, m.From, m.Phase = r.kind, k.from, k.phase
+	m.Label, m.Text = r.label(), r.text()
+	m.ID = jsonwalk.Token(r.runID, protocol.SpaceRun)
+	m.Faults |= checkRunID(r.runID, k.named)
+	if !r.inControl && !r.inContent {
+		m.Faults |= protocol.MissingField
+	}
+	switch {
+	case k.terminal:
+		r.interpretEnd(m)
+	case string(r.kind) == "control":
+		// The op acts on a run that another message has opened.
+		m.ID, m.Ref = protocol.Token{}, m.ID
+		if string(r.op) == "preempt" {
+			m.Phase = protocol.Cancel
+		}
+	}
+}
+
+// interpretEnd says how a run ended. A run that was preempted ends with an
+// error of its own code.
+func (r *run) interpretEnd(m *protocol.Message) {
+	switch {
+	case string(r.code) == "ERR_PREEMPTED":
+		m.Phase = protocol.Cancelled
+	case string(r.status) == "error" || r.status == nil && r.failure != nil:
+		m.Phase = protocol.Fail
+	default:
+		m.Phase = protocol.Close
+	}
+	if r.status == nil && string(r.kind) == "Response" {
+		m.Faults |= protocol.MissingField
+	}
+}
+
+// checkRunID returns the fault of a run id, which is a string that is not
+// blank.
+func checkRunID(raw []byte, required bool) protocol.Faults {
+	if raw == nil {
+		if required {
+			return protocol.MissingField
+		}
+		return 0
+	}
+	for _, c := range jsonwalk.Word(raw) {
+		if c != ' ' {
+			return 0
+		}
+	}
+	return protocol.BadID
+}
