@@ -1,0 +1,183 @@
+package session
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// answer takes in a message that answers an exchange, and returns that.
+func (t *Tracker) answer(ev *event) *Exchange {
+	m := ev.m
+	token := m.Ref
+	if token.IsZero() {
+		token = m.ID
+	}
+	switch {
+	case !token.IsZero():
+	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
+		return nil // it was to name what it is a part of
+	case m.Phase == protocol.Fail && ev.scope.refused(opposite(ev.from)):
+		return nil
+	}
+	e := t.find(ev.scope, opposite(ev.from), token)
+	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
+		e = nil
+	}
+	switch {
+	case e == nil:
+		t.missed(ev, token)
+	case e.settled:
+		t.answerLate(ev, e)
+	default:
+		t.answerOpen(ev, e)
+	}
+	return e
+}
+
+// refused reports whether an error without an id can be the answer to a
+// message of that side which could not be read, and takes it for that.
+func (s *scope) refused(side frame.Dir) bool {
+	for _, side := range sides(side) {
+		if s.unreadable[side] > 0 {
+			s.unreadable[side]--
+			return true
+		}
+	}
+	return false
+}
+
+// missed reports an answer to nothing.
+func (t *Tracker) missed(ev *event, token protocol.Token) {
+	loose := t.rules.LooseRefs && ev.m.ID.IsZero() && ev.m.Phase == protocol.Part
+	if !t.judges() || loose || ev.strays() {
+		return
+	}
+	t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
+}
+
+// answerOpen takes in an answer to an exchange that is open.
+func (t *Tracker) answerOpen(ev *event, e *Exchange) {
+	f, m := ev.f, ev.m
+	if t.rules.Ack != "" && e.answers == 0 && !t.isAck(ev) {
+		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s to %s %s", ev.kind.Name, t.rules.Ack, e.Kind, quote(e.ID))
+	}
+	e.answered(f)
+	switch {
+	case t.isAck(ev):
+		t.afterCancel(e, f, false)
+	case m.Phase == protocol.Part || t.isUpdate(ev, e):
+		t.part(ev, e)
+		t.afterCancel(e, f, true)
+	default:
+		t.close(ev, e)
+	}
+}
+
+// isAck reports whether a message only says that a request has arrived.
+func (t *Tracker) isAck(ev *event) bool {
+	return t.rules.Ack != "" && ev.kind.Name == t.rules.Ack
+}
+
+// isUpdate reports whether a message, though it closes other exchanges, is a
+// part of a subscription.
+func (t *Tracker) isUpdate(ev *event, e *Exchange) bool {
+	return t.isSubscription(e) && ev.kind.Name == t.rules.Update
+}
+
+func (t *Tracker) isSubscription(e *Exchange) bool {
+	return t.rules.Subscribe != "" && e.Kind == t.rules.Subscribe
+}
+
+// part takes in a part of an answer.
+func (t *Tracker) part(ev *event, e *Exchange) {
+	e.part(ev.f)
+	if !t.rules.Sequenced || ev.m.Seq < 0 {
+		return
+	}
+	switch {
+	case ev.m.Seq > e.sequence:
+		t.report(sequenceGap, ev.f, []int64{e.First}, "part %d of %s %s follows where %d was to come", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
+	case ev.m.Seq < e.sequence:
+		t.report(sequenceRepeat, ev.f, []int64{e.First}, "part %d of %s %s follows where %d was to come", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
+		return
+	}
+	e.sequence = ev.m.Seq + 1
+}
+
+func (t *Tracker) afterCancel(e *Exchange, f *Frame, part bool) {
+	if e.cancel != nil {
+		e.cancel.after(f, part)
+	}
+}
+
+// close takes in the message that ends an open exchange.
+func (t *Tracker) close(ev *event, e *Exchange) {
+	m := ev.m
+	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
+		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
+	}
+	unsubscribes := t.isSubscription(e) && m.Phase == protocol.Close
+	t.end(ev, e)
+	t.settle(e)
+	if unsubscribes {
+		t.endSubscriptions(ev)
+	}
+}
+
+// end notes how an exchange ended.
+func (t *Tracker) end(ev *event, e *Exchange) {
+	e.Closed = ev.f.Time
+	t.endCancel(e, ev.m.Phase, ev.f)
+	e.become(outcomeOf(ev.m.Phase))
+	e.kind.ended(e)
+}
+
+func outcomeOf(p protocol.Phase) Outcome {
+	switch p {
+	case protocol.Fail:
+		return Failed
+	case protocol.Cancelled:
+		return Cancelled
+	}
+	return Done
+}
+
+// endSubscriptions ends all subscriptions of the side that ev answers.
+func (t *Tracker) endSubscriptions(ev *event) {
+	for _, side := range sides(opposite(ev.from)) {
+		q := t.table.find(t.anonymousKey(ev.scope, side), nil)
+		if q == nil {
+			continue
+		}
+		for n := q.exchanges.first; n != nil; {
+			e := n.of
+			n = n.next
+			if t.isSubscription(e) && !e.settled {
+				e.saw(ev.f)
+				t.end(ev, e)
+				t.settle(e)
+			}
+		}
+	}
+}
+
+// answerLate takes in an answer to an exchange that is settled.
+func (t *Tracker) answerLate(ev *event, e *Exchange) {
+	f, m := ev.f, ev.m
+	switch {
+	case e.cancel != nil && m.Phase == protocol.Part:
+		e.answered(f)
+		t.part(ev, e)
+		t.afterCancel(e, f, true)
+	case e.cancel != nil || e.optional && m.Phase != protocol.Part:
+		e.optional = false
+		e.answered(f)
+		t.end(ev, e)
+	case m.Phase == protocol.Part && m.ID.IsZero() && !m.Ref.IsZero():
+		if !t.rules.LooseRefs {
+			t.report(latePart, f, []int64{e.First, e.Last}, "%s for %s %s, which is %v", ev.kind.Name, e.Kind, quote(e.ID), e.Outcome)
+		}
+	default:
+		t.report(afterEnd, f, []int64{e.First, e.Last}, "%s for %s %s, which is %v", ev.kind.Name, e.Kind, quote(e.ID), e.Outcome)
+	}
+}

@@ -1,0 +1,223 @@
+package session
+
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A Cancel is an entry of the ledger of cancellations: what was asked, and
+// what came of it. Cancels of an exchange that has one under way are counted
+// in its entry. One that the tracker yields is valid until the next Feed or
+// End.
+type Cancel struct {
+	Conn, Stream int
+	// Seq is the number of the frame that asked, Kind its kind, Asked when it
+	// was read, and Repeats how often the same was asked again.
+	Seq     int64
+	Kind    string
+	Asked   time.Time
+	Repeats int
+	// Target is the token that was named, and TargetKind and TargetSeq the
+	// kind and frame of the request that has it, "" and 0 if none has.
+	Target     protocol.Token
+	TargetKind string
+	TargetSeq  int64
+	// Parts and Bytes still arrived afterwards, the last after Last; the bytes
+	// include a late answer.
+	Parts, Bytes int64
+	Last         time.Duration
+	// Confirmed is when the exchange ended as cancelled; zero if it did not.
+	Confirmed time.Time
+	Class     Class
+
+	duty protocol.Duty
+	kind *Kind     // of the exchange; nil if there is none
+	of   *Exchange // as long as the class is pending
+	node node[Cancel]
+}
+
+// Class is what became of a cancel.
+type Class uint8
+
+const (
+	Pending       Class = iota // not yet known
+	UnknownTarget              // it named nothing that was ever opened
+	Confirmed                  // the exchange ended as cancelled
+	Crossed                    // the exchange had ended, or its end was next, within 250 ms
+	LateResult                 // an answer came though none may
+	Ignored                    // the exchange ended as if nothing had been asked
+	Silent                     // it never ended
+	numClasses
+)
+
+var classNames = [numClasses]string{
+	Pending: "pending", UnknownTarget: "unknown-target", Confirmed: "confirmed", Crossed: "crossed",
+	LateResult: "late-result", Ignored: "ignored", Silent: "silent",
+}
+
+// String returns the class's name as records and filters spell it.
+func (c Class) String() string {
+	if c < numClasses {
+		return classNames[c]
+	}
+	return "class(?)"
+}
+
+// crossing is how long an answer can have been under way when its cancel was
+// sent.
+const crossing = 250 * time.Millisecond
+
+// after notes what arrived for the exchange after the cancel.
+func (c *Cancel) after(f *Frame, part bool) {
+	if part {
+		c.Parts++
+	}
+	c.Bytes += int64(f.Size)
+	c.Last = since(f.Time, c.Asked)
+}
+
+// classOf returns the class of a cancel whose exchange is ended by f.
+func (c *Cancel) classOf(phase protocol.Phase, f *Frame) Class {
+	switch {
+	case phase == protocol.Cancelled:
+		return Confirmed
+	case c.Parts == 0 && since(f.Time, c.Asked) <= crossing:
+		return Crossed
+	case c.duty == protocol.MustNotAnswer:
+		return LateResult
+	}
+	return Ignored
+}
+
+// cancelled takes in a cancel, which is m.
+func (t *Tracker) cancelled(ev *event) {
+	m, f := ev.m, ev.f
+	rule := t.rules.Cancel(ev.kind.Name)
+	own := t.openOwn(ev, rule.Own)
+	if m.Ref.IsZero() && m.Faults&protocol.MissingField != 0 {
+		return // it was to name what it cancels
+	}
+	target := t.find(ev.scope, ev.from, m.Ref) // later, because to open one can make another be forgotten
+	if target == own {
+		target = nil
+	}
+	if target == nil && t.rules.LooseRefs && m.Ref.Space != protocol.SpaceID {
+		return
+	}
+	if target != nil && target.cancel != nil {
+		target.cancel.Repeats++
+		target.saw(f)
+		return
+	}
+	c := t.enter(ev, target)
+	c.duty = rule.Target
+	switch {
+	case target == nil:
+		t.classify(c, UnknownTarget)
+		if t.judges() && !m.Ref.IsZero() {
+			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(m.Ref))
+		}
+	case target.settled:
+		t.classify(c, Crossed)
+	default:
+		target.saw(f)
+		target.cancel, c.of = c, target
+		if c.duty == protocol.MustNotAnswer {
+			target.become(Cancelled)
+			t.settle(target)
+		}
+	}
+}
+
+// openOwn begins the exchange of a cancel that has an id of its own, and
+// returns that; nil if it has none.
+func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
+	if ev.m.ID.IsZero() {
+		return nil
+	}
+	own := t.open(ev)
+	if duty != protocol.MustAnswer {
+		own.optional = true
+		own.become(Done)
+		t.settle(own)
+	}
+	return own
+}
+
+// enter adds an entry to the ledger, in place of the oldest if it is full.
+func (t *Tracker) enter(ev *event, target *Exchange) *Cancel {
+	var c *Cancel
+	if t.cancels.len < t.history {
+		c = new(Cancel)
+	} else {
+		c = t.cancels.oldest()
+		c.node.remove()
+		if c.of != nil {
+			t.classify(c, Silent)
+		}
+	}
+	text := append(c.Target.Text[:0], clip(ev.m.Ref.Text, maxText)...)
+	*c = Cancel{
+		Conn: ev.f.Conn, Stream: ev.f.Stream, Seq: ev.f.Seq, Kind: ev.kind.Name, Asked: ev.f.Time,
+		Target: protocol.Token{Space: ev.m.Ref.Space, Text: text},
+	}
+	if target != nil {
+		c.TargetKind, c.TargetSeq, c.kind = target.Kind, target.First, target.kind
+	}
+	t.cancels.push(&c.node, c)
+	return c
+}
+
+// classify settles what became of a cancel.
+func (t *Tracker) classify(c *Cancel, class Class) {
+	c.Class = class
+	t.classes[class]++
+	if c.kind != nil {
+		c.kind.Cancels[class]++
+	}
+	if e := c.of; e != nil {
+		if e.settled {
+			t.waiting--
+		}
+		e.cancel, c.of = nil, nil
+	}
+}
+
+// endCancel settles the cancel of e, if one is pending, when f ends e.
+func (t *Tracker) endCancel(e *Exchange, phase protocol.Phase, f *Frame) {
+	c := e.cancel
+	if c == nil {
+		return
+	}
+	class := c.classOf(phase, f)
+	t.classify(c, class)
+	c.Last = since(f.Time, c.Asked)
+	if class == Confirmed {
+		c.Confirmed = f.Time
+		return
+	}
+	c.Bytes += int64(f.Size)
+	switch {
+	case class == LateResult:
+		t.report(lateResult, f, []int64{e.First, c.Seq}, "the cancelled %s %s was answered %v after the cancel", e.Kind, quote(e.ID), c.Last.Round(time.Millisecond))
+	case class == Ignored && c.duty == protocol.MustConfirm:
+		t.report(cancelIgnored, f, []int64{e.First, c.Seq}, "the cancelled %s %s ended as if it had not been cancelled, %v after the cancel", e.Kind, quote(e.ID), c.Last.Round(time.Millisecond))
+	}
+}
+
+// silence settles the cancel of e, if one is pending, when nothing more comes.
+// It reports whether there was one.
+func (t *Tracker) silence(e *Exchange) bool {
+	c := e.cancel
+	if c == nil {
+		return false
+	}
+	t.classify(c, Silent)
+	if t.oneWay || c.duty != protocol.MustAnswer && c.duty != protocol.MustConfirm {
+		return true
+	}
+	t.add(cancelSilent, Findings[cancelSilent].Severity, e.Conn, []int64{e.First, c.Seq},
+		"the cancelled "+e.Kind+" "+quote(e.ID)+" was never answered")
+	return true
+}

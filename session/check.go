@@ -1,0 +1,74 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// check reports what the message breaks by itself, or by where it stands.
+func (t *Tracker) check(ev *event) {
+	if ev.m.Faults != 0 {
+		t.reportFaults(ev)
+	}
+	if ev.strays() {
+		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.m.From, ev.from)
+	}
+	if !ev.scope.begun && ev.from == frame.C2U {
+		ev.scope.begun = true
+		if t.rules.Opening != nil && !contains(t.rules.Opening, ev.m.Kind) {
+			t.report(missingRequest, ev.f, nil, "the first message is %s", ev.kind.Name)
+		}
+	}
+}
+
+// strays reports whether a message comes from a side that may not send it.
+func (ev *event) strays() bool {
+	return ev.m.From != ev.from && ev.m.From != frame.DirUnknown
+}
+
+func contains(kinds []string, kind []byte) bool {
+	for _, k := range kinds {
+		if k == string(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Tracker) reportFaults(ev *event) {
+	for _, of := range ofFault {
+		if ev.m.Faults&of.fault != 0 {
+			t.report(of.rule, ev.f, nil, "%s %s", ev.kind.Name, quote(ev.m.ID))
+		}
+	}
+}
+
+// ruleOf returns the rule that the fault of a frame breaks.
+func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case errors.Is(f.Fault, frame.ErrTooLarge):
+		return oversize
+	case errors.Is(f.Fault, frame.ErrTruncated):
+		return truncated
+	case f.Gap:
+		return strayOutput
+	case m != nil:
+		return flawedFraming
+	case errors.As(f.Fault, &syntax) && syntax.Msg == "invalid UTF-8":
+		return invalidUTF8
+	case t.protocol.Encoding() == protocol.JSON && isStray(f.Payload):
+		return strayOutput
+	}
+	return malformed
+}
+
+// isStray reports whether a payload that does not parse looks like something
+// else than a damaged message.
+func isStray(payload []byte) bool {
+	a := frame.Recognize(payload)
+	return a != frame.NoAccident && a != frame.JSONText
+}

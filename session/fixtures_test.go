@@ -1,0 +1,190 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Recorded sessions have exactly the findings that are true of them, and their
+// cancels the classes that a reader would give them.
+func TestRecordedSessions(t *testing.T) {
+	for _, test := range []struct {
+		name, framing, protocol string
+		want                    string // findings as NAME @ FRAMES, and cancels as KIND class +PARTS
+	}{
+		{"mcp-everything", "line", "mcp", "notifications/cancelled @ 59: silent +10"},
+		{"mcp-cancel", "line", "mcp", `
+warning late-result @ 11 13 15
+warning cancel-unknown @ 16
+notifications/cancelled @ 7: silent +0
+notifications/cancelled @ 9: crossed +0
+notifications/cancelled @ 13: late-result +1
+notifications/cancelled @ 16: unknown-target +0`},
+		{"mcp-go-sdk", "line", "mcp", ""},
+		{"acp-example", "line", "acp", "session/cancel @ 19: confirmed +0"},
+		{"lsp-gopls", "header", "lsp", `
+$/cancelRequest @ 21: confirmed +0
+$/cancelRequest @ 22: confirmed +0
+$/cancelRequest @ 23: confirmed +0`},
+		{"lsp-small", "header", "lsp", "$/cancelRequest @ 8: confirmed +1"},
+		{"dap-session", "header", "dap", "cancel @ 13: confirmed +0"},
+		{"latis-cancel", "len32", "latis", "PROMPT_CANCEL @ 6: confirmed +0"},
+		{"latis-session", "len32", "latis", `
+warning cancel-unknown @ 23
+PROMPT_CANCEL @ 18: crossed +0
+PROMPT_CANCEL @ 23: unknown-target +0
+PROMPT_CANCEL @ 30: confirmed +1`},
+		{"latis-echo-varint", "varint", "latis", ""},
+		{"latis-echo-grpc", "grpc", "latis", ""},
+		{"nexus-calls", "line", "nexus", `
+warning unsafe-id @ 11
+warning unsafe-id @ 13
+cancel @ 8: confirmed +0
+cancel @ 13: crossed +0`},
+		{"nexus-errors", "line", "nexus", `
+error malformed @ 1
+error bad-version @ 3
+warning unknown-kind @ 5
+error bad-id @ 7
+warning unknown-kind @ 9
+error bad-params @ 11`},
+		{"rlm-single", "len32", "rlm", ""},
+		{"rlm-batch", "len32", "rlm", ""},
+		{"rlm-errors", "len32", "rlm", `
+error unknown-field @ 1
+error bad-id @ 3
+error bad-params @ 5
+error bad-params @ 7
+error bad-params @ 9
+error bad-params @ 11
+error bad-params @ 13
+error both-answers @ 15
+error missing-field @ 17
+warning unknown-kind @ 19
+error malformed @ 21`},
+		{"rlm-oversize", "len32", "rlm", "error oversize @ 3"},
+		{"theory-run", "line", "theory", ""},
+		{"theory-error", "line", "theory", ""},
+		{"theory-dialects", "line", "theory", `
+error cancel-silent @ 12 19
+control @ 19: silent +1`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tr := track(t, test.name, test.framing, test.protocol)
+			if diff := cmp.Diff(strings.TrimSpace(test.want), summary(tr)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// summary is what was found and what became of cancels, a line each.
+func summary(tr *session.Tracker) string {
+	var lines []string
+	for f := range tr.Findings() {
+		lines = append(lines, fmt.Sprintf("%s %s @ %s", f.Severity, f.Name, strings.Trim(fmt.Sprint(f.Frames), "[]")))
+	}
+	for c := range tr.Cancels() {
+		lines = append(lines, fmt.Sprintf("%s @ %d: %s +%d", c.Kind, c.Seq, c.Class, c.Parts))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// track feeds a recorded session, both directions in the order of reading.
+func track(t testing.TB, name, framing, protocolName string) *session.Tracker {
+	t.Helper()
+	p, err := all.Named(protocolName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := session.New(p, session.Options{})
+	for i, f := range recorded(t, name, framing, p) {
+		f.Seq = int64(i + 1)
+		var m protocol.Message
+		var parsed *protocol.Message
+		if !f.Gap {
+			if err := p.Parse(f.Payload, &m); err != nil {
+				f.Fault = err
+			} else {
+				parsed = &m
+			}
+		}
+		tr.Feed(f, parsed)
+	}
+	tr.End(0, time.Unix(1<<40, 0))
+	return tr
+}
+
+// recorded returns the frames of a recorded session.
+func recorded(t testing.TB, name, framing string, p protocol.Protocol) []session.Frame {
+	t.Helper()
+	frames := append(direction(t, name, framing, p, "c2s", frame.C2U), direction(t, name, framing, p, "s2c", frame.U2C)...)
+	slices.SortStableFunc(frames, func(a, b session.Frame) int { return a.Time.Compare(b.Time) })
+	return frames
+}
+
+func direction(t testing.TB, name, framing string, p protocol.Protocol, stream string, dir frame.Dir) (frames []session.Frame) {
+	t.Helper()
+	data, err := fixtures.Read(name + "/" + stream + ".bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := frame.Named(framing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := all.Limit(p, f)
+	for offset := 0; offset < len(data); {
+		var e frame.Extent
+		err := f.Next(data[offset:], limit, true, &e)
+		fr := session.Frame{Dir: dir, Fault: err, Gap: err != nil || e.Gap}
+		if err != nil {
+			e.Raw = len(data) - offset
+		} else {
+			fr.Fault = e.Flaw
+			fr.Payload = data[offset+e.Start : offset+e.End]
+		}
+		offset += e.Raw
+		fr.Size = len(fr.Payload)
+		fr.Time = readAt(t, name, stream, offset)
+		frames = append(frames, fr)
+	}
+	return frames
+}
+
+// readAt returns when the byte before offset was read.
+func readAt(t testing.TB, name, stream string, offset int) time.Time {
+	t.Helper()
+	timing, err := fixtures.Read(name + "/timing.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(timing) {
+		var read struct {
+			Dir      string
+			Off, Len int
+			Time     int64 `json:"t_ns"`
+		}
+		if err := json.Unmarshal(line, &read); err != nil {
+			t.Fatal(err)
+		}
+		if read.Dir == stream && read.Off+read.Len >= offset {
+			return time.Unix(0, read.Time)
+		}
+	}
+	t.Fatalf("%s: nothing was read at %d", stream, offset)
+	return time.Time{}
+}

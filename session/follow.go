@@ -1,0 +1,82 @@
+package session
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// feed takes in one message.
+func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
+	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
+	if ev.from == frame.DirUnknown {
+		ev.from = m.From
+	}
+	ev.kind.Frames++
+	ev.kind.Bytes += int64(f.Size)
+	t.check(&ev)
+	var e *Exchange
+	switch {
+	case m.Phase == protocol.Open:
+		e = t.open(&ev)
+	case m.Phase == protocol.Cancel:
+		t.cancelled(&ev)
+	case m.Phase != protocol.Note || t.isAck(&ev):
+		e = t.answer(&ev)
+	case m.Faults&protocol.UnknownKind != 0:
+		s.unreadable[ev.from]++
+	}
+	s.lanes[ev.from].pass(f, e)
+}
+
+// opposite returns the other side.
+func opposite(d frame.Dir) frame.Dir {
+	switch d {
+	case frame.C2U:
+		return frame.U2C
+	case frame.U2C:
+		return frame.C2U
+	}
+	return frame.DirUnknown
+}
+
+// sides returns the sides to look for an opener on, if it is to be on side.
+// One that is not known may be anywhere.
+func sides(side frame.Dir) []frame.Dir {
+	switch side {
+	case frame.C2U:
+		return []frame.Dir{frame.C2U, frame.DirUnknown}
+	case frame.U2C:
+		return []frame.Dir{frame.U2C, frame.DirUnknown}
+	}
+	return []frame.Dir{frame.DirUnknown, frame.C2U, frame.U2C}
+}
+
+func (t *Tracker) keyOf(s *scope, side frame.Dir, token protocol.Token) key {
+	serial := s.serial
+	if token.Space == protocol.SpaceRun && t.rules.SharedRuns {
+		serial = 0
+	}
+	return t.table.key(serial, side, token)
+}
+
+func (t *Tracker) anonymousKey(s *scope, side frame.Dir) key {
+	return t.table.key(s.serial, side, protocol.Token{Space: anonymous})
+}
+
+// find returns the exchange that a token names: the oldest that is open, or
+// else the one that was settled last, or nil. No token names the oldest of its
+// scope and side.
+func (t *Tracker) find(s *scope, side frame.Dir, token protocol.Token) *Exchange {
+	if token.IsZero() {
+		token = protocol.Token{Space: anonymous}
+	}
+	for _, side := range sides(side) {
+		if q := t.table.find(t.keyOf(s, side, token), token.Text); q != nil {
+			return q.exchanges.oldest()
+		}
+	}
+	return nil
+}
+
+// judges reports whether it is known that something is missing.
+func (t *Tracker) judges() bool { return !t.oneWay && t.forgotten == 0 }

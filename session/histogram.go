@@ -1,0 +1,73 @@
+package session
+
+import (
+	"math/bits"
+	"time"
+)
+
+// A Histogram counts durations in buckets whose bounds grow by a quarter of a
+// power of two, from a microsecond to 73 minutes, so that a quantile is off by
+// an eighth at most. Its size is fixed. The zero Histogram is empty.
+type Histogram struct {
+	// Count is how many durations were added, Sum their sum, and Min and Max
+	// the shortest and the longest of them.
+	Count         int64
+	Sum, Min, Max time.Duration
+
+	buckets [(maxOctave - minOctave) * perOctave]uint32
+}
+
+const (
+	minOctave = 10 // 2^10 ns is the upper bound of the first bucket
+	maxOctave = 42
+	perOctave = 4
+)
+
+// Add counts d. A negative duration, from a clock that was set back, is 0.
+func (h *Histogram) Add(d time.Duration) {
+	d = max(d, 0)
+	if h.Count == 0 || d < h.Min {
+		h.Min = d
+	}
+	h.Max = max(h.Max, d)
+	h.Count++
+	h.Sum += d
+	h.buckets[bucketOf(d)]++
+}
+
+// bucketOf returns the bucket of d, which is not negative.
+func bucketOf(d time.Duration) int {
+	octave := bits.Len64(uint64(d)) - 1
+	if octave < minOctave {
+		return 0
+	}
+	if octave >= maxOctave {
+		return (maxOctave-minOctave)*perOctave - 1
+	}
+	quarter := int(d>>(octave-2)) & (perOctave - 1)
+	return (octave-minOctave)*perOctave + quarter
+}
+
+// Quantile returns the duration that a share of q of all does not exceed, as
+// near as the buckets tell; 0 if there are none. Quantile(0) is Min, and
+// Quantile(1) is Max.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	if h.Count == 0 || q <= 0 {
+		return h.Min
+	}
+	rank := int64(q * float64(h.Count))
+	for i, n := range h.buckets {
+		rank -= int64(n)
+		if rank < 0 {
+			return min(max(middle(i), h.Min), h.Max)
+		}
+	}
+	return h.Max
+}
+
+// middle returns the duration in the middle of a bucket.
+func middle(bucket int) time.Duration {
+	octave, quarter := bucket/perOctave+minOctave, bucket%perOctave
+	width := time.Duration(1) << (octave - 2)
+	return time.Duration(perOctave+quarter)*width + width/2
+}

@@ -1,0 +1,123 @@
+package session
+
+import "time"
+
+// open begins an exchange.
+func (t *Tracker) open(ev *event) *Exchange {
+	f, m := ev.f, ev.m
+	e := t.take()
+	t.serial++
+	t.opened++
+	e.Conn, e.Stream, e.Opener = f.Conn, f.Stream, ev.from
+	e.ID.Space, e.ID.Text = m.ID.Space, append(e.ID.Text, clip(m.ID.Text, maxText)...)
+	e.Kind, e.kind = ev.kind.Name, t.lastKind // ev.kind; taken from ev, all of it would escape
+	e.Opened, e.BytesOut, e.First = f.Time, int64(f.Size), f.Seq
+	e.serial, e.count = t.serial, m.Count
+	e.saw(f)
+	e.kind.Outcomes[Open]++
+	t.live.push(&e.node, e)
+	t.name(ev, e)
+	if t.live.len > t.inFlight {
+		t.forget(t.live.oldest())
+	}
+	return e
+}
+
+// name makes e known by its names.
+func (t *Tracker) name(ev *event, e *Exchange) {
+	t.table.bind(&e.bindings[0], e, t.anonymousKey(ev.scope, ev.from), nil)
+	if !ev.m.ID.IsZero() {
+		k := t.keyOf(ev.scope, ev.from, ev.m.ID)
+		q := t.table.bind(&e.bindings[1], e, k, ev.m.ID.Text)
+		if q.exchanges.len > 1 && t.rules.UniqueIDs {
+			first := q.exchanges.oldest()
+			t.report(duplicateID, ev.f, []int64{first.First}, "%s %s is still open as a %s", e.Kind, quote(e.ID), first.Kind)
+		}
+	}
+	if !ev.m.Bind.IsZero() {
+		t.table.bind(&e.bindings[2], e, t.keyOf(ev.scope, ev.from, ev.m.Bind), ev.m.Bind.Text)
+	}
+}
+
+// settle moves an exchange that is open into the history. Its names stay, so
+// that what comes late is known, unless others that are open have them too.
+func (t *Tracker) settle(e *Exchange) {
+	e.node.remove()
+	e.settled = true
+	if e.cancel != nil {
+		t.waiting++
+	}
+	for i := range e.bindings {
+		if q := e.bindings[i].queue; q != nil && q.exchanges.len > 1 {
+			t.table.unbind(&e.bindings[i])
+		}
+	}
+	t.settled.push(&e.node, e)
+	if t.settled.len > t.history {
+		t.retire(t.settled.oldest())
+	}
+}
+
+// retire drops an exchange from the history, for use again.
+func (t *Tracker) retire(e *Exchange) {
+	t.silence(e)
+	for i := range e.bindings {
+		t.table.unbind(&e.bindings[i])
+	}
+	e.node.remove()
+	e.reset()
+	t.free.push(&e.node, e)
+}
+
+// take returns an exchange of which nothing is known.
+func (t *Tracker) take() *Exchange {
+	e := t.free.oldest()
+	if e == nil {
+		return new(Exchange)
+	}
+	e.node.remove()
+	return e
+}
+
+// forget gives up the exchange that is open for longest, of which nothing more
+// will be said.
+func (t *Tracker) forget(e *Exchange) {
+	t.forgotten++
+	if e.cancel != nil {
+		t.classify(e.cancel, Silent)
+	}
+	e.become(Abandoned)
+	e.kind.streamed(e)
+	t.settle(e)
+}
+
+// abandon ends an exchange with its connection.
+func (t *Tracker) abandon(e *Exchange, at time.Time) {
+	e.Closed = at
+	if !t.silence(e) && t.judges() && !t.isSubscription(e) {
+		t.reportUnanswered(e)
+	}
+	e.become(Abandoned)
+	e.kind.streamed(e)
+	t.settle(e)
+}
+
+func (t *Tracker) reportUnanswered(e *Exchange) {
+	r, severity := unanswered, Error
+	switch {
+	case t.rules.Final:
+		r = noFinal
+	case t.rules.MayLeave:
+		severity = Note
+	}
+	t.add(r, severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" was open when the connection ended")
+}
+
+// endWaiting settles the cancels of a connection that has ended.
+func (t *Tracker) endWaiting(conn int) {
+	for n := t.settled.first; n != nil; n = n.next {
+		if n.of.Conn == conn {
+			t.silence(n.of)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package session
+
+// A list is a doubly linked list through nodes that are fields of what is
+// listed, so that nothing is allocated. The zero list is empty.
+type list[T any] struct {
+	first, last *node[T]
+	len         int
+}
+
+// A node is in one list at most. The zero node is in none.
+type node[T any] struct {
+	in         *list[T]
+	prev, next *node[T]
+	of         *T
+}
+
+// push appends n, a field of v, which is in no list.
+func (l *list[T]) push(n *node[T], v *T) {
+	*n = node[T]{in: l, prev: l.last, of: v}
+	if l.last != nil {
+		l.last.next = n
+	} else {
+		l.first = n
+	}
+	l.last = n
+	l.len++
+}
+
+// remove takes n out of its list, if it is in one.
+func (n *node[T]) remove() {
+	l := n.in
+	if l == nil {
+		return
+	}
+	if n.prev != nil {
+		n.prev.next = n.next
+	} else {
+		l.first = n.next
+	}
+	if n.next != nil {
+		n.next.prev = n.prev
+	} else {
+		l.last = n.prev
+	}
+	l.len--
+	*n = node[T]{}
+}
+
+// oldest returns what was pushed first, or nil.
+func (l *list[T]) oldest() *T {
+	if l.first == nil {
+		return nil
+	}
+	return l.first.of
+}
+
+// all yields what is listed until yield returns false, which it then returns.
+func (l *list[T]) all(yield func(*T) bool) bool {
+	for n := l.first; n != nil; n = n.next {
+		if !yield(n.of) {
+			return false
+		}
+	}
+	return true
+}

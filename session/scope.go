@@ -1,0 +1,122 @@
+package session
+
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A scope is where ids mean something: a connection, or one stream of it.
+type scope struct {
+	key    scopeKey
+	serial uint64 // from 1; names of a scope that ended are not found again
+	begun  bool   // the controller's first message was seen
+	// unreadable counts, by side, the messages that no answer can name: their
+	// peer answers without an id.
+	unreadable [3]int
+	lanes      [3]lane     // by direction
+	node       node[scope] // in the tracker's list of all
+	ofConn     node[scope] // in that of its connection
+}
+
+type scopeKey struct{ conn, stream int }
+
+// scopeOf returns the scope of a frame, beginning it if need be.
+func (t *Tracker) scopeOf(f *Frame) *scope {
+	k := scopeKey{f.Conn, f.Stream}
+	if s := t.lastScope; s != nil && s.key == k {
+		return s
+	}
+	s := t.scopes[k]
+	if s == nil {
+		if t.scopeOrder.len >= t.inFlight {
+			t.endScope(t.scopeOrder.oldest(), t.forget)
+		}
+		s = t.newScope(k)
+	}
+	t.lastScope = s
+	return s
+}
+
+func (t *Tracker) newScope(k scopeKey) *scope {
+	t.serial++
+	s := &scope{key: k, serial: t.serial}
+	t.scopes[k] = s
+	t.scopeOrder.push(&s.node, s)
+	ofConn := t.conns[k.conn]
+	if ofConn == nil {
+		ofConn = new(list[scope])
+		t.conns[k.conn] = ofConn
+	}
+	ofConn.push(&s.ofConn, s)
+	return s
+}
+
+// endScope ends what is open in s by end, and forgets s.
+func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
+	for side := range frame.Dir(3) {
+		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {
+			end(e)
+		}
+	}
+	delete(t.scopes, s.key)
+	s.node.remove()
+	s.ofConn.remove()
+	if t.conns[s.key.conn].len == 0 {
+		delete(t.conns, s.key.conn)
+	}
+	if t.lastScope == s {
+		t.lastScope = nil
+	}
+}
+
+// openIn returns the oldest open exchange of a scope and side, or nil.
+func (t *Tracker) openIn(s *scope, side frame.Dir) *Exchange {
+	q := t.table.find(t.anonymousKey(s, side), nil)
+	if q == nil || q.exchanges.oldest().settled {
+		return nil
+	}
+	return q.exchanges.oldest()
+}
+
+// A lane is one direction of a scope, in which frames wait for each other.
+type lane struct {
+	at time.Time // when the last frame was read
+	// The large frame that may be holding others back, the exchange it belongs
+	// to, when its transmission can have begun at the earliest, and how long it
+	// then took; held is 0 if there is none.
+	seq   int64
+	of    *Exchange
+	by    uint64 // serial number of the exchange
+	since time.Time
+	held  time.Duration
+}
+
+const (
+	// large is the size from which a frame is thought to hold others back.
+	large = 64 << 10
+	// heels is how soon frames follow a large one if they waited for it.
+	heels = 5 * time.Millisecond
+)
+
+// pass notes that a frame of e passes the lane. How long a large frame took to
+// be written is not on the wire: it is what has passed since the frame before
+// it, at most.
+func (l *lane) pass(f *Frame, e *Exchange) {
+	gap := since(f.Time, l.at)
+	switch {
+	case l.held == 0:
+	case gap > heels:
+		l.held = 0
+	case e != nil && e != l.of && e.Opened.Before(l.since) && e.HeldBy != l.seq:
+		e.HeldBack += l.held
+		e.HeldBy = l.seq
+		if l.of.serial == l.by {
+			l.of.Holding = max(l.of.Holding, l.held)
+		}
+	}
+	if f.Size >= large && gap > 0 && e != nil {
+		*l = lane{seq: f.Seq, of: e, by: e.serial, since: l.at, held: gap}
+	}
+	l.at = f.Time
+}

@@ -1,0 +1,172 @@
+// Package session says what the messages of a session mean together: which
+// exchanges they form, what became of each cancel, how answers streamed, and
+// which rules were broken.
+//
+// A [Tracker] is fed with one message after the other and keeps, for every
+// protocol, the same model: [Exchange], [Cancel], [Finding] and [Stats]. How
+// protocols differ it knows from [protocol.Rules]. It reads no stream and no
+// clock: frames come with the time at which they were read.
+package session
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+)
+
+// A Tracker follows the exchanges of one protocol, on any number of
+// connections. It has one owner: no two of its methods may run at once. Its
+// memory is bounded by what is in flight, 65,536 exchanges at most, and by its
+// history; counts go on when neither has room.
+type Tracker struct {
+	protocol protocol.Protocol
+	rules    *protocol.Rules
+	history  int
+	inFlight int
+	oneWay   bool
+
+	frames, bytes, opened, forgotten int64
+	serial                           uint64 // of scopes and exchanges
+
+	scopes     map[scopeKey]*scope
+	conns      map[int]*list[scope] // the scopes of each connection
+	scopeOrder list[scope]
+	lastScope  *scope
+
+	table   table
+	live    list[Exchange] // open, in the order of opening
+	settled list[Exchange] // the history, in the order of settling
+	cancels list[Cancel]   // the ledger, in the order of asking
+	waiting int            // settled exchanges whose cancel is pending
+	free    list[Exchange] // for use again
+
+	findings ring[Finding]
+	found    [numRules]int64
+	classes  [numClasses]int64
+
+	kinds     map[string]*Kind
+	kindOrder []*Kind
+	lastKind  *Kind
+}
+
+// Options are how a tracker differs from the usual one.
+type Options struct {
+	// History is how many settled exchanges, cancels and findings are kept of
+	// each; 0 is 4096. Of an exchange beyond it a late answer cannot be told
+	// from one that nobody asked for.
+	History int
+	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. The
+	// oldest are given up beyond it.
+	InFlight int
+	// OneWay says that one direction is all there is to be fed, so that no
+	// request is missed for an answer and no answer for a request.
+	OneWay bool
+}
+
+// New returns a tracker for sessions of p.
+func New(p protocol.Protocol, o Options) *Tracker {
+	if o.History <= 0 {
+		o.History = 4096
+	}
+	if o.InFlight <= 0 {
+		o.InFlight = 1 << 16
+	}
+	return &Tracker{
+		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay,
+		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
+		table: newTable(), findings: ring[Finding]{size: o.History},
+	}
+}
+
+// A Frame is what the tracker wants to know of the frame that carried a
+// message. It is not kept.
+type Frame struct {
+	// Seq is the number of the frame in its session, for findings.
+	Seq int64
+	// Time is when the last byte was read; zero if that is unknown.
+	Time time.Time
+	// Conn and Stream are the scope of its ids: the connection, and where one
+	// connection carries independent streams, the stream. Where ids belong to
+	// something wider, such as an MCP session over HTTP, Conn is its number.
+	Conn, Stream int
+	// Dir is the direction of travel, if it is known. If not, the kind of the
+	// message may tell.
+	Dir frame.Dir
+	// Size is that of the payload in bytes, or of a gap.
+	Size int
+	// Payload is the payload, or the bytes of a gap; it may be nil. A batch of
+	// JSON-RPC is taken apart by it, and what is no message recognized.
+	Payload []byte
+	// Fault is what is wrong: with the frame, if it carries a message or is a
+	// gap, and else with its payload. Gap says that it is no frame but bytes
+	// that were skipped.
+	Fault error
+	Gap   bool
+}
+
+// An event is one message on its way through the tracker.
+type event struct {
+	f     *Frame
+	m     *protocol.Message
+	scope *scope
+	from  frame.Dir // where it comes from, if that is known
+	kind  *Kind
+}
+
+// Feed takes in a frame and its message, which is nil if the frame carries
+// none: a gap, or a payload that does not parse. Neither is kept.
+func (t *Tracker) Feed(f Frame, m *protocol.Message) {
+	if f.Dir > frame.U2C {
+		f.Dir = frame.DirUnknown
+	}
+	s := t.scopeOf(&f)
+	t.frames++
+	t.bytes += int64(f.Size)
+	if f.Fault != nil {
+		t.report(t.ruleOf(&f, m), &f, nil, "%v", f.Fault)
+	}
+	switch {
+	case m == nil && f.Fault != nil:
+		s.unreadable[f.Dir]++
+	case m == nil:
+	case isBatch(m) && len(f.Payload) > 0:
+		t.feedBatch(&f, s)
+	default:
+		t.feed(&f, s, m)
+	}
+}
+
+// End takes in that a connection has ended, with all of its streams: what is
+// open stays unanswered.
+func (t *Tracker) End(conn int, at time.Time) {
+	abandon := func(e *Exchange) { t.abandon(e, at) }
+	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
+		t.endScope(scopes.oldest(), abandon)
+	}
+	if t.waiting > 0 {
+		t.endWaiting(conn)
+	}
+}
+
+var kindBatch = []byte("batch")
+
+// isBatch reports whether m is a batch, which counts its messages: a method of
+// that name counts nothing.
+func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kind, kindBatch) }
+
+// feedBatch takes in the messages of a batch one by one. The first of them
+// stands for the bytes of all.
+func (t *Tracker) feedBatch(f *Frame, s *scope) {
+	part := *f
+	for payload := range jsonrpc.Items(f.Payload) {
+		var m protocol.Message
+		if err := t.protocol.Parse(payload, &m); err == nil {
+			t.feed(&part, s, &m)
+		}
+		part.Size = 0
+	}
+}

@@ -1,0 +1,215 @@
+package session_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session"
+)
+
+// exchanges is what a tracker knows of exchanges: KIND ID OUTCOME PARTS, those
+// of the history first.
+func exchanges(tr *session.Tracker) string {
+	var lines []string
+	for e := range tr.Exchanges() {
+		lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Kind, e.ID.Text, e.Outcome, e.Parts))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Answers find their exchange whatever the protocol calls it by.
+func TestExchanges(t *testing.T) {
+	for _, test := range []struct{ name, protocol, script, want string }{
+		{"both sides number from 0", "mcp", "> call 0; < ping 0; < progress 0; > result 0; < error 0", "ping 0 done 0; tools/call 0 failed 1"},
+		{"answers overtake each other", "mcp", "> call 1; > call 2; < result 2; < result 1", "tools/call 2 done 0; tools/call 1 done 0"},
+		{"equal ids are answered in order", "rlm", "> ask a; > ask2 a; < fail a", `WireRequest "a" failed 0; WireRequest "a" open 0`},
+		{"no id answers what waits for longest", "rlm", "> ask a; > ask b; < null", `WireRequest "a" failed 0; WireRequest "b" open 0`},
+		{"updates name the session", "acp", "> prompt 1 s; < update s; < update s; < stop 1 end_turn; > prompt 2 s; < update s", "session/prompt 1 done 2; session/prompt 2 open 1"},
+		{"a subscription lasts", "latis", "> subscribe 1; < update 1; < update 1; > get 2; < update 2", "STATE_GET 2 done 0; STATE_SUBSCRIBE 1 open 2"},
+		{"an unsubscribe ends all subscriptions", "latis", "> subscribe 1; > subscribe 2; > unsubscribe 3; < ack 3", "STATE_SUBSCRIBE 3 done 0; STATE_SUBSCRIBE 1 done 0; STATE_SUBSCRIBE 2 done 0"},
+		{"an acknowledgement is no part", "theory", "> run a; < ack a; < event a; < token; < final a", `Request "a" done 2`},
+		{"connections have ids of their own", "mcp", "> call 1; #2; > call 1; < result 1; end; #1; end", "tools/call 1 done 0; tools/call 1 abandoned 0"},
+		{"a cancel that has an id opens its own", "dap", "> request 1; > cancel 2 1; < cancelled 1 1; < response 2 2", "evaluate 1 cancelled 0; cancel 2 done 0"},
+		{"a batch is its messages", "jsonrpc", `> [{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]; < [{"jsonrpc":"2.0","id":2,"result":1},{"jsonrpc":"2.0","id":1,"result":1}]`, "b 2 done 0; a 1 done 0"},
+		{"a stream that does not tell directions", "mcp", "? call 1; ? ping 7; ? result 7; ? progress 1; ? result 1", "ping 7 done 0; tools/call 1 done 1"},
+		{"an error without an id is for what could not be read", "jsonrpc", "> {; > call 1; < null; < result 1", "call 1 done 0"},
+		{"an error without an id is for a batch that is refused", "nexus", "> [1]; > send 1 a; < null; < result 1", "send 1 done 0"},
+	} {
+		if got := exchanges(play(t, test.protocol, test.script, session.Options{})); got != test.want {
+			t.Errorf("%s: %s\n got  %q\n want %q", test.name, test.script, got, test.want)
+		}
+	}
+}
+
+// What became of a cancel is told by the first class that holds.
+func TestCancelClasses(t *testing.T) {
+	for _, test := range []struct{ protocol, script, want string }{
+		{"latis", "> cancel 2 1", "unknown-target +0"},
+		{"latis", "> prompt 1; > cancel 2 1", "pending +0"},
+		{"latis", "> prompt 1; > cancel 2 1; +900; < cancelled 1", "confirmed +0"},
+		{"latis", "> prompt 1; > cancel 2 1; < chunk 1 0; < chunk 1 1; < cancelled 1", "confirmed +2"},
+		{"latis", "> prompt 1; < complete 1; +900; > cancel 2 1", "crossed +0"},
+		{"latis", "> prompt 1; > cancel 2 1; +249; < complete 1", "crossed +0"},
+		{"latis", "> prompt 1; > cancel 2 1; +250; < complete 1", "ignored +0"},
+		{"latis", "> prompt 1; > cancel 2 1; < chunk 1 0; < complete 1", "ignored +1"},
+		{"latis", "> prompt 1; > cancel 2 1; > cancel 3 1; < cancelled 1", "confirmed +0"},
+		{"latis", "> prompt 1; > cancel 2 1; < ack 2; end", "silent +0"},
+		{"mcp", "> call 1; > cancel 1; < progress 1; +9999; < progress 1; end", "silent +2"},
+		{"mcp", "> call 1; > cancel 1; +249; < error 1", "crossed +0"},
+		{"mcp", "> call 1; > cancel 1; +250; < error 1", "late-result +0"},
+		{"lsp", "> hover 1; > cancel 1; < gone 1", "confirmed +0"},
+		{"lsp", "> hover 1; > cancel 1; +999; < result 1", "ignored +0"},
+		{"acp", "> prompt 1 s; > cancel s; < update s; < stop 1 cancelled", "confirmed +1"},
+		{"dap", "> request 1; > cancel 2 1; < cancelled 1 1", "confirmed +0"},
+		{"nexus", "> send 1 a; > cancel 2 a; < ok 2; < cut 1", "confirmed +0"},
+		{"theory", "> run a; < ack a; > preempt; < event a; < stopped a", "confirmed +1"},
+	} {
+		var got []string
+		for c := range play(t, test.protocol, test.script, session.Options{}).Cancels() {
+			got = append(got, fmt.Sprintf("%s +%d", c.Class, c.Parts))
+		}
+		if strings.Join(got, "; ") != test.want {
+			t.Errorf("%s: %s\n got %q rather than %q", test.protocol, test.script, got, test.want)
+		}
+	}
+}
+
+// The ledger says what a cancel cost: what arrived after it, and for how long.
+func TestLedger(t *testing.T) {
+	tr := play(t, "latis", "> prompt 1; < chunk 1 0; > cancel 2 1; +40; < chunk 1 1; > cancel 3 1; +60; < cancelled 1", session.Options{})
+	for c := range tr.Cancels() {
+		if c.Seq != 3 || c.TargetSeq != 1 || c.TargetKind != "PROMPT_SEND" || string(c.Target.Text) != "1" {
+			t.Errorf("asked by frame %d for %s %s of frame %d", c.Seq, c.TargetKind, c.Target.Text, c.TargetSeq)
+		}
+		if c.Repeats != 1 || c.Parts != 1 || c.Bytes == 0 || c.Last != 103*time.Millisecond || c.Confirmed.Sub(c.Asked) != c.Last {
+			t.Errorf("%d repeats, %d parts, %d bytes, the last after %v, confirmed at %v", c.Repeats, c.Parts, c.Bytes, c.Last, c.Confirmed)
+		}
+	}
+}
+
+// An exchange tells how its answer streamed.
+func TestAnatomy(t *testing.T) {
+	tr := play(t, "latis", "> prompt 1; +99; < chunk 1 0; +9; < chunk 1 1; +9; < chunk 1 2; +199; < chunk 1 3; +49; < complete 1", session.Options{})
+	for e := range tr.Exchanges() {
+		if e.TimeToFirstPart() != 100*time.Millisecond || e.Latency() != 370*time.Millisecond || e.Gap(1) != 200*time.Millisecond {
+			t.Errorf("first part after %v, end after %v, largest gap %v", e.TimeToFirstPart(), e.Latency(), e.Gap(1))
+		}
+		if p50 := e.Gap(0.5); p50 < 10*time.Millisecond || p50 > 12*time.Millisecond {
+			t.Errorf("median gap %v", p50)
+		}
+		if e.First != 1 || e.Last != 6 || len(e.Frames) != 6 || e.BytesOut == 0 || e.BytesIn <= e.BytesOut {
+			t.Errorf("frames %d to %d, %v; %d bytes out and %d in", e.First, e.Last, e.Frames, e.BytesOut, e.BytesIn)
+		}
+	}
+}
+
+// A large frame holds back those of other exchanges that follow on its heels,
+// and no others.
+func TestHeadOfLineBlocking(t *testing.T) {
+	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 100_000) + `"}`
+	for script, want := range map[string]string{
+		"> call 1; > call 2; > call 3; < progress 2; +400; < " + big + "; < result 2; < result 3": "1 0s 401ms 0; 2 401ms 0s 5; 3 401ms 0s 5",
+		"> call 1; > call 2; < progress 2; +400; < " + big + "; +10; < result 2":                  "1 0s 0s 0; 2 0s 0s 0",
+		"> call 1; < progress 1; +400; > call 2; < " + big + "; < result 2":                       "1 0s 0s 0; 2 0s 0s 0",
+	} {
+		var got []string
+		for e := range play(t, "mcp", script, session.Options{}).Exchanges() {
+			got = append(got, fmt.Sprintf("%s %v %v %d", e.ID.Text, e.HeldBack, e.Holding, e.HeldBy))
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%q rather than %q", got, want)
+		}
+	}
+}
+
+// Counts go by kind: of the frames, and of the exchanges that the kind opens.
+func TestStats(t *testing.T) {
+	tr := play(t, "latis", "> prompt 1; +9; < chunk 1 0; +9; < chunk 1 1; < complete 1; > prompt 2; < error 2; > prompt 3; > cancel 4 3; < cancelled 3; > prompt 5; < complete 9", session.Options{})
+	s := tr.Stats()
+	if s.Frames != 11 || s.Opened != 5 || s.InFlight != 1 || s.Cancels[session.Confirmed] != 1 || s.Findings["orphan"] != 1 {
+		t.Errorf("%+v", s)
+	}
+	k := s.Kinds[0]
+	if k.Name != "PROMPT_SEND" || k.Frames != 4 || k.Outcomes != [...]int64{1, 1, 1, 1, 0} || k.Cancels[session.Confirmed] != 1 {
+		t.Errorf("%+v", k)
+	}
+	if k.Latency.Count != 3 || k.Latency.Max != 21*time.Millisecond || k.Parts != 2 || k.PartsPerSecond() != 100 {
+		t.Errorf("%d latencies up to %v, %d parts, %v parts/s", k.Latency.Count, k.Latency.Max, k.Parts, k.PartsPerSecond())
+	}
+}
+
+// Where one direction is all there is, nothing is missing.
+func TestOneWay(t *testing.T) {
+	for _, script := range []string{"< result 1; < progress 2; < result 2; end", "> call 1; > call 2; end"} {
+		if got := found(play(t, "mcp", script, session.Options{OneWay: true})); got != "" {
+			t.Errorf("%s: found %q", script, got)
+		}
+	}
+}
+
+// A snapshot stays as it is when its tracker goes on.
+func TestSnapshot(t *testing.T) {
+	tr := play(t, "mcp", "> call 1; < progress 1; > call 2; > cancel 2; < result 9", session.Options{})
+	s := tr.Snapshot()
+	before := fmt.Sprintf("%+v %+v %+v", *s.Exchanges[0], *s.Cancels[0], s.Findings)
+	p, _ := all.Named("mcp")
+	for range 3 {
+		send(t, tr, p, session.Frame{Seq: 9, Time: began, Conn: 1, Dir: frame.U2C}, []string{"result", "1"})
+	}
+	tr.End(1, began)
+	if after := fmt.Sprintf("%+v %+v %+v", *s.Exchanges[0], *s.Cancels[0], s.Findings); after != before {
+		t.Errorf("%s became %s", before, after)
+	}
+	if len(s.Exchanges) != 2 || s.Stats.Frames != 5 || s.Stats.Kinds[0].Outcomes[session.Open] != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What is kept has its bounds, and counts go on beyond them.
+func TestBounds(t *testing.T) {
+	o := session.Options{History: 4, InFlight: 8}
+	p, _ := all.Named("mcp")
+	tr := session.New(p, o)
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.C2U}, []string{"call", id})
+		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.C2U}, []string{"cancel", id})
+		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.C2U}, []string{"ping", `"` + strings.Repeat("x", 1000) + id + `"`})
+		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.U2C}, []string{`{"jsonrpc":"2.0"}`})
+	}
+	s := tr.Snapshot()
+	if len(s.Exchanges) > 12 || len(s.Cancels) != 4 || len(s.Findings) != 4 {
+		t.Errorf("%d exchanges, %d cancels and %d findings are kept", len(s.Exchanges), len(s.Cancels), len(s.Findings))
+	}
+	if s.Stats.Opened != 2000 || s.Stats.Findings["unknown-kind"] != 1000 || s.Stats.Forgotten == 0 {
+		t.Errorf("%+v", s.Stats)
+	}
+}
+
+// A peer that never answers, repeats one id, or makes up kinds takes no more
+// memory the longer it goes on.
+func TestMemoryIsBounded(t *testing.T) {
+	p, _ := all.Named("jsonrpc")
+	tr := session.New(p, session.Options{})
+	feed := func(n int) uint64 {
+		for i := range n {
+			send(t, tr, p, session.Frame{Dir: frame.C2U}, []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m%d"}`, i%3*i, i)})
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	full := feed(70_000)
+	if more := feed(70_000); more > full+full/10 {
+		t.Errorf("%d bytes grew to %d", full, more)
+	}
+	if full > 100<<20 {
+		t.Errorf("%d bytes", full)
+	}
+}

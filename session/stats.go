@@ -1,0 +1,96 @@
+package session
+
+import "time"
+
+// Stats are the counts of everything that was fed, whatever of it is still
+// kept.
+type Stats struct {
+	Frames, Bytes int64
+	// Opened exchanges, those in flight among them, and those that were given
+	// up because more were in flight than the tracker keeps.
+	Opened, InFlight, Forgotten int64
+	// Cancels by class.
+	Cancels [numClasses]int64
+	// Findings by name, the ones that occurred.
+	Findings map[string]int64
+	// Kinds in the order in which they were first seen.
+	Kinds []*Kind
+}
+
+// A Kind is what was seen of one kind of message, and of the exchanges that it
+// opened.
+type Kind struct {
+	Name          string
+	Frames, Bytes int64
+	// Outcomes counts the exchanges by how they ended; Open are in flight.
+	Outcomes [len(outcomeNames)]int64
+	// Latency is from request to end, of those that ended by an answer, and
+	// FirstPart from request to first part.
+	Latency, FirstPart Histogram
+	// Parts of all ended exchanges; Gaps counts the gaps between them, and
+	// Streaming is their sum.
+	Parts, Gaps int64
+	Streaming   time.Duration
+	// Cancels of these exchanges by class.
+	Cancels [numClasses]int64
+}
+
+// PartsPerSecond returns how fast parts followed each other; 0 if none did.
+func (k *Kind) PartsPerSecond() float64 {
+	if k.Streaming <= 0 {
+		return 0
+	}
+	return float64(k.Gaps) / k.Streaming.Seconds()
+}
+
+// ended takes in an exchange that an answer has ended.
+func (k *Kind) ended(e *Exchange) {
+	if !e.Closed.IsZero() {
+		k.Latency.Add(e.Latency())
+	}
+	k.streamed(e)
+}
+
+// streamed takes in the parts of an exchange that is over.
+func (k *Kind) streamed(e *Exchange) {
+	k.Parts += e.Parts
+	if e.Parts == 0 {
+		return
+	}
+	k.FirstPart.Add(e.TimeToFirstPart())
+	k.Gaps += e.Parts - 1
+	k.Streaming += since(e.LastPart, e.FirstPart)
+}
+
+const (
+	// maxKinds bounds the kinds that are told apart, which a peer can make up.
+	maxKinds = 1000
+	// otherKinds is the name of all that come after them.
+	otherKinds = "(other kinds)"
+)
+
+// kindOf returns the kind of that name.
+func (t *Tracker) kindOf(name []byte) *Kind {
+	if k := t.lastKind; k != nil && k.Name == string(name) {
+		return k
+	}
+	k := t.kinds[string(clip(name, maxText))]
+	if k == nil {
+		k = t.newKind(string(clip(name, maxText)))
+	}
+	t.lastKind = k
+	return k
+}
+
+func (t *Tracker) newKind(name string) *Kind {
+	if len(t.kinds) >= maxKinds {
+		if k := t.kinds[otherKinds]; k != nil {
+			return k
+		}
+		name = otherKinds
+	}
+	k := &Kind{Name: name}
+	t.kinds[name] = k
+	t.kindOrder = append(t.kindOrder, k)
+	return k
+}
