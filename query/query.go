@@ -1,0 +1,152 @@
+// Package query picks records: by a short condition ([Where], the --where of
+// every command that shows frames) or by a jq filter ([JQ], their --jq).
+//
+// A condition is one or more terms joined by "and":
+//
+//	kind==tools/call and size>1000 and payload.params.name!="a b"
+//
+// A term is a field, an operator and a value, with or without white space
+// around the operator. A dotted field looks into the JSON of its first part.
+//
+//	==  !=         equal or not; a record without the field is not equal
+//	~              contains
+//	>  >=  <  <=   as numbers, also where a string holds one
+//
+// A value is a word, which ends at white space, or a JSON string in quotes. A
+// word equals a value that is written so and a string that reads so: id==1
+// finds the ids 1 and "1". A quoted value is text and equals no other JSON:
+// id=="1" finds the id "1" alone. Nothing is converted: 1 and 1.0 are not
+// equal. Contains looks at the text of a string, and at other JSON as it is
+// written.
+//
+// The package knows no field by itself: which there are is said by its caller.
+package query
+
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Record is what conditions are about.
+type Record interface {
+	// Field returns what the named field holds: a JSON value, strings in their
+	// quotes, or plain text. Plain text that could be read as JSON is taken
+	// for JSON. The token is borrowed and read only until the next call. ok is
+	// false when the record has no such field.
+	Field(name string) (token []byte, ok bool)
+}
+
+// A Where is a condition on records. It does not change, so one serves any
+// number of goroutines. A nil Where is the condition that every record meets.
+type Where struct{ terms []term }
+
+// A term is one comparison.
+type term struct {
+	field  string   // the name that the record knows
+	path   []string // the keys that lead on from there into its JSON
+	op     op
+	text   []byte // the value, without its quotes
+	quoted bool
+	json   bool   // text reads as JSON other than a string
+	number number // the value, where op compares numbers
+}
+
+// Match reports whether r meets the condition. It allocates only to read
+// strings that are written with escapes.
+func (w *Where) Match(r Record) bool {
+	if w == nil {
+		return true
+	}
+	for i := range w.terms {
+		if !w.terms[i].match(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *term) match(r Record) bool {
+	token, ok := t.value(r)
+	if t.op == notEqual {
+		return !ok || !t.equals(token)
+	}
+	return ok && t.holds(token)
+}
+
+// value returns the token that the term is about.
+func (t *term) value(r Record) ([]byte, bool) {
+	token, ok := r.Field(t.field)
+	if ok && len(t.path) > 0 {
+		return jsonscan.Get(token, t.path...)
+	}
+	return token, ok
+}
+
+// holds decides the term for a token that is there, unless op is notEqual.
+func (t *term) holds(token []byte) bool {
+	switch t.op {
+	case equal:
+		return t.equals(token)
+	case contains:
+		return bytes.Contains(textOf(token), t.text)
+	}
+	n, ok := parseNumber(textOf(token))
+	if !ok {
+		return false
+	}
+	switch order := n.compare(t.number); t.op {
+	case greater:
+		return order > 0
+	case atLeast:
+		return order >= 0
+	case less:
+		return order < 0
+	default:
+		return order <= 0
+	}
+}
+
+func (t *term) equals(token []byte) bool {
+	if jsonscan.KindOf(token) == jsonscan.String {
+		return bytes.Equal(textOf(token), t.text)
+	}
+	return bytes.Equal(token, t.text) && !(t.quoted && t.json)
+}
+
+// textOf returns what a string token holds, and any other token as it is.
+func textOf(token []byte) []byte {
+	if text, ok := jsonscan.Unquote(token); ok {
+		return text
+	}
+	return token
+}
+
+// String returns the condition in its shortest spelling, which parses to the
+// same condition.
+func (w *Where) String() string {
+	if w == nil {
+		return ""
+	}
+	var b []byte
+	for i := range w.terms {
+		if i > 0 {
+			b = append(b, " and "...)
+		}
+		b = w.terms[i].append(b)
+	}
+	return string(b)
+}
+
+func (t *term) append(dst []byte) []byte {
+	dst = append(dst, t.field...)
+	for _, key := range t.path {
+		dst = append(dst, '.')
+		dst = append(dst, key...)
+	}
+	dst = append(dst, t.op.String()...)
+	if t.quoted {
+		return jsonscan.AppendQuote(dst, t.text)
+	}
+	return append(dst, t.text...)
+}
