@@ -1,0 +1,247 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// An eraser finds secrets in bytes and replaces them.
+type eraser struct {
+	keys   map[string]bool // plain
+	values []*regexp.Regexp
+	named  *regexp.Regexp // a secret key in text, and its value
+	spoken string         // the key that is no secret after all
+}
+
+func newEraser(x Redaction) *eraser {
+	e := &eraser{keys: map[string]bool{}, values: x.Values}
+	var patterns []string
+	for _, key := range x.Keys {
+		if k := plain(key); k != "" && !e.keys[k] {
+			e.keys[k] = true
+			patterns = append(patterns, pattern(k))
+		}
+	}
+	if patterns != nil {
+		any := `(?:` + strings.Join(patterns, "|") + `)`
+		e.named = regexp.MustCompile(`(?i)(?:(?:^|[^a-z0-9])` + any + `["']?\s*[:=]\s*|--(?:[a-z0-9]+[-_])*` + any + `\s+)` +
+			`["']?((?:(?:bearer|basic)\s+)?[^\s"',;&]+)`)
+	}
+	return e
+}
+
+// plain is a key in lower case, without '-' and '_'.
+func plain(key string) string {
+	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
+}
+
+// pattern matches the ways to write a plain key.
+func pattern(plain string) string {
+	var letters []string
+	for _, c := range plain {
+		letters = append(letters, regexp.QuoteMeta(string(c)))
+	}
+	return strings.Join(letters, "[-_]?")
+}
+
+// isSecret reports whether a key is one of the secret ones, or ends in one.
+func (e *eraser) isSecret(key string) bool {
+	if len(e.keys) == 0 || key == e.spoken {
+		return false
+	}
+	for {
+		if e.keys[plain(key)] {
+			return true
+		}
+		i := strings.IndexAny(key, "-_")
+		if i < 0 {
+			return false
+		}
+		key = key[i+1:]
+	}
+}
+
+var redactedToken = []byte(`"` + Redacted + `"`)
+
+// json appends text, which is valid JSON, without its secrets.
+func (e *eraser) json(dst, text []byte) []byte {
+	depth := 0
+	secret := 0     // the depth of the container that is secret as a whole
+	marked := false // the value that comes next is secret
+	for i := 0; i < len(text); {
+		token := text[i:tokenEnd(text, i)]
+		i += len(token)
+		switch jsonscan.KindOf(token) {
+		case jsonscan.Object, jsonscan.Array:
+			if depth++; marked && secret == 0 {
+				secret = depth
+			}
+			marked = false
+		case jsonscan.String:
+			if isKey(text[i:]) {
+				key, _ := jsonscan.Unquote(token)
+				marked = e.isSecret(string(key))
+				break
+			}
+			token, marked = e.value(token, marked || secret != 0), false
+		case jsonscan.Number:
+			if marked || secret != 0 {
+				token = redactedToken
+			}
+		default:
+			switch text[i-1] {
+			case '}', ']':
+				if secret == depth {
+					secret = 0
+				}
+				depth--
+			case ',':
+				marked = false
+			}
+		}
+		dst = append(dst, token...)
+	}
+	return dst
+}
+
+// value returns what becomes of a string that is no key.
+func (e *eraser) value(token []byte, secret bool) []byte {
+	if secret {
+		return redactedToken
+	}
+	text, _ := jsonscan.Unquote(token)
+	clean := e.inside(text)
+	if bytes.Equal(clean, text) {
+		return token
+	}
+	return jsonscan.AppendQuote(nil, clean)
+}
+
+// inside returns the text of a string without its secrets.
+func (e *eraser) inside(text []byte) []byte {
+	if len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.Valid(text) == nil {
+		return e.json(nil, text)
+	}
+	return replace(text, e.matches(text))
+}
+
+// tokenEnd returns the offset after the string or number that begins at i, in
+// JSON that is valid, and i+1 for any other byte.
+func tokenEnd(text []byte, i int) int {
+	switch jsonscan.KindOf(text[i:]) {
+	case jsonscan.String:
+		for i++; text[i] != '"'; i++ {
+			if text[i] == '\\' {
+				i++
+			}
+		}
+	case jsonscan.Number:
+		for i+1 < len(text) && isNumber(text[i+1]) {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// isKey reports whether the string before rest is a key.
+func isKey(rest []byte) bool {
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return len(rest) > 0 && rest[0] == ':'
+}
+
+func isNumber(c byte) bool { return '0' <= c && c <= '9' || bytes.IndexByte([]byte("+-.eE"), c) >= 0 }
+
+// text returns text for people without its secrets.
+func (e *eraser) text(text []byte) []byte {
+	return replace(text, apart(append(e.matches(text), e.assigned(text)...)))
+}
+
+// mask returns bytes that are no JSON with asterisks for their secrets.
+func (e *eraser) mask(data []byte) []byte {
+	spans := append(e.matches(data), e.assigned(data)...)
+	spans = append(spans, e.entries(data)...)
+	data = bytes.Clone(data)
+	for _, s := range spans {
+		for i := s.start; i < s.end; i++ {
+			data[i] = '*'
+		}
+	}
+	return data
+}
+
+type span struct{ start, end int }
+
+// matches returns where the patterns match, in order and apart.
+func (e *eraser) matches(text []byte) (spans []span) {
+	for _, re := range e.values {
+		for _, m := range re.FindAllIndex(text, -1) {
+			spans = append(spans, span{m[0], m[1]})
+		}
+	}
+	return apart(spans)
+}
+
+// assigned returns what secret keys are said to be in text.
+func (e *eraser) assigned(text []byte) (spans []span) {
+	if e.named == nil {
+		return nil
+	}
+	for _, m := range e.named.FindAllSubmatchIndex(text, -1) {
+		spans = append(spans, span{m[2], m[3]})
+	}
+	return spans
+}
+
+// entries returns the values of secret keys in maps of protobuf messages, whose
+// entries are messages with the key as field 1 and the value as field 2.
+func (e *eraser) entries(data []byte) (spans []span) {
+	const key, value = 1<<3 | 2, 2<<3 | 2
+	for i := 0; i+2 < len(data); i++ {
+		end := i + 2 + int(data[i+1])
+		if data[i] != key || end+1 >= len(data) || data[end] != value || !e.isSecret(string(data[i+2:end])) {
+			continue
+		}
+		if n, size := binary.Uvarint(data[end+1:]); size > 0 {
+			start := end + 1 + size
+			spans = append(spans, span{start, start + int(min(n, uint64(len(data)-start)))})
+		}
+	}
+	return spans
+}
+
+// apart sorts spans, joins those that overlap and drops the empty ones.
+func apart(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
+	joined := spans[:0]
+	for _, s := range spans {
+		switch n := len(joined); {
+		case s.start == s.end:
+		case n > 0 && s.start <= joined[n-1].end:
+			joined[n-1].end = max(joined[n-1].end, s.end)
+		default:
+			joined = append(joined, s)
+		}
+	}
+	return joined
+}
+
+// replace returns text with Redacted in the place of each span; text itself if
+// there is none.
+func replace(text []byte, spans []span) []byte {
+	if len(spans) == 0 {
+		return text
+	}
+	var clean []byte
+	from := 0
+	for _, s := range spans {
+		clean = append(clean, text[from:s.start]...)
+		clean = append(clean, Redacted...)
+		from = s.end
+	}
+	return append(clean, text[from:]...)
+}

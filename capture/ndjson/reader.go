@@ -1,0 +1,153 @@
+package ndjson
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Reframe appends to dst the frame of a record that has a payload and no raw
+// bytes. It may complete the record's Framing and Protocol.
+type Reframe func(dst []byte, r *Record) ([]byte, error)
+
+// A Reader reads a session from NDJSON; see [capture.Reader]. A line that is
+// JSON but no record is taken for a payload. NDJSON has frames and gaps only,
+// and does not say when a frame was written. Every error but io.EOF is a
+// [*capture.Error]; that of a line that cannot be used names the line in its
+// Detail.
+type Reader struct {
+	lines   *frame.Scanner
+	number  int64
+	reframe Reframe
+
+	session capture.Session
+	ahead   bool // record has been read and not given out
+	record  capture.Record
+	raw     []byte
+	err     error
+}
+
+// NewReader returns the Reader of r, whose first line it reads. The limit is
+// the longest line, in bytes.
+func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
+	n := &Reader{lines: frame.NewScanner(r, frame.Line), reframe: reframe}
+	n.lines.SetLimit(limit)
+	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
+	if n.ahead = n.next(); n.ahead {
+		n.session = capture.Session{Created: n.record.Time, Protocol: n.record.Protocol, Framing: n.record.Framing}
+	}
+	return n
+}
+
+// Session is what the first line says about the session.
+func (n *Reader) Session() *capture.Session { return &n.session }
+
+// Next reads the next record; see [capture.Reader].
+func (n *Reader) Next(rec *capture.Record) error {
+	if !n.ahead && !n.next() {
+		*rec = capture.Record{}
+		return n.err
+	}
+	n.ahead = false
+	*rec = n.record
+	return nil
+}
+
+// Buffered reports whether Next is sure not to wait; see [capture.Live].
+func (n *Reader) Buffered() bool {
+	if n.ahead || n.err != nil {
+		return true
+	}
+	rest, atEOF := n.lines.Peek(0)
+	return atEOF || bytes.IndexByte(bytes.TrimLeft(rest, " \t\r\n"), '\n') >= 0
+}
+
+// next reads the next record. It reports false, with an error, when there is
+// none.
+func (n *Reader) next() bool {
+	for n.err == nil {
+		if !n.lines.Scan() {
+			n.err = n.ended()
+			break
+		}
+		f := n.lines.Frame()
+		if f.Gap {
+			continue
+		}
+		n.number += 1 + int64(bytes.Count(f.Raw[:f.Start], []byte("\n"))) // blank lines
+		if err := n.line(f.Payload()); err != nil {
+			n.err = &capture.Error{
+				Err: capture.ErrMalformed, Offset: f.Offset + int64(f.Start),
+				Detail: fmt.Sprintf("line %d: %v", n.number, err),
+			}
+			break
+		}
+		return true
+	}
+	return false
+}
+
+// ended is the error at the end of the lines.
+func (n *Reader) ended() error {
+	var e *frame.Error
+	if !errors.As(n.lines.Err(), &e) {
+		return io.EOF
+	}
+	switch {
+	case errors.Is(e, frame.ErrTruncated):
+		return &capture.Error{Err: capture.ErrCut, Offset: e.Offset, Detail: "the last line is no whole record"}
+	case errors.Is(e, frame.ErrTooLarge):
+		return &capture.Error{Err: capture.ErrTooLarge, Offset: e.Offset, Detail: e.Detail}
+	}
+	return &capture.Error{Err: e.Err, Offset: e.Offset, Detail: e.Detail}
+}
+
+// line makes the record of a line.
+func (n *Reader) line(line []byte) error {
+	var r Record
+	isRecord, err := r.Parse(line)
+	if err != nil {
+		return err
+	}
+	if !isRecord {
+		r = Record{Payload: line}
+	}
+	raw := r.Raw
+	if raw == nil {
+		if raw, err = n.reframe(n.raw[:0], &r); err != nil {
+			return err
+		}
+		n.raw = raw
+	}
+	n.record = capture.Record{Seq: r.Seq, Time: r.Time, Protocol: r.Protocol, Framing: r.Framing}
+	n.record.Frame = extent(raw, cmp.Or(r.Framing, n.session.Framing))
+	if string(r.Kind) == Skipped {
+		n.record.Frame = frame.Frame{Raw: raw, Gap: true}
+	}
+	n.record.Conn, n.record.Dir, n.record.Offset = r.Conn, r.Dir, r.Offset
+	if r.Error != "" && (n.record.Gap || n.record.Flaw != nil) {
+		n.record.Flaw = errors.New(r.Error)
+	}
+	return nil
+}
+
+// extent returns the frame that raw is. Where the framing does not tell, all
+// of it is payload.
+func extent(raw []byte, framing string) frame.Frame {
+	f := frame.Frame{Raw: raw, End: len(raw)}
+	known, err := frame.Named(framing)
+	if err != nil || len(raw) == 0 {
+		return f
+	}
+	var e frame.Extent
+	if known.Next(raw, len(raw), true, &e) == nil && e.Raw == len(raw) && !e.Gap {
+		f.Start, f.End, f.Compressed, f.Flaw = e.Start, e.End, e.Compressed, e.Flaw
+	}
+	return f
+}

@@ -1,0 +1,169 @@
+package pcapng
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// blocks cuts a stream into blocks.
+type blocks struct {
+	r     io.Reader
+	limit int
+	order order
+
+	buf        []byte
+	head, tail int   // buf[head:tail] is read and not yet given out
+	offset     int64 // the position of buf[head] in the stream
+	size       int   // of the block that next returned last
+	readErr    error
+}
+
+const (
+	readSize = 256 << 10 // what one read asks for
+	keepSize = 4 * readSize
+)
+
+// next returns the type and the body of the next block, valid until the call
+// after it. At the end between two blocks the error is io.EOF.
+func (b *blocks) next() (kind uint32, body []byte, err error) {
+	b.head += b.size
+	b.offset += int64(b.size)
+	b.size = 0
+	if !b.need(blockOverhead) {
+		return 0, nil, b.ended()
+	}
+	n, err := b.length()
+	if err != nil {
+		return 0, nil, err
+	}
+	if !b.need(n) {
+		return 0, nil, b.ended()
+	}
+	data := b.buf[b.head : b.head+n]
+	if again := b.order.u32(data[n-4:]); int64(again) != int64(n) {
+		return 0, nil, b.malformed("a block of %d bytes ends with the length %d", n, again)
+	}
+	b.size = n
+	return b.order.u32(data), data[8 : n-4], nil
+}
+
+// buffered reports whether a block that holds a record, or the end, has been
+// read. It does not look past a section header, which may change the byte order.
+func (b *blocks) buffered() bool {
+	rest := b.buf[b.head+b.size : b.tail]
+	for len(rest) >= blockOverhead {
+		kind, n := b.order.u32(rest), b.order.u32(rest[4:])
+		switch {
+		case kind == sectionHeader || n < blockOverhead || uint64(n) > uint64(len(rest)):
+			return false
+		case kind == enhancedPacket:
+			return true
+		}
+		rest = rest[n:]
+	}
+	return b.readErr != nil
+}
+
+// length returns the length of the block at hand, whose first 12 bytes are
+// there. A section header sets the byte order of everything up to the next.
+func (b *blocks) length() (int, error) {
+	head := b.buf[b.head:b.tail]
+	if b.order.u32(head) == sectionHeader { // the same in both byte orders
+		if err := b.setOrder(head); err != nil {
+			return 0, err
+		}
+	}
+	n := b.order.u32(head[4:])
+	switch {
+	case n < blockOverhead || n%4 != 0:
+		return 0, b.malformed("%d is no length of a block", n)
+	case uint64(n) > uint64(b.limit):
+		return 0, &capture.Error{
+			Err: capture.ErrTooLarge, Offset: b.offset,
+			Detail: fmt.Sprintf("a block of %d bytes, and the limit is %d", n, b.limit),
+		}
+	}
+	return int(n), nil
+}
+
+func (b *blocks) setOrder(head []byte) error {
+	for _, o := range []order{{big: false}, {big: true}} {
+		if o.u32(head[8:]) == byteOrderMagic {
+			b.order = o
+			return nil
+		}
+	}
+	return b.malformed("%#x is no byte-order magic", head[8:12])
+}
+
+// foreign is the error of a stream that does not begin with a section header.
+func (b *blocks) foreign() error {
+	e := &capture.Error{Err: capture.ErrForeign, Offset: b.offset}
+	if a := frame.Recognize(b.buf[b.head:b.tail]); a != frame.NoAccident {
+		e.Detail = "this looks like " + a.String()
+	}
+	return e
+}
+
+func (b *blocks) malformed(format string, args ...any) error {
+	return &capture.Error{Err: capture.ErrMalformed, Offset: b.offset, Detail: fmt.Sprintf(format, args...)}
+}
+
+// ended is the error of a stream that holds less than was needed.
+func (b *blocks) ended() error {
+	rest := b.tail - b.head
+	switch {
+	case b.readErr == io.EOF && rest == 0:
+		return io.EOF
+	case b.readErr == io.EOF || errors.Is(b.readErr, io.ErrUnexpectedEOF):
+		return &capture.Error{
+			Err: capture.ErrCut, Offset: b.offset,
+			Detail: fmt.Sprintf("the last %d bytes are no whole block", rest),
+		}
+	}
+	return &capture.Error{Err: b.readErr, Offset: b.offset}
+}
+
+// need reads until n bytes are at hand. It returns false if the stream ends
+// before. The buffer grows as bytes arrive, not as a length promises them.
+func (b *blocks) need(n int) bool {
+	for empty := 0; b.tail-b.head < n; {
+		if b.readErr != nil {
+			return false
+		}
+		b.makeRoom(n)
+		var got int
+		got, b.readErr = b.r.Read(b.buf[b.tail:])
+		b.tail += got
+		if got > 0 {
+			empty = 0
+		} else if empty++; empty == 100 && b.readErr == nil {
+			b.readErr = io.ErrNoProgress
+		}
+	}
+	return true
+}
+
+// makeRoom makes room to read into, on the way to n bytes at hand.
+func (b *blocks) makeRoom(n int) {
+	rest := b.tail - b.head
+	size := len(b.buf)
+	switch {
+	case rest == size:
+		size = max(readSize, min(2*size, max(n, readSize)))
+	case size > keepSize && n <= readSize && rest < readSize:
+		size = readSize
+	case b.tail < size && (b.head == 0 || b.head+n <= size):
+		return
+	}
+	buf := b.buf
+	if size != len(buf) {
+		buf = make([]byte, size)
+	}
+	b.tail = copy(buf, b.buf[b.head:b.tail])
+	b.head, b.buf = 0, buf
+}

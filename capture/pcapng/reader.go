@@ -1,0 +1,317 @@
+package pcapng
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// DefaultLimit is the largest block, in bytes, that a Reader accepts unless it
+// is told otherwise: 64 MiB.
+const DefaultLimit = 64 << 20
+
+// A Reader reads a capture; see [capture.Reader]. It skips blocks and options
+// that it does not know.
+type Reader struct {
+	blocks  blocks
+	session capture.Session
+	lanes   []lane // by interface
+	raw     []byte // the frame at hand, put together
+	err     error
+}
+
+// NewReader reads the header of a capture from r, which may be compressed
+// with zstd. Its limit, in bytes, is the largest block to be accepted, checked
+// before memory is taken for it; 0 means [DefaultLimit].
+func NewReader(r io.Reader, limit int) (*Reader, error) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	r, err := inflated(r)
+	if err != nil {
+		return nil, err
+	}
+	pr := &Reader{blocks: blocks{r: r, limit: limit}}
+	return pr, pr.begin()
+}
+
+// begin reads the section header that a capture begins with.
+func (r *Reader) begin() error {
+	r.blocks.need(4)
+	if rest := r.blocks.buf[r.blocks.head:r.blocks.tail]; len(rest) >= 4 && !Is(rest) {
+		return r.blocks.foreign()
+	}
+	_, body, err := r.blocks.next()
+	if err == io.EOF {
+		return &capture.Error{Err: capture.ErrCut, Detail: "it is empty"}
+	}
+	if err != nil {
+		return err
+	}
+	return r.section(body)
+}
+
+// Session is what the capture says about itself. Where captures were joined,
+// each section replaces it.
+func (r *Reader) Session() *capture.Session { return &r.session }
+
+// Next reads the next record; see [capture.Reader].
+func (r *Reader) Next(rec *capture.Record) error {
+	for r.err == nil {
+		kind, body, err := r.blocks.next()
+		if err != nil {
+			r.err = err
+			break
+		}
+		var found bool
+		if found, r.err = r.block(kind, body, rec); found {
+			return nil
+		}
+	}
+	*rec = capture.Record{}
+	return r.err
+}
+
+// Buffered reports whether Next is sure not to wait; see [capture.Live].
+func (r *Reader) Buffered() bool { return r.err != nil || r.blocks.buffered() }
+
+// block takes in one block and reports whether it is a record.
+func (r *Reader) block(kind uint32, body []byte, rec *capture.Record) (bool, error) {
+	switch kind {
+	case enhancedPacket:
+		err := r.packet(body, rec)
+		return err == nil, err
+	case customBlock:
+		if len(body) < 4 || r.blocks.order.u32(body) != pen {
+			return false, nil
+		}
+		return r.event(body[4:], rec)
+	case interfaceBlock:
+		return false, r.iface(body)
+	case sectionHeader:
+		return false, r.section(body)
+	}
+	return false, nil
+}
+
+func (r *Reader) section(body []byte) error {
+	if len(body) < 16 {
+		return r.blocks.malformed("a section header of %d bytes", len(body))
+	}
+	var comment []byte
+	for o := r.options(body[16:]); o.next(); {
+		if o.code == optComment && comment == nil {
+			comment = o.value
+		}
+	}
+	session, err := parseHeader(comment)
+	if err != nil {
+		return &capture.Error{Err: err, Offset: r.blocks.offset}
+	}
+	r.session, r.lanes = session, r.lanes[:0]
+	return nil
+}
+
+// maxLanes bounds the interfaces of a capture.
+const maxLanes = 1 << 20
+
+func (r *Reader) iface(body []byte) error {
+	if len(body) < 8 {
+		return r.blocks.malformed("an interface block of %d bytes", len(body))
+	}
+	if len(r.lanes) == maxLanes {
+		return r.blocks.malformed("more than %d interfaces", maxLanes)
+	}
+	var l lane
+	for o := r.options(body[8:]); o.next(); {
+		if o.code == optComment {
+			l = parseLane(o.value)
+		}
+	}
+	l.fill(&r.session)
+	r.lanes = append(r.lanes, l)
+	return nil
+}
+
+func (r *Reader) packet(body []byte, rec *capture.Record) error {
+	o := r.blocks.order
+	if len(body) < 20 {
+		return r.blocks.malformed("a packet block of %d bytes", len(body))
+	}
+	*rec = capture.Record{Kind: capture.Frame, Time: at(uint64(o.u32(body[4:]))<<32 | uint64(o.u32(body[8:])))}
+	if err := r.place(o.u32(body), rec); err != nil {
+		return err
+	}
+	n, size := o.u32(body[12:]), len(body)-20
+	switch {
+	case uint64(n) > uint64(size) || int(n)+padding(int(n)) > size:
+		return r.blocks.malformed("a packet of %d bytes in a block of %d", n, size)
+	case n != o.u32(body[16:]):
+		return r.blocks.malformed("a packet was cut to %d of its %d bytes", n, o.u32(body[16:]))
+	}
+	data, ok := skipTags(body[20 : 20+n])
+	if !ok {
+		return r.blocks.malformed("the tags of a packet have no end")
+	}
+	return r.describe(data, body[20+int(n)+padding(int(n)):], rec)
+}
+
+// describe completes a frame by the options of its packet.
+func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
+	found := false
+	for o := r.options(options); o.next(); {
+		switch part, value := o.own(); {
+		case part == partFrame && !found:
+			if err := r.frame(data, value, rec); err != nil {
+				return err
+			}
+			found = true
+		case part == partFlaw:
+			rec.Flaw = errors.New(string(value))
+		case o.code == optFlags && len(o.value) == 4:
+			rec.Dir = direction(r.blocks.order.u32(o.value))
+		}
+	}
+	if !found {
+		return r.blocks.malformed("a packet lacks what wirectl adds to it: another program has rewritten the capture")
+	}
+	return nil
+}
+
+// direction reads epb_flags.
+func direction(flags uint32) frame.Dir {
+	switch flags & 3 {
+	case outbound:
+		return frame.C2U
+	case inbound:
+		return frame.U2C
+	}
+	return frame.DirUnknown
+}
+
+// frame puts together the frame that a packet and its partFrame hold.
+func (r *Reader) frame(data, part []byte, rec *capture.Record) error {
+	// The part begins with its number, which has been read.
+	if len(part) < frameSize-1 {
+		return r.blocks.malformed("a frame part of %d bytes", len(part))
+	}
+	o, flags := r.blocks.order, part[0]
+	prefix, suffix := uint64(o.u32(part[3:])), uint64(o.u32(part[7:]))
+	rec.Seq = int64(o.u64(part[11:]))
+	rec.Offset = int64(o.u64(part[19:]))
+	rec.Written = at(o.u64(part[27:]))
+	rec.Stream = int64(o.u64(part[35:]))
+	if rec.Seq < 0 || rec.Offset < 0 || rec.Stream < 0 {
+		return r.blocks.malformed("a number of a frame is beyond 63 bits")
+	}
+	rec.Compressed = flags&flagCompressed != 0
+	rec.Gap = flags&flagGap != 0
+	wrapper := part[frameSize-1:]
+	if flags&flagWhole != 0 {
+		rec.Raw, wrapper = data, data
+	}
+	if prefix+suffix > uint64(len(wrapper)) {
+		return r.blocks.malformed("a wrapper of %d bytes, and %d of them are there", prefix+suffix, len(wrapper))
+	}
+	if flags&flagWhole == 0 {
+		r.join(wrapper[:prefix], data, wrapper[prefix:prefix+suffix])
+		rec.Raw = r.raw
+	}
+	if !rec.Gap {
+		rec.Start, rec.End = int(prefix), len(rec.Raw)-int(suffix)
+	}
+	return nil
+}
+
+func (r *Reader) join(prefix, payload, suffix []byte) {
+	if cap(r.raw) > keepSize {
+		r.raw = nil
+	}
+	r.raw = append(r.raw[:0], prefix...)
+	r.raw = append(r.raw, payload...)
+	r.raw = append(r.raw, suffix...)
+}
+
+// event reads a record that is no frame. One of a kind that a later version
+// added is none.
+func (r *Reader) event(body []byte, rec *capture.Record) (bool, error) {
+	if len(body) < eventSize {
+		return false, r.blocks.malformed("an event of %d bytes", len(body))
+	}
+	o, kind := r.blocks.order, capture.Kind(body[0])
+	if kind == capture.Frame || kind > capture.Note {
+		return false, nil
+	}
+	*rec = capture.Record{Kind: kind, Time: at(o.u64(body[8:])), Status: int(int32(o.u32(body[16:])))}
+	if d := frame.Dir(body[1]); d <= frame.U2C {
+		rec.Dir = d
+	}
+	if i := o.u32(body[4:]); i != noInterface {
+		if err := r.place(i, rec); err != nil {
+			return false, err
+		}
+	}
+	text := body[eventSize:]
+	n := o.u32(body[20:])
+	if uint64(n) > uint64(len(text)) {
+		return false, r.blocks.malformed("a text of %d bytes, and %d of them are there", n, len(text))
+	}
+	rec.Text = text[:n:n]
+	return true, nil
+}
+
+// place says of a record what its interface says.
+func (r *Reader) place(iface uint32, rec *capture.Record) error {
+	if uint64(iface) >= uint64(len(r.lanes)) {
+		return r.blocks.malformed("there is no interface %d", iface)
+	}
+	l := &r.lanes[iface]
+	rec.Conn, rec.Protocol, rec.Framing = l.Conn, l.Protocol, l.Framing
+	return nil
+}
+
+// at is the reverse of nanos.
+func at(ns uint64) time.Time {
+	s := ns / uint64(time.Second)
+	if ns == 0 || s >= maxSeconds {
+		return time.Time{}
+	}
+	return time.Unix(int64(s), int64(ns%uint64(time.Second))).UTC()
+}
+
+// options walks the options of a block.
+type options struct {
+	rest  []byte
+	order order
+	code  uint16
+	value []byte
+}
+
+func (r *Reader) options(data []byte) options { return options{rest: data, order: r.blocks.order} }
+
+// next moves to the next option. It returns false at the end, and where an
+// option is longer than its block.
+func (o *options) next() bool {
+	if len(o.rest) < 4 {
+		return false
+	}
+	o.code = o.order.u16(o.rest)
+	n := int(o.order.u16(o.rest[2:]))
+	if o.code == optEnd || 4+n > len(o.rest) {
+		return false
+	}
+	o.value = o.rest[4 : 4+n]
+	o.rest = o.rest[min(4+n+padding(n), len(o.rest)):]
+	return true
+}
+
+// own returns a part of wirectl's own, and 0 for any other option.
+func (o *options) own() (part byte, value []byte) {
+	if o.code != optCustom || len(o.value) < 5 || o.order.u32(o.value) != pen {
+		return 0, nil
+	}
+	return o.value[4], o.value[5:]
+}

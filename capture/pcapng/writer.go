@@ -1,0 +1,264 @@
+package pcapng
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A Label is what Wireshark shows of a frame.
+type Label struct {
+	// Dissector names what draws the payload's tree; see [Dissector]. Empty
+	// means data, and so does every name that Wireshark does not know.
+	Dissector string
+	// Info is the text of the info column. It is the labeller's memory, which
+	// comes back to it with the next frame.
+	Info []byte
+}
+
+// maxLabel is how much of a text for people a capture holds, in bytes.
+const maxLabel = 1 << 10
+
+// A Writer writes a capture. It does exactly one Write for each record, so
+// that whoever follows a live capture has a record as soon as it is written,
+// and a crash cuts at most one; buffering is for the caller to add.
+type Writer struct {
+	w       io.Writer
+	label   func(*capture.Record, *Label)
+	session capture.Session
+
+	buf     []byte
+	scratch Label
+	lanes   []lane // by interface
+	last    int    // the interface that was used last
+	err     error
+}
+
+// NewWriter writes the header of a capture to w and returns the writer of its
+// records. The label function, which may be nil, says what Wireshark is to
+// show of a frame.
+func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record, *Label)) (*Writer, error) {
+	pw := &Writer{w: w, label: label, session: session}
+	start := pw.open(sectionHeader)
+	pw.u32(byteOrderMagic)
+	pw.u16(1) // version 1.0 of pcapng
+	pw.u16(0)
+	pw.u64(math.MaxUint64) // the section has no length that was known ahead
+	comment := marshal(newHeader(&session))
+	if len(comment) > maxOption {
+		return nil, fmt.Errorf("the description of the session takes %d bytes, and there is room for %d", len(comment), maxOption)
+	}
+	pw.option(optComment, comment)
+	pw.option(optUserAppl, []byte("wirectl"))
+	pw.option(optEnd, nil)
+	pw.close(start)
+	return pw, pw.flush()
+}
+
+// Write writes one record. After an error it keeps returning that error: a
+// record may have been written in part.
+func (w *Writer) Write(r *capture.Record) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.check(r); err != nil {
+		return err
+	}
+	w.reset()
+	if r.Kind == capture.Frame {
+		w.frame(r)
+	} else {
+		w.event(r)
+	}
+	return w.flush()
+}
+
+// check says why a record cannot be written at all.
+func (w *Writer) check(r *capture.Record) error {
+	if size := int64(len(r.Raw)) + int64(len(r.Text)); size > math.MaxUint32-1<<20 {
+		return fmt.Errorf("a record of %d bytes does not fit a block of pcapng", size)
+	}
+	if r.Conn < 0 || r.Stream < 0 || r.Seq < 0 || r.Offset < 0 {
+		return fmt.Errorf("frame %d: a number in it is negative", r.Seq)
+	}
+	return nil
+}
+
+func (w *Writer) flush() error {
+	_, w.err = w.w.Write(w.buf)
+	return w.err
+}
+
+// reset empties the buffer, and shrinks it after a large record.
+func (w *Writer) reset() {
+	if cap(w.buf) > keepSize {
+		w.buf = nil
+	}
+	w.buf = w.buf[:0]
+}
+
+// iface returns the interface of the record's connection, protocol and
+// framing, and writes its block if it is new.
+func (w *Writer) iface(r *capture.Record) uint32 {
+	l := lane{Conn: r.Conn, Protocol: r.Protocol, Framing: r.Framing}
+	l.fill(&w.session)
+	if w.last < len(w.lanes) && w.lanes[w.last] == l {
+		return uint32(w.last)
+	}
+	for i := range w.lanes {
+		if w.lanes[i] == l {
+			w.last = i
+			return uint32(i)
+		}
+	}
+	w.describe(l, r)
+	w.lanes = append(w.lanes, l)
+	w.last = len(w.lanes) - 1
+	return uint32(w.last)
+}
+
+// describe writes the interface block of a lane that r is the first record of.
+func (w *Writer) describe(l lane, r *capture.Record) {
+	name := fmt.Appendf(nil, "conn %d", l.Conn)
+	if r.Kind == capture.Opened && len(r.Text) > 0 {
+		name = r.Text
+	}
+	start := w.open(interfaceBlock)
+	w.u16(linkExportedPDU)
+	w.u16(0)
+	w.u32(0) // no limit on the length of a packet
+	w.option(optIfName, clip(name))
+	w.option(optTSResol, []byte{9})
+	w.option(optComment, marshal(l))
+	w.option(optEnd, nil)
+	w.close(start)
+}
+
+func (w *Writer) frame(r *capture.Record) {
+	iface := w.iface(r)
+	l := &w.scratch
+	*l = Label{Info: l.Info[:0]}
+	if w.label != nil {
+		w.label(r, l)
+	}
+	start := w.open(enhancedPacket)
+	w.u32(iface)
+	t := nanos(r.Time)
+	w.u32(uint32(t >> 32))
+	w.u32(uint32(t))
+	w.u64(0) // both lengths, once they are known
+	body := len(w.buf)
+	w.tags(r, w.lanes[iface].Protocol, l)
+	whole := wholeRaw(&r.Frame)
+	if whole {
+		w.buf = append(w.buf, r.Raw...)
+	} else {
+		w.buf = append(w.buf, r.Payload()...)
+	}
+	n := len(w.buf) - body
+	binary.LittleEndian.PutUint32(w.buf[body-8:], uint32(n))
+	binary.LittleEndian.PutUint32(w.buf[body-4:], uint32(n))
+	w.pad(n)
+	w.part(r, whole)
+	if r.Flaw != nil {
+		w.custom(partFlaw, clip([]byte(r.Flaw.Error())))
+	}
+	w.flags(r.Dir)
+	if len(l.Info) > 0 {
+		w.option(optComment, clip(l.Info))
+	}
+	w.option(optEnd, nil)
+	w.close(start)
+}
+
+// wholeRaw reports whether the packet must hold all of a frame: a gap has no
+// payload, and a long wrapper has no room among the options.
+func wholeRaw(f *frame.Frame) bool {
+	return f.Gap || len(f.Raw)-(f.End-f.Start) > 32<<10
+}
+
+// part writes what a frame is beside its payload.
+func (w *Writer) part(r *capture.Record, whole bool) {
+	prefix, suffix := r.Raw[:r.Start], r.Raw[r.End:]
+	n := frameSize
+	if !whole {
+		n += len(prefix) + len(suffix)
+	}
+	w.u16(optCustom)
+	w.u16(uint16(4 + n))
+	w.u32(pen)
+	w.buf = append(w.buf, partFrame, frameFlags(&r.Frame, whole), 0, 0)
+	w.u32(uint32(len(prefix)))
+	w.u32(uint32(len(suffix)))
+	w.u64(uint64(r.Seq))
+	w.u64(uint64(r.Offset))
+	w.u64(nanos(r.Written))
+	w.u64(uint64(r.Stream))
+	if !whole {
+		w.buf = append(w.buf, prefix...)
+		w.buf = append(w.buf, suffix...)
+	}
+	w.pad(n)
+}
+
+func frameFlags(f *frame.Frame, whole bool) (flags byte) {
+	if f.Compressed {
+		flags |= flagCompressed
+	}
+	if f.Gap {
+		flags |= flagGap
+	}
+	if whole {
+		flags |= flagWhole
+	}
+	return flags
+}
+
+// flags writes the direction where Wireshark looks for it.
+func (w *Writer) flags(d frame.Dir) {
+	switch d {
+	case frame.C2U:
+		w.word(optFlags, outbound)
+	case frame.U2C:
+		w.word(optFlags, inbound)
+	}
+}
+
+// event writes a record that is no frame.
+func (w *Writer) event(r *capture.Record) {
+	iface := uint32(noInterface)
+	if r.Conn != 0 || r.Kind == capture.Opened {
+		iface = w.iface(r)
+	}
+	start := w.open(customBlock)
+	w.u32(pen)
+	w.buf = append(w.buf, byte(r.Kind), byte(r.Dir), 0, 0)
+	w.u32(iface)
+	w.u64(nanos(r.Time))
+	w.u32(uint32(int32(r.Status)))
+	w.u32(uint32(len(r.Text)))
+	w.buf = append(w.buf, r.Text...)
+	w.pad(len(r.Text))
+	w.close(start)
+}
+
+// maxSeconds bounds the times that a 64-bit count of nanoseconds holds.
+const maxSeconds = math.MaxUint64 / uint64(time.Second)
+
+// nanos is a time in nanoseconds since 1970, 0 for the zero time. What the
+// count cannot hold becomes 0, too.
+func nanos(t time.Time) uint64 {
+	s := uint64(t.Unix())
+	if s >= maxSeconds {
+		return 0
+	}
+	return s*uint64(time.Second) + uint64(t.Nanosecond())
+}
+
+// clip bounds a text for people.
+func clip(text []byte) []byte { return text[:min(len(text), maxLabel)] }

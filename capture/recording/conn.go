@@ -1,0 +1,255 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// conn reads one connection. Its timing file leads: each read in it makes so
+// many bytes of a stream known, and with them the frames that end there.
+type conn struct {
+	number  int
+	framing string
+	files   []fs.File
+
+	timing *frame.Scanner // by lines
+	base   time.Time      // that of t_ns 0, if known
+	unit   string
+	now    time.Time
+	lines  int64 // of the timing, read
+
+	streams [3]stream // by direction
+	current frame.Dir // the stream that the last read was of
+	drain   bool      // the timing is over; the streams may not be
+
+	rec  capture.Record
+	done bool
+}
+
+// stream is one file of a connection.
+type stream struct {
+	scanner *frame.Scanner // nil for standard error
+	ahead   bool           // the scanner's frame has not been given out
+	file    io.Reader
+	text    []byte
+	pos     int64 // given out
+	known   int64 // read, as the timing says
+}
+
+func openConn(fsys fs.FS, number int, framing frame.Framing, setup func(*frame.Scanner)) (*conn, error) {
+	c := &conn{number: number, framing: framing.Name()}
+	for d := range c.streams {
+		f, err := c.open(fsys, streams[d].file)
+		if err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+		c.streams[d].file = f
+		if frame.Dir(d) == frame.DirUnknown {
+			continue
+		}
+		s := frame.NewScanner(f, framing)
+		s.Resync()
+		if setup != nil {
+			setup(s)
+		}
+		c.streams[d].scanner = s
+	}
+	f, err := c.open(fsys, timingFile)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.timing = frame.NewScanner(f, frame.Line)
+	c.timing.SetAccept(func([]byte, bool) bool { return true })
+	return c, nil
+}
+
+// open opens a file of the connection; one that is not there is empty.
+func (c *conn) open(fsys fs.FS, name string) (io.Reader, error) {
+	if c.number > 1 {
+		name = path.Join(connPrefix+strconv.Itoa(c.number), name)
+	}
+	f, err := fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return strings.NewReader(""), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.files = append(c.files, f)
+	return f, nil
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.Close())
+	}
+	c.files = nil
+	return errors.Join(errs...)
+}
+
+// advance moves to the connection's next record, or to its end.
+func (c *conn) advance() error {
+	for !c.done {
+		if found, err := c.pending(); found || err != nil {
+			return err
+		}
+		if c.drain {
+			c.done = c.current == frame.U2C
+			c.current++
+			continue
+		}
+		if found, err := c.line(); found || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pending makes a record of what is known of the current stream and has not
+// been given out. It reports whether there was any.
+func (c *conn) pending() (bool, error) {
+	s := &c.streams[c.current]
+	if s.scanner == nil {
+		return c.stderr(s)
+	}
+	if !s.ahead && (s.pos < s.known || c.drain) {
+		s.ahead = s.scanner.Scan()
+		if err := s.scanner.Err(); err != nil {
+			return false, fmt.Errorf("%s: %w", c.name(streams[c.current].file), err)
+		}
+	}
+	if !s.ahead {
+		s.pos = s.known
+		return false, nil
+	}
+	f := s.scanner.Frame()
+	if f.Offset+int64(len(f.Raw)) > s.known && !c.drain {
+		return false, nil
+	}
+	s.ahead = false
+	s.pos = f.Offset + int64(len(f.Raw))
+	c.record(capture.Frame)
+	dir := c.rec.Dir
+	c.rec.Frame = *f
+	c.rec.Conn, c.rec.Dir = c.number, dir
+	return true, nil
+}
+
+// maxText bounds the text of one record of standard error, in bytes.
+const maxText = 64 << 10
+
+// stderr makes a record of standard error.
+func (c *conn) stderr(s *stream) (bool, error) {
+	n := min(s.known-s.pos, maxText)
+	if c.drain {
+		n = maxText
+	}
+	if n <= 0 {
+		return false, nil
+	}
+	if s.text == nil {
+		s.text = make([]byte, maxText)
+	}
+	got, err := io.ReadFull(s.file, s.text[:n])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return false, fmt.Errorf("%s: %w", c.name(stderrFile), err)
+	}
+	s.pos += n
+	if got == 0 {
+		return false, nil
+	}
+	c.record(capture.Stderr)
+	c.rec.Text = s.text[:got]
+	return true, nil
+}
+
+// record begins a record of the moment.
+func (c *conn) record(kind capture.Kind) {
+	c.rec = capture.Record{Kind: kind, Time: c.now, Framing: c.framing}
+	c.rec.Conn, c.rec.Dir = c.number, c.current
+}
+
+// line takes in the next line of the timing, and reports whether it is a
+// record of its own. At the end of the timing what is left is drained.
+func (c *conn) line() (bool, error) {
+	if !c.timing.Scan() {
+		c.drain, c.current = true, frame.DirUnknown
+		return false, c.timing.Err()
+	}
+	c.lines++
+	text := c.timing.Frame().Payload()
+	if len(text) == 0 {
+		return false, nil
+	}
+	l, err := parseLine(text)
+	if err != nil {
+		return false, fmt.Errorf("%s: line %d: %w", c.name(timingFile), c.lines, err)
+	}
+	c.clock(&l)
+	if l.Event != "" {
+		return c.event(&l, text), nil
+	}
+	d, ok := l.dir()
+	if !ok {
+		return false, fmt.Errorf("%s: line %d: %q is no direction", c.name(timingFile), c.lines, l.Dir)
+	}
+	c.current = d
+	c.streams[d].known = max(c.streams[d].known, l.Off+l.Len)
+	return false, nil
+}
+
+// clock sets the time. Where no start says what time of day it was, it is
+// counted from 1970.
+func (c *conn) clock(l *line) {
+	if l.Event == eventStart && l.Unix != 0 {
+		c.base, c.unit = time.Unix(0, l.Unix-l.Nanos).UTC(), l.unit()
+	}
+	base := c.base
+	if base.IsZero() {
+		base = time.Unix(0, 0).UTC()
+	}
+	c.now = base.Add(time.Duration(l.Nanos))
+}
+
+// event makes a record of an event, and reports whether it is worth one. One
+// that is not known is kept as it is written.
+func (c *conn) event(l *line, text []byte) bool {
+	dir, _ := l.dir()
+	c.record(capture.Note)
+	c.rec.Dir = dir
+	switch l.Event {
+	case eventStart:
+		c.rec.Kind, c.rec.Text = capture.Opened, []byte(l.unit())
+	case eventEOF:
+		c.rec.Kind = capture.HalfClosed
+		return dir != frame.DirUnknown
+	case eventExit:
+		c.rec.Kind, c.rec.Status = capture.Exited, l.Code
+		if name, ok := l.signal(); ok {
+			c.rec.Kind, c.rec.Status, c.rec.Text = capture.Signalled, l.Signal, []byte(name)
+		}
+	case eventNote:
+		c.rec.Text = []byte(l.Text)
+	default:
+		c.rec.Text = text
+	}
+	return true
+}
+
+// name is how errors call a file of the connection.
+func (c *conn) name(file string) string {
+	if c.number > 1 {
+		return connPrefix + strconv.Itoa(c.number) + "/" + file
+	}
+	return file
+}

@@ -1,0 +1,125 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A Reader reads a recording; see [capture.Reader]. A frame's time is that of
+// the read that brought its last byte. Bytes that are no frame come as gaps,
+// so that nothing of the streams is lost. Without a timing file there are no
+// times, and the frames of the controller come before those of the unit.
+type Reader struct {
+	session capture.Session
+	conns   []*conn
+	last    *conn // whose record was given out last
+	seq     int64
+	err     error
+}
+
+// Open opens the recording that is the folder fsys. The framing is that of all
+// its streams; setup, which may be nil, adjusts the scanner of each, which
+// passes over faults.
+func Open(fsys fs.FS, framing frame.Framing, setup func(*frame.Scanner)) (*Reader, error) {
+	r := &Reader{session: capture.Session{Framing: framing.Name()}}
+	numbers, err := connections(fsys)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range numbers {
+		c, err := openConn(fsys, n, framing, setup)
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.conns = append(r.conns, c)
+	}
+	return r, r.begin()
+}
+
+// begin learns from the first connection what the session is.
+func (r *Reader) begin() error {
+	for _, c := range r.conns {
+		if err := c.advance(); err != nil {
+			r.Close()
+			return err
+		}
+	}
+	first := r.conns[0]
+	r.session.Created, r.session.Unit = first.base, first.unit
+	return nil
+}
+
+// connections returns the numbers of the connections in a folder, in order.
+func connections(fsys fs.FS) ([]int, error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	for _, e := range entries {
+		if e.Name() == streams[frame.C2U].file || e.Name() == streams[frame.U2C].file {
+			numbers = append(numbers, 1)
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), connPrefix)); err == nil && n > 1 && e.IsDir() {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, fmt.Errorf("there is neither c2s.bin nor s2c.bin: %w", fs.ErrNotExist)
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil
+}
+
+// Session is what the recording says about itself: what was run or dialled,
+// and when.
+func (r *Reader) Session() *capture.Session { return &r.session }
+
+// Next reads the next record of any connection, in the order of time; see
+// [capture.Reader].
+func (r *Reader) Next(rec *capture.Record) error {
+	if r.last != nil && r.err == nil {
+		r.err = r.last.advance()
+	}
+	if r.last = r.earliest(); r.last == nil && r.err == nil {
+		r.err = io.EOF
+	}
+	if r.err != nil {
+		*rec = capture.Record{}
+		return r.err
+	}
+	*rec = r.last.rec
+	if rec.Kind == capture.Frame && !rec.Gap {
+		r.seq++
+		rec.Seq = r.seq
+	}
+	return nil
+}
+
+// earliest returns the connection whose next record is the first in time.
+func (r *Reader) earliest() (first *conn) {
+	for _, c := range r.conns {
+		if !c.done && (first == nil || c.rec.Time.Before(first.rec.Time)) {
+			first = c
+		}
+	}
+	return first
+}
+
+// Close closes the files.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, c := range r.conns {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,109 @@
+// Package recording reads and writes a session as a folder of plain files: the
+// bytes of each direction as they were on the wire, and one file that says
+// when they were read.
+//
+//	c2s.bin       what the controller sent
+//	s2c.bin       what the unit sent
+//	stderr.bin    what the unit's process wrote to its standard error
+//	timing.jsonl  one line for each read, and for each event
+//	conn-2/       the same of the second connection, and so on
+//
+// The folder does not say how the frames are delimited: whoever reads it must.
+package recording
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// Names of the files in a folder.
+const (
+	timingFile = "timing.jsonl"
+	stderrFile = "stderr.bin"
+	connPrefix = "conn-"
+)
+
+// streams are what is recorded of a connection, as files and in timing.jsonl.
+var streams = [...]struct{ file, name string }{
+	frame.DirUnknown: {stderrFile, "err"},
+	frame.C2U:        {"c2s.bin", "c2s"},
+	frame.U2C:        {"s2c.bin", "s2c"},
+}
+
+// line is one line of timing.jsonl: a read if it has no event.
+type line struct {
+	Event string `json:"event"` // start, eof, exit or note
+	Dir   string `json:"dir"`   // of a read and an eof
+	Off   int64  `json:"off"`   // position of the read in its stream
+	Len   int64  `json:"len"`
+	Nanos int64  `json:"t_ns"` // since the recording was begun
+
+	Unix int64    `json:"unix_ns"` // of a start: the time of day
+	Argv []string `json:"argv"`    // of a start: the process
+	Dial string   `json:"dial"`    // of a start: the address
+
+	Code   int    `json:"code"`   // of an exit
+	State  string `json:"state"`  // of an exit, in words
+	Signal int    `json:"signal"` // of an exit by a signal
+
+	Text string `json:"text"` // of a note
+}
+
+// Events of timing.jsonl.
+const (
+	eventStart = "start"
+	eventEOF   = "eof"
+	eventExit  = "exit"
+	eventNote  = "note"
+)
+
+// killed begins the state of a process that a signal ended.
+const killed = "signal: "
+
+func parseLine(text []byte) (line, error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	if l.Off < 0 || l.Len < 0 || l.Off+l.Len < 0 {
+		return l, fmt.Errorf("a read of %d bytes at byte %d", l.Len, l.Off)
+	}
+	return l, nil
+}
+
+// dir returns the direction of a read or an eof; false if it has none that is
+// known. The direction of standard error is unknown.
+func (l *line) dir() (frame.Dir, bool) {
+	for d, s := range streams {
+		if s.name == l.Dir {
+			return frame.Dir(d), true
+		}
+	}
+	return frame.DirUnknown, false
+}
+
+// unit names what was started or dialled.
+func (l *line) unit() string {
+	if l.Dial != "" {
+		return l.Dial
+	}
+	return strings.Join(l.Argv, " ")
+}
+
+// signal returns the name of the signal that ended the process.
+func (l *line) signal() (string, bool) { return strings.CutPrefix(l.State, killed) }
+
+// marshal returns the members of a line as JSON, in the order of their names.
+func marshal(members map[string]any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(members); err != nil {
+		panic("recording: " + err.Error()) // only numbers and strings are in it
+	}
+	return b.Bytes()
+}

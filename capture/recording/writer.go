@@ -1,0 +1,203 @@
+package recording
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A Writer writes a recording. What a recording has no place for is left out:
+// when a frame had been written, where its payload lies, and that it is a gap.
+type Writer struct {
+	dir   string
+	conns map[int]*folder
+	open  int // connections whose files are open
+}
+
+// maxOpen bounds the connections whose files are open at once.
+const maxOpen = 64
+
+// folder is where one connection is written.
+type folder struct {
+	path    string
+	files   map[string]*file // those that are open, by name
+	sizes   [3]int64         // of the streams, by direction
+	base    time.Time        // that of t_ns 0
+	now     time.Duration    // since base
+	started bool
+}
+
+type file struct {
+	*bufio.Writer
+	f *os.File
+}
+
+// Create begins a recording in the folder dir, which must not exist or be
+// empty.
+func Create(dir string) (*Writer, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty", dir)
+	}
+	return &Writer{dir: dir, conns: map[int]*folder{}}, nil
+}
+
+// Write writes one record. A frame whose direction is not known has no file to
+// go to and is an error.
+func (w *Writer) Write(r *capture.Record) error {
+	if r.Kind == capture.Frame && r.Dir == frame.DirUnknown {
+		return fmt.Errorf("frame %d: a recording has a file for each direction, and this frame has none", r.Seq)
+	}
+	c, err := w.conn(max(r.Conn, 1))
+	if err != nil {
+		return err
+	}
+	if err := c.begin(r); err != nil {
+		return err
+	}
+	switch r.Kind {
+	case capture.Frame:
+		return c.read(r.Dir, r.Raw)
+	case capture.Stderr:
+		return c.read(frame.DirUnknown, r.Text)
+	case capture.Opened:
+		return nil
+	}
+	return c.event(r)
+}
+
+// Close writes what is buffered and closes the files.
+func (w *Writer) Close() error {
+	var errs []error
+	for _, c := range w.conns {
+		errs = append(errs, c.close())
+	}
+	w.open = 0
+	return errors.Join(errs...)
+}
+
+// conn returns the folder of a connection, with files that may be opened.
+func (w *Writer) conn(number int) (*folder, error) {
+	c := w.conns[number]
+	if c == nil {
+		c = &folder{path: w.dir}
+		if number > 1 {
+			c.path = filepath.Join(w.dir, connPrefix+strconv.Itoa(number))
+		}
+		if err := os.MkdirAll(c.path, 0o777); err != nil {
+			return nil, err
+		}
+		w.conns[number] = c
+	}
+	if c.files != nil {
+		return c, nil
+	}
+	if w.open == maxOpen {
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+	}
+	w.open++
+	c.files = map[string]*file{}
+	return c, nil
+}
+
+func (c *folder) close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.Flush(), f.f.Close())
+	}
+	c.files = nil
+	return errors.Join(errs...)
+}
+
+// file returns the file of that name, open for appending.
+func (c *folder) file(name string) (*file, error) {
+	if f := c.files[name]; f != nil {
+		return f, nil
+	}
+	f, err := os.OpenFile(filepath.Join(c.path, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	c.files[name] = &file{bufio.NewWriter(f), f}
+	return c.files[name], nil
+}
+
+// begin sets the clock to the time of a record. The first one begins the
+// connection, whether or not it says so.
+func (c *folder) begin(r *capture.Record) error {
+	if c.base.IsZero() {
+		c.base = r.Time
+	}
+	if !r.Time.IsZero() {
+		c.now = r.Time.Sub(c.base)
+	}
+	if c.started {
+		return nil
+	}
+	c.started = true
+	for _, d := range []frame.Dir{frame.C2U, frame.U2C} {
+		if _, err := c.file(streams[d].file); err != nil {
+			return err
+		}
+	}
+	members := map[string]any{"event": eventStart}
+	if !c.base.IsZero() {
+		members["unix_ns"] = c.base.UnixNano()
+	}
+	if r.Kind == capture.Opened && len(r.Text) > 0 {
+		members["dial"] = string(r.Text)
+	}
+	return c.line(members)
+}
+
+// read appends to a stream what was read of it at once.
+func (c *folder) read(d frame.Dir, data []byte) error {
+	f, err := c.file(streams[d].file)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	members := map[string]any{"dir": streams[d].name, "off": c.sizes[d], "len": len(data)}
+	c.sizes[d] += int64(len(data))
+	return c.line(members)
+}
+
+func (c *folder) event(r *capture.Record) error {
+	switch r.Kind {
+	case capture.HalfClosed:
+		return c.line(map[string]any{"event": eventEOF, "dir": streams[r.Dir].name, "off": c.sizes[r.Dir], "err": "EOF"})
+	case capture.Exited:
+		return c.line(map[string]any{"event": eventExit, "code": r.Status, "state": fmt.Sprintf("exit status %d", r.Status)})
+	case capture.Signalled:
+		return c.line(map[string]any{"event": eventExit, "code": -1, "signal": r.Status, "state": killed + string(r.Text)})
+	}
+	return c.line(map[string]any{"event": eventNote, "text": string(r.Text)})
+}
+
+// line appends a line to the timing.
+func (c *folder) line(members map[string]any) error {
+	f, err := c.file(timingFile)
+	if err != nil {
+		return err
+	}
+	members["t_ns"] = c.now.Nanoseconds()
+	_, err = f.Write(marshal(members))
+	return err
+}

@@ -1,0 +1,169 @@
+package capture_test
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// keep is a writer that keeps the last record.
+type keep struct{ capture.Record }
+
+func (k *keep) Write(r *capture.Record) error {
+	k.Record = r.Clone()
+	return nil
+}
+
+func redact(t *testing.T, x capture.Redaction, r capture.Record) capture.Record {
+	t.Helper()
+	var k keep
+	before := r.Clone()
+	if err := capture.Redact(&k, &capture.Session{Framing: "len32"}, x).Write(&r); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before.Raw, r.Raw) || !bytes.Equal(before.Text, r.Text) {
+		t.Error("the record that was passed in has changed")
+	}
+	return k.Record
+}
+
+func framed(t *testing.T, f frame.Framing, payload string) frame.Frame {
+	t.Helper()
+	raw, err := frame.Append(nil, f, []byte(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := len(raw)
+	if f == frame.Line {
+		end--
+	}
+	return frame.Frame{Raw: raw, Start: end - len(payload), End: end}
+}
+
+// Secrets go from JSON, and nothing else changes.
+func TestRedactJSON(t *testing.T) {
+	x := capture.Secrets()
+	x.Values = append(x.Values, regexp.MustCompile(`4\d{15}`))
+	for in, want := range map[string]string{
+		`{ "b" : 1.0, "b":"x\u00e9"  }`:                `{ "b" : 1.0, "b":"x\u00e9"  }`,
+		`{"password":"p\"w","n":1}`:                    `{"password":"[redacted]","n":1}`,
+		`{"Api_Key" : 12.5e3 , "n": null}`:             `{"Api_Key" : "[redacted]" , "n": null}`,
+		`{"X-API-KEY":["a",{"b":"c"}],"d":"e"}`:        `{"X-API-KEY":["[redacted]",{"b":"[redacted]"}],"d":"e"}`,
+		`{"env":{"OPENAI_API_KEY":"k","HOME":"/"}}`:    `{"env":{"OPENAI_API_KEY":"[redacted]","HOME":"/"}}`,
+		`{"progressToken":"7","max_tokens":5}`:         `{"progressToken":"7","max_tokens":5}`,
+		`{"token":null,"a":["x"],"token":true}`:        `{"token":null,"a":["x"],"token":true}`,
+		`["Bearer abcdefgh12345678","bearer of"]`:      `["[redacted]","bearer of"]`,
+		`"say sk-0123456789abcdefgh\n, risk-free"`:     `"say [redacted]\n, risk-free"`,
+		`{"card 4111111111111111":"4111111111111111"}`: `{"card 4111111111111111":"[redacted]"}`,
+		`{"text":"{\"secret\":\"a\", \"b\":1}"}`:       `{"text":"{\"secret\":\"[redacted]\", \"b\":1}"}`,
+		`{"pass\u0077ord":"p"}`:                        `{"pass\u0077ord":"[redacted]"}`,
+	} {
+		for _, framing := range frame.Framings() {
+			r := redact(t, x, capture.Record{Framing: framing.Name(), Frame: framed(t, framing, in)})
+			if got := string(r.Payload()); got != want {
+				t.Errorf("%s\n got %s\nwant %s", in, got, want)
+			}
+			if !frame.Exact(framing, &r.Frame) {
+				t.Errorf("%s: %s: the frame %q does not hold its payload", in, framing.Name(), r.Raw)
+			}
+		}
+	}
+}
+
+// The progress token of LSP is a name, and is needed to make sense of a session.
+func TestRedactKeepsProtocolNames(t *testing.T) {
+	const in = `{"method":"$/progress","params":{"token":"t1","password":"p"}}`
+	r := redact(t, capture.Secrets(), capture.Record{Protocol: "lsp", Frame: framed(t, frame.Len32, in)})
+	if got := string(r.Payload()); got != strings.Replace(in, `"p"`, `"[redacted]"`, 1) {
+		t.Error(got)
+	}
+}
+
+// What is no JSON keeps its length, so that the wire can still be parsed.
+func TestRedactBytes(t *testing.T) {
+	secret := "sk-0123456789abcdefgh"
+	stars := strings.Repeat("*", len(secret))
+	entry := "\x0a\x09x-api-key\x12\x03abc"
+	for name, test := range map[string]struct {
+		frame frame.Frame
+		want  string
+	}{
+		"protobuf":   {framed(t, frame.Len32, "\x0a\x15"+secret+"\xff"), "\x00\x00\x00\x18\x0a\x15" + stars + "\xff"},
+		"map entry":  {framed(t, frame.Len32, "\x12\x10"+entry+"\xff"), "\x00\x00\x00\x13\x12\x10" + entry[:13] + "***\xff"},
+		"cut entry":  {framed(t, frame.Len32, "\x0a\x05token\x12\x7fab"), "\x00\x00\x00\x0b\x0a\x05token\x12\x7f**"},
+		"compressed": {frame.Frame{Raw: []byte("\x01\x00\x00\x00\x02zz"), Start: 5, End: 7, Compressed: true}, "\x01\x00\x00\x00\x02**"},
+		"gap":        {frame.Frame{Raw: []byte("api_key=abc; ok\n"), Gap: true}, "api_key=***; ok\n"},
+	} {
+		if r := redact(t, capture.Secrets(), capture.Record{Frame: test.frame}); string(r.Raw) != test.want {
+			t.Errorf("%s:\n got %q\nwant %q", name, r.Raw, test.want)
+		}
+	}
+}
+
+// Logs, command lines and faults hold secrets, too.
+func TestRedactText(t *testing.T) {
+	for in, want := range map[string]string{
+		"GET /?token=abc&x=1":                     "GET /?token=[redacted]&x=1",
+		"authorization: Basic dXNlcg== \n":        "authorization: [redacted] \n",
+		"run --openai-api-key k1 --model m":       "run --openai-api-key [redacted] --model m",
+		`password: "hunter2", user: "me"`:         `password: "[redacted]", user: "me"`,
+		"the password is not here, nor any token": "the password is not here, nor any token",
+	} {
+		flaw := errors.New(in)
+		r := redact(t, capture.Secrets(), capture.Record{Kind: capture.Stderr, Text: []byte(in), Frame: frame.Frame{Flaw: flaw}})
+		if string(r.Text) != want || r.Flaw.Error() != want {
+			t.Errorf("%s\n got %s, %v\nwant %s", in, r.Text, r.Flaw, want)
+		}
+	}
+}
+
+// A redacted capture says so.
+func TestRedactSession(t *testing.T) {
+	s := capture.Session{Unit: "unit --token abc", Comment: "fine", Altered: true}
+	want := capture.Session{Unit: "unit --token [redacted]", Comment: "fine", Altered: true, Redacted: true}
+	if diff := cmp.Diff(want, capture.Secrets().Session(s)); diff != "" {
+		t.Error(diff)
+	}
+	s.Redacted = true
+	if diff := cmp.Diff(s, (capture.Redaction{}).Session(s)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Valid JSON stays valid, no secret string is left behind its key, and nothing
+// changes where there is nothing to take out.
+func FuzzRedact(f *testing.F) {
+	f.Add([]byte(`{"password":["a",{"b":1}],"x":"Bearer 0123456789"}`))
+	f.Add([]byte(`{"t":"{\"secret\":\"\\u0061\"}"}`))
+	f.Add([]byte("\x0a\x05token\x12\x7fab"))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		r := capture.Record{Framing: "len32", Frame: framed(t, frame.Len32, string(payload))}
+		if same := redact(t, capture.Redaction{}, r); !bytes.Equal(same.Raw, r.Raw) {
+			t.Errorf("%q became %q for no reason", r.Raw, same.Raw)
+		}
+		clean := redact(t, capture.Secrets(), r)
+		if !frame.Exact(frame.Len32, &clean.Frame) {
+			t.Errorf("bad frame %q", clean.Raw)
+		}
+		if jsonscan.Valid(payload) != nil {
+			if len(clean.Raw) != len(r.Raw) {
+				t.Errorf("the length of %q changed", payload)
+			}
+			return
+		}
+		if err := jsonscan.Valid(clean.Payload()); err != nil {
+			t.Errorf("%q became %q: %v", payload, clean.Payload(), err)
+		}
+		if again := redact(t, capture.Secrets(), clean); !bytes.Equal(again.Raw, clean.Raw) {
+			t.Errorf("%q leaves %q to be redacted", payload, clean.Payload())
+		}
+	})
+}
