@@ -1,0 +1,83 @@
+package render
+
+import (
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/graphemes"
+	"github.com/mattn/go-runewidth"
+)
+
+// AppendFit appends what AppendSafe would, cut to at most width cells of a
+// terminal; where it is cut it ends in "…". Characters that belong together,
+// such as a letter and its accents, are kept or cut as one, and so is an
+// escape. Characters of ambiguous width count as one cell. AppendFit reads no
+// more of text than fits.
+func AppendFit(dst, text []byte, width int) []byte {
+	if width <= 0 {
+		return dst
+	}
+	if n := printable(text[:min(len(text), width+1)]); n == len(text) && n <= width {
+		return append(dst, text...)
+	} else if n > width {
+		return appendEllipsis(append(dst, text[:width-1]...))
+	}
+	return appendClusters(dst, text, width)
+}
+
+func appendEllipsis(dst []byte) []byte { return append(dst, "…"...) }
+
+// cells measures what is shown. It is our own, because the package's default
+// depends on the environment.
+var cells = &runewidth.Condition{StrictEmojiNeutral: true}
+
+// appendClusters is AppendFit for text that is not plain ASCII as far as shown.
+func appendClusters(dst, text []byte, width int) []byte {
+	head := clip(text, maxBytes(width))
+	used, fits := 0, len(dst) // fits is where dst must end for "…" to have a cell
+	bond := noBond
+	for it := graphemes.FromBytes(head); it.Next(); {
+		start := len(dst)
+		dst, bond = appendSafe(dst, it.Value(), bond, escapeText)
+		used += Cells(dst[start:])
+		if used > width {
+			return appendEllipsis(dst[:fits])
+		}
+		if used < width {
+			fits = len(dst)
+		}
+	}
+	if len(head) < len(text) {
+		return appendEllipsis(dst[:fits])
+	}
+	return dst
+}
+
+// Cells returns the cells that safe text takes. It allocates only for
+// characters made of several.
+func Cells(safe []byte) int {
+	if printable(safe) == len(safe) {
+		return len(safe)
+	}
+	if r, n := utf8.DecodeRune(safe); n == len(safe) {
+		return cells.RuneWidth(r)
+	}
+	return cells.StringWidth(string(safe))
+}
+
+// maxBytes is how much text is looked at to fill width cells. The longest emoji
+// take about 16 bytes a cell; only text that piles up characters without width
+// takes more, and it is cut.
+func maxBytes(width int) int { return 64 + 16*min(width, 1<<24) }
+
+// clip returns at most the first n bytes of text, cut between characters.
+func clip(text []byte, n int) []byte {
+	if len(text) <= n {
+		return text
+	}
+	for back := range utf8.UTFMax {
+		if utf8.RuneStart(text[n-back]) {
+			return text[:n-back]
+		}
+	}
+	return text[:n]
+}
