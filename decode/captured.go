@@ -1,0 +1,203 @@
+package decode
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
+)
+
+// captured feeds the frames of a capture.
+type captured struct {
+	cfg    Config
+	reader capture.Reader
+	record capture.Record
+	live   capture.Live // the reader, if it can tell whether it would wait
+	wires  wires
+	conn   int // the first connection's number in the capture
+	seq    int64
+	failed error
+
+	frames, faults, skipped int64 // skipped counts bytes
+
+	pending         int64     // items in the batch that is being filled
+	first, previous time.Time // when frames were read
+}
+
+// batchSize is how many bytes of frames make a batch.
+const batchSize = 256 << 10
+
+func newCaptured(r capture.Reader, cfg Config) *captured {
+	live, _ := r.(capture.Live)
+	return &captured{cfg: cfg, reader: r, live: live, conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+}
+
+func (c *captured) next(b *batch) bool {
+	b.Frames, b.since, b.times = b.Frames[:0], b.since[:0], b.times[:0]
+	b.first = c.seq
+	var arena []byte
+	for c.failed == nil && len(arena) < batchSize && (len(b.Frames) == 0 || c.buffered()) {
+		if c.failed = c.reader.Next(&c.record); c.failed != nil {
+			break
+		}
+		if c.record.Kind != capture.Frame {
+			continue
+		}
+		arena = append(arena, c.record.Raw...)
+		if c.failed = c.add(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
+			break
+		}
+	}
+	c.seq, c.pending = c.seq+c.pending, 0
+	return len(b.Frames) > 0
+}
+
+// buffered reports whether the next record is at hand.
+func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
+
+// add appends the frame of the record at hand, whose bytes are now in raw.
+func (c *captured) add(b *batch, raw []byte) error {
+	f := c.record.Frame
+	f.Raw = raw
+	if f.Gap && f.Flaw != nil && f.Flaw.Error() == blankLines {
+		f.Flaw = nil
+	}
+	reading, err := c.reading(&f)
+	if err != nil {
+		return err
+	}
+	c.count(&f, reading)
+	f.Conn = c.number(f.Conn)
+	how := since{len(b.Frames), reading.framing, reading.protocol}
+	if n := len(b.since); n == 0 || b.since[n-1].protocol != how.protocol || b.since[n-1].framing != how.framing {
+		b.since = append(b.since, how)
+	}
+	c.pending++
+	b.Frames = append(b.Frames, f)
+	b.times = append(b.times, c.clock(c.record.Time, c.record.Written))
+	return nil
+}
+
+// count takes note of what a frame adds to the result.
+func (c *captured) count(f *frame.Frame, r *reading) {
+	if r.begins(f) {
+		c.faults++
+	}
+	switch {
+	case !f.Gap:
+		c.frames++
+	case f.Flaw != nil:
+		c.skipped += int64(len(f.Raw))
+	}
+}
+
+const (
+	unknownConn = -1
+	connsApart  = 1_000_000 // between the numbers of one input and the next
+)
+
+// number returns the number of a connection of the capture among those of all
+// inputs. Where there are several inputs, the first connection of each has the
+// number of its input; any other has its own number behind a million for each
+// input.
+func (c *captured) number(conn int) int {
+	if c.conn == unknownConn {
+		c.conn = conn
+	}
+	switch {
+	case c.cfg.Conn == 0:
+		return conn
+	case conn == c.conn:
+		return c.cfg.Conn
+	default:
+		return c.cfg.Conn*connsApart + conn
+	}
+}
+
+// clock returns the times of a frame among those of the session.
+func (c *captured) clock(read, written time.Time) times {
+	if c.first.IsZero() {
+		c.first, c.previous = read, read
+	}
+	t := times{read, written, c.first, c.previous}
+	c.previous = read
+	return t
+}
+
+// reading returns how a frame is to be read. It learns of its payload what the
+// capture does not say.
+func (c *captured) reading(f *frame.Frame) (*reading, error) {
+	at := wire{f.Conn, c.record.Stream}
+	r := c.wires.readings[at]
+	if r == nil || !r.holdsFor(c.names(), f.Gap) {
+		var err error
+		if r, err = c.begin(); err != nil {
+			return nil, &capture.Error{
+				Err: capture.ErrMalformed, Offset: f.Offset,
+				Detail: fmt.Sprintf("frame %d: %v", c.seq+c.pending, err),
+			}
+		}
+		c.wires.set(at, r)
+	}
+	if r.refiner != nil && !f.Gap {
+		c.refine(r, f.Payload())
+	}
+	return r, nil
+}
+
+// refine lets a payload tell more of a wire's protocol.
+func (c *captured) refine(r *reading, payload []byte) {
+	before := r.protocol
+	p, why, done := r.refiner.Refine(payload)
+	if r.protocol = p; done {
+		r.refiner = nil
+	}
+	if p != before && before != opaque.Bytes && c.cfg.Notice != nil {
+		c.cfg.Notice(fmt.Sprintf("frame %d: %s: %s from here on", c.seq+c.pending, why, p.Name()))
+	}
+}
+
+// names returns what the record at hand says of its wire.
+func (c *captured) names() names { return names{c.record.Framing, c.record.Protocol} }
+
+// begin returns what the configuration, the record at hand or the capture says
+// of a wire.
+func (c *captured) begin() (*reading, error) {
+	session := c.reader.Session()
+	r := &reading{names: c.names(), framing: c.cfg.Framing, protocol: c.cfg.Protocol}
+	var err error
+	if r.framing == nil {
+		if r.framing, err = framingOf(cmp.Or(c.record.Framing, session.Framing)); err != nil {
+			return nil, err
+		}
+	}
+	if r.protocol != nil {
+		return r, nil
+	}
+	r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
+	if name := cmp.Or(c.record.Protocol, session.Protocol); name != "" {
+		if r.protocol, err = all.Named(name); err != nil {
+			return nil, err
+		}
+		r.refiner = (&all.Guess{Protocol: r.protocol}).Refiner()
+	}
+	return r, nil
+}
+
+func (c *captured) err() error {
+	if c.failed == io.EOF {
+		return nil
+	}
+	return c.failed
+}
+
+func (c *captured) account(r *Result) {
+	r.Frames, r.NextSeq = c.frames, c.seq
+	r.Faults += c.faults
+	r.Skipped = frame.Skipped{Faults: c.faults, Bytes: c.skipped}
+}

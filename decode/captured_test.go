@@ -1,0 +1,185 @@
+package decode_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/frame"
+)
+
+var reframe = encode.Reframe(encode.Config{})
+
+// opened decodes whatever text holds to NDJSON.
+func opened(t testing.TB, text string, cfg decode.Config) (string, decode.Result, error) {
+	t.Helper()
+	cfg.Reframe = reframe
+	in, err := decode.Open(strings.NewReader(text), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	result, err := decode.Run(t.Context(), in, &out, cfg, decode.NDJSON)
+	return out.String(), result, err
+}
+
+func record(n int, members string) string {
+	return fmt.Sprintf(`{"seq":%d,"offset":0,"size":2,"framing":"line",%s}`+"\n", n, members)
+}
+
+// A live capture is shown as it comes, in whatever form: a record does not wait
+// for the next one.
+func TestLiveCaptureIsShownAsItComes(t *testing.T) {
+	forms := map[string]func(w io.Writer) func(n int) error{
+		"ndjson": func(w io.Writer) func(int) error {
+			return func(n int) error {
+				_, err := io.WriteString(w, record(n, `"payload":{}`))
+				return err
+			}
+		},
+		"pcapng": func(w io.Writer) func(int) error {
+			var pw *pcapng.Writer
+			return func(n int) (err error) {
+				if pw == nil {
+					if pw, err = pcapng.NewWriter(w, capture.Session{Framing: "line"}, nil); err != nil {
+						return err
+					}
+				}
+				rec := capture.Record{Seq: int64(n), Frame: frame.Frame{Conn: n, Raw: []byte("{}\n"), End: 2}}
+				return pw.Write(&rec)
+			}
+		},
+	}
+	for form, start := range forms {
+		t.Run(form, func(t *testing.T) {
+			in, source := io.Pipe()
+			sink, out := io.Pipe()
+			done := make(chan error)
+			go func() {
+				input, err := decode.Open(in, decode.Config{Reframe: reframe})
+				if err == nil {
+					_, err = decode.Run(context.Background(), input, out, decode.Config{Workers: 2}, decode.NDJSON)
+				}
+				out.Close()
+				done <- err
+			}()
+			write := start(source)
+			line := make([]byte, 1<<16)
+			for i := range 3 {
+				if err := write(i + 1); err != nil {
+					t.Fatal(err)
+				}
+				n, err := sink.Read(line)
+				if err != nil || !strings.HasPrefix(string(line[:n]), fmt.Sprintf(`{"seq":%d,`, i+1)) {
+					t.Fatalf("%s %v", line[:n], err)
+				}
+			}
+			source.Close()
+			if _, err := sink.Read(line); err != io.EOF {
+				t.Error(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What was skipped counts as it did when it was: one fault for a run of gaps
+// with the same error, and none for blank lines.
+func TestSkippedGapsAreFaults(t *testing.T) {
+	gap := func(n int, fault string) string {
+		return record(n, fmt.Sprintf(`"kind":"skipped","raw":"YWJj","error":%q`, fault))
+	}
+	text := record(1, `"raw":"e30K"`) + gap(2, "a") + gap(3, "a") + gap(4, "b") + record(5, `"raw":"e30K"`) + gap(6, "b") +
+		gap(7, "blank lines, which no frame follows")
+	out, result, err := opened(t, text, decode.Config{Workers: 1})
+	want := frame.Skipped{Faults: 3, Bytes: 12}
+	if err != nil || result.Skipped != want || result.Faults != 3 || result.Frames != 2 {
+		t.Errorf("%+v %v", result, err)
+	}
+	if again, second, err := opened(t, out, decode.Config{Workers: 1}); again != out || err != nil || second.Faults != 3 {
+		t.Errorf("%+v %v\n%s, want\n%s", second, err, again, out)
+	}
+}
+
+// The bytes of a record that names no framing are its payload.
+func TestRawWithoutFraming(t *testing.T) {
+	out, result, err := opened(t, `{"seq":1,"offset":0,"size":3,"raw":"YWJj"}`, decode.Config{Workers: 1})
+	if err != nil || result.Faults != 0 || out != `{"seq":1,"offset":0,"size":3,"protocol":"bytes","kind":"bytes","phase":"note","summary":"abc","raw":"YWJj"}`+"\n" {
+		t.Errorf("%s %+v %v", out, result, err)
+	}
+}
+
+// What cannot be read of a capture is the capture's fault.
+func TestCaptureErrorsAreTyped(t *testing.T) {
+	for text, want := range map[string]string{
+		record(1, `"raw":"e30K"`) + "x\n":                   "line 2: invalid JSON",
+		record(1, `"raw":"e30K"`) + record(2, `"id":1`):     "line 2: the record has neither payload nor raw",
+		record(1, `"raw":"e30K","protocol":"strange"`):      `frame 1: unknown protocol "strange"`,
+		`{"seq":1,"offset":0,"framing":"odd","raw":"e30K"}`: `frame 1: unknown framing "odd"`,
+		`{"seq":1,"offset":0,"payload":{}}`:                 "line 1: nothing says how to frame this payload",
+	} {
+		_, _, err := opened(t, text, decode.Config{Workers: 1})
+		if e := (*capture.Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Detail, want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// The connections of several inputs are told apart.
+func TestConnectionsOfSeveralInputs(t *testing.T) {
+	const raw = `"raw":"e30K"`
+	for text, want := range map[string][]int{
+		record(1, raw) + record(2, raw): {2, 2},
+		record(1, raw+`,"conn":7`) + record(2, raw+`,"conn":8`) + record(3, raw+`,"conn":7`): {2, 2_000_008, 2},
+	} {
+		out, _, err := opened(t, text, decode.Config{Conn: 2, Workers: 1})
+		lines := strings.SplitAfter(out, "\n")
+		for i, conn := range want {
+			if err != nil || !strings.Contains(lines[i], fmt.Sprintf(`,"conn":%d,`, conn)) {
+				t.Errorf("%s, want connection %d (%v)", lines[i], conn, err)
+			}
+		}
+	}
+}
+
+// A capture that names ever new connections does not fill the memory.
+func TestManyConnections(t *testing.T) {
+	var text strings.Builder
+	for i := range 70_000 {
+		fmt.Fprintf(&text, `{"seq":%d,"conn":%d,"offset":0,"framing":"line","raw":"e30K"}`+"\n", i+1, i+1)
+	}
+	text.WriteString(record(70_001, `"conn":1,"raw":"e30K"`))
+	if _, result, err := opened(t, text.String(), decode.Config{Workers: 1}); err != nil || result.Frames != 70_001 {
+		t.Errorf("%+v %v", result, err)
+	}
+}
+
+// Messages that look like records at their beginning are a stream.
+func TestOpenTellsRecordsFromMessages(t *testing.T) {
+	long := strings.Repeat("x", 8<<10)
+	for text, want := range map[string]bool{
+		`{"seq":1,"offset":0,"size":1}` + "\n":                                  false,
+		`{"seq":1,"offset":0,"size":1,"raw":"YQ==","more":1}` + "\n":            false,
+		`{"seq":1,"type":"request","command":"next"}` + "\n":                    false,
+		`{"seq":1,"offset":0,"payload":"` + long + `"}` + "\n":                  false,
+		`{"seq":1,"offset":0,"size":1,"raw":"YQ=="}`:                            true,
+		`{"seq":1,"offset":0,"size":1,"payload":{}}` + "\n" + long:              true,
+		`{"seq":1,"offset":0,"framing":"line","payload":"` + long + `"}` + "\n": true,
+		`{"seq":1,"offset":0,"framing":"line","payl`:                            true,
+	} {
+		in, err := decode.Open(strings.NewReader(text), decode.Config{Reframe: reframe})
+		if err != nil || (in.Capture != nil) != want {
+			t.Errorf("%.60s: a capture: %v, want %v (%v)", text, in.Capture != nil, want, err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Package decode is the pipeline from a byte stream to a view of its frames:
+// scan, detect, parse, show. It spreads the work over the cores and keeps the
+// order; what a frame or a message is, is known to the packages below.
+package decode
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// Config says how a stream is to be read.
+type Config struct {
+	// Framing and Protocol name what the stream is; nil means to detect it.
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	// Limit is the largest payload in bytes; 0 is the default of the pairing.
+	Limit int
+	// Resync makes decoding go on behind a fault of the framing.
+	Resync bool
+	// Compression names how compressed gRPC messages are; "" is gzip.
+	Compression string
+	// Match, if not nil, chooses the items that are shown. It is called from
+	// several goroutines.
+	Match func(*Item) bool
+	// Skip passes over that many matching items, and Head, if positive, ends
+	// after that many more.
+	Skip, Head int64
+	// FirstSeq is the number of the first frame, and Conn that of the
+	// connection; 0 where there is only one.
+	FirstSeq int64
+	Conn     int
+	// Workers is how many goroutines parse and show; 1 works without any.
+	Workers int
+	// Reframe makes the frames of NDJSON records that have no raw bytes.
+	Reframe ndjson.Reframe
+	// Interrupt, if not nil, makes a read of the input that waits return. It is
+	// called when the run ends before the input does.
+	Interrupt func()
+	// Notice, if not nil, is told what a stream was taken for, and why.
+	Notice func(text string)
+}
+
+// A View appends what is to be seen of an item to dst. Each worker has a View
+// of its own.
+type View func(dst []byte, it *Item) ([]byte, error)
+
+// Result is what was found in a stream.
+type Result struct {
+	Frames  int64 // frames read, gaps not counted
+	Faults  int64 // frames that do not parse, flaws, and faults skipped over
+	Skipped frame.Skipped
+	Passed  int64         // matching items passed over, of those that Skip asked for
+	Shown   int64         // items shown, if Skip or Head was set
+	Framing frame.Framing // as named or detected; nil when there was nothing
+	NextSeq int64         // the number of the frame that would come next
+}
+
+// Run reads all of in and writes what views from newView show of it to w, in
+// the order of the input. The error of a fault in the framing is a
+// [*frame.Error], that of a capture a [*capture.Error]; everything before it
+// has then been written.
+func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() View) (Result, error) {
+	from := in.feed(cfg)
+	p := &pipeline{cfg: cfg, feed: from, out: w, newView: newView}
+	err := p.run(ctx)
+	if err == nil {
+		err = from.err()
+	}
+	from.account(&p.result)
+	return p.result, err
+}
+
+// A feed yields the frames of a session in batches.
+type feed interface {
+	// next fills b with the frames that are at hand, at least one. It returns
+	// false when there are no more.
+	next(b *batch) bool
+	// err returns why there are no more; nil after a clean end.
+	err() error
+	// account adds what was read to r.
+	account(r *Result)
+}
+
+// A batch is a run of frames, and how they are to be read.
+type batch struct {
+	frame.Batch
+	first int64   // the number of the first item
+	since []since // at least one, the first from index 0
+	times []times // of each frame, where they are known
+}
+
+// since says from which frame of a batch on a framing and a protocol hold.
+type since struct {
+	index    int
+	framing  frame.Framing
+	protocol protocol.Protocol
+}
+
+// times are when a frame had been read, and when it had been written to the
+// other side; the zero time is unknown. The first and the previous frame of the
+// session were read at first and previous.
+type times struct{ read, written, first, previous time.Time }

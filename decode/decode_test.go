@@ -1,0 +1,277 @@
+package decode_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/frametest"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run decodes a stream and returns what the view shows.
+func run(t testing.TB, r io.Reader, cfg decode.Config, view func() decode.View) (string, decode.Result, error) {
+	t.Helper()
+	var out bytes.Buffer
+	result, err := decode.Run(t.Context(), decode.Input{Stream: r}, &out, cfg, view)
+	return out.String(), result, err
+}
+
+// manyFrames is a stream of a good many batches, each frame of which has its
+// number as its id.
+func manyFrames(t testing.TB, n int) []byte {
+	t.Helper()
+	var b []byte
+	for i := range n {
+		payload := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"x":%q}}`, i+1, strings.Repeat("é", i%500))
+		var err error
+		if b, err = frame.Append(b, frame.Len32, []byte(payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// However many workers there are, the output is the same, in the same order.
+func TestOrderIsThatOfTheInput(t *testing.T) {
+	stream := manyFrames(t, 20_000)
+	one, _, err := run(t, bytes.NewReader(stream), decode.Config{Workers: 1}, decode.NDJSON)
+	if err != nil || strings.Count(one, "\n") != 20_000 {
+		t.Fatal(err)
+	}
+	for _, workers := range []int{2, 3, 8} {
+		many, result, err := run(t, iotest.HalfReader(bytes.NewReader(stream)), decode.Config{Workers: workers}, decode.NDJSON)
+		if err != nil || result.Frames != 20_000 {
+			t.Fatal(result, err)
+		}
+		if many != one {
+			t.Errorf("%d workers put out something else than one", workers)
+		}
+	}
+}
+
+// A live stream is shown as it comes: a frame does not wait for the next one.
+func TestLiveStreamIsShownAsItComes(t *testing.T) {
+	in, source := io.Pipe()
+	sink, out := io.Pipe()
+	done := make(chan error)
+	go func() {
+		_, err := decode.Run(context.Background(), decode.Input{Stream: in}, out, decode.Config{Workers: 2}, decode.NDJSON)
+		out.Close()
+		done <- err
+	}()
+	line := make([]byte, 1<<16)
+	for i := range 3 {
+		fmt.Fprintf(source, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+		n, err := sink.Read(line)
+		if err != nil || !strings.Contains(string(line[:n]), fmt.Sprintf(`"id":%d,`, i)) {
+			t.Fatalf("%s %v", line[:n], err)
+		}
+	}
+	source.Close()
+	if _, err := sink.Read(line); err != io.EOF {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A reader that goes away ends the run with its error and leaves no goroutine.
+func TestWriteErrorEndsTheRun(t *testing.T) {
+	gone := errors.New("gone")
+	for _, workers := range []int{1, 4} {
+		_, err := decode.Run(t.Context(), decode.Input{Stream: bytes.NewReader(manyFrames(t, 20_000))}, failing{gone}, decode.Config{Workers: workers}, decode.NDJSON)
+		if !errors.Is(err, gone) {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestCancelEndsTheRun(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		ctx, cancel := context.WithCancel(context.Background())
+		var seen int
+		_, err := decode.Run(ctx, decode.Input{Stream: bytes.NewReader(manyFrames(t, 50_000))}, cancelAfterFirst{cancel, &seen}, decode.Config{Workers: workers}, decode.NDJSON)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+	}
+}
+
+type cancelAfterFirst struct {
+	cancel func()
+	n      *int
+}
+
+func (c cancelAfterFirst) Write(p []byte) (int, error) {
+	c.cancel()
+	return len(p), nil
+}
+
+func TestSkipAndHeadCountMatchingFrames(t *testing.T) {
+	even := func(it *decode.Item) bool { return it.Seq%2 == 0 }
+	out, _, err := run(t, bytes.NewReader(manyFrames(t, 1000)), decode.Config{Workers: 4, Match: even, Skip: 2, Head: 3}, seqs)
+	if err != nil || out != "6 8 10 " {
+		t.Errorf("%q %v", out, err)
+	}
+}
+
+func seqs() decode.View {
+	return func(dst []byte, it *decode.Item) ([]byte, error) { return fmt.Appendf(dst, "%d ", it.Seq), nil }
+}
+
+func TestCountsAreTheSumOfTheWorkers(t *testing.T) {
+	var c decode.Counter
+	if _, _, err := run(t, bytes.NewReader(manyFrames(t, 5000)), decode.Config{Workers: 4}, c.View); err != nil {
+		t.Fatal(err)
+	}
+	counts := c.Counts()
+	var frames int64
+	for _, n := range counts {
+		frames += n.Frames
+	}
+	if frames != 5000 || counts[0].Kind != "tools/call" {
+		t.Errorf("%+v", counts)
+	}
+}
+
+// faulty are the fixtures that hold a fault on purpose.
+var faulty = map[string]int64{"nexus-errors/c2s.bin": 1, "rlm-errors/c2s.bin": 1, "rlm-oversize/c2s.bin": 1}
+
+// Every recorded stream decodes without a fault, and comes back from its
+// NDJSON byte for byte.
+func TestFixturesComeBack(t *testing.T) {
+	for _, name := range fixtures.Files() {
+		t.Run(name, func(t *testing.T) {
+			want, err := fixtures.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, result, err := run(t, bytes.NewReader(want), decode.Config{Workers: 2, Resync: true}, decode.NDJSON)
+			if err != nil || result.Faults != faulty[name] || result.Frames == 0 {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if got := encoded(t, out); !bytes.Equal(got, want) {
+				t.Errorf("came back as something else")
+			}
+		})
+	}
+}
+
+// encoded returns what encode makes of NDJSON.
+func encoded(t testing.TB, ndjson string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := encode.Run(t.Context(), strings.NewReader(ndjson), &out, encode.Config{}); err != nil {
+		t.Fatalf("%v in\n%s", err, ndjson)
+	}
+	return out.Bytes()
+}
+
+// A gRPC message that says it is small and is not is refused before it fills
+// the memory.
+func TestDecompressionIsBounded(t *testing.T) {
+	bomb, err := frame.Append(nil, frame.GRPC, gzipped(t, make([]byte, 64<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb[0] = 1
+	latis, _ := all.Named("latis")
+	out, result, err := run(t, bytes.NewReader(bomb), decode.Config{Framing: frame.GRPC, Protocol: latis, Workers: 1}, decode.NDJSON)
+	if err != nil || result.Faults != 1 || !strings.Contains(out, "over the limit of 16777216 bytes") {
+		t.Errorf("%.200s %+v %v", out, result, err)
+	}
+}
+
+// Whatever the input, framing and protocol, decoding to NDJSON with resync and
+// encoding gives it back.
+func FuzzIdentity(f *testing.F) {
+	for i, name := range fixtures.Files() {
+		b, err := fixtures.Read(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b[:min(len(b), 2000)], uint8(0), uint8(0), uint64(i))
+	}
+	for _, dir := range fixtures.VectorDirs() {
+		vectors, err := fixtures.Vectors(dir)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, v := range vectors {
+			f.Add(v.Bytes, uint8(1), uint8(1), uint64(len(v.Bytes)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, stream []byte, framing, proto uint8, seed uint64) {
+		cfg := decode.Config{Resync: true, Workers: 1, Limit: 1 << 16, Framing: pick(frame.Framings(), framing), Protocol: pick(all.List(), proto)}
+		out, _, err := run(t, frametest.Ragged(stream, seed), cfg, decode.NDJSON)
+		if errors.Is(err, decode.ErrUnknown) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := encoded(t, out); !bytes.Equal(got, stream) {
+			t.Fatalf("%q came back as %q by\n%s", stream, got, out)
+		}
+	})
+}
+
+// pick chooses from a list, or nothing, which means to detect.
+func pick[T any](list []T, n uint8) (none T) {
+	if n %= uint8(len(list) + 1); n > 0 {
+		return list[n-1]
+	}
+	return none
+}
+
+func BenchmarkDecode(b *testing.B) {
+	stream := manyFrames(b, 5000)
+	var counter decode.Counter
+	for name, view := range map[string]func() decode.View{"count": counter.View, "ndjson": decode.NDJSON} {
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/workers=%d", name, workers), func(b *testing.B) {
+				b.SetBytes(int64(len(stream)))
+				b.ReportAllocs()
+				for b.Loop() {
+					_, err := decode.Run(b.Context(), decode.Input{Stream: bytes.NewReader(stream)}, io.Discard, decode.Config{Workers: workers}, view)
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

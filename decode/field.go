@@ -1,0 +1,95 @@
+package decode
+
+import (
+	"strconv"
+
+	"github.com/wirectl/wirectl/capture/ndjson"
+)
+
+// Field returns what the item's record has under one of ndjson.Keys: a JSON
+// token for id, ref and payload, text for the others, and false for a key that
+// does not apply. It is valid until the next call.
+func (it *Item) Field(key string) ([]byte, bool) {
+	v := it.field(key)
+	return v, len(v) > 0
+}
+
+func (it *Item) field(key string) []byte {
+	f, m := it.Frame, &it.Message
+	switch key {
+	case "seq":
+		return it.number(it.Seq)
+	case "time":
+		if it.Time.IsZero() {
+			return nil
+		}
+		it.value = it.Time.UTC().AppendFormat(it.value[:0], ndjson.TimeLayout)
+		return it.value
+	case "conn":
+		if f.Conn == 0 {
+			return nil
+		}
+		return it.number(int64(f.Conn))
+	case "dir":
+		return it.word(it.dir().String())
+	case "offset":
+		return it.number(f.Offset)
+	case "size":
+		return it.number(int64(it.size()))
+	case "framing":
+		return it.word(it.Framing.Name())
+	case "error":
+		if it.Err == nil {
+			return nil
+		}
+		return []byte(it.Err.Error())
+	}
+	if f.Gap {
+		if key == "kind" {
+			return it.word(ndjson.Skipped)
+		}
+		return nil
+	}
+	if key == "protocol" {
+		return it.word(it.Protocol.Name())
+	}
+	if !it.well {
+		return nil
+	}
+	switch key {
+	case "kind":
+		return m.Kind
+	case "id":
+		id, _ := it.ids(m)
+		return id
+	case "ref":
+		_, ref := it.ids(m)
+		return ref
+	case "phase":
+		return it.word(m.Phase.String())
+	case "summary":
+		return it.Summary()
+	case "payload":
+		form, _, _ := it.JSON()
+		return form
+	}
+	return nil
+}
+
+// size is the number of payload bytes, or of all bytes of a gap.
+func (it *Item) size() int {
+	if it.Frame.Gap {
+		return len(it.Frame.Raw)
+	}
+	return it.Frame.End - it.Frame.Start
+}
+
+func (it *Item) number(n int64) []byte {
+	it.value = strconv.AppendInt(it.value[:0], n, 10)
+	return it.value
+}
+
+func (it *Item) word(w string) []byte {
+	it.value = append(it.value[:0], w...)
+	return it.value
+}

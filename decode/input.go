@@ -1,0 +1,142 @@
+package decode
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"regexp"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/recording"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// An Input is what to decode: a capture, or else the bytes of one direction of
+// a connection.
+type Input struct {
+	Capture capture.Reader
+	Stream  io.Reader
+}
+
+func (in Input) feed(cfg Config) feed {
+	if in.Capture != nil {
+		return newCaptured(in.Capture, cfg)
+	}
+	return newStream(in.Stream, cfg)
+}
+
+// Open returns what r holds: a capture if it begins as one in pcapng does,
+// which may be compressed, or one in NDJSON; else a stream. It waits for no
+// more bytes than it needs to tell.
+func Open(r io.Reader, cfg Config) (Input, error) {
+	b := bufio.NewReaderSize(r, sniffSize)
+	switch {
+	case isPcapng(b):
+		c, err := pcapng.NewReader(b, cfg.Limit)
+		return Input{Capture: c}, err
+	case isNDJSON(b) && cfg.Framing == nil:
+		return Input{Capture: ndjson.NewReader(b, maxLine, cfg.Reframe)}, nil
+	default:
+		return Input{Stream: b}, nil
+	}
+}
+
+// maxLine is the longest line of NDJSON, in bytes: a frame takes a third more
+// there.
+const maxLine = 64 << 20
+
+// sniffSize is how many bytes of an input are looked at.
+const sniffSize = 4 << 10
+
+func isPcapng(b *bufio.Reader) bool {
+	for n := 1; n <= 4; n++ {
+		head, err := b.Peek(n)
+		if err != nil || head[0] != '\n' && head[0] != '(' {
+			return false
+		}
+		if n == 4 {
+			return pcapng.Is(head)
+		}
+	}
+	return false
+}
+
+// recordHead matches how our records begin, and hardly any message does.
+var recordHead = regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
+
+// isNDJSON reports whether the first line is a record. It waits for no more
+// than that line.
+func isNDJSON(b *bufio.Reader) bool { return beginsRecord(b) && isRecord(firstLine(b)) }
+
+// isRecord reports whether a line, of which the end may be missing, is a record.
+// One that cannot be read to its end is if it says how the frame was delimited,
+// which the records that we write all do ahead of the frame.
+func isRecord(line []byte) bool {
+	var r ndjson.Record
+	if isRecord, err := r.Parse(line); err == nil {
+		return isRecord
+	}
+	return bytes.Contains(line, []byte(`"framing":`))
+}
+
+// firstLine returns the first line, or as much of it as is looked at.
+func firstLine(b *bufio.Reader) []byte {
+	for n := 1; n <= sniffSize; n++ {
+		if head, err := b.Peek(n); err != nil || head[n-1] == '\n' {
+			return head
+		}
+	}
+	head, _ := b.Peek(sniffSize)
+	return head
+}
+
+// beginsRecord reports whether the first two keys are those of a record.
+func beginsRecord(b *bufio.Reader) bool {
+	const begin = `{"seq":`
+	for n := 1; n <= sniffSize; n++ {
+		head, err := b.Peek(n)
+		if err != nil || !bytes.HasPrefix(head, []byte(begin[:min(n, len(begin))])) || head[n-1] == '\n' {
+			return false
+		}
+		if head[n-1] == ':' && n > len(begin) {
+			return recordHead.Match(head)
+		}
+	}
+	return false
+}
+
+// OpenRecording returns the recording that a folder holds. What the
+// configuration leaves open is detected from what the controller sent first.
+func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
+	s, err := detectRecording(fsys, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return recording.Open(fsys, s.framing, func(scanner *frame.Scanner) { s.adjust(scanner, s.protocol) })
+}
+
+// detectRecording returns one of the streams of a recording, with its framing
+// and its protocol detected.
+func detectRecording(fsys fs.FS, cfg Config) (*stream, error) {
+	var failed error
+	for _, name := range []string{"c2s.bin", "s2c.bin"} {
+		f, err := fsys.Open(name)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		s := newStream(f, cfg)
+		s.detect()
+		f.Close()
+		if s.framing != nil {
+			return s, nil
+		}
+		failed = cmp.Or(s.failed, ErrUnknown)
+	}
+	return nil, failed
+}

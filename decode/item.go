@@ -1,0 +1,126 @@
+package decode
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// An Item is one frame with its meaning, as a [View] sees it. It is valid
+// during the call only.
+type Item struct {
+	Seq      int64
+	Frame    *frame.Frame
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	// Time is when the frame's last byte had been read, and Written when the
+	// frame had been written to the other side; zero where that is not known.
+	Time, Written time.Time
+	// First and Previous are the Time of the session's first frame and of the
+	// one before this.
+	First, Previous time.Time
+	// Payload is the frame's payload, without its compression.
+	Payload []byte
+	Message protocol.Message
+	// Err is what is wrong with the frame or its payload; nil if nothing is.
+	Err error
+
+	well    bool // the payload is a message
+	inflate inflater
+	json    []byte // scratch: the JSON form of the payload
+	tokens  []byte // scratch: quoted ids
+	summary []byte // scratch
+	value   []byte // scratch: a field's value
+}
+
+// read fills the item from a frame.
+func (it *Item) read(f *frame.Frame, p protocol.Protocol) {
+	it.Frame, it.Protocol, it.Err = f, p, f.Flaw
+	it.Payload, it.well = nil, false
+	var err error
+	switch {
+	case f.Gap:
+		it.Message.Reset()
+		return
+	case f.Compressed:
+		it.Payload, err = it.inflate.bytes(f.Payload())
+	default:
+		it.Payload = f.Payload()
+	}
+	if err == nil {
+		if err = p.Parse(it.Payload, &it.Message); err == nil {
+			it.well = true
+			return
+		}
+		err = malformed(p, it.Payload, err)
+	}
+	it.Err = err
+}
+
+// malformed says what a payload that does not parse looks like instead.
+func malformed(p protocol.Protocol, payload []byte, err error) error {
+	if p.Encoding() != protocol.JSON {
+		return fmt.Errorf("not %s: %w", p.Encoding(), err)
+	}
+	err = fmt.Errorf("not %s: %w", p.Name(), err)
+	switch a := frame.Recognize(payload); a {
+	case frame.NoAccident, frame.JSONText:
+		return err
+	default:
+		return fmt.Errorf("this looks like %s: %w", a, err)
+	}
+}
+
+// dir is the direction of the frame: as its source says, else as its message
+// tells.
+func (it *Item) dir() frame.Dir {
+	if it.Frame.Dir != frame.DirUnknown {
+		return it.Frame.Dir
+	}
+	return it.Message.From
+}
+
+var kindMalformed = []byte("malformed")
+
+// kind is the kind of the message, for people: also of a payload that is none.
+func (it *Item) kind() []byte {
+	if it.well {
+		return it.Message.Kind
+	}
+	return kindMalformed
+}
+
+// summarySize bounds a summary, in bytes.
+const summarySize = 96
+
+// Summary says in a few words what the message says: its label, and as much of
+// its text as fits in 96 bytes. It is text from the wire: not safe to print.
+func (it *Item) Summary() []byte {
+	m := &it.Message
+	s := append(it.summary[:0], clip(m.Label, summarySize)...)
+	if len(m.Label) > 0 && len(m.Text) > 0 {
+		s = append(s, ": "...)
+	}
+	room := max(0, summarySize-len(s))
+	text := clip(m.Text, room)
+	s = append(s, text...)
+	if len(text) < len(m.Text) {
+		s = append(s, "…"...)
+	}
+	it.summary = s
+	return s
+}
+
+// clip returns the beginning of text, n bytes at most, cut between runes.
+func clip(text []byte, n int) []byte {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}

@@ -1,0 +1,130 @@
+package decode
+
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// NDJSON shows an item as one line of NDJSON, from which package encode makes the
+// same bytes again.
+func NDJSON() View {
+	var r ndjson.Record
+	return func(dst []byte, it *Item) ([]byte, error) {
+		it.record(&r)
+		return append(r.Append(dst), '\n'), nil
+	}
+}
+
+// record fills r from the item; r borrows from the item.
+func (it *Item) record(r *ndjson.Record) {
+	f, m := it.Frame, &it.Message
+	*r = ndjson.Record{
+		Seq: it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: it.size(),
+		Framing: it.Framing.Name(),
+	}
+	if f.Gap {
+		r.Kind, r.Raw, r.Error = []byte(ndjson.Skipped), f.Raw, blankLines
+	} else {
+		r.Protocol = it.Protocol.Name()
+		it.meaningOf(r, m)
+		it.bytesOf(r)
+	}
+	if it.Err != nil {
+		r.Error = it.Err.Error()
+	}
+}
+
+// blankLines is the error of a gap that is no fault.
+const blankLines = "blank lines, which no frame follows"
+
+// meaningOf sets what the message means, if the payload is one.
+func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
+	if it.well {
+		r.Kind, r.Phase = m.Kind, m.Phase.String()
+		r.ID, r.Ref = it.ids(m)
+		r.Summary = it.Summary()
+	}
+}
+
+// bytesOf sets the payload where it has a JSON form, and the raw frame unless
+// the payload is enough to make it again.
+func (it *Item) bytesOf(r *ndjson.Record) {
+	payload, same, err := it.JSON()
+	if err != nil && it.Err == nil {
+		it.Err = err
+	}
+	r.Payload = payload
+	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
+		r.Raw = it.Frame.Raw
+	}
+}
+
+// JSON returns the payload in its JSON form, on one line, and whether the
+// payload can be made again from it. The form is nil if there is none.
+func (it *Item) JSON() (form []byte, same bool, err error) {
+	if !it.well {
+		return nil, false, nil
+	}
+	if it.Protocol.Encoding() == protocol.JSON {
+		form, same = it.oneLine(it.Payload)
+		return form, same, nil
+	}
+	t, ok := it.Protocol.(protocol.Transcoder)
+	if !ok || it.Protocol == protocol.Protocol(protobuf.Schemaless{}) && len(it.Payload) > maxFields {
+		return nil, false, nil
+	}
+	it.json, same, err = t.AppendJSON(it.json[:0], it.Payload)
+	switch {
+	case err != nil:
+		return nil, false, malformed(it.Protocol, it.Payload, err)
+	case len(it.json) > maxForm:
+		it.json = nil
+		return nil, false, nil
+	}
+	return it.json, same && all.Has(it.Protocol), nil
+}
+
+// The JSON form of a payload is left out where it would be too large: a form of
+// so many bytes, or a list of the fields of a payload of so many. A record can
+// then be read back by lines of twice that length.
+const (
+	maxForm   = 32 << 20
+	maxFields = 1 << 20
+)
+
+// oneLine returns a valid JSON text so that it fits on a line, and whether
+// nothing had to be changed for that.
+func (it *Item) oneLine(text []byte) ([]byte, bool) {
+	form := bytes.Trim(text, " \t\r\n")
+	if it.Message.Multiline && bytes.ContainsAny(form, "\r\n") {
+		it.json = jsonscan.AppendCompact(it.json[:0], form)
+		return it.json, false
+	}
+	return form, len(form) == len(text)
+}
+
+// ids returns the message's id and ref as JSON tokens, each on one line.
+func (it *Item) ids(m *protocol.Message) (id, ref []byte) {
+	quote := it.Protocol.Encoding() != protocol.JSON
+	it.tokens = appendToken(it.tokens[:0], m.ID, quote)
+	n := len(it.tokens)
+	it.tokens = appendToken(it.tokens, m.Ref, quote)
+	return it.tokens[:n:n], it.tokens[n:]
+}
+
+func appendToken(dst []byte, t protocol.Token, quote bool) []byte {
+	switch {
+	case t.IsZero():
+		return dst
+	case quote:
+		return jsonscan.AppendQuote(dst, t.Text)
+	default:
+		return jsonscan.AppendCompact(dst, t.Text)
+	}
+}

@@ -1,0 +1,144 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// A stream yields batches of frames and says which protocol each is in. It
+// detects what its configuration leaves open.
+type stream struct {
+	cfg      Config
+	scanner  *frame.Scanner
+	framing  frame.Framing
+	protocol protocol.Protocol
+	refiner  *all.Refiner // not nil while a later message may tell more
+	started  bool
+	failed   error
+	frames   int64
+	seq      int64
+}
+
+func newStream(r io.Reader, cfg Config) *stream {
+	s := &stream{cfg: cfg, scanner: frame.NewScanner(r, nil), seq: max(cfg.FirstSeq, 1)}
+	if cfg.Resync {
+		s.scanner.Resync()
+	}
+	return s
+}
+
+func (s *stream) next(b *batch) bool {
+	if !s.started {
+		s.started = true
+		s.detect()
+	}
+	if s.framing == nil || !s.scanner.ScanBatch(&b.Batch) {
+		return false
+	}
+	b.first = s.seq
+	s.seq += int64(len(b.Frames))
+	b.since = append(b.since[:0], since{0, s.framing, s.protocol})
+	for i := range b.Frames {
+		f := &b.Frames[i]
+		f.Conn = s.cfg.Conn
+		if f.Gap {
+			continue
+		}
+		s.frames++
+		if s.refiner != nil && s.refine(f, b.first+int64(i)) {
+			b.since = append(b.since, since{i, s.framing, s.protocol})
+		}
+	}
+	return true
+}
+
+func (s *stream) err() error {
+	if s.failed != nil {
+		return s.failed
+	}
+	return s.scanner.Err()
+}
+
+func (s *stream) account(r *Result) {
+	r.Frames, r.Skipped = s.frames, s.scanner.Skipped()
+	r.Faults += r.Skipped.Faults
+	r.Framing, r.NextSeq = s.framing, s.seq
+}
+
+// ErrUnknown is the error of a stream whose framing could not be detected.
+var ErrUnknown = errors.New("cannot tell how this stream is framed")
+
+// detect settles framing and protocol, waiting for no more than the first
+// frame, or 64 KiB.
+func (s *stream) detect() {
+	guess := all.Guess{Framing: s.cfg.Framing, Protocol: s.cfg.Protocol}
+	if guess.Framing == nil || guess.Protocol == nil {
+		head, atEOF := s.scanner.Peek(1)
+		for !guess.Detect(head, atEOF) {
+			head, atEOF = s.scanner.Peek(len(head) + 1)
+		}
+		if len(head) == 0 {
+			return
+		}
+		if guess.Framing == nil {
+			s.failed = unknown(head)
+			return
+		}
+		s.notice("%s", guess.String())
+	}
+	s.framing = guess.Framing
+	s.scanner.SetFraming(guess.Framing)
+	s.take(guess.Protocol)
+	if s.cfg.Protocol == nil {
+		s.refiner = guess.Refiner()
+	}
+}
+
+// take makes p the protocol of the frames to come.
+func (s *stream) take(p protocol.Protocol) {
+	s.protocol = p
+	s.adjust(s.scanner, p)
+}
+
+// adjust makes a scanner take what p allows.
+func (s *stream) adjust(scanner *frame.Scanner, p protocol.Protocol) {
+	limit := s.cfg.Limit
+	if limit == 0 {
+		limit = all.Limit(p, s.framing)
+	}
+	scanner.SetLimit(limit)
+	scanner.SetAccept(all.Plausible(p))
+}
+
+// refine lets the frame of that number tell more of the protocol, and reports
+// whether it did.
+func (s *stream) refine(f *frame.Frame, seq int64) bool {
+	p, why, done := s.refiner.Refine(f.Payload())
+	if done {
+		s.refiner = nil
+	}
+	if p == s.protocol {
+		return false
+	}
+	s.notice("frame %d: %s: %s from here on", seq, why, p.Name())
+	s.take(p)
+	return true
+}
+
+func (s *stream) notice(format string, args ...any) {
+	if s.cfg.Notice != nil {
+		s.cfg.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+// unknown says what a stream that no framing fits looks like.
+func unknown(head []byte) error {
+	err := &frame.Error{Err: ErrUnknown, Frame: 1, Head: head[:min(len(head), 64)]}
+	err.Accident = frame.Recognize(head)
+	return err
+}

@@ -1,0 +1,164 @@
+// Package encode turns NDJSON back into frames: the records that decode
+// writes, or payloads alone, one a line.
+package encode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// Config says what frames to make.
+type Config struct {
+	// Framing and Protocol override what a record says. Lines that are bare
+	// payloads need at least one of them.
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	// Limit is the largest payload, in bytes; 0 sets none but that of a line.
+	Limit int
+}
+
+// maxLine is the longest line, in bytes. A line takes more than its payload: a
+// byte can take six in JSON, and a record can have the raw bytes beside it.
+const maxLine = 64 << 20
+
+// An Error says which line could not be encoded.
+type Error struct {
+	Line int // from 1
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrNoFraming is the error of a payload when nothing says how to frame it.
+var ErrNoFraming = errors.New("nothing says how to frame this payload")
+
+// Run reads NDJSON from r and writes the frames to w. It fails at the first
+// line that it cannot encode; the frames before it have then been written.
+func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
+	lines := frame.NewScanner(r, frame.Line)
+	lines.SetLimit(max(maxLine, 8*cfg.Limit))
+	lines.SetAccept(func([]byte, bool) bool { return true })
+	e := encoder{reframe: Reframe(cfg)}
+	var batch frame.Batch
+	for number := 0; ctx.Err() == nil && lines.ScanBatch(&batch); {
+		var err error
+		e.out = e.out[:0]
+		for i := 0; i < len(batch.Frames) && err == nil; i++ {
+			if f := &batch.Frames[i]; !f.Gap {
+				number += 1 + bytes.Count(f.Raw[:f.Start], []byte("\n"))
+				err = e.line(f.Payload())
+			}
+		}
+		if _, werr := w.Write(e.out); werr != nil {
+			return werr
+		}
+		if err != nil {
+			return &Error{number, err}
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return lines.Err()
+}
+
+// An encoder appends the frames of lines to out.
+type encoder struct {
+	reframe ndjson.Reframe
+	out     []byte
+	record  ndjson.Record
+}
+
+func (e *encoder) line(line []byte) error {
+	isRecord, err := e.record.Parse(line)
+	switch {
+	case err != nil:
+		return err
+	case !isRecord:
+		e.record = ndjson.Record{Payload: line}
+	case e.record.Raw != nil:
+		e.out = append(e.out, e.record.Raw...)
+		return nil
+	}
+	e.out, err = e.reframe(e.out, &e.record)
+	return err
+}
+
+// Reframe returns what makes the frame of a record that has a payload and no
+// raw bytes, as the configuration or else the record says. Where neither names
+// the framing it is the one that the protocol mostly rides on.
+func Reframe(cfg Config) ndjson.Reframe {
+	var payload []byte
+	return func(dst []byte, r *ndjson.Record) ([]byte, error) {
+		framing, p, err := cfg.meaning(r)
+		if err != nil {
+			return dst, err
+		}
+		payload = r.Payload
+		if t, ok := p.(protocol.Transcoder); ok {
+			if payload, err = t.AppendPayload(nil, payload); err != nil {
+				return dst, err
+			}
+		}
+		if cfg.Limit > 0 && len(payload) > cfg.Limit {
+			return dst, fmt.Errorf("the payload takes %d bytes, over the limit of %d", len(payload), cfg.Limit)
+		}
+		r.Framing = framing.Name()
+		if p != nil {
+			r.Protocol = p.Name()
+		}
+		return frame.Append(dst, framing, payload)
+	}
+}
+
+// meaning returns how a record is framed and what its payload is; the protocol
+// may be nil.
+func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
+	framing, p = cfg.Framing, cfg.Protocol
+	if framing == nil && r.Framing != "" {
+		if framing, err = frame.Named(r.Framing); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p == nil && r.Protocol != "" {
+		if p, err = all.Named(r.Protocol); err != nil {
+			return nil, nil, err
+		}
+	}
+	if framing == nil {
+		framing = usual(p)
+	}
+	if framing == nil {
+		return nil, nil, ErrNoFraming
+	}
+	return framing, p, nil
+}
+
+// usual returns the framing that a protocol mostly rides on.
+func usual(p protocol.Protocol) frame.Framing {
+	if p == nil {
+		return nil
+	}
+	switch p.Name() {
+	case "rlm", "latis":
+		return frame.Len32
+	case "lsp", "dap":
+		return frame.Header
+	}
+	switch p.Encoding() {
+	case protocol.JSON:
+		return frame.Line
+	case protocol.Protobuf:
+		return frame.Varint
+	}
+	return nil
+}
