@@ -1,0 +1,43 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/recording"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// redactedNote is what a recording says that is redacted: it has no other place
+// for it.
+const redactedNote = "redacted: secrets were taken out, these are not the bytes of the wire"
+
+// ErrNoDir is the error of a frame that may have gone either way.
+var ErrNoDir = errors.New("it has no direction, and a recording has a file for each")
+
+// directed writes records that have a direction.
+type directed struct{ capture.Writer }
+
+func (d directed) Write(r *capture.Record) error {
+	if r.Kind == capture.Frame && r.Dir == frame.DirUnknown {
+		return fmt.Errorf("frame %d: %w", r.Seq, ErrNoDir)
+	}
+	return d.Writer.Write(r)
+}
+
+// WriteRaw writes what is left of r to the folder dir, which must not exist or
+// be empty. If r is cut, everything before the cut is written, and its error
+// returned.
+func WriteRaw(dir string, r capture.Reader) error {
+	w, err := recording.Create(dir)
+	if err != nil {
+		return err
+	}
+	err = capture.Copy(directed{w}, r)
+	if r.Session().Redacted {
+		note := capture.Record{Kind: capture.Note, Text: []byte(redactedNote)}
+		err = errors.Join(err, w.Write(&note))
+	}
+	return errors.Join(err, w.Close())
+}

@@ -1,0 +1,92 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/wirectl/wirectl/capture"
+)
+
+// Redacted reads what a redaction leaves of a session; see [capture.Reader].
+type Redacted struct {
+	// Count is how many records have had secrets so far, and the session's
+	// description counts as one.
+	Count int64
+
+	reader  capture.Reader
+	redact  capture.Redaction
+	eraser  capture.Writer
+	session capture.Session // as it is to be kept
+	told    capture.Session // as the reader tells it
+	record  capture.Record
+	out     *capture.Record
+}
+
+// Redact returns what x leaves of the records of r.
+func Redact(r capture.Reader, x capture.Redaction) *Redacted {
+	rd := &Redacted{reader: r, redact: x}
+	rd.describe()
+	rd.eraser = capture.Redact(erased{rd}, &rd.told, x)
+	return rd
+}
+
+// HoldsSecrets reports whether x would take anything out of r, which it reads
+// up to there. An error of r ends it like the end: it is for those to report
+// who read r for what it holds.
+func HoldsSecrets(r capture.Reader, x capture.Redaction) bool {
+	rd := Redact(r, x)
+	var rec capture.Record
+	for rd.Count == 0 {
+		if rd.Next(&rec) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// describe takes in what the reader tells of the session.
+func (rd *Redacted) describe() {
+	rd.told = *rd.reader.Session()
+	rd.session = rd.redact.Session(rd.told)
+	clean := rd.session
+	if clean.Redacted = rd.told.Redacted; clean != rd.told {
+		rd.Count++
+	}
+}
+
+// Session is what is left of what the session says about itself. It says that
+// it is redacted, until at the end that turns out not to be so.
+func (rd *Redacted) Session() *capture.Session {
+	if rd.told != *rd.reader.Session() {
+		rd.describe()
+	}
+	return &rd.session
+}
+
+// Next reads the next record; see [capture.Reader].
+func (rd *Redacted) Next(rec *capture.Record) error {
+	if err := rd.reader.Next(&rd.record); err != nil {
+		rd.session.Redacted = rd.told.Redacted || rd.Count > 0
+		*rec = capture.Record{}
+		return err
+	}
+	rd.out = rec
+	return rd.eraser.Write(&rd.record)
+}
+
+// erased takes what the eraser has made of a record.
+type erased struct{ *Redacted }
+
+func (e erased) Write(r *capture.Record) error {
+	*e.out = *r
+	if !sameText(r, &e.record) {
+		e.Count++
+	}
+	return nil
+}
+
+// sameText reports whether two records have the same bytes and texts.
+func sameText(a, b *capture.Record) bool {
+	return bytes.Equal(a.Raw, b.Raw) && bytes.Equal(a.Text, b.Text) &&
+		(a.Flaw == nil || fmt.Sprint(a.Flaw) == fmt.Sprint(b.Flaw))
+}

@@ -1,0 +1,197 @@
+package convert
+
+import (
+	"cmp"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
+)
+
+// maxAhead bounds the memory for records that are read ahead, in bytes.
+const maxAhead = 4 << 20
+
+// recordSize is about what a record takes beside its bytes.
+const recordSize = 256
+
+// Resolve returns the records of r, with each frame saying what r leaves to
+// its reader: the protocol and, where messages tell it, the direction. A
+// protocol that is given is that of all frames, and a direction that of all
+// frames which have none; nil and frame.DirUnknown give nothing.
+//
+// All of a connection's frames are of one protocol. The first messages of the
+// JSON-RPC family do not tell it, so that Resolve reads ahead to one that does.
+func Resolve(r capture.Reader, p protocol.Protocol, dir frame.Dir) (capture.Reader, error) {
+	v := &resolved{reader: r, session: *r.Session(), dir: dir, wires: map[wire]*meaning{}}
+	if p != nil {
+		v.given, v.session.Protocol = p, p.Name()
+		return v, nil
+	}
+	return v, v.readAhead()
+}
+
+type resolved struct {
+	reader  capture.Reader
+	session capture.Session
+	given   protocol.Protocol
+	dir     frame.Dir
+	wires   map[wire]*meaning
+	untold  int // wires whose protocol is not told
+
+	held    []capture.Record // that were read ahead
+	err     error            // behind those
+	message protocol.Message
+}
+
+// A wire is what one protocol is spoken on.
+type wire struct {
+	conn   int
+	stream int64
+}
+
+// A meaning is what is known of the frames of a wire.
+type meaning struct {
+	protocol protocol.Protocol
+	refiner  *all.Refiner // of a wire whose protocol is not told
+}
+
+// tells reports whether nothing more can be learnt of a protocol.
+func tells(p protocol.Protocol) bool {
+	switch p {
+	case protocol.Protocol(opaque.Bytes), protocol.Protocol(opaque.JSON), protocol.Protocol(jsonrpc.Plain):
+		return false
+	}
+	return true
+}
+
+// readAhead reads up to where the protocol of every connection is told that has
+// begun by then.
+func (v *resolved) readAhead() error {
+	var first *meaning
+	for size := 0; size < maxAhead && v.err == nil; {
+		var rec capture.Record
+		if v.err = v.reader.Next(&rec); v.err != nil {
+			break
+		}
+		v.held = append(v.held, rec.Clone())
+		size += recordSize + len(rec.Raw) + len(rec.Text)
+		if rec.Kind != capture.Frame || rec.Gap {
+			continue
+		}
+		m, err := v.learn(&rec)
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			first = m
+		}
+		if v.untold == 0 {
+			break
+		}
+	}
+	if first != nil && first.protocol != protocol.Protocol(opaque.Bytes) {
+		v.session.Protocol = first.protocol.Name()
+	}
+	for _, m := range v.wires {
+		m.refiner = nil
+	}
+	return nil
+}
+
+// learn returns what a frame, and those before it, tell of their wire.
+func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
+	at := wire{rec.Conn, rec.Stream}
+	m := v.wires[at]
+	if m == nil {
+		p, err := named(cmp.Or(rec.Protocol, v.reader.Session().Protocol))
+		if err != nil {
+			return nil, err
+		}
+		m = &meaning{p, all.NewRefiner()}
+		v.wires[at] = m
+		v.untold++
+	}
+	if m.refiner == nil {
+		return m, nil
+	}
+	if p, _, _ := m.refiner.Refine(rec.Payload()); !tells(m.protocol) && p != protocol.Protocol(opaque.Bytes) {
+		m.protocol = p
+	}
+	if tells(m.protocol) {
+		m.refiner = nil
+		v.untold--
+	}
+	return m, nil
+}
+
+// named returns the protocol of that name; bytes if there is none.
+func named(name string) (protocol.Protocol, error) {
+	if name == "" {
+		return opaque.Bytes, nil
+	}
+	return all.Named(name)
+}
+
+// Session is what the capture says about itself, with the protocol.
+func (v *resolved) Session() *capture.Session { return &v.session }
+
+// Next reads the next record; see [capture.Reader].
+func (v *resolved) Next(rec *capture.Record) error {
+	if err := v.next(rec); err != nil || rec.Kind != capture.Frame {
+		return err
+	}
+	if rec.Dir == frame.DirUnknown {
+		rec.Dir = v.dir
+	}
+	if rec.Gap {
+		return nil
+	}
+	p, err := v.protocolOf(rec)
+	if err != nil {
+		return err
+	}
+	if p != protocol.Protocol(opaque.Bytes) {
+		rec.Protocol = p.Name()
+	}
+	if rec.Dir == frame.DirUnknown && p.Parse(rec.Payload(), &v.message) == nil {
+		rec.Dir = v.message.From
+	}
+	return nil
+}
+
+// next reads the next record as it is.
+func (v *resolved) next(rec *capture.Record) error {
+	if len(v.held) > 0 {
+		*rec, v.held = v.held[0], v.held[1:]
+		return nil
+	}
+	if v.err == nil {
+		v.err = v.reader.Next(rec)
+	}
+	if v.err != nil {
+		*rec = capture.Record{}
+	}
+	return v.err
+}
+
+// protocolOf returns the protocol of a frame: that of its wire, which for one
+// that began later is the session's unless its first message tells another.
+func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
+	if v.given != nil {
+		return v.given, nil
+	}
+	m, err := v.learn(rec)
+	if err != nil {
+		return nil, err
+	}
+	if m.refiner != nil {
+		m.refiner = nil
+		if name := v.session.Protocol; name != "" {
+			m.protocol, err = all.Named(name)
+		}
+	}
+	return m.protocol, err
+}

@@ -1,0 +1,47 @@
+package diff
+
+import (
+	"strings"
+	"testing"
+)
+
+// parts makes a session in which an answer comes in parts, each with its text
+// and its number.
+func parts(texts ...string) string {
+	lines := []string{`> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":"t"}}}`}
+	for i, text := range texts {
+		lines = append(lines, `< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":`+strings.Repeat("1", i+1)+`,"message":"`+text+`","type":"text"}}`)
+	}
+	return strings.Join(append(lines, `< {"jsonrpc":"2.0","id":1,"result":{}}`), "\n")
+}
+
+func TestChunks(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		a, b []string
+		want string
+	}{
+		{"alike", []string{"a", "b"}, []string{"a", "b"}, ""},
+		{"joined", []string{"ha", "ha"}, []string{"haha"}, "chunks tools/call"},
+		{"moved", []string{"ab", "c"}, []string{"a", "bc"}, "chunks tools/call"},
+		{"one more that is empty", []string{"a", "b"}, []string{"a", "", "b"}, "chunks tools/call"},
+		{"other text", []string{"a", "b"}, []string{"a", "c"}, "payload tools/call params.message"},
+		{"less text", []string{"a", "b"}, []string{"a"}, "message tools/call"},
+		{"other type", []string{"ab", `c","x":"y`}, []string{"abc"}, "payload tools/call params.message\nmessage tools/call"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := compare(t, parts(tt.a...), parts(tt.b...)); got != tt.want {
+				t.Errorf("they differ in %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// An exchange that ends in another way is not also said to lack messages.
+func TestOutcomeIsSaidOnce(t *testing.T) {
+	a := parts("a")
+	b := strings.Replace(a, `"result":{}`, `"error":{"code":1,"message":"no"}`, 1)
+	if got, want := compare(t, a, b), "outcome tools/call"; got != want {
+		t.Errorf("they differ in %q, want %q", got, want)
+	}
+}

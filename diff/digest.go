@@ -1,0 +1,88 @@
+package diff
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"strconv"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const digestSize = sha256.Size
+
+// A digester takes in a JSON value such that equal values are the same to it,
+// apart from the ids of its message and what is ignored.
+type digester struct {
+	hash.Hash
+	ignore []Path
+	tokens []protocol.Token
+	keys   []string
+}
+
+// digestOf returns the digest of a message's payload: equal for payloads that
+// do not differ.
+func digestOf(payload []byte, m *protocol.Message, ignore []Path) (sum [digestSize]byte) {
+	d := digester{Hash: sha256.New(), ignore: ignore, tokens: []protocol.Token{m.ID, m.Ref, m.Bind}}
+	if jsonscan.Valid(payload) == nil {
+		d.value(bytes.TrimSpace(payload))
+	} else {
+		d.Write(payload)
+	}
+	d.Sum(sum[:0])
+	return sum
+}
+
+func (d *digester) value(value []byte) {
+	kind := jsonscan.KindOf(value)
+	switch {
+	case ignored(d.ignore, d.keys) || d.isID(value):
+		return
+	case !isContainer(kind) || len(d.keys) >= maxDepth:
+		d.put(kind, plain(value))
+		return
+	}
+	d.put(kind, nil)
+	if kind == jsonscan.Array {
+		next := elements(value)
+		for i, v := 0, next(); v != nil; i, v = i+1, next() {
+			d.member(strconv.Itoa(i), v)
+		}
+	} else {
+		list := membersOf(value)
+		sortMembers(list)
+		for _, m := range list {
+			d.put(jsonscan.String, []byte(m.key))
+			d.member(m.key, m.value)
+		}
+	}
+	d.put(jsonscan.Invalid, nil)
+}
+
+func (d *digester) member(key string, value []byte) {
+	d.keys = append(d.keys, key)
+	d.value(value)
+	d.keys = d.keys[:len(d.keys)-1]
+}
+
+// put takes in a piece that no sequence of others looks like.
+func (d *digester) put(kind jsonscan.Kind, text []byte) {
+	head := binary.BigEndian.AppendUint64([]byte{byte(kind)}, uint64(len(text)))
+	d.Write(head)
+	d.Write(text)
+}
+
+// isID reports whether the value is an id of the message.
+func (d *digester) isID(value []byte) bool {
+	if len(d.keys) == 0 || !holdsID(d.keys[len(d.keys)-1]) {
+		return false
+	}
+	for _, t := range d.tokens {
+		if !t.IsZero() && isToken(value, string(t.Text)) {
+			return true
+		}
+	}
+	return false
+}

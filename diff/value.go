@@ -1,0 +1,171 @@
+package diff
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// maxDepth bounds how deep values are compared member by member. What lies
+// deeper is compared as it is written, without white space.
+const maxDepth = 64
+
+// A member is a key of an object with its value. A key that the object repeats
+// is told by how often it came before.
+type member struct {
+	key   string
+	nth   int
+	value []byte
+}
+
+// membersOf returns the members of a valid object.
+func membersOf(object []byte) []member {
+	var list []member
+	seen := make(map[string]int)
+	var s jsonscan.Scanner
+	s.Init(object)
+	for ok := s.Object(); ok && s.Next(); {
+		key := string(s.Key())
+		list = append(list, member{key, seen[key], s.Value()})
+		seen[key]++
+	}
+	return list
+}
+
+// elements returns a function that gives the elements of a valid array one
+// after the other, and then nil.
+func elements(array []byte) (next func() []byte) {
+	var s jsonscan.Scanner
+	s.Init(array)
+	more := s.Array()
+	return func() []byte {
+		if more = more && s.Elem(); !more {
+			return nil
+		}
+		return s.Value()
+	}
+}
+
+func isContainer(k jsonscan.Kind) bool { return k == jsonscan.Object || k == jsonscan.Array }
+
+var seed = maphash.MakeSeed()
+
+type pathTo struct {
+	parent uint64
+	key    string
+}
+
+// A walk compares two JSON values, both valid. It calls leaf where none of the
+// two has members, or not of the same kind, and with nil for what is absent.
+type walk struct {
+	ignore []Path
+	keys   []string
+	path   uint64 // hash of keys
+	leaf   func(keys []string, a, b []byte)
+}
+
+func (w *walk) value(a, b []byte) {
+	a, b = bytes.TrimSpace(a), bytes.TrimSpace(b)
+	kind := jsonscan.KindOf(a)
+	switch {
+	case ignored(w.ignore, w.keys):
+	case !isContainer(kind) || jsonscan.KindOf(b) != kind || len(w.keys) >= maxDepth:
+		w.leaf(w.keys, a, b)
+	case kind == jsonscan.Array:
+		w.elements(elements(a), elements(b))
+	default:
+		w.members(membersOf(a), membersOf(b))
+	}
+}
+
+// elements compares what stands at the same place.
+func (w *walk) elements(a, b func() []byte) {
+	for i := 0; ; i++ {
+		va, vb := a(), b()
+		if va == nil && vb == nil {
+			return
+		}
+		w.member(strconv.Itoa(i), va, vb)
+	}
+}
+
+// members compares what has the same key: first in the order of a, then what
+// only b has.
+func (w *walk) members(a, b []member) {
+	type id struct {
+		key string
+		nth int
+	}
+	there := make(map[id][]byte, len(b))
+	for _, m := range b {
+		there[id{m.key, m.nth}] = m.value
+	}
+	for _, m := range a {
+		w.member(m.key, m.value, there[id{m.key, m.nth}])
+		delete(there, id{m.key, m.nth})
+	}
+	for _, m := range b {
+		if value, ok := there[id{m.key, m.nth}]; ok {
+			w.member(m.key, nil, value)
+		}
+	}
+}
+
+func (w *walk) member(key string, a, b []byte) {
+	path := w.path
+	w.path = maphash.Comparable(seed, pathTo{path, key})
+	w.keys = append(w.keys, key)
+	w.value(a, b)
+	w.keys = w.keys[:len(w.keys)-1]
+	w.path = path
+}
+
+// sameValue reports whether two JSON values without members, or nil for none,
+// are equal; and two values that have members, if they are written alike.
+func sameValue(a, b []byte) bool {
+	switch {
+	case a == nil || b == nil:
+		return a == nil && b == nil
+	case bytes.Equal(a, b):
+		return true
+	case jsonscan.KindOf(a) != jsonscan.KindOf(b):
+		return false
+	}
+	return bytes.Equal(plain(a), plain(b))
+}
+
+// plain returns a value in the form that all equal ones have.
+func plain(value []byte) []byte {
+	switch kind := jsonscan.KindOf(value); {
+	case kind == jsonscan.String:
+		text, _ := jsonscan.Unquote(value)
+		return text
+	case kind == jsonscan.Number:
+		return plainNumber(value)
+	case isContainer(kind):
+		return jsonscan.AppendCompact(nil, value)
+	}
+	return value
+}
+
+// plainNumber keeps integers as they are written, to the last digit. Others are
+// taken as the doubles that they are near, if there are such.
+func plainNumber(value []byte) []byte {
+	if !bytes.ContainsAny(value, ".eE") {
+		return value
+	}
+	n, err := strconv.ParseFloat(string(value), 64)
+	if err != nil {
+		return value
+	}
+	return strconv.AppendFloat(nil, n, 'f', -1, 64)
+}
+
+// sortMembers puts members in the order of their keys.
+func sortMembers(list []member) {
+	slices.SortStableFunc(list, func(m, n member) int { return strings.Compare(m.key, n.key) })
+}

@@ -1,0 +1,37 @@
+package lint
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// record is a finding as NDJSON.
+type record struct {
+	Finding  string  `json:"finding"`
+	Severity string  `json:"severity"`
+	Frames   []int64 `json:"frames"`
+	Rule     string  `json:"rule"`
+	Message  string  `json:"message"`
+	Conn     int     `json:"conn,omitempty"`
+	Session  string  `json:"session,omitempty"`
+}
+
+// NDJSON writes one object a line for each finding. The session is named where
+// there are several.
+func (r *Report) NDJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, s := range r.Sessions {
+		name := ""
+		if len(r.Sessions) > 1 {
+			name = s.Name
+		}
+		for _, f := range s.Findings {
+			err := enc.Encode(record{f.Name, f.Severity.String(), f.Frames, f.Rule, f.Message, f.Conn, name})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
