@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// arrange takes the operands out of args, so that flags may stand before and
+// after them: the library takes everything behind the first operand for
+// operands. What follows "--" is operands, whatever it looks like.
+func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
+	if len(args) < 2 {
+		return args, nil
+	}
+	if args[1] == "--version" {
+		args = slices.Replace(slices.Clone(args), 1, 2, "version")
+	}
+	name := args[1]
+	if strings.HasPrefix(name, "-") || name == "help" || name == "h" {
+		return args, nil
+	}
+	cmd := app.Command(name)
+	if cmd == nil {
+		return nil, usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
+	}
+	arranged := slices.Clone(args[:2])
+	rest := args[2:]
+	for len(rest) > 0 {
+		arg := rest[0]
+		rest = rest[1:]
+		switch {
+		case arg == "--":
+			inv.operands = append(inv.operands, rest...)
+			rest = nil
+		case arg == "-" || !strings.HasPrefix(arg, "-"):
+			inv.operands = append(inv.operands, arg)
+		default:
+			flag, known := lookup(cmd, arg)
+			if !known {
+				return nil, usagef("%s has no flag %s%s; wirectl help %s lists its flags", name, arg, nearest.Question(arg, flagNames(cmd)), name)
+			}
+			arranged = append(arranged, arg)
+			if takesValue(flag) && !strings.Contains(arg, "=") {
+				if len(rest) == 0 {
+					return nil, usagef("the flag %s needs a value", arg)
+				}
+				arranged = append(arranged, rest[0])
+				rest = rest[1:]
+			}
+		}
+	}
+	return arranged, nil
+}
+
+// lookup finds the flag that arg sets. Short flags without values may be
+// joined, as in -vv; the last one is found.
+func lookup(cmd *cli.Command, arg string) (cli.Flag, bool) {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	flags := append(slices.Clone(cmd.Flags), cli.HelpFlag)
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f, true
+		}
+	}
+	if strings.HasPrefix(arg, "--") || len(name) < 2 {
+		return nil, false
+	}
+	for _, letter := range name {
+		f, ok := lookup(cmd, "-"+string(letter))
+		if !ok || takesValue(f) {
+			return nil, false
+		}
+	}
+	return lookup(cmd, "-"+name[len(name)-1:])
+}
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}
+
+func commandNames(app *cli.App) []string {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func flagNames(cmd *cli.Command) []string {
+	var names []string
+	for _, f := range cmd.Flags {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, "--"+n)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,342 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+)
+
+func convertCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "convert",
+		Usage:     "write a session in another form: pcapng, NDJSON, raw bytes or a trace",
+		ArgsUsage: "IN OUT",
+		Description: "Reads what decode reads and writes OUT, in the format that its name tells: .pcapng,\n" +
+			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes). OUT may\n" +
+			"be - with --to. Known secrets are taken out, unless --keep-secrets is given.\n\n" +
+			"   wirectl convert --keep-secrets session.pcapng folder/\n" +
+			"   wirectl convert --redact patient --redact-value '[0-9]{16}' folder session.pcapng\n" +
+			"   wirectl convert fixture:latis-session trace.json",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "to", Usage: "the format of OUT, rather than what its name tells: " + formatNames()},
+			&cli.BoolFlag{Name: "zstd", Usage: "with pcapng: compress it"},
+			&cli.StringSliceFlag{Name: "redact", Usage: "take out what has the name `KEY`, such as apiKey"},
+			&cli.StringSliceFlag{Name: "redact-value", Usage: "take out what matches `REGEX`"},
+			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
+			&cli.StringFlag{Name: "dir", Usage: "the direction of frames that have none: c2u (controller to unit) or u2c"},
+			&cli.BoolFlag{Name: "resync", Usage: "go on behind what is no frame, at the next plausible one"},
+			grpcEncodingFlag(),
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		}, streamFlags()...),
+		Action: inv.convert,
+	}
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range convert.Formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// A conversion is what the command line asks convert for.
+type conversion struct {
+	*invocation
+	c         *cli.Context
+	in, out   string
+	format    convert.Format
+	zstd      bool
+	cfg       decode.Config
+	dir       frame.Dir
+	redaction capture.Redaction
+}
+
+func (inv *invocation) convert(c *cli.Context) error {
+	v, err := inv.conversion(c)
+	if err != nil {
+		return err
+	}
+	if v.redaction, err = v.needed(); err != nil {
+		return err
+	}
+	v.cfg.Notice = inv.notice(c, v.in)
+	r, done, err := v.open(c.Context)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !v.redacts() {
+		return v.outcome(v.write(r))
+	}
+	redacted := convert.Redact(r, v.redaction)
+	err = v.write(redacted)
+	if redacted.Count > 0 {
+		v.note("secrets were taken out of %s; --keep-secrets leaves in what is known to be secret", plural(redacted.Count, "record"))
+	}
+	return v.outcome(err)
+}
+
+// conversion reads the operands and flags.
+func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
+	if len(inv.operands) != 2 {
+		return nil, usagef("convert takes IN and OUT, and here are %s", plural(int64(len(inv.operands)), "operand"))
+	}
+	v := &conversion{invocation: inv, c: c, in: inv.operands[0], out: inv.operands[1]}
+	var known bool
+	if v.dir, known = frame.ParseDir(c.String("dir")); !known {
+		return nil, usagef("--dir is c2u or u2c, and not %q", c.String("dir"))
+	}
+	if err := v.chooseFormat(); err != nil {
+		return nil, err
+	}
+	if err := v.chooseRedaction(); err != nil {
+		return nil, err
+	}
+	var err error
+	if v.cfg, err = inv.decodeConfig(c); err != nil {
+		return nil, err
+	}
+	return v, v.mayWrite()
+}
+
+// chooseFormat reads the format from the flags and the name of OUT.
+func (v *conversion) chooseFormat() error {
+	v.format, v.zstd = convert.FormatOf(v.out)
+	if info, err := os.Stat(v.out); err == nil && info.IsDir() {
+		v.format = convert.Raw
+	}
+	if to := v.c.String("to"); to != "" {
+		v.format = convert.Format(to)
+	}
+	v.zstd = v.zstd && v.format == convert.Pcapng || v.c.Bool("zstd")
+	switch {
+	case v.format == "":
+		return usagef("the name %q does not tell a format: give --to %s", v.out, formatNames())
+	case !slices.Contains(convert.Formats, v.format):
+		return usagef("--to is one of %s, and not %q", formatNames(), v.format)
+	case v.zstd && v.format != convert.Pcapng:
+		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
+	case v.format == convert.Raw && v.out == "-":
+		return usagef("raw bytes take a file for each direction: name a folder, or use decode -o raw")
+	}
+	return nil
+}
+
+// chooseRedaction reads what is to be taken out.
+func (v *conversion) chooseRedaction() error {
+	if !v.c.Bool("keep-secrets") {
+		v.redaction = capture.Secrets()
+	}
+	v.redaction.Keys = append(v.redaction.Keys, v.c.StringSlice("redact")...)
+	for _, expr := range v.c.StringSlice("redact-value") {
+		value, err := regexp.Compile(expr)
+		if err != nil {
+			return &usageError{fmt.Errorf("--redact-value: %w", err)}
+		}
+		v.redaction.Values = append(v.redaction.Values, value)
+	}
+	return nil
+}
+
+// mayWrite says why OUT cannot be what was asked for.
+func (v *conversion) mayWrite() error {
+	in, inErr := os.Stat(v.in)
+	out, outErr := os.Stat(v.out)
+	if inErr == nil && outErr == nil && os.SameFile(in, out) {
+		return usagef("IN and OUT are both %s: it would be overwritten while it is read", v.out)
+	}
+	return nil
+}
+
+func (v *conversion) redacts() bool { return len(v.redaction.Keys)+len(v.redaction.Values) > 0 }
+
+// needed returns the redaction if there is anything in IN for it, or if that
+// cannot be known beforehand: a session that is not changed is not to say that
+// it was.
+func (v *conversion) needed() (capture.Redaction, error) {
+	if !v.redacts() || !v.rereadable() {
+		return v.redaction, nil
+	}
+	r, done, err := v.open(v.c.Context)
+	if err != nil {
+		return v.redaction, err
+	}
+	defer done()
+	if !convert.HoldsSecrets(r, v.redaction) {
+		return capture.Redaction{}, nil
+	}
+	return v.redaction, nil
+}
+
+// rereadable reports whether IN can be read twice.
+func (v *conversion) rereadable() bool {
+	if strings.HasPrefix(v.in, "fixture:") {
+		return true
+	}
+	info, err := os.Stat(v.in)
+	return err == nil && (info.Mode().IsRegular() || info.IsDir())
+}
+
+// open opens IN, of which every frame then says its protocol.
+func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
+	src, err := v.openSession(ctx, v.in, v.cfg, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, done := src.Capture, src.close
+	if r == nil {
+		pulled, err := convert.Pull(func(yield func(*capture.Record) bool) error {
+			return v.decode(ctx, src.Input, yield)
+		})
+		if err != nil {
+			src.close()
+			return nil, nil, err
+		}
+		r, done = pulled, func() { pulled.Close(); src.close() }
+	}
+	r, err = convert.Resolve(convert.Until(ctx, r), v.cfg.Protocol, v.dir)
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("%s: %w", label(v.in), err)
+	}
+	return r, done, nil
+}
+
+// errPulledEnough ends the decoding of a stream whose records nobody wants any
+// more.
+var errPulledEnough = errors.New("enough")
+
+// decode hands the frames of a stream to yield.
+func (v *conversion) decode(ctx context.Context, in decode.Input, yield func(*capture.Record) bool) error {
+	cfg := v.cfg
+	cfg.Workers = 1
+	var rec capture.Record
+	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		rec = capture.Record{Seq: it.Seq, Protocol: it.Protocol.Name(), Framing: it.Framing.Name(), Frame: *it.Frame}
+		if !yield(&rec) {
+			return dst, errPulledEnough
+		}
+		return dst, nil
+	}
+	result, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return view })
+	return located(v.in, result.Framing, err)
+}
+
+// write writes what is left of r to OUT.
+func (v *conversion) write(r capture.Reader) error {
+	switch {
+	case v.format == convert.HAR:
+		return fmt.Errorf("no HTTP traffic in %s: HAR can hold nothing else", label(v.in))
+	case v.format == convert.Raw:
+		return v.writeRaw(r)
+	case v.out == "-":
+		return convert.Buffered(v.Stdout, func(w io.Writer) error { return v.writeTo(w, r) })
+	}
+	return convert.WriteFile(v.out, func(w io.Writer) error { return v.writeTo(w, r) })
+}
+
+func (v *conversion) writeRaw(r capture.Reader) error {
+	err := convert.WriteRaw(v.out, r)
+	if errors.Is(err, convert.ErrNoDir) {
+		return fmt.Errorf("%s: %w: say with --dir which way they went", label(v.in), err)
+	}
+	return err
+}
+
+func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
+	switch {
+	case v.format == convert.NDJSON:
+		_, err := decode.Run(v.c.Context, decode.Input{Capture: r}, w, v.cfg, decode.NDJSON)
+		return err
+	case v.format == convert.Trace:
+		return v.writeTrace(w, r)
+	case v.zstd:
+		return convert.WriteZstd(w, r, v.cfg.Protocol)
+	}
+	return convert.WritePcapng(w, r, v.cfg.Protocol)
+}
+
+// writeTrace follows the session as lint and stats do, and draws what it finds.
+func (v *conversion) writeTrace(w io.Writer, r capture.Reader) error {
+	var ts trackers
+	in := decode.Input{Capture: r}
+	cfg := v.cfg
+	cfg.Workers = 1
+	f := newFollower(&ts, in, cfg)
+	var line convert.Timeline
+	frames := 0
+	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		if line.Origin.IsZero() {
+			line.Origin = it.First
+		}
+		dst, err := f.view(dst, it)
+		if frames++; frames%convert.EveryFrames == 0 {
+			for _, t := range ts.list {
+				dst = line.Append(dst, t.Tracker)
+			}
+		}
+		return dst, err
+	}
+	_, err := decode.Run(v.c.Context, in, w, cfg, func() decode.View { return view })
+	switch {
+	case err == nil:
+		f.end()
+	case errors.Is(err, capture.ErrCut):
+		f.release()
+	default:
+		return err
+	}
+	if !ts.timed {
+		return fmt.Errorf("%s does not say when its frames were read, and a trace shows nothing else: convert a capture, or a recording with its timing.jsonl", label(v.in))
+	}
+	return errors.Join(err, v.endTrace(w, &line, ts.list, f.last))
+}
+
+// endTrace writes the rest of a trace, and says if it is not all there is.
+func (v *conversion) endTrace(w io.Writer, line *convert.Timeline, list []tracker, end time.Time) error {
+	var dst []byte
+	var opened int64
+	for _, t := range list {
+		dst = line.AppendRest(dst, t.Tracker, end)
+		opened += t.Stats().Opened
+	}
+	if missing := opened - line.Seen; missing > 0 {
+		v.note("the trace lacks %s: too many ended at once", plural(missing, "exchange"))
+	}
+	_, err := w.Write(line.AppendEnd(dst))
+	return err
+}
+
+func (v *conversion) note(format string, args ...any) {
+	if say := v.notice(v.c, v.in); say != nil {
+		say(fmt.Sprintf(format, args...))
+	}
+}
+
+// outcome says what the end of a conversion means: a capture that is cut has
+// been converted up to the cut.
+func (v *conversion) outcome(err error) error {
+	var ce *capture.Error
+	switch {
+	case !errors.As(err, &ce):
+		return err
+	case errors.Is(err, capture.ErrCut):
+		v.say(v.in, err.Error())
+		return nil
+	}
+	return &faultError{fmt.Errorf("%s: %w", label(v.in), err)}
+}

@@ -1,0 +1,258 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/render"
+)
+
+func decodeCommand(inv *invocation) *cli.Command {
+	var verbose int
+	return &cli.Command{
+		Name:      "decode",
+		Usage:     "show the frames of a stream as text, NDJSON or raw bytes",
+		ArgsUsage: "[FILE…]",
+		Description: "Reads files, fixture:NAME or standard input, detects framing and protocol,\n" +
+			"and shows each frame.\n\n" +
+			"   wirectl decode < dump.bin\n" +
+			"   wirectl decode -v --where 'kind==tools/call' fixture:mcp-everything/c2s.bin\n" +
+			"   wirectl decode -o ndjson dump.bin | jq .payload",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or raw"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Count: &verbose, Usage: "with text: show payloads too; -vv shows the bytes in hexadecimal as well"},
+			&cli.BoolFlag{Name: "payload", Usage: "print the payloads alone, as they are"},
+			&cli.BoolFlag{Name: "count", Usage: "print how many frames and bytes there are, by kind"},
+			&cli.StringFlag{Name: "where", Usage: "show only frames that match `EXPR`: FIELD==VALUE, !=, ~ (contains), joined by and"},
+			&cli.StringFlag{Name: "jq", Usage: "print what the jq filter `EXPR` makes of each frame's NDJSON object"},
+			&cli.Int64Flag{Name: "head", Usage: "stop after `N` frames"},
+			&cli.Int64Flag{Name: "skip", Usage: "pass over the first `N` frames"},
+			&cli.BoolFlag{Name: "follow", Usage: "wait at the end of a file for more"},
+			&cli.BoolFlag{Name: "resync", Usage: "go on behind what is no frame, at the next plausible one"},
+			grpcEncodingFlag(),
+			&cli.StringFlag{Name: "time", Value: string(decode.Relative), Usage: "how to write the times of a capture: rel (since the first frame), delta (since the one before), abs, utc"},
+			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say what the stream was taken for"},
+		}, streamFlags()...),
+		Action: func(c *cli.Context) error { return inv.decode(c, verbose) },
+	}
+}
+
+func grpcEncodingFlag() cli.Flag {
+	return &cli.StringFlag{Name: "grpc-encoding", Value: decode.Compressions[0], Usage: "how compressed gRPC messages are compressed: " + strings.Join(decode.Compressions, ", ")}
+}
+
+func (inv *invocation) decode(c *cli.Context, verbose int) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	cfg, err := inv.decodeConfig(c)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("head") && cfg.Head == 0 {
+		return nil
+	}
+	var counter decode.Counter
+	newView, err := inv.decodeView(c, verbose, &counter)
+	if err != nil {
+		return err
+	}
+	total, err := inv.decodeAll(c, names, cfg, newView)
+	if c.Bool("count") && c.Context.Err() == nil {
+		if cerr := printCounts(inv.Stdout, c.String("output"), counter.Counts()); cerr != nil {
+			return cerr
+		}
+	}
+	if err == nil && total.Faults > 0 {
+		err = &faultError{errors.New(faultSummary(total))}
+	}
+	return err
+}
+
+// faultSummary says how much of what was decoded is faulty.
+func faultSummary(r decode.Result) string {
+	s := fmt.Sprintf("%s in %s", plural(r.Faults, "fault"), plural(r.Frames, "frame"))
+	if r.Skipped.Bytes > 0 {
+		s += "; " + plural(r.Skipped.Bytes, "byte") + " skipped"
+	}
+	return s
+}
+
+// plural counts things in words: "1 frame", "2 frames".
+func plural(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// decodeAll decodes the inputs one after the other, as connections of their
+// own if there are several.
+func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
+	var total decode.Result
+	for i, name := range names {
+		if len(names) > 1 {
+			cfg.Conn = i + 1
+		}
+		result, err := inv.decodeOne(c, name, cfg, newView)
+		total.Frames += result.Frames
+		total.Faults += result.Faults
+		total.Skipped.Faults += result.Skipped.Faults
+		total.Skipped.Bytes += result.Skipped.Bytes
+		if err != nil {
+			return total, err
+		}
+		cfg.FirstSeq = result.NextSeq
+		cfg.Skip -= result.Passed
+		if c.IsSet("head") {
+			if cfg.Head -= result.Shown; cfg.Head == 0 {
+				break
+			}
+		}
+	}
+	return total, nil
+}
+
+func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
+	cfg.Notice, cfg.Interrupt = inv.notice(c, name), cancel
+	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
+	if err != nil {
+		return decode.Result{}, located(name, nil, err)
+	}
+	defer src.close()
+	result, err := decode.Run(c.Context, src.Input, inv.Stdout, cfg, newView)
+	return result, located(name, result.Framing, err)
+}
+
+// notice returns what tells people what an input was taken for; nil if they do
+// not want to know.
+func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
+	if c.Bool("quiet") {
+		return nil
+	}
+	return func(text string) { inv.say(name, text) }
+}
+
+// say tells people something about an input.
+func (inv *invocation) say(name, text string) {
+	fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.AppendSafe(nil, []byte(label(name)+": "+text)))
+}
+
+// located says of an error in which input it is and, if that is a fault of the
+// input, what to try.
+func located(name string, framing frame.Framing, err error) error {
+	var fe *frame.Error
+	var ce *capture.Error
+	switch {
+	case err == nil || isBrokenPipe(err):
+		return err
+	case isFault(err):
+		return &faultError{withHint(fmt.Errorf("%s: %w", label(name), err), framing)}
+	case errors.As(err, &fe), errors.As(err, &ce):
+		return fmt.Errorf("%s: %w", label(name), err)
+	}
+	return err
+}
+
+// isFault reports whether an error is about what was read, and not about the
+// reading.
+func isFault(err error) bool {
+	return slices.ContainsFunc([]error{
+		frame.ErrTruncated, frame.ErrTooLarge, frame.ErrMalformed, decode.ErrUnknown,
+		capture.ErrCut, capture.ErrMalformed, capture.ErrTooLarge, capture.ErrForeign,
+	}, func(fault error) bool { return errors.Is(err, fault) })
+}
+
+// decodeConfig reads the flags that say how to read.
+func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
+	framing, p, err := streamOf(c)
+	if err != nil {
+		return decode.Config{}, err
+	}
+	cfg := decode.Config{
+		Framing: framing, Protocol: p,
+		Limit:       c.Int("limit-bytes"),
+		Resync:      c.Bool("resync"),
+		Compression: c.String("grpc-encoding"),
+		Skip:        c.Int64("skip"), Head: c.Int64("head"),
+		Workers: runtime.GOMAXPROCS(0),
+		Reframe: encode.Reframe(encode.Config{}),
+	}
+	if cfg.Skip < 0 || cfg.Head < 0 {
+		return cfg, usagef("--skip and --head are numbers of frames, and not negative")
+	}
+	if !slices.Contains(decode.Compressions, cfg.Compression) {
+		return cfg, usagef("--grpc-encoding is one of %s, and not %q", strings.Join(decode.Compressions, ", "), cfg.Compression)
+	}
+	if c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
+		cfg.Workers = 1 // to hand a batch over would cost more than to count it
+	}
+	if expr := c.String("where"); expr != "" {
+		where, err := query.Parse(expr, ndjson.Keys)
+		if err != nil {
+			return cfg, &usageError{fmt.Errorf("--where: %w", err)}
+		}
+		cfg.Match = func(it *decode.Item) bool { return where.Match(it) }
+	}
+	return cfg, nil
+}
+
+// decodeView reads the flags that say what to print.
+func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.Counter) (func() decode.View, error) {
+	view, err := inv.outputView(c, verbose)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Bool("count") && c.IsSet("jq"):
+		return nil, usagef("--count counts frames, and --jq prints them: choose one")
+	case c.Bool("count"):
+		return counter.View, nil
+	case c.IsSet("jq"):
+		program, err := query.CompileJQ(c.String("jq"))
+		if err != nil {
+			return nil, &usageError{fmt.Errorf("--jq: %w", err)}
+		}
+		return func() decode.View { return decode.Filtered(c.Context, program) }, nil
+	case c.Bool("payload"):
+		return decode.Payload, nil
+	}
+	return view, nil
+}
+
+// outputView returns the view that --output names.
+func (inv *invocation) outputView(c *cli.Context, verbose int) (func() decode.View, error) {
+	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	clock := decode.Clock(c.String("time"))
+	if !slices.Contains(decode.Clocks, clock) {
+		return nil, usagef("--time is rel, delta, abs or utc, and not %q", clock)
+	}
+	switch c.String("output") {
+	case "text":
+		return decode.Text{Width: inv.width(), Verbose: verbose, Clock: clock, Style: palette(colorful)}.View, nil
+	case "ndjson":
+		return decode.NDJSON, nil
+	case "raw":
+		return decode.Raw, nil
+	}
+	return nil, usagef("--output is text, ndjson or raw, and not %q", c.String("output"))
+}

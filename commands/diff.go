@@ -1,0 +1,125 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/diff"
+)
+
+func diffCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "diff",
+		Usage:     "compare two sessions, exchange by exchange",
+		ArgsUsage: "A B",
+		Description: "Ids are renamed into alignment, JSON is compared as values, and what two sides say at\n" +
+			"the same time may cross in any order. The status is 3 when the sessions differ.\n\n" +
+			"   wirectl diff before.pcapng after.pcapng\n" +
+			"   wirectl diff --ignore-field 'result.*.time' --ignore-chunks before.pcapng after.pcapng",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
+			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},
+			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare into which parts an answer is cut"},
+			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took more than `FACTOR` times as long"},
+		}, sessionFlags()...),
+		Action: inv.diff,
+	}
+}
+
+func (inv *invocation) diff(c *cli.Context) error {
+	if len(inv.operands) != 2 {
+		return usagef("diff takes two sessions, A and B, and not %d", len(inv.operands))
+	}
+	if inv.operands[0] == "-" && inv.operands[1] == "-" {
+		return usagef("standard input can be only one of the two sessions")
+	}
+	options, err := diffOptions(c)
+	if err != nil {
+		return err
+	}
+	show, err := inv.diffOutput(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := inv.decodeConfig(c)
+	if err != nil {
+		return err
+	}
+	inv.reportsAtEnd = true
+	var sessions [2]*diff.Session
+	for i, name := range inv.operands {
+		sessions[i] = diff.NewSession(options)
+		view := func(decode.Input, decode.Config) decode.View { return diffView(sessions[i]) }
+		if _, _, err := inv.readThrough(c, name, cfg, view); err != nil {
+			return err
+		}
+	}
+	report := diff.Compare(sessions[0], sessions[1])
+	if err := show(report, inv.Stdout); err != nil {
+		return err
+	}
+	if !report.Alike() {
+		return &faultError{errors.New(report.Summary())}
+	}
+	if !c.Bool("quiet") {
+		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", report.Summary())
+	}
+	return nil
+}
+
+// diffOptions reads the flags that say what counts as a difference.
+func diffOptions(c *cli.Context) (diff.Options, error) {
+	o := diff.Options{IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
+	if c.IsSet("latency") && !(o.Latency >= 1) {
+		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
+	}
+	for _, text := range c.StringSlice("ignore-field") {
+		path, err := diff.ParsePath(text)
+		if err != nil {
+			return o, &usageError{fmt.Errorf("--ignore-field: %w", err)}
+		}
+		o.Ignore = append(o.Ignore, path)
+	}
+	return o, nil
+}
+
+// diffOutput reads the flags that say how to print.
+func (inv *invocation) diffOutput(c *cli.Context) (func(*diff.Report, io.Writer) error, error) {
+	switch c.String("output") {
+	case "text":
+		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+		return func(r *diff.Report, w io.Writer) error { return r.Text(w, palette(colorful)) }, err
+	case "ndjson":
+		return (*diff.Report).NDJSON, nil
+	}
+	return nil, usagef("--output is text or ndjson, and not %q", c.String("output"))
+}
+
+// diffView returns the view that adds items to a session and shows nothing.
+func diffView(s *diff.Session) decode.View {
+	return func(dst []byte, it *decode.Item) ([]byte, error) {
+		s.Add(diffRecord(it))
+		return dst, nil
+	}
+}
+
+// diffRecord returns what is compared of an item, until the next.
+func diffRecord(it *decode.Item) diff.Record {
+	r := diff.Record{Seq: it.Seq, Time: it.Time, Conn: it.Frame.Conn, Dir: it.Frame.Dir, Payload: it.Payload}
+	switch {
+	case it.Frame.Gap:
+		r.Payload = it.Frame.Raw
+		return r
+	case it.Err != nil && it.Err != it.Frame.Flaw:
+		return r
+	}
+	r.Message = &it.Message
+	if form, _, err := it.JSON(); err == nil && form != nil {
+		r.Payload = form
+	}
+	return r
+}

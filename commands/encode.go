@@ -1,0 +1,60 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/encode"
+)
+
+func encodeCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "encode",
+		Usage:     "turn NDJSON, or bare payloads, into frames",
+		ArgsUsage: "[FILE…]",
+		Description: "Reads what decode -o ndjson writes and gives back the same bytes; or reads one\n" +
+			"payload a line, and frames it.\n\n" +
+			"   wirectl decode -o ndjson dump.bin | jq -c 'select(.id != 3)' | wirectl encode > less.bin\n" +
+			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
+		Flags:  streamFlags(),
+		Action: inv.encode,
+	}
+}
+
+func (inv *invocation) encode(c *cli.Context) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	framing, p, err := streamOf(c)
+	if err != nil {
+		return err
+	}
+	cfg := encode.Config{Framing: framing, Protocol: p, Limit: c.Int("limit-bytes")}
+	for _, name := range names {
+		if err := inv.encodeOne(c, name, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config) error {
+	src, err := inv.open(c.Context, name)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	err = encode.Run(c.Context, src, inv.Stdout, cfg)
+	var line *encode.Error
+	switch {
+	case errors.Is(err, encode.ErrNoFraming):
+		return usagef("%s: %w: give --framing or --protocol", label(name), err)
+	case errors.As(err, &line):
+		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
+	default:
+		return located(name, nil, err)
+	}
+}

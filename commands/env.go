@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/term"
+)
+
+// Env is everything of the world outside that a command may touch.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv looks up an environment variable.
+	Getenv func(string) string
+	// IsTerminal reports whether a stream of this Env is a terminal.
+	IsTerminal func(stream any) bool
+	// Width is the width of the terminal behind Stdout in cells, 0 if there is none.
+	Width func() int
+}
+
+// OSEnv returns the Env of the process.
+func OSEnv() Env {
+	return Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv:     os.Getenv,
+		IsTerminal: isTerminal,
+		Width: func() int {
+			w, _, err := term.GetSize(int(os.Stdout.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		},
+	}
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// defaultWidth is how wide lines are that do not go to a terminal, in cells.
+const defaultWidth = 120
+
+// width is how wide a line of output may be, in cells.
+func (env Env) width() int {
+	if w := env.Width(); w > 0 {
+		return w
+	}
+	if w, err := strconv.Atoi(env.Getenv("COLUMNS")); err == nil && w > 0 {
+		return w
+	}
+	return defaultWidth
+}

@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// advice says, for what a stream turned out to be, what to try next.
+var advice = map[frame.Accident]string{
+	frame.HTTPResponse:    "an HTTP peer answered: point at the stream behind it, or cut the head off",
+	frame.HTTPRequest:     "an HTTP client is talking: frames begin behind its head",
+	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: give the messages of one stream alone",
+	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --resync",
+	frame.SSHBanner:       "the bytes were recorded outside ssh: record what ssh carries instead",
+	frame.ShellBanner:     "a login shell greets before the program speaks: silence it, or skip it with --resync",
+	frame.ShellError:      "the command did not start: run it by hand and read what it says",
+	frame.HTML:            "a web server answered: check the address",
+	frame.UTF16:           "it was written by a shell that redirects text as UTF-16: write the bytes as they are, or convert them to UTF-8",
+	frame.BOM:             "remove the first three bytes, or try --resync",
+	frame.Gzip:            "decompress it first (gzip -dc FILE | wirectl decode)",
+	frame.Zstd:            "decompress it first (zstd -dc FILE | wirectl decode)",
+	frame.Pcap:            "extract the stream's payload from it first",
+	frame.TLS:             "it is encrypted: record it inside of TLS",
+	frame.CRLF:            "it was written in text mode: write it as binary",
+	frame.HeaderFrame:     "try --framing header",
+	frame.DecimalLength:   "no framing writes lengths so: strip them and give one payload a line (--framing line)",
+	frame.JSONText:        "the stream may be newline-delimited (try --framing line)",
+	frame.StackTrace:      "the program failed: its standard error does not belong on its standard output",
+	frame.LogLine:         "logs belong on standard error; --resync skips them",
+	frame.Terminal:        "a terminal was recorded: run the program without one (ssh -T)",
+	frame.PlainText:       "the stream may be newline-delimited (try --framing line), or begin with text (try --resync)",
+}
+
+// advised has the framing that an advice is about; it helps nobody who uses it.
+var advised = map[frame.Accident]frame.Framing{
+	frame.HeaderFrame:   frame.Header,
+	frame.DecimalLength: frame.Line,
+	frame.JSONText:      frame.Line,
+	frame.PlainText:     frame.Line,
+}
+
+// withHint adds to the error of a stream what to try next.
+func withHint(err error, framing frame.Framing) error {
+	hint := hintFor(err, framing)
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}
+
+func hintFor(err error, framing frame.Framing) string {
+	var fe *frame.Error
+	if !errors.As(err, &fe) {
+		return ""
+	}
+	if about, ok := advised[fe.Accident]; !ok || about != framing {
+		if hint := advice[fe.Accident]; hint != "" {
+			return hint
+		}
+	}
+	switch {
+	case errors.Is(err, decode.ErrUnknown):
+		return "name it with --framing; wirectl list has them all"
+	case framing == nil:
+		return ""
+	case errors.Is(err, frame.ErrTooLarge):
+		return "raise the limit with --limit-bytes, or check that the framing really is " + framing.Name()
+	case errors.Is(err, frame.ErrMalformed):
+		return "check that the framing really is " + framing.Name() + ", or skip the fault with --resync"
+	case errors.Is(err, frame.ErrTruncated):
+		return "the recording was cut, or the framing is not " + framing.Name()
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/lint"
+)
+
+func lintCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "lint",
+		Usage:     "say which rules of its protocol a session broke",
+		ArgsUsage: "[SESSION…]",
+		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and judges what\n" +
+			"the messages mean together. The status is 3 when something was found.\n\n" +
+			"   wirectl lint session.pcapng\n" +
+			"   wirectl lint --fail-on error,late-result --ignore unsafe-id session.pcapng\n" +
+			"   wirectl lint -o sarif session.pcapng > wirectl.sarif",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson, junit or sarif"},
+			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: error, warning or note, which include what is worse, or the `NAME` of a finding"},
+			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report findings of that `NAME`"},
+		}, sessionFlags()...),
+		Action: inv.lint,
+	}
+}
+
+// sessionFlags are the flags of commands that read sessions as a whole.
+func sessionFlags() []cli.Flag {
+	return append([]cli.Flag{
+		grpcEncodingFlag(),
+		&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+	}, streamFlags()...)
+}
+
+func (inv *invocation) lint(c *cli.Context) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	policy, err := lint.NewPolicy(c.StringSlice("fail-on"), c.StringSlice("ignore"))
+	if err != nil {
+		return &usageError{err}
+	}
+	report := &lint.Report{Policy: policy}
+	write, err := inv.lintOutput(c, report)
+	if err != nil {
+		return err
+	}
+	cfg, err := inv.decodeConfig(c)
+	if err != nil {
+		return err
+	}
+	inv.reportsAtEnd = true
+	for _, name := range names {
+		s, err := inv.lintOne(c, name, cfg)
+		if err != nil {
+			return err
+		}
+		report.Add(s)
+	}
+	if err := write(inv.Stdout); err != nil {
+		return err
+	}
+	return inv.verdict(c, report)
+}
+
+func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
+	var ts trackers
+	result, err := inv.track(c, name, cfg, &ts)
+	s := lint.Session{Name: label(name), Frames: result.Frames}
+	for _, t := range ts.list {
+		s.Add(t.Tracker)
+	}
+	return s, err
+}
+
+// lintOutput reads the flags that say how to print.
+func (inv *invocation) lintOutput(c *cli.Context, r *lint.Report) (func(io.Writer) error, error) {
+	switch c.String("output") {
+	case "text":
+		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+		return func(w io.Writer) error { return r.Text(w, palette(colorful)) }, err
+	case "ndjson":
+		return r.NDJSON, nil
+	case "junit":
+		return r.JUnit, nil
+	case "sarif":
+		return r.SARIF, nil
+	}
+	return nil, usagef("--output is text, ndjson, junit or sarif, and not %q", c.String("output"))
+}
+
+// verdict says on standard error what was found, and fails if it was too much.
+func (inv *invocation) verdict(c *cli.Context, r *lint.Report) error {
+	summary := r.Summary()
+	if n := r.Unkept(); n > 0 {
+		summary += "; of these " + plural(n, "earlier one") + " not shown"
+	}
+	if r.Fails() {
+		return &faultError{errors.New(summary)}
+	}
+	if !c.Bool("quiet") {
+		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", summary)
+	}
+	return nil
+}

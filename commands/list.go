@@ -1,0 +1,39 @@
+package commands
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+func listCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "list",
+		Usage:     "list the framings, protocols and fixtures",
+		ArgsUsage: " ",
+		Action: func(*cli.Context) error {
+			if len(inv.operands) > 0 {
+				return usagef("list takes no operands, and %q is one", inv.operands[0])
+			}
+			w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "Framings:")
+			for _, f := range frame.Framings() {
+				fmt.Fprintf(w, "  %s\t%s\n", f.Name(), f.About())
+			}
+			fmt.Fprintln(w, "\nProtocols:")
+			for _, p := range all.List() {
+				fmt.Fprintf(w, "  %s\t%s payloads\n", p.Name(), p.Encoding())
+			}
+			fmt.Fprintln(w, "\nFixtures (decode fixture:NAME):")
+			for _, name := range fixtures.Files() {
+				fmt.Fprintf(w, "  %s\n", name)
+			}
+			return w.Flush()
+		},
+	}
+}

@@ -1,0 +1,102 @@
+package commands
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowly yields a hundred bytes a read, four reads a second.
+type slowly struct{ left int }
+
+func (r *slowly) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(250 * time.Millisecond)
+	n := min(r.left, 100)
+	r.left -= n
+	return n, nil
+}
+
+// The bar comes after a second and goes at the end.
+func TestMeter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal bytes.Buffer
+		m := newMeter(&slowly{600}, 600, &terminal)
+		if _, err := io.Copy(io.Discard, m); err != nil {
+			t.Fatal(err)
+		}
+		m.clear()
+		drawn := strings.Split(strings.TrimPrefix(terminal.String(), "\r"), "\r")
+		want := []string{
+			"████████████████████░░░░░░░░░░  67%  0.0 MB/s\x1b[K",
+			"█████████████████████████░░░░░  83%  0.0 MB/s\x1b[K",
+			"██████████████████████████████ 100%  0.0 MB/s\x1b[K",
+			"\x1b[K",
+		}
+		if strings.Join(drawn, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%q", drawn)
+		}
+	})
+}
+
+func TestMeterOfWhatIsQuick(t *testing.T) {
+	var terminal bytes.Buffer
+	m := newMeter(strings.NewReader("quick"), 5, &terminal)
+	if _, err := io.Copy(io.Discard, m); err != nil {
+		t.Fatal(err)
+	}
+	m.clear()
+	if terminal.Len() > 0 {
+		t.Errorf("%q", &terminal)
+	}
+}
+
+// Files are metered where the bar can stand undisturbed.
+func TestWhatIsMetered(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte("{}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	for _, tt := range []struct {
+		why          string
+		name         string
+		terminals    []any
+		reportsAtEnd bool
+		want         bool
+	}{
+		{"a file, and nothing else is written there", name, []any{&stderr}, false, true},
+		{"a file, and the output comes at the end", name, []any{&stderr, &stdout}, true, true},
+		{"the output is on the same terminal", name, []any{&stderr, &stdout}, false, false},
+		{"no terminal", name, nil, true, false},
+		{"no file", "fixture:latis-cancel/c2s.bin", []any{&stderr}, true, false},
+	} {
+		inv := &invocation{reportsAtEnd: tt.reportsAtEnd, Env: Env{
+			Stdout: &stdout, Stderr: &stderr,
+			IsTerminal: func(stream any) bool {
+				for _, terminal := range tt.terminals {
+					if stream == terminal {
+						return true
+					}
+				}
+				return false
+			},
+		}}
+		src, err := inv.open(t.Context(), tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv.meter(src)
+		if _, got := src.Reader.(*meter); got != tt.want {
+			t.Errorf("%s: metered is %v", tt.why, got)
+		}
+		src.close()
+	}
+}

@@ -1,0 +1,136 @@
+// Package commands is the command line: it turns flags into values, calls one
+// function of a package below, prints what comes back and chooses the exit
+// status. There is a file for each command, and no logic in any.
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// The exit statuses of every command.
+const (
+	statusOK     = 0
+	statusFailed = 1
+	statusUsage  = 2
+	statusFault  = 3 // the peer or the input broke its protocol
+	// StatusInterrupted is that of a command that a signal ended.
+	StatusInterrupted = 130
+)
+
+// An invocation is one run of wirectl: its environment, and the operands that
+// stand among the flags.
+type invocation struct {
+	Env
+	operands []string
+	// reportsAtEnd says that nothing is printed before all input was read.
+	reportsAtEnd bool
+}
+
+// Run runs the command line args, of which the first is the program's name,
+// and returns the exit status.
+func Run(ctx context.Context, env Env, args []string) int {
+	inv := &invocation{Env: env}
+	app := newApp(inv)
+	args, err := inv.arrange(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	if exit := cli.ExitCoder(nil); errors.As(err, &exit) { // help for what there is not
+		err = &usageError{err}
+	}
+	if ctx.Err() != nil {
+		return StatusInterrupted
+	}
+	report(env.Stderr, err)
+	return status(err)
+}
+
+// status chooses the exit status for the outcome of a command.
+func status(err error) int {
+	var usage *usageError
+	var fault *faultError
+	switch {
+	case err == nil, isBrokenPipe(err):
+		return statusOK
+	case errors.As(err, &usage):
+		return statusUsage
+	case errors.As(err, &fault):
+		return statusFault
+	default:
+		return statusFailed
+	}
+}
+
+// report prints an error for a person.
+func report(w io.Writer, err error) {
+	if err != nil && !isBrokenPipe(err) {
+		// An error may quote the wire, and w may be a terminal.
+		fmt.Fprintf(w, "wirectl: %s\n", render.AppendSafe(nil, []byte(err.Error())))
+	}
+}
+
+// isBrokenPipe reports whether the reader of our output has gone, as head does
+// when it has enough. That is nothing to complain about.
+func isBrokenPipe(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}
+
+// A usageError says that wirectl was called wrongly.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// A faultError says that the input, or a peer, broke its protocol.
+type faultError struct{ err error }
+
+func (e *faultError) Error() string { return e.err.Error() }
+func (e *faultError) Unwrap() error { return e.err }
+
+func wrongUsage(_ *cli.Context, err error, _ bool) error { return &usageError{err} }
+
+// newApp returns the application, with every command.
+func newApp(inv *invocation) *cli.App {
+	app := &cli.App{
+		Name:  "wirectl",
+		Usage: "read the wire protocols that AI agents speak",
+		Description: "Try it on a recorded session, then on a dump of yours:\n\n" +
+			"   wirectl decode fixture:mcp-everything\n" +
+			"   wirectl decode < dump.bin\n\n" +
+			"wirectl help COMMAND tells more of a command.",
+		Writer:      inv.Stdout,
+		ErrWriter:   inv.Stderr,
+		HideVersion: true,
+		Commands: []*cli.Command{
+			decodeCommand(inv),
+			encodeCommand(inv),
+			convertCommand(inv),
+			lintCommand(inv),
+			statsCommand(inv),
+			diffCommand(inv),
+			listCommand(inv),
+			versionCommand(inv),
+		},
+		UseShortOptionHandling: true,
+		// The status is chosen by status alone: left to itself the library
+		// exits in the middle of Run for any error that has an exit code.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   wrongUsage,
+	}
+	for _, c := range app.Commands {
+		c.OnUsageError = wrongUsage
+		c.HideHelpCommand = true
+		c.UseShortOptionHandling = true
+	}
+	return app
+}

@@ -1,0 +1,80 @@
+package commands_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/commands"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// env is an environment without terminals and variables.
+func env(stdin io.Reader, stdout, stderr io.Writer) commands.Env {
+	return commands.Env{
+		Stdin: stdin, Stdout: stdout, Stderr: stderr,
+		Getenv:     func(string) string { return "" },
+		IsTerminal: func(any) bool { return false },
+		Width:      func() int { return 0 },
+	}
+}
+
+// The status of a command says how it ended: done, failed, called wrongly, the
+// input broke its protocol, interrupted.
+func TestStatus(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
+	for _, c := range []struct {
+		args  string
+		stdin string
+		want  int
+	}{
+		{"decode", ping, 0},
+		{"decode", "", 0},
+		{"decode nowhere.bin", "", 1},
+		{"decode --framing nope", ping, 2},
+		{"decode --nope", ping, 2},
+		{"nope", "", 2},
+		{"list something", "", 2},
+		{"decode --where id", ping, 2},
+		{"decode --color sometimes", ping, 2},
+		{"decode --protocol mcp", ping + "log line\n", 3},
+		{"decode --framing len32", ping, 3},
+		{"encode --protocol rlm", "not json\n", 3},
+		{"encode", ping, 2},
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"wirectl"}, strings.Fields(c.args)...)
+		if got := commands.Run(t.Context(), env(strings.NewReader(c.stdin), &out, &errs), args); got != c.want {
+			t.Errorf("wirectl %s: status %d, want %d\n%s", c.args, got, c.want, &errs)
+		}
+	}
+}
+
+func TestInterruptedIsStatus130(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, source := io.Pipe()
+	go func() {
+		_, err := io.WriteString(source, `{"id":1}`+"\n")
+		cancel()
+		source.CloseWithError(err)
+	}()
+	var out, errs bytes.Buffer
+	if got := commands.Run(ctx, env(in, &out, &errs), []string{"wirectl", "decode"}); got != 130 {
+		t.Errorf("status %d\n%s", got, &errs)
+	}
+}
+
+// A reader of our output that goes away, as head does, is no failure.
+func TestBrokenPipeIsQuiet(t *testing.T) {
+	r, w := io.Pipe()
+	r.Close()
+	var errs bytes.Buffer
+	if got := commands.Run(t.Context(), env(nil, w, &errs), []string{"wirectl", "decode", "-q", "fixture:mcp-everything/s2c.bin"}); got != 0 || errs.Len() > 0 {
+		t.Errorf("status %d\n%s", got, &errs)
+	}
+}

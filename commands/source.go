@@ -1,0 +1,145 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/muesli/cancelreader"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+)
+
+// A source is an input that was opened.
+type source struct {
+	io.Reader
+	close func()
+}
+
+// sources returns the operands that name inputs: standard input if there are
+// none.
+func (inv *invocation) sources() ([]string, error) {
+	if len(inv.operands) > 0 {
+		return inv.operands, nil
+	}
+	if inv.IsTerminal(inv.Stdin) {
+		return nil, usagef("nothing to read: name a FILE or a fixture:NAME, or redirect standard input")
+	}
+	return []string{"-"}, nil
+}
+
+// label is what messages call an input.
+func label(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// open opens what holds bytes: a file, "-" for standard input, or
+// "fixture:NAME". Reads end when ctx does.
+func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
+	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
+		f, err := fixtures.Open(fixture)
+		if err != nil {
+			return nil, err
+		}
+		return &source{f, func() { f.Close() }}, nil
+	}
+	if name == "-" {
+		return interruptible(ctx, inv.Stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, usagef("%s is a directory: name the files in it", name)
+	}
+	src, err := interruptible(ctx, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	stop := src.close
+	src.close = func() { stop(); f.Close() }
+	return src, nil
+}
+
+// An opened input was recognized, too.
+type opened struct {
+	decode.Input
+	close func()
+}
+
+// openSession opens what holds frames: what open does, and the folder of a
+// recording.
+func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.Config, follow bool) (*opened, error) {
+	if folder := recordingFolder(name); folder != nil {
+		r, err := decode.OpenRecording(folder, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return &opened{decode.Input{Capture: r}, func() { r.Close() }}, nil
+	}
+	src, err := inv.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	inv.meter(src)
+	if follow {
+		return &opened{decode.Input{Stream: decode.Follow(ctx, src)}, src.close}, nil
+	}
+	in, err := decode.Open(src, cfg)
+	if err != nil {
+		src.close()
+		return nil, fmt.Errorf("%s: %w", label(name), err)
+	}
+	return &opened{in, src.close}, nil
+}
+
+// recordingFolder returns the folder of the recording that name names; nil if
+// it names something else.
+func recordingFolder(name string) fs.FS {
+	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
+		if slices.Contains(fixtures.Sessions(), fixture) {
+			folder, _ := fs.Sub(fixtures.FS, fixture)
+			return folder
+		}
+		return nil
+	}
+	for _, file := range []string{"c2s.bin", "s2c.bin"} {
+		if _, err := os.Stat(filepath.Join(name, file)); err == nil {
+			return os.DirFS(name)
+		}
+	}
+	return nil
+}
+
+// interruptible makes reads end when ctx does, which a read from a pipe or a
+// terminal does not do by itself. What cannot be waited for, such as a file or
+// the null device, never keeps a read waiting.
+func interruptible(ctx context.Context, in io.Reader) (*source, error) {
+	s := &source{in, func() {}}
+	f, ok := in.(*os.File)
+	if !ok {
+		return s, nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().IsRegular() {
+		return s, err
+	}
+	r, err := cancelreader.NewReader(f)
+	if err != nil {
+		return s, nil //nolint:nilerr // it is read as it is
+	}
+	stop := context.AfterFunc(ctx, func() { r.Cancel() })
+	s.Reader, s.close = r, func() { stop(); r.Close() }
+	return s, nil
+}

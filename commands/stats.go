@@ -1,0 +1,82 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/stats"
+)
+
+// statsOutputs are the values of --output.
+var statsOutputs = []string{"text", "json", "ndjson"}
+
+func statsCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "stats",
+		Usage:     "sum up sessions: counts, latencies, streaming, cancels",
+		ArgsUsage: "[SESSION…]",
+		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and sums up what\n" +
+			"all of them hold, by kind of message. Times are those of a capture.\n\n" +
+			"   wirectl stats session.pcapng\n" +
+			"   wirectl stats -o json session.pcapng | jq '.kinds[] | select(.latency_ms.p99 > 500)'",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson (the same on one line)"},
+		}, sessionFlags()...),
+		Action: inv.stats,
+	}
+}
+
+func (inv *invocation) stats(c *cli.Context) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(statsOutputs, c.String("output")) {
+		return usagef("--output is text, json or ndjson, and not %q", c.String("output"))
+	}
+	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	if err != nil {
+		return err
+	}
+	ts, err := inv.count(c, names)
+	if err != nil {
+		return err
+	}
+	report := stats.New()
+	for _, t := range ts.list {
+		report.Add(t.protocol.Name(), t.Tracker, ts.timed)
+	}
+	if c.String("output") == "text" {
+		return report.Text(inv.Stdout, inv.width(), palette(colorful))
+	}
+	enc := json.NewEncoder(inv.Stdout)
+	enc.SetEscapeHTML(false)
+	if c.String("output") == "json" {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(report)
+}
+
+// count reads all sessions into the same trackers.
+func (inv *invocation) count(c *cli.Context, names []string) (*trackers, error) {
+	cfg, err := inv.decodeConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	inv.reportsAtEnd = true
+	ts := &trackers{oneWay: true}
+	for _, name := range names {
+		result, err := inv.track(c, name, cfg, ts)
+		if err != nil {
+			return nil, err
+		}
+		if result.Faults > 0 && !c.Bool("quiet") {
+			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultSummary(result)))
+		}
+		cfg.FirstSeq = result.NextSeq
+	}
+	return ts, nil
+}

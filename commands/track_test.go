@@ -1,0 +1,103 @@
+package commands_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/commands"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// captured returns a capture of lines, one a millisecond; what begins with ">"
+// comes from the controller.
+func captured(t testing.TB, lines ...string) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := pcapng.NewWriter(&file, capture.Session{Framing: "line"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		line, ours := strings.CutPrefix(line, ">")
+		r := capture.Record{Seq: int64(i + 1), Time: time.Unix(1_800_000_000, int64(i)*1e6)}
+		r.Frame = frame.Frame{Raw: []byte(line + "\n"), End: len(line), Conn: 1, Dir: frame.U2C}
+		if ours {
+			r.Dir = frame.C2U
+		}
+		if err := w.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file.Bytes()
+}
+
+// run runs a command on a file of that content.
+func run(t testing.TB, content []byte, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "session.pcapng")
+	if err := os.WriteFile(name, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status = commands.Run(t.Context(), env(nil, &out, &errs), append(append([]string{"wirectl"}, args...), name))
+	return status, out.String(), errs.String()
+}
+
+// In a capture that is cut nobody knows what came behind the cut: it is judged
+// up to there, and what is open then is not unanswered.
+func TestLintOfCutCapture(t *testing.T) {
+	whole := captured(t,
+		`>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":2,"result":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`)
+	status, out, _ := run(t, whole, "lint", "-q")
+	if status != 3 || !strings.Contains(out, "orphan") || !strings.Contains(out, "unanswered") {
+		t.Errorf("whole: status %d\n%s", status, out)
+	}
+	status, out, errs := run(t, whole[:len(whole)-10], "lint", "-q")
+	if status != 3 || !strings.Contains(out, "orphan") || strings.Contains(out, "unanswered") || !strings.Contains(errs, "the capture is cut") {
+		t.Errorf("cut: status %d\n%s%s", status, out, errs)
+	}
+}
+
+// A session that never tells its protocol is judged all the same, without
+// keeping more than a part of it.
+func TestLintOfLongUntoldSession(t *testing.T) {
+	var lines []string
+	for i := range 3000 {
+		lines = append(lines,
+			fmt.Sprintf(`>{"jsonrpc":"2.0","id":%d,"method":"call","params":{"text":%q}}`, i, strings.Repeat("x", 2000)),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i))
+	}
+	lines = append(lines, `{"jsonrpc":"2.0","id":"never","result":{}}`)
+	status, out, errs := run(t, captured(t, lines...), "lint", "-q")
+	if status != 3 || !strings.Contains(out, "frame 6001: result \"never\" answers nothing") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if !strings.Contains(errs, "1 finding (1 error) in 6001 frames and 3000 exchanges") {
+		t.Error(errs)
+	}
+}
+
+// Connections of different sessions have nothing to do with each other, though
+// their numbers are the same and the first session is cut.
+func TestStatsKeepConnectionsApart(t *testing.T) {
+	const told = `{"jsonrpc":"2.0","method":"notifications/message"}`
+	asked := captured(t, told, `>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, told)
+	other := filepath.Join(t.TempDir(), "other.pcapng")
+	if err := os.WriteFile(other, asked[:len(asked)-10], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	answered := captured(t, told, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	status, out, errs := run(t, answered, "stats", "-q", "-o", "ndjson", other)
+	if status != 0 || !strings.Contains(out, `"exchanges":{"open":1}`) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+}

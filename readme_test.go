@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// console matches a transcript in a document: commands behind "$ ", each
+// followed by what it prints.
+var console = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+
+// TestReadme runs the transcripts of README.md. With -update it writes what the
+// commands print now.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		readme = console.ReplaceAllFunc(readme, rerun)
+		if err := os.WriteFile("README.md", readme, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	for i, block := range console.FindAllSubmatch(readme, -1) {
+		script := filepath.Join(dir, fmt.Sprintf("readme_%d.txtar", i+1))
+		if err := os.WriteFile(script, transcript(string(block[1])), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testscript.Run(t, params(dir))
+}
+
+// transcript turns a block into a script. What a command prints, to standard
+// output and standard error, is compared as a reader would see it.
+func transcript(block string) []byte {
+	var script, files strings.Builder
+	for i, c := range calls(block) {
+		fmt.Fprintf(&script, "exec sh run%d.sh\ncmp stdout want%d.txt\n", i, i)
+		fmt.Fprintf(&files, "-- run%d.sh --\n%s\n-- want%d.txt --\n%s", i, c.script(), i, c.output)
+	}
+	return []byte(script.String() + files.String())
+}
+
+// A call is a command of a transcript and what it is shown to print.
+type call struct{ command, output string }
+
+func calls(block string) []call {
+	var all []call
+	for _, part := range strings.Split("\n"+block, "\n$ ")[1:] {
+		command, output, _ := strings.Cut(part, "\n")
+		if output != "" && !strings.HasSuffix(output, "\n") {
+			output += "\n"
+		}
+		all = append(all, call{command, output})
+	}
+	return all
+}
+
+// script runs the command as it looks on a terminal.
+func (c call) script() string { return "{ " + c.command + "; } 2>&1 || true" }
+
+// rerun returns a block with what its commands print now.
+func rerun(block []byte) []byte {
+	out := []byte("```console\n")
+	for _, c := range calls(string(console.FindSubmatch(block)[1])) {
+		cmd := exec.Command("sh", "-c", c.script())
+		cmd.Env = append(os.Environ(), columns)
+		printed, _ := cmd.Output()
+		out = append(out, "$ "+c.command+"\n"...)
+		out = append(out, printed...)
+	}
+	return append(out, "```"...)
+}
