@@ -1,0 +1,59 @@
+# Prints what can be made, a sentence each.
+help:
+	@awk '/^#/ { said = substr($$0, 3); next } /^[a-z]+:/ { sub(":.*", ""); printf "%-10s%s\n", $$0, said }' Makefile
+
+GO ?= go
+# How long each fuzz target runs.
+FUZZTIME ?= 30s
+# Where generate writes; another folder leaves the sources alone.
+OUT ?= .
+
+tool := $(GO) tool -modfile=tools/go.mod
+
+# Everything that a change must pass, fuzzing and interop/ aside.
+check: test race lint fresh
+
+# The tests.
+test:
+	$(GO) test ./...
+
+# The tests, watched by the race detector.
+race:
+	$(GO) test -race ./...
+
+# Vet for every system, gofumpt and golangci-lint.
+lint:
+	$(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	$(GO) -C tools vet ./testsum
+	@unformatted=$$($(tool) gofumpt -l .) && { [ -z "$$unformatted" ] || { echo "run gofumpt -w on:"; echo "$$unformatted"; exit 1; }; }
+	$(tool) golangci-lint run ./...
+	$(tool) buf lint proto
+
+# The real peers: needs npm and python3.
+interop:
+	cd interop && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+# Each fuzz target for FUZZTIME.
+fuzz:
+	tools/fuzz $(FUZZTIME)
+
+# Write what is generated: the messages of proto/ and the made sessions of fixtures/.
+generate:
+	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
+	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
+
+# Fail if what is generated, or go.mod, is not what it would be now.
+fresh:
+	tools/fresh
+
+# Rewrite the expected output of the tests; read the diff as documentation.
+update:
+	$(GO) test . -update
+
+# The speed of decode, as ratios to its peers.
+bench:
+	bench/decode.sh
+
+.PHONY: help check test race lint interop fuzz generate fresh update bench
