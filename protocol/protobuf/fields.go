@@ -51,9 +51,13 @@ type viewer struct {
 // fields writes the fields up to end or, if group is not zero, up to the end of
 // that group.
 func (v *viewer) fields(end int, group protowire.Number, depth int) bool {
+	tag := v.tag
+	if group != 0 {
+		tag = v.tagInGroup
+	}
 	v.dst = append(v.dst, '[')
 	for first := true; v.pos < end; first = false {
-		num, typ, ok := v.tag(end)
+		num, typ, ok := tag(end)
 		if !ok {
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -62,13 +63,23 @@ func (r *reader) longVarint(end int) (uint64, bool) {
 }
 
 func (r *reader) tag(end int) (protowire.Number, protowire.Type, bool) {
+	return r.tagUpTo(protowire.MaxValidNumber, end)
+}
+
+// tagInGroup is tag for what stands in a group that no schema knows, where the
+// protobuf module takes every number that fits 31 bits, as [reader.skip] does.
+func (r *reader) tagInGroup(end int) (protowire.Number, protowire.Type, bool) {
+	return r.tagUpTo(math.MaxInt32, end)
+}
+
+func (r *reader) tagUpTo(limit protowire.Number, end int) (protowire.Number, protowire.Type, bool) {
 	at := r.pos
 	v, ok := r.varint(end)
 	if !ok {
 		return 0, 0, false
 	}
 	num, typ := protowire.DecodeTag(v)
-	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
+	if num < protowire.MinValidNumber || num > limit {
 		return 0, 0, r.fail(at, "invalid field number")
 	}
 	return num, typ, true
