@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"syscall"
 )
 
 // A Conn is an open connection to an endpoint. Read yields what the far side
@@ -71,4 +72,12 @@ type Listener interface {
 	Addr() string
 	// Close ends listening; connections that were accepted stay open.
 	Close() error
+}
+
+// Descriptors is implemented by a Conn that is nothing but file descriptors, of
+// which one is read and one, perhaps the same, is written. Bytes may be moved by
+// the descriptors instead of Read and Write, never by both.
+type Descriptors interface {
+	Conn
+	Descriptors() (read, write syscall.RawConn, err error)
 }
