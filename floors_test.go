@@ -20,7 +20,7 @@ const module = "github.com/wirectl/wirectl"
 // on up. A package belongs to the floor of the longest tree that its path lies in.
 var floors = [][]string{
 	{"nearest", "proto"},
-	{"frame", "fixtures"},
+	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
 	{"session", "query", "capture", "render"},
 	{"relay", "broker", "unit", "client", "replay", "theory", "report", "lint", "stats", "diff", "decode", "encode", "convert"},

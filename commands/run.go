@@ -39,6 +39,9 @@ type invocation struct {
 func Run(ctx context.Context, env Env, args []string) int {
 	inv := &invocation{Env: env}
 	app := newApp(inv)
+	if len(args) > 1 && args[1] == completeWord {
+		return status(complete(env.Stdout, app, args[2:]))
+	}
 	args, err := inv.arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)
@@ -119,6 +122,7 @@ func newApp(inv *invocation) *cli.App {
 			statsCommand(inv),
 			diffCommand(inv),
 			listCommand(inv),
+			completionCommand(inv),
 			versionCommand(inv),
 		},
 		UseShortOptionHandling: true,

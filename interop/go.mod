@@ -3,3 +3,5 @@
 module github.com/wirectl/wirectl/interop
 
 go 1.26.0
+
+require github.com/creack/pty v1.1.24 // indirect

@@ -1,0 +1,246 @@
+package commands
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/completions"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// completeWord is the command by which the scripts of package completions ask.
+// It stands ahead of all others, so that no Tab ever runs one.
+const completeWord = "__complete"
+
+// A candidate is what could stand where the cursor is.
+type candidate struct{ value, about string }
+
+// A completion is what could end a line. What it leaves to the shell is in
+// shell: ":files", ":dirs", or ":command N" where the command line of another
+// program begins at word N.
+type completion struct {
+	candidates []candidate
+	shell      string
+}
+
+// complete writes what could stand in the place of the last of words, which may
+// be empty: a candidate a line, behind a tab what it is.
+func complete(w io.Writer, app *cli.App, words []string) error {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	found := completionOf(app, words)
+	for _, c := range found.candidates {
+		if !strings.HasPrefix(c.value, last) {
+			continue
+		}
+		line := c.value
+		if c.about != "" {
+			line += "\t" + c.about
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	if found.shell != "" {
+		_, err := fmt.Fprintln(w, found.shell)
+		return err
+	}
+	return nil
+}
+
+func completionOf(app *cli.App, words []string) completion {
+	if len(words) == 1 {
+		return completion{candidates: commandCandidates(app)}
+	}
+	if words[0] == "help" || words[0] == "h" {
+		return operandCompletion(app, "COMMAND")
+	}
+	cmd := app.Command(words[0])
+	if cmd == nil {
+		return completion{}
+	}
+	return lineCompletion(app, cmd, words)
+}
+
+// lineCompletion walks the words of a command's line up to the last one.
+func lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
+	operands := strings.Fields(strings.NewReplacer("[", "", "]", "", "…", "").Replace(cmd.ArgsUsage))
+	endpoint := slices.Contains(operands, "ENDPOINT")
+	last := len(words) - 1
+	seen := 0 // operands
+	for i := 1; i < last; i++ {
+		word := words[i]
+		if begins, ok := otherProgram[word]; ok && endpoint && i+begins <= last {
+			return completion{shell: fmt.Sprintf(":command %d", i+begins+1)}
+		}
+		if word == "--" {
+			seen += last - i - 1
+			return operandOf(app, operands, seen, endpoint)
+		}
+		flag, known := lookup(cmd, word)
+		switch {
+		case !strings.HasPrefix(word, "-") || word == "-":
+			seen++
+		case known && takesValue(flag) && !strings.Contains(word, "="):
+			if i++; i == last {
+				return valueCompletion(flag, "")
+			}
+		}
+	}
+	word := words[last]
+	if name, _, ok := strings.Cut(word, "="); ok {
+		if flag, known := lookup(cmd, name); known {
+			return valueCompletion(flag, name+"=")
+		}
+	}
+	if strings.HasPrefix(word, "-") {
+		return completion{candidates: flagCandidates(cmd)}
+	}
+	return operandOf(app, operands, seen, endpoint)
+}
+
+// operandOf completes the operand behind seen others.
+func operandOf(app *cli.App, operands []string, seen int, endpoint bool) completion {
+	if len(operands) == 0 {
+		return completion{}
+	}
+	found := operandCompletion(app, operands[min(seen, len(operands)-1)])
+	if endpoint && seen > 0 {
+		found.candidates = append(found.candidates, endpointCandidates...)
+	}
+	return found
+}
+
+// otherProgram has the words of an ENDPOINT behind which the command line of
+// another program stands, and how many words behind. That of ssh is its own.
+var otherProgram = map[string]int{"--": 1, "exec": 1, "ssh": 0, "container": 2}
+
+// endpointCandidates are what an ENDPOINT can begin with.
+var endpointCandidates = []candidate{
+	{"--", "a program, with its arguments"},
+	{"exec", "a program, with its arguments"},
+	{"ssh", "a program elsewhere: what you would type for ssh"},
+	{"container", "a program in a running container"},
+	{"stdio", "our own standard input and output"},
+	{"tcp://", "HOST:PORT"},
+	{"tls://", "HOST:PORT"},
+	{"unix://", "PATH of a socket"},
+	{"ws://", "a WebSocket"},
+	{"wss://", "a WebSocket in TLS"},
+	{"http://", "an HTTP server"},
+	{"https://", "an HTTP server in TLS"},
+	{"quic://", "HOST:PORT"},
+	{"grpc://", "HOST:PORT"},
+}
+
+// operandCompletion completes an operand by the word for it in the ArgsUsage of
+// its command.
+func operandCompletion(app *cli.App, word string) completion {
+	switch word {
+	case "FILE", "CONFIG", "IN", "OUT":
+		return completion{candidates: fixtureCandidates(), shell: ":files"}
+	case "SESSION", "SOURCE", "A", "B":
+		return completion{candidates: append(tapCandidates(), fixtureCandidates()...), shell: ":files"}
+	case "ENDPOINT":
+		return completion{candidates: endpointCandidates}
+	case "PROTOCOL":
+		var found completion
+		for _, p := range all.List() {
+			found.candidates = append(found.candidates, candidate{p.Name(), p.Encoding().String() + " payloads"})
+		}
+		return found
+	case "COMMAND":
+		return completion{candidates: commandCandidates(app)}
+	case "SHELL":
+		return completion{candidates: plain(completions.Shells)}
+	}
+	return completion{}
+}
+
+// valueCompletion completes the value of a flag by the flag's sentence, which
+// lists the values, or says in backquotes what they are.
+func valueCompletion(flag cli.Flag, prefix string) completion {
+	usage := usageOf(flag)
+	switch placeholder, ok := placeholderIn(usage); {
+	case placeholder == "FILE":
+		return completion{shell: ":files"}
+	case placeholder == "DIR":
+		return completion{shell: ":dirs"}
+	case ok:
+		return completion{}
+	}
+	var found completion
+	for _, value := range choicesIn(usage) {
+		found.candidates = append(found.candidates, candidate{value: prefix + value})
+	}
+	return found
+}
+
+func usageOf(flag cli.Flag) string {
+	if d, ok := flag.(cli.DocGenerationFlag); ok {
+		return d.GetUsage()
+	}
+	return ""
+}
+
+// placeholderIn returns the word in backquotes, which stands for the value.
+func placeholderIn(usage string) (string, bool) {
+	_, rest, _ := strings.Cut(usage, "`")
+	word, _, ok := strings.Cut(rest, "`")
+	return word, ok
+}
+
+var remark = regexp.MustCompile(` ?\([^)]*\)`)
+
+// choicesIn returns the values that a flag's sentence lists behind its colon, as
+// in "what to print: text, ndjson (one object a line) or raw".
+func choicesIn(usage string) []string {
+	i := strings.LastIndex(usage, ": ")
+	if i < 0 {
+		return nil
+	}
+	list := remark.ReplaceAllString(usage[i+2:], "")
+	return strings.Split(strings.ReplaceAll(list, " or ", ", "), ", ")
+}
+
+func commandCandidates(app *cli.App) []candidate {
+	var list []candidate
+	for _, c := range app.VisibleCommands() {
+		list = append(list, candidate{c.Name, c.Usage})
+	}
+	return list
+}
+
+func flagCandidates(cmd *cli.Command) []candidate {
+	var list []candidate
+	for _, f := range cmd.VisibleFlags() {
+		list = append(list, candidate{"--" + f.Names()[0], strings.ReplaceAll(usageOf(f), "`", "")})
+	}
+	return append(list, candidate{"--help", "show help"})
+}
+
+func tapCandidates() []candidate { return nil }
+
+func fixtureCandidates() []candidate {
+	var list []candidate
+	for _, name := range fixtures.Sessions() {
+		list = append(list, candidate{"fixture:" + name, "a session that is built in"})
+	}
+	return list
+}
+
+func plain(values []string) []candidate {
+	var list []candidate
+	for _, v := range values {
+		list = append(list, candidate{value: v})
+	}
+	return list
+}

@@ -1,0 +1,32 @@
+package commands
+
+import (
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/completions"
+)
+
+func completionCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Usage:     "print the script that makes Tab complete in a shell",
+		ArgsUsage: "SHELL",
+		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The script says in its head where\n" +
+			"it belongs. To try it:\n\n" +
+			"   source <(wirectl completion bash)",
+		Action: func(*cli.Context) error {
+			if len(inv.operands) != 1 {
+				return usagef("name one shell: %s", strings.Join(completions.Shells, ", "))
+			}
+			script, err := completions.Script(inv.operands[0])
+			if err != nil {
+				return &usageError{err}
+			}
+			_, err = io.WriteString(inv.Stdout, script)
+			return err
+		},
+	}
+}
