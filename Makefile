@@ -39,10 +39,11 @@ interop:
 fuzz:
 	tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/ and the made sessions of fixtures/.
+# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual.
 generate:
 	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
+	$(GO) run ./completions/gen -dir $(OUT)
 
 # Fail if what is generated, or go.mod, is not what it would be now.
 fresh:

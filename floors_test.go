@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"relay", "broker", "unit", "client", "replay", "theory", "report", "lint", "stats", "diff", "decode", "encode", "convert"},
 	{"tui"},
 	{"commands"},
-	{".", "bench", "fixtures/gen"},
+	{".", "bench", "fixtures/gen", "completions/gen"},
 }
 
 // place returns the floor and the tree of a package; the tree is "" if nobody

@@ -25,7 +25,7 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	}
 	cmd := app.Command(name)
 	if cmd == nil {
-		return nil, usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
+		return nil, unknownCommand(app, name)
 	}
 	arranged := slices.Clone(args[:2])
 	rest := args[2:]
@@ -54,6 +54,10 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 		}
 	}
 	return arranged, nil
+}
+
+func unknownCommand(app *cli.App, name string) error {
+	return usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
 }
 
 // lookup finds the flag that arg sets. Short flags without values may be

@@ -72,7 +72,7 @@ func completionOf(app *cli.App, words []string) completion {
 
 // lineCompletion walks the words of a command's line up to the last one.
 func lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
-	operands := strings.Fields(strings.NewReplacer("[", "", "]", "", "…", "").Replace(cmd.ArgsUsage))
+	operands := operandWords(cmd)
 	endpoint := slices.Contains(operands, "ENDPOINT")
 	last := len(words) - 1
 	seen := 0 // operands
@@ -117,6 +117,11 @@ func operandOf(app *cli.App, operands []string, seen int, endpoint bool) complet
 		found.candidates = append(found.candidates, endpointCandidates...)
 	}
 	return found
+}
+
+// operandWords are the words that stand for a command's operands.
+func operandWords(cmd *cli.Command) []string {
+	return strings.Fields(strings.NewReplacer("[", "", "]", "", "…", "").Replace(cmd.ArgsUsage))
 }
 
 // otherProgram has the words of an ENDPOINT behind which the command line of

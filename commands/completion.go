@@ -12,6 +12,7 @@ import (
 func completionCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
+		Category:  about,
 		Usage:     "print the script that makes Tab complete in a shell",
 		ArgsUsage: "SHELL",
 		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The script says in its head where\n" +

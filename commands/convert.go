@@ -22,13 +22,14 @@ import (
 func convertCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
+		Category:  reading,
 		Usage:     "write a session in another form: pcapng, NDJSON, raw bytes or a trace",
 		ArgsUsage: "IN OUT",
 		Description: "Reads what decode reads and writes OUT, in the format that its name tells: .pcapng,\n" +
 			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes). OUT may\n" +
 			"be - with --to. Known secrets are taken out, unless --keep-secrets is given.\n\n" +
 			"   wirectl convert --keep-secrets session.pcapng folder/\n" +
-			"   wirectl convert --redact patient --redact-value '[0-9]{16}' folder session.pcapng\n" +
+			"   wirectl convert --redact name --redact-value '[0-9]{16}' dir session.pcapng\n" +
 			"   wirectl convert fixture:latis-session trace.json",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "the format of OUT, rather than what its name tells: " + formatNames()},

@@ -24,6 +24,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 	var verbose int
 	return &cli.Command{
 		Name:      "decode",
+		Category:  reading,
 		Usage:     "show the frames of a stream as text, NDJSON or raw bytes",
 		ArgsUsage: "[FILE…]",
 		Description: "Reads files, fixture:NAME or standard input, detects framing and protocol,\n" +

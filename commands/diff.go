@@ -14,12 +14,13 @@ import (
 func diffCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
+		Category:  reading,
 		Usage:     "compare two sessions, exchange by exchange",
 		ArgsUsage: "A B",
 		Description: "Ids are renamed into alignment, JSON is compared as values, and what two sides say at\n" +
 			"the same time may cross in any order. The status is 3 when the sessions differ.\n\n" +
 			"   wirectl diff before.pcapng after.pcapng\n" +
-			"   wirectl diff --ignore-field 'result.*.time' --ignore-chunks before.pcapng after.pcapng",
+			"   wirectl diff --ignore-field 'result.*.time' before.pcapng after.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
 			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},

@@ -12,11 +12,12 @@ import (
 func encodeCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "encode",
+		Category:  reading,
 		Usage:     "turn NDJSON, or bare payloads, into frames",
 		ArgsUsage: "[FILE…]",
 		Description: "Reads what decode -o ndjson writes and gives back the same bytes; or reads one\n" +
 			"payload a line, and frames it.\n\n" +
-			"   wirectl decode -o ndjson dump.bin | jq -c 'select(.id != 3)' | wirectl encode > less.bin\n" +
+			"   wirectl decode -o ndjson a.bin | jq -c 'select(.id != 3)' | wirectl encode\n" +
 			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
 		Flags:  streamFlags(),
 		Action: inv.encode,

@@ -14,6 +14,7 @@ import (
 func lintCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "lint",
+		Category:  reading,
 		Usage:     "say which rules of its protocol a session broke",
 		ArgsUsage: "[SESSION…]",
 		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and judges what\n" +

@@ -14,8 +14,12 @@ import (
 func listCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
+		Category:  about,
 		Usage:     "list the framings, protocols and fixtures",
 		ArgsUsage: " ",
+		Description: "These are the names that --framing and --protocol take, and the sessions that are\n" +
+			"built in.\n\n" +
+			"   wirectl list",
 		Action: func(*cli.Context) error {
 			if len(inv.operands) > 0 {
 				return usagef("list takes no operands, and %q is one", inv.operands[0])

@@ -47,7 +47,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 		err = app.RunContext(ctx, args)
 	}
 	if exit := cli.ExitCoder(nil); errors.As(err, &exit) { // help for what there is not
-		err = &usageError{err}
+		err = unknownCommand(app, args[len(args)-1])
 	}
 	if ctx.Err() != nil {
 		return StatusInterrupted

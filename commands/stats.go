@@ -16,12 +16,13 @@ var statsOutputs = []string{"text", "json", "ndjson"}
 func statsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
+		Category:  reading,
 		Usage:     "sum up sessions: counts, latencies, streaming, cancels",
 		ArgsUsage: "[SESSION…]",
 		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and sums up what\n" +
 			"all of them hold, by kind of message. Times are those of a capture.\n\n" +
 			"   wirectl stats session.pcapng\n" +
-			"   wirectl stats -o json session.pcapng | jq '.kinds[] | select(.latency_ms.p99 > 500)'",
+			"   wirectl stats -o json a.pcapng | jq '.kinds[] | select(.latency_ms.p99 > 99)'",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson (the same on one line)"},
 		}, sessionFlags()...),

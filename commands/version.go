@@ -15,8 +15,11 @@ var version string
 func versionCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "version",
+		Category:  about,
 		Usage:     "print the version",
 		ArgsUsage: " ",
+		Description: "Says for which system it was built, and by which Go.\n\n" +
+			"   wirectl version",
 		Action: func(*cli.Context) error {
 			if len(inv.operands) > 0 {
 				return usagef("version takes no operands, and %q is one", inv.operands[0])

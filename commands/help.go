@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// helpWidth is how wide help is, in cells: it reads well on every terminal.
+const helpWidth = 80
+
+// The groups of commands, in the order in which help lists them.
+const (
+	reading  = "Read what was recorded"
+	between  = "Stand in the middle"
+	speaking = "Be one end"
+	about    = "About wirectl"
+)
+
+var groups = []string{reading, between, speaking, about}
+
+// The library calls this variable for every help that is asked for; its own
+// templates know no width.
+func init() {
+	cli.HelpPrinter = func(w io.Writer, _ string, subject any) {
+		switch s := subject.(type) {
+		case *cli.App:
+			w.Write(appHelp(s))
+		case *cli.Command:
+			w.Write(commandHelp(s))
+		}
+	}
+}
+
+func appHelp(app *cli.App) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "wirectl: %s\n\nUsage: wirectl COMMAND [FLAGS] [OPERANDS]\n\n%s", app.Usage, described(app.Description))
+	for _, group := range groups {
+		fmt.Fprintf(&b, "\n%s\n", group)
+		for _, c := range app.VisibleCommands() {
+			if c.Category == group {
+				entry(&b, c.Name, 14, c.Usage)
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+func commandHelp(c *cli.Command) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\nUsage: %s\n\n%s\nFlags\n", described("wirectl "+c.Name+": "+c.Usage), usageLine(c), described(c.Description))
+	for _, f := range c.VisibleFlags() {
+		entry(&b, flagNotation(f), 22, flagSentence(f))
+	}
+	return b.Bytes()
+}
+
+func usageLine(c *cli.Command) string {
+	return strings.TrimSpace("wirectl " + c.Name + " [FLAGS] " + c.ArgsUsage)
+}
+
+// flagNotation is a flag as one types it: "--where EXPR, -w EXPR".
+func flagNotation(f cli.Flag) string {
+	value, ok := placeholderIn(usageOf(f))
+	switch {
+	case !takesValue(f):
+		value = ""
+	case !ok:
+		value = " VALUE"
+	default:
+		value = " " + value
+	}
+	var names []string
+	for _, name := range f.Names() {
+		dashes := "--"
+		if len(name) == 1 {
+			dashes = "-"
+		}
+		names = append(names, dashes+name)
+	}
+	return strings.Join(names, ", ") + value
+}
+
+// flagSentence says what a flag is for, and what it is unless it is given.
+func flagSentence(f cli.Flag) string {
+	sentence := strings.ReplaceAll(usageOf(f), "`", "")
+	d, ok := f.(cli.DocGenerationFlag)
+	if !ok || !takesValue(f) || strings.Contains(sentence, "(default") {
+		return sentence
+	}
+	if value := strings.Trim(d.GetDefaultText(), `"`); value != "" && value != "0" && value != "0s" {
+		sentence += " (default: " + value + ")"
+	}
+	return sentence
+}
+
+// entry writes a name and, from the given column on, what it is. A name that is
+// too long has a line of its own.
+func entry(b *bytes.Buffer, name string, column int, sentence string) {
+	const indent = 2
+	fmt.Fprintf(b, "%*s%s", indent, "", name)
+	at := indent + len(name)
+	if at+2 > column {
+		b.WriteByte('\n')
+		at = 0
+	}
+	for i, line := range wrapped(sentence, helpWidth-column) {
+		if i > 0 {
+			at = 0
+		}
+		fmt.Fprintf(b, "%*s%s\n", column-at, "", line)
+	}
+}
+
+// example is what the lines of a Description that show a command begin with.
+const example = "   "
+
+// described breaks the lines of a Description anew, but for its examples.
+func described(text string) string {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		lines := strings.Split(paragraph, "\n")
+		if !strings.HasPrefix(paragraph, example) {
+			lines = wrapped(paragraph, helpWidth)
+		}
+		for _, line := range lines {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// wrapped breaks text at spaces into lines of at most width cells.
+func wrapped(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case render.Cells([]byte(*last))+1+render.Cells([]byte(word)) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// Help is what a newcomer has: every command stands in a group and has an
+// example, every flag a sentence, and nothing is wider than a terminal.
+func TestHelpIsComplete(t *testing.T) {
+	app := newApp(&invocation{})
+	shown := regexp.MustCompile(`(?m)^` + example + `(\S.*[ (])?wirectl `)
+	list := appHelp(app)
+	narrow(t, "help", list)
+	for _, c := range app.VisibleCommands() {
+		if !strings.Contains(string(list), "\n  "+c.Name+" ") {
+			t.Errorf("%s stands in no group: give it a Category", c.Name)
+		}
+		if !shown.MatchString(c.Description) {
+			t.Errorf("the Description of %s has no example: a line that begins with three spaces", c.Name)
+		}
+		narrow(t, "help "+c.Name, commandHelp(c))
+		for _, f := range c.VisibleFlags() {
+			if usageOf(f) == "" {
+				t.Errorf("%s --%s has no sentence", c.Name, f.Names()[0])
+			}
+		}
+	}
+}
+
+func narrow(t *testing.T, name string, help []byte) {
+	t.Helper()
+	for line := range strings.Lines(string(help)) {
+		if render.Cells([]byte(strings.TrimSuffix(line, "\n"))) > helpWidth {
+			t.Errorf("%s: over %d cells: %s", name, helpWidth, line)
+		}
+	}
+}
+
+// Tab offers what a flag's sentence lists: every flag with a value lists its
+// values, or says in backquotes what stands for one.
+func TestEveryFlagCompletes(t *testing.T) {
+	for _, c := range newApp(&invocation{}).VisibleCommands() {
+		for _, f := range c.VisibleFlags() {
+			if _, named := placeholderIn(usageOf(f)); !takesValue(f) || named {
+				continue
+			}
+			choices := choicesIn(usageOf(f))
+			if len(choices) < 2 {
+				t.Errorf("%s --%s: %q lists no values behind a colon", c.Name, f.Names()[0], usageOf(f))
+			}
+			for _, choice := range choices {
+				if strings.ContainsAny(choice, " ()") {
+					t.Errorf("%s --%s: %q is no value", c.Name, f.Names()[0], choice)
+				}
+			}
+		}
+	}
+}
+
+// Tab offers something for every operand that help names, or leaves it alone
+// knowingly.
+func TestEveryOperandCompletes(t *testing.T) {
+	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true}
+	app := newApp(&invocation{})
+	for _, c := range app.VisibleCommands() {
+		for _, word := range operandWords(c) {
+			found := operandCompletion(app, word)
+			if found.shell == "" && len(found.candidates) == 0 && !alone[word] {
+				t.Errorf("%s: nothing completes %s", c.Name, word)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// A Page is a chapter of the manual, in Markdown.
+type Page struct {
+	Name, Title string
+	Body        string
+}
+
+// Manual returns a page on wirectl and one on each command, from what help says.
+func Manual() []Page {
+	app := newApp(&invocation{})
+	pages := []Page{{"wirectl", app.Usage, appPage(app)}}
+	for _, c := range app.VisibleCommands() {
+		pages = append(pages, Page{"wirectl-" + c.Name, c.Usage, commandPage(c)})
+	}
+	return pages
+}
+
+func appPage(app *cli.App) string {
+	var b strings.Builder
+	section(&b, "Synopsis", "**wirectl** COMMAND [FLAGS] [OPERANDS]\n")
+	section(&b, "Description", markdown(app.Description))
+	for _, group := range groups {
+		b.WriteString("## " + group + "\n\n")
+		for _, c := range app.VisibleCommands() {
+			if c.Category == group {
+				fmt.Fprintf(&b, "**wirectl-%s**(1)\n: %s\n\n", c.Name, escaped(c.Usage))
+			}
+		}
+	}
+	return b.String() + exitStatus
+}
+
+const exitStatus = `## Exit status
+
+0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol.
+130: interrupted. A relay has the status of the command that it ran.
+`
+
+func commandPage(c *cli.Command) string {
+	var b strings.Builder
+	section(&b, "Synopsis", "**wirectl "+c.Name+"** [FLAGS] "+escaped(c.ArgsUsage)+"\n")
+	section(&b, "Description", markdown(c.Description))
+	b.WriteString("## Flags\n\n")
+	for _, f := range c.VisibleFlags() {
+		fmt.Fprintf(&b, "**%s**\n: %s\n\n", escaped(flagNotation(f)), escaped(flagSentence(f)))
+	}
+	return b.String()
+}
+
+func section(b *strings.Builder, title, text string) {
+	fmt.Fprintf(b, "## %s\n\n%s\n", title, text)
+}
+
+// markdown returns a Description in Markdown: its examples are blocks of code.
+func markdown(text string) string {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if strings.HasPrefix(paragraph, example) {
+			b.WriteString("```\n")
+			for line := range strings.SplitSeq(paragraph, "\n") {
+				b.WriteString(strings.TrimPrefix(line, example) + "\n")
+			}
+			b.WriteString("```\n\n")
+			continue
+		}
+		b.WriteString(escaped(paragraph) + "\n\n")
+	}
+	return b.String()
+}
+
+var escaped = strings.NewReplacer(
+	`\`, `\\`, `*`, `\*`, `_`, `\_`, "`", "\\`", `[`, `\[`, `]`, `\]`, `<`, `\<`, `|`, `\|`, `~`, `\~`,
+).Replace
