@@ -1,0 +1,329 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A conn is one connection that a unit serves.
+type conn struct {
+	unit *Unit
+	out  *outbox
+	ctx  context.Context // ends with the connection
+	work sync.WaitGroup  // the prompts in flight
+	bad  *deviation      // nil if it behaves
+
+	mu            sync.Mutex
+	prompts       map[string]*prompt
+	subscriptions []string // ids of STATE_SUBSCRIBE
+	session       *session
+}
+
+// A prompt is one in flight.
+type prompt struct {
+	Prompt
+	cancel  context.CancelCauseFunc
+	session *session
+}
+
+func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error)) *conn {
+	var w io.Writer = nc
+	if m, ok := nc.(transport.Messenger); ok {
+		w = byFrame{m}
+	}
+	c := &conn{unit: u, ctx: ctx, prompts: map[string]*prompt{}, out: newOutbox(w, failed)}
+	if m := u.options.Misbehave; m != nil {
+		c.bad = &deviation{rule: m, out: c.out, unheeded: map[string]bool{}}
+	}
+	return c
+}
+
+// finish waits for what is in flight and writes the rest.
+func (c *conn) finish() error {
+	c.work.Wait()
+	if c.bad != nil {
+		c.out.addRaw(c.bad.rule.last)
+	}
+	err := c.out.close()
+	if c.session != nil {
+		c.unit.sessions.leave(c.session)
+	}
+	return err
+}
+
+// take takes in one message. What it answers is not flushed.
+func (c *conn) take(payload []byte) {
+	if id, timestamp, ok := readPing(payload); ok {
+		c.send(&response{kind: pong, id: string(id), ping: timestamp, pong: time.Now().UnixNano()})
+		return
+	}
+	m, err := read(payload)
+	switch {
+	case m.Id == "" || !utf8.ValidString(m.Id):
+		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text", "bytes", len(payload))
+	case err != nil:
+		c.fail(m.Id, errorf(BadRequest, "the message cannot be read: it is no ConnectRequest of latis.v1, or has text that is not UTF-8"))
+	default:
+		c.handle(m)
+	}
+}
+
+func (c *conn) handle(m *latisv1.ConnectRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isOpen(m.Id) {
+		c.fail(m.Id, errorf(DuplicateID, "the id %q is that of a request which is still open", m.Id))
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectRequest_Ping:
+		c.send(&response{kind: pong, id: m.Id, ping: p.Ping.Timestamp, pong: time.Now().UnixNano()})
+	case *latisv1.ConnectRequest_PromptSend:
+		c.begin(m.Id, p.PromptSend)
+	case *latisv1.ConnectRequest_PromptCancel:
+		c.cancel(m.Id, p.PromptCancel.TargetId)
+	case *latisv1.ConnectRequest_StateGet:
+		c.sendState(m.Id)
+	case *latisv1.ConnectRequest_StateSubscribe:
+		c.subscribe(m.Id, p.StateSubscribe.Unsubscribe)
+	case *latisv1.ConnectRequest_SessionCreate:
+		c.createSession(m.Id, p.SessionCreate.Metadata)
+	case *latisv1.ConnectRequest_SessionResume:
+		c.resumeSession(m.Id, p.SessionResume.SessionId)
+	case *latisv1.ConnectRequest_SessionDestroy:
+		c.destroySession(m.Id, p.SessionDestroy.SessionId)
+	default:
+		c.fail(m.Id, errorf(Unsupported, "the message has no payload that this unit knows"))
+	}
+}
+
+// isOpen reports whether an id is taken.
+func (c *conn) isOpen(id string) bool {
+	if c.prompts[id] != nil {
+		return true
+	}
+	for _, s := range c.subscriptions {
+		if s == id {
+			return true
+		}
+	}
+	return false
+}
+
+// begin starts to work on a prompt.
+func (c *conn) begin(id string, m *latisv1.PromptSend) {
+	switch {
+	case m.Content == "":
+		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
+		return
+	case len(c.prompts) >= c.unit.options.MaxPrompts:
+		c.fail(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
+		return
+	}
+	p := &prompt{Prompt: Prompt{ID: id, Content: m.Content, Metadata: m.Metadata}, session: c.session}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	p.cancel = cancel
+	stop := func() bool { return true }
+	if s := c.session; s != nil {
+		p.Session = s.id
+		stop = context.AfterFunc(s.over, func() { cancel(errCancelled) })
+	}
+	c.prompts[id] = p
+	if len(c.prompts) == 1 {
+		c.publish()
+	}
+	c.work.Go(func() {
+		defer cancel(nil)
+		defer stop()
+		sequence := uint32(0)
+		metadata, err := c.unit.agent.Answer(ctx, &p.Prompt, func(text string) error {
+			sequence++
+			return c.emit(ctx, p, text, sequence-1)
+		})
+		c.end(ctx, p, metadata, err)
+	})
+}
+
+// emit sends a part of an answer, unless nobody wants it any more.
+func (c *conn) emit(ctx context.Context, p *prompt, text string, sequence uint32) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := c.out.await(ctx); err != nil {
+		return err
+	}
+	c.send(&response{kind: chunk, id: p.ID, sequence: sequence, text: strings.ToValidUTF8(text, "\uFFFD")})
+	c.out.flush()
+	return nil
+}
+
+// end sends what ends a prompt. A cancel that was accepted has been before it,
+// so that it ends as cancelled, even where the agent was quicker.
+func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, err error) {
+	if p.session != nil {
+		c.unit.sessions.answered(p.session)
+	}
+	c.mu.Lock()
+	var known *Error
+	switch cause := context.Cause(ctx); {
+	case cause == errCancelled:
+		c.send(&response{kind: cancelled, id: p.ID})
+	case cause != nil: // nobody is there to be told
+	case err == nil:
+		c.send(&response{kind: complete, id: p.ID, state: validMap(metadata)})
+	case errors.As(err, &known):
+		c.fail(p.ID, known)
+	default:
+		c.unit.options.Log.Error("the agent failed", "prompt", p.ID, "error", err)
+		c.fail(p.ID, errorf(AgentFailed, "the agent failed"))
+	}
+	delete(c.prompts, p.ID)
+	if len(c.prompts) == 0 {
+		c.publish()
+	}
+	c.mu.Unlock()
+	c.out.flush()
+}
+
+// cancel stops a prompt, which then ends as cancelled.
+func (c *conn) cancel(id, target string) {
+	p := c.prompts[target]
+	if p == nil {
+		c.fail(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
+		return
+	}
+	c.send(&response{kind: ack, id: id})
+	if !c.bad.ignore(target) {
+		p.cancel(errCancelled)
+	}
+}
+
+// subscribe begins a subscription to the state, or ends all.
+func (c *conn) subscribe(id string, unsubscribe bool) {
+	switch {
+	case unsubscribe:
+		c.subscriptions = nil
+		c.send(&response{kind: ack, id: id})
+	case len(c.subscriptions) >= c.unit.options.MaxPrompts:
+		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
+	default:
+		c.subscriptions = append(c.subscriptions, id)
+		c.sendState(id)
+	}
+}
+
+// publish tells the subscribers the state.
+func (c *conn) publish() {
+	for _, id := range c.subscriptions {
+		c.sendState(id)
+	}
+}
+
+func (c *conn) sendState(id string) {
+	r := &response{kind: stateUpdate, id: id, busy: len(c.prompts) > 0}
+	if c.session != nil {
+		r.state = c.unit.sessions.state(c.session)
+	}
+	c.send(r)
+}
+
+func (c *conn) createSession(id string, metadata map[string]string) {
+	s, err := c.unit.sessions.create(metadata)
+	if err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.enter(s)
+	c.send(&response{kind: ack, id: id, label: s.id})
+	c.publish()
+}
+
+func (c *conn) resumeSession(id, name string) {
+	s, state, err := c.unit.sessions.resume(name)
+	if err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.enter(s)
+	c.send(&response{kind: ack, id: id, label: s.id, state: state})
+	c.publish()
+}
+
+func (c *conn) destroySession(id, name string) {
+	if err := c.unit.sessions.remove(name); err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.send(&response{kind: ack, id: id, label: name})
+	if c.session != nil && c.session.id == name {
+		c.enter(nil)
+		c.publish()
+	}
+}
+
+// enter makes s, which may be nil, the session of the connection.
+func (c *conn) enter(s *session) {
+	if c.session != nil {
+		c.unit.sessions.leave(c.session)
+	}
+	c.session = s
+}
+
+func (c *conn) fail(id string, e *Error) {
+	c.send(&response{kind: failure, id: id, label: strings.ToValidUTF8(e.Code, "\uFFFD"), text: strings.ToValidUTF8(e.Message, "\uFFFD")})
+}
+
+// failWith is fail for an error that is an *Error.
+func (c *conn) failWith(id string, err error) {
+	var e *Error
+	if errors.As(err, &e) {
+		c.fail(id, e)
+	}
+}
+
+// send adds a message to what will be flushed.
+func (c *conn) send(r *response) {
+	if c.bad != nil {
+		own := *r // so that r need not escape
+		c.bad.respond(&own)
+		return
+	}
+	c.out.add(r)
+}
+
+// validMap makes the text of a map UTF-8.
+func validMap(m map[string]string) map[string]string {
+	for k, v := range m {
+		if utf8.ValidString(k) && utf8.ValidString(v) {
+			continue
+		}
+		delete(m, k)
+		m[strings.ToValidUTF8(k, "\uFFFD")] = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return m
+}
+
+// byFrame writes each frame as a message of its own: not every peer expects
+// several in one.
+type byFrame struct{ transport.Messenger }
+
+func (w byFrame) Write(p []byte) (int, error) {
+	written := 0
+	for len(p) > 0 {
+		n := frameSize(p)
+		if m, err := w.Messenger.Write(p[:n]); err != nil {
+			return written + m, err
+		}
+		written += n
+		p = p[n:]
+	}
+	return written, nil
+}

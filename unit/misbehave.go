@@ -1,0 +1,160 @@
+package unit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
+// to notice can be tried. Its name is that of the finding which it causes.
+type Misbehaviour struct {
+	Name  string
+	About string
+
+	// send sends a response in its own way.
+	send func(d *deviation, r *response)
+	// first is sent ahead of the first response, and last behind everything.
+	first, last []byte
+	// deaf says that prompts which are cancelled are worked on.
+	deaf bool
+}
+
+// Misbehaviours are all of them, in the order of the findings.
+var Misbehaviours = []*Misbehaviour{
+	{Name: "orphan", About: "answers a request that nobody made", first: (&response{kind: pong, id: "nobody-asked"}).append(nil)},
+	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, r *response) {
+		d.out.add(r)
+		if r.kind == complete {
+			d.out.add(r)
+		}
+	}},
+	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, r *response) {
+		r.sequence++
+		d.out.add(r)
+	}},
+	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, r *response) {
+		d.out.add(r)
+		if r.kind == chunk {
+			d.out.add(r)
+		}
+	}},
+	{Name: "wrong-side", About: "sends a message that only controllers send", first: rawFrame("stray", field{12, ""})},
+	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, r *response) {
+		if r.kind != complete {
+			d.out.add(r)
+		}
+	}},
+	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
+	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, r *response) {
+		if r.kind != cancelled {
+			d.out.add(r)
+		}
+	}},
+	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, r *response) {
+		if r.kind == complete {
+			named := string(appendString(nil, 1, r.id))
+			d.out.addRaw(rawFrame(r.id, field{protowire.Number(complete), named}, field{protowire.Number(cancelled), named}))
+			return
+		}
+		d.out.add(r)
+	}},
+	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: rawFrame("stray", field{99, ""})},
+	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, r *response) {
+		if r.kind == complete {
+			r.request, r.id = r.id, ""
+		}
+		d.out.add(r)
+	}},
+	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, r *response) {
+		if r.kind == chunk {
+			r.request, r.id = r.id, "not-"+r.id
+		}
+		d.out.add(r)
+	}},
+	{Name: "invalid-utf8", About: "sends text that is not UTF-8", send: func(d *deviation, r *response) {
+		if r.kind == chunk {
+			r.text += "\xff"
+		}
+		d.out.add(r)
+	}},
+	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
+	{Name: "stray-output", About: "writes a log line among the frames", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
+	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
+	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
+	{Name: "chunk-after-cancel", About: "works on after a cancel, and confirms it at the end; no finding, but a cancel that came late", deaf: true, send: func(d *deviation, r *response) {
+		if r.kind == complete && d.ignored(r.id) {
+			r.kind, r.state = cancelled, nil
+		}
+		d.out.add(r)
+	}},
+}
+
+// MisbehaviourNamed returns the misbehaviour of that name.
+func MisbehaviourNamed(name string) (*Misbehaviour, error) {
+	var names []string
+	for _, m := range Misbehaviours {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return nil, fmt.Errorf("no rule is called %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+}
+
+// A deviation is a misbehaviour on one connection.
+type deviation struct {
+	rule *Misbehaviour
+	out  *outbox
+	once sync.Once
+
+	mu       sync.Mutex
+	unheeded map[string]bool // ids of prompts whose cancel was ignored
+}
+
+func (d *deviation) respond(r *response) {
+	d.once.Do(func() { d.out.addRaw(d.rule.first) })
+	if d.rule.send == nil {
+		d.out.add(r)
+		return
+	}
+	d.rule.send(d, r)
+}
+
+// ignore reports whether a prompt is to be worked on in spite of its cancel.
+func (d *deviation) ignore(id string) bool {
+	if d == nil || !d.rule.deaf {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unheeded[id] = true
+	return true
+}
+
+func (d *deviation) ignored(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unheeded[id]
+}
+
+// A field is one of a message in the wire format.
+type field struct {
+	number protowire.Number
+	value  string
+}
+
+// rawFrame returns the frame of a message with that id and these payloads.
+func rawFrame(id string, payloads ...field) []byte {
+	message := appendString(nil, 1, id)
+	for _, p := range payloads {
+		message = protowire.AppendTag(message, p.number, protowire.BytesType)
+		message = protowire.AppendString(message, p.value)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+}

@@ -1,0 +1,132 @@
+package unit
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+// outboxRoom is how many bytes may wait to be written before those who answer
+// have to wait, too.
+const outboxRoom = 256 << 10
+
+// An outbox gathers what is to be written, so that answers which are ready
+// together travel in one write. Whoever adds to it writes, unless somebody does
+// already; what came meanwhile is left to the outbox's own goroutine, because a
+// reader that is kept writing would read no cancel.
+type outbox struct {
+	w      io.Writer
+	more   chan struct{} // wakes the goroutine; it has the turn to write then
+	ended  chan struct{} // closed when the goroutine has returned
+	failed func(error)   // is told the error that ends writing
+
+	mu         sync.Mutex
+	changed    sync.Cond // room was made, or writing ended
+	buf, spare []byte
+	writing    bool // somebody has the turn to write
+	err        error
+}
+
+func newOutbox(w io.Writer, failed func(error)) *outbox {
+	o := &outbox{w: w, more: make(chan struct{}, 1), ended: make(chan struct{}), failed: failed}
+	o.changed.L = &o.mu
+	go o.run()
+	return o
+}
+
+func (o *outbox) run() {
+	defer close(o.ended)
+	for range o.more {
+		for o.write() {
+		}
+	}
+}
+
+// close writes what is there and ends the goroutine. Nothing may be added after.
+func (o *outbox) close() error {
+	o.flush()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing {
+		o.changed.Wait()
+	}
+	close(o.more)
+	<-o.ended
+	return o.err
+}
+
+// add appends what f appends. It never waits, so what is added without a flush
+// must be little; f must not use the outbox.
+func (o *outbox) add(r *response) {
+	o.mu.Lock()
+	o.buf = r.append(o.buf)
+	o.mu.Unlock()
+}
+
+// addRaw appends bytes as they are.
+func (o *outbox) addRaw(b []byte) {
+	o.mu.Lock()
+	o.buf = append(o.buf, b...)
+	o.mu.Unlock()
+}
+
+// await waits until there is room, for as long as ctx lasts.
+func (o *outbox) await(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) < outboxRoom {
+		return o.err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.changed.Broadcast()
+	})
+	defer stop()
+	for len(o.buf) >= outboxRoom && o.err == nil && ctx.Err() == nil {
+		o.changed.Wait()
+	}
+	return o.err
+}
+
+// flush has what was added written, by the caller or by whoever writes already.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	if o.writing || len(o.buf) == 0 {
+		o.mu.Unlock()
+		return
+	}
+	o.writing = true
+	o.mu.Unlock()
+	if o.write() {
+		o.more <- struct{}{}
+	}
+}
+
+// write writes what there is, and reports whether there is more. The caller has
+// the turn, and keeps it as long as there is more.
+func (o *outbox) write() bool {
+	o.mu.Lock()
+	out := o.buf
+	o.buf = o.spare[:0]
+	o.mu.Unlock()
+
+	_, err := o.w.Write(out)
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spare = out
+	if cap(o.spare) > 4*outboxRoom {
+		o.spare = nil
+	}
+	if err != nil && o.err == nil {
+		o.err = err
+		o.failed(err)
+	}
+	if o.err != nil {
+		o.buf = o.buf[:0]
+	}
+	o.writing = len(o.buf) > 0
+	o.changed.Broadcast()
+	return o.writing
+}

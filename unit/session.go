@@ -1,0 +1,130 @@
+package unit
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// maxSessions is how many sessions a unit keeps.
+const maxSessions = 4096
+
+// A session is what outlives the connections of one controller.
+type session struct {
+	id       string
+	metadata map[string]string
+	// over is done when the session was destroyed.
+	over    context.Context
+	destroy context.CancelCauseFunc
+
+	// The rest is the sessions' to touch.
+	prompts  int // that were answered
+	attached int // connections that have it
+	expiry   *time.Timer
+}
+
+// sessions are the sessions of a unit.
+type sessions struct {
+	ttl time.Duration
+
+	mu  sync.Mutex
+	all map[string]*session
+}
+
+// create makes a session and attaches the caller to it.
+func (s *sessions) create(metadata map[string]string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) >= maxSessions {
+		return nil, errorf(Busy, "there are %d sessions already; destroy some or wait until they expire", len(s.all))
+	}
+	n := &session{id: "s-" + rand.Text(), metadata: metadata, attached: 1}
+	n.over, n.destroy = context.WithCancelCause(context.Background())
+	s.all[n.id] = n
+	return n, nil
+}
+
+// resume attaches the caller to a session and returns its state.
+func (s *sessions) resume(id string) (*session, map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.all[id]
+	if n == nil {
+		return nil, nil, errorf(UnknownSession, "no session %q", id)
+	}
+	n.attached++
+	if n.expiry != nil {
+		n.expiry.Stop()
+		n.expiry = nil
+	}
+	return n, n.state(), nil
+}
+
+// leave detaches the caller from a session, which lives on for its time.
+func (s *sessions) leave(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.attached--
+	if n.attached > 0 || n.over.Err() != nil {
+		return
+	}
+	if s.ttl <= 0 {
+		s.end(n)
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(s.ttl, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n.expiry == timer {
+			s.end(n)
+		}
+	})
+	n.expiry = timer
+}
+
+// remove destroys a session: its prompts are cancelled.
+func (s *sessions) remove(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.all[id]
+	if n == nil {
+		return errorf(UnknownSession, "no session %q", id)
+	}
+	s.end(n)
+	return nil
+}
+
+func (s *sessions) end(n *session) {
+	if n.expiry != nil {
+		n.expiry.Stop()
+		n.expiry = nil
+	}
+	delete(s.all, n.id)
+	n.destroy(errCancelled)
+}
+
+// answered counts a prompt.
+func (s *sessions) answered(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.prompts++
+}
+
+// state returns what the session is made of.
+func (s *sessions) state(n *session) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return n.state()
+}
+
+func (n *session) state() map[string]string {
+	state := map[string]string{}
+	maps.Copy(state, n.metadata)
+	state["session_id"] = n.id
+	state["prompts"] = strconv.Itoa(n.prompts)
+	return state
+}

@@ -1,0 +1,108 @@
+// Package unit is the reference unit: the side of the latis protocol that takes
+// prompts, streams what an [Agent] answers, and obeys cancels. It is strict with
+// itself, so that what lint finds in a session with it is the controller's.
+//
+// It serves connections, and neither listens nor dials: that is for its caller.
+package unit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Options are how a unit differs from the usual one.
+type Options struct {
+	// SessionTTL is how long a session outlives its last connection; 0 ends it
+	// with that.
+	SessionTTL time.Duration
+	// MaxPrompts is how many prompts may be in flight on a connection; 0 is 4096.
+	MaxPrompts int
+	// Misbehave, if not nil, breaks a rule of the protocol on purpose.
+	Misbehave *Misbehaviour
+	// Log, if not nil, is told what the controller is not.
+	Log *slog.Logger
+}
+
+// A Unit serves any number of connections, which share its sessions.
+type Unit struct {
+	agent    Agent
+	options  Options
+	sessions sessions
+}
+
+// New returns a unit whose prompts agent answers.
+func New(agent Agent, o Options) *Unit {
+	if o.MaxPrompts <= 0 {
+		o.MaxPrompts = 4096
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Unit{agent: agent, options: o, sessions: sessions{ttl: o.SessionTTL, all: map[string]*session{}}}
+}
+
+var (
+	// errCancelled is the cause of a prompt's end that its controller asked for.
+	errCancelled = errors.New("the prompt was cancelled")
+	// errGone is the cause when the connection is no more.
+	errGone = errors.New("the controller has gone")
+)
+
+// Serve answers the messages of one connection and closes it. It returns when
+// the controller has ended its side and everything that it asked for is answered,
+// or when the connection fails, which cancels what is left; a *[frame.Error] says
+// that the controller broke the framing. At the end of ctx everything is
+// cancelled.
+func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errGone)
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	c := u.newConn(ctx, nc, cancel)
+	err := c.read(nc)
+	if err != nil {
+		cancel(err)
+	}
+	err = errors.Join(err, c.finish())
+	stopped := !stop()
+	if !stopped {
+		_ = nc.CloseWrite()
+		nc.Close()
+	}
+	if stopped && err == nil {
+		return nil
+	}
+	return err
+}
+
+// read takes in messages until there are no more.
+func (c *conn) read(nc transport.Conn) error {
+	s := frame.NewScanner(nc, frame.Len32)
+	s.SetLimit(all.Limit(latis.Protocol, frame.Len32))
+	var batch frame.Batch
+	for s.ScanBatch(&batch) {
+		for i := range batch.Frames {
+			c.take(batch.Frames[i].Payload())
+		}
+		c.out.flush()
+		if err := c.out.await(c.ctx); err != nil {
+			return nil //nolint:nilerr // close returns it
+		}
+	}
+	return s.Err()
+}
+
+func sortedKeys(m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
