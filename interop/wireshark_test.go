@@ -47,6 +47,21 @@ func TestWiresharkTree(t *testing.T) {
 	}
 }
 
+// With our script, Wireshark names the messages and fields of Latis.
+func TestWiresharkNamesMessages(t *testing.T) {
+	capture := filepath.Join(t.TempDir(), "session.pcapng")
+	command(t, nil, "convert", "-q", "fixture:latis-cancel", capture)
+	protos, err := filepath.Abs("../proto")
+	check(t, err)
+	shown, err := exec.CommandContext(t.Context(), need(t, "tshark"), "-r", capture, "-T", "fields",
+		"-X", "lua_script:../contrib/wireshark/wirectl.lua", "-o", `uat:protobuf_search_paths:"`+protos+`","TRUE"`,
+		"-Y", `protobuf.message.name == "latis.v1.PromptCancel"`, "-e", "protobuf.message.name", "-e", "protobuf.field.value.string").Output()
+	check(t, err)
+	if want := "latis.v1.ConnectRequest,latis.v1.PromptCancel\t3,1\n"; string(shown) != want {
+		t.Errorf("the cancel is shown as %q, want %q", shown, want)
+	}
+}
+
 // tshark returns these fields of the frames of a capture that have a
 // direction. The rest are events, which Wireshark numbers as frames.
 func tshark(t *testing.T, capture string, fields ...string) [][]string {
