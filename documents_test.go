@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,22 +17,50 @@ import (
 // followed by what it prints.
 var console = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
-// TestReadme runs the transcripts of README.md. With -update it writes what the
-// commands print now.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+// TestDocuments runs the transcripts of README.md and of docs/. With -update it
+// writes what the commands print now.
+func TestDocuments(t *testing.T) {
+	for _, document := range documents(t) {
+		t.Run(document, func(t *testing.T) {
+			t.Parallel()
+			testDocument(t, document)
+		})
+	}
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	found := []string{"README.md"}
+	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func testDocument(t *testing.T, name string) {
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
-		readme = console.ReplaceAllFunc(readme, rerun)
-		if err := os.WriteFile("README.md", readme, 0o666); err != nil {
+		text = console.ReplaceAllFunc(text, rerun)
+		if err := os.WriteFile(name, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
+	blocks := console.FindAllSubmatch(text, -1)
+	if len(blocks) == 0 {
+		return
+	}
 	dir := t.TempDir()
-	for i, block := range console.FindAllSubmatch(readme, -1) {
-		script := filepath.Join(dir, fmt.Sprintf("readme_%d.txtar", i+1))
+	for i, block := range blocks {
+		script := filepath.Join(dir, fmt.Sprintf("block_%d.txtar", i+1))
 		if err := os.WriteFile(script, transcript(string(block[1])), 0o666); err != nil {
 			t.Fatal(err)
 		}
