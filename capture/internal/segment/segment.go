@@ -1,0 +1,73 @@
+// Package segment keeps records in memory in runs whose memory is used again:
+// what a tap and a recorder hold between those who write records and those who
+// read them.
+package segment
+
+import (
+	"unsafe"
+
+	"github.com/wirectl/wirectl/capture"
+)
+
+const (
+	// Size is how many bytes of its records a segment holds, unless its only
+	// record is longer.
+	Size = 128 << 10
+	// Records is how many records a segment holds.
+	Records = 512
+
+	recordSize = int64(unsafe.Sizeof(capture.Record{}))
+)
+
+// A Segment is a run of records with bytes of their own. Records that are in it
+// do not change while others are appended, so that they may be read meanwhile.
+type Segment struct {
+	// Session is what holds for the records.
+	Session *capture.Session
+	// Records are the run, oldest first.
+	Records []capture.Record
+
+	bytes []byte
+}
+
+// Append appends a copy of r. It returns false if there is no room; an empty
+// segment has room for any record.
+func (s *Segment) Append(r *capture.Record) bool {
+	n := len(r.Raw) + len(r.Text)
+	full := len(s.Records) == Records || n > cap(s.bytes)-len(s.bytes)
+	switch {
+	case len(s.Records) > 0 && full:
+		return false
+	case s.Records == nil:
+		s.Records = make([]capture.Record, 0, Records)
+	}
+	if n > cap(s.bytes) {
+		s.bytes = make([]byte, 0, max(n, Size))
+	}
+	s.Records = append(s.Records, *r)
+	kept := &s.Records[len(s.Records)-1]
+	kept.Raw, kept.Text = s.keep(r.Raw), s.keep(r.Text)
+	return true
+}
+
+func (s *Segment) keep(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	from := len(s.bytes)
+	s.bytes = append(s.bytes, b...)
+	return s.bytes[from:len(s.bytes):len(s.bytes)]
+}
+
+// Cost is about how much memory the records take.
+func (s *Segment) Cost() int64 { return int64(len(s.bytes)) + int64(len(s.Records))*recordSize }
+
+// Reset empties the segment, whose records nobody may hold any more. It keeps
+// no more memory than that of an ordinary one.
+func (s *Segment) Reset() {
+	clear(s.Records) // it keeps no flaw and no name alive
+	s.Records, s.Session = s.Records[:0], nil
+	if s.bytes = s.bytes[:0]; cap(s.bytes) > Size {
+		s.bytes = nil
+	}
+}

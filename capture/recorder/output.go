@@ -1,0 +1,187 @@
+package recorder
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// An output is where a recording goes.
+type output interface {
+	// write writes whole blocks, so that a reader finds them at once.
+	write(blocks []byte) error
+	// full reports whether, after so many bytes more, another part is due.
+	full(pending int) bool
+	// next ends this part and begins another.
+	next() error
+	close() error
+}
+
+// A stream is an output that has no end of its own.
+type stream struct{ io.Writer }
+
+func (s *stream) write(blocks []byte) error {
+	_, err := s.Write(blocks)
+	return err
+}
+func (s *stream) full(int) bool { return false }
+func (s *stream) next() error   { return nil }
+func (s *stream) close() error  { return nil }
+
+// files are a file, or parts of it that follow each other.
+type files struct {
+	name  string
+	split int64
+	keep  int
+
+	parts  []string // those that are there, if there are parts
+	number int      // of the last part
+	file   *os.File
+	whole  int64 // bytes of the file that are whole blocks
+	zip    *zstd.Encoder
+}
+
+func newFiles(name string, split int64, keep int) (*files, error) {
+	f := &files{name: name, split: split, keep: keep}
+	if split > 0 {
+		if err := f.findParts(); err != nil {
+			return nil, err
+		}
+	}
+	return f, f.open()
+}
+
+// extension is what follows the name that a part's number is appended to.
+func (f *files) extension() string {
+	for _, ext := range []string{".pcapng.zst", ".pcapng"} {
+		if strings.HasSuffix(f.name, ext) {
+			return ext
+		}
+	}
+	return filepath.Ext(f.name)
+}
+
+// findParts finds the parts of former recordings: new ones are numbered on, and
+// all together are as many as are kept.
+func (f *files) findParts() error {
+	dir, base := filepath.Split(strings.TrimSuffix(f.name, f.extension()))
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), base+"-")
+		if digits, ok = cutSuffix(digits, f.extension(), ok); !ok || len(digits) < 4 {
+			continue
+		}
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 {
+			f.parts = append(f.parts, filepath.Join(dir, e.Name()))
+			f.number = max(f.number, n)
+		}
+	}
+	slices.SortFunc(f.parts, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	return nil
+}
+
+func cutSuffix(s, suffix string, ok bool) (string, bool) {
+	rest, found := strings.CutSuffix(s, suffix)
+	return rest, ok && found
+}
+
+// open begins the file, or the next part of it.
+func (f *files) open() (err error) {
+	name := f.name
+	if f.split > 0 {
+		if err := f.makeRoom(); err != nil {
+			return err
+		}
+		f.number++
+		name = fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), f.number, f.extension())
+		f.parts = append(f.parts, name)
+	}
+	if f.file, err = os.Create(name); err != nil {
+		return err
+	}
+	f.whole = 0
+	if strings.HasSuffix(f.name, ".zst") {
+		f.zip, err = pcapng.Compress((*counted)(f))
+	}
+	return err
+}
+
+// write writes whole blocks. If that fails, what there is of a block that is
+// not whole is cut off again.
+func (f *files) write(blocks []byte) error {
+	var err error
+	if f.zip != nil {
+		_, err = f.zip.Write(blocks)
+		err = errors.Join(err, f.zip.Flush())
+	} else {
+		_, err = (*counted)(f).Write(blocks)
+	}
+	return err
+}
+
+// counted writes to the file and counts what is whole.
+type counted files
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.file.Write(b)
+	if err != nil {
+		_ = c.file.Truncate(c.whole) // a pipe has nothing to cut off
+		return 0, err
+	}
+	c.whole += int64(n)
+	return n, nil
+}
+
+func (f *files) full(pending int) bool {
+	return f.split > 0 && f.whole+int64(pending) >= f.split
+}
+
+func (f *files) next() error {
+	if err := f.close(); err != nil {
+		return err
+	}
+	return f.open()
+}
+
+// makeRoom removes the oldest parts, so that with another one there are as many
+// as are kept.
+func (f *files) makeRoom() error {
+	for f.keep > 0 && len(f.parts) >= f.keep {
+		if err := os.Remove(f.parts[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		f.parts = f.parts[1:]
+	}
+	return nil
+}
+
+func (f *files) close() error {
+	if f.file == nil {
+		return nil
+	}
+	var err error
+	if f.zip != nil {
+		err = f.zip.Close()
+	}
+	err = errors.Join(err, f.file.Close())
+	f.file, f.zip = nil, nil
+	return err
+}

@@ -1,0 +1,262 @@
+// Package recorder writes a session to a file while it runs, as pcapng, without
+// delaying whoever feeds it by more than the copy of a record. What cannot be
+// written as fast as it comes waits in memory, and from there on a [Policy]
+// decides. What goes wrong with the file ends the recording, never the session.
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// A Policy says what becomes of records that the file is too slow for.
+type Policy string
+
+// The policies.
+const (
+	// Spill keeps them in a temporary file: nothing is lost.
+	Spill Policy = "spill"
+	// Block makes Write wait: nothing is lost, and the session is slowed down.
+	Block Policy = "block"
+	// Drop leaves them out, and says in the capture how many frames are missing.
+	Drop Policy = "drop"
+)
+
+// Policies lists every policy, the default first.
+var Policies = []Policy{Spill, Block, Drop}
+
+// DefaultMemory is how many bytes may wait in memory.
+const DefaultMemory = 32 << 20
+
+// A Config says what is recorded and how.
+type Config struct {
+	Session capture.Session
+	// Label makes what labels frames for Wireshark; nil leaves them without.
+	Label func(*capture.Record, *pcapng.Label)
+	// Policy is Spill if it is empty.
+	Policy Policy
+	// Memory bounds what waits in memory, in bytes; 0 means [DefaultMemory].
+	Memory int64
+	// SplitSize begins a new part where one has about that many bytes; 0 means
+	// never. Only the newest Keep parts are kept; 0 means all.
+	SplitSize int64
+	Keep      int
+	// Notice, if not nil, is told of what people should know: that records
+	// are spilled, and why recording ended before its session.
+	Notice func(text string)
+}
+
+// A Recorder is a [capture.Writer] for any number of goroutines, which takes
+// records in the order in which they come. They are in the file within 200 ms,
+// in whole blocks, so that a crash leaves a capture that can be read.
+type Recorder struct {
+	cfg    Config
+	out    output
+	encode encoder
+	part   int64 // records in this part
+	spill  spill
+
+	mu      sync.Mutex
+	changed *sync.Cond // there is more room, or more to spill
+	session *capture.Session
+	queue   []*item // oldest first; records are appended to the last
+	spare   *segment.Segment
+	memory  int64 // of the queue
+	dropped int64 // frames since the last record that was taken
+	ended   bool  // nothing is taken any more
+	idle    bool  // the writer waits for a record
+
+	wake, full chan struct{} // with room for one
+	done       chan struct{}
+	err        error // set before done is closed
+	spilling   sync.WaitGroup
+}
+
+// An item of the queue is a segment, in memory or in the temporary file.
+type item struct {
+	*segment.Segment
+	session *capture.Session
+	cost    int64
+	at      extent // if Segment is nil
+	busy    bool   // it is being spilled
+	taken   bool   // out of the queue, to be written
+}
+
+// Create begins to record into the file of that name, which is replaced, or
+// with cfg.SplitSize into parts of it. A name that ends in ".zst" makes a
+// compressed capture.
+func Create(name string, cfg Config) (*Recorder, error) {
+	f, err := newFiles(name, cfg.SplitSize, cfg.Keep)
+	if err != nil {
+		return nil, err
+	}
+	return start(f, cfg)
+}
+
+// New begins to record to w, which may be a pipe. SplitSize and Keep mean
+// nothing to it.
+func New(w io.Writer, cfg Config) (*Recorder, error) { return start(&stream{w}, cfg) }
+
+func start(out output, cfg Config) (*Recorder, error) {
+	if cfg.Memory <= 0 {
+		cfg.Memory = DefaultMemory
+	}
+	if cfg.Policy == "" {
+		cfg.Policy = Spill
+	}
+	r := &Recorder{
+		cfg: cfg, out: out, session: &cfg.Session,
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	r.encode.label = cfg.Label
+	r.changed = sync.NewCond(&r.mu)
+	if err := r.encode.begin(r.session); err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	if err := r.flush(); err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	go r.run()
+	return r, nil
+}
+
+// Write takes in a record. Its error is nil: what is wrong with the file is
+// told to Config.Notice, and returned by Close.
+func (r *Recorder) Write(rec *capture.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.room(rec) {
+		return nil
+	}
+	if r.dropped > 0 {
+		note := droppedNote(r.dropped)
+		r.dropped = 0
+		r.append(&note)
+	}
+	r.append(rec)
+	return nil
+}
+
+func droppedNote(frames int64) capture.Record {
+	return capture.Record{
+		Kind: capture.Note, Time: time.Now(),
+		Text: fmt.Appendf(nil, "%d frames are missing here: the capture could not be written as fast as they came", frames),
+	}
+}
+
+// Alter marks the session as altered, from the next record on.
+func (r *Recorder) Alter() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.session.Altered {
+		s := *r.session
+		s.Altered = true
+		r.session = &s
+	}
+}
+
+// room reports whether a record is to be taken, as the policy has it.
+func (r *Recorder) room(rec *capture.Record) bool {
+	for !r.ended && r.memory > r.cfg.Memory {
+		if r.cfg.Policy == Drop {
+			if rec.Kind == capture.Frame {
+				r.dropped++
+			}
+			return false
+		}
+		r.changed.Wait()
+	}
+	return !r.ended
+}
+
+// append appends a record to the queue, and sees to it that somebody writes it.
+func (r *Recorder) append(rec *capture.Record) {
+	last := r.last()
+	if last == nil || last.Segment == nil || last.busy || last.session != r.session || !last.Append(rec) {
+		last = r.push()
+		last.Append(rec)
+	}
+	cost := last.Cost()
+	r.memory += cost - last.cost
+	last.cost = cost
+	switch {
+	case r.idle:
+		r.idle = false
+		r.wake <- struct{}{}
+	case len(r.queue) > 1:
+		signal(r.full)
+	}
+	if r.cfg.Policy == Spill && r.memory > r.cfg.Memory/2 {
+		r.overflow()
+	}
+}
+
+// signal wakes whoever waits for c, once.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Recorder) last() *item {
+	if len(r.queue) == 0 {
+		return nil
+	}
+	return r.queue[len(r.queue)-1]
+}
+
+func (r *Recorder) push() *item {
+	it := &item{Segment: r.spare, session: r.session}
+	if r.spare = nil; it.Segment == nil {
+		it.Segment = &segment.Segment{}
+	}
+	r.queue = append(r.queue, it)
+	return it
+}
+
+// Close writes what is left, and returns why recording ended if that was
+// before. When ctx ends sooner it leaves the rest unwritten, and a write that
+// is stuck behind.
+func (r *Recorder) Close(ctx context.Context) error {
+	r.mu.Lock()
+	if r.dropped > 0 {
+		note := droppedNote(r.dropped)
+		r.dropped = 0
+		r.append(&note)
+	}
+	r.end()
+	r.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return fmt.Errorf("the capture is not written to its end: %w", context.Cause(ctx))
+	}
+}
+
+// end lets nothing more in, and wakes everybody.
+func (r *Recorder) end() {
+	r.ended = true
+	if r.idle {
+		r.idle = false
+		r.wake <- struct{}{}
+	}
+	signal(r.full)
+	r.changed.Broadcast()
+}
+
+// notice tells people something.
+func (r *Recorder) notice(format string, args ...any) {
+	if r.cfg.Notice != nil {
+		r.cfg.Notice(fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,420 @@
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/frame"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func aFrame(seq int64, size int) *capture.Record {
+	payload := bytes.Repeat([]byte("x"), size)
+	return &capture.Record{Seq: seq, Time: time.Unix(1, seq), Frame: frame.Frame{Raw: payload, End: size, Dir: frame.C2U}}
+}
+
+// feed writes a record, which never fails.
+func feed(tb testing.TB, w capture.Writer, r *capture.Record) {
+	if err := w.Write(r); err != nil {
+		tb.Error(err)
+	}
+}
+
+// contents reads captures that follow each other, in words.
+func contents(t *testing.T, files ...io.Reader) (texts []string, s capture.Session) {
+	t.Helper()
+	for _, f := range files {
+		r, err := pcapng.NewReader(f, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rec capture.Record
+		for err = r.Next(&rec); err == nil; err = r.Next(&rec) {
+			if rec.Kind == capture.Frame {
+				texts = append(texts, fmt.Sprint(rec.Seq, " ", len(rec.Raw)))
+			} else {
+				texts = append(texts, string(rec.Text))
+			}
+			s = *r.Session()
+		}
+		if err != io.EOF {
+			t.Fatalf("after %d records: %v", len(texts), err)
+		}
+	}
+	return texts, s
+}
+
+func open(t *testing.T, name string) io.Reader {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(b)
+}
+
+func numbered(from, to int64, size int) (want []string) {
+	for i := from; i <= to; i++ {
+		want = append(want, fmt.Sprint(i, " ", size))
+	}
+	return want
+}
+
+func expect(t *testing.T, got, want []string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %d records: %.300q\nwant %d: %.300q", len(got), got, len(want), want)
+	}
+}
+
+// notices collects what people are told.
+type notices struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notices) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, text)
+}
+
+func (n *notices) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.list, "\n")
+}
+
+// A record is in the file soon, without anybody closing it, in whole blocks:
+// whenever the recorder is killed, what is there can be read.
+func TestWrittenSoon(t *testing.T) {
+	for _, name := range []string{"a.pcapng", "a.pcapng.zst"} {
+		name = filepath.Join(t.TempDir(), name)
+		r, err := Create(name, Config{Session: capture.Session{Protocol: "mcp"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(5) {
+			feed(t, r, aFrame(i+1, 10))
+			for wait := time.Now(); count(t, name) != int(i+1); time.Sleep(time.Millisecond) {
+				if time.Since(wait) > 10*time.Second {
+					t.Fatalf("%s: frame %d is not in the file", name, i+1)
+				}
+			}
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		got, s := contents(t, open(t, name))
+		expect(t, got, numbered(1, 5, 10))
+		if s.Protocol != "mcp" {
+			t.Errorf("session %+v", s)
+		}
+	}
+}
+
+// count counts the records of a file that is being written, which is whole at
+// all times. Only of a compressed one the end is missing.
+func count(t *testing.T, name string) (n int) {
+	r, err := pcapng.NewReader(open(t, name), 0)
+	var rec capture.Record
+	for ; err == nil; n++ {
+		err = r.Next(&rec)
+	}
+	if err != io.EOF && !strings.HasSuffix(name, ".zst") {
+		t.Fatal(err)
+	}
+	return n - 1
+}
+
+// A gate is a file that is as slow as a test wants it.
+type gate struct {
+	bytes.Buffer
+	open chan struct{}
+}
+
+func newGate() *gate { return &gate{open: make(chan struct{})} }
+
+func (g *gate) Write(b []byte) (int, error) {
+	if g.Len() > 0 { // the header passes
+		<-g.open
+	}
+	return g.Buffer.Write(b)
+}
+
+// What a slow file cannot take waits in a temporary file. Nobody is kept
+// waiting, nothing is lost, the order stays, and people are told once.
+func TestSpill(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g, told := newGate(), &notices{}
+	r, err := New(g, Config{Memory: 1 << 20, Notice: told.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n, size = 2000, 4000
+	for i := range int64(n) {
+		feed(t, r, aFrame(i+1, size))
+	}
+	r.mu.Lock()
+	memory := r.memory
+	r.mu.Unlock()
+	if memory > 2<<20 {
+		t.Errorf("%d bytes wait in memory", memory)
+	}
+	close(g.open)
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got, _ := contents(t, &g.Buffer)
+	expect(t, got, numbered(1, n, size))
+	if strings.Count(told.String(), "temporary file") != 1 {
+		t.Errorf("people were told %q", told)
+	}
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("%s is left", left[0].Name())
+	}
+}
+
+// Frames over all bounds spill like others, and order holds while the file is
+// now slow and now fast.
+func TestSpillLargeFrames(t *testing.T) {
+	g := newGate()
+	r, err := New(g, Config{Memory: 100 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range int64(60) {
+		size := int(i%7) * 50_000
+		want = append(want, fmt.Sprint(i+1, " ", size))
+		feed(t, r, aFrame(i+1, size))
+		if i == 30 {
+			close(g.open)
+		}
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got, _ := contents(t, &g.Buffer)
+	expect(t, got, want)
+}
+
+// If the temporary file fails, recording ends with what is in memory.
+func TestSpillFails(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
+	g, told := newGate(), &notices{}
+	r, err := New(g, Config{Memory: 1 << 20, Notice: told.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(2000) {
+		feed(t, r, aFrame(i+1, 1000))
+	}
+	close(g.open)
+	if err := r.Close(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+	got, _ := contents(t, &g.Buffer)
+	expect(t, got, numbered(1, int64(len(got)), 1000))
+	if !strings.Contains(told.String(), "recording ends") {
+		t.Errorf("people were told %q", told)
+	}
+}
+
+// With block, who writes waits for the file.
+func TestBlock(t *testing.T) {
+	g := newGate()
+	r, err := New(g, Config{Memory: 1 << 20, Policy: Block})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range int64(3000) {
+			feed(t, r, aFrame(i+1, 1000))
+		}
+	}()
+	for full := false; !full; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		full = r.memory > 1<<20
+		r.mu.Unlock()
+	}
+	close(g.open)
+	<-done
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got, _ := contents(t, &g.Buffer)
+	expect(t, got, numbered(1, 3000, 1000))
+}
+
+// With drop, frames are missing, and the capture says where and how many.
+func TestDrop(t *testing.T) {
+	g := newGate()
+	r, err := New(g, Config{Memory: 1 << 20, Policy: Drop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3000) {
+		feed(t, r, aFrame(i+1, 1000))
+	}
+	close(g.open)
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got, _ := contents(t, &g.Buffer)
+	kept := int64(len(got) - 1)
+	missing := fmt.Sprintf("%d frames are missing here: the capture could not be written as fast as they came", 3000-kept)
+	expect(t, got, append(numbered(1, kept, 1000), missing))
+}
+
+// Each part is a capture by itself, the oldest ones go, and another recording
+// of that name numbers on.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.pcapng")
+	for range 2 {
+		r, err := Create(name, Config{Session: capture.Session{Unit: "u"}, SplitSize: 10_000, Keep: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(50) {
+			feed(t, r, aFrame(i+1, 1000))
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	parts, _ := filepath.Glob(filepath.Join(dir, "*"))
+	var readers []io.Reader
+	for i, p := range parts {
+		if want := fmt.Sprintf("a-%04d.pcapng", i+10); filepath.Base(p) != want {
+			t.Errorf("part %s, want %s", filepath.Base(p), want)
+		}
+		if info, _ := os.Stat(p); info.Size() > 12_000 {
+			t.Errorf("%s has %d bytes", p, info.Size())
+		}
+		readers = append(readers, open(t, p))
+	}
+	got, s := contents(t, readers...)
+	if len(parts) != 3 || s.Unit != "u" {
+		t.Errorf("parts %q, session %+v", parts, s)
+	}
+	expect(t, got, numbered(51-int64(len(got)), 50, 1000))
+}
+
+// Past an alteration the capture says that it was altered.
+func TestAlter(t *testing.T) {
+	var b bytes.Buffer
+	r, err := New(&b, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, r, aFrame(1, 1))
+	r.Alter()
+	feed(t, r, aFrame(2, 1))
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	pr, err := pcapng.NewReader(&b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec capture.Record
+	for _, altered := range []bool{false, true} {
+		if err := pr.Next(&rec); err != nil || pr.Session().Altered != altered {
+			t.Errorf("frame %d: %v, altered %t", rec.Seq, err, pr.Session().Altered)
+		}
+	}
+}
+
+// A full disk ends the recording and nothing else.
+func TestFullDisk(t *testing.T) {
+	w, told := &full{room: 10_000}, &notices{}
+	r, err := New(w, Config{Notice: told.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(100) {
+		feed(t, r, aFrame(i+1, 1000))
+	}
+	if err := r.Close(t.Context()); !errors.Is(err, errFull) {
+		t.Errorf("Close says %v", err)
+	}
+	if told.String() != "recording has ended: the disk is full; the session goes on" {
+		t.Errorf("people were told %q", told)
+	}
+	feed(t, r, aFrame(101, 1))
+}
+
+var errFull = errors.New("the disk is full")
+
+type full struct{ room int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.room -= len(b); f.room < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+// A file that is stuck keeps nobody longer than the context lets it.
+func TestCloseGivesUp(t *testing.T) {
+	g := newGate()
+	r, err := New(g, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, r, aFrame(1, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	close(g.open)
+	<-r.done
+}
+
+func TestNoSuchFolder(t *testing.T) {
+	for _, split := range []int64{0, 1} {
+		if _, err := Create(filepath.Join(t.TempDir(), "x", "a.pcapng"), Config{SplitSize: split}); !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for _, size := range []int{100, 4096} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			r, err := Create(filepath.Join(b.TempDir(), "a.pcapng"), Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			rec := aFrame(1, size)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				feed(b, r, rec)
+			}
+			b.StopTimer()
+			if err := r.Close(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package recorder
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// A spill is the temporary file that takes what memory is too small for. It has
+// one writer and one reader, of other extents; the recorder's lock guards all
+// but the bytes.
+type spill struct {
+	file   *os.File
+	size   int64
+	held   int // items that are in the file
+	active bool
+	failed error
+}
+
+// An extent is where an item lies in the file.
+type extent struct{ from, n int64 }
+
+// overflow starts what spills, if nothing does already.
+func (r *Recorder) overflow() {
+	if r.spill.active || r.ended {
+		return
+	}
+	r.spill.active = true
+	r.spilling.Add(1)
+	go r.spillAll()
+}
+
+// spillAll spills until enough of memory is free.
+func (r *Recorder) spillAll() {
+	defer r.spilling.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.spill.active = false }()
+	for r.memory > r.cfg.Memory/2 {
+		it := r.victim()
+		if it == nil {
+			return
+		}
+		if r.spill.failed = r.spillOne(it); r.spill.failed != nil {
+			r.notice("recording ends: what waits for the capture cannot be kept: %v; the session goes on", r.spill.failed)
+			r.end()
+			return
+		}
+		r.changed.Broadcast()
+	}
+}
+
+// victim returns the newest item that is whole and in memory, since the writer
+// wants the oldest next; if there is none, the one that is being filled.
+func (r *Recorder) victim() *item {
+	for i := len(r.queue) - 2; i >= 0; i-- {
+		if it := r.queue[i]; it.Segment != nil {
+			return it
+		}
+	}
+	if last := r.last(); last != nil && last.Segment != nil {
+		return last
+	}
+	return nil
+}
+
+// spillOne brings an item to the file. The lock is not held while it writes.
+func (r *Recorder) spillOne(it *item) error {
+	if err := r.openSpill(); err != nil {
+		return err
+	}
+	if r.spill.held == 0 {
+		r.spill.size = 0
+	}
+	at, records := extent{from: r.spill.size}, it.Segment
+	it.busy = true
+	r.mu.Unlock()
+	e := encoder{}
+	err := e.begin(&capture.Session{})
+	for i := 0; i < len(records.Records) && err == nil; i++ {
+		err = e.Write(&records.Records[i])
+	}
+	if err == nil {
+		_, err = r.spill.file.WriteAt(e.buf, at.from)
+	}
+	r.mu.Lock()
+	it.busy = false
+	if err != nil || it.taken {
+		return err
+	}
+	at.n = int64(len(e.buf))
+	it.at, it.Segment = at, nil
+	r.memory -= it.cost
+	r.spill.size += at.n
+	r.spill.held++
+	return nil
+}
+
+func (r *Recorder) openSpill() error {
+	if r.spill.file != nil {
+		return nil
+	}
+	f, err := os.CreateTemp("", "wirectl-*.spill")
+	if err != nil {
+		return err
+	}
+	_ = os.Remove(f.Name()) // where an open file has to keep its name, close removes it
+	r.spill.file = f
+	r.notice("the capture is written more slowly than frames come: what waits for it goes to a temporary file")
+	return nil
+}
+
+// read calls put with the records of an extent.
+func (s *spill) read(at extent, put func(*capture.Record) error) error {
+	buf := make([]byte, at.n)
+	if _, err := s.file.ReadAt(buf, at.from); err != nil {
+		return err
+	}
+	pr, err := pcapng.NewReader(bytes.NewReader(buf), int(at.n))
+	if err != nil {
+		return err
+	}
+	var rec capture.Record
+	for {
+		switch err := pr.Next(&rec); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := put(&rec); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *spill) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	if gone := os.Remove(s.file.Name()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}

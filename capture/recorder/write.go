@@ -1,0 +1,183 @@
+package recorder
+
+import (
+	"errors"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// pace is how long the writer lets records gather after it has written some:
+// waking up for each one would cost the session more than the records do.
+const pace = 20 * time.Millisecond
+
+// run writes the queue to its end.
+func (r *Recorder) run() {
+	defer close(r.done)
+	rest := time.NewTimer(pace)
+	defer rest.Stop()
+	for r.await() {
+		if r.err = r.writeAll(); r.err != nil {
+			break
+		}
+		select {
+		case <-rest.C:
+		case <-r.full:
+		}
+		rest.Reset(pace)
+	}
+	if r.err != nil {
+		r.notice("recording has ended: %v; the session goes on", r.err)
+		r.abandon()
+	}
+	r.changed.Broadcast()
+	r.spilling.Wait()
+	r.err = errors.Join(r.err, r.spill.failed, r.out.close(), r.spill.close())
+}
+
+// await waits for a record. It returns false when there is none left.
+func (r *Recorder) await() bool {
+	r.mu.Lock()
+	if len(r.queue) == 0 && !r.ended {
+		r.idle = true
+		r.mu.Unlock()
+		<-r.wake
+		r.mu.Lock()
+	}
+	defer r.mu.Unlock()
+	return len(r.queue) > 0
+}
+
+// writeAll writes what the queue holds.
+func (r *Recorder) writeAll() error {
+	for {
+		it := r.take()
+		if it == nil {
+			return nil
+		}
+		if err := r.write(it); err != nil {
+			return err
+		}
+		r.recycle(it)
+	}
+}
+
+// take takes the oldest item out of the queue; nil if there is none.
+func (r *Recorder) take() *item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		return nil
+	}
+	it := r.queue[0]
+	r.queue[0], r.queue = nil, r.queue[1:]
+	it.taken = true
+	if it.Segment != nil {
+		r.memory -= it.cost
+		r.changed.Broadcast()
+	}
+	return it
+}
+
+// recycle gives back the memory of an item that was written.
+func (r *Recorder) recycle(it *item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case it.Segment == nil:
+		r.spill.held--
+	case !it.busy && r.spare == nil:
+		it.Reset()
+		r.spare = it.Segment
+	}
+}
+
+// abandon gives up what is in the queue.
+func (r *Recorder) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended, r.queue, r.memory = true, nil, 0
+}
+
+// write writes the records of an item.
+func (r *Recorder) write(it *item) error {
+	if it.Segment == nil {
+		put := func(rec *capture.Record) error { return r.put(it.session, rec) }
+		if err := r.spill.read(it.at, put); err != nil {
+			return err
+		}
+		return r.flush()
+	}
+	for i := range it.Records {
+		if err := r.put(it.session, &it.Records[i]); err != nil {
+			return err
+		}
+	}
+	return r.flush()
+}
+
+// put encodes a record, and begins another part if this one is full.
+func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
+	if r.part > 0 && r.out.full(len(r.encode.buf)) {
+		if err := r.flush(); err != nil {
+			return err
+		}
+		if err := r.out.next(); err != nil {
+			return err
+		}
+		r.encode.session, r.part = nil, 0
+	}
+	r.part++
+	if r.encode.session != s {
+		if err := r.encode.begin(s); err != nil {
+			return err
+		}
+	}
+	if err := r.encode.Writer.Write(rec); err != nil {
+		return err
+	}
+	if len(r.encode.buf) >= segment.Size {
+		return r.flush()
+	}
+	return nil
+}
+
+// flush brings what was encoded to the file.
+func (r *Recorder) flush() error {
+	err := r.out.write(r.encode.buf)
+	r.encode.reset()
+	return err
+}
+
+// An encoder turns records into whole blocks of pcapng.
+type encoder struct {
+	*pcapng.Writer
+	label   func(*capture.Record, *pcapng.Label)
+	session *capture.Session
+	buf     []byte
+}
+
+// begin begins a section.
+func (e *encoder) begin(s *capture.Session) (err error) {
+	e.Writer, err = pcapng.NewWriter((*appender)(&e.buf), *s, e.label)
+	e.session = s
+	return err
+}
+
+// maxBuffer is how much of a buffer is kept to be used again, in bytes.
+const maxBuffer = 1 << 20
+
+func (e *encoder) reset() {
+	if e.buf = e.buf[:0]; cap(e.buf) > maxBuffer {
+		e.buf = nil
+	}
+}
+
+type appender []byte
+
+func (a *appender) Write(b []byte) (int, error) {
+	*a = append(*a, b...)
+	return len(b), nil
+}

@@ -1,0 +1,205 @@
+package tap
+
+import (
+	"sort"
+	"sync"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/internal/segment"
+)
+
+// Options bound what a Hub keeps for those who come later, or who are slow.
+type Options struct {
+	// Bytes is about how much memory history may take; 0 means [DefaultBytes].
+	// The newest record stays, however large it is.
+	Bytes int64
+	// Records is how many records it holds; 0 means [DefaultRecords].
+	Records int64
+}
+
+// The bounds of a Hub's history.
+const (
+	DefaultBytes   = 16 << 20
+	DefaultRecords = 32 << 10
+)
+
+// A Hub is the [capture.Writer] that a relay or a broker feeds with what passes.
+// It keeps the newest records for any number of viewers, and waits for none of
+// them: who falls behind what is kept has lost the frames in between, and is
+// told how many. Records of several goroutines are taken in the order in which
+// they come. A Hub has no goroutine of its own.
+type Hub struct {
+	opts Options
+
+	mu      sync.Mutex
+	session *capture.Session // replaced, never changed
+	ring    []*run           // oldest first
+	spare   []*run
+	next    int64 // the number of the record that comes next, from 0
+	frames  int64
+	bytes   int64 // of frames
+	cost    int64 // of all runs but the newest
+	viewers map[*Viewer]struct{}
+	waiting int // viewers that wait
+	closed  bool
+}
+
+// A run is a segment of a Hub's history.
+type run struct {
+	segment.Segment
+	first  int64 // the number of its first record
+	frames int64 // frames before its first record
+	users  int   // viewers that read it
+	gone   bool  // no longer in the ring
+}
+
+// NewHub returns the hub of a session, which is about to begin.
+func NewHub(s capture.Session, opts Options) *Hub {
+	if opts.Bytes <= 0 {
+		opts.Bytes = DefaultBytes
+	}
+	if opts.Records <= 0 {
+		opts.Records = DefaultRecords
+	}
+	return &Hub{opts: opts, session: &s, viewers: make(map[*Viewer]struct{})}
+}
+
+// Write takes in a record. It waits for nobody, and its error is nil.
+func (h *Hub) Write(r *capture.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	if newest := h.newest(); newest == nil || !newest.Append(r) {
+		h.begin().Append(r)
+	}
+	h.next++
+	if r.Kind == capture.Frame {
+		h.frames++
+		h.bytes += int64(len(r.Raw))
+	}
+	if h.waiting > 0 {
+		h.wake()
+	}
+	return nil
+}
+
+// Alter marks the session as altered, from the next record on: somebody asked
+// for faults, edits or frames of their own.
+func (h *Hub) Alter() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.session.Altered {
+		return
+	}
+	s := *h.session
+	s.Altered = true
+	h.session = &s
+	if newest := h.newest(); newest != nil {
+		h.begin()
+	}
+}
+
+// Close ends the session: viewers read what is left, and then its end.
+func (h *Hub) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.wake()
+	return nil
+}
+
+// Counts are how much has passed a hub.
+type Counts struct {
+	Frames  int64 `json:"frames"`
+	Bytes   int64 `json:"bytes"`
+	Viewers int   `json:"viewers"`
+}
+
+// Counts returns how much has passed so far.
+func (h *Hub) Counts() Counts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Counts{h.frames, h.bytes, len(h.viewers)}
+}
+
+// Find returns a copy of the frame with that number, if history still has it.
+func (h *Hub) Find(seq int64) (capture.Record, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.ring) - 1; i >= 0; i-- {
+		records := h.ring[i].Records
+		for j := len(records) - 1; j >= 0; j-- {
+			if r := &records[j]; r.Kind == capture.Frame && r.Seq == seq {
+				return r.Clone(), true
+			}
+		}
+	}
+	return capture.Record{}, false
+}
+
+func (h *Hub) newest() *run {
+	if len(h.ring) == 0 {
+		return nil
+	}
+	return h.ring[len(h.ring)-1]
+}
+
+// begin appends a run to the ring, and takes from its old end what is too much.
+func (h *Hub) begin() *run {
+	if newest := h.newest(); newest != nil {
+		h.cost += newest.Cost()
+	}
+	r := &run{}
+	if n := len(h.spare); n > 0 {
+		r, h.spare = h.spare[n-1], h.spare[:n-1]
+	}
+	r.Session, r.first, r.frames, r.gone = h.session, h.next, h.frames, false
+	h.ring = append(h.ring, r)
+	for len(h.ring) > 1 && (h.cost > h.opts.Bytes || h.next-h.ring[0].first > h.opts.Records) {
+		h.evict()
+	}
+	return r
+}
+
+// evict takes the oldest run out of the ring.
+func (h *Hub) evict() {
+	old := h.ring[0]
+	h.ring = append(h.ring[:0], h.ring[1:]...)
+	h.cost -= old.Cost()
+	old.gone = true
+	h.recycle(old)
+}
+
+// maxSpare bounds the runs that wait to be used again.
+const maxSpare = 2
+
+// recycle keeps the memory of a run that is read no more.
+func (h *Hub) recycle(r *run) {
+	if r.gone && r.users == 0 && len(h.spare) < maxSpare {
+		r.Reset()
+		h.spare = append(h.spare, r)
+	}
+}
+
+// at returns the run that holds the record of that number, which is kept.
+func (h *Hub) at(number int64) *run {
+	i := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].first > number })
+	return h.ring[i-1]
+}
+
+// wake wakes all viewers that wait.
+func (h *Hub) wake() {
+	for v := range h.viewers {
+		if v.waiting {
+			h.wakeOne(v)
+		}
+	}
+}
+
+func (h *Hub) wakeOne(v *Viewer) {
+	v.waiting = false
+	h.waiting--
+	v.wake <- struct{}{} // it has room for the one
+}

@@ -1,0 +1,190 @@
+package tap
+
+import (
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+)
+
+// pace is how long a viewer lets frames gather after it has read some: waking
+// up for each one would cost the relay more than the frames do.
+const pace = 20 * time.Millisecond
+
+// A Viewer reads the records of a [Hub]: what its history holds, then what
+// passes. It is a [capture.Live] for one goroutine; the end of the session is
+// io.EOF. Frames that it was too slow for are told of in a record of the kind
+// [capture.Note], which [ParseNote] understands.
+type Viewer struct {
+	hub     *Hub
+	run     *run // that the records at hand belong to
+	records []capture.Record
+	session *capture.Session
+	number  int64 // of the record behind those at hand
+	frames  int64 // before that record
+
+	// These belong to the hub's lock.
+	posted          []capture.Record
+	waiting, closed bool
+
+	wake chan struct{}
+	stop chan struct{}
+	rest *time.Timer
+}
+
+// View returns a new viewer, which has to be closed. Its first record is a note
+// that says how much has passed and how much of that history has lost.
+func (h *Hub) View() *Viewer {
+	v := &Viewer{hub: h, wake: make(chan struct{}, 1), stop: make(chan struct{}), rest: time.NewTimer(0)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.viewers[v] = struct{}{}
+	v.session = h.session
+	hello := Note{Tap: Hello, Frames: h.frames, Bytes: h.bytes, Altered: h.session.Altered}
+	if len(h.ring) > 0 {
+		oldest := h.ring[0]
+		v.number, v.frames, v.session = oldest.first, oldest.frames, oldest.Session
+		hello.Lost = oldest.frames
+	}
+	v.records = []capture.Record{hello.Record()}
+	return v
+}
+
+// Session is what the session says about itself. Once it was altered, another
+// one takes its place.
+func (v *Viewer) Session() *capture.Session { return v.session }
+
+// Buffered reports whether Next is sure not to wait; see [capture.Live].
+func (v *Viewer) Buffered() bool {
+	if len(v.records) > 0 {
+		return true
+	}
+	v.hub.mu.Lock()
+	defer v.hub.mu.Unlock()
+	return v.number < v.hub.next || len(v.posted) > 0 || v.hub.closed || v.closed
+}
+
+// Next reads the next record, and waits for it; see [capture.Reader].
+func (v *Viewer) Next(r *capture.Record) error {
+	records, err := v.batch()
+	if err != nil {
+		*r = capture.Record{}
+		return err
+	}
+	*r = records[0]
+	v.records = records[1:]
+	return nil
+}
+
+// Post puts a note for this viewer alone among what it reads next.
+func (v *Viewer) Post(n Note) {
+	h := v.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v.closed {
+		return
+	}
+	v.posted = append(v.posted, n.Record())
+	if v.waiting {
+		h.wakeOne(v)
+	}
+}
+
+// Close makes Next return [io.ErrClosedPipe], also one that waits.
+func (v *Viewer) Close() error {
+	h := v.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	close(v.stop)
+	if v.waiting {
+		h.waiting--
+	}
+	delete(h.viewers, v)
+	return nil
+}
+
+// batch returns the records at hand, and if there are none those that come
+// next. They are valid until the next call.
+func (v *Viewer) batch() ([]capture.Record, error) {
+	for len(v.records) == 0 {
+		if wait, err := v.fetch(); err != nil {
+			return nil, err
+		} else if wait {
+			v.await()
+		}
+	}
+	return v.records, nil
+}
+
+// fetch takes what there is. It returns true where that is nothing.
+func (v *Viewer) fetch() (wait bool, err error) {
+	h := v.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v.release()
+	switch {
+	case v.closed:
+		return false, io.ErrClosedPipe
+	case len(v.posted) > 0:
+		v.records, v.posted = v.posted, nil
+	case v.number < h.next && v.number < h.ring[0].first:
+		v.behind(h.ring[0])
+	case v.number < h.next:
+		v.take(h.at(v.number))
+	case h.closed:
+		return false, io.EOF
+	default:
+		v.waiting = true
+		h.waiting++
+		return true, nil
+	}
+	return false, nil
+}
+
+// release gives back the run that was read.
+func (v *Viewer) release() {
+	if v.run == nil {
+		return
+	}
+	v.run.users--
+	v.hub.recycle(v.run)
+	v.run = nil
+}
+
+// behind passes over what is no longer kept.
+func (v *Viewer) behind(oldest *run) {
+	note := Note{Tap: Lost, Lost: oldest.frames - v.frames}
+	v.number, v.frames = oldest.first, oldest.frames
+	v.records = []capture.Record{note.Record()}
+}
+
+func (v *Viewer) take(r *run) {
+	v.run, v.session = r, r.Session
+	r.users++
+	v.records = r.Records[v.number-r.first:]
+	v.number += int64(len(v.records))
+	for i := range v.records {
+		if v.records[i].Kind == capture.Frame {
+			v.frames++
+		}
+	}
+}
+
+// await waits for a record, and lets some gather.
+func (v *Viewer) await() {
+	select {
+	case <-v.wake:
+	case <-v.stop:
+		return
+	}
+	select {
+	case <-v.rest.C:
+	case <-v.stop:
+		return
+	}
+	v.rest.Reset(pace)
+}
