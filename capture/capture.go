@@ -76,9 +76,6 @@ type Record struct {
 	Time time.Time
 	// Written is when a frame had been written to the other side, if known.
 	Written time.Time
-	// Stream numbers the stream of the connection that a frame travelled on,
-	// where the connection has several.
-	Stream int64
 	// Protocol and Framing name those of the connection or stream.
 	Protocol, Framing string
 	// Frame is the frame. Its Conn and Dir say where it happened for records

@@ -66,13 +66,37 @@ type Frame struct {
 	// Flaw is what a strict peer would refuse about the wrapper, though the
 	// frame could be delimited; in a gap, the fault that made it one.
 	Flaw error
+	// Stream numbers the stream of the connection that the frame travelled on,
+	// where the connection has several: an HTTP/2 stream, or one request and
+	// its response on an HTTP/1.1 connection.
+	Stream int64
+	// Meta is what the carrier says of the frame; nil without one.
+	Meta *Meta
 }
 
-// Payload returns the part of Raw that carries the message. It aliases Raw.
-func (f *Frame) Payload() []byte { return f.Raw[f.Start:f.End] }
+// Payload returns the bytes that carry the message: a part of Raw, or what the
+// carrier took out of it.
+func (f *Frame) Payload() []byte {
+	if f.Meta != nil && f.Meta.Apart {
+		return f.Meta.Data
+	}
+	return f.Raw[f.Start:f.End]
+}
+
+// Size is the length of the payload, and of all bytes of a gap.
+func (f *Frame) Size() int {
+	switch {
+	case f.Gap:
+		return len(f.Raw)
+	case f.Meta != nil && f.Meta.Apart:
+		return len(f.Meta.Data)
+	}
+	return f.End - f.Start
+}
 
 // Clone returns the frame with bytes of its own.
 func (f Frame) Clone() Frame {
 	f.Raw = bytes.Clone(f.Raw)
+	f.Meta = f.Meta.clone()
 	return f
 }

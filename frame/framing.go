@@ -88,8 +88,9 @@ func Append(dst []byte, f Framing, payload []byte) ([]byte, error) {
 	return append(dst, f.trailer()...), nil
 }
 
-// Exact reports whether Append gives back f.Raw from f's payload.
-func Exact(framing Framing, f *Frame) bool { return !f.Gap && framing.exact(f) }
+// Exact reports whether Append gives back f.Raw from f's payload. What came in a
+// carrier it never does.
+func Exact(framing Framing, f *Frame) bool { return !f.Gap && f.Meta == nil && framing.exact(f) }
 
 // need says that the frame is not all there: n bytes are needed to go on, and
 // the bytes at hand end inside the named part.

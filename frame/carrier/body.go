@@ -1,0 +1,275 @@
+package carrier
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A body takes in what a request or a response holds, and gives out its frames.
+type body struct {
+	kind   bodyKind
+	stream int64
+	meta   frame.Meta // of the frame that the body is as a whole
+	what   frame.Signal
+	span   span
+	// What an encoding has to say.
+	media, encoding string
+	grpcEncoding    string
+	event           event
+}
+
+type bodyKind uint8
+
+const (
+	noBody bodyKind = iota
+	wholeBody
+	eventBody // server-sent events
+	grpcBody
+	skipBody // over the limit, or broken
+)
+
+// begin begins the body that belongs to a head. In HTTP/1.1 the head is part of
+// the frame that the body is, or, where the body is a stream, a frame before it.
+func (b *body) begin(h *half, stream int64, what frame.Signal, head *frame.Head) {
+	b.choose(stream, what, head)
+	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
+	if b.kind == eventBody || b.kind == grpcBody {
+		h.give(stream, frame.Meta{Framing: frame.HTTP, Signal: what, Head: head})
+	}
+}
+
+// choose finds out what the body of a head is.
+func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
+	b.span.reset()
+	b.event.reset()
+	b.stream, b.what, b.kind = stream, what, wholeBody
+	b.meta = frame.Meta{Framing: frame.HTTP}
+	b.media = mediaType(head)
+	b.encoding = strings.ToLower(head.Get("Content-Encoding"))
+	b.grpcEncoding = ""
+	switch {
+	case b.media == "text/event-stream" && (b.encoding == "" || b.encoding == "identity"):
+		b.kind = eventBody
+	case b.media == "application/grpc" || strings.HasPrefix(b.media, "application/grpc+"):
+		b.kind, b.grpcEncoding = grpcBody, head.Get("Grpc-Encoding")
+	}
+}
+
+// take takes in the next n bytes of h.
+func (b *body) take(h *half, n int) {
+	for n > 0 {
+		step := n
+		switch b.kind {
+		case wholeBody:
+			if step = min(n, h.c.limit-len(b.span.data)); step == 0 {
+				b.tooLarge(h, 0)
+				continue
+			}
+			if !b.grow(h, step) {
+				continue
+			}
+		case eventBody:
+			step = b.event.take(b, h, n)
+			n -= step
+			continue
+		case grpcBody:
+			step = b.grpc(h, n)
+			n -= step
+			continue
+		}
+		h.advance(step)
+		n -= step
+	}
+}
+
+// grow takes the next n bytes to the span, unless all streams hold too much.
+func (b *body) grow(h *half, n int) bool {
+	if h.c.held+n > maxHeld(h.c.limit) {
+		b.tooLarge(h, 0)
+		return false
+	}
+	h.c.held += n
+	b.span.add(h, n)
+	return true
+}
+
+// maxHeld bounds what messages that are not whole take over all streams.
+func maxHeld(limit int) int { return 4*limit + 1<<20 }
+
+// tooLarge gives up the body.
+func (b *body) tooLarge(h *half, n uint64) { b.giveUp(h, h.tooLarge(n)) }
+
+// giveUp makes what is at hand a gap, and what follows part of one.
+func (b *body) giveUp(h *half, flaw *frame.Error) {
+	b.drop(h)
+	h.gap(flaw)
+	b.kind, h.skip = skipBody, flaw
+}
+
+// drop forgets what was collected.
+func (b *body) drop(h *half) {
+	h.c.held -= len(b.span.data)
+	b.span.reset()
+}
+
+// end ends the body.
+func (b *body) end(h *half) {
+	switch b.kind {
+	case wholeBody:
+		b.whole(h)
+	case skipBody:
+		h.gap(h.skip)
+		h.skip = nil
+	case eventBody:
+		b.event.reset()
+	case grpcBody:
+		if len(b.span.data) > 0 {
+			h.gap(h.fault(frame.ErrTruncated, "the stream %d ended inside a gRPC message", b.stream))
+		}
+	}
+	b.drop(h)
+	b.kind = noBody
+}
+
+// whole gives out the body as one frame. In HTTP/2 the head was a frame of its
+// own, and a body that is empty is none.
+func (b *body) whole(h *half) {
+	h.c.held -= len(b.span.data)
+	if b.meta.Head == nil && len(b.span.data) == 0 {
+		return
+	}
+	data := b.span.data
+	f := h.give(b.stream, b.meta)
+	if plain, encoding, err := b.decoded(h); err != nil {
+		f.Flaw, f.Meta.Signal = err, frame.Damaged
+		b.span.payload(h, f, 0)
+		return
+	} else if encoding != "" {
+		f.Meta.Encoding = encoding
+		data = plain
+		apart(f, plain)
+	}
+	if !b.carries(data) {
+		f.Meta.Signal = b.what
+	}
+	if f.Meta.Encoding == "" {
+		b.span.payload(h, f, 0)
+	}
+	b.span.reset()
+}
+
+// carries reports whether the body holds a message, and not a page for people.
+func (b *body) carries(data []byte) bool {
+	if len(data) == 0 {
+		return false
+	}
+	return strings.HasSuffix(b.media, "json") || strings.HasSuffix(b.media, "proto") || strings.HasSuffix(b.media, "protobuf") || beginsJSON(data)
+}
+
+// beginsJSON reports whether data begins as an object or an array of JSON.
+func beginsJSON(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	if len(data) == 0 {
+		return false
+	}
+	rest := bytes.TrimLeft(data[1:], " \t\r\n")
+	switch data[0] {
+	case '{':
+		return len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
+	case '[':
+		return len(rest) > 0 && bytes.IndexByte([]byte(`[{"]-0123456789`), rest[0]) >= 0
+	}
+	return false
+}
+
+// decoded undoes the content encoding; the encoding is "" if there is none that
+// is known.
+func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
+	if len(b.span.data) == 0 {
+		return nil, "", nil
+	}
+	var r io.Reader
+	in := bytes.NewReader(b.span.data)
+	switch b.encoding {
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(in)
+	case "deflate":
+		if r, err = zlib.NewReader(in); err != nil {
+			in.Reset(b.span.data)
+			r, err = flate.NewReader(in), nil
+		}
+	default:
+		return nil, "", nil
+	}
+	if err == nil {
+		data, err = readLimited(r, h.c.limit)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the body is not %s: %w", b.encoding, err)
+	}
+	return data, b.encoding, nil
+}
+
+// readLimited reads r to its end, limit bytes at most.
+func readLimited(r io.Reader, limit int) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err == nil && len(data) > limit {
+		return nil, fmt.Errorf("%w of %d bytes once it is decompressed", frame.ErrTooLarge, limit)
+	}
+	return data, err
+}
+
+const grpcHeader = 5
+
+// grpc takes in up to n bytes of messages behind their headers, and returns how
+// many it took.
+func (b *body) grpc(h *half, n int) int {
+	need := grpcHeader
+	if have := b.span.data; len(have) >= grpcHeader {
+		need += int(binary.BigEndian.Uint32(have[1:]))
+	}
+	n = min(n, need-len(b.span.data))
+	if !b.grow(h, n) {
+		h.advance(n)
+		return n
+	}
+	have := b.span.data
+	if len(have) == grpcHeader {
+		size := binary.BigEndian.Uint32(have[1:])
+		switch {
+		case have[0] > 1:
+			h.advance(n)
+			b.giveUp(h, h.fault(frame.ErrMalformed, "stream %d: a gRPC message begins with 0x%02x", b.stream, have[0]))
+			return n
+		case uint64(size) > uint64(h.c.limit):
+			h.advance(n)
+			b.tooLarge(h, uint64(size))
+			return n
+		case size == 0:
+			need = grpcHeader
+		default:
+			need = 0
+		}
+	}
+	if len(have) != need {
+		h.advance(n)
+		return n
+	}
+	h.pos += n
+	h.c.held -= len(have)
+	compressed := have[0] == 1
+	f := h.give(b.stream, frame.Meta{Framing: frame.GRPC.Name()})
+	b.span.payload(h, f, grpcHeader)
+	if f.Compressed = compressed; compressed {
+		f.Meta.Encoding = b.grpcEncoding
+	}
+	return n
+}

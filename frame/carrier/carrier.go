@@ -1,0 +1,267 @@
+// Package carrier takes the frames out of the protocols that carry them: plain
+// streams, WebSocket, HTTP/1.1 with server-sent events, and HTTP/2 with gRPC.
+//
+// A [Carrier] is fed with the bytes of both directions of one connection, as
+// they were read, and gives out each frame as soon as it is whole. How the
+// bytes were cut into reads makes no difference to the frames. It knows where
+// payloads lie and how they were wrapped, and nothing about what they mean.
+//
+// The bytes are kept: in each direction the Raws of the frames, joined, are the
+// bytes that were fed. So the Raw of a frame begins where the one before it
+// ended, and whatever of the carrier stands between two frames, such as the
+// settings of HTTP/2, belongs to the second. What no frame follows is a gap.
+package carrier
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// A Kind is a carrier protocol.
+type Kind uint8
+
+const (
+	// Auto detects the carrier by the first bytes of either direction.
+	Auto Kind = iota
+	// Plain streams have frames from their first byte on.
+	Plain
+	// WS is WebSocket, with its HTTP upgrade or from the middle on.
+	WS
+	// HTTP1 is HTTP/1.1, which may be upgraded to WebSocket or HTTP/2.
+	HTTP1
+	// H2 is HTTP/2.
+	H2
+)
+
+var kinds = [...]struct{ name, about string }{
+	Auto:  {"auto", "told by the first bytes"},
+	Plain: {"plain", "frames from the first byte on"},
+	WS:    {"ws", "WebSocket messages, with the HTTP upgrade or without"},
+	HTTP1: {"http1", "HTTP/1.1 bodies and server-sent events, and what they are upgraded to"},
+	H2:    {"h2", "HTTP/2 bodies and gRPC messages"},
+}
+
+// Kinds lists every carrier that can be named.
+func Kinds() []Kind { return []Kind{Plain, WS, HTTP1, H2} }
+
+// String returns the carrier's name, as flags spell it.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k].name
+	}
+	return fmt.Sprintf("carrier(%d)", uint8(k))
+}
+
+// About says in a few words what the carrier carries.
+func (k Kind) About() string {
+	if int(k) < len(kinds) {
+		return kinds[k].about
+	}
+	return ""
+}
+
+// Named returns the carrier of that name.
+func Named(name string) (Kind, error) {
+	var names []string
+	for k := range kinds {
+		if kinds[k].name == name {
+			return Kind(k), nil
+		}
+		names = append(names, kinds[k].name)
+	}
+	return Auto, fmt.Errorf("unknown carrier %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+}
+
+// Options say how a connection is to be read.
+type Options struct {
+	// Kind names the carrier; Auto detects it.
+	Kind Kind
+	// Framing is that of the frames in a plain stream, and in the messages of a
+	// WebSocket. Without it a plain stream has a frame for each read, and a
+	// WebSocket one for each message: several if it consists of len32 frames.
+	Framing frame.Framing
+	// Limit is the largest payload, in bytes; 0 is [frame.DefaultLimit]. It is
+	// checked before memory is taken.
+	Limit int
+}
+
+// A Carrier reads one connection. It has one owner: no two of its methods may
+// run at once. Its memory is bounded by a few times the limit.
+type Carrier struct {
+	framing frame.Framing
+	limit   int
+	named   Kind // Auto if it is to be detected
+	kind    Kind
+	why     string
+	unknown frame.Dir // what bytes of unknown direction turned out to be
+	halves  [3]half   // by direction
+
+	asked    []asked // requests whose response has not begun
+	upgraded parser  // what both directions speak from here on, if that changed
+	streams  map[uint32]*stream
+	held     int // bytes of messages that are not whole yet, over all streams
+
+	frames []frame.Frame
+	metas  []frame.Meta
+	arena  []byte
+}
+
+// New returns a Carrier for a connection of which nothing was read yet.
+func New(o Options) *Carrier {
+	if o.Limit <= 0 {
+		o.Limit = frame.DefaultLimit
+	}
+	c := &Carrier{framing: o.Framing, limit: o.Limit, named: o.Kind}
+	for d := range c.halves {
+		c.halves[d].c, c.halves[d].dir = c, frame.Dir(d)
+	}
+	return c
+}
+
+// Kind returns the carrier, Auto as long as the bytes have not told it, and
+// why it was taken for that.
+func (c *Carrier) Kind() (k Kind, why string) { return c.kind, c.why }
+
+// Feed takes in bytes of one direction and returns the frames that they made
+// whole, in their order. The frames are valid until the next call of Feed or
+// End. The direction may be unknown, if all bytes are of the same one.
+func (c *Carrier) Feed(dir frame.Dir, data []byte) []frame.Frame {
+	c.reset()
+	h := c.half(dir)
+	h.add(data)
+	c.run(h)
+	return c.frames
+}
+
+// End takes in that no more bytes will come in that direction, and returns
+// what is left of it.
+func (c *Carrier) End(dir frame.Dir) []frame.Frame {
+	c.reset()
+	h := c.half(dir)
+	h.eof = true
+	if c.kind == Auto && !c.detect(true) {
+		return nil
+	}
+	for d := range c.halves {
+		c.halves[d].run()
+	}
+	c.half(dir).finish()
+	return c.frames
+}
+
+func (c *Carrier) half(dir frame.Dir) *half {
+	if dir == frame.DirUnknown || int(dir) >= len(c.halves) {
+		dir = c.unknown
+	}
+	return &c.halves[dir]
+}
+
+func (c *Carrier) reset() {
+	c.frames = c.frames[:0]
+	c.arena = c.arena[:0]
+	if cap(c.arena) > maxKept {
+		c.arena = nil
+	}
+}
+
+// maxKept is how much memory for payloads is kept from one read to the next.
+const maxKept = 1 << 20
+
+// run parses what h has got, and, where that changed what the other direction
+// speaks, what the other has kept back.
+func (c *Carrier) run(h *half) {
+	if c.kind == Auto {
+		if c.detect(false) {
+			for d := range c.halves {
+				c.halves[d].run()
+			}
+		}
+		return
+	}
+	h.run()
+	for d := range c.halves {
+		if other := &c.halves[d]; other != h && other.waits {
+			other.run()
+		}
+	}
+}
+
+// detect finds out what the carrier is. It reports false when that takes more
+// bytes.
+func (c *Carrier) detect(atEOF bool) bool {
+	for d := range c.halves {
+		h := &c.halves[d]
+		if len(h.buf) == 0 {
+			continue
+		}
+		g := c.guess(h.buf, atEOF && h.eof)
+		if g.More {
+			continue
+		}
+		c.begin(g.Kind, g.Why)
+		if d == 0 && g.Dir != frame.DirUnknown {
+			c.unknown = g.Dir
+			c.halves[g.Dir].buf, h.buf = h.buf, nil
+			c.halves[g.Dir].eof = h.eof
+		}
+		return true
+	}
+	return false
+}
+
+// guess tells the carrier, if it was not named, and the direction of such bytes.
+func (c *Carrier) guess(head []byte, atEOF bool) Guess {
+	g := Detect(head, atEOF)
+	if c.named == Auto || g.More {
+		return g
+	}
+	if c.named == WS && g.Kind == Plain {
+		switch {
+		case len(head) < 2 && !atEOF:
+			return Guess{More: true}
+		case len(head) >= 2 && head[1]&0x80 != 0:
+			g.Dir = frame.C2U
+		default:
+			g.Dir = frame.U2C
+		}
+	}
+	g.Kind, g.Why = c.named, "as named"
+	return g
+}
+
+// begin makes k the carrier.
+func (c *Carrier) begin(k Kind, why string) {
+	c.kind, c.why = k, why
+	for d := range c.halves {
+		h := &c.halves[d]
+		switch k {
+		case Plain:
+			h.parser = plain{}
+		case H2:
+			h.parser = newH2()
+		case WS:
+			h.parser = &http1{bare: true}
+		default:
+			h.parser = &http1{}
+		}
+	}
+}
+
+// meta returns a place for what is said of a frame.
+func (c *Carrier) meta(m frame.Meta) *frame.Meta {
+	if len(c.metas) == cap(c.metas) {
+		c.metas = make([]frame.Meta, 0, 32)
+	}
+	c.metas = append(c.metas, m)
+	return &c.metas[len(c.metas)-1]
+}
+
+// keep copies data to where it is valid as long as the frames at hand.
+func (c *Carrier) keep(data []byte) []byte {
+	n := len(c.arena)
+	c.arena = append(c.arena, data...)
+	return c.arena[n:len(c.arena):len(c.arena)]
+}

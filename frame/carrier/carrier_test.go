@@ -1,0 +1,351 @@
+package carrier_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
+)
+
+// A part is bytes of one direction of a connection.
+type part struct {
+	dir  frame.Dir
+	data string
+}
+
+// show writes a frame in one line.
+func show(f *frame.Frame) string {
+	s := fmt.Sprintf("%s %d", f.Dir, f.Stream)
+	if f.Gap {
+		return fmt.Sprintf("%s gap %d: %v", f.Dir, len(f.Raw), f.Flaw)
+	}
+	if m := f.Meta; m != nil {
+		s += " " + m.Framing
+		for _, v := range []string{string(m.Signal), m.Opcode.String(), m.Encoding, m.Event, m.EventID, m.Text} {
+			if v != "" {
+				s += " " + v
+			}
+		}
+		if m.Head != nil {
+			s += fmt.Sprintf(" %q", m.Head.Start)
+		}
+	}
+	if f.Flaw != nil {
+		s += " (" + f.Flaw.Error() + ")"
+	}
+	if len(f.Payload()) > 0 {
+		s += fmt.Sprintf(" %.60q", f.Payload())
+	}
+	return s
+}
+
+// read feeds a carrier, in reads of n bytes at most, and checks that no byte is
+// lost.
+func read(t testing.TB, o carrier.Options, parts []part, n func() int) []string {
+	t.Helper()
+	c := carrier.New(o)
+	var lines []string
+	var in, out [3]bytes.Buffer
+	take := func(frames []frame.Frame) {
+		for i := range frames {
+			f := &frames[i]
+			if f.Offset != int64(out[f.Dir].Len()) {
+				t.Errorf("a frame at %d, and before it are %d bytes", f.Offset, out[f.Dir].Len())
+			}
+			out[f.Dir].Write(f.Raw)
+			lines = append(lines, show(f))
+		}
+	}
+	for _, p := range parts {
+		in[p.dir].WriteString(p.data)
+		for data := []byte(p.data); len(data) > 0; {
+			size := min(n(), len(data))
+			take(c.Feed(p.dir, bytes.Clone(data[:size])))
+			data = data[size:]
+		}
+	}
+	for _, d := range []frame.Dir{frame.C2U, frame.U2C} {
+		take(c.End(d))
+		if !bytes.Equal(in[d].Bytes(), out[d].Bytes()) {
+			t.Errorf("%s: the frames hold %d bytes, and there were %d", d, out[d].Len(), in[d].Len())
+		}
+	}
+	return lines
+}
+
+func all() int  { return 1 << 30 }
+func one() int  { return 1 }
+func some() int { return 1 + rand.IntN(9) }
+
+// recorded returns the two directions of a session, in the order of its timing
+// if that matters to no frame.
+func recorded(t testing.TB, name string) []part {
+	t.Helper()
+	var parts []part
+	for file, dir := range map[string]frame.Dir{"c2s.bin": frame.C2U, "s2c.bin": frame.U2C} {
+		data, err := fixtures.Read(name + "/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, part{dir, string(data)})
+	}
+	if parts[0].dir != frame.C2U {
+		parts[0], parts[1] = parts[1], parts[0]
+	}
+	return parts
+}
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+// chunks is a body in chunks.
+func chunks(parts ...string) (s string) {
+	for _, p := range append(parts, "") {
+		s += fmt.Sprintf("%x\r\n%s\r\n", len(p), p)
+	}
+	return s
+}
+
+const upgrade = "GET /acp HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
+const agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+var sessions = []struct {
+	name  string
+	parts []part
+	want  []string
+}{
+	{"requests and responses, pipelined", []part{
+		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}HEAD / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\nA: b\r\n\r\n"},
+		{frame.U2C, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n[{}]HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\nsorry"},
+	}, []string{
+		`c2u 1 http "POST / HTTP/1.1" "{}"`,
+		`c2u 2 http request "HEAD / HTTP/1.1"`,
+		`c2u 3 http "POST / HTTP/1.1" "{}"`,
+		`u2c 1 http response "HTTP/1.1 100 Continue"`,
+		`u2c 1 http "HTTP/1.1 200 OK" "[{}]"`,
+		`u2c 2 http response "HTTP/1.1 200 OK"`,
+		`u2c 3 http response "HTTP/1.1 404 Not Found" "sorry"`,
+	}},
+	{"server-sent events", []part{
+		{frame.C2U, "GET /sse HTTP/1.1\r\n\r\n"},
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			chunks("event: endpoint\ndata: /messages?s=1\r\n\r\n: ", "ping\nid: 7\ndata: {\"a\":1}\n\n", "data: {\nd", "ata: }\n\n")},
+	}, []string{
+		`c2u 1 http request "GET /sse HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http event endpoint "/messages?s=1"`,
+		`u2c 1 http 7 "{\"a\":1}"`,
+		`u2c 1 http "{\n}"`,
+		`u2c gap 7: <nil>`,
+	}},
+	{"WebSocket: fragments, a ping between them, and a close", []part{
+		{frame.C2U, upgrade},
+		{frame.U2C, agreed + "\x01\x01{\x89\x02hi\x80\x01}\x81\x02{}"},
+		{frame.C2U, "\x81\x82\x01\x02\x03\x04zy\x88\x84abcd\x62\x8a\x0c\x0f"},
+	}, []string{
+		`c2u 1 http request "GET /acp HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+		`u2c 0 ws ping "hi"`,
+		`u2c 0 ws text "{}"`,
+		`u2c 0 ws text "{}"`,
+		`c2u 0 ws text "{{"`,
+		`c2u 0 ws close ok` + ` "\x03\xe8ok"`,
+	}},
+	{"Latis over WebSocket: len32 inside binary messages", []part{
+		{frame.U2C, agreed + "\x82\x12\x00\x00\x00\x05\x0a\x01\x32\x62\x00\x00\x00\x00\x05\x0a\x01\x33\x62\x00\x82\x02\x0a\x00"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+		`u2c 0 len32 binary "\n\x012b\x00"`,
+		`u2c 0 len32 binary "\n\x013b\x00"`,
+		`u2c 0 ws binary "\n\x00"`,
+	}},
+	{"a WebSocket that is refused goes on as HTTP", []part{
+		{frame.C2U, upgrade},
+		{frame.U2C, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"},
+		{frame.C2U, "GET / HTTP/1.1\r\n\r\n"},
+	}, []string{
+		`c2u 1 http request "GET /acp HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 403 Forbidden"`,
+		`c2u 2 http request "GET / HTTP/1.1"`,
+	}},
+	{"HTTP/1.1 that is none", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurprise"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c gap 8: frame 2 at byte 38: neither a request nor a response of HTTP/1.1`,
+	}},
+	{"bodies and messages that are compressed", []part{
+		{frame.C2U, "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: " + fmt.Sprint(len(gzipped("{}"))) + "\r\n\r\n" + gzipped("{}")},
+		{frame.C2U, upgrade},
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}" + agreed},
+		{frame.U2C, "\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\xc1\x05\xf2\x00\x11\x00\x00\xc1\x01\xff"},
+	}, []string{
+		`c2u 1 http gzip "POST / HTTP/1.1" "{}"`,
+		`c2u 2 http request "GET /acp HTTP/1.1"`,
+		`u2c 1 http damaged "HTTP/1.1 200 OK" (the body is not gzip: unexpected EOF) "{}"`,
+		`u2c 2 http response "HTTP/1.1 101 Switching Protocols"`,
+		`u2c 0 ws text deflate "Hello"`,
+		`u2c 0 ws text deflate "Hello"`,
+		`u2c 0 ws damaged text (frame 6 at byte 160: the compressed WebSocket message is damaged: flate: corrupt input before offset 1) "\xff"`,
+	}},
+	{"an upgrade to HTTP/2", []part{
+		{frame.C2U, "GET / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
+		{frame.U2C, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x01\x05\x00\x00\x00\x01\x89"},
+		{frame.C2U, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x08"},
+	}, []string{
+		`c2u 1 http request "GET / HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+		`u2c 1 http response "HTTP/2 204"`,
+		`c2u 1 http reset CANCEL`,
+	}},
+	{"a body that is cut", []part{
+		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{}"},
+	}, []string{
+		`c2u gap 40: frame 1 at byte 0: the stream ended inside a body`,
+	}},
+}
+
+// Every frame is what its carrier made of it, wherever the reads end.
+func TestFrames(t *testing.T) {
+	for _, tt := range sessions {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, n := range []func() int{all, one, some} {
+				got := read(t, carrier.Options{}, tt.parts, n)
+				if diff := cmp.Diff(tt.want, got); diff != "" && !lost(tt.want) {
+					t.Errorf("frames (-want +got):\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff(tt.want, read(t, carrier.Options{}, tt.parts, all)); diff != "" {
+				t.Errorf("frames (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// lost reports whether nothing could be read in the end: how the bytes are cut
+// into gaps is then up to the reads.
+func lost(lines []string) bool {
+	return bytes.Contains([]byte(lines[len(lines)-1]), []byte("gap 8: frame"))
+}
+
+// The recorded connections are read in one piece as byte by byte, and hold no
+// fault.
+func TestRecorded(t *testing.T) {
+	for _, name := range []string{"acp-ws", "jsonrpc-http-jayson", "grpc-cancellation", "grpc-route-guide"} {
+		parts := recorded(t, name)
+		want := read(t, carrier.Options{}, parts, all)
+		for _, n := range []func() int{one, some} {
+			if diff := cmp.Diff(want, read(t, carrier.Options{}, parts, n)); diff != "" {
+				t.Errorf("%s (-whole +pieces):\n%s", name, diff)
+			}
+		}
+		for _, line := range want {
+			if bytes.Contains([]byte(line), []byte("frame ")) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+}
+
+// The gRPC messages of a recorded connection are those that were taken out of
+// it stream by stream.
+func TestGRPC(t *testing.T) {
+	for _, name := range []string{"grpc-cancellation", "grpc-route-guide"} {
+		got := map[string][]byte{}
+		c := carrier.New(carrier.Options{})
+		for _, p := range recorded(t, name) {
+			for _, f := range c.Feed(p.dir, []byte(p.data)) {
+				if f.Meta.Framing == "grpc" {
+					file := fmt.Sprintf("%s/stream%d.%s.grpc", name, f.Stream, map[frame.Dir]string{frame.C2U: "c2s", frame.U2C: "s2c"}[f.Dir])
+					got[file], _ = frame.Append(got[file], frame.GRPC, f.Payload())
+				}
+			}
+		}
+		for file, data := range got {
+			want, err := fixtures.Read(file)
+			if err != nil || !bytes.Equal(data, want) {
+				t.Errorf("%s: %v, %d bytes instead of %d", file, err, len(data), len(want))
+			}
+		}
+		if len(got) == 0 {
+			t.Errorf("%s: no messages", name)
+		}
+	}
+}
+
+// A connection that ends anywhere loses no byte and no frame before.
+func TestCut(t *testing.T) {
+	for _, tt := range sessions {
+		for i, p := range tt.parts {
+			for cut := range len(p.data) {
+				parts := append(append([]part{}, tt.parts[:i]...), part{p.dir, p.data[:cut]})
+				read(t, carrier.Options{}, parts, all)
+			}
+		}
+	}
+	for _, name := range []string{"acp-ws", "grpc-cancellation"} {
+		for _, p := range recorded(t, name) {
+			for cut := range len(p.data) {
+				read(t, carrier.Options{}, []part{{p.dir, p.data[:cut]}}, all)
+			}
+		}
+	}
+}
+
+// What is over the limit is passed over, with its length named before memory is
+// taken for it, and the frames behind it are read.
+func TestLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		parts []part
+		want  []string
+	}{
+		{"a WebSocket message", []part{{frame.U2C, agreed + "\x81\x7e\x01\x00" + string(make([]byte, 256)) + "\x81\x02{}"}}, []string{
+			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+			`u2c gap 260: frame 2 at byte 77: length 256 is over the limit of 99`,
+			`u2c 0 ws text "{}"`,
+		}},
+		{"a chunked body", []part{{frame.U2C, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + string(make([]byte, 100)) + "\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"}}, []string{
+			`u2c gap 150: frame 1 at byte 0: a payload is over the limit of 99`,
+			`u2c gap 8: frame 1 at byte 0: a payload is over the limit of 99`,
+			`u2c 2 http response "HTTP/1.1 204 No Content"`,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, n := range []func() int{all, one, some} {
+				if diff := cmp.Diff(tt.want, read(t, carrier.Options{Limit: 99}, tt.parts, n)); diff != "" {
+					t.Errorf("frames (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestDetect(t *testing.T) {
+	for head, want := range map[string]carrier.Kind{
+		"POST /x HTTP/1.1\r\n":                                      carrier.HTTP1,
+		"HTTP/1.1 200 OK\r\n":                                       carrier.HTTP1,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":                          carrier.H2,
+		"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00@\x00": carrier.H2,
+		"\x00\x00\x00\x05\x0a\x01\x32\x62\x00":                      carrier.Plain,
+		`{"jsonrpc":"2.0"}` + "\n":                                  carrier.Plain,
+		"GET a life\n":                                              carrier.Plain,
+		"Content-Length: 2\r\n\r\n{}":                               carrier.Plain,
+	} {
+		if g := carrier.Detect([]byte(head), true); g.Kind != want {
+			t.Errorf("%q is taken for %s, and is %s", head, g.Kind, want)
+		}
+	}
+}

@@ -1,0 +1,418 @@
+package carrier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// h2 is one direction of HTTP/2.
+type h2 struct {
+	begun  bool // the preface, if there is one, was taken in
+	header *hpack.Decoder
+	fields []frame.Field
+	size   int // of the fields
+
+	block   []byte // a header block that is not whole yet
+	blockOf h2Frame
+
+	data    h2Frame // the DATA frame that is being read
+	left    int     // bytes of it
+	padding int     // bytes behind them
+}
+
+// A frame of HTTP/2.
+type h2Frame struct {
+	size   int
+	kind   byte
+	flags  byte
+	stream uint32
+}
+
+const (
+	frameHeader = 9
+
+	h2Data         = 0
+	h2Headers      = 1
+	h2Reset        = 3
+	h2PushPromise  = 5
+	h2GoAway       = 7
+	h2Continuation = 9
+
+	endStream  = 1
+	endHeaders = 4
+	padded     = 8
+	priority   = 0x20
+)
+
+// maxBlock bounds a header block, and the fields in it, in bytes.
+const maxBlock = 256 << 10
+
+// A stream is what is known of a stream of HTTP/2.
+type stream struct {
+	bodies [3]*body // by direction
+	heads  [3]bool  // which have been seen
+	ended  [3]bool
+}
+
+// maxStreams bounds the streams that are open at once.
+const maxStreams = 1 << 16
+
+func newH2() *h2 {
+	p := &h2{}
+	p.header = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+		if p.size += len(f.Name) + len(f.Value) + 32; p.size <= maxBlock {
+			p.fields = append(p.fields, frame.Field{Name: f.Name, Value: f.Value})
+		}
+	})
+	// Encoders begin with the default and say so when they use more. How much
+	// they may is said in the other direction, which may not be seen.
+	p.header.SetAllowedMaxDynamicTableSize(1 << 20)
+	p.header.SetMaxStringLength(maxBlock)
+	return p
+}
+
+func (p *h2) next(h *half) bool {
+	data := h.rest()
+	switch {
+	case len(data) == 0:
+		return false
+	case !p.begun:
+		return p.begin(h, data)
+	case p.left > 0 || p.padding > 0:
+		return p.body(h, len(data))
+	case len(data) < frameHeader:
+		return false
+	}
+	f := h2Frame{
+		size: int(data[0])<<16 | int(data[1])<<8 | int(data[2]), kind: data[3], flags: data[4],
+		stream: binary.BigEndian.Uint32(data[5:]) & 0x7fffffff,
+	}
+	if p.block != nil && (f.kind != h2Continuation || f.stream != p.blockOf.stream) {
+		return h.fail(frame.ErrMalformed, "a header block of HTTP/2 is interrupted")
+	}
+	if f.kind == h2Data {
+		return p.beginData(h, f, data)
+	}
+	return p.frame(h, f, data)
+}
+
+// begin passes over the preface of the client, if it is there.
+func (p *h2) begin(h *half, data []byte) bool {
+	n := min(len(data), len(preface))
+	switch {
+	case string(data[:n]) != preface[:n]:
+	case n < len(preface):
+		return false
+	default:
+		h.advance(n)
+	}
+	p.begun = true
+	return true
+}
+
+func (p *h2) end(h *half) (bool, string) {
+	switch {
+	case len(h.rest()) > 0 || p.left > 0 || p.padding > 0:
+		return false, "a frame of HTTP/2"
+	case p.block != nil:
+		return false, "a header block of HTTP/2"
+	}
+	return true, ""
+}
+
+// beginData takes in the header of a DATA frame.
+func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
+	n := frameHeader
+	p.data, p.left, p.padding = f, f.size, 0
+	if f.flags&padded != 0 {
+		if len(data) < frameHeader+1 {
+			p.left = 0
+			return false
+		}
+		if n++; int(data[frameHeader]) >= max(f.size, 1) {
+			p.left = 0
+			return h.fail(frame.ErrMalformed, "a DATA frame of HTTP/2 is all padding, and more")
+		}
+		p.padding = int(data[frameHeader])
+		p.left -= 1 + p.padding
+	}
+	h.advance(n)
+	if p.left == 0 && p.padding == 0 {
+		p.endData(h)
+	}
+	return true
+}
+
+// body takes in up to n bytes of a DATA frame.
+func (p *h2) body(h *half, n int) bool {
+	if take := min(n, p.left); take > 0 {
+		p.left -= take
+		if b := h.c.bodyOf(p.data.stream, h.dir); b != nil {
+			b.take(h, take)
+		} else {
+			h.advance(take)
+		}
+		n -= take
+	}
+	if skip := min(n, p.padding); skip > 0 && p.left == 0 {
+		p.padding -= skip
+		h.advance(skip)
+	}
+	if p.left == 0 && p.padding == 0 {
+		p.endData(h)
+	}
+	return true
+}
+
+func (p *h2) endData(h *half) {
+	if p.data.flags&endStream != 0 {
+		h.c.endStream(h, p.data.stream)
+	}
+}
+
+// frame takes in a frame that is no DATA.
+func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
+	end := frameHeader + f.size
+	switch {
+	case !wanted(f.kind): // what is not looked into is passed over as it comes
+		if len(data) < end && f.size > maxBlock {
+			return h.fail(frame.ErrTooLarge, "a frame of HTTP/2 of %d bytes", f.size)
+		}
+	case f.size+len(p.block) > maxBlock:
+		return h.fail(frame.ErrTooLarge, "a header block of HTTP/2 of over %d bytes", maxBlock)
+	}
+	if len(data) < end {
+		return false
+	}
+	payload := data[frameHeader:end]
+	switch f.kind {
+	case h2Headers, h2PushPromise:
+		payload, ok := unpadded(f, payload)
+		if !ok {
+			return h.fail(frame.ErrMalformed, "a header frame of HTTP/2 is too short")
+		}
+		p.blockOf = f
+		p.block = append(p.block[:0], payload...)
+		return p.headers(h, f, end)
+	case h2Continuation:
+		if p.block == nil {
+			return h.fail(frame.ErrMalformed, "a CONTINUATION of no header block")
+		}
+		p.block = append(p.block, payload...)
+		return p.headers(h, f, end)
+	case h2Reset:
+		if f.size != 4 {
+			return h.fail(frame.ErrMalformed, "a RST_STREAM of %d bytes", f.size)
+		}
+		h.pos += end
+		code := binary.BigEndian.Uint32(payload)
+		h.give(int64(f.stream), frame.Meta{Framing: frame.HTTP, Signal: frame.Reset, Code: code, Text: codeName(code)})
+		h.c.closeStream(h, f.stream)
+	case h2GoAway:
+		if f.size < 8 {
+			return h.fail(frame.ErrMalformed, "a GOAWAY of %d bytes", f.size)
+		}
+		h.pos += end
+		code := binary.BigEndian.Uint32(payload[4:])
+		text := codeName(code)
+		if debug := payload[8:]; len(debug) > 0 {
+			text += ": " + string(debug[:min(len(debug), 256)])
+		}
+		h.give(0, frame.Meta{Framing: frame.HTTP, Signal: frame.GoAway, Code: code, Text: text})
+	default:
+		h.advance(end)
+	}
+	return true
+}
+
+func wanted(kind byte) bool {
+	return kind == h2Headers || kind == h2PushPromise || kind == h2Continuation || kind == h2Reset || kind == h2GoAway
+}
+
+// unpadded returns the part of a header block that a frame holds.
+func unpadded(f h2Frame, payload []byte) ([]byte, bool) {
+	skip, pad := 0, 0
+	if f.flags&padded != 0 {
+		if len(payload) == 0 {
+			return nil, false
+		}
+		skip, pad = 1, int(payload[0])
+	}
+	switch {
+	case f.kind == h2PushPromise:
+		skip += 4
+	case f.flags&priority != 0:
+		skip += 5
+	}
+	if skip+pad > len(payload) {
+		return nil, false
+	}
+	return payload[skip : len(payload)-pad], true
+}
+
+// headers takes in a header block, if it is whole now.
+func (p *h2) headers(h *half, f h2Frame, n int) bool {
+	if p.block == nil {
+		p.block = []byte{}
+	}
+	if f.flags&endHeaders == 0 {
+		h.advance(n)
+		return true
+	}
+	p.fields, p.size = nil, 0
+	_, err := p.header.Write(p.block)
+	if err == nil {
+		err = p.header.Close()
+	}
+	p.block = nil
+	switch {
+	case err != nil:
+		return h.fail(frame.ErrMalformed, "a header block of HTTP/2 that cannot be read: %v", err)
+	case p.size > maxBlock:
+		return h.fail(frame.ErrTooLarge, "the header fields of HTTP/2 are over %d bytes", maxBlock)
+	case p.blockOf.kind == h2PushPromise:
+		h.advance(n)
+		return true
+	}
+	h.pos += n
+	p.head(h)
+	return true
+}
+
+// head gives out the head, or the trailers, of a stream.
+func (p *h2) head(h *half) {
+	id := p.blockOf.stream
+	s := h.c.stream(id)
+	head, signal := headOf(p.fields)
+	h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: signal, Head: head})
+	last := p.blockOf.flags&endStream != 0
+	if signal != frame.Trailers && !strings.HasPrefix(head.Status(), "1") && !last {
+		b := &body{}
+		b.choose(int64(id), signal, head)
+		s.bodies[h.dir] = b
+	}
+	if last {
+		h.c.endStream(h, id)
+	}
+}
+
+// headOf makes a head of fields, the first of which stand for what is the first
+// line in HTTP/1.1.
+func headOf(fields []frame.Field) (*frame.Head, frame.Signal) {
+	pseudo := map[string]string{}
+	head := &frame.Head{}
+	for _, f := range fields {
+		if name, ok := strings.CutPrefix(f.Name, ":"); ok {
+			pseudo[name] = f.Value
+			if name == "authority" {
+				head.Fields = append(head.Fields, frame.Field{Name: "host", Value: f.Value})
+			}
+			continue
+		}
+		head.Fields = append(head.Fields, f)
+	}
+	switch {
+	case pseudo["status"] != "":
+		head.Start = "HTTP/2 " + pseudo["status"]
+		return head, frame.Response
+	case pseudo["method"] != "":
+		path := pseudo["path"]
+		if path == "" {
+			path = pseudo["authority"]
+		}
+		head.Start = fmt.Sprintf("%s %s HTTP/2", pseudo["method"], path)
+		return head, frame.Request
+	}
+	return head, frame.Trailers
+}
+
+// stream returns what is known of a stream, which may be new.
+func (c *Carrier) stream(id uint32) *stream {
+	s := c.streams[id]
+	if s != nil {
+		return s
+	}
+	if c.streams == nil {
+		c.streams = map[uint32]*stream{}
+	}
+	if len(c.streams) >= maxStreams {
+		c.forget()
+	}
+	s = &stream{}
+	c.streams[id] = s
+	return s
+}
+
+// forget makes room among the streams: for those that have ended in one
+// direction, the other of which may not be seen, and if there are none for all.
+func (c *Carrier) forget() {
+	for id, s := range c.streams {
+		if s.ended[frame.C2U] || s.ended[frame.U2C] {
+			delete(c.streams, id)
+		}
+	}
+	if len(c.streams) >= maxStreams {
+		clear(c.streams)
+		c.held = 0
+	}
+}
+
+func (c *Carrier) bodyOf(id uint32, dir frame.Dir) *body {
+	if s := c.streams[id]; s != nil {
+		return s.bodies[dir]
+	}
+	return nil
+}
+
+// endStream ends a stream in the direction of h.
+func (c *Carrier) endStream(h *half, id uint32) {
+	s := c.streams[id]
+	if s == nil {
+		return
+	}
+	if b := s.bodies[h.dir]; b != nil {
+		b.end(h)
+		s.bodies[h.dir] = nil
+	}
+	s.ended[h.dir] = true
+	if s.ended[frame.C2U] && s.ended[frame.U2C] {
+		delete(c.streams, id)
+	}
+}
+
+// closeStream ends a stream in both directions ahead of time. What it held of
+// messages that are not whole is not missed.
+func (c *Carrier) closeStream(h *half, id uint32) {
+	s := c.streams[id]
+	if s == nil {
+		return
+	}
+	for _, b := range s.bodies {
+		if b != nil {
+			b.drop(h)
+		}
+	}
+	delete(c.streams, id)
+}
+
+// codes are the names of RFC 9113, 7.
+var codes = [...]string{
+	"NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+	"FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+	"INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+}
+
+// Cancel is the code of a stream that its reader does not want any more.
+const Cancel = 8
+
+func codeName(code uint32) string {
+	if int64(code) < int64(len(codes)) {
+		return codes[code]
+	}
+	return fmt.Sprintf("code %d", code)
+}

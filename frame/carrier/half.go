@@ -1,0 +1,202 @@
+package carrier
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A parser takes in one direction of a connection.
+type parser interface {
+	// next takes in bytes of h from h.pos on. It reports false when it needs
+	// more of them, or when h is lost.
+	next(h *half) bool
+	// end takes in that no more bytes will come, and reports whether that is
+	// a clean end. If not, inside says in the middle of what it is.
+	end(h *half) (clean bool, inside string)
+}
+
+// A half is one direction of a connection.
+type half struct {
+	c      *Carrier
+	dir    frame.Dir
+	parser parser
+
+	buf   []byte
+	raw   int   // where the Raw of the frame to come begins
+	pos   int   // how far the bytes were taken in
+	base  int64 // the position of buf[0] in the direction
+	count int64 // frames given out
+	eof   bool
+	waits bool         // for what the other direction says
+	skip  *frame.Error // why the bytes at hand are no frame
+	lost  *frame.Error // why nothing can be read any more
+}
+
+// gapSize is the size of the largest gap, in bytes.
+const gapSize = 64 << 10
+
+// add takes bytes to those that were not given out yet.
+func (h *half) add(data []byte) {
+	if h.raw > 0 {
+		h.base += int64(h.raw)
+		h.buf = h.buf[:copy(h.buf, h.buf[h.raw:])]
+		h.pos -= h.raw
+		h.raw = 0
+		if len(h.buf) < maxKept/4 && cap(h.buf) > 4*maxKept {
+			h.buf = bytes.Clone(h.buf)
+		}
+	}
+	h.buf = append(h.buf, data...)
+}
+
+// rest returns the bytes that were not taken in yet.
+func (h *half) rest() []byte { return h.buf[h.pos:] }
+
+// at is the position in the direction up to which bytes were taken in.
+func (h *half) at() int64 { return h.base + int64(h.pos) }
+
+// run takes in what there is.
+func (h *half) run() {
+	h.waits = false
+	if h.parser == nil {
+		return
+	}
+	for h.lost == nil && h.parser.next(h) {
+	}
+	if h.lost != nil {
+		h.pos = len(h.buf)
+		h.gap(h.lost)
+	}
+}
+
+// finish ends the direction.
+func (h *half) finish() {
+	if h.lost == nil && h.parser != nil {
+		clean, inside := h.parser.end(h)
+		if !clean && h.lost == nil {
+			h.fail(frame.ErrTruncated, "the stream ended inside %s", inside)
+		}
+	}
+	h.pos = len(h.buf)
+	h.gap(h.lost)
+}
+
+// advance takes in n bytes that are part of no frame that is waited for. Gaps
+// are made of what is too much to be kept until a frame follows.
+func (h *half) advance(n int) {
+	most := h.c.limit + 2*maxHead
+	for n > 0 {
+		step := min(n, most-(h.pos-h.raw))
+		if step > 0 {
+			h.pos += step
+			n -= step
+		}
+		if h.pos-h.raw >= most {
+			h.gap(h.skip)
+		}
+	}
+}
+
+// gap gives out the bytes taken in since the last frame as no frame. Without a
+// flaw they are the carrier's own.
+func (h *half) gap(flaw *frame.Error) {
+	for h.raw < h.pos {
+		end := min(h.raw+gapSize, h.pos)
+		f := frame.Frame{Raw: h.buf[h.raw:end:end], Offset: h.base + int64(h.raw), Dir: h.dir, Gap: true}
+		f.Meta = h.c.meta(frame.Meta{Signal: frame.Wrapping})
+		if flaw != nil {
+			f.Flaw = flaw
+		}
+		h.c.frames = append(h.c.frames, f)
+		h.raw = end
+	}
+}
+
+// fail says that nothing behind can be read.
+func (h *half) fail(err error, format string, args ...any) bool {
+	h.lost = h.fault(err, format, args...)
+	return false
+}
+
+// fault is an error where the next frame would be.
+func (h *half) fault(err error, format string, args ...any) *frame.Error {
+	head := h.buf[h.raw:]
+	return &frame.Error{
+		Err: err, Frame: h.count + 1, Offset: h.base + int64(h.raw),
+		Detail: fmt.Sprintf(format, args...), Head: bytes.Clone(head[:min(len(head), 256)]),
+	}
+}
+
+// tooLarge is the fault of a payload of n bytes, or of more than the limit if n
+// is 0.
+func (h *half) tooLarge(n uint64) *frame.Error {
+	if n == 0 {
+		return h.fault(frame.ErrTooLarge, "a payload is over the limit of %d", h.c.limit)
+	}
+	return h.fault(frame.ErrTooLarge, "length %d is over the limit of %d", n, h.c.limit)
+}
+
+// give gives out the frame that ends at h.pos, without a payload, and returns
+// it to be completed.
+func (h *half) give(stream int64, m frame.Meta) *frame.Frame {
+	n := h.pos - h.raw
+	h.count++
+	h.c.frames = append(h.c.frames, frame.Frame{
+		Raw: h.buf[h.raw:h.pos:h.pos], Start: n, End: n,
+		Offset: h.base + int64(h.raw), Dir: h.dir, Stream: stream, Meta: h.c.meta(m),
+	})
+	h.raw = h.pos
+	return &h.c.frames[len(h.c.frames)-1]
+}
+
+// apart gives a frame a payload that is no part of its Raw. The bytes must be
+// valid as long as the frame.
+func apart(f *frame.Frame, payload []byte) {
+	f.Meta.Apart, f.Meta.Data = true, payload
+}
+
+// A span collects a payload, which may come in pieces.
+type span struct {
+	begin, end int64 // where its first byte is in the direction, and its last ends
+	data       []byte
+}
+
+func (s *span) reset() {
+	s.data = s.data[:0]
+	if cap(s.data) > maxKept {
+		s.data = nil
+	}
+}
+
+// add takes the next n bytes of h for a piece, without taking them in.
+func (s *span) add(h *half, n int) {
+	if n == 0 {
+		return
+	}
+	if len(s.data) == 0 {
+		s.begin = h.at()
+	}
+	s.data = append(s.data, h.buf[h.pos:h.pos+n]...)
+	s.end = h.at() + int64(n)
+}
+
+// whole reports whether the span lies in one piece among the bytes from the
+// position on.
+func (s *span) whole(from int64) bool {
+	return s.begin >= from && s.end-s.begin == int64(len(s.data))
+}
+
+// payload makes the span, without its first bytes, the payload of a frame.
+func (s *span) payload(h *half, f *frame.Frame, skip int) {
+	switch {
+	case len(s.data) <= skip:
+	case s.whole(f.Offset):
+		f.Start = int(s.begin-f.Offset) + skip
+		f.End = int(s.end - f.Offset)
+	default:
+		apart(f, h.c.keep(s.data[skip:]))
+	}
+	s.reset()
+}

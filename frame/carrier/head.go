@@ -1,0 +1,91 @@
+package carrier
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// maxHead is how long the head of a request or a response may be, in bytes.
+const maxHead = 64 << 10
+
+// headEnd returns where the head that data begins with ends, behind its empty
+// line; 0 if it does not.
+func headEnd(data []byte) int {
+	for i := 0; i < len(data); {
+		n := bytes.IndexByte(data[i:], '\n')
+		if n < 0 {
+			return 0
+		}
+		line := data[i : i+n]
+		i += n + 1
+		if len(line) == 0 || len(line) == 1 && line[0] == '\r' {
+			return i
+		}
+	}
+	return 0
+}
+
+// parseHead reads a head, or trailers, which have no first line.
+func parseHead(text []byte, start bool) *frame.Head {
+	h := &frame.Head{}
+	lines := strings.Split(string(text), "\n")
+	if start {
+		h.Start, lines = strings.TrimSuffix(lines[0], "\r"), lines[1:]
+	}
+	for _, line := range lines {
+		line = strings.TrimSuffix(line, "\r")
+		switch n := len(h.Fields); {
+		case line == "":
+		case (line[0] == ' ' || line[0] == '\t') && n > 0:
+			h.Fields[n-1].Value += " " + strings.Trim(line, " \t")
+		default:
+			name, value, _ := strings.Cut(line, ":")
+			h.Fields = append(h.Fields, frame.Field{Name: name, Value: strings.Trim(value, " \t")})
+		}
+	}
+	return h
+}
+
+// lists reports whether a field of that name has the token among those that it
+// lists.
+func lists(h *frame.Head, name, token string) bool {
+	for _, f := range h.Fields {
+		if !strings.EqualFold(f.Name, name) {
+			continue
+		}
+		for item := range strings.SplitSeq(f.Value, ",") {
+			if strings.EqualFold(strings.TrimSpace(item), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// contentLength returns the length that a head gives; -1 without one. It is
+// false where what is said makes no sense.
+func contentLength(h *frame.Head) (int64, bool) {
+	length := int64(-1)
+	for _, f := range h.Fields {
+		if !strings.EqualFold(f.Name, "Content-Length") {
+			continue
+		}
+		for item := range strings.SplitSeq(f.Value, ",") {
+			n, err := strconv.ParseUint(strings.TrimSpace(item), 10, 63)
+			if err != nil || length >= 0 && length != int64(n) {
+				return -1, false
+			}
+			length = int64(n)
+		}
+	}
+	return length, true
+}
+
+// mediaType returns the content type without its parameters, in lower case.
+func mediaType(h *frame.Head) string {
+	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}

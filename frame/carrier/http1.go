@@ -1,0 +1,368 @@
+package carrier
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// http1 is one direction of HTTP/1.1.
+type http1 struct {
+	bare    bool // a WebSocket may begin without its upgrade
+	state   http1State
+	left    int64 // bytes of the body, or of the chunk
+	number  int64 // of the request, or of the response
+	head    *frame.Head
+	body    body
+	upgrade bool // an upgrade was asked for in this direction
+	ending  bool // the head at hand ends what this direction says as HTTP
+}
+
+type http1State uint8
+
+const (
+	inHead http1State = iota
+	inBody
+	inChunkSize
+	inChunk
+	inChunkEnd
+	inTrailers
+	untilClose
+	inTunnel
+)
+
+// asked is what a response has to know of its request.
+type asked struct {
+	method  string
+	upgrade bool
+}
+
+// maxAsked bounds the requests that are remembered for their responses.
+const maxAsked = 10_000
+
+func (p *http1) next(h *half) bool {
+	if len(h.rest()) == 0 {
+		return false
+	}
+	switch p.state {
+	case inHead:
+		return p.begin(h)
+	case inBody, inChunk, untilClose:
+		return p.data(h)
+	case inChunkSize:
+		return p.chunkSize(h)
+	case inChunkEnd:
+		return p.chunkEnd(h)
+	case inTrailers:
+		return p.trailers(h)
+	default:
+		h.advance(len(h.rest()))
+		return false
+	}
+}
+
+func (p *http1) end(h *half) (bool, string) {
+	switch p.state {
+	case inHead:
+		return len(h.rest()) == 0, "the head of a request or response"
+	case untilClose:
+		p.done(h)
+		return true, ""
+	case inTunnel:
+		return true, ""
+	}
+	return false, "a body"
+}
+
+// begin takes in a head, or finds that something else begins.
+func (p *http1) begin(h *half) bool {
+	data := h.rest()
+	if done, more := p.switches(h, data); done || more {
+		return done
+	}
+	if data[0] == '\r' || data[0] == '\n' { // RFC 9112 2.2: ignore an empty line
+		h.advance(1)
+		return true
+	}
+	n := headEnd(data)
+	switch {
+	case n == 0 && len(data) <= maxHead && maybeHead(data, h.dir):
+		return false
+	case n > maxHead || n == 0 && len(data) > maxHead:
+		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", maxHead)
+	case n == 0 || !isHead(data, h.dir):
+		return h.fail(frame.ErrMalformed, "neither a request nor a response of HTTP/1.1")
+	}
+	head := parseHead(data[:n], true)
+	h.pos += n
+	p.head = head
+	if h.dir == frame.U2C || head.Status() != "" {
+		return p.response(h, head)
+	}
+	return p.request(h, head)
+}
+
+// maybeHead reports whether data, in which no head ends, may begin one.
+func maybeHead(data []byte, dir frame.Dir) bool {
+	if bytes.IndexByte(data, '\n') >= 0 {
+		return isHead(data, dir)
+	}
+	if dir == frame.U2C {
+		return bytes.HasPrefix(data, []byte(response)[:min(len(data), len(response))])
+	}
+	for _, c := range data[:min(len(data), 3)] {
+		if (c < 'A' || c > 'Z') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isHead reports whether the first line of data is one of HTTP/1.
+func isHead(data []byte, dir frame.Dir) bool {
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if dir == frame.U2C {
+		rest, ok := bytes.CutPrefix(line, []byte(response))
+		return ok && len(rest) >= 5 && rest[1] == ' '
+	}
+	i := bytes.LastIndexByte(line, ' ')
+	return i > 0 && bytes.HasPrefix(line[i+1:], []byte(response)) && bytes.IndexByte(line[:i], ' ') > 0
+}
+
+// switches reports whether what begins is no head, because an upgrade was
+// agreed upon or begun; more says that it takes more bytes to tell.
+func (p *http1) switches(h *half, data []byte) (done, more bool) {
+	if h.c.upgraded != nil && (h.dir != frame.U2C || !beginsHTTP(data, h.dir)) {
+		return h.become(h.c.upgraded), false
+	}
+	if h.dir != frame.U2C {
+		if bytes.HasPrefix([]byte(preface), data[:min(len(data), len(preface))]) && len(data) > 1 {
+			if len(data) < len(preface) {
+				return false, !h.eof
+			}
+			h.c.upgraded = newH2()
+			h.wake()
+			return h.become(h.c.upgraded), false
+		}
+		if len(data) < 2 && data[0] == 'P' && p.number == 0 {
+			return false, !h.eof
+		}
+	}
+	// A client may be seen to go on before the server has agreed.
+	if !p.upgrade && (!p.bare || p.number > 0) {
+		return false, false
+	}
+	switch {
+	case p.bare && beginsHTTP(data, h.dir):
+		return false, false
+	case len(data) < 2:
+		return false, !h.eof
+	case isUpper(data[0]) && data[1] < 0x80 && !p.bare:
+		return false, false
+	}
+	return h.become(&ws{}), false
+}
+
+// beginsHTTP reports whether data begins as HTTP does, as far as it goes.
+func beginsHTTP(data []byte, dir frame.Dir) bool {
+	if dir == frame.U2C {
+		return bytes.HasPrefix(data, []byte(response)[:min(len(data), len(response))])
+	}
+	return isUpper(data[0]) && (len(data) < 2 || isUpper(data[1]))
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// become makes the direction go on by another parser of the same kind.
+func (h *half) become(p parser) bool {
+	switch p.(type) {
+	case *ws:
+		h.parser = &ws{}
+		h.c.kind = WS
+	case *h2:
+		h.parser = newH2()
+		h.c.kind = H2
+	}
+	return true
+}
+
+// wake makes the other direction look at what it has kept back.
+func (h *half) wake() {
+	for d := range h.c.halves {
+		if other := &h.c.halves[d]; other != h {
+			other.waits = true
+		}
+	}
+}
+
+func (p *http1) request(h *half, head *frame.Head) bool {
+	p.number++
+	p.upgrade = p.upgrade || lists(head, "Connection", "upgrade") && lists(head, "Upgrade", "websocket")
+	if len(h.c.asked) == maxAsked {
+		h.c.asked = h.c.asked[1:]
+	}
+	h.c.asked = append(h.c.asked, asked{head.Method(), head.Get("Upgrade") != ""})
+	length, ok := contentLength(head)
+	switch {
+	case lists(head, "Transfer-Encoding", "chunked"):
+		p.enter(h, frame.Request, inChunkSize)
+	case !ok:
+		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+	default:
+		p.sized(h, frame.Request, max(length, 0))
+	}
+	return true
+}
+
+func (p *http1) response(h *half, head *frame.Head) bool {
+	status := head.Status()
+	var of asked
+	if len(h.c.asked) > 0 {
+		of = h.c.asked[0]
+	}
+	if status == "101" {
+		p.number++
+		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
+		h.c.upgraded = upgradeOf(head)
+		h.wake()
+		if h.c.upgraded == nil {
+			p.state = inTunnel
+		}
+		return true
+	}
+	if strings.HasPrefix(status, "1") {
+		h.give(p.number+1, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
+		return true
+	}
+	p.number++
+	if len(h.c.asked) > 0 {
+		h.c.asked = h.c.asked[1:]
+	}
+	length, ok := contentLength(head)
+	switch {
+	case of.method == "CONNECT" && strings.HasPrefix(status, "2"):
+		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
+		p.state = inTunnel
+	case of.method == "HEAD", status == "204", status == "304":
+		p.sized(h, frame.Response, 0)
+	case lists(head, "Transfer-Encoding", "chunked"):
+		p.enter(h, frame.Response, inChunkSize)
+	case !ok:
+		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+	case length >= 0:
+		p.sized(h, frame.Response, length)
+	default:
+		p.enter(h, frame.Response, untilClose)
+	}
+	return true
+}
+
+// upgradeOf returns what a response switches to; nil for what is not known.
+func upgradeOf(head *frame.Head) parser {
+	switch {
+	case lists(head, "Upgrade", "websocket"):
+		return &ws{}
+	case lists(head, "Upgrade", "h2c"):
+		return newH2()
+	}
+	return nil
+}
+
+// enter begins a body.
+func (p *http1) enter(h *half, what frame.Signal, state http1State) {
+	p.state = state
+	p.body.begin(h, p.number, what, p.head)
+}
+
+// sized begins a body of that length.
+func (p *http1) sized(h *half, what frame.Signal, n int64) {
+	p.left = n
+	p.enter(h, what, inBody)
+	if n > int64(h.c.limit) && p.body.kind == wholeBody {
+		p.body.tooLarge(h, uint64(n))
+	}
+	if n == 0 {
+		p.done(h)
+	}
+}
+
+// done ends a body.
+func (p *http1) done(h *half) {
+	p.body.end(h)
+	p.state, p.head = inHead, nil
+}
+
+// data takes in what there is of a body.
+func (p *http1) data(h *half) bool {
+	n := len(h.rest())
+	if p.state != untilClose {
+		n = int(min(int64(n), p.left))
+		p.left -= int64(n)
+	}
+	p.body.take(h, n)
+	switch {
+	case p.state == untilClose || p.left > 0:
+	case p.state == inChunk:
+		p.state = inChunkEnd
+	default:
+		p.done(h)
+	}
+	return true
+}
+
+// line takes in a line of the carrier's own, and returns it without its end.
+func (p *http1) line(h *half, what string) ([]byte, bool) {
+	data := h.rest()
+	i := bytes.IndexByte(data, '\n')
+	if i < 0 {
+		if len(data) > maxLine {
+			h.fail(frame.ErrTooLarge, "%s is over %d bytes", what, maxLine)
+		}
+		return nil, false
+	}
+	h.advance(i + 1)
+	return bytes.TrimSuffix(data[:i], []byte("\r")), true
+}
+
+// maxLine is how long a line among chunks may be, in bytes.
+const maxLine = 16 << 10
+
+func (p *http1) chunkSize(h *half) bool {
+	line, ok := p.line(h, "the size of a chunk")
+	if !ok {
+		return false
+	}
+	size, _, _ := bytes.Cut(line, []byte(";"))
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(size)), 16, 62)
+	if err != nil {
+		return h.fail(frame.ErrMalformed, "%.40q is no size of a chunk", line)
+	}
+	p.left, p.state = int64(n), inChunk
+	if n == 0 {
+		p.state = inTrailers
+	}
+	return true
+}
+
+func (p *http1) chunkEnd(h *half) bool {
+	line, ok := p.line(h, "the end of a chunk")
+	switch {
+	case !ok:
+		return false
+	case len(line) > 0:
+		return h.fail(frame.ErrMalformed, "a chunk goes on behind its size: %.40q", line)
+	}
+	p.state = inChunkSize
+	return true
+}
+
+func (p *http1) trailers(h *half) bool {
+	line, ok := p.line(h, "a trailer")
+	if ok && len(line) == 0 {
+		p.done(h)
+	}
+	return ok
+}
