@@ -44,8 +44,8 @@ func records() []capture.Record {
 			Frame: frame.Frame{Dir: frame.C2U, Raw: []byte("\x00\x00\x00\x05\x0a\x01\x32\x62\x00"), Start: 4, End: 9},
 		}),
 		latis(capture.Record{
-			Seq: 2, Time: at(3), Stream: 7,
-			Frame: frame.Frame{Dir: frame.U2C, Offset: 1 << 40, Raw: []byte("\x00\x00\x00\x00"), Start: 4, End: 4},
+			Seq: 2, Time: at(3),
+			Frame: frame.Frame{Dir: frame.U2C, Stream: 7, Offset: 1 << 40, Raw: []byte("\x00\x00\x00\x00"), Start: 4, End: 4},
 		}),
 		latis(capture.Record{Kind: capture.Stderr, Time: at(4), Text: []byte("warning: \xff\n")}),
 		{
