@@ -1,0 +1,144 @@
+package relay
+
+import (
+	"io"
+	"iter"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
+)
+
+// A grammar is how a connection is framed and which protocol it speaks. What
+// one direction tells holds for the other, too.
+type grammar struct {
+	framing  frame.Framing
+	protocol protocol.Protocol
+	limit    int
+	refiner  *all.Refiner // not nil while a later message may tell more
+}
+
+// A framer cuts one direction into frames as its bytes come. The scanner pulls
+// its bytes and the relay pushes them, so the scanner runs as a coroutine that
+// is left where it wants to read.
+type framer struct {
+	grammar *grammar
+	scanner *frame.Scanner
+	pushed  []byte // what the scanner has not read yet
+	ended   bool
+	next    func() (*frame.Batch, bool)
+	stop    func()
+	yield   func(*frame.Batch) bool
+}
+
+func newFramer(g *grammar) *framer {
+	f := &framer{grammar: g}
+	f.next, f.stop = iter.Pull(f.scan)
+	return f
+}
+
+// push cuts more of the stream, and hands each run of whole frames to use.
+func (f *framer) push(data []byte, use func(*frame.Batch)) {
+	f.pushed = data
+	for {
+		b, more := f.next()
+		if b == nil || !more {
+			return // it wants to read, or has ended
+		}
+		use(b)
+	}
+}
+
+// end says that nothing more will be pushed, and hands what is left to use.
+func (f *framer) end(use func(*frame.Batch)) {
+	f.ended = true
+	f.push(nil, use)
+	f.stop()
+}
+
+// scan is the coroutine: it yields runs of frames, and nil where it would wait.
+func (f *framer) scan(yield func(*frame.Batch) bool) {
+	f.yield = yield
+	f.scanner = frame.NewScanner(f, nil)
+	f.scanner.Resync()
+	if !f.settle() {
+		return
+	}
+	var b frame.Batch
+	for f.scanner.ScanBatch(&b) {
+		if !yield(&b) {
+			return
+		}
+	}
+}
+
+// Read is the scanner's.
+func (f *framer) Read(p []byte) (int, error) {
+	for len(f.pushed) == 0 {
+		if f.ended || !f.yield(nil) {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, f.pushed)
+	f.pushed = f.pushed[n:]
+	return n, nil
+}
+
+// settle finds out what the scanner has to know. A stream of which nothing can
+// be told is taken for lines of bytes.
+func (f *framer) settle() bool {
+	g := f.grammar
+	head, atEOF := f.scanner.Peek(1)
+	if len(head) == 0 {
+		return false
+	}
+	if g.framing == nil || g.protocol == nil {
+		guess := all.Guess{Framing: g.framing, Protocol: g.protocol}
+		for !guess.Detect(head, atEOF) {
+			head, atEOF = f.scanner.Peek(len(head) + 1)
+		}
+		g.learn(&guess)
+	}
+	f.scanner.SetFraming(g.framing)
+	f.scanner.SetLimit(g.most())
+	f.scanner.SetAccept(all.Plausible(g.protocol))
+	return true
+}
+
+// learn takes a guess for what the connection speaks, unless the other
+// direction has told meanwhile.
+func (g *grammar) learn(guess *all.Guess) {
+	if g.framing == nil {
+		if g.framing = guess.Framing; g.framing == nil {
+			g.framing = frame.Line
+		}
+	}
+	if g.protocol == nil {
+		g.protocol = opaque.Bytes
+		if guess.Framing != nil {
+			g.protocol = guess.Protocol
+		}
+		g.refiner = guess.Refiner()
+	}
+}
+
+// most is the largest payload.
+func (g *grammar) most() int {
+	if g.limit > 0 {
+		return g.limit
+	}
+	return all.Limit(g.protocol, g.framing)
+}
+
+// refine lets a frame tell more of the protocol.
+func (g *grammar) refine(f *frame.Frame) {
+	if g.refiner == nil || f.Gap {
+		return
+	}
+	p, _, done := g.refiner.Refine(f.Payload())
+	g.protocol = p
+	if done {
+		g.refiner = nil
+	}
+}

@@ -1,0 +1,124 @@
+package relay
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A queue takes what was read from the relay to its observer, in the order of
+// reading. It holds maxBehind bytes: an observer that is further behind is
+// short of processor time, which to spill would only take more of.
+type queue struct {
+	mu      sync.Mutex
+	chunks  []*chunk // a ring would save moving; the queue is mostly short
+	bytes   int
+	closed  bool
+	room    sync.Cond
+	wake    chan struct{} // has room for one
+	lazy    bool          // whoever reads calls rouse by itself
+	waiting atomic.Int64  // bytes that the observer has not been roused for
+}
+
+// maxBehind is how many bytes the observer may be behind.
+const maxBehind = 8 << 20
+
+// A chunk is what one read returned, the end of what one direction carries, or
+// an event.
+type chunk struct {
+	dir  frame.Dir
+	data []byte // in slab, which is nil if there is no data
+	slab *slab
+	read time.Time
+	// written is when the data had been written to the other side, in
+	// nanoseconds since 1970; 0 as long as it has not been.
+	written atomic.Int64
+	ended   bool
+	event   *capture.Record
+}
+
+func newQueue() *queue {
+	q := &queue{wake: make(chan struct{}, 1)}
+	q.room.L = &q.mu
+	return q
+}
+
+// data hands over what was read, before it is written to the other side. The
+// chunk's slab is kept until the observer has seen it.
+func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
+	s.hold()
+	c := &chunk{dir: dir, data: data, slab: s, read: at}
+	q.push(c)
+	return c
+}
+
+// end hands over that a direction has ended.
+func (q *queue) end(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
+
+// event hands over a record as it is.
+func (q *queue) event(rec *capture.Record) {
+	q.push(&chunk{read: rec.Time, event: rec})
+	q.rouse()
+}
+
+func (q *queue) push(c *chunk) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.bytes > maxBehind && !q.closed {
+		q.rouse()
+		q.room.Wait()
+	}
+	q.chunks = append(q.chunks, c)
+	q.bytes += len(c.data)
+}
+
+// done marks a chunk as written. It may be called once only.
+func (q *queue) done(c *chunk, at time.Time) {
+	n := q.waiting.Add(int64(len(c.data)))
+	c.written.Store(at.UnixNano())
+	if !q.lazy || n > rouseAt {
+		q.rouse()
+	}
+}
+
+// rouseAt is how many bytes a lazy queue lets wait.
+const rouseAt = 128 << 10
+
+// rouse makes the observer look at the queue.
+func (q *queue) rouse() {
+	q.waiting.Store(0)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns all that is queued, and whether more may come.
+func (q *queue) take(into []*chunk) (_ []*chunk, open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	into = append(into, q.chunks...)
+	clear(q.chunks)
+	q.chunks = q.chunks[:0]
+	return into, !q.closed
+}
+
+// seen makes room for more, now that the observer is done with n bytes.
+func (q *queue) seen(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= n
+	q.room.Broadcast()
+}
+
+// close says that nothing more will come.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.room.Broadcast()
+	q.rouse()
+}

@@ -1,0 +1,141 @@
+// Package relay moves bytes between two endpoints and lets others see them
+// pass. The bytes are moved unchanged, whether or not they parse; what they are
+// cut into and what they mean is found out beside their way, from a copy.
+//
+// It opens no endpoint: package transport does. It keeps no capture and serves
+// no tap: it hands capture.Records to those that do.
+package relay
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Config says what to put the relay between, and who watches.
+type Config struct {
+	Controller, Unit transport.Conn
+	// Sink takes the records of what passes; nil means that nobody watches. It
+	// may be shared with other relays. The relay waits for a sink only when
+	// that is 8 MiB behind.
+	Sink *Fan
+	// Conn numbers the connection in the records, and Name names it.
+	Conn int
+	Name string
+	// Framing and Protocol are those of what passes; nil means to detect them.
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	// Limit is the largest payload in bytes; 0 is the default of the pairing.
+	Limit int
+	// Stderr takes what the unit's process writes to its standard error.
+	Stderr io.Writer
+	// Grace is how long the unit's process may take for each step of ending:
+	// how long it may be silent when its standard input has ended, and how long
+	// it may live when it was told to terminate. 0 does not end it.
+	Grace time.Duration
+	// Signals are passed on to the unit's process. Where the unit is none, the
+	// first one that is to end a process ends the relay.
+	Signals <-chan os.Signal
+	// Warn, if not nil, is told live what goes wrong without ending the relay.
+	Warn func(text string)
+	// Patience is how long a side may let bytes wait before it is said to
+	// stall; 0 is five seconds.
+	Patience time.Duration
+}
+
+// A Traffic is what passed in one direction.
+type Traffic struct {
+	Frames, Bytes int64
+}
+
+// A Result is what a relay did.
+type Result struct {
+	// ToUnit and ToController are what passed. Frames are counted where there
+	// is a sink.
+	ToUnit, ToController Traffic
+	// Worst is the longest time that bytes waited for a side to take them.
+	Worst Stall
+	// Exit is how the unit's process ended; nil if the unit was none.
+	Exit *transport.Exit
+	// Signal ended the relay, if it is not nil.
+	Signal os.Signal
+}
+
+// Run moves bytes between the two endpoints until both directions have ended,
+// or the unit's process has, and closes both. An endpoint that fails ends its
+// directions; the error is that of the first that failed by itself. Every
+// goroutine that Run began has ended when it returns, save one that reads or
+// writes what cannot be interrupted.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	r := newRelay(cfg)
+	r.open()
+	r.start()
+	err := r.supervise(ctx)
+	r.finish()
+	return r.result, err
+}
+
+// A relay is one run.
+type relay struct {
+	cfg     Config
+	process transport.Process // the unit, if it is a process
+	queue   *queue            // to the observer; nil if nobody watches
+	seen    *observer
+	stalls  stalls
+	ways    [3]*way // by direction
+	result  Result
+	exited  chan exit
+	stderr  chan struct{} // closed when standard error has ended
+	done    chan struct{} // closed when the relay ends
+	moving  sync.WaitGroup
+}
+
+// An exit is how waiting for a process ended.
+type exit struct {
+	transport.Exit
+	err error
+}
+
+func newRelay(cfg Config) *relay {
+	r := &relay{cfg: cfg, exited: make(chan exit, 1), stderr: make(chan struct{}), done: make(chan struct{})}
+	r.process, _ = cfg.Unit.(transport.Process)
+	if cfg.Patience == 0 {
+		r.cfg.Patience = 5 * time.Second
+	}
+	if cfg.Sink != nil {
+		r.queue = newQueue()
+		r.seen = newObserver(r.queue, &r.cfg)
+	}
+	r.stalls.init(r)
+	r.ways[frame.C2U] = newWay(r, frame.C2U, cfg.Controller, cfg.Unit)
+	r.ways[frame.U2C] = newWay(r, frame.U2C, cfg.Unit, cfg.Controller)
+	return r
+}
+
+// open records the beginning of the connection.
+func (r *relay) open() {
+	r.record(capture.Record{Kind: capture.Opened, Text: []byte(r.cfg.Name)})
+}
+
+// record hands a record that is no frame to the observer, in the order of time.
+func (r *relay) record(rec capture.Record) {
+	if r.queue != nil {
+		rec.Time, rec.Conn = time.Now(), r.cfg.Conn
+		r.queue.event(&rec)
+	}
+}
+
+// warn tells live, and records, what goes wrong.
+func (r *relay) warn(text string) {
+	r.record(capture.Record{Kind: capture.Note, Text: []byte(text)})
+	if r.cfg.Warn != nil {
+		r.cfg.Warn(text)
+	}
+}

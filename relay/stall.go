@@ -1,0 +1,130 @@
+package relay
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A Stall is a time that bytes waited because a side did not take them.
+type Stall struct {
+	// What says who kept them waiting, such as "unit has not read its stdin".
+	What  string
+	For   time.Duration
+	Bytes int64
+}
+
+// String says what happened, as in "unit has not read its stdin for 31s; 4096
+// bytes wait".
+func (s Stall) String() string {
+	return fmt.Sprintf("%s for %v; %d bytes wait", s.What, s.For.Round(time.Millisecond), s.Bytes)
+}
+
+// A wait is the time and the bytes of a write that is under way. Reads and
+// writes are timed apart: a side that sends nothing does not stall, one that
+// does not take what is there does.
+type wait struct {
+	what  string
+	since atomic.Int64 // nanoseconds since 1970; 0 while no write is under way
+	bytes atomic.Int64
+	// worst is the longest write that has ended.
+	worst, size atomic.Int64
+
+	told int64 // the since of the write that was told of; of the watcher alone
+}
+
+func (w *wait) begin(n int) {
+	w.bytes.Store(int64(n))
+	w.since.Store(time.Now().UnixNano())
+}
+
+func (w *wait) end() {
+	took := time.Now().UnixNano() - w.since.Swap(0)
+	if took > w.worst.Load() {
+		w.worst.Store(took)
+		w.size.Store(w.bytes.Load())
+	}
+}
+
+// now returns how long the write under way has been.
+func (w *wait) now(at time.Time) (s Stall, since int64) {
+	s = Stall{What: w.what, Bytes: w.bytes.Load()}
+	if since = w.since.Load(); since != 0 {
+		s.For = time.Duration(at.UnixNano() - since)
+	}
+	return s, since
+}
+
+// stalls watches the writes of a relay.
+type stalls struct {
+	relay   *relay
+	ways    [3]wait // by direction
+	stderr  wait
+	stopped sync.WaitGroup
+}
+
+func (s *stalls) init(r *relay) {
+	s.relay = r
+	s.ways[frame.C2U].what, s.ways[frame.U2C].what = "unit does not take what it is sent", "controller does not take what it is sent"
+	if r.process != nil {
+		s.ways[frame.C2U].what = "unit has not read its stdin"
+		s.ways[frame.U2C].what = "controller does not drain stdout"
+	}
+	s.stderr.what = "stderr is not drained"
+	s.stopped.Add(1)
+}
+
+func (s *stalls) waitOf(dir frame.Dir) *wait { return &s.ways[dir] }
+
+func (s *stalls) all() []*wait {
+	return []*wait{&s.ways[frame.C2U], &s.ways[frame.U2C], &s.stderr}
+}
+
+// watch tells of a write that takes longer than the relay's patience, and once
+// more when it is over.
+func (s *stalls) watch() {
+	defer s.stopped.Done()
+	tick := time.NewTicker(max(s.relay.cfg.Patience/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.relay.done:
+			return
+		case now := <-tick.C:
+			for _, w := range s.all() {
+				s.check(w, now)
+			}
+		}
+	}
+}
+
+func (s *stalls) check(w *wait, now time.Time) {
+	stall, since := w.now(now)
+	switch {
+	case w.told != 0 && since != w.told:
+		over := time.Duration(w.worst.Load())
+		w.told = 0
+		s.relay.warn(fmt.Sprintf("%s: it went on after %v", w.what, over.Round(time.Millisecond)))
+	case w.told == 0 && stall.For >= s.relay.cfg.Patience:
+		w.told = since
+		s.relay.warn(stall.String())
+	}
+}
+
+// worst returns the longest wait so far.
+func (s *stalls) worst() (worst Stall) {
+	now := time.Now()
+	for _, w := range s.all() {
+		stall, _ := w.now(now)
+		if ended := time.Duration(w.worst.Load()); ended > stall.For {
+			stall.For, stall.Bytes = ended, w.size.Load()
+		}
+		if stall.For > worst.For {
+			worst = stall
+		}
+	}
+	return worst
+}

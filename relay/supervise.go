@@ -1,0 +1,218 @@
+package relay
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// supervise waits until the relay is over, and sees to it that it gets there.
+func (r *relay) supervise(ctx context.Context) error {
+	var failed error
+	toUnit, toController := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended
+	e := newEnding(r)
+	defer e.stop()
+	for {
+		select {
+		case err := <-toUnit:
+			toUnit = nil
+			if failed == nil && r.process == nil {
+				failed = err // a process may leave its standard input alone
+			}
+			e.inputEnded()
+		case err := <-toController:
+			toController = nil
+			if failed == nil {
+				failed = err
+			}
+			if err != nil {
+				e.outputRefused()
+			}
+		case x := <-r.exited:
+			r.flush(toController)
+			r.result.Exit = &x.Exit
+			return x.err
+		case sig := <-r.cfg.Signals:
+			if r.process == nil && terminates(sig) {
+				r.result.Signal = sig
+				return nil
+			}
+			e.pass(sig)
+		case <-e.timer.C:
+			e.due()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if r.process == nil && (failed != nil || toUnit == nil && toController == nil) {
+			return failed
+		}
+	}
+}
+
+// terminates reports whether a signal is to end a process.
+func terminates(sig os.Signal) bool {
+	switch sig {
+	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
+// An ending brings the unit's process to its end: when its standard input has
+// ended and it says nothing for the time of grace, it is told to terminate; when
+// it was told to and has not ended after that time, it is killed.
+type ending struct {
+	relay *relay
+	timer *time.Timer
+	told  bool // it was told to terminate
+	begun bool
+}
+
+func newEnding(r *relay) *ending {
+	e := &ending{relay: r, timer: time.NewTimer(time.Hour)}
+	e.timer.Stop()
+	return e
+}
+
+func (e *ending) stop() { e.timer.Stop() }
+
+// begin starts the clock.
+func (e *ending) begin() {
+	if e.relay.process != nil && e.relay.cfg.Grace > 0 {
+		e.begun = true
+		e.timer.Reset(e.relay.cfg.Grace)
+	}
+}
+
+// inputEnded is told that nothing more will go to the unit.
+func (e *ending) inputEnded() {
+	if !e.begun {
+		e.begin()
+	}
+}
+
+// outputRefused is told that nobody wants what the unit writes. Without a relay
+// its next write would have raised SIGPIPE.
+func (e *ending) outputRefused() {
+	if e.relay.process != nil {
+		_ = e.relay.process.Signal(brokenPipe)
+		_ = e.relay.process.CloseWrite()
+		e.inputEnded()
+	}
+}
+
+// pass passes a signal on to the unit's process.
+func (e *ending) pass(sig os.Signal) {
+	p := e.relay.process
+	if p == nil || sig == brokenPipe || fromTerminal(p.Pid(), sig) {
+		return
+	}
+	_ = p.Signal(sig) // it may have ended
+	if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+		e.told = true
+		e.begin()
+	}
+}
+
+// due takes the next step.
+func (e *ending) due() {
+	r := e.relay
+	if quiet := time.Since(time.Unix(0, r.ways[frame.U2C].last.Load())); !e.told && quiet < r.cfg.Grace {
+		e.timer.Reset(r.cfg.Grace - quiet)
+		return
+	}
+	if e.told {
+		r.warn("the unit did not end when it was told to: killed")
+		_ = r.process.Signal(os.Kill)
+		return
+	}
+	e.told = true
+	r.warn("the unit goes on though its stdin has ended and it has nothing to say: told to terminate")
+	_ = r.process.Signal(syscall.SIGTERM)
+	e.timer.Reset(r.cfg.Grace)
+}
+
+// lateOutput is how long after the end of the unit's process the relay waits
+// for more of its output: a child that it left may hold the pipe open.
+const lateOutput = 500 * time.Millisecond
+
+// flush lets what the unit's process wrote last reach its readers, however slow
+// they are.
+func (r *relay) flush(toController <-chan error) {
+	w := r.ways[frame.U2C]
+	if toController != nil {
+		settle(w, toController)
+	}
+	select {
+	case <-r.stderr:
+	case <-time.After(lateOutput):
+	}
+}
+
+// settle waits until a way has ended, or moves nothing any more.
+func settle(w *way, ended <-chan error) {
+	before := w.bytes.Load()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(lateOutput):
+		}
+		now := w.bytes.Load()
+		if now == before && w.wait.since.Load() == 0 {
+			return
+		}
+		before = now
+	}
+}
+
+// stuck is how long the relay waits for a read or a write that nothing
+// interrupts, when everything else has ended.
+const stuck = time.Second
+
+// finish closes both ends and waits for all that was begun.
+func (r *relay) finish() {
+	close(r.done)
+	r.stalls.stopped.Wait()
+	_ = r.cfg.Unit.Close()
+	_ = r.cfg.Controller.Close()
+	moved := make(chan struct{})
+	go func() { r.moving.Wait(); close(moved) }()
+	select {
+	case <-moved:
+	case <-time.After(stuck):
+	}
+	r.recordExit()
+	r.result.Worst = r.stalls.worst()
+	r.result.ToUnit.Bytes = r.ways[frame.C2U].bytes.Load()
+	r.result.ToController.Bytes = r.ways[frame.U2C].bytes.Load()
+	if r.queue != nil {
+		r.queue.close()
+		<-r.seen.stopped
+		r.result.ToUnit.Frames = r.seen.lanes[frame.C2U].frames
+		r.result.ToController.Frames = r.seen.lanes[frame.U2C].frames
+	}
+}
+
+// recordExit records how the unit's process ended.
+func (r *relay) recordExit() {
+	switch x := r.result.Exit; {
+	case x == nil:
+	case x.Signal != nil:
+		n, _ := x.Signal.(syscall.Signal)
+		r.record(capture.Record{Kind: capture.Signalled, Status: int(n), Text: []byte(x.Signal.String())})
+	default:
+		r.record(capture.Record{Kind: capture.Exited, Status: x.Status})
+	}
+}
+
+// reap waits for the unit's process.
+func (r *relay) reap(p transport.Process) {
+	x, err := p.Wait()
+	r.exited <- exit{x, err}
+}

@@ -1,0 +1,160 @@
+package relay
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A way is one direction of a relay.
+type way struct {
+	relay    *relay
+	dir      frame.Dir
+	src, dst transport.Conn
+	well     well
+	bytes    atomic.Int64
+	last     atomic.Int64 // when bytes came last, in nanoseconds since 1970
+	wait     *wait        // that of writes
+	ended    chan error   // has room for one
+}
+
+func newWay(r *relay, dir frame.Dir, src, dst transport.Conn) *way {
+	w := &way{relay: r, dir: dir, src: src, dst: dst, ended: make(chan error, 1)}
+	w.wait = r.stalls.waitOf(dir)
+	return w
+}
+
+// copy moves bytes until the source ends or one of the two fails.
+func (w *way) copy() {
+	defer w.well.close()
+	for {
+		n, err := w.src.Read(w.well.room())
+		if n > 0 {
+			if err := w.pass(w.well.took(n)); err != nil {
+				w.end(&sideError{w.dir, err})
+				return
+			}
+		}
+		if err != nil {
+			w.finish(err)
+			return
+		}
+	}
+}
+
+// pass writes what was read, and lets the observer see it.
+func (w *way) pass(data []byte) error {
+	c := w.read(data)
+	w.wait.begin(len(data))
+	_, err := w.dst.Write(data)
+	w.wait.end()
+	w.wrote(c)
+	return err
+}
+
+// read counts what was read, which is in the slab of the well at hand.
+func (w *way) read(data []byte) *chunk {
+	now := time.Now()
+	w.bytes.Add(int64(len(data)))
+	w.last.Store(now.UnixNano())
+	if w.relay.queue == nil {
+		return nil
+	}
+	return w.relay.queue.data(w.dir, w.well.slab, data, now)
+}
+
+// wrote tells when a chunk had been written.
+func (w *way) wrote(c *chunk) {
+	if c != nil {
+		w.relay.queue.done(c, time.Now())
+	}
+}
+
+// finish passes on that the source has ended.
+func (w *way) finish(err error) {
+	if err != io.EOF {
+		w.end(&sideError{opposite(w.dir), err})
+		return
+	}
+	if q := w.relay.queue; q != nil {
+		q.end(w.dir, time.Now())
+		q.rouse()
+	}
+	err = w.dst.CloseWrite()
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil // the end is told with that of the other direction
+	}
+	if err != nil {
+		err = &sideError{w.dir, err}
+	}
+	w.end(err)
+}
+
+// end says that the way has ended; err is nil if it was told so.
+func (w *way) end(err error) { w.ended <- err }
+
+// A sideError says which side failed.
+type sideError struct {
+	dir frame.Dir // of what that side takes
+	err error
+}
+
+func (e *sideError) Error() string { return sideOf(e.dir) + ": " + e.err.Error() }
+func (e *sideError) Unwrap() error { return e.err }
+
+// sideOf names the side that takes what travels in a direction.
+func sideOf(dir frame.Dir) string {
+	if dir == frame.C2U {
+		return "unit"
+	}
+	return "controller"
+}
+
+// start begins to move bytes.
+func (r *relay) start() {
+	if r.seen != nil {
+		go r.seen.run()
+	}
+	if !r.poll() {
+		r.moving.Go(r.ways[frame.C2U].copy)
+		r.moving.Go(r.ways[frame.U2C].copy)
+	}
+	go r.stalls.watch()
+	if r.process == nil {
+		close(r.stderr)
+		return
+	}
+	r.moving.Go(r.drain)
+	r.moving.Go(func() { r.reap(r.process) })
+}
+
+// drain passes on the standard error of the unit's process.
+func (r *relay) drain() {
+	defer close(r.stderr)
+	buf := make([]byte, 32<<10)
+	in := r.process.Stderr()
+	for {
+		n, err := in.Read(buf)
+		if n > 0 {
+			r.record(capture.Record{Kind: capture.Stderr, Text: append([]byte(nil), buf[:n]...), Frame: frame.Frame{Dir: frame.U2C}})
+			r.stalls.stderr.begin(n)
+			_, _ = r.cfg.Stderr.Write(buf[:n]) // nobody may want it any more; the unit still is to be drained
+			r.stalls.stderr.end()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func opposite(dir frame.Dir) frame.Dir {
+	if dir == frame.C2U {
+		return frame.U2C
+	}
+	return frame.C2U
+}
