@@ -266,7 +266,7 @@ func TestStall(t *testing.T) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		_, _ = r.controller.Write(make([]byte, 32<<20)) // more than the sockets hold
+		_, _ = r.controller.Write(bytes.Repeat([]byte("0123456789abcde\n"), 2<<20)) // more than the sockets hold
 	}()
 	await(t, func() bool {
 		r.mu.Lock()
