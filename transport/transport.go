@@ -13,6 +13,7 @@ import (
 
 // A Conn is an open connection to an endpoint. Read yields what the far side
 // wrote, and Write brings it bytes; one goroutine may read while another writes.
+// Close ends both, also from a third goroutine, and may be called again.
 type Conn interface {
 	io.ReadWriteCloser
 	// CloseWrite tells the far side that nothing more will come; reading goes

@@ -1,0 +1,158 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// A command is an endpoint that a program is, or leads to: it is spoken to over
+// its standard input and output.
+type command struct {
+	typed []string // the endpoint as a person types it
+	argv  []string
+	opts  Options
+	// prompts says that the program may ask a person something at the terminal.
+	prompts bool
+	// failure says what a status means that is the program's own and not that of
+	// what it leads to; nil if the program is all there is.
+	failure func(status int) error
+}
+
+func (c *command) String() string { return quoteWords(c.typed) }
+
+func (c *command) Dial(ctx context.Context) (Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p, err := start(c)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func parseExec(word string, argv []string, opts Options) (Endpoint, error) {
+	if len(argv) == 0 {
+		return nil, fmt.Errorf("%s takes a command, and nothing follows it", word)
+	}
+	return &command{typed: append([]string{"--"}, argv...), argv: argv, opts: opts}, nil
+}
+
+// parseContainer makes the endpoint of a command inside a container. Ending the
+// runtime's client ends what it started inside only if that minds its standard
+// input: the runtimes have no other way to tell it.
+func parseContainer(args []string, opts Options) (Endpoint, error) {
+	if len(args) < 2 {
+		return nil, errors.New("container takes the NAME of a container and a command to run in it")
+	}
+	runtime := opts.Runtime
+	if runtime == "" {
+		var err error
+		if runtime, err = findRuntime(); err != nil {
+			return nil, err
+		}
+	}
+	return &command{
+		typed: append([]string{"container"}, args...),
+		argv:  append([]string{runtime, "exec", "-i"}, args...),
+		opts:  opts,
+		failure: func(status int) error {
+			if status != 125 {
+				return nil
+			}
+			return fmt.Errorf("%s itself failed (status 125): is the container running? %s ps tells", runtime, runtime)
+		},
+	}, nil
+}
+
+// runtimes are the programs that run commands in containers, all with the same
+// words.
+var runtimes = []string{"docker", "podman", "nerdctl"}
+
+func findRuntime() (string, error) {
+	for _, name := range runtimes {
+		if _, err := exec.LookPath(name); err == nil {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("no container runtime: %v are looked for on PATH; name another with --runtime", runtimes)
+}
+
+const connectorsDir = "~/.latis/connectors"
+
+// findConnector returns the endpoint that a connector leads to: a program
+// latis-connector-TYPE that takes an address and carries frames over its standard
+// input and output. It returns nil if there is none for the type.
+func findConnector(kind, address string, opts Options) Endpoint {
+	name := "latis-connector-" + kind
+	path, err := exec.LookPath(name)
+	if err != nil {
+		home, homeErr := os.UserHomeDir()
+		if homeErr != nil {
+			return nil
+		}
+		if path, err = exec.LookPath(filepath.Join(home, ".latis", "connectors", name)); err != nil {
+			return nil
+		}
+	}
+	return &command{typed: []string{kind + "://" + address}, argv: []string{path, address}, opts: opts}
+}
+
+// parseSSH makes the endpoint of the system's ssh, with the arguments that it was
+// typed with.
+func parseSSH(args []string, opts Options) (Endpoint, error) {
+	if len(args) == 0 {
+		return nil, errors.New("ssh takes what ssh itself takes: its options, a HOST and a command")
+	}
+	c := &command{typed: append([]string{"ssh"}, args...), opts: opts, prompts: true}
+	if opts.Quote {
+		args = slices.Clone(args)
+		for i := remoteCommand(args); i < len(args); i++ {
+			args[i] = quoteWord(args[i])
+		}
+	}
+	// No terminal on the far side: it would change bytes.
+	c.argv = append([]string{"ssh", "-T"}, args...)
+	c.failure = func(status int) error {
+		if status != 255 {
+			return nil
+		}
+		return fmt.Errorf("ssh itself failed (status 255), unless the remote command ended with that: its message on standard error says why; try %s by hand, with -v",
+			quoteWords(c.typed))
+	}
+	return c, nil
+}
+
+// valueOptions are the options of ssh that take a value.
+const valueOptions = "BbcDEeFIiJLlmOoPpQRSWw"
+
+// remoteCommand returns the index in ssh's arguments at which the remote command
+// begins. Options stand before the host, and, as ssh itself has it, after it.
+func remoteCommand(args []string) int {
+	i := skipOptions(args, 0)
+	return skipOptions(args, min(i+1, len(args)))
+}
+
+func skipOptions(args []string, i int) int {
+	for i < len(args) && len(args[i]) > 1 && args[i][0] == '-' {
+		arg := args[i]
+		i++
+		if arg == "--" {
+			return i
+		}
+		for j := 1; j < len(arg); j++ {
+			if slices.Contains([]byte(valueOptions), arg[j]) {
+				if j == len(arg)-1 { // the value is the next word
+					i++
+				}
+				break
+			}
+		}
+	}
+	return min(i, len(args))
+}

@@ -1,0 +1,89 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+)
+
+// An Error says why an endpoint was not reached.
+type Error struct {
+	Endpoint string
+	Err      error
+	// Hint is what to try next; "" if nothing comes to mind.
+	Hint string
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Endpoint + ": " + e.Err.Error()
+	}
+	return e.Endpoint + ": " + e.Err.Error() + ": " + e.Hint
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// explained adds the endpoint to an error, and what to try next, and takes away
+// how the net package says where: the endpoint says it as it was typed.
+func explained(endpoint string, err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	if e := (*StartError)(nil); errors.As(err, &e) {
+		return err
+	}
+	hint := hintFor(err)
+	var op *net.OpError
+	var call *os.SyscallError
+	switch {
+	case errors.As(err, &call) && errors.As(err, &op):
+		err = call.Err
+	case errors.As(err, &op):
+		err = op.Err
+	}
+	return &Error{endpoint, err, hint}
+}
+
+func hintFor(err error) string {
+	var dns *net.DNSError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there; start the peer, or check the address"
+	case errors.Is(err, fs.ErrNotExist):
+		return "start the peer, or check the path"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "check the name"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "end the program that listens there, or take another address (port 0 lets the system choose)"
+	case errors.Is(err, fs.ErrPermission):
+		return "check who may use it"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),
+		errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.Canceled):
+		return "check the network and the address"
+	}
+	return ""
+}
+
+// A StartError says why a program did not start.
+type StartError struct {
+	Program string
+	// Status is what a shell gives for it: 127 for a program that was not found,
+	// 126 for one that cannot be run.
+	Status int
+	Err    error
+	Hint   string
+}
+
+func (e *StartError) Error() string {
+	text := quoteWord(e.Program) + ": " + e.Err.Error()
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
+func (e *StartError) Unwrap() error { return e.Err }

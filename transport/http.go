@@ -1,0 +1,36 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// HTTP is an endpoint that is reached by requests rather than by one
+// connection: dialling it fails, and who can make requests asks for its URL.
+type HTTP struct{ address *url.URL }
+
+func parseHTTP(address string) (Endpoint, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", address, cause(err))
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("%q: no host: write %s://HOST:PORT/PATH", address, u.Scheme)
+	}
+	return HTTP{u}, nil
+}
+
+func (e HTTP) String() string { return e.address.String() }
+
+// URL is the endpoint's address.
+func (e HTTP) URL() *url.URL {
+	u := *e.address
+	return &u
+}
+
+// Dial always fails.
+func (e HTTP) Dial(context.Context) (Conn, error) {
+	return nil, &Error{e.String(), errors.ErrUnsupported, "HTTP has no connection that carries frames both ways; it works where requests do"}
+}

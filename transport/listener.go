@@ -1,0 +1,63 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"time"
+)
+
+// A socketListener takes connections from a listening TCP or Unix socket.
+type socketListener struct {
+	net   deadlineListener
+	addr  string
+	clean func() error // called after closing
+}
+
+type deadlineListener interface {
+	net.Listener
+	SetDeadline(time.Time) error
+}
+
+func (l *socketListener) Addr() string { return l.addr }
+
+func (l *socketListener) Close() error { return errors.Join(l.net.Close(), l.clean()) }
+
+func (l *socketListener) Accept(ctx context.Context) (Conn, error) {
+	c, err := accept(ctx, l.net)
+	if err != nil {
+		return nil, err
+	}
+	return socket{c.(streamSocket)}, nil
+}
+
+// crowded is how long a listener waits when the process has no descriptor left
+// for one more connection.
+const crowded = 100 * time.Millisecond
+
+// accept waits for a connection, or for the end of ctx.
+func accept(ctx context.Context, l deadlineListener) (net.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { l.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if c != nil {
+				c.Close()
+			}
+			return nil, ctx.Err()
+		case err == nil:
+			return c, nil
+		case errors.Is(err, syscall.ECONNABORTED): // it went away while it waited
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			select {
+			case <-time.After(crowded):
+			case <-ctx.Done():
+			}
+		default:
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// builtin are the schemes that need no other package.
+var builtin = []Scheme{
+	{Name: "tcp", Dial: dialTCP, Listen: listenTCP, Check: checkHostPort},
+	{Name: "unix", Dial: dialUnix, Listen: listenUnix, Check: checkUnix},
+}
+
+func schemes(opts *Options) []Scheme { return slices.Concat(builtin, opts.Schemes) }
+
+func schemeNames(list []Scheme) []string {
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// TakesRest reports whether word, at the beginning of an endpoint, takes all
+// words that follow it: they are a command line.
+func TakesRest(word string) bool {
+	return slices.Contains([]string{"--", "exec", "ssh", "container"}, word)
+}
+
+// IsWord reports whether word is an endpoint by itself: stdio, or an address.
+func IsWord(word string) bool {
+	scheme, _, ok := strings.Cut(word, "://")
+	return word == "stdio" || ok && isName(scheme)
+}
+
+// isName reports whether s may name a scheme: it becomes part of the name of a
+// program that is run.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || !('0' <= c && c <= '9') && !strings.ContainsRune("+-._", rune(c))) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Parse returns the endpoint that words name: "--" or exec and a command line,
+// ssh and its arguments, container with a name and a command line, stdio, or an
+// address such as tcp://localhost:7000. It does not connect.
+func Parse(words []string, opts Options) (Endpoint, error) {
+	if len(words) == 0 {
+		return nil, errors.New("no endpoint: name one such as tcp://HOST:PORT, or -- and a command")
+	}
+	first, rest := words[0], words[1:]
+	switch first {
+	case "--", "exec":
+		return parseExec(first, rest, opts)
+	case "ssh":
+		return parseSSH(rest, opts)
+	case "container":
+		return parseContainer(rest, opts)
+	}
+	switch {
+	case !IsWord(first):
+		return nil, notEndpoint(first, len(rest) > 0)
+	case len(rest) > 0:
+		return nil, fmt.Errorf("%s is an endpoint by itself, and %q follows it", first, rest[0])
+	case first == "stdio":
+		return stdioEndpoint{opts}, nil
+	}
+	return parseAddress(first, opts)
+}
+
+// notEndpoint says what is wrong with a word that begins no endpoint, and what
+// may have been meant.
+func notEndpoint(word string, more bool) error {
+	hint := "a program is written behind --, as in -- " + quoteWord(word)
+	switch _, _, err := net.SplitHostPort(word); {
+	case more:
+	case err == nil:
+		hint = "for TCP write tcp://" + word
+	case strings.HasSuffix(word, ".sock"), strings.HasSuffix(word, ".socket"):
+		hint = "for a Unix socket write unix://" + word
+	}
+	return fmt.Errorf("%q is no endpoint: %s", word, hint)
+}
+
+func parseAddress(address string, opts Options) (Endpoint, error) {
+	name, rest, _ := strings.Cut(address, "://")
+	list := schemes(&opts)
+	if i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name }); i >= 0 {
+		return newURLEndpoint(list[i], address, opts)
+	}
+	if name == "http" || name == "https" {
+		return parseHTTP(address)
+	}
+	if e := findConnector(name, rest, opts); e != nil {
+		return e, nil
+	}
+	names := append(schemeNames(list), "http", "https")
+	return nil, fmt.Errorf("%q: unknown kind of endpoint %q%s; there are %s, and any TYPE with a program latis-connector-TYPE on PATH or in %s",
+		address, name, nearest.Question(name, names), strings.Join(names, ", "), connectorsDir)
+}
+
+// An urlEndpoint is an address that one of the schemes dials.
+type urlEndpoint struct {
+	scheme  Scheme
+	address string
+	opts    Options
+}
+
+func newURLEndpoint(s Scheme, address string, opts Options) (Endpoint, error) {
+	if s.Check != nil {
+		if err := s.Check(address); err != nil {
+			return nil, fmt.Errorf("%q: %w", address, err)
+		}
+	}
+	return urlEndpoint{s, address, opts}, nil
+}
+
+func (e urlEndpoint) String() string { return e.address }
+
+func (e urlEndpoint) Dial(ctx context.Context) (Conn, error) {
+	c, err := e.scheme.Dial(ctx, e.address, e.opts)
+	if err != nil {
+		return nil, explained(e.address, err)
+	}
+	return c, nil
+}
+
+// Listen listens at an address such as unix:///run/user/1000/unit.sock. The
+// context bounds only the beginning.
+func Listen(ctx context.Context, address string, opts Options) (Listener, error) {
+	name, _, ok := strings.Cut(address, "://")
+	list := slices.DeleteFunc(schemes(&opts), func(s Scheme) bool { return s.Listen == nil })
+	i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name })
+	if !ok || i < 0 {
+		return nil, fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
+			nearest.Question(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))
+	}
+	s := list[i]
+	if s.Check != nil {
+		if err := s.Check(address); err != nil {
+			return nil, fmt.Errorf("%q: %w", address, err)
+		}
+	}
+	l, err := s.Listen(ctx, address, opts)
+	if err != nil {
+		return nil, explained(address, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Code is the exit as one status, as shells have it: 128+N for signal N.
+func (e Exit) Code() int {
+	if s, ok := e.Signal.(syscall.Signal); ok {
+		return 128 + int(s)
+	}
+	return e.Status
+}
+
+func (e Exit) String() string {
+	if e.Signal != nil {
+		return "ended by signal: " + e.Signal.String()
+	}
+	return "ended with status " + strconv.Itoa(e.Status)
+}
+
+// A process is a program that we started, in a process group of its own.
+//
+// It is spoken to through pipes rather than a socket pair. Programs expect pipes:
+// /dev/stdin does not open when it is a socket, bash takes itself for a remote
+// shell when its standard input is one, and splice and tee want a pipe. Each
+// direction also ends by itself, which is what half-close is.
+type process struct {
+	command *command
+	os      *os.Process
+	group   *group
+
+	stdin, stdout, stderr *os.File
+
+	exited chan struct{} // closed when the program has ended
+	exit   Exit          // valid then
+	err    error
+
+	ending sync.Once
+	onExit func()
+}
+
+// start starts the program of a command.
+func start(c *command) (*process, error) {
+	path, err := exec.LookPath(c.argv[0])
+	if err != nil {
+		return nil, startError(c.argv[0], err)
+	}
+	p := &process{command: c, exited: make(chan struct{}), onExit: func() {}}
+	pipes, err := newPipes()
+	if err != nil {
+		return nil, err
+	}
+	p.stdin, p.stdout, p.stderr = pipes[0].w, pipes[1].r, pipes[2].r
+	p.widen()
+	p.group = newGroup(c.prompts)
+	p.os, err = os.StartProcess(path, c.argv, &os.ProcAttr{
+		Files: []*os.File{pipes[0].r, pipes[1].w, pipes[2].w},
+		Sys:   p.group.attributes(),
+	})
+	pipes[0].r.Close()
+	pipes[1].w.Close()
+	pipes[2].w.Close()
+	if err == nil {
+		err = p.group.adopt(p.os)
+	}
+	if err != nil {
+		p.closePipes()
+		p.onExit()
+		return nil, startError(c.argv[0], err)
+	}
+	go p.wait()
+	return p, nil
+}
+
+// startError says why a program does not start.
+func startError(program string, err error) error {
+	e := &StartError{Program: program, Status: 126, Err: err}
+	var lookup *exec.Error
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &lookup):
+		e.Err = lookup.Err
+	case errors.As(err, &path):
+		e.Err = path.Err
+	}
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		e.Status, e.Err, e.Hint = 127, errors.New("command not found"), "it is in the working directory: write ./"+program
+	case errors.As(err, &lookup) && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)):
+		e.Status, e.Err, e.Hint = 127, errors.New("command not found"), "check the name and PATH"
+	case errors.Is(err, fs.ErrNotExist):
+		e.Hint = "the interpreter that its first line names is missing"
+	case errors.Is(err, fs.ErrPermission):
+		e.Hint = "it is not executable: try chmod +x"
+	case errors.Is(err, syscall.ENOEXEC):
+		e.Hint = "it is no program of this machine; a script begins with a line such as #!/bin/sh"
+	}
+	return e
+}
+
+type pipe struct{ r, w *os.File }
+
+// newPipes makes the pipes of standard input, output and error.
+func newPipes() (pipes [3]pipe, err error) {
+	for i := range pipes {
+		if pipes[i].r, pipes[i].w, err = os.Pipe(); err != nil {
+			for _, p := range pipes[:i] {
+				p.r.Close()
+				p.w.Close()
+			}
+			return pipes, err
+		}
+	}
+	return pipes, nil
+}
+
+func (p *process) closePipes() {
+	p.stdin.Close()
+	p.stdout.Close()
+	p.stderr.Close()
+}
+
+// wait waits for the program to end, so that there is never a zombie, whether
+// or not anybody asks how it ended.
+func (p *process) wait() {
+	state, err := p.os.Wait()
+	if err == nil {
+		p.exit = exitOf(state)
+	}
+	p.err = err
+	p.group.left()
+	p.onExit()
+	close(p.exited)
+}
+
+func (p *process) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
+func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
+func (p *process) CloseWrite() error           { return p.stdin.Close() }
+func (p *process) Stderr() io.Reader           { return p.stderr }
+func (p *process) Pid() int                    { return p.os.Pid }
+
+func (p *process) Signal(s os.Signal) error { return p.group.signal(s) }
+
+// Wait returns an error, beside the Exit, when the status is not that of the
+// program that was meant but of the one that leads there, such as ssh.
+func (p *process) Wait() (Exit, error) {
+	<-p.exited
+	if p.err == nil && p.command.failure != nil && p.exit.Signal == nil {
+		return p.exit, p.command.failure(p.exit.Status)
+	}
+	return p.exit, p.err
+}
+
+// Descriptors returns those of the pipes to standard output and input.
+func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
+	if read, err = p.stdout.SyscallConn(); err != nil {
+		return nil, nil, err
+	}
+	write, err = p.stdin.SyscallConn()
+	return read, write, err
+}
+
+// Close closes the program's standard input, and gives it time to end; what does
+// not is ended with its group, first by a signal that can be handled.
+func (p *process) Close() error {
+	p.ending.Do(p.end)
+	return nil
+}
+
+// lateStderr is how long what the program said last may still be read after it
+// has ended.
+const lateStderr = 2 * time.Second
+
+func (p *process) end() {
+	p.stdin.Close()
+	grace := p.command.opts.grace()
+	if !p.endsWithin(grace) {
+		p.stdout.Close() // it may be waiting for somebody to read
+		_ = p.group.signal(terminate)
+		if !p.endsWithin(grace) {
+			_ = p.group.signal(os.Kill)
+		}
+	}
+	<-p.exited
+	p.group.sweep(min(grace, sweepGrace))
+	p.stdout.Close()
+	time.AfterFunc(lateStderr, func() { p.stderr.Close() })
+}
+
+func (p *process) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// sweepGrace is how long the rest of a group may take to end after its leader
+// has: often it ends at the same time, and nothing tells when.
+const sweepGrace = time.Second

@@ -1,0 +1,195 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// soon is the grace of children that will not end by themselves.
+const soon = 50 * time.Millisecond
+
+func dialScript(t *testing.T, script string) transport.Process {
+	t.Helper()
+	c := dial(t, []string{"exec", "sh", "-c", script}, transport.Options{Grace: soon})
+	p, ok := c.(transport.Process)
+	if !ok {
+		t.Fatalf("%T is no Process", c)
+	}
+	return p
+}
+
+// A process ends as shells have it, whether by itself or by a signal.
+func TestExit(t *testing.T) {
+	for script, want := range map[string]struct {
+		code   int
+		signal os.Signal
+	}{
+		"exit 0":        {0, nil},
+		"exit 42":       {42, nil},
+		"kill -TERM $$": {143, syscall.SIGTERM},
+		"kill -KILL $$": {137, syscall.SIGKILL},
+	} {
+		exit, err := dialScript(t, script).Wait()
+		if err != nil || exit.Code() != want.code || exit.Signal != want.signal {
+			t.Errorf("%s: %+v (code %d), %v", script, exit, exit.Code(), err)
+		}
+	}
+}
+
+func TestStderr(t *testing.T) {
+	p := dialScript(t, "echo to stdout; echo to stderr >&2")
+	stderr, err := io.ReadAll(p.Stderr())
+	if err != nil || string(stderr) != "to stderr\n" {
+		t.Errorf("standard error: %q, %v", stderr, err)
+	}
+	stdout, err := io.ReadAll(p)
+	if err != nil || string(stdout) != "to stdout\n" {
+		t.Errorf("standard output: %q, %v", stdout, err)
+	}
+}
+
+// What a program says at its end can be read after it was closed.
+func TestStderrAfterClose(t *testing.T) {
+	p := dialScript(t, "cat; echo last words >&2")
+	p.Close()
+	if got, err := io.ReadAll(p.Stderr()); err != nil || string(got) != "last words\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A closed standard input is enough for most programs; SIGTERM for others; and
+// some have to be killed.
+func TestCloseEndsAProcess(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		code         int
+	}{
+		{"it ends with its standard input", "echo ready; cat >/dev/null; exit 7", 7},
+		{"it ends on SIGTERM", "trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done", 8},
+		{"it ignores everything", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 137},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := dialScript(t, tt.script)
+			await(t, p)
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if exit, err := p.Wait(); err != nil || exit.Code() != tt.code {
+				t.Errorf("%v, %v", exit, err)
+			}
+			if err := syscall.Kill(p.Pid(), 0); err != syscall.ESRCH {
+				t.Errorf("it is still there: %v", err)
+			}
+		})
+	}
+}
+
+// await waits until a child said that it is ready.
+func await(t *testing.T, r io.Reader) {
+	t.Helper()
+	b := make([]byte, len("ready\n"))
+	if _, err := io.ReadFull(r, b); err != nil || string(b) != "ready\n" {
+		t.Fatalf("read %q, %v", b, err)
+	}
+}
+
+// Nobody in the group of a process outlives it, also not one whose parent ended
+// first, and which ignores that its standard input ended.
+func TestCloseLeavesNoOrphan(t *testing.T) {
+	for name, script := range map[string]string{
+		"the leader is there":   "sleep 1000 & echo ready; wait",
+		"the leader has gone":   "sleep 1000 & echo ready",
+		"it does not mind TERM": "trap '' TERM; sleep 1000 & echo ready; wait",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dialScript(t, script)
+			await(t, p)
+			p.Close()
+			// Its standard error ends when everybody who had it has ended.
+			if _, err := io.ReadAll(p.Stderr()); err != nil {
+				t.Errorf("somebody is still there: %v", err)
+			}
+		})
+	}
+}
+
+func TestSignalReachesTheGroup(t *testing.T) {
+	p := dialScript(t, "(trap 'echo child; exit' HUP; echo ready; while :; do sleep 0.01; done) & trap : HUP; wait; wait; exit 3")
+	await(t, p)
+	if err := p.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(p); err != nil || string(got) != "child\n" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if exit, err := p.Wait(); err != nil || exit.Status != 3 {
+		t.Errorf("%v, %v", exit, err)
+	}
+	if err := p.Signal(os.Interrupt); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signalling what has ended: %v", err)
+	}
+}
+
+// A program that cannot be started has the status that shells give it.
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tt := range []struct {
+		program string
+		status  int
+		text    string
+	}{
+		{"wirectl-no-such-program", 127, "wirectl-no-such-program: command not found: check the name and PATH"},
+		{filepath.Join(dir, "missing"), 127, "command not found"},
+		{write("plain", "#!/bin/sh\n", 0o600), 126, "permission denied: it is not executable: try chmod +x"},
+		{write("noscript", "echo\n", 0o700), 126, "exec format error: it is no program of this machine"},
+		{write("lost", "#!/no/such/interpreter\n", 0o700), 126, "the interpreter that its first line names is missing"},
+		{dir, 126, "is a directory"},
+	} {
+		e, err := transport.Parse([]string{"--", tt.program}, transport.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Dial(t.Context())
+		var se *transport.StartError
+		if !errors.As(err, &se) || se.Status != tt.status || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v (status %+v)", tt.program, err, se)
+		}
+	}
+}
+
+// The child's ends of its pipes are blocking ones, which most programs count on.
+func TestPipesBlock(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("fdinfo is Linux's")
+	}
+	got, err := io.ReadAll(dialScript(t, "grep flags /proc/self/fdinfo/0 /proc/self/fdinfo/1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(got)) {
+		_, octal, _ := strings.Cut(line, "flags:")
+		flags, err := strconv.ParseInt(strings.TrimSpace(octal), 8, 32)
+		if err != nil || flags&syscall.O_NONBLOCK != 0 {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/muesli/cancelreader"
+)
+
+// A stdioEndpoint is our own standard input and output.
+type stdioEndpoint struct{ opts Options }
+
+func (stdioEndpoint) String() string { return "stdio" }
+
+func (e stdioEndpoint) Dial(ctx context.Context) (Conn, error) {
+	if e.opts.Stdin == nil || e.opts.Stdout == nil {
+		return nil, &Error{"stdio", errors.ErrUnsupported, "there is no standard input or output here"}
+	}
+	return &stdio{in: e.opts.Stdin, out: e.opts.Stdout}, ctx.Err()
+}
+
+type stdio struct {
+	in  io.Reader
+	out io.Writer
+
+	open    sync.Once
+	reading sync.Mutex // held while r is in use
+	r       cancelreader.CancelReader
+	closed  bool
+}
+
+// reader makes reads that end when the conn is closed, which those from a pipe
+// or a terminal do not do by themselves. It is made when it is first needed, so
+// that nothing but the caller reads the descriptors that were given away. What
+// cannot be waited for, such as a file, is read as it is.
+func (s *stdio) reader() {
+	r, err := cancelreader.NewReader(s.in)
+	if err != nil {
+		r, _ = cancelreader.NewReader(onlyReader{s.in}) // cannot fail for what is no file
+	}
+	s.r = r
+}
+
+type onlyReader struct{ io.Reader }
+
+func (s *stdio) Read(p []byte) (int, error) {
+	s.open.Do(s.reader)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.closed {
+		return 0, os.ErrClosed
+	}
+	n, err := s.r.Read(p)
+	if errors.Is(err, cancelreader.ErrCanceled) {
+		err = os.ErrClosed
+	}
+	return n, err
+}
+
+func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// CloseWrite closes standard output: nothing else tells who reads it.
+func (s *stdio) CloseWrite() error {
+	if c, ok := s.out.(io.Closer); ok {
+		return c.Close()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close ends reading, and closes standard output. Standard input stays open:
+// whoever else has it may go on with it.
+func (s *stdio) Close() error {
+	s.open.Do(s.reader)
+	s.r.Cancel()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	err := s.CloseWrite()
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, s.r.Close())
+}
+
+// Descriptors returns those of standard input and output, where they are files.
+func (s *stdio) Descriptors() (read, write syscall.RawConn, err error) {
+	in, inOK := s.in.(*os.File)
+	out, outOK := s.out.(*os.File)
+	if !inOK || !outOK {
+		return nil, nil, errors.ErrUnsupported
+	}
+	if read, err = in.SyscallConn(); err != nil {
+		return nil, nil, err
+	}
+	write, err = out.SyscallConn()
+	return read, write, err
+}

@@ -1,0 +1,138 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"syscall"
+)
+
+// A socket is a connected TCP or Unix socket.
+type socket struct{ streamSocket }
+
+type streamSocket interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// Close may be called again.
+func (s socket) Close() error {
+	err := s.streamSocket.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Descriptors returns the one descriptor twice.
+func (s socket) Descriptors() (read, write syscall.RawConn, err error) {
+	rc, err := s.SyscallConn()
+	return rc, rc, err
+}
+
+// checkHostPort says why an address is not SCHEME://HOST:PORT.
+func checkHostPort(address string) error {
+	_, err := HostPort(address)
+	return err
+}
+
+// HostPort returns the HOST:PORT of SCHEME://HOST:PORT, and says what is wrong
+// with any other address.
+func HostPort(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", cause(err)
+	}
+	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("more than %s://HOST:PORT", u.Scheme)
+	}
+	return u.Host, checkPort(u)
+}
+
+func checkPort(u *url.URL) error {
+	if u.Port() == "" {
+		return fmt.Errorf("no port: write %s://HOST:PORT", u.Scheme)
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
+		return fmt.Errorf("%s is no port: ports go up to 65535", u.Port())
+	}
+	return nil
+}
+
+// cause takes off what url.Parse repeats of the address.
+func cause(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
+}
+
+func dialTCP(ctx context.Context, address string, _ Options) (Conn, error) {
+	c, err := dialStream(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return socket{c}, nil
+}
+
+func dialStream(ctx context.Context, address string) (*net.TCPConn, error) {
+	hostPort, err := HostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", hostPort)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+func listenTCP(ctx context.Context, address string, opts Options) (Listener, error) {
+	l, err := listenStream(ctx, address, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &socketListener{l, "tcp://" + l.Addr().String(), func() error { return nil }}, nil
+}
+
+func listenStream(ctx context.Context, address string, opts Options) (*net.TCPListener, error) {
+	hostPort, err := HostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	hostPort, err = opts.ListenOn(hostPort)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.TCPListener), nil
+}
+
+// ListenOn returns the HOST:PORT to listen on for one that was asked for: without
+// a host it is this machine alone, and others need Remote.
+func (o *Options) ListenOn(hostPort string) (string, error) {
+	host, port, err := net.SplitHostPort(hostPort)
+	switch {
+	case err != nil:
+		return "", err
+	case host == "" && !o.Remote:
+		return net.JoinHostPort("127.0.0.1", port), nil
+	case !o.Remote && !isLoopback(host):
+		return "", fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", host)
+	}
+	return hostPort, nil
+}
+
+// isLoopback reports whether a host is this machine whatever a resolver says.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
