@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"nearest", "proto"},
 	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
-	{"session", "query", "capture", "render"},
+	{"session", "query", "capture", "render", "jsondiff"},
 	{"relay", "broker", "unit", "client", "replay", "theory", "report", "lint", "stats", "diff", "decode", "encode", "convert"},
 	{"tui"},
 	{"commands"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/diff"
+	"github.com/wirectl/wirectl/jsondiff"
 )
 
 func diffCommand(inv *invocation) *cli.Command {
@@ -79,7 +80,7 @@ func diffOptions(c *cli.Context) (diff.Options, error) {
 		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
 	}
 	for _, text := range c.StringSlice("ignore-field") {
-		path, err := diff.ParsePath(text)
+		path, err := jsondiff.ParsePath(text)
 		if err != nil {
 			return o, &usageError{fmt.Errorf("--ignore-field: %w", err)}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -29,9 +30,9 @@ func (c *comparison) speechOf(parts run) speech {
 		if m.payload == nil || jsonscan.Valid(m.payload) != nil {
 			return nil
 		}
-		w := walk{ignore: c.options.Ignore}
-		w.leaf = func(keys []string, value, _ []byte) { s.hear(w.path, keys, value) }
-		w.value(m.payload, m.payload)
+		w := jsondiff.Walk{Ignore: c.options.Ignore}
+		w.Leaf = func(keys []string, value, _ []byte) { s.hear(w.Place(), keys, value) }
+		w.Values(m.payload, m.payload)
 	}
 	return s
 }
@@ -42,7 +43,7 @@ func (s speech) hear(path uint64, keys []string, value []byte) {
 		p = &said{keys: slices.Clone(keys), first: value, isText: true}
 		s[path] = p
 	}
-	p.varies = p.varies || !sameValue(p.first, value)
+	p.varies = p.varies || !jsondiff.Same(p.first, value)
 	text, ok := jsonscan.Unquote(value)
 	if p.isText = p.isText && ok; p.isText {
 		p.text = append(p.text, text...)
@@ -81,12 +82,12 @@ func (c *comparison) cutElsewhere(p pair, a, b run) bool {
 	return moved
 }
 
-func (s *said) holdsID() bool { return len(s.keys) > 0 && holdsID(s.keys[len(s.keys)-1]) }
+func (s *said) holdsID() bool { return len(s.keys) > 0 && jsondiff.HoldsID(s.keys[len(s.keys)-1]) }
 
 // counts reports whether numbers may number parts, or are the same.
 func (s *said) counts(there *said) bool {
 	if there != nil && !s.varies && !there.varies {
-		return sameValue(s.first, there.first)
+		return jsondiff.Same(s.first, there.first)
 	}
 	return jsonscan.KindOf(s.first) == jsonscan.Number
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -138,7 +139,7 @@ func (c *comparison) chunks(p pair, a, b run) {
 // payloads compares the payloads of two messages.
 func (c *comparison) payloads(p pair, a, b *message) {
 	c.differences(p, a, b, func(keys []string, va, vb []byte) {
-		c.add(p, Payload, a, b, join(keys), string(shorten(va)), string(shorten(vb)))
+		c.add(p, Payload, a, b, jsondiff.Join(keys), string(shorten(va)), string(shorten(vb)))
 	})
 }
 
@@ -154,19 +155,19 @@ func (c *comparison) differences(p pair, a, b *message, yield func(keys []string
 			yield(nil, a.payload, b.payload)
 		}
 	default:
-		w := walk{ignore: c.options.Ignore, leaf: func(keys []string, va, vb []byte) {
+		w := jsondiff.Walk{Ignore: c.options.Ignore, Leaf: func(keys []string, va, vb []byte) {
 			if !c.same(p, a, b, keys, va, vb) {
 				yield(keys, va, vb)
 			}
 		}}
-		w.value(a.payload, b.payload)
+		w.Values(a.payload, b.payload)
 	}
 }
 
 // same reports whether two members are the same: as ids, if both are some.
 func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) bool {
-	if len(keys) == 0 || va == nil || vb == nil || !holdsID(keys[len(keys)-1]) || !c.a.knows(va) || !c.b.knows(vb) {
-		return sameValue(va, vb)
+	if len(keys) == 0 || va == nil || vb == nil || !jsondiff.HoldsID(keys[len(keys)-1]) || !c.a.knows(va) || !c.b.knows(vb) {
+		return jsondiff.Same(va, vb)
 	}
 	side := p.a.opener
 	if keys[len(keys)-1] == "seq" {
@@ -176,7 +177,7 @@ func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) b
 		side = frame.DirUnknown
 	}
 	opens := a.seq == p.a.first() && b.seq == p.b.first()
-	if opens && isToken(va, a.id) && isToken(vb, b.id) {
+	if opens && jsondiff.IsToken(va, a.id) && jsondiff.IsToken(vb, b.id) {
 		c.names.rename(p.a.conn, side, string(va), string(vb))
 		return true
 	}

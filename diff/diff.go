@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
@@ -19,7 +20,7 @@ import (
 type Options struct {
 	// Ignore are the members of payloads that are not compared, with all that
 	// is in them.
-	Ignore []Path
+	Ignore []jsondiff.Path
 	// IgnoreChunks says that it is the same, into which parts an answer is cut.
 	IgnoreChunks bool
 	// Latency, if positive, makes it a difference that an exchange took more
@@ -50,7 +51,7 @@ type message struct {
 	// payload is the JSON form, or the bytes if there is none; nil if there was
 	// no room to keep it.
 	payload []byte
-	digest  [digestSize]byte
+	digest  [jsondiff.DigestSize]byte
 }
 
 func (e *exchange) first() int64 { return e.messages[0].seq }

@@ -1,8 +1,6 @@
 package diff
 
 import (
-	"strings"
-
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -43,23 +41,6 @@ func (n *names) same(conn int, side frame.Dir, a, b string) bool {
 		return true
 	}
 	return known && there == b
-}
-
-// holdsID reports whether ids stand under a key, judged by its name: id,
-// requestId, target_id, progressToken, request_seq.
-func holdsID(key string) bool {
-	key = strings.ToLower(key)
-	return strings.HasSuffix(key, "id") || strings.HasSuffix(key, "token") || strings.HasSuffix(key, "seq")
-}
-
-// isToken reports whether a JSON value is the token that has that text: tokens
-// of some protocols have their quotes, and of others not.
-func isToken(value []byte, text string) bool {
-	if string(value) == text {
-		return true
-	}
-	unquoted, ok := jsonscan.Unquote(value)
-	return ok && string(unquoted) == text
 }
 
 // knows reports whether a JSON value is an id of the session.

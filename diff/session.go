@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol"
 )
 
@@ -155,7 +156,7 @@ func (s *Session) place(e *exchange, r *Record, m *protocol.Message) {
 	add := message{
 		seq: r.Seq, dir: r.Dir, kind: string(clip(m.Kind)), label: string(clip(m.Label)),
 		phase: m.Phase, time: r.Time, id: string(m.ID.Text), size: len(r.Payload),
-		digest: digestOf(r.Payload, m, s.options.Ignore),
+		digest: jsondiff.Digest(r.Payload, m, s.options.Ignore),
 	}
 	if len(r.Payload) <= s.room {
 		s.room -= len(r.Payload)

@@ -1,4 +1,4 @@
-package diff
+package jsondiff
 
 import (
 	"slices"
@@ -10,17 +10,17 @@ import (
 
 // valueDifferences lists where two JSON texts differ.
 func valueDifferences(a, b string, ignore ...Path) (paths []string) {
-	w := walk{ignore: ignore, leaf: func(keys []string, va, vb []byte) {
-		if !sameValue(va, vb) {
-			paths = append(paths, join(keys))
+	w := Walk{Ignore: ignore, Leaf: func(keys []string, va, vb []byte) {
+		if !Same(va, vb) {
+			paths = append(paths, Join(keys))
 		}
 	}}
-	w.value([]byte(a), []byte(b))
+	w.Values([]byte(a), []byte(b))
 	return paths
 }
 
 func TestValues(t *testing.T) {
-	deep := strings.Repeat(`[`, 2*maxDepth) + `%` + strings.Repeat(`]`, 2*maxDepth)
+	deep := strings.Repeat(`[`, 2*MaxDepth) + `%` + strings.Repeat(`]`, 2*MaxDepth)
 	for _, tt := range []struct {
 		a, b string
 		want []string
@@ -35,12 +35,12 @@ func TestValues(t *testing.T) {
 		{`{"a":1,"a":2}`, `{"a":1,"a":3}`, []string{"a"}},
 		{`{"a":1,"a":2}`, `{"a":1}`, []string{"a"}},
 		{strings.Replace(deep, "%", "1", 1), strings.Replace(deep, "%", " 1", 1), nil},
-		{strings.Replace(deep, "%", "1", 1), strings.Replace(deep, "%", "2", 1), []string{strings.Repeat("0.", maxDepth-1) + "0"}},
+		{strings.Replace(deep, "%", "1", 1), strings.Replace(deep, "%", "2", 1), []string{strings.Repeat("0.", MaxDepth-1) + "0"}},
 	} {
 		if got := valueDifferences(tt.a, tt.b); !slices.Equal(got, tt.want) {
 			t.Errorf("%.60s and %.60s differ at %q, want %q", tt.a, tt.b, got, tt.want)
 		}
-		same := digestOf([]byte(tt.a), new(protocol.Message), nil) == digestOf([]byte(tt.b), new(protocol.Message), nil)
+		same := Digest([]byte(tt.a), new(protocol.Message), nil) == Digest([]byte(tt.b), new(protocol.Message), nil)
 		if same != (tt.want == nil) {
 			t.Errorf("%.60s and %.60s: the digests are the same: %t", tt.a, tt.b, same)
 		}

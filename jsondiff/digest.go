@@ -1,4 +1,4 @@
-package diff
+package jsondiff
 
 import (
 	"bytes"
@@ -11,7 +11,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-const digestSize = sha256.Size
+// DigestSize is the size of a digest in bytes.
+const DigestSize = sha256.Size
 
 // A digester takes in a JSON value such that equal values are the same to it,
 // apart from the ids of its message and what is ignored.
@@ -22,9 +23,9 @@ type digester struct {
 	keys   []string
 }
 
-// digestOf returns the digest of a message's payload: equal for payloads that
+// Digest returns the digest of a message's payload: equal for payloads that
 // do not differ.
-func digestOf(payload []byte, m *protocol.Message, ignore []Path) (sum [digestSize]byte) {
+func Digest(payload []byte, m *protocol.Message, ignore []Path) (sum [DigestSize]byte) {
 	d := digester{Hash: sha256.New(), ignore: ignore, tokens: []protocol.Token{m.ID, m.Ref, m.Bind}}
 	if jsonscan.Valid(payload) == nil {
 		d.value(bytes.TrimSpace(payload))
@@ -40,7 +41,7 @@ func (d *digester) value(value []byte) {
 	switch {
 	case ignored(d.ignore, d.keys) || d.isID(value):
 		return
-	case !isContainer(kind) || len(d.keys) >= maxDepth:
+	case !isContainer(kind) || len(d.keys) >= MaxDepth:
 		d.put(kind, plain(value))
 		return
 	}
@@ -76,11 +77,11 @@ func (d *digester) put(kind jsonscan.Kind, text []byte) {
 
 // isID reports whether the value is an id of the message.
 func (d *digester) isID(value []byte) bool {
-	if len(d.keys) == 0 || !holdsID(d.keys[len(d.keys)-1]) {
+	if len(d.keys) == 0 || !HoldsID(d.keys[len(d.keys)-1]) {
 		return false
 	}
 	for _, t := range d.tokens {
-		if !t.IsZero() && isToken(value, string(t.Text)) {
+		if !t.IsZero() && IsToken(value, string(t.Text)) {
 			return true
 		}
 	}

@@ -1,10 +1,11 @@
-package diff
+package jsondiff
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Path names members of payloads by the keys that lead to them. "*" stands
@@ -32,17 +33,29 @@ func ignored(ignore []Path, keys []string) bool {
 	return slices.ContainsFunc(ignore, func(p Path) bool { return p.names(keys) })
 }
 
-// join writes a path as it is typed, or its beginning.
-func join(keys []string) string {
+// Join writes a path as it is typed, or its beginning.
+func Join(keys []string) string {
 	var b strings.Builder
 	for i, k := range keys {
 		if i > 0 {
 			b.WriteByte('.')
 		}
 		b.WriteString(clip(k))
-		if b.Len() > maxValue {
+		if b.Len() > maxPath {
 			return clip(b.String()) + "…"
 		}
 	}
 	return b.String()
+}
+
+// maxPath bounds what Join writes, in bytes.
+const maxPath = 200
+
+// clip returns the beginning of text, cut between runes.
+func clip(text string) string {
+	n := min(len(text), maxPath)
+	for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

@@ -1,4 +1,7 @@
-package diff
+// Package jsondiff compares JSON values by what they say: spacing, the order of
+// keys and the way a string or a number is written make no difference. It knows
+// nothing of messages but where their ids stand.
+package jsondiff
 
 import (
 	"bytes"
@@ -10,9 +13,9 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// maxDepth bounds how deep values are compared member by member. What lies
+// MaxDepth bounds how deep values are compared member by member. What lies
 // deeper is compared as it is written, without white space.
-const maxDepth = 64
+const MaxDepth = 64
 
 // A member is a key of an object with its value. A key that the object repeats
 // is told by how often it came before.
@@ -59,22 +62,28 @@ type pathTo struct {
 	key    string
 }
 
-// A walk compares two JSON values, both valid. It calls leaf where none of the
-// two has members, or not of the same kind, and with nil for what is absent.
-type walk struct {
-	ignore []Path
-	keys   []string
-	path   uint64 // hash of keys
-	leaf   func(keys []string, a, b []byte)
+// A Walk compares two JSON values, both valid. It calls Leaf where none of the
+// two has members, or not of the same kind, and with nil for what is absent. The
+// keys, the numbers of elements among them, are valid during the call.
+type Walk struct {
+	Ignore []Path
+	Leaf   func(keys []string, a, b []byte)
+
+	keys []string
+	path uint64 // hash of keys
 }
 
-func (w *walk) value(a, b []byte) {
+// Place is the hash of the path that Leaf is called with.
+func (w *Walk) Place() uint64 { return w.path }
+
+// Values compares two values.
+func (w *Walk) Values(a, b []byte) {
 	a, b = bytes.TrimSpace(a), bytes.TrimSpace(b)
 	kind := jsonscan.KindOf(a)
 	switch {
-	case ignored(w.ignore, w.keys):
-	case !isContainer(kind) || jsonscan.KindOf(b) != kind || len(w.keys) >= maxDepth:
-		w.leaf(w.keys, a, b)
+	case ignored(w.Ignore, w.keys):
+	case !isContainer(kind) || jsonscan.KindOf(b) != kind || len(w.keys) >= MaxDepth:
+		w.Leaf(w.keys, a, b)
 	case kind == jsonscan.Array:
 		w.elements(elements(a), elements(b))
 	default:
@@ -83,7 +92,7 @@ func (w *walk) value(a, b []byte) {
 }
 
 // elements compares what stands at the same place.
-func (w *walk) elements(a, b func() []byte) {
+func (w *Walk) elements(a, b func() []byte) {
 	for i := 0; ; i++ {
 		va, vb := a(), b()
 		if va == nil && vb == nil {
@@ -95,7 +104,7 @@ func (w *walk) elements(a, b func() []byte) {
 
 // members compares what has the same key: first in the order of a, then what
 // only b has.
-func (w *walk) members(a, b []member) {
+func (w *Walk) members(a, b []member) {
 	type id struct {
 		key string
 		nth int
@@ -115,18 +124,18 @@ func (w *walk) members(a, b []member) {
 	}
 }
 
-func (w *walk) member(key string, a, b []byte) {
+func (w *Walk) member(key string, a, b []byte) {
 	path := w.path
 	w.path = maphash.Comparable(seed, pathTo{path, key})
 	w.keys = append(w.keys, key)
-	w.value(a, b)
+	w.Values(a, b)
 	w.keys = w.keys[:len(w.keys)-1]
 	w.path = path
 }
 
-// sameValue reports whether two JSON values without members, or nil for none,
+// Same reports whether two JSON values without members, or nil for none,
 // are equal; and two values that have members, if they are written alike.
-func sameValue(a, b []byte) bool {
+func Same(a, b []byte) bool {
 	switch {
 	case a == nil || b == nil:
 		return a == nil && b == nil
