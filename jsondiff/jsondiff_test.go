@@ -67,3 +67,18 @@ func TestIgnoredPaths(t *testing.T) {
 		}
 	}
 }
+
+// Leaves says where each value is, so that it can be replaced there.
+func TestLeaves(t *testing.T) {
+	text := ` { "id" : 1, "a":[{"b" :"x"}, 2, [{"c":null}]], "o":{} }`
+	var got []string
+	Leaves([]byte(text), func(key string, at int, value []byte) {
+		if text[at:at+len(value)] != string(value) {
+			t.Errorf("%s is said to be at %d", value, at)
+		}
+		got = append(got, key+"="+string(value))
+	})
+	if want := []string{"id=1", `b="x"`, "c=null"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,163 @@
+package replay
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/jsondiff"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// An utterance is an id that somebody said. A string means the same under any
+// key, a number under its own alone.
+type utterance struct{ key, value string }
+
+func utteranceOf(key string, value []byte) utterance {
+	if text, ok := jsonscan.Unquote(value); ok {
+		return utterance{value: string(text)}
+	}
+	return utterance{key, string(value)}
+}
+
+// hear notes which ids a step says.
+func (s *Script) hear(st *step) {
+	if st.form == nil {
+		return
+	}
+	jsondiff.Leaves(st.form, func(key string, _ int, value []byte) {
+		if jsondiff.HoldsID(key) {
+			u := utteranceOf(key, value)
+			by := s.uttered[u]
+			by[st.dir] = true
+			s.uttered[u] = by
+		}
+	})
+}
+
+// isName reports whether a value in a frame of the peer is an id that our side
+// says again: only such ones have to be called as the live peer calls them.
+func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][side] }
+
+// names are what ids of the recording are called live.
+type names struct {
+	side   frame.Dir // ours
+	tokens map[name]string
+	others map[utterance]string // as written in JSON
+}
+
+func newNames(side frame.Dir) *names {
+	return &names{side, make(map[name]string), make(map[utterance]string)}
+}
+
+// meet learns the names that the peer gave the exchange that it opens.
+func (n *names) meet(recorded, live *protocol.Message) {
+	for _, pair := range [][2]protocol.Token{{recorded.ID, live.ID}, {recorded.Bind, live.Bind}} {
+		if r, l := pair[0], pair[1]; !r.IsZero() && r.Space == l.Space {
+			n.tokens[name{opposite(n.side), r.Space, string(r.Text)}] = string(l.Text)
+		}
+	}
+}
+
+// A place is a span of a payload in which something else is to stand.
+type place struct {
+	start, end int
+	text       string
+}
+
+// A renamer is a protocol that knows where in a payload ids are, where that is
+// no JSON.
+type renamer interface {
+	AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte) []byte
+}
+
+// rename returns the payload of a step of ours with the ids that hold live; the
+// recorded payload itself if they are the same.
+func (n *names) rename(st *step, p protocol.Protocol) []byte {
+	if len(n.tokens)+len(n.others) == 0 || !st.well {
+		return st.payload
+	}
+	if r, ok := p.(renamer); ok {
+		return r.AppendRenamed(nil, st.payload, func(t protocol.Token) []byte { return n.token(&st.message, t) })
+	}
+	if p.Encoding() != protocol.JSON {
+		return st.payload
+	}
+	return replace(st.payload, n.places(st))
+}
+
+// token returns what to call a token of a message of ours; nil for what it is
+// called already.
+func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
+	if t.Space == protocol.SpaceSession {
+		if live, ok := n.others[utterance{value: string(t.Text)}]; ok {
+			text, _ := jsonscan.Unquote([]byte(live))
+			return text
+		}
+	}
+	if n.isOurs(m, t) {
+		return nil
+	}
+	if live, ok := n.tokens[name{opposite(n.side), t.Space, string(t.Text)}]; ok {
+		return []byte(live)
+	}
+	return nil
+}
+
+// isOurs reports whether a token in a message of ours is one that we gave.
+func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
+	answers := m.Phase == protocol.Part || isEnd(m.Phase)
+	return !answers || !m.Ref.IsZero() && same(t, m.ID) // an answer can have a number of its own
+}
+
+// places returns where a JSON payload has to be changed.
+func (n *names) places(st *step) []place {
+	var list []place
+	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
+		if !jsondiff.HoldsID(key) {
+			return
+		}
+		if t, ok := tokenAt(&st.message, value); ok && t.Space != protocol.SpaceSession {
+			if live := n.token(&st.message, t); live != nil {
+				list = append(list, place{at, at + len(value), string(live)})
+				return
+			}
+			if !same(t, st.message.Ref) {
+				return
+			}
+		}
+		if live, ok := n.others[utteranceOf(key, value)]; ok {
+			list = append(list, place{at, at + len(value), live})
+		}
+	})
+	return list
+}
+
+// tokenAt returns the token of m that is the value, and not another that reads
+// alike: it points into the same payload.
+func tokenAt(m *protocol.Message, value []byte) (protocol.Token, bool) {
+	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
+		if same(t, protocol.Token{Text: value}) {
+			return t, true
+		}
+	}
+	return protocol.Token{}, false
+}
+
+// same reports whether two tokens are one, at one place.
+func same(t, u protocol.Token) bool {
+	return len(t.Text) > 0 && len(t.Text) == len(u.Text) && &t.Text[0] == &u.Text[0]
+}
+
+// replace returns the payload with other text in some places, which are in
+// order.
+func replace(payload []byte, places []place) []byte {
+	if len(places) == 0 {
+		return payload
+	}
+	var out []byte
+	from := 0
+	for _, p := range places {
+		out = append(append(out, payload[from:p.start]...), p.text...)
+		from = p.end
+	}
+	return append(out, payload[from:]...)
+}

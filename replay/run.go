@@ -1,0 +1,476 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// A run plays a script once. One goroutine owns it; two others read and write the
+// connection for it.
+type run struct {
+	ctx     context.Context
+	script  *Script
+	options *Options
+	conn    Conn
+	started time.Time
+
+	order   order
+	lacks   []int       // for each frame of ours: frames of the peer still to come
+	waiters [][]int     // for each frame of the peer: frames of ours that need it
+	after   [][]int     // for each frame of ours: those that follow it
+	moved   []time.Time // when a frame was sent, or had all that it needs
+	ready   []int       // frames of ours that may be sent, in their order
+	unsent  int
+
+	theirs []*step   // from the first that has not come
+	queues [][]*step // the same, by exchange
+	came   []bool    // by index
+	left   int       // theirs to come
+
+	live  *ledger
+	names *names
+
+	incoming chan arrival
+	outgoing chan []byte
+	written  chan error
+	writing  *step // what is being written; nil if nothing is
+	closed   bool  // our side is, for writing
+	ended    bool  // the peer's side is
+	gapped   bool  // what came last was no frame
+
+	sweep  *sweep // nil unless a cancel is to be tried
+	result Result
+}
+
+// An arrival is a frame, or the end of what the peer says.
+type arrival struct {
+	frame frame.Frame
+	err   error // of the last: nil after a clean end
+	last  bool
+}
+
+// quiet is how long after its end a run waits for what the peer says too much,
+// if the peer does not end.
+const quiet = time.Second
+
+// Run plays the script over a connection, which it closes. The error is about the
+// connection or the run; that the peer is not as recorded is in the result.
+func (s *Script) Run(ctx context.Context, conn Conn, o Options) (Result, error) {
+	r := newRun(ctx, s, conn, &o)
+	return r.play()
+}
+
+func newRun(ctx context.Context, s *Script, conn Conn, o *Options) *run {
+	r := &run{
+		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
+		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
+		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
+		queues: make([][]*step, len(s.opened)), live: newLedger(), names: newNames(o.Side),
+		incoming: make(chan arrival), outgoing: make(chan []byte), written: make(chan error, 1),
+		result: Result{Conn: s.Conn},
+	}
+	for i, st := range s.steps {
+		if st.dir == o.Side {
+			r.expectToSend(i)
+		} else {
+			r.theirs = append(r.theirs, st)
+			r.queues[st.exchange] = append(r.queues[st.exchange], st)
+			r.left++
+		}
+	}
+	for _, st := range r.theirs {
+		if r.skips(st.message.Kind) {
+			r.consume(st)
+		}
+	}
+	return r
+}
+
+func (r *run) expectToSend(i int) {
+	r.unsent++
+	r.moved[i] = r.started
+	for _, need := range r.order.needs[i] {
+		r.lacks[i]++
+		r.waiters[need] = append(r.waiters[need], i)
+	}
+	if before := r.order.before[i]; before >= 0 {
+		r.lacks[i]++
+		r.after[before] = append(r.after[before], i)
+	}
+	if r.lacks[i] == 0 {
+		r.ready = append(r.ready, i)
+	}
+}
+
+// play runs until all is said, or the peer diverges.
+func (r *run) play() (Result, error) {
+	readerDone, writerDone := make(chan struct{}), make(chan struct{})
+	stop, cancel := context.WithCancel(r.ctx)
+	go func() { defer close(readerDone); r.read(stop) }()
+	go func() { defer close(writerDone); r.write(stop) }()
+	err := r.loop()
+	cancel()
+	closing := r.conn.Close()
+	<-readerDone
+	<-writerDone
+	if err == nil && r.result.Divergence == nil && !errors.Is(closing, io.ErrClosedPipe) {
+		err = closing
+	}
+	r.result.Missing += int64(r.left)
+	r.result.Took = time.Since(r.started)
+	return r.result, err
+}
+
+// read hands on what the peer says.
+func (r *run) read(ctx context.Context) {
+	s := frame.NewScanner(r.conn, r.script.Framing)
+	limit := r.options.Limit
+	if limit == 0 {
+		limit = all.Limit(r.script.Protocol, r.script.Framing)
+	}
+	s.SetLimit(limit)
+	s.SetAccept(all.Plausible(r.script.Protocol))
+	s.Resync()
+	more := true
+	for more {
+		more = s.Scan()
+		a := arrival{last: !more, err: s.Err()}
+		if more {
+			a.frame = s.Frame().Clone()
+		}
+		select {
+		case r.incoming <- a:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write writes one thing after the other, and says when it is done.
+func (r *run) write(ctx context.Context) {
+	for {
+		select {
+		case b := <-r.outgoing:
+			_, err := r.conn.Write(b)
+			r.written <- err
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// loop does what is next until nothing is.
+func (r *run) loop() error {
+	for !r.done() {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		wait, err := r.next()
+		if err != nil {
+			return err
+		}
+		if err := r.wait(wait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A pause is what is waited for beside the peer, and what it means when it is
+// over.
+type pause struct {
+	time    time.Duration
+	forever bool
+	over    func()
+}
+
+// next begins to send what is due, and says how long to wait.
+func (r *run) next() (pause, error) {
+	if r.sweep != nil && r.writing == nil {
+		r.sweep.act(r)
+	}
+	if r.writing == nil && len(r.ready) > 0 {
+		st := r.script.steps[r.soonest()]
+		due := time.Until(r.due(st.index))
+		if due > 0 {
+			return pause{time: due}, nil
+		}
+		r.send(st)
+	}
+	if r.spoken() && !r.closed {
+		if err := r.closeWrite(); err != nil {
+			return pause{}, err
+		}
+	}
+	switch {
+	case r.sweep != nil:
+		return r.sweep.pause(r), nil
+	case r.options.Side == frame.U2C:
+		return pause{forever: true}, nil
+	case r.over():
+		return pause{time: r.linger(), over: func() { r.ended = true }}, nil
+	case r.options.Timeout == 0:
+		return pause{forever: true}, nil
+	}
+	return pause{time: r.options.Timeout, over: r.timeout}, nil
+}
+
+// spoken reports whether nothing more will be sent. A unit has not as long as its
+// client may ask.
+func (r *run) spoken() bool {
+	switch {
+	case r.unsent > 0 || r.writing != nil || r.sweep != nil:
+		return false
+	case r.options.Side == frame.U2C:
+		return r.ended
+	}
+	return r.left == 0 || r.endsInside()
+}
+
+// endsInside reports whether what is sent last is no whole frame, so that the
+// peer cannot know that before it ends.
+func (r *run) endsInside() bool {
+	for i := len(r.script.steps) - 1; i >= 0; i-- {
+		if st := r.script.steps[i]; st.dir == r.options.Side {
+			return st.frame.Gap
+		}
+	}
+	return true
+}
+
+// over reports whether all is said that was to be said, by either side.
+func (r *run) over() bool { return r.unsent == 0 && r.writing == nil && r.left == 0 }
+
+// linger is how long to wait for the peer's end. One that was never heard in the
+// recording may have much to say.
+func (r *run) linger() time.Duration {
+	if len(r.script.steps) == int(r.result.Sent) && r.options.Timeout > 0 {
+		return r.options.Timeout
+	}
+	return quiet
+}
+
+// done reports whether the run is at its end.
+func (r *run) done() bool {
+	switch {
+	case r.result.Divergence != nil:
+		return true
+	case !r.ended || r.writing != nil:
+		return false
+	case r.sweep != nil:
+		return true
+	case len(r.ready) > 0:
+		return false
+	}
+	return true
+}
+
+// wait waits for the peer, for the end of a write, or for a pause to be over.
+func (r *run) wait(p pause) error {
+	var over <-chan time.Time
+	if !p.forever {
+		timer := time.NewTimer(max(p.time, 0))
+		defer timer.Stop()
+		over = timer.C
+	}
+	incoming := r.incoming
+	if r.ended {
+		incoming = nil
+	}
+	select {
+	case a := <-incoming:
+		return r.arrived(a)
+	case err := <-r.written:
+		return r.sent(err)
+	case <-over:
+		if p.over != nil {
+			p.over()
+		}
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+}
+
+// soonest returns the frame of ours that is due first, of those that may be sent.
+func (r *run) soonest() int {
+	best := r.ready[0]
+	for _, i := range r.ready[1:] {
+		if d := r.due(i).Compare(r.due(best)); d < 0 || d == 0 && i < best {
+			best = i
+		}
+	}
+	return best
+}
+
+// due returns when a frame is to be sent.
+func (r *run) due(i int) time.Time {
+	if r.options.Speed <= 0 {
+		return r.moved[i]
+	}
+	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
+}
+
+// send begins to write a frame of ours.
+func (r *run) send(st *step) {
+	for k, i := range r.ready {
+		if i == st.index {
+			r.ready = append(r.ready[:k], r.ready[k+1:]...)
+			break
+		}
+	}
+	raw, payload := r.bytesOf(st)
+	m := st.message
+	if st.well && !bytes.Equal(payload, st.payload) {
+		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
+	}
+	if st.opens != 0 {
+		r.live.begin(st.dir, &m, st.opens)
+	}
+	r.writing = st
+	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
+	r.outgoing <- raw
+}
+
+// bytesOf returns the bytes of a frame of ours with the ids that hold live.
+func (r *run) bytesOf(st *step) (raw, payload []byte) {
+	payload = st.payload
+	if !st.frame.Gap && !st.frame.Compressed {
+		payload = r.names.rename(st, r.script.Protocol)
+	}
+	if bytes.Equal(payload, st.payload) {
+		return st.frame.Raw, payload
+	}
+	raw, err := frame.Append(nil, r.script.Framing, payload)
+	if err != nil {
+		return st.frame.Raw, st.payload
+	}
+	return raw, payload
+}
+
+// sent takes in that a frame of ours has been written.
+func (r *run) sent(err error) error {
+	st := r.writing
+	r.writing = nil
+	if err != nil {
+		return r.broken(st, err)
+	}
+	r.result.Sent++
+	if st != r.sweep.message() {
+		r.pass(st)
+	}
+	return nil
+}
+
+// pass says that a frame of ours is behind us.
+func (r *run) pass(st *step) {
+	r.unsent--
+	for _, i := range r.after[st.index] {
+		r.supply(i)
+	}
+}
+
+// broken says what a failed write means: the peer has gone.
+func (r *run) broken(st *step, err error) error {
+	if r.options.Side == frame.U2C || r.sweep != nil {
+		r.ended, r.ready = true, nil
+		return nil
+	}
+	r.result.Divergence = &Divergence{
+		What: Gone, Recorded: st.side(), Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err),
+	}
+	return nil
+}
+
+// supply says that one thing more has happened that a frame of ours needs.
+func (r *run) supply(i int) {
+	r.moved[i] = time.Now()
+	if r.lacks[i]--; r.lacks[i] == 0 && !r.sweep.leavesOut(r, r.script.steps[i]) {
+		r.ready = append(r.ready, i)
+	}
+}
+
+// consume says that a frame of the peer has come, or will not be waited for.
+func (r *run) consume(st *step) {
+	if r.came[st.index] {
+		return
+	}
+	r.came[st.index] = true
+	r.left--
+	for len(r.theirs) > 0 && r.came[r.theirs[0].index] {
+		r.theirs = r.theirs[1:]
+	}
+	for _, i := range r.waiters[st.index] {
+		r.supply(i)
+	}
+}
+
+// missing yields the frames of the peer that have not come, in order.
+func (r *run) missing(yield func(*step) bool) {
+	for _, st := range r.theirs {
+		if !r.came[st.index] && !yield(st) {
+			return
+		}
+	}
+}
+
+// first returns the first frame that has not come and may be meant.
+func (r *run) first(may func(*step) bool) *step {
+	for st := range r.missing {
+		if may(st) {
+			return st
+		}
+	}
+	return nil
+}
+
+// expected returns what the peer has still to say in an exchange, and perhaps
+// some that it has said.
+func (r *run) expected(exchange int) []*step {
+	q := r.queues[exchange]
+	for len(q) > 0 && r.came[q[0].index] {
+		q = q[1:]
+	}
+	r.queues[exchange] = q
+	return q
+}
+
+// expects reports whether the peer has anything to say in an exchange.
+func (r *run) expects(exchange int) bool { return len(r.expected(exchange)) > 0 }
+
+// closeWrite ends what we say.
+func (r *run) closeWrite() error {
+	r.closed = true
+	err := r.conn.CloseWrite()
+	if errors.Is(err, errors.ErrUnsupported) {
+		// The end of all is the only one there is.
+		if r.over() {
+			r.ended = true
+		}
+		return nil
+	}
+	return err
+}
+
+// trace tells of a frame.
+func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message, gap bool) {
+	if r.sweep != nil {
+		r.sweep.feed(r, d, payload, m, gap)
+	}
+	if r.options.Trace == nil {
+		return
+	}
+	e := Event{Time: time.Now(), Dir: d, Recorded: seq, Payload: payload, Kind: string(m.Kind)}
+	if !m.ID.IsZero() {
+		e.ID = string(m.ID.Text)
+	}
+	r.options.Trace(e)
+}

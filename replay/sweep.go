@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Sweep says which request is cancelled, and when.
+type Sweep struct {
+	// Request is the number of the frame that opens it; 0 chooses the first of
+	// the controller's that the recording answers in parts.
+	Request int64
+	// At is after how many parts to cancel; -1 tries every point.
+	At int
+	// Settle is how long to listen when nothing comes any more.
+	Settle time.Duration
+	// Dial connects to the peer, once for each point.
+	Dial func(context.Context) (Conn, error)
+}
+
+// A Point is what came of a cancel that was sent after so many parts.
+type Point struct {
+	After int
+	// Reached is false if the request ended, or the peer fell silent, before
+	// there were so many parts; Why says which.
+	Reached bool
+	Why     string
+	Class   session.Class
+	// Parts and Bytes arrived after the cancel, the last after Took.
+	Parts, Bytes int64
+	Took         time.Duration
+	Confirmed    bool
+	// Findings are the rules that the peer broke.
+	Findings []session.Finding
+}
+
+// Breaks reports whether the peer broke a rule.
+func (p *Point) Breaks() bool {
+	for _, f := range p.Findings {
+		if f.Severity >= session.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrNoRequest says that there is nothing to cancel.
+var ErrNoRequest = errors.New("the controller sends no request that is answered in parts")
+
+// maxPoints bounds a sweep of a peer whose answer does not end.
+const maxPoints = 10_000
+
+// Sweep plays the script once for each point, on a connection of its own: up to
+// the request, and of what follows it only the answers that the peer asks for. It
+// hands each point to yield.
+func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Point) error) error {
+	target, err := s.target(w.Request)
+	if err != nil {
+		return err
+	}
+	o.Side, o.Match = frame.C2U, Matcher{}
+	for after := max(w.At, 0); after < max(w.At+1, maxPoints); after++ {
+		p, err := s.cancelAt(ctx, o, &w, target, after)
+		if err != nil {
+			return err
+		}
+		if !p.Reached && w.At < 0 && after > 0 && p.Why == whyEnded {
+			return nil
+		}
+		if err := yield(p); err != nil {
+			return err
+		}
+		if w.At >= 0 || !p.Reached {
+			return nil
+		}
+	}
+	return nil
+}
+
+const whyEnded = "it had ended"
+
+// target returns the exchange that is to be cancelled.
+func (s *Script) target(request int64) (int, error) {
+	for n, o := range s.opened {
+		if n == 0 || o.from != frame.C2U || s.steps[o.step].message.Phase != protocol.Open {
+			continue
+		}
+		if request != 0 {
+			if s.steps[o.step].seq == request {
+				return n, s.cancellable(n)
+			}
+			continue
+		}
+		for _, i := range o.steps {
+			if s.steps[i].message.Phase == protocol.Part {
+				return n, s.cancellable(n)
+			}
+		}
+	}
+	if request != 0 {
+		return 0, fmt.Errorf("frame %d is no request of the controller", request)
+	}
+	return 0, ErrNoRequest
+}
+
+func (s *Script) cancellable(exchange int) error {
+	_, err := all.AppendCancel(nil, s.Protocol, &s.steps[s.opened[exchange].step].message, 1)
+	return err
+}
+
+func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, after int) (*Point, error) {
+	conn, err := w.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(ctx, s, conn, &o)
+	r.sweep = &sweep{
+		target: target, after: after, settle: w.Settle,
+		tracker: session.New(s.Protocol, session.Options{}), ours: map[int64]bool{},
+	}
+	r.sweep.begin(r)
+	if _, err := r.play(); err != nil {
+		return nil, err
+	}
+	return r.sweep.point(), nil
+}
+
+// A sweep is one point of it, while it is tried.
+type sweep struct {
+	target  int
+	after   int
+	settle  time.Duration
+	tracker *session.Tracker
+
+	seq       int64
+	ours      map[int64]bool
+	opening   int64
+	opened    protocol.Message
+	parts     int
+	ended     bool // the request was
+	cancel    *step
+	cancelled int64 // the number of the cancel; 0 if it was not sent
+	closing   bool
+	why       string
+}
+
+// message is the cancel, which is no frame of the recording.
+func (w *sweep) message() *step {
+	if w == nil {
+		return nil
+	}
+	return w.cancel
+}
+
+// leavesOut reports whether a frame of ours is not sent: what follows the request
+// and answers nothing.
+func (w *sweep) leavesOut(r *run, st *step) bool {
+	if w == nil {
+		return false
+	}
+	return st.index > r.script.opened[w.target].step && !(st.well && isEnd(st.message.Phase))
+}
+
+// begin passes over what is left out.
+func (w *sweep) begin(r *run) {
+	for _, st := range r.script.steps {
+		if st.dir == r.options.Side && w.leavesOut(r, st) {
+			r.pass(st)
+		}
+	}
+}
+
+// feed follows the session, of which it counts the parts of the request.
+func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
+	w.seq++
+	w.ours[w.seq] = d == r.options.Side
+	f := session.Frame{Seq: w.seq, Time: time.Now(), Conn: 1, Dir: d, Size: len(payload), Payload: payload, Gap: gap}
+	if gap {
+		f.Fault, m = frame.ErrMalformed, nil
+	} else if err := r.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
+		f.Fault, m = err, nil
+	}
+	w.tracker.Feed(f, m)
+	switch {
+	case m == nil:
+	case d == r.options.Side:
+		if r.writing != nil && r.writing.opens == w.target {
+			w.opening, w.opened = w.seq, *m
+		}
+	case r.live.find(d, m, r.expects) == w.target:
+		if m.Phase == protocol.Part {
+			w.parts++
+		}
+		w.ended = w.ended || isEnd(m.Phase)
+	}
+}
+
+// act sends the cancel when its time has come.
+func (w *sweep) act(r *run) {
+	switch {
+	case w.cancel != nil || w.opening == 0:
+		return
+	case w.ended:
+		w.stop(r, whyEnded)
+		return
+	case w.parts < w.after:
+		return
+	}
+	payload, err := all.AppendCancel(nil, r.script.Protocol, &w.opened, r.script.freshID())
+	if err != nil {
+		w.stop(r, err.Error())
+		return
+	}
+	raw, err := frame.Append(nil, r.script.Framing, payload)
+	if err != nil {
+		w.stop(r, err.Error())
+		return
+	}
+	w.cancel = &step{index: -1, dir: r.options.Side, payload: payload, well: true}
+	_ = r.script.Protocol.Parse(payload, &w.cancel.message) // it was made to be read
+	r.writing = w.cancel
+	r.trace(r.options.Side, 0, payload, &w.cancel.message, false)
+	w.cancelled = w.seq
+	r.outgoing <- raw
+}
+
+// freshID is a number that no request of the script has.
+func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
+
+func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
+
+// pause says how long to wait for what may still come.
+func (w *sweep) pause(r *run) pause {
+	switch {
+	case w.cancel == nil && r.options.Timeout == 0:
+		return pause{forever: true}
+	case w.cancel == nil:
+		return pause{time: r.options.Timeout, over: func() {
+			w.stop(r, fmt.Sprintf("the peer was silent for %v", r.options.Timeout))
+		}}
+	case w.closing:
+		return pause{time: w.settle, over: func() { r.ended = true }}
+	case w.ended && w.tracker.Stats().InFlight == 0 && r.writing == nil:
+		w.close(r)
+		return pause{time: w.settle, over: func() { r.ended = true }}
+	}
+	return pause{time: w.settle, over: func() { w.close(r) }}
+}
+
+// close tells the peer that nothing more will come, so that it can end.
+func (w *sweep) close(r *run) {
+	w.closing, r.ready = true, nil
+	if r.conn.CloseWrite() != nil {
+		r.ended = true
+	}
+}
+
+// point says what came of it.
+func (w *sweep) point() *Point {
+	p := &Point{After: w.after, Reached: w.cancelled != 0, Why: w.why}
+	if !p.Reached && p.Why == "" {
+		p.Why = "the peer ended the connection"
+	}
+	w.tracker.End(1, time.Now())
+	for c := range w.tracker.Cancels() {
+		if c.Seq == w.cancelled {
+			p.Class, p.Parts, p.Bytes, p.Took, p.Confirmed = c.Class, c.Parts, c.Bytes, c.Last, !c.Confirmed.IsZero()
+		}
+	}
+	for f := range w.tracker.Findings() {
+		if w.blames(&f) {
+			p.Findings = append(p.Findings, f)
+		}
+	}
+	return p
+}
+
+// blames reports whether a finding is about the peer: not about what the
+// recording says itself, nor about other requests that we left open.
+func (w *sweep) blames(f *session.Finding) bool {
+	switch {
+	case len(f.Frames) != 1 || !w.ours[f.Frames[0]]:
+		return true
+	case f.Name == "unanswered" || f.Name == "no-final":
+		return f.Frames[0] == w.opening && w.cancelled != 0
+	}
+	return false
+}
