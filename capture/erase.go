@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -16,6 +17,11 @@ type eraser struct {
 	values []*regexp.Regexp
 	named  *regexp.Regexp // a secret key in text, and its value
 	spoken string         // the key that is no secret after all
+
+	mayMatch *prefilter // of values
+	mayName  *prefilter // of named
+	plain    []byte     // scratch: a key
+	tails    []int      // scratch: where in it a part begins
 }
 
 func newEraser(x Redaction) *eraser {
@@ -27,6 +33,7 @@ func newEraser(x Redaction) *eraser {
 			patterns = append(patterns, pattern(k))
 		}
 	}
+	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
 	if patterns != nil {
 		any := `(?:` + strings.Join(patterns, "|") + `)`
 		e.named = regexp.MustCompile(`(?i)(?:(?:^|[^a-z0-9])` + any + `["']?\s*[:=]\s*|--(?:[a-z0-9]+[-_])*` + any + `\s+)` +
@@ -50,10 +57,31 @@ func pattern(plain string) string {
 }
 
 // isSecret reports whether a key is one of the secret ones, or ends in one.
-func (e *eraser) isSecret(key string) bool {
-	if len(e.keys) == 0 || key == e.spoken {
+func (e *eraser) isSecret(key []byte) bool {
+	if len(e.keys) == 0 || string(key) == e.spoken {
 		return false
 	}
+	e.plain, e.tails = e.plain[:0], append(e.tails[:0], 0)
+	for _, c := range key {
+		switch {
+		case c >= utf8.RuneSelf:
+			return e.isSecretText(string(key))
+		case c == '-' || c == '_':
+			e.tails = append(e.tails, len(e.plain))
+		default:
+			e.plain = append(e.plain, lower(c))
+		}
+	}
+	for _, from := range e.tails {
+		if e.keys[string(e.plain[from:])] {
+			return true
+		}
+	}
+	return false
+}
+
+// isSecretText is isSecret for a key in any script.
+func (e *eraser) isSecretText(key string) bool {
 	for {
 		if e.keys[plain(key)] {
 			return true
@@ -73,10 +101,15 @@ func (e *eraser) json(dst, text []byte) []byte {
 	depth := 0
 	secret := 0     // the depth of the container that is secret as a whole
 	marked := false // the value that comes next is secret
+	kept := 0       // what has been appended
+	put := func(start, end int, token []byte) {
+		dst = append(append(dst, text[kept:start]...), token...)
+		kept = end
+	}
 	for i := 0; i < len(text); {
-		token := text[i:tokenEnd(text, i)]
-		i += len(token)
-		switch jsonscan.KindOf(token) {
+		start := i
+		i = tokenEnd(text, i)
+		switch jsonscan.KindOf(text[start:]) {
 		case jsonscan.Object, jsonscan.Array:
 			if depth++; marked && secret == 0 {
 				secret = depth
@@ -84,17 +117,20 @@ func (e *eraser) json(dst, text []byte) []byte {
 			marked = false
 		case jsonscan.String:
 			if isKey(text[i:]) {
-				key, _ := jsonscan.Unquote(token)
-				marked = e.isSecret(string(key))
+				key, _ := jsonscan.Unquote(text[start:i])
+				marked = e.isSecret(key)
 				break
 			}
-			token, marked = e.value(token, marked || secret != 0), false
+			if clean := e.value(text[start:i], marked || secret != 0); clean != nil {
+				put(start, i, clean)
+			}
+			marked = false
 		case jsonscan.Number:
 			if marked || secret != 0 {
-				token = redactedToken
+				put(start, i, redactedToken)
 			}
 		default:
-			switch text[i-1] {
+			switch text[start] {
 			case '}', ']':
 				if secret == depth {
 					secret = 0
@@ -104,20 +140,22 @@ func (e *eraser) json(dst, text []byte) []byte {
 				marked = false
 			}
 		}
-		dst = append(dst, token...)
 	}
-	return dst
+	return append(dst, text[kept:]...)
 }
 
-// value returns what becomes of a string that is no key.
+// value returns what becomes of a string that is no key; nil if it stays.
 func (e *eraser) value(token []byte, secret bool) []byte {
 	if secret {
 		return redactedToken
 	}
-	text, _ := jsonscan.Unquote(token)
+	text := token[1 : len(token)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text, _ = jsonscan.Unquote(token)
+	}
 	clean := e.inside(text)
 	if bytes.Equal(clean, text) {
-		return token
+		return nil
 	}
 	return jsonscan.AppendQuote(nil, clean)
 }
@@ -135,9 +173,10 @@ func (e *eraser) inside(text []byte) []byte {
 func tokenEnd(text []byte, i int) int {
 	switch jsonscan.KindOf(text[i:]) {
 	case jsonscan.String:
-		for i++; text[i] != '"'; i++ {
-			if text[i] == '\\' {
-				i++
+		for i++; ; i++ {
+			i += bytes.IndexByte(text[i:], '"')
+			if !escaped(text, i) {
+				break
 			}
 		}
 	case jsonscan.Number:
@@ -148,10 +187,25 @@ func tokenEnd(text []byte, i int) int {
 	return i + 1
 }
 
+// escaped reports whether an odd number of backslashes stands before i.
+func escaped(text []byte, i int) bool {
+	n := 0
+	for text[i-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
 // isKey reports whether the string before rest is a key.
 func isKey(rest []byte) bool {
-	rest = bytes.TrimLeft(rest, " \t\r\n")
-	return len(rest) > 0 && rest[0] == ':'
+	for _, c := range rest {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		}
+		return c == ':'
+	}
+	return false
 }
 
 func isNumber(c byte) bool { return '0' <= c && c <= '9' || bytes.IndexByte([]byte("+-.eE"), c) >= 0 }
@@ -178,6 +232,9 @@ type span struct{ start, end int }
 
 // matches returns where the patterns match, in order and apart.
 func (e *eraser) matches(text []byte) (spans []span) {
+	if !e.mayMatch.mayMatch(text) {
+		return nil
+	}
 	for _, re := range e.values {
 		for _, m := range re.FindAllIndex(text, -1) {
 			spans = append(spans, span{m[0], m[1]})
@@ -188,7 +245,7 @@ func (e *eraser) matches(text []byte) (spans []span) {
 
 // assigned returns what secret keys are said to be in text.
 func (e *eraser) assigned(text []byte) (spans []span) {
-	if e.named == nil {
+	if e.named == nil || !e.mayName.mayMatch(text) {
 		return nil
 	}
 	for _, m := range e.named.FindAllSubmatchIndex(text, -1) {
@@ -203,7 +260,7 @@ func (e *eraser) entries(data []byte) (spans []span) {
 	const key, value = 1<<3 | 2, 2<<3 | 2
 	for i := 0; i+2 < len(data); i++ {
 		end := i + 2 + int(data[i+1])
-		if data[i] != key || end+1 >= len(data) || data[end] != value || !e.isSecret(string(data[i+2:end])) {
+		if data[i] != key || end+1 >= len(data) || data[end] != value || !e.isSecret(data[i+2:end]) {
 			continue
 		}
 		if n, size := binary.Uvarint(data[end+1:]); size > 0 {

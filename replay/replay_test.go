@@ -55,7 +55,7 @@ func load(t *testing.T, name string) *replay.Session {
 	}
 	defer r.Close()
 	s := new(replay.Session)
-	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+	view := func(dst []byte, it *decode.Item) ([]byte, error) { //nolint:unparam // as decode.View wants it
 		s.Add(replay.Record{Seq: it.Seq, Time: it.Time, Frame: it.Frame, Framing: it.Framing, Protocol: it.Protocol})
 		return dst, nil
 	}
