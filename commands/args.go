@@ -7,11 +7,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // arrange takes the operands out of args, so that flags may stand before and
 // after them: the library takes everything behind the first operand for
 // operands. What follows "--" is operands, whatever it looks like.
+//
+// Where a command takes an ENDPOINT, that is the end of the line: flags stand
+// before it, and its words are nobody else's.
 func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -27,10 +31,15 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	if cmd == nil {
 		return nil, unknownCommand(app, name)
 	}
+	hasEndpoint := slices.Contains(inv.takeEndpoint, cmd.Name)
 	arranged := slices.Clone(args[:2])
 	rest := args[2:]
 	for len(rest) > 0 {
 		arg := rest[0]
+		if hasEndpoint && (transport.TakesRest(arg) || transport.IsWord(arg)) {
+			inv.endpointWords = rest
+			break
+		}
 		rest = rest[1:]
 		switch {
 		case arg == "--":
@@ -41,7 +50,7 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 		default:
 			flag, known := lookup(cmd, arg)
 			if !known {
-				return nil, usagef("%s has no flag %s%s; wirectl help %s lists its flags", name, arg, nearest.Question(arg, flagNames(cmd)), name)
+				return nil, inv.unknownFlag(cmd, arg, hasEndpoint)
 			}
 			arranged = append(arranged, arg)
 			if takesValue(flag) && !strings.Contains(arg, "=") {
@@ -58,6 +67,14 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 
 func unknownCommand(app *cli.App, name string) error {
 	return usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
+}
+
+func (inv *invocation) unknownFlag(cmd *cli.Command, arg string, hasEndpoint bool) error {
+	hint := "wirectl help " + cmd.Name + " lists its flags"
+	if hasEndpoint && len(inv.operands) > 0 {
+		hint = "a program, with its own flags, is written behind --"
+	}
+	return usagef("%s has no flag %s%s; %s", cmd.Name, arg, nearest.Question(arg, flagNames(cmd)), hint)
 }
 
 // lookup finds the flag that arg sets. Short flags without values may be

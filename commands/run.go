@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // The exit statuses of every command.
@@ -30,6 +31,9 @@ const (
 type invocation struct {
 	Env
 	operands []string
+	// takeEndpoint are the names of the commands that take an ENDPOINT, and
+	// endpointWords the words of the one that was given.
+	takeEndpoint, endpointWords []string
 	// reportsAtEnd says that nothing is printed before all input was read.
 	reportsAtEnd bool
 }
@@ -60,6 +64,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 func status(err error) int {
 	var usage *usageError
 	var fault *faultError
+	var start *transport.StartError
 	switch {
 	case err == nil, isBrokenPipe(err):
 		return statusOK
@@ -67,6 +72,8 @@ func status(err error) int {
 		return statusUsage
 	case errors.As(err, &fault):
 		return statusFault
+	case errors.As(err, &start): // as shells have it
+		return start.Status
 	default:
 		return statusFailed
 	}

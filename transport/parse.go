@@ -57,7 +57,7 @@ func isName(s string) bool {
 // address such as tcp://localhost:7000. It does not connect.
 func Parse(words []string, opts Options) (Endpoint, error) {
 	if len(words) == 0 {
-		return nil, errors.New("no endpoint: name one such as tcp://HOST:PORT, or -- and a command")
+		return nil, errors.New("no endpoint: end with one such as tcp://HOST:PORT, or -- and a command")
 	}
 	first, rest := words[0], words[1:]
 	switch first {
@@ -72,7 +72,7 @@ func Parse(words []string, opts Options) (Endpoint, error) {
 	case !IsWord(first):
 		return nil, notEndpoint(first, len(rest) > 0)
 	case len(rest) > 0:
-		return nil, fmt.Errorf("%s is an endpoint by itself, and %q follows it", first, rest[0])
+		return nil, fmt.Errorf("%s is a whole endpoint, which comes last, and %q follows it", first, rest[0])
 	case first == "stdio":
 		return stdioEndpoint{opts}, nil
 	}

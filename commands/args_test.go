@@ -1,0 +1,124 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A tried is what a command line came to, for a command that takes two operands
+// and an endpoint.
+type tried struct {
+	Operands []string
+	Endpoint string
+	Opts     transport.Options
+}
+
+func try(t *testing.T, words ...string) (got tried, err error) {
+	t.Helper()
+	inv := new(invocation)
+	app := newApp(inv)
+	app.Commands = append(app.Commands, inv.withEndpoint(&cli.Command{
+		Name:  "try",
+		Flags: append([]cli.Flag{&cli.StringFlag{Name: "flag", Aliases: []string{"f"}}}, listenFlags()...),
+		Action: func(c *cli.Context) error {
+			e, err := inv.endpoint(c, 2)
+			if err != nil {
+				return err
+			}
+			got.Endpoint = e.String()
+			got.Operands = inv.operands
+			got.Opts, err = inv.transportOptions(c)
+			return err
+		},
+	}))
+	args, err := inv.arrange(app, append([]string{"wirectl", "try"}, words...))
+	if err == nil {
+		err = app.RunContext(t.Context(), args)
+	}
+	return got, err
+}
+
+// The endpoint is the end of the line, and its words are nobody else's.
+func TestEndpointOnTheLine(t *testing.T) {
+	for _, tt := range []struct {
+		line     string
+		operands []string
+		endpoint string
+	}{
+		{"-- cat -f x", nil, "-- cat -f x"},
+		{"exec cat -- x", nil, "-- cat -- x"},
+		{"--flag x one two -- cat", []string{"one", "two"}, "-- cat"},
+		{"one --flag=x -- cat", []string{"one"}, "-- cat"},
+		{"-f ssh stdio", nil, "stdio"}, // the flag's value
+		{"--flag tcp://a:1 unix:///run/s", nil, "unix:///run/s"},
+		{"-- help", nil, "-- help"},
+		{"-- --help", nil, "-- --help"},
+		{"-- ssh host", nil, "-- ssh host"}, // a local program, whatever its name
+		{"-- -- x", nil, "-- -- x"},
+		{"ssh -p 22 host ls -l --flag", nil, "ssh -p 22 host ls -l --flag"},
+		{"ssh -- host", nil, "ssh -- host"},
+		{"--runtime crun container web sh -c ls", nil, "container web sh -c ls"},
+		{"mcp - tcp://localhost:7000", []string{"mcp", "-"}, "tcp://localhost:7000"},
+		{"mcp {\"u\":\"http://x\"} http://localhost/mcp", []string{"mcp", "{\"u\":\"http://x\"}"}, "http://localhost/mcp"},
+	} {
+		got, err := try(t, strings.Fields(tt.line)...)
+		if err != nil {
+			t.Errorf("%s: %v", tt.line, err)
+			continue
+		}
+		if got.Endpoint != tt.endpoint || !slices.Equal(got.Operands, tt.operands) {
+			t.Errorf("%s: operands %q, endpoint %q", tt.line, got.Operands, got.Endpoint)
+		}
+	}
+}
+
+func TestWrongEndpointOnTheLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                          "no endpoint: end with one such as tcp://HOST:PORT, or -- and a command",
+		"one two":                   "no endpoint: end with one",
+		"one two three":             `"three" is no endpoint: a program is written behind --, as in -- three`,
+		"one two localhost:7000":    `for TCP write tcp://localhost:7000`,
+		"one two run/a.sock":        `for a Unix socket write unix://run/a.sock`,
+		"tcp://a:1 --flag x":        `tcp://a:1 is a whole endpoint, which comes last, and "--flag" follows it`,
+		"one tcp://a:1 two":         `and "two" follows it`,
+		"npx -y server":             "try has no flag -y; a program, with its own flags, is written behind --",
+		"--flog x -- cat":           "try has no flag --flog (did you mean --flag?)",
+		"--":                        "-- takes a command",
+		"unx:///a":                  `unknown kind of endpoint "unx" (did you mean unix?)`,
+		"tcp://a":                   "no port: write tcp://HOST:PORT",
+		"--grace 0s stdio":          "--grace is a time such as 2s",
+		"--tls-cert a stdio":        "--tls-cert and --tls-key belong together",
+		"--header x stdio":          `--header is NAME: VALUE, and not "x"`,
+		"--insecure --tls-pin 0 --": "give one of them",
+	} {
+		_, err := try(t, strings.Fields(line)...)
+		if status(err) != statusUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+func TestTransportOptions(t *testing.T) {
+	got, err := try(t, "--quote", "--runtime", "crun", "--grace", "2s", "--subprotocol", "a", "--subprotocol", "b",
+		"--header", "Authorization: Bearer x", "--tls-ca", "ca", "--tls-cert", "cert", "--tls-key", "key", "--tls-pin", "00", "--remote", "stdio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Opts.Notice = nil
+	want := transport.Options{
+		Quote: true, Runtime: "crun", Grace: 2 * time.Second, Subprotocols: []string{"a", "b"},
+		Header: map[string][]string{"Authorization": {"Bearer x"}},
+		TLS:    transport.TLS{CA: "ca", Cert: "cert", Key: "key", Pin: "00"},
+		Remote: true,
+	}
+	if diff := cmp.Diff(want, got.Opts); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,106 @@
+package commands
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// withEndpoint declares that a command takes an ENDPOINT behind its operands, and
+// adds the flags that endpoints share.
+func (inv *invocation) withEndpoint(cmd *cli.Command) *cli.Command {
+	inv.takeEndpoint = append(inv.takeEndpoint, cmd.Name)
+	cmd.Flags = append(cmd.Flags, endpointFlags()...)
+	return cmd
+}
+
+// endpointFlags are the flags of commands that reach endpoints.
+func endpointFlags() []cli.Flag {
+	const category = "ENDPOINT"
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: pass each argument of the remote command as one word of the remote shell"},
+		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: the `PROGRAM` that reaches containers (default: docker, podman or nerdctl)"},
+		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "how long a process may take to end when its standard input was closed, and again after SIGTERM"},
+		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket: offer, or take, the subprotocol `NAME`"},
+		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket: send the header `NAME: VALUE` with the request"},
+		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the authorities in `FILE` (PEM), rather than the system's; a listener then wants certificates of its clients"},
+		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "show the certificate in `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-key", Category: category, Usage: "the key of --tls-cert, in `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-pin", Category: category, Usage: "trust the peer whose certificate has this SHA-256 `FINGERPRINT`, whoever signed it"},
+		&cli.BoolFlag{Name: "insecure", Category: category, Usage: "trust any certificate: whoever is in between can read and change everything"},
+	}
+}
+
+// listenFlags are the flags of commands that wait for connections.
+func listenFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "listen", Usage: "take connections at `ADDRESS`, such as tcp://127.0.0.1:7000, unix:///PATH or ws://127.0.0.1:0"},
+		&cli.BoolFlag{Name: "remote", Usage: "--listen for other machines too, and not on loopback alone"},
+	}
+}
+
+// endpoint returns the ENDPOINT at the end of the line. Before it stand at most
+// operands operands.
+func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoint, error) {
+	opts, err := inv.transportOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	words := inv.endpointWords
+	if len(inv.operands) > operands {
+		words = inv.operands[operands:] // one of these was to be it
+	}
+	e, err := transport.Parse(words, opts)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return e, nil
+}
+
+// listen listens at the address that --listen gives.
+func (inv *invocation) listen(c *cli.Context) (transport.Listener, error) {
+	opts, err := inv.transportOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	return transport.Listen(c.Context, c.String("listen"), opts)
+}
+
+// transportOptions reads the flags that endpoints and listeners share.
+func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, error) {
+	opts := transport.Options{
+		Stdin:        inv.Stdin,
+		Stdout:       inv.Stdout,
+		Quote:        c.Bool("quote"),
+		Runtime:      c.String("runtime"),
+		Grace:        c.Duration("grace"),
+		Subprotocols: c.StringSlice("subprotocol"),
+		Header:       http.Header{},
+		TLS: transport.TLS{
+			CA: c.String("tls-ca"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),
+			Pin: c.String("tls-pin"), Insecure: c.Bool("insecure"),
+		},
+		Remote: c.Bool("remote"),
+		Notice: func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
+	}
+	for _, h := range c.StringSlice("header") {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || name == "" {
+			return opts, usagef("--header is NAME: VALUE, and not %q", h)
+		}
+		opts.Header.Add(name, strings.TrimSpace(value))
+	}
+	switch {
+	case opts.Grace <= 0:
+		return opts, usagef("--grace is a time such as 2s, and not %v", opts.Grace)
+	case (opts.TLS.Cert == "") != (opts.TLS.Key == ""):
+		return opts, usagef("--tls-cert and --tls-key belong together")
+	case opts.TLS.Insecure && (opts.TLS.CA != "" || opts.TLS.Pin != ""):
+		return opts, usagef("--insecure trusts anybody, and --tls-ca and --tls-pin do not: give one of them")
+	}
+	return opts, nil
+}
