@@ -12,10 +12,10 @@ import (
 )
 
 // A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
-// to notice can be tried. Its name is that of the finding which it causes.
+// to notice can be tried. Its name is that of the finding which it causes, but
+// for two at the end of the list.
 type Misbehaviour struct {
-	Name  string
-	About string
+	Name, About string
 
 	// send sends a response in its own way.
 	send func(d *deviation, r *response)
@@ -44,7 +44,7 @@ var Misbehaviours = []*Misbehaviour{
 			d.out.add(r)
 		}
 	}},
-	{Name: "wrong-side", About: "sends a message that only controllers send", first: rawFrame("stray", field{12, ""})},
+	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: rawFrame("stray", field{12, ""})},
 	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, r *response) {
 		if r.kind != complete {
 			d.out.add(r)
@@ -77,22 +77,16 @@ var Misbehaviours = []*Misbehaviour{
 		}
 		d.out.add(r)
 	}},
-	{Name: "invalid-utf8", About: "sends text that is not UTF-8", send: func(d *deviation, r *response) {
-		if r.kind == chunk {
-			r.text += "\xff"
-		}
-		d.out.add(r)
-	}},
 	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
-	{Name: "stray-output", About: "writes a log line among the frames", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
-	{Name: "chunk-after-cancel", About: "works on after a cancel, and confirms it at the end; no finding, but a cancel that came late", deaf: true, send: func(d *deviation, r *response) {
+	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, r *response) {
 		if r.kind == complete && d.ignored(r.id) {
 			r.kind, r.state = cancelled, nil
 		}
 		d.out.add(r)
 	}},
+	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
 
 // MisbehaviourNamed returns the misbehaviour of that name.
