@@ -1,0 +1,161 @@
+// Package client is the side that asks: the controller behind wirectl send. For
+// each protocol it has the requests that a person wants to make, and for all of
+// them the same manner: a [Call] hands what streams back to a function, and fails
+// with a [*PeerError] where the peer says no.
+//
+// It is given connections, and neither parses addresses nor prints.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Call makes one request and waits for its end. It hands the parts of the
+// answer to out as they arrive, from one goroutine at a time.
+type Call func(ctx context.Context, out func(Part)) error
+
+// A Part is a piece of what came back.
+type Part struct {
+	// Text is text that goes on where the part before ended.
+	Text string
+	// JSON is a whole value; nil if the part is text.
+	JSON []byte
+	// Aside says that the part is not what was asked for: progress, a log line.
+	// Name is then what it is called.
+	Aside bool
+	Name  string
+}
+
+// A PeerError is an error that the peer answered with.
+type PeerError struct {
+	Code    string
+	Message string
+	// Data is more of it, as JSON; nil if there is none.
+	Data []byte
+}
+
+func (e *PeerError) Error() string {
+	text := e.Message
+	if e.Code != "" {
+		text = e.Code + ": " + text
+	}
+	if len(e.Data) > 0 {
+		text += " " + string(e.Data)
+	}
+	return text
+}
+
+// A FaultError says that the peer broke its protocol, so that there is no going
+// on with it.
+type FaultError struct{ Err error }
+
+func (e *FaultError) Error() string { return "the peer broke its protocol: " + e.Err.Error() }
+func (e *FaultError) Unwrap() error { return e.Err }
+
+func faultf(format string, args ...any) error { return &FaultError{fmt.Errorf(format, args...)} }
+
+// A Watch sees every message of a session: it judges them by the rules of the
+// protocol and, if Record is set, keeps them. Its methods may be called from
+// several goroutines.
+type Watch struct {
+	protocol protocol.Protocol
+	record   capture.Writer
+	mu       sync.Mutex
+	tracker  *session.Tracker
+	seq      int64
+	offsets  map[lane]int64
+	err      error
+}
+
+// A lane is a direction of a connection.
+type lane struct {
+	conn int
+	dir  frame.Dir
+}
+
+// NewWatch returns a watch over sessions of p. Every message is written to
+// record, which may be nil.
+func NewWatch(p protocol.Protocol, record capture.Writer) *Watch {
+	return &Watch{protocol: p, record: record, tracker: session.New(p, session.Options{}), offsets: map[lane]int64{}}
+}
+
+// see takes in a frame that goes over the wire, and returns what its message
+// means. The message borrows from the frame.
+func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m protocol.Message, err error) {
+	now := time.Now()
+	payload := f.Payload()
+	err = w.protocol.Parse(payload, &m)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	at := lane{conn, dir}
+	f.Conn, f.Dir, f.Offset = conn, dir, w.offsets[at]
+	w.offsets[at] += int64(len(f.Raw))
+	seen := session.Frame{Seq: w.seq, Time: now, Conn: conn, Dir: dir, Size: len(payload), Payload: payload, Fault: err}
+	if err != nil {
+		w.tracker.Feed(seen, nil)
+	} else {
+		w.tracker.Feed(seen, &m)
+	}
+	if w.record != nil && w.err == nil {
+		w.err = w.record.Write(&capture.Record{Kind: capture.Frame, Seq: w.seq, Time: now, Protocol: w.protocol.Name(), Framing: framing, Frame: f})
+	}
+	return m, err
+}
+
+// fault takes in that the framing of a connection is broken.
+func (w *Watch) fault(conn int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tracker.Feed(session.Frame{Seq: w.seq, Time: time.Now(), Conn: conn, Dir: frame.U2C, Gap: true, Fault: err}, nil)
+}
+
+// end takes in that a connection has ended.
+func (w *Watch) end(conn int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tracker.End(conn, time.Now())
+}
+
+// Findings returns what was found wrong so far.
+func (w *Watch) Findings() []session.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(w.tracker.Findings())
+}
+
+// Err returns the error of the record.
+func (w *Watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// errorAs finds an error of a type in the chain of err.
+func errorAs[E error](err error) (e E, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+// toJSON writes a value that always can be.
+func toJSON(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,134 @@
+package client
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// errClosed is the error of a call on a link that we have closed.
+var errClosed = errors.New("the connection is closed")
+
+// A link is a connection on which messages go both ways at any time.
+type link struct {
+	conn    transport.Conn
+	number  int
+	framing frame.Framing
+	watch   *Watch
+	handle  func(payload []byte, m *protocol.Message) error
+
+	writing sync.Mutex
+	buf     []byte // touched under writing
+	closing atomic.Bool
+
+	done chan struct{} // closed when nothing more is read
+	err  error         // why, once done is closed
+}
+
+// newLink returns a link whose incoming messages go to handle, from one
+// goroutine. An error of handle ends the link.
+func newLink(nc transport.Conn, number int, framing frame.Framing, w *Watch, handle func([]byte, *protocol.Message) error) *link {
+	return &link{conn: nc, number: number, framing: framing, watch: w, handle: handle, done: make(chan struct{})}
+}
+
+// start begins to read.
+func (l *link) start() { go l.read() }
+
+func (l *link) read() {
+	defer close(l.done)
+	s := frame.NewScanner(l.conn, l.framing)
+	s.SetLimit(all.Limit(l.watch.protocol, l.framing))
+	for s.Scan() {
+		f := s.Frame()
+		m, err := l.watch.see(l.number, frame.U2C, l.framing.Name(), *f)
+		if err != nil {
+			err = &FaultError{err}
+		} else {
+			err = l.handle(f.Payload(), &m)
+		}
+		if err != nil {
+			l.err = err
+			return
+		}
+	}
+	l.err = l.failure(s.Err())
+}
+
+// failure says why nothing more was read.
+func (l *link) failure(err error) error {
+	var broken *frame.Error
+	switch {
+	case l.closing.Load():
+		return errClosed
+	case err == nil:
+		return errors.New("the peer ended the connection")
+	case errors.As(err, &broken) && isFraming(broken.Err):
+		l.watch.fault(l.number, err)
+		return &FaultError{err}
+	}
+	return err
+}
+
+func isFraming(err error) bool {
+	return errors.Is(err, frame.ErrTruncated) || errors.Is(err, frame.ErrTooLarge) || errors.Is(err, frame.ErrMalformed)
+}
+
+// send sends a message.
+func (l *link) send(payload []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	wire, err := frame.Append(l.buf[:0], l.framing, payload)
+	if err != nil {
+		return err
+	}
+	l.buf = wire
+	if _, err := l.watch.see(l.number, frame.C2U, l.framing.Name(), frameOf(wire, payload, l.framing)); err != nil {
+		return err
+	}
+	if _, err := l.conn.Write(wire); err != nil {
+		select {
+		case <-l.done: // what the reader found says more than a broken pipe
+			return l.err
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// frameOf returns the frame that Append made of a payload.
+func frameOf(wire, payload []byte, framing frame.Framing) frame.Frame {
+	var e frame.Extent
+	framing.Next(wire, len(wire), true, &e)
+	if e.Raw != len(wire) {
+		return frame.Frame{Raw: payload, End: len(payload)}
+	}
+	return frame.Frame{Raw: wire, Start: e.Start, End: e.End}
+}
+
+// parting is how long a peer may take to end its side when we have ended ours.
+const parting = time.Second
+
+// close ends our side, gives the peer the time to end its own, and closes the
+// connection.
+func (l *link) close() error {
+	l.closing.Store(true)
+	if l.conn.CloseWrite() == nil {
+		patience := time.NewTimer(parting)
+		defer patience.Stop()
+		select {
+		case <-l.done:
+		case <-patience.C:
+		}
+	}
+	err := l.conn.Close()
+	<-l.done
+	l.watch.end(l.number)
+	return err
+}

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// An RLM asks a broker. As its peers do, it opens a connection for each request.
+type RLM struct {
+	endpoint transport.Endpoint
+	watch    *Watch
+	last     atomic.Int64
+}
+
+// NewRLM returns a client of the broker at an endpoint.
+func NewRLM(e transport.Endpoint, w *Watch) *RLM { return &RLM{endpoint: e, watch: w} }
+
+// An RLMRequest is what a broker is asked: each prompt is JSON. One prompt is
+// asked for by itself and several as a batch, unless Batch says that one is one.
+type RLMRequest struct {
+	Model   string
+	Prompts []json.RawMessage
+	Batch   bool
+}
+
+// Ask is the call that makes a request. Each result is a part: the text of the
+// completion, or an error of its own as an aside.
+func (c *RLM) Ask(q RLMRequest) Call {
+	return func(ctx context.Context, out func(Part)) error {
+		n := c.last.Add(1)
+		nc, err := c.endpoint.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		answer := make(chan *rlmResponse, 1)
+		l := newLink(nc, int(n), frame.Len32, c.watch, func(payload []byte, _ *protocol.Message) error {
+			m := &rlmResponse{}
+			if err := json.Unmarshal(payload, m); err != nil {
+				return &FaultError{err}
+			}
+			select {
+			case answer <- m:
+			default: // it was answered already; the watch judges that
+			}
+			return nil
+		})
+		l.start()
+		defer l.close()
+		if err := l.send(q.payload("wirectl-" + strconv.FormatInt(n, 10))); err != nil {
+			return err
+		}
+		return q.wait(ctx, l, answer, out)
+	}
+}
+
+func (q *RLMRequest) wait(ctx context.Context, l *link, answer chan *rlmResponse, out func(Part)) error {
+	select {
+	case m := <-answer:
+		return q.read(m, out)
+	case <-l.done:
+		select {
+		case m := <-answer: // it was the last that came
+			return q.read(m, out)
+		default:
+			return l.err
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (q *RLMRequest) payload(id string) []byte {
+	m := struct {
+		ID      string            `json:"correlation_id"`
+		Model   string            `json:"model,omitempty"`
+		Prompt  json.RawMessage   `json:"prompt,omitempty"`
+		Prompts []json.RawMessage `json:"prompts,omitempty"`
+	}{ID: id, Model: q.Model}
+	if len(q.Prompts) == 1 && !q.Batch {
+		m.Prompt = q.Prompts[0]
+	} else {
+		m.Prompts = q.Prompts
+	}
+	return toJSON(m)
+}
+
+// An rlmResponse is a WireResponse.
+type rlmResponse struct {
+	Error   *string `json:"error"`
+	Results []struct {
+		Error      *string `json:"error"`
+		Completion *struct {
+			Response string          `json:"response"`
+			Usage    json.RawMessage `json:"usage_summary"`
+		} `json:"chat_completion"`
+	} `json:"results"`
+}
+
+// read hands out the results, and returns the first error among them.
+func (q *RLMRequest) read(m *rlmResponse, out func(Part)) (err error) {
+	if m.Error != nil {
+		return &PeerError{Message: *m.Error}
+	}
+	if len(m.Results) != len(q.Prompts) {
+		return faultf("%d results for %d prompts", len(m.Results), len(q.Prompts))
+	}
+	for i, r := range m.Results {
+		switch {
+		case r.Error != nil && len(m.Results) == 1:
+			return &PeerError{Message: *r.Error}
+		case r.Error != nil:
+			out(Part{Text: "Error: " + *r.Error + "\n"})
+			if err == nil {
+				err = &PeerError{Code: "prompt " + strconv.Itoa(i+1), Message: *r.Error}
+			}
+		case r.Completion == nil:
+			return faultf("result %d has neither an error nor a completion", i+1)
+		default:
+			out(Part{Text: r.Completion.Response + "\n"})
+		}
+	}
+	return err
+}

@@ -1,0 +1,232 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// What a client of theory.run.v1 waits for, and accepts.
+const (
+	theoryProtocol = "theory.run.v1"
+	ackWait        = 5 * time.Second
+	frameWait      = 15 * time.Second
+	theoryLimit    = 8 << 20
+)
+
+// A Theory runs tools on a runtime.
+type Theory struct {
+	url   string
+	watch *Watch
+	http  HTTPOptions
+	last  atomic.Int64
+}
+
+// NewTheory returns a client of the runtime at a ws or wss URL. Without a path
+// that is /run.
+func NewTheory(url string, w *Watch, h HTTPOptions) *Theory {
+	if scheme, rest, _ := strings.Cut(url, "://"); !strings.Contains(rest, "/") {
+		url = scheme + "://" + rest + "/run"
+	}
+	return &Theory{url: url, watch: w, http: h}
+}
+
+// A RunRequest is what a tool is run with.
+type RunRequest struct {
+	// RunID names the run; "" makes one. The id of a run that exists rejoins it.
+	RunID   string
+	Mode    string // "real" or "mock"
+	Inputs  map[string]json.RawMessage
+	Outputs map[string]json.RawMessage
+	// Cancel says when to preempt the run.
+	Cancel CancelAfter
+}
+
+// Run is the call that runs a tool. Its tokens are text, and its outputs JSON.
+func (c *Theory) Run(q RunRequest) Call {
+	return func(ctx context.Context, out func(Part)) error {
+		if q.RunID == "" {
+			q.RunID = "run-" + rand.Text()
+		}
+		ws, _, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{ //nolint:bodyclose // there is none after an upgrade
+			HTTPClient: c.http.client(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.url, err)
+		}
+		defer ws.CloseNow()
+		if ws.Subprotocol() != theoryProtocol {
+			return faultf("the runtime does not choose the subprotocol %s", theoryProtocol)
+		}
+		ws.SetReadLimit(theoryLimit)
+		r := &theoryRun{ws: ws, watch: c.watch, conn: int(c.last.Add(1)), request: q, out: out}
+		defer c.watch.end(r.conn)
+		if err := r.run(ctx); err != nil {
+			return err
+		}
+		return ws.Close(websocket.StatusNormalClosure, "")
+	}
+}
+
+// A theoryRun is a run on its connection.
+type theoryRun struct {
+	ws      *websocket.Conn
+	watch   *Watch
+	conn    int
+	request RunRequest
+	out     func(Part)
+	parts   int
+}
+
+// A theoryMessage is one from a runtime. What is in data is in content in
+// another dialect.
+type theoryMessage struct {
+	Kind    string `json:"kind"`
+	Control struct {
+		Status string `json:"status"`
+	} `json:"control"`
+	Data    json.RawMessage `json:"data"`
+	Content json.RawMessage `json:"content"`
+	Outputs json.RawMessage `json:"outputs"`
+	Error   *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func (r *theoryRun) run(ctx context.Context) error {
+	q := &r.request
+	err := r.send(ctx, object{
+		"kind": "Request", "control": object{"run_id": q.RunID, "mode": q.Mode},
+		"inputs": orEmpty(q.Inputs), "outputs": orEmpty(q.Outputs),
+	})
+	if err != nil {
+		return err
+	}
+	m, err := r.receive(ctx, ackWait, "acknowledge the request")
+	if err != nil {
+		return err
+	}
+	if m.Kind != "Ack" {
+		return r.last(m) // the watch has found that the Ack is missing
+	}
+	if d := q.Cancel.Time; d > 0 {
+		t := time.AfterFunc(d, func() { _ = r.preempt(ctx) }) // a runtime that has gone is told by the read
+		defer t.Stop()
+	}
+	for {
+		m, err := r.receive(ctx, frameWait, "send anything")
+		if err != nil {
+			return err
+		}
+		if m.Kind == "Response" || m.Kind == "RunResult" {
+			return r.last(m)
+		}
+		if err := r.part(ctx, m); err != nil {
+			return err
+		}
+	}
+}
+
+func orEmpty(m map[string]json.RawMessage) map[string]json.RawMessage {
+	if m == nil {
+		return map[string]json.RawMessage{}
+	}
+	return m
+}
+
+// part hands out what is no answer yet.
+func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
+	data := m.Data
+	if data == nil {
+		data = m.Content
+	}
+	var token struct {
+		Text string `json:"text"`
+	}
+	if m.Kind == "Token" && json.Unmarshal(data, &token) == nil {
+		r.out(Part{Text: token.Text})
+	} else {
+		r.out(Part{Aside: true, Name: m.Kind, JSON: data})
+	}
+	r.parts++
+	if r.parts == r.request.Cancel.Parts {
+		return r.preempt(ctx)
+	}
+	return nil
+}
+
+// preempt asks for the end of the run.
+func (r *theoryRun) preempt(ctx context.Context) error {
+	return r.send(ctx, object{"kind": "control", "content": object{"op": "preempt", "run_id": r.request.RunID}})
+}
+
+// last takes in the answer.
+func (r *theoryRun) last(m *theoryMessage) error {
+	if m.Kind == "RunResult" {
+		r.out(Part{JSON: m.Content})
+		return nil
+	}
+	switch {
+	case m.Control.Status == "success":
+		if m.Outputs == nil {
+			m.Outputs = json.RawMessage("{}")
+		}
+		r.out(Part{JSON: m.Outputs})
+		return nil
+	case m.Error != nil && m.Error.Code == "ERR_PREEMPTED" && r.request.Cancel != CancelAfter{}:
+		r.out(Part{Aside: true, Name: "preempted"})
+		return nil
+	case m.Error != nil:
+		return &PeerError{Code: m.Error.Code, Message: m.Error.Message}
+	}
+	return faultf("a %s has the status %q and no error", m.Kind, m.Control.Status)
+}
+
+func (r *theoryRun) send(ctx context.Context, m object) error {
+	payload := toJSON(m)
+	if _, err := r.watch.see(r.conn, frame.C2U, frame.Line.Name(), asLine(payload)); err != nil {
+		return err
+	}
+	return r.ws.Write(ctx, websocket.MessageText, payload)
+}
+
+// receive waits for a message, for no longer than clients do.
+func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) (*theoryMessage, error) {
+	silence := faultf("the runtime did not %s within %v", to, wait)
+	bounded, cancel := context.WithTimeoutCause(ctx, wait, silence)
+	defer cancel()
+	_, payload, err := r.ws.Read(bounded)
+	if err != nil {
+		return nil, theoryFailure(bounded, err)
+	}
+	if _, err := r.watch.see(r.conn, frame.U2C, frame.Line.Name(), asLine(payload)); err != nil {
+		return nil, &FaultError{err}
+	}
+	m := &theoryMessage{}
+	if err := json.Unmarshal(payload, m); err != nil {
+		return nil, &FaultError{err}
+	}
+	return m, nil
+}
+
+// theoryFailure says why there is no message.
+func theoryFailure(ctx context.Context, err error) error {
+	var closed websocket.CloseError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &closed):
+		return fmt.Errorf("the runtime closed the connection: %d %s", closed.Code, closed.Reason)
+	}
+	return err
+}
