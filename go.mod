@@ -25,6 +25,8 @@ require (
 )
 
 require (
+	github.com/aws/aws-sdk-go-v2 v1.42.0
+	github.com/aws/smithy-go v1.27.1 // indirect
 	github.com/aymanbagabas/go-osc52/v2 v2.0.1 // indirect
 	github.com/aymanbagabas/go-udiff v0.3.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -1,0 +1,145 @@
+package theory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const (
+	clientQueue = 256             // messages that may wait for a client
+	clientWrite = 10 * time.Second // how long a client may take to read one
+	clientLimit = 16 << 20         // bytes of a message from a client
+	requestWait = 30 * time.Second // how long a client may take to send its request
+	// peerLimit is how large a message clients accept, in bytes.
+	peerLimit = 8 << 20
+)
+
+// A client is one connection.
+type client struct {
+	runtime *Runtime
+	ws      *websocket.Conn
+	queue   chan []byte   // what is to be written
+	ending  chan struct{} // closed when the queue is to be written out
+	gone    chan struct{} // closed when nothing more is written
+	once    sync.Once
+}
+
+func newClient(t *Runtime, ws *websocket.Conn) *client {
+	ws.SetReadLimit(clientLimit)
+	return &client{runtime: t, ws: ws, queue: make(chan []byte, clientQueue), ending: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// serve reads the request, joins its run, and passes on what a controller wants.
+func (c *client) serve() {
+	go c.write()
+	defer func() { <-c.gone }()
+	defer c.end()
+	defer c.ws.CloseNow()
+	patience, cancel := context.WithTimeout(context.Background(), requestWait)
+	m, ok := c.read(patience)
+	cancel()
+	switch {
+	case !ok:
+		return
+	case m.Kind != "Request":
+		c.ws.Close(websocket.StatusProtocolError, "the first message is a Request")
+		return
+	case strings.TrimSpace(m.Control.RunID) == "":
+		c.ws.Close(websocket.StatusPolicyViolation, "a Request names its run_id")
+		return
+	}
+	r := c.runtime.find(&Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs})
+	if r == nil {
+		c.ws.Close(websocket.StatusGoingAway, errStopped.Error())
+		return
+	}
+	r.join(c)
+	defer r.leave(c)
+	for {
+		m, ok := c.read(context.Background())
+		if !ok {
+			return
+		}
+		if strings.EqualFold(m.Kind, "control") {
+			r.control(m.Content)
+		}
+	}
+}
+
+// read reads a message. What is none closes the connection.
+func (c *client) read(ctx context.Context) (*incoming, bool) {
+	kind, data, err := c.ws.Read(ctx)
+	if err != nil {
+		return nil, false
+	}
+	m := &incoming{}
+	switch {
+	case kind != websocket.MessageText:
+		c.ws.Close(websocket.StatusUnsupportedData, "messages are text")
+	case jsonscan.Valid(data) != nil || jsonscan.KindOf(bytes.TrimLeft(data, " \t\r\n")) != jsonscan.Object:
+		c.ws.Close(websocket.StatusInvalidFramePayloadData, "a message is a JSON object")
+	case json.Unmarshal(data, m) != nil:
+		c.ws.Close(websocket.StatusProtocolError, "a member of the message has the wrong type")
+	default:
+		return m, true
+	}
+	return nil, false
+}
+
+// write writes what runs have for the client. It ends when the client does not
+// read, or, with the queue written, after end.
+func (c *client) write() {
+	defer close(c.gone)
+	for {
+		select {
+		case m := <-c.queue:
+			if !c.writeOne(m) {
+				return
+			}
+		case <-c.ending:
+			for len(c.queue) > 0 {
+				if !c.writeOne(<-c.queue) {
+					return
+				}
+			}
+			c.ws.Close(websocket.StatusGoingAway, errStopped.Error())
+			return
+		}
+	}
+}
+
+func (c *client) writeOne(m []byte) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), clientWrite)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, m) == nil
+}
+
+// push hands a message to the client. A token is dropped when the client is slow;
+// for anything else push waits until there is room, or the client is gone.
+func (c *client) push(m []byte, droppable bool) {
+	select {
+	case c.queue <- m:
+		return
+	case <-c.gone:
+		return
+	default:
+	}
+	if droppable {
+		return
+	}
+	select {
+	case c.queue <- m:
+	case <-c.gone:
+	}
+}
+
+// end has the queue written out and the connection closed.
+func (c *client) end() { c.once.Do(func() { close(c.ending) }) }

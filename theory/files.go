@@ -1,0 +1,253 @@
+package theory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const (
+	// artifacts begins the path of what is on this machine.
+	artifacts = "/artifacts/"
+	// fetchTime is how long it may take to fetch an input or to store an output.
+	fetchTime = 30 * time.Second
+	// fileLimit is how large either may be, in bytes.
+	fileLimit = 64 << 20
+)
+
+// Files has the inputs that a request only names, and takes the outputs that are
+// to go elsewhere.
+type Files struct {
+	// Root is the folder that /artifacts/ stands for; "" if there is none.
+	Root string
+	// PlainHTTP admits http:// beside https:// on hosts that are loopback.
+	PlainHTTP bool
+	// Client fetches and stores; nil is http.DefaultClient.
+	Client *http.Client
+}
+
+// hydrate returns the inputs with the values that they name. What names none is
+// its own value.
+func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	hydrated := make(map[string]json.RawMessage, len(inputs))
+	for name, raw := range inputs {
+		value, err := f.load(ctx, runID, raw)
+		if err != nil {
+			return nil, &Error{ErrInputs, fmt.Sprintf("the input %q cannot be read: %v", name, err)}
+		}
+		hydrated[name] = value
+	}
+	return hydrated, nil
+}
+
+func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage) (json.RawMessage, error) {
+	place := f.place(raw)
+	var data []byte
+	var err error
+	switch {
+	case place == "":
+		return raw, nil
+	case strings.HasPrefix(place, artifacts):
+		data, err = f.readArtifact(runID, place)
+	default:
+		data, err = f.fetch(ctx, place)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kind := jsonscan.KindOf(bytes.TrimLeft(data, " \t\r\n")); kind == jsonscan.Object || kind == jsonscan.Array {
+		if jsonscan.Valid(data) == nil {
+			return data, nil
+		}
+	}
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is neither JSON nor text in UTF-8")
+	}
+	return toJSON(string(data)), nil
+}
+
+// place returns where a value says that it is, or is to go; "" if it is inline.
+func (f *Files) place(raw json.RawMessage) string {
+	var text string
+	if jsonscan.KindOf(raw) != jsonscan.String || json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, artifacts) || f.isPlain(text) {
+		return text
+	}
+	return ""
+}
+
+func (f *Files) isPlain(text string) bool {
+	if !f.PlainHTTP || !strings.HasPrefix(text, "http://") {
+		return false
+	}
+	u, err := url.Parse(text)
+	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
+}
+
+func (f *Files) client() *http.Client {
+	if f.Client == nil {
+		return http.DefaultClient
+	}
+	return f.Client
+}
+
+func (f *Files) fetch(ctx context.Context, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, errors.New("its URL is none")
+	}
+	resp, err := f.client().Do(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answers %s", resp.Status)
+	}
+	return readAll(resp.Body)
+}
+
+// unreachable says what is wrong without the URL, whose signature is a secret.
+func unreachable(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return fmt.Errorf("the server cannot be reached: %w", err)
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, fileLimit+1))
+	if err == nil && len(data) > fileLimit {
+		err = fmt.Errorf("it is over the limit of %d bytes", fileLimit)
+	}
+	return data, err
+}
+
+// store takes the outputs that have a place to it. In the answer the place stands
+// for them.
+func (f *Files) store(ctx context.Context, runID string, outputs, places map[string]json.RawMessage) error {
+	for name, value := range outputs {
+		place := f.place(places[name])
+		if place == "" {
+			continue
+		}
+		data := []byte(value)
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			data = []byte(text)
+		}
+		var err error
+		if strings.HasPrefix(place, artifacts) {
+			err = f.writeArtifact(runID, place, data)
+		} else {
+			err = f.put(ctx, place, data)
+		}
+		if err != nil {
+			return &Error{ErrRuntime, fmt.Sprintf("the output %q cannot be stored: %v", name, err)}
+		}
+		outputs[name] = toJSON(withoutQuery(place))
+	}
+	return nil
+}
+
+// withoutQuery takes off the signature of a URL.
+func withoutQuery(place string) string {
+	before, _, _ := strings.Cut(place, "?")
+	return before
+}
+
+func (f *Files) put(ctx context.Context, address string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, address, bytes.NewReader(data))
+	if err != nil {
+		return errors.New("its URL is none")
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := f.client().Do(req)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("the server answers %s", resp.Status)
+	}
+	return nil
+}
+
+// artifact opens the folder of the artifacts and returns it with the name that a
+// path of a run has inside it. No name leads out of an [os.Root], by links
+// neither.
+func (f *Files) artifact(runID, place string) (*os.Root, string, error) {
+	if f.Root == "" {
+		return nil, "", errors.New("this runtime keeps no artifacts")
+	}
+	name := strings.TrimPrefix(place, artifacts)
+	if !isSegment(runID) || !inside(name) || !strings.HasPrefix(name, runID+"/") {
+		return nil, "", fmt.Errorf("%q is not among the artifacts of the run", place)
+	}
+	root, err := os.OpenRoot(f.Root)
+	if err != nil {
+		return nil, "", errors.New("the artifacts are not there")
+	}
+	return root, name, nil
+}
+
+// inside reports whether a name stays in its folder and names a file.
+func inside(name string) bool {
+	return fs.ValidPath(name) && name != "." && path.Clean(name) == name && !strings.ContainsAny(name, "\\\x00")
+}
+
+func (f *Files) readArtifact(runID, place string) ([]byte, error) {
+	root, name, err := f.artifact(runID, place)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer file.Close()
+	data, err := readAll(file)
+	return data, reason(err)
+}
+
+func (f *Files) writeArtifact(runID, place string, data []byte) error {
+	root, name, err := f.artifact(runID, place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return reason(err)
+	}
+	return reason(root.WriteFile(name, data, 0o666))
+}
+
+// reason is the error without the path of this machine.
+func reason(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}

@@ -1,0 +1,238 @@
+package theory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A run is one run of the tool, whoever listens to it.
+type run struct {
+	runtime  *Runtime
+	request  *Request
+	controls chan json.RawMessage
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	expiry   *time.Timer // once it is kept
+
+	mu      sync.Mutex
+	clients []*client
+	final   []byte      // the Response, once there is one
+	orphan  *time.Timer // ends a run without clients
+	alive   *time.Timer // sends an Event when nothing else is said
+}
+
+func newRun(t *Runtime, q *Request) *run {
+	r := &run{runtime: t, request: q, controls: make(chan json.RawMessage, 16)}
+	q.Controls = r.controls
+	r.ctx, r.cancel = context.WithCancelCause(t.ctx)
+	r.alive = time.AfterFunc(t.options.KeepAlive, func() { r.event("keepalive", nil) })
+	return r
+}
+
+// join tells a client that the run goes on from here, or how it ended.
+func (r *run) join(c *client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.push(message(r.runtime.options.Dialect, "Ack", r.request.RunID, nil), false)
+	if r.final != nil {
+		c.push(r.final, false)
+		return
+	}
+	r.clients = append(r.clients, c)
+	if r.orphan != nil {
+		r.orphan.Stop()
+		r.orphan = nil
+	}
+}
+
+// leave takes in that a client has gone. A run is stopped some time after the
+// last one.
+func (r *run) leave(c *client) {
+	c.ws.CloseNow() // so that what it is being sent does not hold up the run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, one := range r.clients {
+		if one == c {
+			r.clients = append(r.clients[:i], r.clients[i+1:]...)
+			if len(r.clients) == 0 && r.final == nil {
+				r.orphan = time.AfterFunc(r.runtime.options.Orphan, func() { r.cancel(errOrphaned) })
+			}
+			return
+		}
+	}
+}
+
+// tell tells all clients something, unless the run has ended.
+func (r *run) tell(kind string, data json.RawMessage) {
+	m := message(r.runtime.options.Dialect, kind, r.request.RunID, data)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.final != nil {
+		return
+	}
+	if len(m) > peerLimit {
+		r.runtime.options.Log.Warn("a message was dropped: clients do not accept any of its size", "run", r.request.RunID, "bytes", len(m))
+		return
+	}
+	r.alive.Reset(r.runtime.options.KeepAlive)
+	for _, c := range r.clients {
+		c.push(m, kind == "Token")
+	}
+}
+
+// event tells all clients of a phase, and who has brought it about.
+func (r *run) event(phase string, by *string) {
+	r.tell("Event", toJSON(struct {
+		Phase string  `json:"phase"`
+		By    *string `json:"by,omitempty"`
+		TS    string  `json:"ts"`
+	}{phase, by, time.Now().UTC().Format(time.RFC3339Nano)}))
+}
+
+// phases says what follows from the op of a control.
+var phases = map[string]string{
+	"preempt": "preempted", "pause": "paused", "resume": "resumed", "set_budget": "budget_updated",
+}
+
+// control does what a controller wants.
+func (r *run) control(content json.RawMessage) {
+	var op controlOp
+	if err := json.Unmarshal(content, &op); err != nil {
+		op = controlOp{}
+	}
+	by := op.By
+	if by == "" {
+		by = "controller"
+	}
+	phase := phases[op.Op]
+	switch {
+	case phase == "" || r.ctx.Err() != nil:
+		phase = "control_noop"
+	case op.Op != "preempt":
+		select {
+		case r.controls <- content:
+		default: // the tool takes in no more
+			phase = "control_noop"
+		}
+	}
+	r.event(phase, &by)
+	if phase == "preempted" {
+		r.cancel(errPreempted)
+	}
+}
+
+// work runs the tool, from the wait for its turn to its answer.
+func (r *run) work() {
+	defer r.cancel(nil)
+	result, err := r.attempt()
+	failure := r.failure(err)
+	m := response(r.request.RunID, result, failure)
+	if len(m) > peerLimit {
+		m = response(r.request.RunID, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: have them written elsewhere", len(m), peerLimit)})
+	}
+	if failure == nil {
+		r.event("completed", nil)
+	}
+	r.runtime.keep(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alive.Stop()
+	r.final = m
+	for _, c := range r.clients {
+		c.push(m, false)
+	}
+	r.clients = nil
+	if r.orphan != nil {
+		r.orphan.Stop()
+	}
+}
+
+// attempt waits for a turn, brings the inputs, runs the tool and takes the outputs
+// to where they belong.
+func (r *run) attempt() (*Result, error) {
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if err := r.await(); err != nil {
+		return nil, err
+	}
+	defer func() { <-r.runtime.slots }()
+	r.event("started", nil)
+	o := &r.runtime.options
+	q := *r.request
+	inputs, err := o.Files.hydrate(r.ctx, q.RunID, q.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	q.Inputs = inputs
+	result, err := r.runtime.handler.Run(r.ctx, &q, func(m Message) { r.tell(m.Kind, m.Data) })
+	if err != nil {
+		return nil, err
+	}
+	if err := context.Cause(r.ctx); err != nil {
+		return nil, err
+	}
+	if o.DropUnscoped {
+		for name := range result.Outputs {
+			if _, asked := q.Outputs[name]; !asked {
+				delete(result.Outputs, name)
+				r.tell("Log", toJSON(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
+			}
+		}
+	}
+	return result, o.Files.store(r.ctx, q.RunID, result.Outputs, q.Outputs)
+}
+
+func (r *run) validate() error {
+	q := r.request
+	switch {
+	case q.Mode != "mock" && q.Mode != "real":
+		return &Error{ErrValidation, fmt.Sprintf("the mode is mock or real, and not %q", q.Mode)}
+	case q.Inputs == nil:
+		return &Error{ErrInputs, "inputs must be an object"}
+	case q.Outputs == nil:
+		return &Error{ErrValidation, "outputs must be an object"}
+	}
+	return nil
+}
+
+// await waits for a turn.
+func (r *run) await() error {
+	select {
+	case r.runtime.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if r.runtime.options.Refuse {
+		return &Error{ErrRuntime, fmt.Sprintf("%d runs are under way already; try again later", r.runtime.options.MaxRuns)}
+	}
+	r.event("queued", nil)
+	select {
+	case r.runtime.slots <- struct{}{}:
+		return nil
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	}
+}
+
+// failure returns what is told of an error; nil if there is none.
+func (r *run) failure(err error) *Error {
+	var known *Error
+	cause := context.Cause(r.ctx)
+	switch {
+	case err == nil:
+		return nil
+	case cause == errPreempted:
+		return &Error{ErrPreempted, cause.Error()}
+	case cause != nil:
+		return &Error{ErrRuntime, cause.Error()}
+	case errors.As(err, &known):
+		return known
+	}
+	r.runtime.options.Log.Error("the run failed", "run", r.request.RunID, "error", err)
+	return &Error{ErrRuntime, "the run failed"}
+}

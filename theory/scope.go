@@ -1,0 +1,107 @@
+package theory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// How long a presigned URL is valid, and what an output is stored as.
+const (
+	presignTime = 3600 * time.Second
+	contentType = "application/octet-stream"
+)
+
+// A Scope says where the names of an intent are.
+type Scope struct {
+	RunID   string
+	WorldID string
+	// Presign makes the URL by which a method may be applied to a key of the
+	// artifacts bucket; nil if there is no bucket.
+	Presign func(ctx context.Context, method, key string) (url string, err error)
+}
+
+// Resolve turns the inputs and outputs of an intent into those of a Request: the
+// path of NAME.world becomes a presigned URL of WORLD_ID/PATH, by which an input is
+// fetched and an output is put, and that of NAME.local becomes /artifacts/RUN_ID/PATH;
+// the key is then NAME. Any other input is inline, and any other output has
+// nowhere to go: it is left out.
+func (s *Scope) Resolve(ctx context.Context, inputs, outputs map[string]json.RawMessage) (in, out map[string]json.RawMessage, err error) {
+	if in, err = s.resolveAll(ctx, inputs, "GET"); err != nil {
+		return nil, nil, err
+	}
+	if out, err = s.resolveAll(ctx, outputs, "PUT"); err != nil {
+		return nil, nil, err
+	}
+	return in, out, nil
+}
+
+func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessage, method string) (map[string]json.RawMessage, error) {
+	resolved := make(map[string]json.RawMessage, len(intent))
+	for key, value := range intent {
+		name, scope := cutScope(key)
+		if scope == "" {
+			if method == "GET" {
+				err := enter(resolved, key, value)
+				if err != nil {
+					return nil, err
+				}
+			}
+			continue
+		}
+		place, err := s.place(ctx, scope, value, method)
+		if err != nil {
+			return nil, &Error{ErrInputs, fmt.Sprintf("%q: %v", key, err)}
+		}
+		if err := enter(resolved, name, toJSON(place)); err != nil {
+			return nil, err
+		}
+	}
+	return resolved, nil
+}
+
+// cutScope cuts a scope off a key.
+func cutScope(key string) (name, scope string) {
+	for _, scope := range []string{"world", "local"} {
+		if name, ok := strings.CutSuffix(key, "."+scope); ok && name != "" {
+			return name, scope
+		}
+	}
+	return key, ""
+}
+
+func enter(resolved map[string]json.RawMessage, name string, value json.RawMessage) error {
+	if _, twice := resolved[name]; twice {
+		return &Error{ErrInputs, fmt.Sprintf("%q is named in two scopes", name)}
+	}
+	resolved[name] = value
+	return nil
+}
+
+// place returns where the path is that value holds.
+func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, method string) (string, error) {
+	var path string
+	if err := json.Unmarshal(value, &path); err != nil {
+		return "", fmt.Errorf("a path is a string, and not %s", value)
+	}
+	owner := s.RunID
+	if scope == "world" {
+		owner = s.WorldID
+	}
+	switch {
+	case !isSegment(owner):
+		return "", fmt.Errorf("the id of the %s is %q, which cannot stand in a path", map[string]string{"world": "world", "local": "run"}[scope], owner)
+	case !inside(path):
+		return "", fmt.Errorf("the path %q leaves its %s, or names no file in it", path, map[string]string{"world": "world", "local": "run"}[scope])
+	case scope == "local":
+		return artifacts + owner + "/" + path, nil
+	case s.Presign == nil:
+		return "", fmt.Errorf("there is no bucket for what belongs to a world")
+	}
+	return s.Presign(ctx, method, owner+"/"+path)
+}
+
+// isSegment reports whether an id is one segment of a path.
+func isSegment(id string) bool { return inside(id) && !strings.Contains(id, "/") }

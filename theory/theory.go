@@ -1,0 +1,271 @@
+// Package theory is a runtime of theory.run.v1: it takes requests over WebSocket,
+// has a [Handler] run the tool, and tells everyone who asks for the run how it
+// goes and how it ended.
+//
+// It serves HTTP, and neither listens nor starts anything but the worker
+// processes of its handlers.
+package theory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wirectl/wirectl/protocol/theory"
+)
+
+// Subprotocol is what clients have to ask for in the handshake.
+const Subprotocol = "theory.run.v1"
+
+// A Handler runs a tool.
+type Handler interface {
+	// Run runs the tool with its inputs and returns its outputs. What happens
+	// meanwhile goes to emit, and what controllers want comes from r.Controls.
+	// When ctx is done it stops; [context.Cause] tells why. An [*Error] is told
+	// to the client, of any other error it learns nothing but that there was one.
+	Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
+}
+
+// HandlerFunc is a function that is a Handler.
+type HandlerFunc func(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
+
+// Run calls f.
+func (f HandlerFunc) Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error) {
+	return f(ctx, r, emit)
+}
+
+// A Request is what a tool is run with.
+type Request struct {
+	RunID  string
+	Mode   string // "mock" or "real"
+	Inputs map[string]json.RawMessage
+	// Outputs say where outputs are to go.
+	Outputs map[string]json.RawMessage
+	// Controls has what controllers want of the run, such as to pause. The cancel
+	// of a run is the end of its context.
+	Controls <-chan json.RawMessage
+}
+
+// A Message is what a tool says while it runs.
+type Message struct {
+	Kind string // Event, Log or Token
+	Data json.RawMessage
+}
+
+// A Result is how a tool ended well.
+type Result struct {
+	Outputs   map[string]json.RawMessage
+	CostMicro int64
+}
+
+// An Error is a failure that the client is told of.
+type Error struct {
+	Code    string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// The codes of the errors of a run.
+const (
+	ErrInputs     = "ERR_INPUTS"     // an input cannot be had
+	ErrValidation = "ERR_VALIDATION" // the request breaks a rule
+	ErrSecret     = "ERR_MISSING_SECRET"
+	ErrProvider   = "ERR_PROVIDER"
+	ErrRuntime    = "ERR_RUNTIME" // the runtime, or the worker, failed
+	ErrHandler    = "ERR_HANDLER" // the tool failed
+	ErrPreempted  = "ERR_PREEMPTED"
+)
+
+// Options are how a runtime differs from the usual one.
+type Options struct {
+	// Digest names the tool in /healthz.
+	Digest string
+	// MaxRuns is how many runs may be under way; 0 is 16. Others wait, or are
+	// refused if Refuse is set.
+	MaxRuns int
+	Refuse  bool
+	// KeepAlive is after how long without a message an Event is sent; 0 is 10 s.
+	KeepAlive time.Duration
+	// Orphan is how long a run goes on when no client is left; 0 is a minute.
+	Orphan time.Duration
+	// Remember is how long the answer of a run is kept for those who rejoin it; 0
+	// is ten minutes.
+	Remember time.Duration
+	// Dialect is the one that is written: theory.D, or theory.C. Zero is D.
+	Dialect theory.Dialect
+	// Files has the inputs that are elsewhere, and takes such outputs.
+	Files Files
+	// DropUnscoped leaves out of the answer the outputs that the request does not
+	// ask for.
+	DropUnscoped bool
+	// Log, if not nil, is told what clients are not.
+	Log *slog.Logger
+}
+
+// A Runtime runs a tool for its clients. It is an [http.Handler] with the paths
+// /healthz and /run.
+type Runtime struct {
+	handler Handler
+	options Options
+	mux     *http.ServeMux
+
+	slots chan struct{} // has an element for each run under way
+	ctx   context.Context // that of all runs
+	stop  context.CancelCauseFunc
+
+	running, connected sync.WaitGroup
+
+	mu      sync.Mutex
+	clients map[*client]bool
+	runs    map[string]*run
+	kept    []*run // those that ended, the oldest first
+}
+
+// maxKept bounds the memory for runs that have ended.
+const maxKept = 1024
+
+var (
+	errPreempted = errors.New("the run was preempted")
+	errOrphaned  = errors.New("no client is left")
+	errStopped   = errors.New("the runtime stops")
+)
+
+// New returns a runtime. Close ends it.
+func New(h Handler, o Options) *Runtime {
+	if o.MaxRuns <= 0 {
+		o.MaxRuns = 16
+	}
+	o.KeepAlive = positive(o.KeepAlive, 10*time.Second)
+	o.Orphan = positive(o.Orphan, time.Minute)
+	o.Remember = positive(o.Remember, 10*time.Minute)
+	if o.Dialect == "" {
+		o.Dialect = theory.D
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t := &Runtime{handler: h, options: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.MaxRuns), clients: map[*client]bool{}, runs: map[string]*run{}}
+	t.ctx, t.stop = context.WithCancelCause(context.Background())
+	t.mux.HandleFunc("GET /healthz", t.healthz)
+	t.mux.HandleFunc("GET /run", t.serveRun)
+	return t
+}
+
+func positive(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// Close stops all runs, which are answered, and closes their connections.
+func (t *Runtime) Close() {
+	t.mu.Lock()
+	t.stop(errStopped)
+	t.mu.Unlock()
+	t.running.Wait()
+	t.mu.Lock()
+	for c := range t.clients {
+		c.end()
+	}
+	for _, r := range t.kept {
+		r.expiry.Stop()
+	}
+	t.mu.Unlock()
+	t.connected.Wait()
+}
+
+// ServeHTTP answers a request.
+func (t *Runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
+
+func (t *Runtime) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(toJSON(struct {
+		OK     bool   `json:"ok"`
+		Digest string `json:"digest"`
+	}{true, t.options.Digest})) // who asked may have gone
+}
+
+func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
+	if !offers(r, Subprotocol) {
+		http.Error(w, "the subprotocol "+Subprotocol+" is required", http.StatusForbidden)
+		return
+	}
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}})
+	if err != nil {
+		return // Accept has answered
+	}
+	c := newClient(t, ws)
+	if !t.enter(c) {
+		ws.Close(websocket.StatusGoingAway, errStopped.Error())
+		return
+	}
+	defer t.leave(c)
+	c.serve()
+}
+
+// enter takes in that a client is there, unless the runtime stops.
+func (t *Runtime) enter(c *client) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return false
+	}
+	t.clients[c] = true
+	t.connected.Add(1)
+	return true
+}
+
+func (t *Runtime) leave(c *client) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.clients, c)
+	t.connected.Done()
+}
+
+// find returns the run of a request: the one of that id if there is one, else a
+// new one, which is begun. It returns nil if the runtime stops.
+func (t *Runtime) find(q *Request) *run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.runs[q.RunID]; r != nil || t.ctx.Err() != nil {
+		return r
+	}
+	r := newRun(t, q)
+	t.runs[q.RunID] = r
+	t.running.Go(r.work)
+	return r
+}
+
+// keep keeps a run that has ended, for those who rejoin it.
+func (t *Runtime) keep(r *run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.expiry = time.AfterFunc(t.options.Remember, func() { t.forget(r) })
+	t.kept = append(t.kept, r)
+	if len(t.kept) > maxKept {
+		oldest := t.kept[0]
+		t.kept = t.kept[1:]
+		oldest.expiry.Stop()
+		delete(t.runs, oldest.request.RunID)
+	}
+}
+
+func (t *Runtime) forget(r *run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, k := range t.kept {
+		if k == r {
+			t.kept = append(t.kept[:i], t.kept[i+1:]...)
+			delete(t.runs, r.request.RunID)
+			return
+		}
+	}
+}
