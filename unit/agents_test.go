@@ -1,0 +1,88 @@
+package unit_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/unit"
+)
+
+// answer returns what an agent answers, its parts in brackets.
+func answer(ctx context.Context, a unit.Agent, content string) (string, error) {
+	var b strings.Builder
+	_, err := a.Answer(ctx, &unit.Prompt{ID: "1", Content: content}, func(text string) error {
+		b.WriteString("[" + text + "]")
+		return nil
+	})
+	return b.String(), err
+}
+
+func needShell(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sh")
+	}
+}
+
+func TestExec(t *testing.T) {
+	needShell(t)
+	for _, tt := range []struct {
+		name, script, want, err string
+	}{
+		{"the prompt is the input", "cat", "[hi]", ""},
+		{"the input need not be read", "echo done", "[done\n]", ""},
+		{"a character is not cut in two", `printf 'a\303'; sleep 0.05; printf '\251b'`, "[a][éb]", ""},
+		{"a failure", "echo some; exit 3", "[some\n]", "EXEC_FAILED: the command ended with status 3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := answer(t.Context(), unit.Exec{Argv: []string{"sh", "-c", tt.script}}, "hi")
+			if got != tt.want || err == nil && tt.err != "" || err != nil && err.Error() != tt.err {
+				t.Errorf("got %q, %v, want %q, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+// A cancel ends the command, whatever it waits for.
+func TestExecCancel(t *testing.T) {
+	needShell(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	_, err := unit.Exec{Argv: []string{"sh", "-c", "sleep 60 & echo started; wait"}}.
+		Answer(ctx, &unit.Prompt{Content: "x"}, func(string) error { cancel(why); return nil })
+	if err != why {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// A script answers as the recorded unit did, and ends as it did.
+func TestScript(t *testing.T) {
+	folder, err := fs.Sub(fixtures.FS, "latis-session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode.OpenRecording(folder, decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := unit.ReadScript(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := answer(t.Context(), s, "summarize README.md")
+	if want := "[The README says][ that one command][ runs the main job.]"; got != want || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if got, err := answer(ctx, s, "run all tests"); !strings.HasPrefix(got, "[Running") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an answer that was cancelled is %q, %v", got, err)
+	}
+}

@@ -1,0 +1,133 @@
+package unit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// execGrace is how long a command may take to end by itself when its prompt was
+// cancelled, once after each of the ways to ask it.
+const execGrace = 200 * time.Millisecond
+
+// Exec answers each prompt by a command of its own: the prompt is the command's
+// standard input, and its standard output the answer, as it comes. A cancel ends
+// the command with all processes of its group. A status other than 0 is the
+// error EXEC_FAILED.
+type Exec struct {
+	// Argv is the program and its arguments.
+	Argv []string
+	// Log is told what the command writes to its standard error; it may be nil.
+	Log *slog.Logger
+}
+
+// ExecFailed is the code of a command that failed.
+const ExecFailed = "EXEC_FAILED"
+
+// Answer answers p, as [Agent] wants it.
+func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
+	endpoint, err := transport.Parse(append([]string{"exec"}, e.Argv...), transport.Options{Grace: execGrace})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := endpoint.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	process, ok := conn.(transport.Process)
+	if !ok {
+		return nil, errors.Join(errors.New("exec has not started a process"), conn.Close())
+	}
+	defer process.Close()
+	stop := context.AfterFunc(ctx, func() { process.Close() })
+	defer stop()
+	return nil, e.run(ctx, process, p, emit)
+}
+
+func (e Exec) run(ctx context.Context, process transport.Process, p *Prompt, emit func(string) error) error {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() {
+		// A command need not read its input.
+		_, _ = io.WriteString(process, p.Content)
+		_ = process.CloseWrite()
+	})
+	others.Go(func() { e.logLines(process.Stderr(), p.ID) })
+	err := emitText(process, emit)
+	if err != nil {
+		process.Close()
+	}
+	exit, waitErr := process.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case waitErr != nil:
+		return waitErr
+	case exit.Code() != 0:
+		return errorf(ExecFailed, "the command %v", exit)
+	}
+	return nil
+}
+
+func (e Exec) logLines(r io.Reader, id string) {
+	lines := bufio.NewReader(r)
+	for {
+		line, _, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		if e.Log != nil {
+			e.Log.Info(string(line), "prompt", id)
+		}
+	}
+}
+
+// emitText emits what r yields, as it comes, without cutting a character in two.
+func emitText(r io.Reader, emit func(string) error) error {
+	buf := make([]byte, 32<<10)
+	kept := 0
+	for {
+		n, err := r.Read(buf[kept:])
+		n += kept
+		whole := n
+		if err == nil {
+			whole -= incomplete(buf[:n])
+		}
+		if whole > 0 {
+			if err := emit(string(buf[:whole])); err != nil {
+				return err
+			}
+		}
+		kept = copy(buf, buf[whole:n])
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("the command's output: %w", err)
+		}
+	}
+}
+
+// incomplete returns how many bytes at the end of text are the beginning of a
+// character.
+func incomplete(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if !utf8.FullRune(text[len(text)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
