@@ -21,7 +21,9 @@ import (
 // replaced alike. In payloads that are no JSON, and in bytes that are no frame,
 // asterisks take the place of the secrets, byte for byte, so that lengths stay
 // right; a compressed payload, which cannot be looked into, becomes asterisks
-// altogether. The wrappers of frames are left alone.
+// altogether. The wrappers of frames are left alone, but for those of a carrier:
+// where the head of a request, or what came with it, has secrets, the payload is
+// all that is kept of the bytes.
 type Redaction struct {
 	// Keys name what is secret. A key matches if it, or what follows a '-' or
 	// '_' in it, is one of them, without regard to case, '-' and '_': api_key
@@ -75,6 +77,7 @@ type redactor struct {
 	eraser  *eraser
 	payload []byte
 	raw     []byte
+	meta    []byte
 }
 
 // Write writes the record without its secrets.
@@ -94,6 +97,8 @@ func (x *redactor) Write(r *Record) error {
 func (x *redactor) frame(r *Record) {
 	payload := r.Payload()
 	switch {
+	case r.Meta != nil && !r.Gap:
+		x.carried(r, payload)
 	case r.Gap:
 		r.Raw = x.eraser.mask(r.Raw)
 	case r.Compressed:
@@ -107,6 +112,33 @@ func (x *redactor) frame(r *Record) {
 	default:
 		x.splice(r, x.eraser.mask(payload))
 	}
+}
+
+// carried takes the secrets out of a frame that came in a carrier. Where there
+// are any, the payload is all that is left of the bytes: what wrapped it may have
+// the same secrets in a form that hides them.
+func (x *redactor) carried(r *Record, payload []byte) {
+	x.meta = AppendMeta(x.meta[:0], r.Meta)
+	meta := x.eraser.json(nil, x.meta)
+	clean := payload
+	switch {
+	case r.Compressed:
+		clean = bytes.Repeat([]byte("*"), len(payload))
+	case jsonscan.Valid(payload) == nil:
+		x.eraser.spoken = spoken[cmp.Or(r.Protocol, x.session.Protocol)]
+		clean = x.eraser.json(nil, payload)
+	default:
+		clean = x.eraser.mask(payload)
+	}
+	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) {
+		return
+	}
+	m, err := ParseMeta(meta, nil)
+	if err != nil {
+		m = &frame.Meta{Signal: r.Meta.Signal}
+	}
+	m.Framing = r.Meta.Framing
+	r.Meta, r.Raw, r.Start, r.End = m, clean, 0, len(clean)
 }
 
 // splice puts another payload into the wrapper that a frame has.

@@ -187,8 +187,12 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 	if err != nil {
 		return decode.Config{}, err
 	}
+	kind, err := carrierOf(c)
+	if err != nil {
+		return decode.Config{}, err
+	}
 	cfg := decode.Config{
-		Framing: framing, Protocol: p,
+		Framing: framing, Protocol: p, Carrier: kind,
 		Limit:       c.Int("limit-bytes"),
 		Resync:      c.Bool("resync"),
 		Compression: c.String("grpc-encoding"),

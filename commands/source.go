@@ -95,7 +95,7 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 	}
 	inv.meter(src)
 	if follow {
-		return &opened{decode.Input{Stream: decode.Follow(ctx, src)}, src.close}, nil
+		return &opened{decode.OpenStream(decode.Follow(ctx, src), cfg), src.close}, nil
 	}
 	in, err := decode.Open(src, cfg)
 	if err != nil {

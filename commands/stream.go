@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/protobuf"
@@ -22,6 +23,7 @@ func streamFlags() []cli.Flag {
 		protocols = append(protocols, p.Name())
 	}
 	return []cli.Flag{
+		&cli.StringFlag{Name: "carrier", Usage: "what carries the frames, rather than to detect it: " + carrierNames()},
 		&cli.StringFlag{Name: "framing", Usage: "how frames are delimited, rather than to detect it: " + strings.Join(framings, ", ")},
 		&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than to detect it: " + strings.Join(protocols, ", ")},
 		&cli.IntFlag{Name: "limit-bytes", Usage: "refuse payloads over `N` bytes (default: 10000000 for rlm, 16777216 for others)"},
@@ -30,6 +32,27 @@ func streamFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "read protobuf payloads by the schema in `FILE`, a serialized FileDescriptorSet; needs --message"},
 		&cli.StringFlag{Name: "message", Usage: "the `NAME` of the protobuf message that payloads are"},
 	}
+}
+
+func carrierNames() string {
+	var names []string
+	for _, k := range carrier.Kinds() {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// carrierOf returns the carrier that the flags name; Auto if they do not.
+func carrierOf(c *cli.Context) (carrier.Kind, error) {
+	name := c.String("carrier")
+	if name == "" {
+		return carrier.Auto, nil
+	}
+	k, err := carrier.Named(name)
+	if err != nil {
+		return k, &usageError{err}
+	}
+	return k, nil
 }
 
 // streamOf returns the framing and the protocol that the flags name; nil for

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -63,8 +64,8 @@ func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 // add appends the frame of the record at hand, whose bytes are now in raw.
 func (c *captured) add(b *batch, raw []byte) error {
 	f := c.record.Frame
-	f.Raw = raw
-	if f.Gap && f.Flaw != nil && f.Flaw.Error() == blankLines {
+	f.Raw, f.Meta = raw, f.Meta.Clone()
+	if f.Gap && f.Flaw != nil && (f.Flaw.Error() == blankLines || f.Flaw.Error() == wrapping) {
 		f.Flaw = nil
 	}
 	reading, err := c.reading(&f)
@@ -74,6 +75,9 @@ func (c *captured) add(b *batch, raw []byte) error {
 	c.count(&f, reading)
 	f.Conn = c.number(f.Conn)
 	how := since{len(b.Frames), reading.framing, reading.protocol}
+	if p := carried.Of(&f); p != nil {
+		how.protocol = p
+	}
 	if n := len(b.since); n == 0 || b.since[n-1].protocol != how.protocol || b.since[n-1].framing != how.framing {
 		b.since = append(b.since, how)
 	}
@@ -132,7 +136,7 @@ func (c *captured) clock(read, written time.Time) times {
 // reading returns how a frame is to be read. It learns of its payload what the
 // capture does not say.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
-	at := wire{f.Conn, c.record.Stream}
+	at := wireOf(f)
 	r := c.wires.readings[at]
 	if r == nil || !r.holdsFor(c.names(), f.Gap) {
 		var err error
@@ -144,7 +148,7 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 		}
 		c.wires.set(at, r)
 	}
-	if r.refiner != nil && !f.Gap {
+	if r.refiner != nil && !f.Gap && carried.Of(f) == nil {
 		c.refine(r, f.Payload())
 	}
 	return r, nil
@@ -157,9 +161,21 @@ func (c *captured) refine(r *reading, payload []byte) {
 	if r.protocol = p; done {
 		r.refiner = nil
 	}
-	if p != before && before != opaque.Bytes && c.cfg.Notice != nil {
+	switch {
+	case p == before || c.cfg.Notice == nil:
+	case before != opaque.Bytes:
 		c.cfg.Notice(fmt.Sprintf("frame %d: %s: %s from here on", c.seq+c.pending, why, p.Name()))
+	case c.record.Meta != nil:
+		c.cfg.Notice(fmt.Sprintf("%s over %s: %s", p.Name(), over(c.record.Meta), why))
 	}
+}
+
+// over says what carried a frame.
+func over(m *frame.Meta) string {
+	if m.Framing == frame.HTTP && m.Event != "" {
+		return "SSE"
+	}
+	return m.Framing
 }
 
 // names returns what the record at hand says of its wire.
@@ -171,7 +187,7 @@ func (c *captured) begin() (*reading, error) {
 	session := c.reader.Session()
 	r := &reading{names: c.names(), framing: c.cfg.Framing, protocol: c.cfg.Protocol}
 	var err error
-	if r.framing == nil {
+	if r.framing == nil || c.record.Meta != nil {
 		if r.framing, err = framingOf(cmp.Or(c.record.Framing, session.Framing)); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 )
 
@@ -18,6 +19,9 @@ type Config struct {
 	// Framing and Protocol name what the stream is; nil means to detect it.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
+	// Carrier names what carries the frames; Auto detects it, unless a framing
+	// is given, which is that of a plain stream then.
+	Carrier carrier.Kind
 	// Limit is the largest payload in bytes; 0 is the default of the pairing.
 	Limit int
 	// Resync makes decoding go on behind a fault of the framing.

@@ -3,6 +3,7 @@ package decode
 import (
 	"strconv"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
 )
 
@@ -38,6 +39,17 @@ func (it *Item) field(key string) []byte {
 		return it.number(int64(it.size()))
 	case "framing":
 		return it.word(it.Framing.Name())
+	case "stream":
+		if f.Stream == 0 {
+			return nil
+		}
+		return it.number(f.Stream)
+	case "meta":
+		if f.Meta == nil {
+			return nil
+		}
+		it.meta = capture.AppendMeta(it.meta[:0], f.Meta)
+		return it.meta
 	case "error":
 		if it.Err == nil {
 			return nil
@@ -78,10 +90,7 @@ func (it *Item) field(key string) []byte {
 
 // size is the number of payload bytes, or of all bytes of a gap.
 func (it *Item) size() int {
-	if it.Frame.Gap {
-		return len(it.Frame.Raw)
-	}
-	return it.Frame.End - it.Frame.Start
+	return it.Frame.Size()
 }
 
 func (it *Item) number(n int64) []byte {

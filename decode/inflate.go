@@ -21,6 +21,13 @@ type inflater struct {
 	out      bytes.Buffer
 }
 
+// as is bytes with another encoding.
+func (f *inflater) as(encoding string, data []byte) ([]byte, error) {
+	defer func(usual string) { f.encoding = usual }(f.encoding)
+	f.encoding = encoding
+	return f.bytes(data)
+}
+
 // bytes returns data without its compression, valid until the next call. What
 // it takes is bounded by the limit, whatever data says.
 func (f *inflater) bytes(data []byte) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/recording"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // An Input is what to decode: a capture, or else the bytes of one direction of
@@ -42,8 +44,46 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	case isNDJSON(b) && cfg.Framing == nil:
 		return Input{Capture: ndjson.NewReader(b, maxLine, cfg.Reframe)}, nil
 	default:
-		return Input{Stream: b}, nil
+		return openStream(b, cfg), nil
 	}
+}
+
+// OpenStream returns the stream that r is, or what it carries. It waits for no
+// more bytes than it needs to tell.
+func OpenStream(r io.Reader, cfg Config) Input {
+	return openStream(bufio.NewReaderSize(r, sniffSize), cfg)
+}
+
+func openStream(b *bufio.Reader, cfg Config) Input {
+	if cfg.carriedBy(peek(b)) {
+		return Input{Capture: newCarried(b, cfg)}
+	}
+	return Input{Stream: b}
+}
+
+// peek returns what tells the carrier of a stream.
+func peek(b *bufio.Reader) carrier.Guess {
+	for n := 1; ; n++ {
+		head, err := b.Peek(n)
+		if g := carrier.Detect(head, err != nil); !g.More || err != nil {
+			return g
+		}
+		n = max(n, b.Buffered())
+	}
+}
+
+// carriedBy reports whether a stream that begins so is to be read by a carrier,
+// and says what it was taken for.
+func (cfg *Config) carriedBy(g carrier.Guess) bool {
+	switch {
+	case cfg.Carrier == carrier.Auto && cfg.Framing != nil:
+		return false
+	case cfg.Carrier != carrier.Auto:
+		g.Kind = cfg.Carrier
+	case g.Kind != carrier.Plain && g.Kind != carrier.Auto && cfg.Notice != nil:
+		cfg.Notice(fmt.Sprintf("%s: %s", g.Kind, g.Why))
+	}
+	return g.Kind != carrier.Plain && g.Kind != carrier.Auto
 }
 
 // maxLine is the longest line of NDJSON, in bytes: a frame takes a third more
@@ -113,11 +153,30 @@ func beginsRecord(b *bufio.Reader) bool {
 // OpenRecording returns the recording that a folder holds. What the
 // configuration leaves open is detected from what the controller sent first.
 func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
+	if cfg.carriedBy(firstOf(fsys)) {
+		return recording.OpenCarried(fsys, cfg.carrier())
+	}
 	s, err := detectRecording(fsys, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return recording.Open(fsys, s.framing, func(scanner *frame.Scanner) { s.adjust(scanner, s.protocol) })
+}
+
+// firstOf returns what tells the carrier of a recording.
+func firstOf(fsys fs.FS) carrier.Guess {
+	for _, name := range []string{"c2s.bin", "s2c.bin"} {
+		f, err := fsys.Open(name)
+		if err != nil {
+			continue
+		}
+		g := peek(bufio.NewReaderSize(f, sniffSize))
+		f.Close()
+		if g.Kind != carrier.Auto && g.Kind != carrier.Plain {
+			return g
+		}
+	}
+	return carrier.Guess{Kind: carrier.Plain}
 }
 
 // detectRecording returns one of the streams of a recording, with its framing

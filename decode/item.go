@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 )
 
 // An Item is one frame with its meaning, as a [View] sees it. It is valid
@@ -34,6 +35,7 @@ type Item struct {
 	tokens  []byte // scratch: quoted ids
 	summary []byte // scratch
 	value   []byte // scratch: a field's value
+	meta    []byte // scratch: what the carrier says
 }
 
 // read fills the item from a frame.
@@ -45,6 +47,12 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol) {
 	case f.Gap:
 		it.Message.Reset()
 		return
+	case carried.Of(f) == p && f.Meta != nil && f.Meta.Signal != frame.NoSignal:
+		it.Payload, it.well = f.Payload(), true
+		carried.Parse(f, &it.Message)
+		return
+	case f.Compressed && f.Meta != nil && f.Meta.Encoding != "":
+		it.Payload, err = it.inflate.as(f.Meta.Encoding, f.Payload())
 	case f.Compressed:
 		it.Payload, err = it.inflate.bytes(f.Payload())
 	default:

@@ -25,11 +25,15 @@ func NDJSON() View {
 func (it *Item) record(r *ndjson.Record) {
 	f, m := it.Frame, &it.Message
 	*r = ndjson.Record{
-		Seq: it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: it.size(),
+		Stream: f.Stream,
+		Seq:    it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: it.size(),
 		Framing: it.Framing.Name(),
 	}
 	if f.Gap {
 		r.Kind, r.Raw, r.Error = []byte(ndjson.Skipped), f.Raw, blankLines
+		if f.Meta != nil {
+			r.Error = wrapping
+		}
 	} else {
 		r.Protocol = it.Protocol.Name()
 		it.meaningOf(r, m)
@@ -38,10 +42,18 @@ func (it *Item) record(r *ndjson.Record) {
 	if it.Err != nil {
 		r.Error = it.Err.Error()
 	}
+	if f.Meta != nil {
+		verbatim := r.Payload != nil && len(r.Payload) == len(it.Payload) && !f.Compressed
+		it.meta = ndjson.AppendMeta(it.meta[:0], f, verbatim && it.Protocol.Encoding() == protocol.JSON)
+		r.Meta = it.meta
+	}
 }
 
-// blankLines is the error of a gap that is no fault.
-const blankLines = "blank lines, which no frame follows"
+// The errors of gaps that are no faults.
+const (
+	blankLines = "blank lines, which no frame follows"
+	wrapping   = "bytes of the carrier itself, which no frame follows"
+)
 
 // meaningOf sets what the message means, if the payload is one.
 func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {

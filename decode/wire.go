@@ -85,10 +85,43 @@ type unframed struct{ frame.Framing }
 func (unframed) Name() string  { return "" }
 func (unframed) About() string { return "bytes of which no framing is known" }
 
+// onlyCarried is a framing that only carriers have.
+type onlyCarried struct {
+	unframed
+	name string
+}
+
+func (c onlyCarried) Name() string { return c.name }
+
 // framingOf returns the framing of that name, which may be "".
 func framingOf(name string) (frame.Framing, error) {
-	if name == "" {
-		return unframed{frame.Line}, nil // whose trailer the frames lack, so that none is exact
+	none := unframed{frame.Line} // whose trailer the frames lack, so that none is exact
+	switch {
+	case name == "":
+		return none, nil
+	case frame.IsCarried(name):
+		return onlyCarried{none, name}, nil
 	}
 	return frame.Named(name)
+}
+
+// The wires of frames that came in a carrier. All HTTP of a session is one: what
+// is one server to a client takes any number of connections. The streams of one
+// HTTP/2 connection are one, too.
+const (
+	httpWire   = -2
+	signalWire = -3
+)
+
+// wireOf returns the wire that a frame travelled on.
+func wireOf(f *frame.Frame) wire {
+	switch m := f.Meta; {
+	case m == nil:
+		return wire{f.Conn, f.Stream}
+	case m.Signal != frame.NoSignal:
+		return wire{f.Conn, signalWire}
+	case m.Framing == frame.HTTP:
+		return wire{httpWire, 0}
+	}
+	return wire{f.Conn, 0}
 }

@@ -97,6 +97,6 @@ func (f *Frame) Size() int {
 // Clone returns the frame with bytes of its own.
 func (f Frame) Clone() Frame {
 	f.Raw = bytes.Clone(f.Raw)
-	f.Meta = f.Meta.clone()
+	f.Meta = f.Meta.Clone()
 	return f
 }

@@ -134,8 +134,8 @@ func (h *Head) Status() string {
 	return status
 }
 
-// clone returns the meta with bytes of its own.
-func (m *Meta) clone() *Meta {
+// Clone returns the meta with bytes of its own; nil of nil.
+func (m *Meta) Clone() *Meta {
 	if m == nil {
 		return nil
 	}

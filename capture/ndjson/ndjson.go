@@ -35,12 +35,14 @@ type Record struct {
 	Payload  []byte // JSON on one line
 	Raw      []byte // the whole frame, as it was on the wire
 	Error    string
+	Stream   int64  // number of the stream of the connection
+	Meta     []byte // JSON object: what the carrier says of the frame
 }
 
 // Keys are the keys of a record, in the order in which they are written.
 var Keys = []string{
 	"seq", "time", "conn", "dir", "offset", "size", "framing", "protocol", "kind",
-	"id", "ref", "phase", "summary", "payload", "raw", "error",
+	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta",
 }
 
 // TimeLayout is how times are written, in UTC: RFC 3339 with nanoseconds.
@@ -95,6 +97,11 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Error != "" {
 		dst = jsonscan.AppendQuote(append(dst, `,"error":`...), []byte(r.Error))
 	}
+	if r.Stream != 0 {
+		dst = append(dst, `,"stream":`...)
+		dst = strconv.AppendInt(dst, r.Stream, 10)
+	}
+	dst = appendToken(dst, `,"meta":`, r.Meta)
 	return append(dst, '}')
 }
 
@@ -186,6 +193,10 @@ func (r *Record) set(key, value []byte) (known bool, err error) {
 		err = r.setRaw(value)
 	case "error":
 		r.Error, err = text(key, value)
+	case "stream":
+		r.Stream, err = integer(key, value)
+	case "meta":
+		r.Meta = value
 	default:
 		return false, nil
 	}

@@ -127,11 +127,17 @@ func (n *Reader) line(line []byte) error {
 	}
 	n.record = capture.Record{Seq: r.Seq, Time: r.Time, Protocol: r.Protocol, Framing: r.Framing}
 	n.record.Frame = extent(raw, cmp.Or(r.Framing, n.session.Framing))
+	flawed := n.record.Flaw != nil
 	if string(r.Kind) == Skipped {
 		n.record.Frame = frame.Frame{Raw: raw, Gap: true}
 	}
-	n.record.Conn, n.record.Dir, n.record.Offset = r.Conn, r.Dir, r.Offset
-	if r.Error != "" && (n.record.Gap || n.record.Flaw != nil) {
+	if r.Meta != nil {
+		if err := place(&n.record.Frame, &r); err != nil {
+			return err
+		}
+	}
+	n.record.Conn, n.record.Dir, n.record.Offset, n.record.Stream = r.Conn, r.Dir, r.Offset, r.Stream
+	if r.Error != "" && (n.record.Gap || flawed) {
 		n.record.Flaw = errors.New(r.Error)
 	}
 	return nil

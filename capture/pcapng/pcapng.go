@@ -47,6 +47,8 @@ const pen = 32473
 const (
 	partFrame = 1
 	partFlaw  = 2
+	partRaw   = 3
+	partMeta  = 4
 )
 
 // Flags of partFrame.
@@ -54,6 +56,7 @@ const (
 	flagCompressed = 1 << iota
 	flagGap
 	flagWhole // the packet holds the whole frame, not only its payload
+	flagApart // the packet holds the payload, and partRaw the frame, of which it is no part
 )
 
 // Directions in epb_flags.

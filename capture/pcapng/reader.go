@@ -20,6 +20,8 @@ type Reader struct {
 	session capture.Session
 	lanes   []lane // by interface
 	raw     []byte // the frame at hand, put together
+	apart   []byte // its bytes, if the payload is no part of them
+	meta    []byte // what its carrier says of it
 	err     error
 }
 
@@ -162,6 +164,7 @@ func (r *Reader) packet(body []byte, rec *capture.Record) error {
 // describe completes a frame by the options of its packet.
 func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 	found := false
+	r.apart, r.meta = r.apart[:0], r.meta[:0]
 	for o := r.options(options); o.next(); {
 		switch part, value := o.own(); {
 		case part == partFrame && !found:
@@ -171,12 +174,38 @@ func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 			found = true
 		case part == partFlaw:
 			rec.Flaw = errors.New(string(value))
+		case part == partRaw:
+			r.apart = append(r.apart, value...)
+		case part == partMeta:
+			r.meta = append(r.meta, value...)
 		case o.code == optFlags && len(o.value) == 4:
 			rec.Dir = direction(r.blocks.order.u32(o.value))
 		}
 	}
 	if !found {
 		return r.blocks.malformed("a packet lacks what wirectl adds to it: another program has rewritten the capture")
+	}
+	return r.carried(rec)
+}
+
+// carried completes a frame by what its carrier said of it.
+func (r *Reader) carried(rec *capture.Record) error {
+	if len(r.meta) == 0 {
+		return nil
+	}
+	m, err := capture.ParseMeta(r.meta, nil)
+	if err != nil {
+		return r.blocks.malformed("what the carrier says of a frame: %v", err)
+	}
+	m.Framing = rec.Framing
+	if rec.Meta != nil { // flagApart
+		m.Apart, m.Data = true, rec.Raw
+		rec.Raw = r.apart
+		rec.Start, rec.End = len(rec.Raw), len(rec.Raw)
+	}
+	rec.Meta = m
+	if cap(r.apart) > keepSize {
+		r.apart = nil
 	}
 	return nil
 }
@@ -222,6 +251,9 @@ func (r *Reader) frame(data, part []byte, rec *capture.Record) error {
 	}
 	if !rec.Gap {
 		rec.Start, rec.End = int(prefix), len(rec.Raw)-int(suffix)
+	}
+	if flags&flagApart != 0 && !rec.Gap {
+		rec.Meta = &frame.Meta{Apart: true}
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type Writer struct {
 	session capture.Session
 
 	buf     []byte
+	meta    []byte // scratch
 	scratch Label
 	lanes   []lane // by interface
 	last    int    // the interface that was used last
@@ -155,6 +156,9 @@ func (w *Writer) frame(r *capture.Record) {
 	body := len(w.buf)
 	w.tags(r, w.lanes[iface].Protocol, l)
 	whole := wholeRaw(&r.Frame)
+	if r.Meta != nil {
+		w.meta = capture.AppendMeta(w.meta[:0], r.Meta)
+	}
 	if whole {
 		w.buf = append(w.buf, r.Raw...)
 	} else {
@@ -168,6 +172,12 @@ func (w *Writer) frame(r *capture.Record) {
 	if r.Flaw != nil {
 		w.custom(partFlaw, clip([]byte(r.Flaw.Error())))
 	}
+	if r.Meta != nil {
+		if r.Meta.Apart {
+			w.pieces(partRaw, r.Raw)
+		}
+		w.pieces(partMeta, w.meta)
+	}
 	w.flags(r.Dir)
 	if len(l.Info) > 0 {
 		w.option(optComment, clip(l.Info))
@@ -179,12 +189,28 @@ func (w *Writer) frame(r *capture.Record) {
 // wholeRaw reports whether the packet must hold all of a frame: a gap has no
 // payload, and a long wrapper has no room among the options.
 func wholeRaw(f *frame.Frame) bool {
-	return f.Gap || len(f.Raw)-(f.End-f.Start) > 32<<10
+	apart := f.Meta != nil && f.Meta.Apart
+	return f.Gap || !apart && len(f.Raw)-(f.End-f.Start) > 32<<10
+}
+
+// maxPiece is how much of a long part one option holds, in bytes.
+const maxPiece = 60_000
+
+// pieces writes a part in as many options as it takes.
+func (w *Writer) pieces(part byte, value []byte) {
+	for first := true; first || len(value) > 0; first = false {
+		n := min(len(value), maxPiece)
+		w.custom(part, value[:n])
+		value = value[n:]
+	}
 }
 
 // part writes what a frame is beside its payload.
 func (w *Writer) part(r *capture.Record, whole bool) {
 	prefix, suffix := r.Raw[:r.Start], r.Raw[r.End:]
+	if r.Meta != nil && r.Meta.Apart && !r.Gap {
+		prefix, suffix = nil, nil
+	}
 	n := frameSize
 	if !whole {
 		n += len(prefix) + len(suffix)
@@ -215,6 +241,9 @@ func frameFlags(f *frame.Frame, whole bool) (flags byte) {
 	}
 	if whole {
 		flags |= flagWhole
+	}
+	if f.Meta != nil && f.Meta.Apart && !whole {
+		flags |= flagApart
 	}
 	return flags
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // conn reads one connection. Its timing file leads: each read in it makes so
@@ -31,6 +32,9 @@ type conn struct {
 	current frame.Dir // the stream that the last read was of
 	drain   bool      // the timing is over; the streams may not be
 
+	carrier *carrier.Carrier // nil in a plain recording
+	frames  []frame.Frame    // that the carrier has given out
+
 	rec  capture.Record
 	done bool
 }
@@ -43,26 +47,19 @@ type stream struct {
 	text    []byte
 	pos     int64 // given out
 	known   int64 // read, as the timing says
+	ended   bool  // the carrier knows that there is no more
 }
 
-func openConn(fsys fs.FS, number int, framing frame.Framing, setup func(*frame.Scanner)) (*conn, error) {
-	c := &conn{number: number, framing: framing.Name()}
+func openConn(fsys fs.FS, number int, setup func(*conn)) (*conn, error) {
+	c := &conn{number: number}
 	for d := range c.streams {
 		f, err := c.open(fsys, streams[d].file)
 		if err != nil {
 			return nil, errors.Join(err, c.close())
 		}
 		c.streams[d].file = f
-		if frame.Dir(d) == frame.DirUnknown {
-			continue
-		}
-		s := frame.NewScanner(f, framing)
-		s.Resync()
-		if setup != nil {
-			setup(s)
-		}
-		c.streams[d].scanner = s
 	}
+	setup(c)
 	f, err := c.open(fsys, timingFile)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
@@ -119,8 +116,11 @@ func (c *conn) advance() error {
 // been given out. It reports whether there was any.
 func (c *conn) pending() (bool, error) {
 	s := &c.streams[c.current]
-	if s.scanner == nil {
+	switch {
+	case c.current == frame.DirUnknown:
 		return c.stderr(s)
+	case c.carrier != nil:
+		return c.carried(s)
 	}
 	if !s.ahead && (s.pos < s.known || c.drain) {
 		s.ahead = s.scanner.Scan()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // A Reader reads a recording; see [capture.Reader]. A frame's time is that of
@@ -29,13 +30,33 @@ type Reader struct {
 // its streams; setup, which may be nil, adjusts the scanner of each, which
 // passes over faults.
 func Open(fsys fs.FS, framing frame.Framing, setup func(*frame.Scanner)) (*Reader, error) {
-	r := &Reader{session: capture.Session{Framing: framing.Name()}}
+	return open(fsys, capture.Session{Framing: framing.Name()}, func(c *conn) {
+		c.framing = framing.Name()
+		for _, d := range []frame.Dir{frame.C2U, frame.U2C} {
+			s := frame.NewScanner(c.streams[d].file, framing)
+			s.Resync()
+			if setup != nil {
+				setup(s)
+			}
+			c.streams[d].scanner = s
+		}
+	})
+}
+
+// OpenCarried opens a recording whose streams are connections that carry the
+// frames. Both directions are fed to the carrier in the order of the timing.
+func OpenCarried(fsys fs.FS, o carrier.Options) (*Reader, error) {
+	return open(fsys, capture.Session{}, func(c *conn) { c.carrier = carrier.New(o) })
+}
+
+func open(fsys fs.FS, session capture.Session, setup func(*conn)) (*Reader, error) {
+	r := &Reader{session: session}
 	numbers, err := connections(fsys)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range numbers {
-		c, err := openConn(fsys, n, framing, setup)
+		c, err := openConn(fsys, n, setup)
 		if err != nil {
 			r.Close()
 			return nil, err

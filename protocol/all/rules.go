@@ -2,6 +2,7 @@ package all
 
 import (
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
@@ -28,4 +29,5 @@ var rules = map[string]*protocol.Rules{
 	jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
+	carried.HTTP.Name():    &carried.Rules,
 }

@@ -1,0 +1,141 @@
+package capture
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// AppendMeta appends what a carrier says of a frame as a JSON object, without
+// the payload and the framing. Fields of a head are members of one object,
+// under their names in lower case; those of the same name are joined by ", ".
+func AppendMeta(dst []byte, m *frame.Meta) []byte {
+	o := object{dst: append(dst, '{')}
+	o.text("signal", string(m.Signal))
+	if h := m.Head; h != nil {
+		o.text("start", h.Start)
+		o.key("headers")
+		o.dst = appendFields(o.dst, h.Fields)
+	}
+	o.text("opcode", m.Opcode.String())
+	o.text("encoding", m.Encoding)
+	o.text("event", m.Event)
+	o.text("event_id", m.EventID)
+	if m.Code != 0 {
+		o.key("code")
+		o.dst = strconv.AppendUint(o.dst, uint64(m.Code), 10)
+	}
+	o.text("text", m.Text)
+	return append(o.dst, '}')
+}
+
+// An object is a JSON object that is being written.
+type object struct {
+	dst  []byte
+	next bool
+}
+
+func (o *object) key(name string) {
+	if o.next {
+		o.dst = append(o.dst, ',')
+	}
+	o.next = true
+	o.dst = jsonscan.AppendQuote(o.dst, []byte(name))
+	o.dst = append(o.dst, ':')
+}
+
+func (o *object) text(name, value string) {
+	if value != "" {
+		o.key(name)
+		o.dst = jsonscan.AppendQuote(o.dst, []byte(value))
+	}
+}
+
+func appendFields(dst []byte, fields []frame.Field) []byte {
+	o := object{dst: append(dst, '{')}
+	seen := make(map[string]bool, len(fields))
+	for i, f := range fields {
+		name := strings.ToLower(f.Name)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		value := f.Value
+		for _, g := range fields[i+1:] {
+			if strings.EqualFold(g.Name, name) {
+				value += ", " + g.Value
+			}
+		}
+		o.key(name)
+		o.dst = jsonscan.AppendQuote(o.dst, []byte(value))
+	}
+	return append(o.dst, '}')
+}
+
+// ParseMeta reads what AppendMeta wrote. Members that it does not know are left
+// out; rest, if not nil, is called with them.
+func ParseMeta(text []byte, rest func(key, value []byte)) (*frame.Meta, error) {
+	m := &frame.Meta{}
+	var s jsonscan.Scanner
+	s.Init(text)
+	for ok := s.Object(); ok && s.Next(); {
+		key, value := s.Key(), s.Value()
+		str, _ := jsonscan.Unquote(value)
+		switch string(key) {
+		case "signal":
+			m.Signal = frame.Signal(str)
+		case "start":
+			head(m).Start = string(str)
+		case "headers":
+			head(m).Fields = parseFields(value)
+		case "opcode":
+			m.Opcode = opcodeOf(string(str))
+		case "encoding":
+			m.Encoding = string(str)
+		case "event":
+			m.Event = string(str)
+		case "event_id":
+			m.EventID = string(str)
+		case "code":
+			n, _ := strconv.ParseUint(string(value), 10, 32)
+			m.Code = uint32(n)
+		case "text":
+			m.Text = string(str)
+		default:
+			if rest != nil {
+				rest(key, value)
+			}
+		}
+	}
+	return m, s.End()
+}
+
+// head returns the head of m, which it makes if there is none.
+func head(m *frame.Meta) *frame.Head {
+	if m.Head == nil {
+		m.Head = &frame.Head{}
+	}
+	return m.Head
+}
+
+func parseFields(text []byte) (fields []frame.Field) {
+	var s jsonscan.Scanner
+	s.Init(text)
+	for ok := s.Object(); ok && s.Next(); {
+		name := string(s.Key())
+		value, _ := jsonscan.Unquote(s.Value())
+		fields = append(fields, frame.Field{Name: name, Value: string(value)})
+	}
+	return fields
+}
+
+func opcodeOf(name string) frame.Opcode {
+	for _, o := range []frame.Opcode{frame.TextMsg, frame.BinMsg} {
+		if o.String() == name {
+			return o
+		}
+	}
+	return frame.NoOpcode
+}

@@ -1,0 +1,78 @@
+package ndjson
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// AppendMeta appends what a carrier says of a frame as the member meta has it:
+// with where the payload lies in the raw bytes, as "at", or else, if the member
+// payload does not have it verbatim, the payload itself, as "data".
+func AppendMeta(dst []byte, f *frame.Frame, verbatim bool) []byte {
+	dst = capture.AppendMeta(dst, f.Meta)
+	add := func(key string) {
+		dst = dst[:len(dst)-1] // the brace
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, key...)
+	}
+	if f.Compressed {
+		add(`"compressed":true}`)
+	}
+	switch {
+	case f.Gap || f.Size() == 0:
+	case !f.Meta.Apart:
+		add(`"at":[`)
+		dst = strconv.AppendInt(dst, int64(f.Start), 10)
+		dst = strconv.AppendInt(append(dst, ','), int64(f.End), 10)
+		dst = append(dst, "]}"...)
+	case !verbatim:
+		add(`"data":"`)
+		dst = base64.StdEncoding.AppendEncode(dst, f.Meta.Data)
+		dst = append(dst, `"}`...)
+	}
+	return dst
+}
+
+// place says of a frame what the record's meta says.
+func place(f *frame.Frame, r *Record) error {
+	data := []byte(r.Payload)
+	placed := false
+	m, err := capture.ParseMeta(r.Meta, func(key, value []byte) {
+		switch string(key) {
+		case "compressed":
+			f.Compressed = string(value) == "true"
+		case "at":
+			placed = setAt(f, value)
+		case "data":
+			text, _ := jsonscan.Unquote(value)
+			data, _ = base64.StdEncoding.DecodeString(string(text))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("meta: %w", err)
+	}
+	m.Framing = r.Framing
+	f.Meta, f.Flaw = m, nil
+	if !placed && !f.Gap {
+		f.Start, f.End = len(f.Raw), len(f.Raw)
+		m.Apart, m.Data = len(data) > 0, data
+	}
+	return nil
+}
+
+// setAt sets where the payload lies in the raw bytes.
+func setAt(f *frame.Frame, value []byte) bool {
+	var start, end int
+	if n, _ := fmt.Sscanf(string(value), "[%d,%d]", &start, &end); n != 2 || start < 0 || end < start || end > len(f.Raw) {
+		return false
+	}
+	f.Start, f.End = start, end
+	return true
+}

@@ -1,0 +1,121 @@
+// Package carried gives a meaning to what carriers say for themselves: the
+// heads of requests and responses, pings, resets. Such frames carry no message
+// of the protocol that is spoken.
+package carried
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// HTTP and WS are the protocols of such frames. They are in no list: nobody can
+// ask for them, because they are not in the payload.
+var (
+	HTTP protocol.Protocol = named("http")
+	WS   protocol.Protocol = named("ws")
+)
+
+// Rules of what a gRPC call has to keep to: the stream is the exchange, and
+// nothing may come behind its reset.
+var Rules = protocol.Rules{
+	UniqueIDs: true,
+	MayLeave:  true,
+	Cancels:   []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
+}
+
+type named string
+
+func (n named) Name() string              { return string(n) }
+func (named) Encoding() protocol.Encoding { return protocol.Opaque }
+
+var errPayload = errors.New("what a carrier says is not in the payload")
+
+// Parse always fails: see [Parse].
+func (named) Parse(_ []byte, m *protocol.Message) error {
+	m.Reset()
+	return errPayload
+}
+
+// Of returns the protocol of a frame that is a signal; nil for any other.
+func Of(f *frame.Frame) protocol.Protocol {
+	switch {
+	case f.Meta == nil || f.Meta.Signal == frame.NoSignal:
+		return nil
+	case f.Meta.Framing == frame.WS:
+		return WS
+	}
+	return HTTP
+}
+
+// Parse reads what a frame that is a signal says into m. The kind is the method
+// of a request, the status of a response, the type of an event, or the name of
+// the signal. A gRPC call is an exchange, whose id is the number of its stream.
+func Parse(f *frame.Frame, m *protocol.Message) {
+	m.Reset()
+	meta := f.Meta
+	m.Kind, m.Label, m.Text = []byte(meta.Signal), []byte(meta.Text), f.Payload()
+	switch meta.Signal {
+	case frame.Request:
+		m.Kind, m.Label = []byte(meta.Head.Method()), []byte(meta.Head.Target())
+		if isGRPC(meta.Head) {
+			m.Kind, m.Label = m.Label, nil
+			m.Phase, m.ID = protocol.Open, token(f.Stream)
+		}
+	case frame.Response:
+		m.Kind, m.Label = []byte(meta.Head.Status()), []byte(meta.Head.Get("Content-Type"))
+		if isGRPC(meta.Head) {
+			m.Phase, m.ID = protocol.Part, token(f.Stream)
+			ended(m, f)
+		}
+	case frame.Trailers:
+		ended(m, f)
+	case frame.Event:
+		if meta.Event != "" {
+			m.Kind = []byte(meta.Event)
+		}
+	case frame.Reset:
+		reset(m, f)
+	}
+}
+
+func isGRPC(h *frame.Head) bool {
+	return h != nil && strings.Contains(h.Start, "HTTP/2") && strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+}
+
+func token(stream int64) protocol.Token {
+	return protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, stream, 10)}
+}
+
+// ended takes in the status of a gRPC call, if the head has one.
+func ended(m *protocol.Message, f *frame.Frame) {
+	head := f.Meta.Head
+	status := head.Get("Grpc-Status")
+	if status == "" {
+		return
+	}
+	m.ID, m.Phase = token(f.Stream), protocol.Close
+	m.Label, m.Text = []byte("grpc-status "+status), []byte(head.Get("Grpc-Message"))
+	switch status {
+	case "0":
+	case "1":
+		m.Phase = protocol.Cancelled
+	default:
+		m.Phase = protocol.Fail
+	}
+}
+
+// reset takes in a RST_STREAM.
+func reset(m *protocol.Message, f *frame.Frame) {
+	m.Kind = []byte("RST_STREAM")
+	switch {
+	case f.Meta.Code == carrier.Cancel && f.Dir != frame.U2C:
+		m.Phase, m.Ref = protocol.Cancel, token(f.Stream)
+	case f.Meta.Code != 0:
+		m.Phase, m.ID = protocol.Fail, token(f.Stream)
+	}
+}
