@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
@@ -95,8 +97,22 @@ type follower struct {
 	base     int // what connections are numbered from
 	wires    map[int]*followed
 	order    []*followed
-	held     int // bytes
+	scopes   session.Scopes
+	conns    map[int]bool // of frames that came in a carrier
+	held     int          // bytes
 	last     time.Time
+}
+
+// All HTTP of a session is spoken on one wire: what is one server to a client
+// takes any number of connections.
+const httpWire = -1
+
+// wireOf returns the number of the wire that a frame travelled on.
+func wireOf(f *frame.Frame) int {
+	if f.Meta != nil && f.Meta.Framing == frame.HTTP {
+		return httpWire
+	}
+	return f.Conn
 }
 
 // A followed wire is a connection, on which one protocol is spoken.
@@ -133,11 +149,18 @@ func newFollower(ts *trackers, in decode.Input, cfg decode.Config) *follower {
 
 // view takes in an item and shows nothing.
 func (f *follower) view(dst []byte, it *decode.Item) ([]byte, error) {
-	w := f.wire(it.Frame.Conn)
+	if carried.Of(it.Frame) != nil {
+		f.signal(it)
+		return dst, nil
+	}
+	w := f.wire(wireOf(it.Frame))
 	if w.tracker == nil {
 		w.protocol = it.Protocol
 	}
 	fr := w.frame(it)
+	if it.Frame.Meta != nil {
+		f.place(&fr, it.Frame)
+	}
 	well := !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
 	f.learn(&fr)
 	switch {
@@ -149,6 +172,28 @@ func (f *follower) view(dst []byte, it *decode.Item) ([]byte, error) {
 		w.pass(fr, well, nil)
 	}
 	return dst, nil
+}
+
+// signal takes in what a carrier says for itself. Of that only the calls of gRPC
+// are exchanges.
+func (f *follower) signal(it *decode.Item) {
+	fr := (&followed{}).frame(it)
+	f.place(&fr, it.Frame)
+	f.learn(&fr)
+	if it.Message.Phase != protocol.Note {
+		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &it.Message)
+	}
+}
+
+// place says of a frame that came in a carrier where its ids mean something.
+func (f *follower) place(fr *session.Frame, of *frame.Frame) {
+	conn, stream := f.scopes.Of(of)
+	fr.Conn, fr.Stream = conn+f.base, stream
+	if f.conns == nil {
+		f.conns = map[int]bool{}
+	}
+	f.conns[fr.Conn] = true
+	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
 }
 
 // wire returns the wire of a connection.
@@ -169,7 +214,7 @@ func (f *follower) wire(conn int) *followed {
 func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
-		Size: it.Frame.End - it.Frame.Start, Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
+		Size: it.Frame.Size(), Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
 	}
 	if !fr.Gap {
 		w.skipping = nil
@@ -269,5 +314,10 @@ func (f *follower) end() {
 	f.release()
 	for _, w := range f.order {
 		w.tracker.End(w.conn, f.last)
+	}
+	for _, conn := range slices.Sorted(maps.Keys(f.conns)) {
+		for _, t := range f.trackers.list {
+			t.End(conn, f.last)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
@@ -52,6 +53,18 @@ type wire struct {
 	stream int64
 }
 
+// wireOf returns the wire that a frame travelled on. All HTTP of a session is
+// one, and so are the streams of one HTTP/2 connection.
+func wireOf(f *frame.Frame) wire {
+	switch {
+	case f.Meta == nil:
+		return wire{f.Conn, f.Stream}
+	case f.Meta.Framing == frame.HTTP:
+		return wire{conn: -1}
+	}
+	return wire{conn: f.Conn}
+}
+
 // A meaning is what is known of the frames of a wire.
 type meaning struct {
 	protocol protocol.Protocol
@@ -78,7 +91,7 @@ func (v *resolved) readAhead() error {
 		}
 		v.held = append(v.held, rec.Clone())
 		size += recordSize + len(rec.Raw) + len(rec.Text)
-		if rec.Kind != capture.Frame || rec.Gap {
+		if rec.Kind != capture.Frame || rec.Gap || carried.Of(&rec.Frame) != nil {
 			continue
 		}
 		m, err := v.learn(&rec)
@@ -103,7 +116,7 @@ func (v *resolved) readAhead() error {
 
 // learn returns what a frame, and those before it, tell of their wire.
 func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
-	at := wire{rec.Conn, rec.Stream}
+	at := wireOf(&rec.Frame)
 	m := v.wires[at]
 	if m == nil {
 		p, err := named(cmp.Or(rec.Protocol, v.reader.Session().Protocol))
@@ -147,6 +160,10 @@ func (v *resolved) Next(rec *capture.Record) error {
 		rec.Dir = v.dir
 	}
 	if rec.Gap {
+		return nil
+	}
+	if p := carried.Of(&rec.Frame); p != nil {
+		rec.Protocol = p.Name()
 		return nil
 	}
 	p, err := v.protocolOf(rec)

@@ -196,6 +196,9 @@ func (c *captured) begin() (*reading, error) {
 		return r, nil
 	}
 	r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
+	if carried.Of(&c.record.Frame) != nil {
+		return r, nil
+	}
 	if name := cmp.Or(c.record.Protocol, session.Protocol); name != "" {
 		if r.protocol, err = all.Named(name); err != nil {
 			return nil, err

@@ -47,7 +47,7 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol) {
 	case f.Gap:
 		it.Message.Reset()
 		return
-	case carried.Of(f) == p && f.Meta != nil && f.Meta.Signal != frame.NoSignal:
+	case carried.Of(f) != nil:
 		it.Payload, it.well = f.Payload(), true
 		carried.Parse(f, &it.Message)
 		return

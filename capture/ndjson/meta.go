@@ -62,7 +62,10 @@ func place(f *frame.Frame, r *Record) error {
 	f.Meta, f.Flaw = m, nil
 	if !placed && !f.Gap {
 		f.Start, f.End = len(f.Raw), len(f.Raw)
-		m.Apart, m.Data = len(data) > 0, data
+		m.Apart = r.Size > 0
+		if m.Apart {
+			m.Data = data
+		}
 	}
 	return nil
 }

@@ -40,7 +40,10 @@ func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	n.lines.SetLimit(limit)
 	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
 	if n.ahead = n.next(); n.ahead {
-		n.session = capture.Session{Created: n.record.Time, Protocol: n.record.Protocol, Framing: n.record.Framing}
+		n.session = capture.Session{Created: n.record.Time}
+		if n.record.Meta == nil { // in a carrier each has its own
+			n.session.Protocol, n.session.Framing = n.record.Protocol, n.record.Framing
+		}
 	}
 	return n
 }

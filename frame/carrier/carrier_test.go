@@ -347,5 +347,10 @@ func TestDetect(t *testing.T) {
 		if g := carrier.Detect([]byte(head), true); g.Kind != want {
 			t.Errorf("%q is taken for %s, and is %s", head, g.Kind, want)
 		}
+		for n := range len(head) {
+			if g := carrier.Detect([]byte(head[:n]), false); !g.More && g.Kind != want {
+				t.Errorf("%q is taken for %s, and may be %s", head[:n], g.Kind, want)
+			}
+		}
 	}
 }

@@ -113,7 +113,7 @@ func settings(head []byte) Guess {
 		return Guess{}
 	}
 	if len(head) < frameHeader+6 {
-		return Guess{More: len(head) > 3}
+		return Guess{More: true}
 	}
 	known := func() bool {
 		if head[2] == 0 { // then the frame behind it has to look like one

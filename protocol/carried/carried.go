@@ -41,10 +41,11 @@ func (named) Parse(_ []byte, m *protocol.Message) error {
 	return errPayload
 }
 
-// Of returns the protocol of a frame that is a signal; nil for any other.
+// Of returns the protocol of a frame that is a signal; nil for any other, and for
+// a gap.
 func Of(f *frame.Frame) protocol.Protocol {
 	switch {
-	case f.Meta == nil || f.Meta.Signal == frame.NoSignal:
+	case f.Gap || f.Meta == nil || f.Meta.Signal == frame.NoSignal:
 		return nil
 	case f.Meta.Framing == frame.WS:
 		return WS

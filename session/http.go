@@ -1,0 +1,107 @@
+package session
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// Scopes says where the ids of a frame mean something, for frames that came in a
+// carrier. The ids of gRPC belong to a stream, those of HTTP to a request and
+// its response, and those of MCP over HTTP to its session, which takes any
+// number of connections. The zero Scopes is ready to use.
+type Scopes struct {
+	sessions  map[string]int
+	exchanges map[exchange]int // the number of its session, 0 without one
+}
+
+// An exchange of HTTP is a request with its response.
+type exchange struct {
+	conn   int
+	stream int64
+}
+
+// maxExchanges bounds the exchanges and sessions that are remembered.
+const maxExchanges = 1 << 16
+
+// Of returns what Conn and Stream of a [Frame] are to be. A session of MCP is a
+// stream with a negative number on the connection 0.
+func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
+	if f.Meta == nil || f.Meta.Framing != frame.HTTP {
+		return f.Conn, int(f.Stream)
+	}
+	at := exchange{f.Conn, f.Stream}
+	number, known := s.exchanges[at]
+	if id, tells := sessionID(f, known); tells {
+		number = s.session(id)
+		s.remember(at, number)
+	}
+	if number != 0 {
+		return 0, -number
+	}
+	return f.Conn, int(f.Stream)
+}
+
+// sessionID returns the id of the session that a frame names for its exchange;
+// "" for none. Requests tell, and responses whose request was not seen: the
+// request that begins a session has no id yet.
+func sessionID(f *frame.Frame, known bool) (id string, tells bool) {
+	h := f.Meta.Head
+	switch {
+	case f.Meta.Event == "endpoint": // of the older SSE transport
+		return inQuery(string(f.Payload())), true
+	case h == nil:
+		return "", false
+	case h.Method() != "":
+		if id = h.Get("Mcp-Session-Id"); id == "" {
+			id = inQuery(h.Target())
+		}
+		return id, true
+	}
+	id = h.Get("Mcp-Session-Id")
+	return id, !known && id != ""
+}
+
+// inQuery returns the id of a session that stands in an address.
+func inQuery(address string) string {
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil {
+		return ""
+	}
+	for _, name := range []string{"sessionId", "session_id"} {
+		if id := u.Query().Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// session returns the number of a session, from 1; 0 of none.
+func (s *Scopes) session(id string) int {
+	if id == "" {
+		return 0
+	}
+	number := s.sessions[id]
+	if number == 0 {
+		if s.sessions == nil {
+			s.sessions = map[string]int{}
+		}
+		if len(s.sessions) >= maxExchanges {
+			clear(s.sessions)
+		}
+		number = len(s.sessions) + 1
+		s.sessions[strings.Clone(id)] = number
+	}
+	return number
+}
+
+func (s *Scopes) remember(at exchange, number int) {
+	if s.exchanges == nil {
+		s.exchanges = map[exchange]int{}
+	}
+	if len(s.exchanges) >= maxExchanges {
+		clear(s.exchanges)
+	}
+	s.exchanges[at] = number
+}
