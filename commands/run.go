@@ -128,6 +128,7 @@ func newApp(inv *invocation) *cli.App {
 			lintCommand(inv),
 			statsCommand(inv),
 			diffCommand(inv),
+			tapsCommand(inv),
 			listCommand(inv),
 			completionCommand(inv),
 			versionCommand(inv),

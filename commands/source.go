@@ -12,6 +12,7 @@ import (
 
 	"github.com/muesli/cancelreader"
 
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 )
@@ -29,7 +30,7 @@ func (inv *invocation) sources() ([]string, error) {
 		return inv.operands, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
-		return nil, usagef("nothing to read: name a FILE or a fixture:NAME, or redirect standard input")
+		return nil, usagef("nothing to read: name a FILE, a fixture:NAME or a tap:NAME, or redirect standard input")
 	}
 	return []string{"-"}, nil
 }
@@ -42,9 +43,12 @@ func label(name string) string {
 	return name
 }
 
-// open opens what holds bytes: a file, "-" for standard input, or
-// "fixture:NAME". Reads end when ctx does.
+// open opens what holds bytes: a file, "-" for standard input, "fixture:NAME",
+// or "tap:NAME" and "live". Reads end when ctx does.
 func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
+	if isTap(name) {
+		return inv.openTap(ctx, name)
+	}
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		f, err := fixtures.Open(fixture)
 		if err != nil {
@@ -73,6 +77,28 @@ func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
 	return src, nil
 }
 
+// isTap reports whether an input is what passes a relay or a broker.
+func isTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
+
+// openTap looks on at a tap. That of live is the newest, and is waited for.
+func (inv *invocation) openTap(ctx context.Context, name string) (*source, error) {
+	dir, err := tap.Dir(inv.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	var conn *tap.Conn
+	if name == "live" {
+		conn, err = tap.Await(ctx, dir, "", func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
+	} else {
+		conn, err = tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	return &source{conn, func() { stop(); conn.Close() }}, nil
+}
+
 // An opened input was recognized, too.
 type opened struct {
 	decode.Input
@@ -94,7 +120,7 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 		return nil, err
 	}
 	inv.meter(src)
-	if follow {
+	if follow && !isTap(name) { // which is followed anyway
 		return &opened{decode.OpenStream(decode.Follow(ctx, src), cfg), src.close}, nil
 	}
 	in, err := decode.Open(src, cfg)

@@ -60,7 +60,7 @@ type Config struct {
 type Recorder struct {
 	cfg    Config
 	out    output
-	encode encoder
+	encode segment.Encoder
 	part   int64 // records in this part
 	spill  spill
 
@@ -116,9 +116,9 @@ func start(out output, cfg Config) (*Recorder, error) {
 		cfg: cfg, out: out, session: &cfg.Session,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	r.encode.label = cfg.Label
+	r.encode.Label = cfg.Label
 	r.changed = sync.NewCond(&r.mu)
-	if err := r.encode.begin(r.session); err != nil {
+	if err := r.encode.Begin(r.session); err != nil {
 		return nil, errors.Join(err, out.close())
 	}
 	if err := r.flush(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/internal/segment"
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
@@ -68,6 +69,9 @@ func (r *Recorder) victim() *item {
 	return nil
 }
 
+// unnamed is the session that spilled records are written under.
+var unnamed = &capture.Session{}
+
 // spillOne brings an item to the file. The lock is not held while it writes.
 func (r *Recorder) spillOne(it *item) error {
 	if err := r.openSpill(); err != nil {
@@ -79,20 +83,20 @@ func (r *Recorder) spillOne(it *item) error {
 	at, records := extent{from: r.spill.size}, it.Segment
 	it.busy = true
 	r.mu.Unlock()
-	e := encoder{}
-	err := e.begin(&capture.Session{})
+	e := segment.Encoder{}
+	var err error
 	for i := 0; i < len(records.Records) && err == nil; i++ {
-		err = e.Write(&records.Records[i])
+		err = e.Write(unnamed, &records.Records[i])
 	}
 	if err == nil {
-		_, err = r.spill.file.WriteAt(e.buf, at.from)
+		_, err = r.spill.file.WriteAt(e.Buf, at.from)
 	}
 	r.mu.Lock()
 	it.busy = false
 	if err != nil || it.taken {
 		return err
 	}
-	at.n = int64(len(e.buf))
+	at.n = int64(len(e.Buf))
 	it.at, it.Segment = at, nil
 	r.memory -= it.cost
 	r.spill.size += at.n

@@ -6,7 +6,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/internal/segment"
-	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
 // pace is how long the writer lets records gather after it has written some:
@@ -120,25 +119,21 @@ func (r *Recorder) write(it *item) error {
 
 // put encodes a record, and begins another part if this one is full.
 func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
-	if r.part > 0 && r.out.full(len(r.encode.buf)) {
+	if r.part > 0 && r.out.full(len(r.encode.Buf)) {
 		if err := r.flush(); err != nil {
 			return err
 		}
 		if err := r.out.next(); err != nil {
 			return err
 		}
-		r.encode.session, r.part = nil, 0
+		r.encode.End()
+		r.part = 0
 	}
 	r.part++
-	if r.encode.session != s {
-		if err := r.encode.begin(s); err != nil {
-			return err
-		}
-	}
-	if err := r.encode.Writer.Write(rec); err != nil {
+	if err := r.encode.Write(s, rec); err != nil {
 		return err
 	}
-	if len(r.encode.buf) >= segment.Size {
+	if len(r.encode.Buf) >= segment.Size {
 		return r.flush()
 	}
 	return nil
@@ -146,38 +141,7 @@ func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
 
 // flush brings what was encoded to the file.
 func (r *Recorder) flush() error {
-	err := r.out.write(r.encode.buf)
-	r.encode.reset()
+	err := r.out.write(r.encode.Buf)
+	r.encode.Reset()
 	return err
-}
-
-// An encoder turns records into whole blocks of pcapng.
-type encoder struct {
-	*pcapng.Writer
-	label   func(*capture.Record, *pcapng.Label)
-	session *capture.Session
-	buf     []byte
-}
-
-// begin begins a section.
-func (e *encoder) begin(s *capture.Session) (err error) {
-	e.Writer, err = pcapng.NewWriter((*appender)(&e.buf), *s, e.label)
-	e.session = s
-	return err
-}
-
-// maxBuffer is how much of a buffer is kept to be used again, in bytes.
-const maxBuffer = 1 << 20
-
-func (e *encoder) reset() {
-	if e.buf = e.buf[:0]; cap(e.buf) > maxBuffer {
-		e.buf = nil
-	}
-}
-
-type appender []byte
-
-func (a *appender) Write(b []byte) (int, error) {
-	*a = append(*a, b...)
-	return len(b), nil
 }

@@ -48,12 +48,21 @@ type Note struct {
 
 // Record returns the note as a record.
 func (n Note) Record() capture.Record {
-	text, err := json.Marshal(n)
+	text, err := line(n)
 	if err != nil { // a payload that is no JSON
 		n.Data, n.Payload = n.Payload, nil
-		text, _ = json.Marshal(n)
+		text, _ = line(n)
 	}
-	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: text}
+	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: bytes.TrimSuffix(text, []byte("\n"))}
+}
+
+// line is v as a line of JSON, in which a payload's text is as it was.
+func line(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // ParseNote returns the note that a record is, if it is one of a tap's.

@@ -1,0 +1,123 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// A Command is what a viewer asks of a tap's owner: one line of JSON.
+type Command struct {
+	// Do is the verb: one of those of [Verbs].
+	Do string `json:"do"`
+	// Tag comes back with the answer.
+	Tag string `json:"tag,omitempty"`
+	// Conn is the connection; 0 where there is only one.
+	Conn int `json:"conn,omitempty"`
+	// To is the side that a frame is for: "unit" or "controller".
+	To string `json:"to,omitempty"`
+	// Payload is a payload that is JSON, as it is to travel, though [Conn.Send]
+	// leaves white space out; Data is any other, to the byte.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Data    []byte          `json:"data,omitempty"`
+	// ID is the id of an exchange, as it was written on the wire.
+	ID json.RawMessage `json:"id,omitempty"`
+	// Seq is the number of a frame that has passed, Held that of one that waits.
+	Seq  int64 `json:"seq,omitempty"`
+	Held int64 `json:"held,omitempty"`
+	// Where is a condition, in the language of --where.
+	Where string `json:"where,omitempty"`
+}
+
+// A Controller does what viewers ask for.
+type Controller interface {
+	// Control does what a command says, which is a whole one. The notes are
+	// for who asked, and come ahead of the answer. Viewers ask side by side.
+	Control(ctx context.Context, c Command) ([]Note, error)
+}
+
+// The verbs of commands.
+const (
+	Inject  = "inject"  // To, Payload or Data: send a frame of the viewer's own
+	Cancel  = "cancel"  // ID: send the protocol's cancel of an exchange
+	Resend  = "resend"  // Seq: send a frame once more
+	Hold    = "hold"    // Where: let frames wait that match; "" lets none
+	Release = "release" // Held: let a frame go
+	Edit    = "edit"    // Held, Payload or Data: let another go in its place
+	Drop    = "drop"    // Held: let it never go
+	Waiting = "waiting" // tell of the frames that wait, as [Held] notes
+)
+
+// needs says what a command has to have.
+type needs struct{ to, payload, id, seq, held bool }
+
+var verbs = []struct {
+	name string
+	needs
+}{
+	{Inject, needs{to: true, payload: true}},
+	{Cancel, needs{id: true}},
+	{Resend, needs{seq: true}},
+	{Hold, needs{}},
+	{Release, needs{held: true}},
+	{Edit, needs{held: true, payload: true}},
+	{Drop, needs{held: true}},
+	{Waiting, needs{}},
+}
+
+// Verbs lists the verbs of commands.
+func Verbs() (names []string) {
+	for _, v := range verbs {
+		names = append(names, v.name)
+	}
+	return names
+}
+
+// ParseCommand reads a command, which is a whole one.
+func ParseCommand(line []byte) (c Command, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("a command is an object on one line: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return c, fmt.Errorf("a command is one object on one line, and more follows it")
+	}
+	return c, c.check()
+}
+
+// check says what a command lacks.
+func (c *Command) check() error {
+	for _, v := range verbs {
+		if v.name != c.Do {
+			continue
+		}
+		switch {
+		case v.to && c.To != "unit" && c.To != "controller":
+			return fmt.Errorf(`%s: "to" is unit or controller, and not %q`, c.Do, c.To)
+		case v.payload && (c.Payload == nil) == (len(c.Data) == 0):
+			return fmt.Errorf(`%s needs either "payload" or "data"`, c.Do)
+		case v.id && c.ID == nil:
+			return fmt.Errorf(`%s needs the "id" of an exchange`, c.Do)
+		case v.seq && c.Seq <= 0:
+			return fmt.Errorf(`%s needs "seq", the number of a frame`, c.Do)
+		case v.held && c.Held <= 0:
+			return fmt.Errorf(`%s needs "held", the number of a frame that waits`, c.Do)
+		}
+		return nil
+	}
+	return fmt.Errorf(`"do" is one of %s, and not %q%s`, strings.Join(Verbs(), ", "), c.Do, nearest.Question(c.Do, Verbs()))
+}
+
+// Bytes returns the payload that a command carries.
+func (c *Command) Bytes() []byte {
+	if c.Payload != nil {
+		return c.Payload
+	}
+	return c.Data
+}

@@ -1,0 +1,32 @@
+package tap
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Dir returns the folder that the taps of this user are in, and makes it if it
+// is not there: wirectl in $XDG_RUNTIME_DIR, or else one of the user's own
+// among the temporary files. It refuses a folder that others may enter.
+func Dir(getenv func(string) string) (string, error) {
+	if err := checkPlatform(); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(os.TempDir(), "wirectl-"+strconv.Itoa(os.Getuid()))
+	if base := getenv("XDG_RUNTIME_DIR"); base != "" {
+		dir = filepath.Join(base, "wirectl")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	info, err := os.Lstat(dir) // a link might lead anywhere
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s is no folder", dir)
+	}
+	return dir, checkOwner(dir, info)
+}

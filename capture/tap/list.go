@@ -1,0 +1,146 @@
+package tap
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/nearest"
+)
+
+// Info is what a tap says about itself, in a file beside its socket.
+type Info struct {
+	// Name is what it is called: tap:NAME.
+	Name string `json:"name"`
+	Pid  int    `json:"pid"`
+	// Command is the command line of the owner.
+	Command []string `json:"command,omitempty"`
+	// Protocol and Framing are those that were named, if any were.
+	Protocol string `json:"protocol,omitempty"`
+	Framing  string `json:"framing,omitempty"`
+	// Controller and Unit name the two ends.
+	Controller string    `json:"controller,omitempty"`
+	Unit       string    `json:"unit,omitempty"`
+	Started    time.Time `json:"started"`
+	// Control says that commands are served.
+	Control bool `json:"control,omitempty"`
+}
+
+const (
+	describes = ".json"
+	listens   = ".sock"
+)
+
+// List returns the taps of a folder, the newest first, and removes what taps
+// left behind whose process has gone.
+func List(dir string) ([]Info, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*"+describes))
+	if err != nil {
+		return nil, err
+	}
+	var taps []Info
+	for _, name := range names {
+		info, err := describedIn(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it has just ended
+		case err != nil:
+			return nil, err
+		case !alive(info.Pid):
+			remove(dir, info.Name)
+		default:
+			taps = append(taps, info)
+		}
+	}
+	slices.SortFunc(taps, func(a, b Info) int {
+		if c := b.Started.Compare(a.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return taps, nil
+}
+
+func describedIn(file string) (info Info, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, fmt.Errorf("%s does not describe a tap: %w", file, err)
+	}
+	info.Name = strings.TrimSuffix(filepath.Base(file), describes)
+	return info, nil
+}
+
+// remove removes what a tap has in its folder.
+func remove(dir, name string) {
+	for _, ext := range []string{describes, listens} {
+		_ = os.Remove(filepath.Join(dir, name+ext))
+	}
+}
+
+// describe writes the file that says what a tap is, whole or not at all.
+func describe(dir string, info Info) error {
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, info.Name+describes)
+	if err := os.WriteFile(name+"~", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+"~", name)
+}
+
+// A NotFoundError says that there is no tap, or none of that name.
+type NotFoundError struct {
+	// Name is the name that was asked for; "" is any.
+	Name string
+	// Running are the names that there are.
+	Running []string
+}
+
+func (e *NotFoundError) Error() string {
+	switch {
+	case e.Name == "":
+		return "nothing runs that has a tap"
+	case len(e.Running) == 0:
+		return fmt.Sprintf("there is no tap %q, nor any other", e.Name)
+	}
+	return fmt.Sprintf("there is no tap %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Running), strings.Join(e.Running, ", "))
+}
+
+// find returns the taps of that name, or with that beginning of a name if it is
+// the only one; all for "".
+func find(taps []Info, name string) ([]Info, error) {
+	if name == "" && len(taps) > 0 {
+		return taps, nil
+	}
+	var names []string
+	var begin []Info
+	for _, t := range taps {
+		if t.Name == name {
+			return []Info{t}, nil
+		}
+		if name != "" && strings.HasPrefix(t.Name, name) {
+			begin = append(begin, t)
+		}
+		names = append(names, t.Name)
+	}
+	if len(begin) == 1 {
+		return begin, nil
+	}
+	return nil, &NotFoundError{name, names}
+}
+
+// refused reports whether nobody listens any more at a socket.
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}

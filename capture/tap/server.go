@@ -1,0 +1,236 @@
+package tap
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/capture/internal/segment"
+)
+
+// A Server hands out what a [Hub] keeps, to viewers of the same user.
+type Server struct {
+	hub     *Hub
+	control Controller
+	dir     string
+	info    Info
+	socket  *net.UnixListener
+
+	ctx     context.Context // of what viewers asked for
+	stop    context.CancelFunc
+	serving sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+const (
+	// maxName bounds a name, since the path of a socket is short; in bytes.
+	maxName = 40
+	// maxViewers bounds those who look on at once.
+	maxViewers = 64
+	// grace is how long the end of a session waits for viewers to read it.
+	grace = 500 * time.Millisecond
+	// maxLine is the longest command, in bytes.
+	maxLine = 32 << 20
+)
+
+// Listen opens a tap in a folder, which is that of [Dir]. The name in info is
+// what it is to be called, and gets the number of the process. A control that
+// is nil serves no commands.
+func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error) {
+	info.Pid, info.Control = os.Getpid(), control != nil
+	if info.Started.IsZero() {
+		info.Started = time.Now()
+	}
+	s := &Server{hub: hub, control: control, dir: dir, conns: make(map[net.Conn]struct{})}
+	if err := s.listen(info); err != nil {
+		return nil, err
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.serving.Add(1)
+	go s.accept()
+	return s, nil
+}
+
+// listen finds a name that is free.
+func (s *Server) listen(info Info) error {
+	if _, err := List(s.dir); err != nil { // which removes what was left behind
+		return err
+	}
+	base := fmt.Sprintf("%s-%d", cleaned(info.Name), info.Pid)
+	info.Name = base
+	for n := 2; ; n++ {
+		path := filepath.Join(s.dir, info.Name+listens)
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err == nil {
+			s.socket, s.info = l, info
+			break
+		}
+		if _, missing := os.Lstat(path); missing != nil || n == 1000 {
+			return err
+		}
+		info.Name = fmt.Sprintf("%s-%d", base, n)
+	}
+	if err := describe(s.dir, info); err != nil {
+		s.socket.Close()
+		return err
+	}
+	return nil
+}
+
+// cleaned makes of any text what is good in a file name and easily typed.
+func cleaned(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '.':
+			return r
+		}
+		return '-'
+	}, name)
+	clean = strings.Trim(clean[:min(len(clean), maxName)], "-.")
+	if clean == "" || !utf8.ValidString(clean) {
+		return "tap"
+	}
+	return clean
+}
+
+// Name is what the tap is called.
+func (s *Server) Name() string { return s.info.Name }
+
+// Close ends the session of the hub, waits until viewers have read the rest of
+// it, though not long, and takes the tap away.
+func (s *Server) Close() error {
+	s.hub.Close()
+	s.stop()
+	_ = os.Remove(filepath.Join(s.dir, s.info.Name+describes))
+	err := s.socket.Close()
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.SetWriteDeadline(time.Now().Add(grace)) // it fails if the viewer has gone
+	}
+	s.mu.Unlock()
+	s.serving.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	defer s.serving.Done()
+	for {
+		c, err := s.socket.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // as when there are too many open files
+			select {
+			case <-time.After(grace):
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		if checkPeer(c) != nil || !s.enter(c) {
+			c.Close()
+			continue
+		}
+		s.serving.Add(1)
+		go s.serve(c)
+	}
+}
+
+// enter takes in a viewer. It returns false for one too many.
+func (s *Server) enter(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) == maxViewers {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	if s.ctx.Err() != nil {
+		_ = c.SetWriteDeadline(time.Now().Add(grace))
+	}
+	return true
+}
+
+func (s *Server) leave(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// serve serves one viewer, until it goes or the session ends.
+func (s *Server) serve(c net.Conn) {
+	defer s.serving.Done()
+	defer s.leave(c)
+	v := s.hub.View()
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		s.listenTo(c, v)
+		v.Close()
+	})
+	_ = show(c, v) // it fails if the viewer has gone, who does not want to know
+	v.Close()
+	c.Close()
+	listening.Wait()
+}
+
+// show writes what a viewer reads, as pcapng.
+func show(c net.Conn, v *Viewer) error {
+	var e segment.Encoder
+	for {
+		records, err := v.batch()
+		if err != nil {
+			return err
+		}
+		session := v.Session()
+		for i := range records {
+			if err := e.Write(session, &records[i]); err != nil {
+				return err
+			}
+			if len(e.Buf) >= segment.Size || i == len(records)-1 {
+				if _, err := c.Write(e.Buf); err != nil {
+					return err
+				}
+				e.Reset()
+			}
+		}
+		v.records = nil
+	}
+}
+
+// listenTo does what a viewer asks for, one after the other, until it goes.
+func (s *Server) listenTo(c net.Conn, v *Viewer) {
+	lines := bufio.NewScanner(c)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if len(lines.Bytes()) > 0 {
+			s.do(lines.Bytes(), v)
+		}
+	}
+}
+
+func (s *Server) do(line []byte, v *Viewer) {
+	cmd, err := ParseCommand(line)
+	if err == nil && s.control == nil {
+		err = errors.New("this tap is only to look at: its owner takes no commands")
+	}
+	answer := Note{Tap: Answer, Do: cmd.Do, Tag: cmd.Tag}
+	if err == nil {
+		var notes []Note
+		notes, err = s.control.Control(s.ctx, cmd)
+		for _, n := range notes {
+			v.Post(n)
+		}
+	}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	v.Post(answer)
+}

@@ -1,0 +1,317 @@
+package tap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// shortDir returns a folder whose path leaves room for that of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	if err := checkPlatform(); err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("", "tap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func serve(t *testing.T, dir, name string, h *Hub, c Controller) *Server {
+	t.Helper()
+	s, err := Listen(dir, Info{Name: name, Protocol: "mcp"}, h, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func dial(t *testing.T, dir, name string) (*Conn, *pcapng.Reader) {
+	t.Helper()
+	c, err := Dial(t.Context(), dir, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	r, err := pcapng.NewReader(c, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, r
+}
+
+// The socket carries a capture: history, what passes, and a clean end.
+func TestServer(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{Protocol: "mcp", Unit: "u"}, Options{})
+	s := serve(t, dir, "npx @x/server", h, nil)
+	feed(t, h, aFrame(1, "one"))
+	c, r := dial(t, dir, "npx--x-server")
+	expect(t, read(t, r, 2), "hello 1-0", "frame 1 one")
+	if c.Info.Name != s.Name() || c.Info.Protocol != "mcp" || r.Session().Unit != "u" {
+		t.Errorf("info %+v, session %+v", c.Info, r.Session())
+	}
+	feed(t, h, aFrame(2, "two"))
+	expect(t, read(t, r, 1), "frame 2 two")
+	h.Alter()
+	feed(t, h, aFrame(3, "three"))
+	go s.Close()
+	expect(t, read(t, r, 1), "frame 3 three")
+	if !r.Session().Altered {
+		t.Error("the session does not say that it was altered")
+	}
+	var rec capture.Record
+	if err := r.Next(&rec); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// A viewer that does not read keeps neither the hub nor its end waiting.
+func TestStuckViewer(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	s := serve(t, dir, "x", h, nil)
+	_, r := dial(t, dir, "x")
+	for i := range int64(200) {
+		feed(t, h, aFrame(i+1, strings.Repeat("x", 100_000)))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	var rec capture.Record
+	var err error
+	for err == nil {
+		err = r.Next(&rec)
+	}
+	if !errors.Is(err, capture.ErrCut) {
+		t.Errorf("it ends with %v", err)
+	}
+	if taps, _ := List(dir); len(taps) > 0 {
+		t.Errorf("%v is left", taps)
+	}
+}
+
+// A viewer that goes is forgotten, though nothing passes.
+func TestViewerGoes(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	serve(t, dir, "x", h, nil)
+	c, _ := dial(t, dir, "x")
+	c.Close()
+	for h.Counts().Viewers > 0 {
+		runtime.Gosched()
+	}
+}
+
+// The newest tap comes first; what a dead process left behind is removed, and
+// so is a tap at which nobody listens.
+func TestList(t *testing.T) {
+	dir := shortDir(t)
+	serve(t, dir, "old", NewHub(capture.Session{}, Options{}), nil)
+	s := serve(t, dir, "new", NewHub(capture.Session{}, Options{}), nil)
+	again := serve(t, dir, "new", NewHub(capture.Session{}, Options{}), nil)
+	for name, pid := range map[string]int{"dead": 1 << 30, "silent": os.Getpid()} {
+		if err := describe(dir, Info{Name: name, Pid: pid, Started: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	taps, err := List(dir)
+	for _, tap := range taps {
+		names = append(names, tap.Name)
+	}
+	if want := []string{"silent", s.Name() + "-2", s.Name()}; err != nil || strings.Join(names[:3], " ") != strings.Join(want, " ") {
+		t.Errorf("%v, %v, want %v", names, err, want)
+	}
+	c, err := Dial(t.Context(), dir, "")
+	if err != nil || c.Info.Name != again.Name() {
+		t.Fatalf("the newest is %+v, %v", c, err)
+	}
+	c.Close()
+	for _, name := range []string{"dead", "silent"} {
+		if _, err := os.Stat(filepath.Join(dir, name+describes)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+// Names are found by their beginning, and what was meant is suggested.
+func TestNames(t *testing.T) {
+	dir := shortDir(t)
+	_, err := Dial(t.Context(), dir, "gopls")
+	if err == nil || err.Error() != `there is no tap "gopls", nor any other` {
+		t.Error(err)
+	}
+	serve(t, dir, "gopls", NewHub(capture.Session{}, Options{}), nil)
+	serve(t, dir, "go", NewHub(capture.Session{}, Options{}), nil)
+	c, _ := dial(t, dir, "gop")
+	if _, err := Dial(t.Context(), dir, "go"); err == nil {
+		t.Error("it chose one of two")
+	}
+	_, err = Dial(t.Context(), dir, strings.Replace(c.Info.Name, "gopls", "gpols", 1))
+	if err == nil || !strings.Contains(err.Error(), "did you mean "+c.Info.Name) {
+		t.Error(err)
+	}
+}
+
+// A viewer may be there first: it waits, and says so once.
+func TestAwait(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	waiting := make(chan struct{})
+	go func() {
+		<-waiting
+		serve(t, dir, "x", h, nil)
+	}()
+	c, err := Await(t.Context(), dir, "", func() { close(waiting) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := Await(ctx, dir, "y", cancel); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Where others may enter, there is no tap.
+func TestDir(t *testing.T) {
+	base := shortDir(t)
+	env := func(string) string { return base }
+	dir, err := Dir(env)
+	if err != nil || dir != filepath.Join(base, "wirectl") {
+		t.Fatal(dir, err)
+	}
+	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+	if err := os.Chmod(dir, 0o750); err != nil { //nolint:gosec // that is what is refused
+		t.Fatal(err)
+	}
+	if _, err := Dir(env); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Error(err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(base, dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dir(env); err == nil {
+		t.Error("it follows a link")
+	}
+}
+
+// An owner answers for itself.
+type echo struct{}
+
+func (echo) Control(_ context.Context, c Command) ([]Note, error) {
+	if c.Do == Resend {
+		return nil, errors.New("no such frame")
+	}
+	return []Note{{Tap: Held, Held: 7, Dir: frame.C2U.String(), Payload: c.Payload}}, nil
+}
+
+// Commands are answered to who gave them, in order, with their tags.
+func TestControl(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	serve(t, dir, "x", h, echo{})
+	serve(t, dir, "y", NewHub(capture.Session{}, Options{}), nil)
+	c, r := dial(t, dir, "x")
+	for _, cmd := range []Command{
+		{Do: Inject, To: "unit", Payload: json.RawMessage(`{"b":1, "a":1.0}`), Tag: "1"},
+		{Do: Resend, Seq: 3, Tag: "2"},
+		{Do: "cansel", Tag: "3"},
+	} {
+		if err := c.Send(cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{
+		`{"tap":"hello"}`,
+		`{"tap":"held","held":7,"dir":"c2u","payload":{"b":1,"a":1.0}}`,
+		`{"tap":"answer","do":"inject","tag":"1"}`,
+		`{"tap":"answer","do":"resend","tag":"2","error":"no such frame"}`,
+		`{"tap":"answer","do":"cansel","tag":"3","error":"\"do\" is one of inject, cancel, resend, hold, release, edit, drop, waiting, and not \"cansel\" (did you mean cancel?)"}`,
+	} {
+		var rec capture.Record
+		if err := r.Next(&rec); err != nil || string(rec.Text) != want {
+			t.Errorf("got  %s, %v\nwant %s", rec.Text, err, want)
+		}
+	}
+	c, r = dial(t, dir, "y")
+	if err := c.Send(Command{Do: Waiting}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, read(t, r, 1), "hello 0-0")
+	var rec capture.Record
+	if err := r.Next(&rec); err != nil || !strings.Contains(string(rec.Text), "only to look at") {
+		t.Errorf("%s, %v", rec.Text, err)
+	}
+}
+
+// What is no whole command is refused with what it lacks.
+func TestParseCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"do":"inject","to":"unit","payload":{}}`:               "",
+		`{"do":"inject","to":"unit","data":"AAE="}`:              "",
+		`{"do":"cancel","id":"3","conn":2}`:                      "",
+		`{"do":"hold"}`:                                          "",
+		`{"do":"hold","where":"kind==x"}`:                        "",
+		`{"do":"inject","to":"me","payload":{}}`:                 `inject: "to" is unit or controller, and not "me"`,
+		`{"do":"inject","to":"unit"}`:                            `inject needs either "payload" or "data"`,
+		`{"do":"inject","to":"unit","payload":{},"data":"AA=="}`: `inject needs either "payload" or "data"`,
+		`{"do":"cancel"}`:                                        `cancel needs the "id" of an exchange`,
+		`{"do":"resend","seq":-1}`:                               `resend needs "seq", the number of a frame`,
+		`{"do":"drop"}`:                                          `drop needs "held", the number of a frame that waits`,
+		`{"do":"drop","held":1} {}`:                              `a command is one object on one line, and more follows it`,
+		`{"do":"drop","hold":1}`:                                 `a command is an object on one line: json: unknown field "hold"`,
+		`drop 1`:                                                 `a command is an object on one line: invalid character 'd' looking for beginning of value`,
+	} {
+		_, err := ParseCommand([]byte(line))
+		if got := errorText(err); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// What is taken for a command is one after it was written again.
+func FuzzParseCommand(f *testing.F) {
+	for _, line := range []string{
+		`{"do":"inject","to":"unit","payload":{"a":1}}`, `{"do":"cancel","id":"3","conn":2}`,
+		`{"do":"resend","seq":4}`, `{"do":"hold","where":"kind==x"}`, `{"do":"edit","held":1,"data":"AAE="}`, `{"do":"waiting"}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		c, err := ParseCommand(line)
+		if err != nil {
+			return
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseCommand(text); err != nil {
+			t.Errorf("%s was written as %s: %v", line, text, err)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package commands
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/render"
+)
+
+func tapsCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "taps",
+		Category:  between,
+		Usage:     "list the relays and brokers of yours that can be looked at",
+		ArgsUsage: " ",
+		Description: "Each has a tap, which any command that reads a session takes: by its name or the\n" +
+			"beginning of it, or as live, which is the newest and is waited for.\n\n" +
+			"   wirectl taps\n" +
+			"   wirectl decode live\n" +
+			"   wirectl lint tap:server-everything",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
+		},
+		Action: inv.taps,
+	}
+}
+
+func (inv *invocation) taps(c *cli.Context) error {
+	if len(inv.operands) > 0 {
+		return usagef("taps takes no operands, and %q is one", inv.operands[0])
+	}
+	write, ok := map[string]func([]tapLine) error{"text": inv.tapTable, "ndjson": inv.tapLines}[c.String("output")]
+	if !ok {
+		return usagef("--output is text or ndjson, and not %q", c.String("output"))
+	}
+	dir, err := tap.Dir(inv.Getenv)
+	if err != nil {
+		return err
+	}
+	taps, err := tap.List(dir)
+	if err != nil {
+		return err
+	}
+	var lines []tapLine
+	for _, info := range slices.Backward(taps) {
+		hello, err := tap.Glance(c.Context, dir, info.Name)
+		if gone := (*tap.NotFoundError)(nil); errors.As(err, &gone) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("tap:%s: %w", info.Name, err)
+		}
+		lines = append(lines, tapLine{info, hello.Frames, hello.Bytes, hello.Altered})
+	}
+	return write(lines)
+}
+
+// A tapLine is what is printed of a tap.
+type tapLine struct {
+	tap.Info
+	Frames  int64 `json:"frames"`
+	Bytes   int64 `json:"bytes"`
+	Altered bool  `json:"altered,omitempty"`
+}
+
+func (inv *invocation) tapLines(lines []tapLine) error {
+	out := json.NewEncoder(inv.Stdout)
+	out.SetEscapeHTML(false)
+	for _, l := range lines {
+		if err := out.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (inv *invocation) tapTable(lines []tapLine) error {
+	if len(lines) == 0 {
+		fmt.Fprintln(inv.Stderr, "wirectl: nothing runs that has a tap; wirectl relay opens one")
+		return nil
+	}
+	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tPID\tAGE\tPROTOCOL\tFRAMES\tENDPOINTS")
+	for _, l := range lines {
+		ends := fmt.Sprintf("%s ⇄ %s", l.Controller, l.Unit)
+		if l.Altered {
+			ends += " (altered)"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, age(time.Since(l.Started)), l.Protocol, l.Frames, render.AppendSafe(nil, []byte(ends)))
+	}
+	return w.Flush()
+}
+
+// age is a time in its largest unit, such as 3m.
+func age(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		of   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}} {
+		if d >= unit.of {
+			return fmt.Sprintf("%d%s", d/unit.of, unit.name)
+		}
+	}
+	return fmt.Sprintf("%ds", max(0, d/time.Second))
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+)
+
+// tapped NAME FILE… is a program that has a tap, through which captures pass
+// one after the other, each when a line was read from standard input. It says
+// what it has done, and ends with its input.
+func tapped() {
+	if err := serveTap(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "tapped:", err)
+		os.Exit(1)
+	}
+}
+
+func serveTap(name string, files []string) error {
+	dir, err := tap.Dir(os.Getenv)
+	if err != nil {
+		return err
+	}
+	hub := tap.NewHub(capture.Session{Protocol: "mcp", Framing: "line"}, tap.Options{})
+	s, err := tap.Listen(dir, tap.Info{Name: name, Command: os.Args, Protocol: "mcp", Controller: "stdio", Unit: "a unit"}, hub, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fmt.Println("listening")
+	line := make([]byte, 1)
+	for _, err := os.Stdin.Read(line); err == nil; _, err = os.Stdin.Read(line) {
+		if line[0] != '\n' || len(files) == 0 {
+			continue
+		}
+		if err := pass(hub, files[0]); err != nil {
+			return err
+		}
+		fmt.Println("passed", files[0])
+		files = files[1:]
+	}
+	return nil
+}
+
+func pass(w capture.Writer, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := pcapng.NewReader(f, 0)
+	if err != nil {
+		return err
+	}
+	if err := capture.Copy(w, r); err != nil && err != io.EOF {
+		return err
+	}
+	return nil
+}
