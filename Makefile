@@ -53,8 +53,13 @@ fresh:
 update:
 	$(GO) test . -update
 
+# What a release would be, in dist/, without publishing it.
+snapshot:
+	$(GO) tool -modfile=tools/release/go.mod goreleaser check
+	$(GO) tool -modfile=tools/release/go.mod goreleaser build --snapshot --clean
+
 # The speed of decode, as ratios to its peers.
 bench:
 	bench/decode.sh
 
-.PHONY: help check test race lint interop fuzz generate fresh update bench
+.PHONY: help check test race lint interop fuzz generate fresh update snapshot bench
