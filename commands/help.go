@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -53,11 +54,38 @@ func appHelp(app *cli.App) []byte {
 
 func commandHelp(c *cli.Command) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\nUsage: %s\n\n%s\nFlags\n", described("wirectl "+c.Name+": "+c.Usage), usageLine(c), described(c.Description))
-	for _, f := range c.VisibleFlags() {
-		entry(&b, flagNotation(f), 22, flagSentence(f))
+	fmt.Fprintf(&b, "%s\nUsage: %s\n\n%s", described("wirectl "+c.Name+": "+c.Usage), usageLine(c), described(c.Description))
+	for _, g := range flagGroups(c) {
+		fmt.Fprintf(&b, "\n%s\n", g.title)
+		for _, f := range g.flags {
+			entry(&b, flagNotation(f), 22, flagSentence(f))
+		}
 	}
 	return b.Bytes()
+}
+
+// A flagGroup is the flags of one category.
+type flagGroup struct {
+	title string
+	flags []cli.Flag
+}
+
+// flagGroups returns the flags of a command, those without a category first.
+func flagGroups(c *cli.Command) []flagGroup {
+	list := []flagGroup{{title: "Flags"}}
+	for _, f := range c.VisibleFlags() {
+		title := "Flags"
+		if cf, ok := f.(cli.CategorizableFlag); ok && cf.GetCategory() != "" {
+			title = cf.GetCategory()
+		}
+		i := slices.IndexFunc(list, func(g flagGroup) bool { return g.title == title })
+		if i < 0 {
+			i = len(list)
+			list = append(list, flagGroup{title: title})
+		}
+		list[i].flags = append(list[i].flags, f)
+	}
+	return list
 }
 
 func usageLine(c *cli.Command) string {

@@ -48,9 +48,11 @@ func commandPage(c *cli.Command) string {
 	var b strings.Builder
 	section(&b, "Synopsis", "**wirectl "+c.Name+"** [FLAGS] "+escaped(c.ArgsUsage)+"\n")
 	section(&b, "Description", markdown(c.Description))
-	b.WriteString("## Flags\n\n")
-	for _, f := range c.VisibleFlags() {
-		fmt.Fprintf(&b, "**%s**\n: %s\n\n", escaped(flagNotation(f)), escaped(flagSentence(f)))
+	for _, g := range flagGroups(c) {
+		b.WriteString("## " + g.title + "\n\n")
+		for _, f := range g.flags {
+			fmt.Fprintf(&b, "**%s**\n: %s\n\n", escaped(flagNotation(f)), escaped(flagSentence(f)))
+		}
 	}
 	return b.String()
 }

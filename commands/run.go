@@ -131,6 +131,7 @@ func newApp(inv *invocation) *cli.App {
 			tapsCommand(inv),
 			listCommand(inv),
 			completionCommand(inv),
+			doctorCommand(inv),
 			versionCommand(inv),
 		},
 		UseShortOptionHandling: true,
