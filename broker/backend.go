@@ -1,0 +1,191 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"golang.org/x/time/rate"
+
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// A backend is a [Backend] at work.
+type backend struct {
+	*Backend
+	immediate bool
+	slots     chan struct{} // nil without a limit
+	limiter   *rate.Limiter // nil without a limit
+	breaker   circuitbreaker.CircuitBreaker[any]
+
+	attempts, retries, running atomic.Int64
+	failures                   [provider.TimedOut + 1]atomic.Int64 // by cause
+}
+
+func newBackend(cfg *Backend) *backend {
+	b := &backend{Backend: cfg}
+	if p, ok := cfg.Provider.(provider.Immediate); ok {
+		b.immediate = p.Immediate() && cfg.Concurrency == 0 && cfg.Rate == 0 && cfg.Retries == 0
+	}
+	if cfg.Concurrency > 0 {
+		b.slots = make(chan struct{}, cfg.Concurrency)
+	}
+	if cfg.Rate > 0 {
+		b.limiter = rate.NewLimiter(rate.Limit(cfg.Rate), max(cfg.Burst, 1))
+	}
+	if cfg.Breaker > 0 {
+		b.breaker = circuitbreaker.NewBuilder[any]().
+			WithFailureThreshold(uint(cfg.Breaker)).
+			WithDelay(cmp.Or(cfg.BreakerDelay, 10*time.Second)).
+			Build()
+	}
+	return b
+}
+
+func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.IsOpen() }
+
+// complete makes the call here, again and again as far as the backend's
+// retries go.
+func (r *route) complete(ctx context.Context, c *Call) error {
+	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
+	for attempt := 0; ; attempt++ {
+		c.Completion.Reset()
+		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: time.Now()})
+		hop := &c.Hops[len(c.Hops)-1]
+		err := r.attempt(ctx, c, hop)
+		hop.Took, hop.Err = time.Since(hop.Started), err
+		if err == nil || !elsewhere(ctx, err) || attempt >= r.Retries {
+			return err
+		}
+		pause, ok := r.pause(err, backoff<<attempt)
+		if !ok {
+			return err
+		}
+		r.retries.Add(1)
+		if waited := wait(ctx, pause); waited != nil {
+			return waited
+		}
+	}
+}
+
+// pause is how long to wait before a retry. It is not ok to wait longer than
+// MaxWait.
+func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
+	var e *provider.Error
+	errors.As(err, &e)
+	most := cmp.Or(r.MaxWait, 30*time.Second)
+	if errors.Is(err, errOpen) || e.RetryAfter > most {
+		return 0, false
+	}
+	backoff = min(backoff, most)
+	return max(backoff/2+rand.N(backoff/2+1), e.RetryAfter), true
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// attempt asks the provider once, when the limits let it.
+func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
+	if r.breaker != nil && !r.breaker.TryAcquirePermit() {
+		return errOpen
+	}
+	err := r.queued(ctx, c, hop)
+	if r.breaker != nil {
+		r.record(ctx, err)
+	}
+	return err
+}
+
+// record tells the breaker. Only failures of the backend count as such: a
+// client that goes away says nothing about it.
+func (r *route) record(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && elsewhere(ctx, err) {
+		r.breaker.RecordFailure()
+		return
+	}
+	r.breaker.RecordSuccess()
+}
+
+func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
+	if r.slots != nil {
+		select {
+		case r.slots <- struct{}{}:
+			defer func() { <-r.slots }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if r.limiter != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &provider.Error{Cause: provider.RateLimited, Err: err}
+		}
+	}
+	hop.Sent = true
+	r.attempts.Add(1)
+	r.running.Add(1)
+	err := r.ask(ctx, c, hop)
+	r.running.Add(-1)
+	if err != nil && ctx.Err() == nil {
+		r.failures[CauseOf(err)].Add(1)
+	}
+	return err
+}
+
+// ask asks the provider, within the limits of time.
+func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
+	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Emit: c.Emit, Traceparent: c.Traceparent}
+	if c.Tap != nil {
+		req.Exchange = c.Tap.Provider(c, hop)
+	}
+	if r.immediate {
+		return r.Provider.Complete(ctx, &req, &c.Completion)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.Total > 0 {
+		defer time.AfterFunc(r.Total, func() { cancel(errTimeout) }).Stop()
+	}
+	began := false
+	if c.Emit != nil {
+		stop := func() bool { return true }
+		if r.FirstPart > 0 {
+			stop = time.AfterFunc(r.FirstPart, func() { cancel(errTimeout) }).Stop
+		}
+		defer func() { stop() }()
+		req.Emit = func(p provider.Part) error {
+			if !began {
+				began = true
+				stop()
+			}
+			return c.Emit(p)
+		}
+	}
+	return begun(r.Provider.Complete(ctx, &req, &c.Completion), began)
+}
+
+// begun marks an error of a call of which parts had been emitted: making it
+// again would repeat them.
+func begun(err error, began bool) error {
+	var e *provider.Error
+	if !began || !errors.As(err, &e) || e.Began {
+		return err
+	}
+	marked := *e
+	marked.Began = true
+	return &marked
+}

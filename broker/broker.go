@@ -1,0 +1,169 @@
+// Package broker routes completions by the name of a model to providers: with a
+// default, aliases and patterns, weights and fallbacks, limits and retries, and a
+// cancel that reaches the provider whoever asked for it. Its front doors, which
+// speak to clients, are the sub-packages of door; they know the protocols, and
+// broker knows none. What a broker does is set up by package config.
+package broker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// A Broker serves calls. It is safe for any number of goroutines.
+type Broker struct {
+	table   atomic.Pointer[table]
+	ids     atomic.Int64
+	running atomic.Int64
+	ledger  ledger
+	watch   Watcher
+	start   time.Time
+}
+
+// A Watcher is told of every call that has ended; it must not keep the call.
+type Watcher interface {
+	Ended(c *Call, r *Report)
+}
+
+// New returns a broker for the configuration. The watcher may be nil.
+func New(cfg Config, w Watcher) (*Broker, error) {
+	b := &Broker{watch: w, start: time.Now()}
+	b.ledger.accounts = map[accountKey]*account{}
+	return b, b.Reload(cfg)
+}
+
+// Reload makes cfg the configuration of all calls from now on; those that run
+// end as they began. If cfg is faulty, nothing changes.
+func (b *Broker) Reload(cfg Config) error {
+	t, err := newTable(cfg)
+	if err != nil {
+		return err
+	}
+	b.table.Store(t)
+	return nil
+}
+
+// A Call is one prompt for one model, and what came of it. Its owner may use it
+// again after Reset.
+type Call struct {
+	// Door and Client say who asks; Ref is the id that the client gave.
+	Door, Client, Ref string
+	// Model is the name that the client asked for; blank is the default.
+	Model string
+	// Prompt, Chat and Emit are as in [provider.Request].
+	Prompt, Chat []byte
+	Emit         func(provider.Part) error
+	// Traceparent is the trace context that the client sent, if any.
+	Traceparent string
+
+	// ID is the broker's own number of the call, from Do on.
+	ID int64
+	// Name is the model that the call went to, after defaults and aliases.
+	Name string
+	// Started and Took are when and how long the call ran.
+	Started time.Time
+	Took    time.Duration
+	// Hops are the attempts at providers, in order, the successful one last.
+	Hops []Hop
+	// Completion is the outcome.
+	Completion provider.Completion
+	// Tap publishes what is said to providers; it may be nil.
+	Tap Tap
+}
+
+// A Tap makes the exchanges at which a call's words to a provider are seen.
+type Tap interface {
+	Provider(c *Call, h *Hop) provider.Exchange
+}
+
+// A Hop is one attempt of a call at a provider.
+type Hop struct {
+	Provider, Model string
+	Started         time.Time
+	Took            time.Duration
+	// Sent says that the provider was asked, rather than that the attempt
+	// ended in the queue before it.
+	Sent bool
+	Err  error
+}
+
+// Reset makes c ready for another call and keeps its memory.
+func (c *Call) Reset() {
+	completion, hops := c.Completion, c.Hops[:0]
+	completion.Reset()
+	*c = Call{Completion: completion, Hops: hops}
+}
+
+// Do makes a call. When it fails, [Message] says what the client may know.
+func (b *Broker) Do(ctx context.Context, c *Call) error {
+	t := b.table.Load()
+	c.ID = b.ids.Add(1)
+	c.Started = time.Now()
+	b.running.Add(1)
+	err := b.do(ctx, t, c)
+	b.running.Add(-1)
+	c.Took = time.Since(c.Started)
+	b.ledger.add(c, err)
+	if b.watch != nil {
+		b.watch.Ended(c, newReport(c, err))
+	}
+	return err
+}
+
+func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
+	m, name, err := t.find(c.Model)
+	if err != nil {
+		return err
+	}
+	c.Name = name
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return m.complete(ctx, c)
+}
+
+// Immediate reports whether calls for the model wait for nothing, so that there
+// is no time in which a cancel could come.
+func (b *Broker) Immediate(model string) bool {
+	m, _, err := b.table.Load().find(model)
+	return err != nil || m.immediate
+}
+
+// Find returns an *UnknownModelError unless there is such a model.
+func (b *Broker) Find(model string) error {
+	_, _, err := b.table.Load().find(model)
+	return err
+}
+
+// Models returns the names of the models, sorted; patterns are among them.
+func (b *Broker) Models() []string { return b.table.Load().names }
+
+// Running returns how many calls run.
+func (b *Broker) Running() int64 { return b.running.Load() }
+
+// Batch makes the calls of one request, as many at once as the configuration
+// allows, and returns their errors in order.
+func (b *Broker) Batch(ctx context.Context, calls []*Call) []error {
+	errs := make([]error, len(calls))
+	if len(calls) == 0 || b.Immediate(calls[0].Model) {
+		for i, c := range calls {
+			errs[i] = b.Do(ctx, c)
+		}
+		return errs
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(len(calls), b.table.Load().batch) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(calls)); i = next.Add(1) - 1 {
+				errs[i] = b.Do(ctx, calls[i])
+			}
+		})
+	}
+	group.Wait()
+	return errs
+}

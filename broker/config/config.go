@@ -1,0 +1,325 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+)
+
+// Doors are the names of the front doors, in the order in which they are told,
+// with the ports that they have unless told otherwise.
+var Doors = []Door{
+	{"rlm", "8760"}, {"proxy", "8761"}, {"nexus", "8765"}, {"latis", "8766"},
+	{"latis_ws", "8767"}, {"openai", "8768"}, {"admin", "8769"},
+}
+
+// A Door is the name and the usual port of a front door.
+type Door struct{ Name, Port string }
+
+// A Config is a file made ready.
+type Config struct {
+	Broker broker.Config
+	// Listen is the address of each door, "off" for one that stays shut.
+	Listen map[string]string
+	// Token is what clients have to show; "" lets in all.
+	Token  string
+	Limits Limits
+}
+
+// Default is the configuration without a file: one model, which a mock answers.
+const Default = `default: mock
+providers:
+  mock: {kind: mock}
+models:
+  mock: {provider: mock}
+`
+
+// An Env is the world that a configuration is read in.
+type Env struct {
+	Getenv   func(string) string
+	ReadFile func(string) ([]byte, error)
+}
+
+// OSEnv is the world outside.
+func OSEnv() Env { return Env{os.Getenv, os.ReadFile} }
+
+// Load reads the file of that name; "" is [Default].
+func Load(name string, env Env) (*Config, error) {
+	if name == "" {
+		return Parse("the built-in configuration", []byte(Default), env)
+	}
+	data, err := env.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, data, env)
+}
+
+// Parse reads a configuration. The name is for errors.
+func Parse(name string, data []byte, env Env) (*Config, error) {
+	d, err := parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	b := builder{document: d, env: env, backends: map[string]*broker.Backend{}}
+	return b.build()
+}
+
+type builder struct {
+	*document
+	env      Env
+	backends map[string]*broker.Backend
+}
+
+func (b *builder) build() (*Config, error) {
+	c := &Config{Listen: map[string]string{}, Limits: b.Limits}
+	if len(b.Providers) == 0 && len(b.Models) == 0 {
+		b.Providers = map[string]Provider{"mock": {Kind: "mock"}}
+		b.Models = map[string]Model{"mock": {Provider: "mock"}}
+		b.File.Default = cmp.Or(b.File.Default, "mock")
+	}
+	for _, step := range []func(*Config) error{b.listen, b.providers, b.models, b.names, b.token, b.limits} {
+		if err := step(c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (b *builder) listen(c *Config) error {
+	for _, door := range Doors {
+		c.Listen[door.Name] = "127.0.0.1:" + door.Port
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Listen)) {
+		if _, known := c.Listen[name]; !known {
+			return b.at([]string{"listen", name}, "there is no such door; expected one of %s", DoorNames())
+		}
+		addr, err := Address(name, b.Listen[name])
+		if err != nil {
+			return b.at([]string{"listen", name}, "%v", err)
+		}
+		c.Listen[name] = addr
+	}
+	return nil
+}
+
+// DoorNames lists the doors.
+func DoorNames() string {
+	var names []string
+	for _, d := range Doors {
+		names = append(names, d.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (b *builder) providers(*Config) error {
+	for _, name := range slices.Sorted(maps.Keys(b.Providers)) {
+		p := b.Providers[name]
+		made, err := b.provider(name, &p)
+		if err != nil {
+			return err
+		}
+		b.backends[name] = &broker.Backend{
+			Name: name, Provider: made,
+			Concurrency: p.Concurrency, Rate: p.Rate, Burst: p.Burst,
+			Backoff: time.Duration(p.Backoff), MaxWait: time.Duration(p.MaxWait),
+			Breaker: p.Breaker.Failures, BreakerDelay: time.Duration(p.Breaker.Delay),
+			FirstPart: time.Duration(p.Timeouts.FirstPart), Total: time.Duration(p.Timeouts.Total),
+		}
+		if p.Kind != "mock" {
+			b.backends[name].Retries = 2
+			b.backends[name].Total = cmp.Or(b.backends[name].Total, 10*time.Minute)
+		}
+		if p.Retries != nil {
+			b.backends[name].Retries = *p.Retries
+		}
+	}
+	return nil
+}
+
+func (b *builder) provider(name string, p *Provider) (provider.Provider, error) {
+	path := []string{"providers", name}
+	for _, n := range []struct {
+		key string
+		bad bool
+	}{
+		{"concurrency", p.Concurrency < 0}, {"rate", p.Rate < 0}, {"burst", p.Burst < 0},
+		{"retries", p.Retries != nil && (*p.Retries < 0 || *p.Retries > 10)},
+	} {
+		if n.bad {
+			return nil, b.at(append(path, n.key), "expected a number from 0%s", map[bool]string{true: " to 10"}[n.key == "retries"])
+		}
+	}
+	if p.BaseURL != "" {
+		if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return nil, b.at(append(path, "base_url"), "expected a URL that begins with http:// or https://, without user and password")
+		}
+	}
+	key, err := b.secret(append(path, "key"), p.Key)
+	if err != nil {
+		return nil, err
+	}
+	make, known := kinds[p.Kind]
+	if !known {
+		return nil, b.at(append(path, "kind"), "%q is no kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	made, err := make(p, key)
+	if err != nil {
+		return nil, b.at(path, "%v", err)
+	}
+	return made, nil
+}
+
+// kinds makes the providers.
+var kinds = map[string]func(p *Provider, key string) (provider.Provider, error){
+	"mock": newMock,
+}
+
+func newMock(p *Provider, _ string) (provider.Provider, error) {
+	cfg := mock.Config{Prefix: p.Mock.Prefix, Latency: time.Duration(p.Mock.Latency), Pause: time.Duration(p.Mock.Pause)}
+	for _, l := range p.Mock.Script {
+		line := mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)}
+		for _, call := range l.ToolCalls {
+			args := []byte("{}")
+			if call.Arguments != nil {
+				var err error
+				if args, err = json.Marshal(call.Arguments); err != nil {
+					return nil, err
+				}
+			}
+			line.ToolCalls = append(line.ToolCalls, provider.ToolCall{ID: call.ID, Name: call.Name, Arguments: args})
+		}
+		cfg.Script = append(cfg.Script, line)
+	}
+	for _, f := range p.Mock.Faults {
+		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})
+	}
+	return mock.New(cfg), nil
+}
+
+// secret finds a secret. The error names where it was to be, never what is there.
+func (b *builder) secret(path []string, s Secret) (string, error) {
+	switch {
+	case s.Env != "" && s.File != "":
+		return "", b.at(path, "expected either env or file, and here are both")
+	case s.Env != "":
+		v := b.env.Getenv(s.Env)
+		if v == "" {
+			return "", b.at(path, "the environment variable %s is not set", s.Env)
+		}
+		return v, nil
+	case s.File != "":
+		data, err := b.env.ReadFile(s.File)
+		if err != nil {
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err
+			}
+			return "", b.at(path, "cannot read %s: %v", s.File, err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	return "", nil
+}
+
+func (b *builder) models(c *Config) error {
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		m := b.Models[name]
+		path := []string{"models", name}
+		if strings.TrimSpace(name) != name || name == "" || strings.Count(name, "*") > 1 {
+			return b.at(path, "expected a name without space around it and with one * at most")
+		}
+		if m.Provider != "" && len(m.Routes) > 0 {
+			return b.at(path, "expected either provider or routes, and here are both")
+		}
+		if m.Provider != "" {
+			m.Routes = []Route{{Provider: m.Provider, Model: m.Model}}
+		}
+		if len(m.Routes) == 0 {
+			return b.at(path, "expected a provider, or routes")
+		}
+		made := broker.Model{Name: name, Fallbacks: m.Fallbacks}
+		for _, r := range m.Routes {
+			backend := b.backends[r.Provider]
+			if backend == nil {
+				return b.at(append(path, "provider"), "there is no provider %q; expected one of %s", r.Provider, strings.Join(slices.Sorted(maps.Keys(b.backends)), ", "))
+			}
+			made.Routes = append(made.Routes, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
+		}
+		c.Broker.Models = append(c.Broker.Models, made)
+	}
+	return nil
+}
+
+// names checks what refers to models by name.
+func (b *builder) names(c *Config) error {
+	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = b.File.Default, b.Aliases, b.Limits.Batch
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		for _, f := range b.Models[name].Fallbacks {
+			if !b.known(f) {
+				return b.at([]string{"models", name, "fallbacks"}, "there is no model %q", f)
+			}
+		}
+	}
+	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
+		if !b.known(b.Aliases[alias]) {
+			return b.at([]string{"aliases", alias}, "there is no model %q", b.Aliases[alias])
+		}
+	}
+	if _, isAlias := b.Aliases[b.File.Default]; b.File.Default != "" && !isAlias && !b.known(b.File.Default) {
+		return b.at([]string{"default"}, "there is no model %q", b.File.Default)
+	}
+	return nil
+}
+
+// known reports whether a name is that of a model, or fits a pattern.
+func (b *builder) known(name string) bool {
+	for pattern := range b.Models {
+		before, after, wild := strings.Cut(pattern, "*")
+		if pattern == name || wild && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *builder) token(c *Config) (err error) {
+	c.Token, err = b.secret([]string{"token"}, b.Token)
+	return err
+}
+
+func (b *builder) limits(*Config) error {
+	l := b.Limits
+	if l.Batch < 0 || l.Connections < 0 || l.BodyBytes < 0 {
+		return b.at([]string{"limits"}, "expected numbers from 0")
+	}
+	return nil
+}
+
+// Address reads where a door is to listen: HOST:PORT, :PORT or PORT on this
+// machine's own address, or off.
+func Address(door, text string) (string, error) {
+	if text == "off" {
+		return text, nil
+	}
+	host, port, found := "", text, false
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		host, port, found = text[:i], text[i+1:], true
+	}
+	if port == "" || strings.Trim(port, "0123456789") != "" || found && strings.Contains(strings.Trim(host, "[]"), "/") {
+		return "", fmt.Errorf("%q is no address for the door %s; expected HOST:PORT, PORT or off", text, door)
+	}
+	return cmp.Or(host, "127.0.0.1") + ":" + port, nil
+}

@@ -1,0 +1,289 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+)
+
+// A Conn is a client's connection. It is read and written by one goroutine.
+type Conn struct {
+	net.Conn
+	// Number numbers the connections of a door, from 1.
+	Number int64
+	// Client is the host that the client is at.
+	Client string
+
+	server *Server
+	raw    syscall.RawConn
+	buf    []byte // nil while the client is silent
+	r, w   int    // what was read and not consumed is buf[r:w]
+	out    []byte // what is to be written
+	idle   atomic.Bool
+
+	writing sync.Mutex
+	early   int  // how many bytes of the next answer are written already
+	midway  bool // part of an answer is written, and more of it will be
+}
+
+func newConn(nc net.Conn, s *Server) *Conn {
+	c := &Conn{Conn: nc, server: s}
+	if sc, ok := nc.(syscall.Conn); ok {
+		c.raw, _ = sc.SyscallConn()
+	}
+	c.Client, _, _ = net.SplitHostPort(nc.RemoteAddr().String())
+	return c
+}
+
+// Buffers are of two sizes: what a usual request fits in, and what large ones
+// grew to, which is kept for others up to a limit.
+const (
+	smallBuffer = 16 << 10
+	largeBuffer = 1 << 20
+	keptBuffer  = 4 << 20
+)
+
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	largeBuffers sync.Pool
+)
+
+func (c *Conn) release() {
+	switch n := cap(c.buf); {
+	case n == smallBuffer:
+		smallBuffers.Put((*[smallBuffer]byte)(c.buf[:smallBuffer]))
+	case n >= largeBuffer && n <= keptBuffer:
+		b := c.buf[:n]
+		largeBuffers.Put(&b)
+	}
+	c.buf, c.r, c.w = nil, 0, 0
+}
+
+// grow makes room behind what was read, for n bytes in all.
+func (c *Conn) grow(n int) {
+	if len(c.buf)-c.r >= n && c.w < len(c.buf) {
+		return
+	}
+	old := c.buf[c.r:c.w]
+	if n <= len(c.buf) && len(old) < len(c.buf) {
+		c.w = copy(c.buf, old)
+		c.r = 0
+		return
+	}
+	fresh := buffer(max(n, 2*len(old)))
+	n = copy(fresh, old)
+	c.release()
+	c.buf, c.w = fresh, n
+}
+
+func buffer(n int) []byte {
+	switch {
+	case n <= smallBuffer:
+		return smallBuffers.Get().(*[smallBuffer]byte)[:]
+	case n <= largeBuffer:
+		n = largeBuffer
+	}
+	if b, ok := largeBuffers.Get().(*[]byte); ok {
+		if cap(*b) >= n {
+			return (*b)[:cap(*b)]
+		}
+		largeBuffers.Put(b)
+	}
+	return make([]byte, n)
+}
+
+// Await waits for the first byte of a request, unless some of it is there. It
+// returns io.EOF when the client has ended, or the server is stopping.
+func (c *Conn) Await() error {
+	if c.w > c.r {
+		return nil
+	}
+	c.release()
+	c.idle.Store(true)
+	if c.server.Stopping() {
+		return io.EOF
+	}
+	if err := c.SetReadDeadline(time.Now().Add(c.server.Times.Idle)); err != nil {
+		return err
+	}
+	if c.server.Stopping() { // since the deadline was set
+		c.interrupt()
+	}
+	n, err := c.readFirst()
+	c.idle.Store(false)
+	c.w = n
+	if n > 0 {
+		return nil
+	}
+	if err == nil || c.server.Stopping() && errors.Is(err, os.ErrDeadlineExceeded) {
+		return io.EOF
+	}
+	return err
+}
+
+// longAgo ends a read that waits.
+var longAgo = time.Unix(1, 0)
+
+func (c *Conn) interrupt() { _ = c.SetReadDeadline(longAgo) }
+
+// Begin sets the time for a request that has begun. A server that is stopping
+// takes in what has begun.
+func (c *Conn) Begin() {
+	_ = c.SetReadDeadline(time.Now().Add(c.server.Times.Read))
+}
+
+// Extend gives a request of n bytes the further time that its size allows it.
+func (c *Conn) Extend(n int) {
+	if steps := n >> 16; steps > 0 {
+		_ = c.SetReadDeadline(time.Now().Add(c.server.Times.Read + time.Duration(steps)*c.server.Times.Read/64))
+	}
+}
+
+// Buffered returns what was read and not consumed. It is valid until the next
+// call of a method that reads.
+func (c *Conn) Buffered() []byte { return c.buf[c.r:c.w] }
+
+// Consume takes n bytes off what was read.
+func (c *Conn) Consume(n int) { c.r += n }
+
+// Fill reads until n bytes, at least, were read and not consumed. Memory is
+// taken as bytes come, not as they are announced.
+func (c *Conn) Fill(n int) error {
+	for c.w-c.r < n {
+		c.grow(min(n, 2*(c.w-c.r)+smallBuffer))
+		m, err := c.Conn.Read(c.buf[c.w:])
+		c.w += m
+		if err != nil && c.w-c.r < n {
+			return err
+		}
+	}
+	return nil
+}
+
+// More reads what there is, at least a byte, behind what was read.
+func (c *Conn) More() error { return c.Fill(c.w - c.r + 1) }
+
+// Drain reads and forgets up to n bytes for a short time, so that a client that
+// is still writing gets to read its answer.
+func (c *Conn) Drain(n int64) {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		_ = cw.CloseWrite()
+	}
+	_ = c.SetReadDeadline(time.Now().Add(drainTime))
+	c.r, c.w = 0, 0
+	c.grow(smallBuffer)
+	for n > 0 {
+		m, err := c.Conn.Read(c.buf)
+		n -= int64(m)
+		if err != nil {
+			return
+		}
+	}
+}
+
+const drainTime = 3 * time.Second
+
+// Out returns the buffer of answers, to be appended to and given to SetOut.
+func (c *Conn) Out() []byte { return c.out }
+
+// SetOut sets the buffer of answers.
+func (c *Conn) SetOut(b []byte) { c.out = b }
+
+// Flush writes the answers, of which the last is whole.
+func (c *Conn) Flush() error { return c.flush(false) }
+
+// FlushPart writes the answers, of which the last goes on.
+func (c *Conn) FlushPart() error { return c.flush(true) }
+
+func (c *Conn) flush(midway bool) error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.midway = midway
+	out := c.out[min(c.early, len(c.out)):]
+	c.early = max(0, c.early-len(c.out))
+	err := c.SetWriteDeadline(time.Now().Add(c.server.Times.Write + time.Duration(len(out)>>16)*c.server.Times.Write/64))
+	if err == nil {
+		_, err = c.Conn.Write(out)
+	}
+	c.out = c.out[:0]
+	if cap(c.out) > keptBuffer {
+		c.out = nil
+	}
+	return err
+}
+
+// Rest lets go of the buffer of answers if it is large, as it is to be when the
+// client is silent.
+func (c *Conn) Rest() {
+	if cap(c.out) > smallBuffer {
+		c.out = nil
+	}
+}
+
+// Watch returns a context that ends with [broker.ErrGone] when the client goes
+// away. first is the byte that the answer is sure to begin with: where the
+// client's end of the stream leaves open whether it is gone or only has no more
+// to ask, that byte is written ahead, and a client that is gone refuses it. Until
+// stop is called nobody may read.
+func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop func()) {
+	if c.raw == nil || !canWatch {
+		return ctx, func() {}
+	}
+	_ = c.Flush() // a failure comes up again with the answer
+	ctx, cancel := context.WithCancelCause(ctx)
+	_ = c.SetReadDeadline(time.Time{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if c.gone(first) {
+			cancel(broker.ErrGone)
+		}
+	}()
+	return ctx, func() {
+		c.interrupt()
+		<-done
+		cancel(nil)
+	}
+}
+
+// gone waits until the client is gone, or a deadline passes, and reports which.
+func (c *Conn) gone(first byte) bool {
+	half := false
+	gone := false
+	err := c.raw.Read(func(fd uintptr) bool {
+		ended, broken := state(fd)
+		if ended && !half && !broken {
+			half = true
+			broken = c.writeEarly(first) != nil // a refusal comes as another event
+		}
+		gone = broken
+		return broken
+	})
+	return err == nil && gone
+}
+
+func (c *Conn) writeEarly(first byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.midway || c.early > 0 {
+		return nil // the rest of the answer will be refused
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(c.server.Times.Write))
+	n, err := c.Conn.Write([]byte{first})
+	c.early += n
+	return err
+}
+
+// Stopping reports whether the connection should end after its next answer.
+func (c *Conn) Stopping() bool { return c.server.Stopping() }

@@ -1,0 +1,186 @@
+// Package door is what the broker's front doors have in common: a server that
+// takes connections and lets go of them in an orderly way, and a connection that
+// holds no memory while it is silent and notices a client that went away. What is
+// spoken through a door is the business of the sub-packages.
+package door
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+)
+
+// A Server takes connections and serves each in a goroutine of its own.
+type Server struct {
+	// Handle serves a connection until it ends. The context's cause, when it
+	// ends, says why.
+	Handle func(ctx context.Context, c *Conn)
+	// MaxConns is how many connections are open at once; 0 is 20,000. Further
+	// ones wait to be accepted.
+	MaxConns int
+	// Times are the limits of time.
+	Times Times
+
+	mu       sync.Mutex
+	conns    map[*Conn]struct{}
+	listener net.Listener
+	stopping atomic.Bool
+	group    sync.WaitGroup
+	cancel   context.CancelCauseFunc
+	accepted atomic.Int64
+}
+
+// Times are how long a peer may take.
+type Times struct {
+	// Idle is the time between two requests; 0 is two minutes.
+	Idle time.Duration
+	// Read is the time for a whole request once it began, and for each further
+	// 64 KiB of it; 0 is 30 seconds.
+	Read time.Duration
+	// Write is the time for an answer to make progress; 0 is 30 seconds.
+	Write time.Duration
+}
+
+func (t *Times) defaults() {
+	for _, d := range []*time.Duration{&t.Read, &t.Write} {
+		if *d == 0 {
+			*d = 30 * time.Second
+		}
+	}
+	if t.Idle == 0 {
+		t.Idle = 2 * time.Minute
+	}
+}
+
+// acceptPause is how long a server waits when there are too many connections or
+// descriptors.
+const acceptPause = 5 * time.Millisecond
+
+// Serve takes connections from ln until [Server.Shutdown], and returns when all
+// have ended.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.Times.defaults()
+	s.mu.Lock()
+	s.listener, s.cancel = ln, cancel
+	if s.conns == nil {
+		s.conns = map[*Conn]struct{}{}
+	}
+	s.mu.Unlock()
+	if s.stopping.Load() {
+		ln.Close()
+	}
+	err := s.accept(ctx, ln)
+	s.group.Wait()
+	cancel(nil)
+	if s.stopping.Load() {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) accept(ctx context.Context, ln net.Listener) error {
+	most := s.MaxConns
+	if most == 0 {
+		most = 20_000
+	}
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case err != nil && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)):
+			time.Sleep(acceptPause)
+			continue
+		case err != nil:
+			return err
+		}
+		for s.open() >= most && !s.stopping.Load() {
+			time.Sleep(acceptPause)
+		}
+		c := newConn(nc, s)
+		s.add(c)
+		s.group.Go(func() {
+			defer s.remove(c)
+			s.Handle(ctx, c)
+		})
+	}
+}
+
+func (s *Server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+func (s *Server) add(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Number = s.accepted.Add(1)
+	s.conns[c] = struct{}{}
+}
+
+func (s *Server) remove(c *Conn) {
+	c.Close()
+	c.release()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Stopping reports whether connections should end after their next answer.
+func (s *Server) Stopping() bool { return s.stopping.Load() }
+
+// Stop ends listening and lets go of the connections that are silent.
+func (s *Server) Stop() {
+	s.stopping.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	for c := range s.conns {
+		if c.idle.Load() {
+			c.interrupt()
+		}
+	}
+}
+
+// cleanup is how long connections may take to write their last words.
+const cleanup = 2 * time.Second
+
+// Shutdown stops, lets the calls that run end until ctx ends, cancels the rest,
+// lets them be answered, and closes what is still open then.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.Stop()
+	ended := make(chan struct{})
+	go func() { s.group.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if s.cancel != nil {
+		s.cancel(broker.ErrShutdown)
+	}
+	s.mu.Unlock()
+	select {
+	case <-ended:
+	case <-time.After(cleanup):
+		s.closeAll()
+		<-ended
+	}
+}
+
+func (s *Server) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.Close()
+	}
+}

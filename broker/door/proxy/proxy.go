@@ -1,0 +1,206 @@
+// Package proxy is the broker's front door for code in containers: completions
+// by plain HTTP, without framing or ids to keep.
+package proxy
+
+import (
+	"context"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/rlm"
+)
+
+// Name is the door's name in calls and metrics.
+const Name = "proxy"
+
+// An Access says who is let in.
+type Access struct {
+	// Token is what clients have to show; "" lets in all.
+	Token string
+	// AnyHost accepts requests that name a host other than this machine.
+	AnyHost bool
+}
+
+// New returns a server of the door. The publisher may be nil.
+func New(b *broker.Broker, p *publish.Publisher, a Access) *door.Server {
+	h := handler{b, p}
+	return web.Server(web.Config{
+		Handler: h.serve, Limit: rlm.Limit, Token: a.Token, AnyHost: a.AnyHost,
+		Fault: func(f *web.Fault) []byte { return failure(f.Message) },
+	})
+}
+
+type handler struct {
+	broker  *broker.Broker
+	publish *publish.Publisher
+}
+
+// A query is the body of a request. nil is a value that is missing or null.
+type query struct{ prompt, prompts, model, id []byte }
+
+func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
+	batched := r.Path == "/llm_query_batched"
+	if r.Method != "POST" || !batched && r.Path != "/llm_query" {
+		w.JSON(404, failure("Not found"))
+		return
+	}
+	tap := h.publish.Open("proxy client "+r.Conn.RemoteAddr().String(), "json", "line")
+	defer tap.Close()
+	tap.Frame(frame.C2U, r.Body, 0)
+	status, body := h.answer(ctx, r, batched, tap)
+	tap.Frame(frame.U2C, body, 0)
+	w.JSON(status, body)
+}
+
+func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap *publish.Conn) (int, []byte) {
+	q, fault := read(r)
+	if fault != "" {
+		return 400, failure(fault)
+	}
+	if fault := q.check(batched); fault != "" {
+		return 200, failure(fault)
+	}
+	calls := h.calls(r, q, batched, tap)
+	if batched {
+		if err := h.broker.Find(calls[0].Model); err != nil {
+			return 200, failure(broker.Message(err))
+		}
+	}
+	if !h.broker.Immediate(calls[0].Model) {
+		watched, stop := r.Watch(ctx)
+		defer stop()
+		ctx = watched
+	}
+	errs := h.broker.Batch(ctx, calls)
+	if batched {
+		return 200, responses(calls, errs)
+	}
+	if errs[0] != nil {
+		return 200, failure(broker.Message(errs[0]))
+	}
+	body := append([]byte(`{"response":`), calls[0].Completion.Text...)
+	return 200, append(body, '}')
+}
+
+// read reads the body. The fault is a sentence for the client.
+func read(r *web.Request) (q query, fault string) {
+	switch {
+	case r.Length == web.Unsaid:
+		return q, "Missing Content-Length"
+	case r.Length == web.Invalid:
+		return q, "Invalid Content-Length"
+	case len(r.Body) == 0:
+		return q, "Missing request body"
+	}
+	var s jsonscan.Scanner
+	s.Init(r.Body)
+	object := s.Object()
+	for object && s.Next() {
+		switch string(s.Key()) {
+		case "prompt":
+			q.prompt = s.Value()
+		case "prompts":
+			q.prompts = s.Value()
+		case "model":
+			q.model = notNull(&s)
+		case "correlation_id":
+			q.id = notNull(&s)
+		}
+	}
+	switch {
+	case s.End() != nil:
+		return q, "Invalid JSON payload"
+	case !object:
+		return q, "Request body must be a JSON object"
+	}
+	return q, ""
+}
+
+func notNull(s *jsonscan.Scanner) []byte {
+	if s.Peek() == jsonscan.Null {
+		s.Skip()
+		return nil
+	}
+	return s.Value()
+}
+
+func (q *query) check(batched bool) string {
+	isString := func(raw []byte) bool { return raw == nil || jsonscan.KindOf(raw) == jsonscan.String }
+	switch {
+	case batched && !q.validPrompts():
+		return "Invalid prompts"
+	case !batched && !provider.ValidPrompt(q.prompt):
+		return "Invalid prompt"
+	case !isString(q.model):
+		return "Invalid model"
+	case !isString(q.id):
+		return "Invalid correlation_id"
+	}
+	return ""
+}
+
+func (q *query) validPrompts() bool {
+	count := 0
+	for raw := range each(q.prompts) {
+		if !provider.ValidPrompt(raw) {
+			return false
+		}
+		count++
+	}
+	return count > 0
+}
+
+// each yields the elements of an array.
+func each(raw []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(raw)
+		for ok := s.Array(); ok && s.Elem(); {
+			if !yield(s.Value()) {
+				return
+			}
+		}
+	}
+}
+
+func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn) []*broker.Call {
+	call := func(prompt []byte) *broker.Call {
+		return &broker.Call{
+			Door: Name, Client: r.Conn.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
+			Prompt: prompt, Traceparent: r.Header("Traceparent"), Tap: tap.Tap(),
+		}
+	}
+	if !batched {
+		return []*broker.Call{call(q.prompt)}
+	}
+	var calls []*broker.Call
+	for prompt := range each(q.prompts) {
+		calls = append(calls, call(prompt))
+	}
+	return calls
+}
+
+// responses is the answer to a batch: a text for each prompt, in order.
+func responses(calls []*broker.Call, errs []error) []byte {
+	b := []byte(`{"responses":[`)
+	for i, c := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if errs[i] != nil {
+			b = jsonscan.AppendQuote(b, []byte("Error: "+broker.Message(errs[i])))
+		} else {
+			b = append(b, c.Completion.Text...)
+		}
+	}
+	return append(b, "]}"...)
+}
+
+func failure(message string) []byte {
+	return append(jsonscan.AppendQuote([]byte(`{"error":`), []byte(message)), '}')
+}

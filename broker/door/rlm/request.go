@@ -1,0 +1,151 @@
+package rlm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A request is a WireRequest. Its values borrow from the payload; nil is one
+// that is missing or, which is the same, null.
+type request struct {
+	id      []byte // the correlation id as it is written
+	model   []byte
+	prompt  []byte
+	prompts []byte
+	unknown []string
+}
+
+// A wireError is what is wrong with a request, in the words that peers expect.
+type wireError string
+
+func (e wireError) Error() string { return string(e) }
+
+const (
+	errNotJSON   wireError = "Invalid JSON payload"
+	errNotObject wireError = "Frame JSON must be an object"
+	errID        wireError = "WireRequest.correlation_id must be a string when present"
+	errModel     wireError = "WireRequest.model must be a string when present"
+	errPrompt    wireError = "WireRequest.prompt must be a valid Prompt (str | dict | list[dict])"
+	errPrompts   wireError = "WireRequest.prompts must be a list"
+	errEmpty     wireError = "WireRequest.prompts must not be empty"
+	errItem      wireError = "WireRequest.prompts each item must be a valid Prompt"
+	errBoth      wireError = "WireRequest must include only one of 'prompt' or 'prompts'"
+	errNeither   wireError = "WireRequest missing 'prompt' or 'prompts'"
+)
+
+// parse reads a payload. Of a key that is there twice the last counts, as in
+// Python.
+func (r *request) parse(payload []byte) error {
+	*r = request{unknown: r.unknown[:0]}
+	var s jsonscan.Scanner
+	s.Init(payload)
+	object := s.Object()
+	for object && s.Next() {
+		switch string(s.Key()) {
+		case "correlation_id":
+			r.id = notNull(&s)
+		case "model":
+			r.model = notNull(&s)
+		case "prompt":
+			r.prompt = notNull(&s)
+		case "prompts":
+			r.prompts = notNull(&s)
+		default:
+			r.unknown = append(r.unknown, string(s.Key()))
+		}
+	}
+	switch {
+	case s.End() != nil:
+		*r = request{unknown: r.unknown[:0]}
+		return errNotJSON
+	case !object:
+		return errNotObject
+	}
+	return r.check()
+}
+
+func notNull(s *jsonscan.Scanner) []byte {
+	if s.Peek() == jsonscan.Null {
+		s.Skip()
+		return nil
+	}
+	return s.Value()
+}
+
+// check looks for what is wrong, in the order in which peers look. An id that is
+// no string is forgotten: it cannot be echoed.
+func (r *request) check() error {
+	badID := r.id != nil && jsonscan.KindOf(r.id) != jsonscan.String
+	if badID {
+		r.id = nil
+	}
+	switch {
+	case len(r.unknown) > 0:
+		return r.unknownKeys()
+	case badID:
+		return errID
+	case r.model != nil && jsonscan.KindOf(r.model) != jsonscan.String:
+		return errModel
+	case r.prompt != nil && !provider.ValidPrompt(r.prompt):
+		return errPrompt
+	case r.prompts != nil:
+		if err := r.checkPrompts(); err != nil {
+			return err
+		}
+	case r.prompt == nil:
+		return errNeither
+	}
+	if r.prompt != nil && r.prompts != nil {
+		return errBoth
+	}
+	return nil
+}
+
+func (r *request) checkPrompts() error {
+	if jsonscan.KindOf(r.prompts) != jsonscan.Array {
+		return errPrompts
+	}
+	count := 0
+	for prompt := range r.each() {
+		if !provider.ValidPrompt(prompt) {
+			return errItem
+		}
+		count++
+	}
+	if count == 0 {
+		return errEmpty
+	}
+	return nil
+}
+
+// each yields the prompts.
+func (r *request) each() func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		if r.prompts == nil {
+			yield(r.prompt)
+			return
+		}
+		var s jsonscan.Scanner
+		s.Init(r.prompts)
+		for ok := s.Array(); ok && s.Elem(); {
+			if !yield(s.Value()) {
+				return
+			}
+		}
+	}
+}
+
+func (r *request) unknownKeys() error {
+	slices.Sort(r.unknown)
+	keys := slices.Compact(r.unknown)
+	quoted := make([]string, len(keys))
+	for i, key := range keys {
+		quoted[i] = broker.PyQuote(key)
+	}
+	return wireError(fmt.Sprintf("Unknown keys in WireRequest: [%s]", strings.Join(quoted, ", ")))
+}

@@ -1,0 +1,16 @@
+package door
+
+import "golang.org/x/sys/unix"
+
+const canWatch = true
+
+// state reports whether the peer has ended its stream, and whether the
+// connection is broken, without reading what is there to be read.
+func state(fd uintptr) (ended, broken bool) {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	if n, err := unix.Poll(p, 0); err != nil || n == 0 {
+		return false, false
+	}
+	const dead = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL
+	return p[0].Revents&unix.POLLRDHUP != 0, p[0].Revents&dead != 0
+}

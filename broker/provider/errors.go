@@ -1,0 +1,91 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Cause is why a backend did not answer. What a client is told follows from
+// it alone.
+type Cause uint8
+
+const (
+	Internal    Cause = iota // anything else
+	Refused                  // the backend finds the request wrong (4xx)
+	RateLimited              // 429
+	Overloaded               // 5xx
+	Unreachable              // no connection, or one that broke
+	TimedOut                 // no answer in time
+)
+
+var causeNames = [...]string{
+	Internal: "internal", Refused: "refused", RateLimited: "rate_limited",
+	Overloaded: "overloaded", Unreachable: "unreachable", TimedOut: "timed_out",
+}
+
+func (c Cause) String() string {
+	if int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return fmt.Sprintf("cause(%d)", uint8(c))
+}
+
+// An Error is a call that a backend did not complete.
+type Error struct {
+	Cause Cause
+	// Status is the HTTP status, 0 if there was none.
+	Status int
+	// RetryAfter is how long the backend wants to be left alone, 0 if it did
+	// not say.
+	RetryAfter time.Duration
+	// Began says that parts had been emitted, so that the call cannot be made
+	// again unnoticed.
+	Began bool
+	// Err is the detail. It is for logs, never for clients, and holds no key.
+	Err error
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s: HTTP %d: %v", e.Cause, e.Status, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Cause, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Again reports whether the same call may be made again, there or elsewhere.
+func (e *Error) Again() bool {
+	return !e.Began && e.Cause != Refused && e.Cause != Internal
+}
+
+// StatusError is the error for an HTTP status that is not 2xx.
+func StatusError(status int, retryAfter time.Duration, err error) *Error {
+	e := &Error{Cause: Internal, Status: status, RetryAfter: retryAfter, Err: err}
+	switch {
+	case status == 429:
+		e.Cause = RateLimited
+	case status == 408:
+		e.Cause = TimedOut
+	case status >= 500:
+		e.Cause = Overloaded
+	case status >= 400:
+		e.Cause = Refused
+	}
+	return e
+}
+
+// Broken is the error for a connection that failed. If ctx ended, that is why,
+// and its cause is returned as it is.
+func Broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return &Error{Cause: TimedOut, Err: err}
+	}
+	return &Error{Cause: Unreachable, Err: err}
+}

@@ -1,0 +1,197 @@
+// Package mock is the provider that needs no key and no network. It answers with
+// what it was asked, or from a script, as slowly and as badly as it is told to,
+// and always in the same way: faults come by counting, not by chance.
+package mock
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Config is how a mock behaves. The zero Config answers at once with
+// "Echo: " and what was said last.
+type Config struct {
+	// Prefix stands before what is echoed; nil is "Echo: ".
+	Prefix *string
+	// Script is looked through in order before anything is echoed.
+	Script []Line
+	// Latency is how long the mock takes to begin its answer.
+	Latency time.Duration
+	// Pause is how long it waits between two parts of a streamed answer.
+	Pause time.Duration
+	// Faults are calls that go wrong, by their number.
+	Faults []Fault
+}
+
+// A Line of a script answers the prompts whose text contains When; an empty When
+// is contained in all.
+type Line struct {
+	When      string
+	Say       string
+	Finish    string
+	ToolCalls []provider.ToolCall
+	// Status fails the call with this HTTP status instead.
+	Status int
+	// RetryAfter goes with Status.
+	RetryAfter time.Duration
+}
+
+// A Fault makes every Every-th call fail: with Status, or, where that is 0,
+// by breaking off in the middle.
+type Fault struct {
+	Every      int64
+	Status     int
+	RetryAfter time.Duration
+}
+
+// Mock is the provider.
+type Mock struct {
+	cfg    Config
+	prefix string
+	calls  atomic.Int64
+}
+
+// New returns a mock that behaves so.
+func New(cfg Config) *Mock {
+	m := &Mock{cfg: cfg, prefix: "Echo: "}
+	if cfg.Prefix != nil {
+		quoted := provider.Quote(*cfg.Prefix)
+		m.prefix = string(quoted[1 : len(quoted)-1])
+	}
+	return m
+}
+
+// Immediate reports whether answers wait for nothing.
+func (m *Mock) Immediate() bool { return m.cfg.Latency == 0 && m.cfg.Pause == 0 }
+
+// Complete answers r, as [provider.Provider] has it.
+func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	n := m.calls.Add(1)
+	if err := wait(ctx, m.cfg.Latency); err != nil {
+		return err
+	}
+	fault := m.fault(n)
+	if fault != nil && fault.Status != 0 {
+		return provider.StatusError(fault.Status, fault.RetryAfter, fmt.Errorf("a fault was asked for in call %d", n))
+	}
+	if err := m.answer(r, c); err != nil {
+		return err
+	}
+	c.Usage = provider.Usage{Input: tokens(r.Chat, r.Prompt), Output: tokens(c.Text, nil)}
+	if r.Emit != nil {
+		return m.stream(ctx, r, c, fault != nil)
+	}
+	if fault != nil {
+		return &provider.Error{Cause: provider.Unreachable, Err: fmt.Errorf("call %d was cut", n)}
+	}
+	return nil
+}
+
+func (m *Mock) fault(n int64) *Fault {
+	for i := range m.cfg.Faults {
+		if f := &m.cfg.Faults[i]; f.Every > 0 && n%f.Every == 0 {
+			return f
+		}
+	}
+	return nil
+}
+
+// answer decides what is said.
+func (m *Mock) answer(r *provider.Request, c *provider.Completion) error {
+	text := r.LastText()
+	c.Finish = "stop"
+	if len(m.cfg.Script) > 0 {
+		said := provider.Unquote(text)
+		for i := range m.cfg.Script {
+			if line := &m.cfg.Script[i]; strings.Contains(said, line.When) {
+				return line.answer(c)
+			}
+		}
+	}
+	c.SetText(m.prefix, text)
+	return nil
+}
+
+func (l *Line) answer(c *provider.Completion) error {
+	if l.Status != 0 {
+		return provider.StatusError(l.Status, l.RetryAfter, fmt.Errorf("the script says so"))
+	}
+	c.Text = provider.Quote(l.Say)
+	c.ToolCalls = append(c.ToolCalls, l.ToolCalls...)
+	switch {
+	case l.Finish != "":
+		c.Finish = l.Finish
+	case len(l.ToolCalls) > 0:
+		c.Finish = "tool_calls"
+	}
+	return nil
+}
+
+// stream emits the text word by word; if cut, only half of it.
+func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Completion, cut bool) error {
+	words := pieces(c.Text)
+	for i, word := range words {
+		if cut && i == (len(words)+1)/2 {
+			return &provider.Error{Cause: provider.Unreachable, Began: i > 0, Err: fmt.Errorf("the stream was cut")}
+		}
+		if i > 0 {
+			if err := wait(ctx, m.cfg.Pause); err != nil {
+				return err
+			}
+		}
+		if err := r.Emit(provider.Part{Text: word}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pieces cuts a string token before its spaces into tokens.
+func pieces(token []byte) [][]byte {
+	var list [][]byte
+	for body := token[1 : len(token)-1]; len(body) > 0; {
+		n := len(body)
+		if i := bytes.IndexByte(body[1:], ' '); i >= 0 {
+			n = i + 1
+		}
+		piece := append(append([]byte{'"'}, body[:n]...), '"')
+		list, body = append(list, piece), body[n:]
+	}
+	return list
+}
+
+// tokens is about how many tokens a text has: one for four bytes.
+func tokens(text, other []byte) int64 {
+	if text == nil {
+		text = other
+	}
+	n := len(text)
+	if jsonscan.KindOf(text) == jsonscan.String {
+		n -= 2
+	}
+	return int64(n+3) / 4
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

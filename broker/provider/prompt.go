@@ -1,0 +1,149 @@
+package provider
+
+import "github.com/wirectl/wirectl/protocol/jsonscan"
+
+// ValidPrompt reports whether a valid JSON value is a prompt: a string, an
+// object, or an array of objects.
+func ValidPrompt(raw []byte) bool {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String, jsonscan.Object:
+		return true
+	case jsonscan.Array:
+		var s jsonscan.Scanner
+		s.Init(raw)
+		ok := s.Array()
+		for ok && s.Elem() {
+			ok = s.Peek() == jsonscan.Object && s.Skip()
+		}
+		return ok && s.End() == nil
+	}
+	return false
+}
+
+// Messages returns the prompt as a JSON array of messages, each with a role and
+// content as OpenAI has them. A string is what the user says. Of an object,
+// which older clients send, messages, prompt and content are understood; one
+// that has none of them is said as it is written.
+func Messages(prompt []byte) []byte {
+	switch jsonscan.KindOf(prompt) {
+	case jsonscan.Array:
+		return prompt
+	case jsonscan.String:
+		return userMessage(prompt)
+	}
+	if raw, ok := jsonscan.Get(prompt, "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
+		return raw
+	}
+	if _, ok := jsonscan.Get(prompt, "role"); ok {
+		return append(append([]byte{'['}, prompt...), ']')
+	}
+	return userMessage(legacyText(prompt))
+}
+
+// legacyText returns the string token that a prompt in the form of an object
+// means.
+func legacyText(prompt []byte) []byte {
+	for _, key := range []string{"prompt", "content", "text"} {
+		if raw, ok := jsonscan.Get(prompt, key); ok && jsonscan.KindOf(raw) == jsonscan.String {
+			return raw
+		}
+	}
+	return jsonscan.AppendQuote(nil, prompt)
+}
+
+func userMessage(text []byte) []byte {
+	m := append([]byte(`[{"role":"user","content":`), text...)
+	return append(m, "}]"...)
+}
+
+// LastText returns what was said last, as a string token: the prompt if it is a
+// string, else the content of its last message with text.
+func (r *Request) LastText() []byte {
+	if r.Chat == nil && jsonscan.KindOf(r.Prompt) == jsonscan.String {
+		return r.Prompt
+	}
+	last := []byte(`""`)
+	for m := range EachMessage(r.Messages()) {
+		if m.Text != nil {
+			last = m.Text
+		}
+	}
+	return last
+}
+
+// Messages returns the messages of the request as a JSON array.
+func (r *Request) Messages() []byte {
+	if r.Chat == nil {
+		return Messages(r.Prompt)
+	}
+	if raw, ok := jsonscan.Get(r.Chat, "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
+		return raw
+	}
+	return []byte("[]")
+}
+
+// A Message is one of the messages of a prompt.
+type Message struct {
+	Role string
+	// Content is the value as it is written, nil if there is none.
+	Content []byte
+	// Text is the text of the content as a string token, nil if it has none.
+	Text []byte
+	// Raw is the whole message.
+	Raw []byte
+}
+
+// EachMessage yields the messages of a JSON array. What is no object is passed
+// over.
+func EachMessage(messages []byte) func(yield func(Message) bool) {
+	return func(yield func(Message) bool) {
+		var s jsonscan.Scanner
+		s.Init(messages)
+		for ok := s.Array(); ok && s.Elem(); {
+			if s.Peek() != jsonscan.Object {
+				s.Skip()
+				continue
+			}
+			raw := s.Value()
+			if raw == nil || !yield(message(raw)) {
+				return
+			}
+		}
+	}
+}
+
+func message(raw []byte) Message {
+	m := Message{Role: "user", Raw: raw}
+	if role, ok := jsonscan.Get(raw, "role"); ok {
+		m.Role = Unquote(role)
+	}
+	content, ok := jsonscan.Get(raw, "content")
+	if !ok || jsonscan.KindOf(content) == jsonscan.Null {
+		return m
+	}
+	m.Content = content
+	m.Text = contentText(content)
+	return m
+}
+
+// contentText returns the text of a content: the content if it is a string, the
+// texts of its parts joined if it is an array.
+func contentText(content []byte) []byte {
+	switch jsonscan.KindOf(content) {
+	case jsonscan.String:
+		return content
+	case jsonscan.Array:
+	default:
+		return jsonscan.AppendQuote(nil, content)
+	}
+	text := []byte{'"'}
+	var s jsonscan.Scanner
+	s.Init(content)
+	for ok := s.Array(); ok && s.Elem(); {
+		part := s.Value()
+		if raw, ok := jsonscan.Get(part, "text"); ok && jsonscan.KindOf(raw) == jsonscan.String {
+			text = append(text, raw[1:len(raw)-1]...)
+		}
+	}
+	return append(text, '"')
+}

@@ -1,0 +1,119 @@
+// Package provider is what the broker asks of an LLM backend, and the shapes in
+// which prompts and completions travel between the two. Each kind of backend is
+// a sub-package: mock, openai, anthropic, gemini.
+//
+// Text travels as JSON string tokens, as it was written: most of it comes out of
+// one JSON text and goes into another, and need be neither read nor written anew.
+package provider
+
+import (
+	"context"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Provider is one LLM backend. It serves any number of goroutines.
+type Provider interface {
+	// Complete asks for one completion and fills in c, which is empty. When
+	// r.Emit is set the completion is streamed: parts go to Emit as they come,
+	// and c holds the whole at the end. Complete returns as soon as ctx ends,
+	// and the backend is told, by the closing of its connection, to stop.
+	// Errors that are worth an answer of their own are of type [*Error].
+	Complete(ctx context.Context, r *Request, c *Completion) error
+}
+
+// Immediate is implemented by providers that may answer without waiting for
+// anything: a caller need not listen for cancels meanwhile.
+type Immediate interface {
+	Immediate() bool
+}
+
+// A Request is one prompt for one model. Either Prompt or Chat is set; nobody
+// writes to their bytes.
+type Request struct {
+	// Model is the backend's own name of the model.
+	Model string
+	// Prompt is a JSON value: a string, an object, or an array of messages.
+	Prompt []byte
+	// Chat is the body of an OpenAI chat completion, a JSON object.
+	Chat []byte
+	// Emit takes the parts of a streamed completion, in order. Its error ends
+	// the call and is returned.
+	Emit func(Part) error
+	// Traceparent is the W3C trace context to hand on; it may be empty.
+	Traceparent string
+	// Exchange, if not nil, is told the bytes of the call, for taps.
+	Exchange Exchange
+}
+
+// An Exchange watches one call to a backend over HTTP. It must not keep the
+// bytes after it returned.
+type Exchange interface {
+	// Sent tells the body that is about to be sent to addr.
+	Sent(addr string, body []byte)
+	// Received tells a body, or one event of a stream, that came.
+	Received(body []byte)
+}
+
+// A Part is a piece of a streamed completion.
+type Part struct {
+	// Text is a JSON string token, nil if the part has none.
+	Text []byte
+	// Chunk is the OpenAI chunk that the part came in, where the backend
+	// speaks that; nil elsewhere.
+	Chunk []byte
+}
+
+// A Completion is the outcome of a call.
+type Completion struct {
+	// Text is a JSON string token. It is "" (two quotes) for a completion
+	// that is nothing but tool calls.
+	Text []byte
+	// Finish is why the backend stopped, in OpenAI's words: stop, length,
+	// tool_calls, content_filter. It may be empty.
+	Finish string
+	// ToolCalls are the calls that the model wants made.
+	ToolCalls []ToolCall
+	Usage     Usage
+	// Chat is the body of the OpenAI chat completion that the backend
+	// answered with, nil if it speaks something else or streamed.
+	Chat []byte
+
+	scratch []byte
+}
+
+// Reset empties c but keeps its memory for the next call.
+func (c *Completion) Reset() {
+	*c = Completion{ToolCalls: c.ToolCalls[:0], scratch: c.scratch[:0]}
+}
+
+// SetText sets the text to the JSON string token that is prefix, which needs no
+// escapes, followed by what is in token.
+func (c *Completion) SetText(prefix string, token []byte) {
+	b := append(c.scratch[:0], '"')
+	b = append(b, prefix...)
+	b = append(b, token[1:]...)
+	c.scratch, c.Text = b, b
+}
+
+// Plain returns the text without quotes and escapes.
+func (c *Completion) Plain() string { return Unquote(c.Text) }
+
+// Unquote returns what a JSON string token says, "" for what is none.
+func Unquote(token []byte) string {
+	text, _ := jsonscan.Unquote(token)
+	return string(text)
+}
+
+// Quote returns text as a JSON string token.
+func Quote(text string) []byte { return jsonscan.AppendQuote(nil, []byte(text)) }
+
+// A ToolCall is a function that the model wants called.
+type ToolCall struct {
+	ID, Name string
+	// Arguments is a JSON value as the model wrote it.
+	Arguments []byte
+}
+
+// Usage counts tokens.
+type Usage struct{ Input, Output int64 }

@@ -1,0 +1,205 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// A table is a configuration made ready for routing. It does not change, but
+// for the turns of its models and the state of its backends.
+type table struct {
+	models   map[string]*model
+	aliases  map[string]string
+	patterns []*model // the longest first
+	fallback string   // the default model
+	names    []string
+	batch    int
+	backends []*backend
+}
+
+// A model is where calls for one name, or pattern, go.
+type model struct {
+	name      string
+	routes    []route
+	fallbacks []*model
+	immediate bool // no route waits for anything
+
+	mu    sync.Mutex
+	turns []int // by route, for smooth weighted round robin
+}
+
+type route struct {
+	*backend
+	model  string
+	weight int
+}
+
+func newTable(cfg Config) (*table, error) {
+	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16)}
+	known := map[*Backend]*backend{}
+	for i := range cfg.Models {
+		if err := t.add(&cfg.Models[i], known); err != nil {
+			return nil, err
+		}
+	}
+	for i := range cfg.Models {
+		if err := t.link(&cfg.Models[i]); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(t.patterns, func(a, b *model) int { return cmp.Compare(len(b.name), len(a.name)) })
+	return t, t.check()
+}
+
+func (t *table) add(m *Model, known map[*Backend]*backend) error {
+	if t.models[m.Name] != nil {
+		return fmt.Errorf("the model %q is there twice", m.Name)
+	}
+	made := &model{name: m.Name, immediate: true, turns: make([]int, len(m.Routes))}
+	for _, r := range m.Routes {
+		b := known[r.Backend]
+		if b == nil {
+			b = newBackend(r.Backend)
+			known[r.Backend] = b
+			t.backends = append(t.backends, b)
+		}
+		made.routes = append(made.routes, route{b, r.Model, max(r.Weight, 1)})
+		made.immediate = made.immediate && b.immediate
+	}
+	t.models[m.Name] = made
+	t.names = append(t.names, m.Name)
+	if strings.Contains(m.Name, "*") {
+		t.patterns = append(t.patterns, made)
+	}
+	return nil
+}
+
+// link finds the fallbacks of a model.
+func (t *table) link(m *Model) error {
+	made := t.models[m.Name]
+	for _, name := range m.Fallbacks {
+		other, _, err := t.find(name)
+		if err != nil {
+			return fmt.Errorf("the model %q falls back to %q, which there is not", m.Name, name)
+		}
+		made.fallbacks = append(made.fallbacks, other)
+		for _, r := range other.routes {
+			made.immediate = made.immediate && r.immediate
+		}
+	}
+	return nil
+}
+
+func (t *table) check() error {
+	for alias, name := range t.aliases {
+		t.names = append(t.names, alias)
+		if t.models[name] == nil && t.match(name) == nil {
+			return fmt.Errorf("the alias %q stands for %q, which there is not", alias, name)
+		}
+	}
+	slices.Sort(t.names)
+	if t.fallback != "" {
+		if _, _, err := t.find(t.fallback); err != nil {
+			return fmt.Errorf("the default model is %q, which there is not", t.fallback)
+		}
+	}
+	return nil
+}
+
+// find returns the model that a client means by a name, and the name without
+// aliases.
+func (t *table) find(asked string) (*model, string, error) {
+	name := strings.TrimSpace(asked)
+	if name == "" {
+		name = t.fallback
+	}
+	if m := t.models[name]; m != nil && !strings.Contains(name, "*") {
+		return m, name, nil
+	}
+	if real, ok := t.aliases[name]; ok {
+		name = real
+	}
+	m := t.models[name]
+	if m == nil {
+		m = t.match(name)
+	}
+	if m == nil {
+		return nil, "", &UnknownModelError{Model: name, Allowed: t.names}
+	}
+	return m, name, nil
+}
+
+func (t *table) match(name string) *model {
+	for _, m := range t.patterns {
+		before, after, _ := strings.Cut(m.name, "*")
+		if len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) {
+			return m
+		}
+	}
+	return nil
+}
+
+// complete makes the call at the first route whose turn it is and, where that
+// fails in a way that another could mend, at the others.
+func (m *model) complete(ctx context.Context, c *Call) error {
+	first := m.pick()
+	err := m.routes[first].complete(ctx, c)
+	if err == nil || !elsewhere(ctx, err) {
+		return err
+	}
+	for i := range m.routes {
+		if i == first {
+			continue
+		}
+		if err = m.routes[i].complete(ctx, c); err == nil || !elsewhere(ctx, err) {
+			return err
+		}
+	}
+	for _, f := range m.fallbacks {
+		for i := range f.routes {
+			if err = f.routes[i].complete(ctx, c); err == nil || !elsewhere(ctx, err) {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// elsewhere reports whether a call that failed so may be made at another route.
+func elsewhere(ctx context.Context, err error) bool {
+	var e *provider.Error
+	return ctx.Err() == nil && errors.As(err, &e) && e.Again()
+}
+
+// pick returns the route whose turn it is. A route whose breaker is open is
+// passed over where there is another.
+func (m *model) pick() int {
+	if len(m.routes) == 1 {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	best, total := -1, 0
+	for i, r := range m.routes {
+		if r.isOpen() {
+			continue
+		}
+		m.turns[i] += r.weight
+		total += r.weight
+		if best < 0 || m.turns[i] > m.turns[best] {
+			best = i
+		}
+	}
+	if best < 0 {
+		return 0
+	}
+	m.turns[best] -= total
+	return best
+}
