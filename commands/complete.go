@@ -164,6 +164,8 @@ func operandCompletion(app *cli.App, word string) completion {
 		return found
 	case "COMMAND":
 		return completion{candidates: commandCandidates(app)}
+	case "PROGRAM":
+		return completion{candidates: []candidate{{"usage", "what a broker that runs has been used for"}}, shell: ":files"}
 	case "SHELL":
 		return completion{candidates: plain(completions.Shells)}
 	}

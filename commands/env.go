@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -18,6 +19,9 @@ type Env struct {
 	IsTerminal func(stream any) bool
 	// Width is the width of the terminal behind Stdout in cells, 0 if there is none.
 	Width func() int
+	// Linger asks for more time to end in after an interrupt than a command has
+	// otherwise.
+	Linger func(time.Duration)
 }
 
 // OSEnv returns the Env of the process.
@@ -33,6 +37,7 @@ func OSEnv() Env {
 			}
 			return w
 		},
+		Linger: func(time.Duration) {},
 	}
 }
 

@@ -65,6 +65,7 @@ func status(err error) int {
 	var usage *usageError
 	var fault *faultError
 	var start *transport.StartError
+	var child *childError
 	switch {
 	case err == nil, isBrokenPipe(err):
 		return statusOK
@@ -74,6 +75,8 @@ func status(err error) int {
 		return statusFault
 	case errors.As(err, &start): // as shells have it
 		return start.Status
+	case errors.As(err, &child):
+		return child.status
 	default:
 		return statusFailed
 	}
@@ -81,6 +84,10 @@ func status(err error) int {
 
 // report prints an error for a person.
 func report(w io.Writer, err error) {
+	var child *childError
+	if errors.As(err, &child) && child.err == nil {
+		return // the program has said what there was to say
+	}
 	if err != nil && !isBrokenPipe(err) {
 		// An error may quote the wire, and w may be a terminal.
 		fmt.Fprintf(w, "wirectl: %s\n", render.AppendSafe(nil, []byte(err.Error())))
@@ -107,6 +114,22 @@ type faultError struct{ err error }
 func (e *faultError) Error() string { return e.err.Error() }
 func (e *faultError) Unwrap() error { return e.err }
 
+// A childError says that the program that was run ended with a status, which is
+// ours, too. The error is nil if the program ran.
+type childError struct {
+	status int
+	err    error
+}
+
+func (e *childError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("the program ended with status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *childError) Unwrap() error { return e.err }
+
 func wrongUsage(_ *cli.Context, err error, _ bool) error { return &usageError{err} }
 
 // newApp returns the application, with every command.
@@ -129,6 +152,7 @@ func newApp(inv *invocation) *cli.App {
 			statsCommand(inv),
 			diffCommand(inv),
 			tapsCommand(inv),
+			serveCommand(inv),
 			listCommand(inv),
 			completionCommand(inv),
 			doctorCommand(inv),

@@ -9,6 +9,9 @@ package config
 import (
 	"fmt"
 	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // A File is the file, as it is written.
@@ -121,15 +124,19 @@ type Secret struct {
 type Duration time.Duration
 
 // UnmarshalYAML reads a duration.
-func (d *Duration) UnmarshalYAML(unmarshal func(any) error) error {
-	var text string
-	if err := unmarshal(&text); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(text)
+func (d *Duration) UnmarshalYAML(node ast.Node) error {
+	tok := node.GetToken()
+	v, err := time.ParseDuration(tok.Value)
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration: write 1.5s, 200ms or 5m", text)
+		return &durationError{tok}
 	}
 	*d = Duration(v)
 	return nil
+}
+
+// A durationError is a value that is no duration.
+type durationError struct{ *token.Token }
+
+func (e *durationError) Error() string {
+	return fmt.Sprintf("%q is no duration: expected something like 1.5s, 200ms or 5m", e.Value)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -47,6 +46,9 @@ func parse(name string, data []byte) (*document, error) {
 	}
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
 		return d, nil
+	}
+	if err := d.checkKeys(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
+		return nil, err
 	}
 	if err := yaml.NodeToValue(tree.Docs[0].Body, &d.File, yaml.Strict()); err != nil {
 		return nil, d.translate(err)
@@ -94,6 +96,10 @@ func member(node ast.Node, key string) *ast.MappingValueNode {
 // Go.
 func (d *document) translate(err error) error {
 	e := &Error{Name: d.name, Msg: err.Error()}
+	var de *durationError
+	if errors.As(err, &de) {
+		return &Error{d.name, de.Position.Line, de.Position.Column, de.Error()}
+	}
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
 		return e
@@ -102,46 +108,67 @@ func (d *document) translate(err error) error {
 	if tok := ye.GetToken(); tok != nil {
 		e.Line, e.Column = tok.Position.Line, tok.Position.Column
 	}
-	var unknown *yaml.UnknownFieldError
 	var mismatch *yaml.TypeError
 	var unexpected *yaml.UnexpectedNodeTypeError
 	switch {
-	case errors.As(err, &unknown):
-		e.Msg = unknownKey(unknown.Token.Value)
 	case errors.As(err, &mismatch):
-		e.Msg = fmt.Sprintf("%s is not what is expected here: %s", found(mismatch.SrcType), expected(mismatch.DstType))
+		e.Msg = fmt.Sprintf("found a value of type %s; expected %s", mismatch.SrcType, expected(mismatch.DstType))
 	case errors.As(err, &unexpected):
-		e.Msg = fmt.Sprintf("a %s stands here; expected a %s", strings.ToLower(unexpected.Actual.String()), strings.ToLower(unexpected.Expected.String()))
+		e.Msg = fmt.Sprintf("found a value of type %s; expected a %s", strings.ToLower(unexpected.Actual.String()), strings.ToLower(unexpected.Expected.String()))
 	}
 	return e
 }
 
-// unknownKey says which key was perhaps meant.
-func unknownKey(key string) string {
-	return fmt.Sprintf("unknown key %q%s", key, nearest.Question(key, keys(reflect.TypeFor[File](), nil)))
-}
-
-// keys returns the names of all keys that a file may have.
-func keys(t reflect.Type, list []string) []string {
-	switch t.Kind() {
-	case reflect.Map, reflect.Slice, reflect.Pointer:
-		return keys(t.Elem(), list)
-	case reflect.Struct:
-		for field := range t.Fields() {
-			if name := field.Tag.Get("yaml"); !slices.Contains(list, name) {
-				list = append(list, name)
+// checkKeys looks for keys that nothing reads. A fault of the shape is for the
+// decoding to find.
+func (d *document) checkKeys(node ast.Node, t reflect.Type) error {
+	var pairs []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	case *ast.SequenceNode:
+		if t.Kind() == reflect.Slice {
+			for _, value := range n.Values {
+				if err := d.checkKeys(value, t.Elem()); err != nil {
+					return err
+				}
 			}
-			list = keys(field.Type, list)
 		}
 	}
-	return list
+	for _, pair := range pairs {
+		tok := pair.Key.GetToken()
+		inner, expected := valueType(t, tok.Value)
+		switch {
+		case expected != nil:
+			msg := fmt.Sprintf("unknown key %q%s; expected one of %s", tok.Value, nearest.Question(tok.Value, expected), strings.Join(expected, ", "))
+			return &Error{Name: d.name, Line: tok.Position.Line, Column: tok.Position.Column, Msg: msg}
+		case inner != nil:
+			if err := d.checkKeys(pair.Value, inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-func found(t reflect.Type) string {
-	if t == nil {
-		return "this"
+// valueType returns the type of what stands under a key of t. Where t has no
+// such key, it returns those that t has.
+func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem(), nil
+	case reflect.Struct:
+		for field := range t.Fields() {
+			name := field.Tag.Get("yaml")
+			if name == key {
+				return field.Type, nil
+			}
+			expected = append(expected, name)
+		}
 	}
-	return "a value of type " + t.String()
+	return nil, expected
 }
 
 // expected names what a Go type is in YAML.

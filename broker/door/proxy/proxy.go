@@ -18,19 +18,11 @@ import (
 // Name is the door's name in calls and metrics.
 const Name = "proxy"
 
-// An Access says who is let in.
-type Access struct {
-	// Token is what clients have to show; "" lets in all.
-	Token string
-	// AnyHost accepts requests that name a host other than this machine.
-	AnyHost bool
-}
-
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, a Access) *door.Server {
+func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
 	h := handler{b, p}
 	return web.Server(web.Config{
-		Handler: h.serve, Limit: rlm.Limit, Token: a.Token, AnyHost: a.AnyHost,
+		Handler: h.serve, Limit: rlm.Limit, Access: a,
 		Fault: func(f *web.Fault) []byte { return failure(f.Message) },
 	})
 }

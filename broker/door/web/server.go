@@ -24,14 +24,19 @@ type Config struct {
 	// Fault returns the body, which is JSON, for a request that never gets to
 	// the handler.
 	Fault func(f *Fault) []byte
+	Access
+	// Opened is told each new connection, and returns what is to be done at
+	// its end; it may be nil.
+	Opened func(c *door.Conn) (closed func())
+}
+
+// An Access says who is let in.
+type Access struct {
 	// Token is what clients have to show as a bearer token; "" lets in all.
 	Token string
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
 	AnyHost bool
-	// Opened is told each new connection, and returns what is to be done at
-	// its end; it may be nil.
-	Opened func(c *door.Conn) (closed func())
 }
 
 // A Fault is what is wrong with a request.

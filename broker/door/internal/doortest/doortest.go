@@ -1,0 +1,110 @@
+// Package doortest is what the tests of the front doors share.
+package doortest
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+)
+
+// Broker returns a broker with the model mock, of a provider that is nil for an
+// echo.
+func Broker(t testing.TB, p provider.Provider) *broker.Broker {
+	t.Helper()
+	if p == nil {
+		p = mock.New(mock.Config{})
+	}
+	b, err := broker.New(broker.Config{
+		Default: "mock",
+		Models:  []broker.Model{{Name: "mock", Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: p}}}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A Server is what a door is served by.
+type Server interface {
+	Serve(ctx context.Context, ln net.Listener) error
+	Shutdown(ctx context.Context)
+}
+
+// Serve serves until the test ends, and returns the address.
+func Serve(t testing.TB, s Server) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(context.Background(), ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.Shutdown(ctx)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// Dial connects for as long as the test runs.
+func Dial(t testing.TB, addr string) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // lest a test hang
+	return conn.(*net.TCPConn)
+}
+
+// Zero makes 0 of the number under a key, which is different each time.
+func Zero(text, key string) string {
+	return regexp.MustCompile(`"`+key+`":[0-9.]+`).ReplaceAllString(text, `"`+key+`":0`)
+}
+
+// A Held is a provider whose calls wait until the test says so.
+type Held struct{ Calls chan *Call }
+
+// A Call is one of them.
+type Call struct {
+	*provider.Request
+	// Ended yields the cause for which the call was given up, nil if it
+	// finished.
+	Ended chan error
+	text  chan string
+}
+
+// NewHeld returns such a provider. Its calls have to be received.
+func NewHeld() *Held { return &Held{make(chan *Call, 64)} }
+
+// Finish ends a call with a text.
+func (c *Call) Finish(text string) { c.text <- text }
+
+// Complete waits.
+func (h *Held) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	call := &Call{r, make(chan error, 1), make(chan string, 1)}
+	h.Calls <- call
+	var err error
+	select {
+	case text := <-call.text:
+		c.Text, c.Finish = provider.Quote(text), "stop"
+		if r.Emit != nil {
+			err = r.Emit(provider.Part{Text: c.Text})
+		}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	call.Ended <- err
+	return err
+}

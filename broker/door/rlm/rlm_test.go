@@ -1,0 +1,233 @@
+package rlm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t testing.TB, p provider.Provider) string {
+	return doortest.Serve(t, rlm.New(doortest.Broker(t, p), nil))
+}
+
+func dial(t testing.TB, addr string) *net.TCPConn { return doortest.Dial(t, addr) }
+
+func frame(payload string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+}
+
+func read(t testing.TB, r io.Reader) string {
+	t.Helper()
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		t.Fatal(err)
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(r, payload); err != nil {
+		t.Fatal(err)
+	}
+	return string(payload)
+}
+
+// Each error has the words that running peers use, and the first that applies
+// is told.
+func TestErrors(t *testing.T) {
+	addr := start(t, nil)
+	for _, tt := range []struct{ request, id, want string }{
+		{`{"correlation_id":"c","zz":1,"aa":2,"model":3}`, `"c"`, "Unknown keys in WireRequest: ['aa', 'zz']"},
+		{`{"correlation_id":"c","it's":1}`, `"c"`, `Unknown keys in WireRequest: ["it's"]`},
+		{`{"correlation_id":1,"x":1}`, `null`, "Unknown keys in WireRequest: ['x']"},
+		{`{"correlation_id":1,"model":2}`, `null`, "WireRequest.correlation_id must be a string when present"},
+		{`{"correlation_id":"c","model":2,"prompt":3}`, `"c"`, "WireRequest.model must be a string when present"},
+		{`{"prompt":3,"prompts":3}`, `null`, "WireRequest.prompt must be a valid Prompt (str | dict | list[dict])"},
+		{`{"prompt":["a"]}`, `null`, "WireRequest.prompt must be a valid Prompt (str | dict | list[dict])"},
+		{`{"prompt":"a","prompts":3}`, `null`, "WireRequest.prompts must be a list"},
+		{`{"prompts":[]}`, `null`, "WireRequest.prompts must not be empty"},
+		{`{"prompts":["a",null]}`, `null`, "WireRequest.prompts each item must be a valid Prompt"},
+		{`{"prompt":"a","prompts":["b"]}`, `null`, "WireRequest must include only one of 'prompt' or 'prompts'"},
+		{`{"correlation_id":"\u00e9","prompt":null}`, `"\u00e9"`, "WireRequest missing 'prompt' or 'prompts'"},
+		{`[1]`, `null`, "Frame JSON must be an object"},
+		{`{"prompt":NaN}`, `null`, "Invalid JSON payload"},
+		{`{"prompt":"\ud800"}`, `null`, "Invalid JSON payload"},
+		{"\xff", `null`, "Invalid JSON payload"},
+		{``, `null`, "Invalid JSON payload"},
+		{`{"model":"nope","prompts":["a"]}`, `null`, "Unknown model 'nope'. Allowed: ['mock']"},
+	} {
+		conn := dial(t, addr)
+		conn.Write(frame(tt.request))
+		message, _ := json.Marshal(tt.want)
+		message = bytes.ReplaceAll(message, []byte(`\u0026`), []byte("&"))
+		if got, want := read(t, conn), `{"correlation_id":`+tt.id+`,"error":`+string(message)+`,"results":null}`; got != want {
+			t.Errorf("%s:\n got %s\nwant %s", tt.request, got, want)
+		}
+	}
+}
+
+// The keys of an answer stand in the order that peers write, and there are no
+// others.
+func TestAnswer(t *testing.T) {
+	conn := dial(t, start(t, nil))
+	conn.Write(frame(`{"correlation_id":"x","model":" ","prompts":["a",{"role":"user","content":"b"},[],{}]}`))
+	got := doortest.Zero(read(t, conn), "execution_time")
+	completion := func(prompt, response string, in, out string) string {
+		return `{"error":null,"chat_completion":{"root_model":"mock","prompt":` + prompt + `,"response":` + response +
+			`,"usage_summary":{"model_usage_summaries":{"mock":{"total_calls":1,"total_input_tokens":` + in + `,"total_output_tokens":` + out + `}}},"prompt_tokens":` + in +
+			`,"completion_tokens":` + out + `,"execution_time":0,"finish_reason":"stop"}}`
+	}
+	want := `{"correlation_id":"x","error":null,"results":[` + strings.Join([]string{
+		completion(`"a"`, `"Echo: a"`, "1", "2"),
+		completion(`{"role":"user","content":"b"}`, `"Echo: b"`, "8", "2"),
+		completion(`[]`, `"Echo: "`, "1", "2"),
+		completion(`{}`, `"Echo: {}"`, "1", "2"),
+	}, ",") + `]}`
+	if got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// An unknown model is the fault of an item where there is one prompt.
+func TestUnknownModelItem(t *testing.T) {
+	conn := dial(t, start(t, nil))
+	conn.Write(frame(`{"model":"nope","prompt":"a"}`))
+	want := `{"correlation_id":null,"error":null,"results":[{"error":"Unknown model 'nope'. Allowed: ['mock']","chat_completion":null}]}`
+	if got := read(t, conn); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// Requests that come together are answered in order, and the connection ends
+// after the client's half-close.
+func TestPipelinedHalfClose(t *testing.T) {
+	conn := dial(t, start(t, nil))
+	var all []byte
+	for _, id := range []string{"1", "2", "3"} {
+		all = append(all, frame(`{"correlation_id":"`+id+`","prompt":"p`+id+`"}`)...)
+	}
+	conn.Write(all)
+	conn.CloseWrite()
+	for _, id := range []string{"1", "2", "3"} {
+		if got := read(t, conn); !strings.Contains(got, `"correlation_id":"`+id+`"`) || !strings.Contains(got, `"Echo: p`+id+`"`) {
+			t.Errorf("answer to %s: %s", id, got)
+		}
+	}
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("after the last answer: %d, %v", n, err)
+	}
+}
+
+// A client that only ends its side while the model works gets its answer; one
+// that goes away has its call cancelled.
+func TestHalfCloseAndDisconnect(t *testing.T) {
+	p := doortest.NewHeld()
+	addr := start(t, p)
+	half := dial(t, addr)
+	half.Write(frame(`{"prompt":"a"}`))
+	half.CloseWrite()
+	held := <-p.Calls
+	gone := dial(t, addr)
+	gone.Write(frame(`{"prompt":"b"}`))
+	other := <-p.Calls
+	gone.Close()
+	if err := <-other.Ended; err != broker.ErrGone {
+		t.Errorf("the call of a client that is gone ended with %v", err)
+	}
+	held.Finish("fine")
+	if got := read(t, half); !strings.Contains(got, `"response":"fine"`) {
+		t.Errorf("the half-closed client got %s", got)
+	}
+}
+
+// What cannot be a frame is answered, as far as the client can listen.
+func TestBadFrames(t *testing.T) {
+	addr := start(t, nil)
+	for _, tt := range []struct {
+		name, send, want string
+	}{
+		{"cut in the prefix", "\x00\x00", ""},
+		{"cut in the payload", "\x00\x00\x00\x05{", "Connection error"},
+		{"oversize", "\x00\x98\x96\x81" + strings.Repeat("x", 100_000), "Frame too large: 10000001 bytes (max 10000000)"},
+		{"HTTP", "GET / HTTP/1.1\r\n\r\n", "Frame too large: 1195725856 bytes (max 10000000)"},
+	} {
+		conn := dial(t, addr)
+		conn.Write([]byte(tt.send))
+		conn.CloseWrite()
+		got, err := io.ReadAll(conn)
+		want := ""
+		if tt.want != "" {
+			want = string(frame(`{"correlation_id":null,"error":"` + tt.want + `","results":null}`))
+		}
+		if string(got) != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", tt.name, got, err, want)
+		}
+	}
+}
+
+// A peer that stalls inside a request is told, and let go.
+func TestStall(t *testing.T) {
+	s := rlm.New(doortest.Broker(t, nil), nil)
+	s.Times.Read = 50 * time.Millisecond
+	conn := dial(t, doortest.Serve(t, s))
+	conn.Write([]byte("\x00\x00\x00\x05{"))
+	if got, _ := io.ReadAll(conn); !strings.Contains(string(got), "Request timed out") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A shutdown lets calls finish as long as it may, then answers them.
+func TestShutdown(t *testing.T) {
+	p := doortest.NewHeld()
+	s := rlm.New(doortest.Broker(t, p), nil)
+	addr := doortest.Serve(t, s)
+	idle, busy := dial(t, addr), dial(t, addr)
+	busy.Write(frame(`{"prompt":"a"}`))
+	<-p.Calls
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Shutdown(ctx)
+	if got := read(t, busy); !strings.Contains(got, `"Broker is shutting down"`) {
+		t.Errorf("got %s", got)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the idle client: %v", err)
+	}
+}
+
+// FuzzDoor: whatever comes in, what goes out is frames that say so in JSON.
+func FuzzDoor(f *testing.F) {
+	f.Add(frame(`{"correlation_id":"c","prompt":"hi"}`))
+	f.Add(append(frame(`{"prompts":["a",{}]}`), frame(`{"x":1}`)...))
+	f.Add([]byte("\x00\x00\x00\x05{"))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	addr := start(f, nil)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		conn := dial(t, addr)
+		conn.Write(data)
+		conn.CloseWrite()
+		out, err := io.ReadAll(conn)
+		if err != nil {
+			t.Skip(err) // the client wrote more than the door wanted
+		}
+		for r := bytes.NewReader(out); r.Len() > 0; {
+			var m map[string]any
+			if payload := read(t, r); json.Unmarshal([]byte(payload), &m) != nil || len(m) != 3 {
+				t.Fatalf("%q was answered by %q", data, payload)
+			}
+		}
+		conn.Close()
+	})
+}

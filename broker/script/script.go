@@ -1,0 +1,85 @@
+// Package script runs a program beside a broker: it tells the program by its
+// environment where the broker is, and gives Python a module that asks it.
+package script
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+//go:embed python/wirectl.py
+var module []byte
+
+// A Program is what is run.
+type Program struct {
+	Args           []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Broker and Proxy are the addresses of the doors rlm and proxy, "" where
+	// one is shut.
+	Broker, Proxy string
+}
+
+// grace is how long a program may take to end once it was told to.
+const grace = 5 * time.Second
+
+// Run runs a program to its end and returns its status: 127 if there is no such
+// program, 126 if it cannot be run, 128+N if signal N ended it. When ctx ends the
+// program is interrupted, and killed if it does not mind that.
+func Run(ctx context.Context, p Program) (int, error) {
+	dir, err := os.MkdirTemp("", "wirectl-python")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "wirectl.py"), module, 0o600); err != nil {
+		return 1, err
+	}
+	cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
+	cmd.Env = environment(os.Environ(), dir, p)
+	cmd.Cancel = func() error { return interrupt(cmd.Process) }
+	cmd.WaitDelay = grace
+	err = cmd.Run()
+	return status(cmd, err)
+}
+
+// environment is env with what the program is told.
+func environment(env []string, dir string, p Program) []string {
+	path := dir
+	for _, v := range env {
+		if old, ok := strings.CutPrefix(v, "PYTHONPATH="); ok && old != "" {
+			path = dir + string(os.PathListSeparator) + old
+		}
+	}
+	env = append(env, "PYTHONPATH="+path, "PYTHONDONTWRITEBYTECODE=1")
+	if p.Broker != "" {
+		env = append(env, "WIRECTL_BROKER="+p.Broker)
+	}
+	if p.Proxy != "" {
+		env = append(env, "WIRECTL_PROXY=http://"+p.Proxy)
+	}
+	return env
+}
+
+func status(cmd *exec.Cmd, err error) (int, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &exit):
+		return exitStatus(exit), nil
+	case cmd.ProcessState != nil: // it ended well, but left its output open
+		return cmd.ProcessState.ExitCode(), nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return 127, err
+	}
+	return 126, err
+}

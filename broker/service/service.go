@@ -1,0 +1,154 @@
+// Package service runs a broker's front doors together: it opens them all or
+// none, and shuts them in an orderly way.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Server serves the connections of a listener.
+type Server interface {
+	// Serve returns nil after Shutdown, when all connections have ended.
+	Serve(ctx context.Context, ln net.Listener) error
+	// Stop ends listening; Shutdown does, too, and waits for what runs until
+	// ctx ends. What still runs then is cancelled and answered.
+	Stop()
+	Shutdown(ctx context.Context)
+}
+
+// A Door is a front door.
+type Door struct {
+	Name string
+	// Addr is where it listens: HOST:PORT, or off.
+	Addr string
+	// Authenticates says that clients have to show a token, so that the door
+	// may be opened to other machines.
+	Authenticates bool
+	Server        Server
+}
+
+// Off is the address of a door that stays shut.
+const Off = "off"
+
+// A Service is the doors at work.
+type Service struct {
+	doors     []Door // the open ones
+	listeners []net.Listener
+	group     sync.WaitGroup
+	failed    chan error
+}
+
+// Open listens at all doors that are not off. With remote, doors that
+// authenticate may listen beyond this machine.
+func Open(ctx context.Context, doors []Door, remote bool) (*Service, error) {
+	s := &Service{failed: make(chan error, len(doors))}
+	for _, d := range doors {
+		if d.Addr == Off {
+			continue
+		}
+		if err := s.open(ctx, d, remote); err != nil {
+			for _, ln := range s.listeners {
+				ln.Close()
+			}
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Service) open(ctx context.Context, d Door, remote bool) error {
+	if err := mayListen(d, remote); err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", d.Addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("the door %s cannot listen on %s: the address is in use; choose another with --listen %s=HOST:PORT, none with --listen %s=off, or any free ports for all doors with --any-port", d.Name, d.Addr, d.Name, d.Name)
+	case err != nil:
+		return fmt.Errorf("the door %s cannot listen on %s: %w; choose another address with --listen %s=HOST:PORT", d.Name, d.Addr, err, d.Name)
+	}
+	s.doors = append(s.doors, d)
+	s.listeners = append(s.listeners, ln)
+	return nil
+}
+
+func mayListen(d Door, remote bool) error {
+	host, _, err := net.SplitHostPort(d.Addr)
+	if err != nil {
+		return fmt.Errorf("the door %s: %w; expected --listen %s=HOST:PORT", d.Name, err, d.Name)
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback():
+		return nil
+	case !remote:
+		return fmt.Errorf("the door %s on %s would be open to other machines: that needs --allow-remote", d.Name, d.Addr)
+	case !d.Authenticates:
+		return fmt.Errorf("the door %s on %s would be open to other machines, and lets in everybody: set a token (token: in the configuration, or WIRECTL_TOKEN), which the doors proxy, openai and admin ask for, and keep the others on 127.0.0.1", d.Name, d.Addr)
+	}
+	return nil
+}
+
+// Start serves at all doors.
+func (s *Service) Start(ctx context.Context) {
+	for i, d := range s.doors {
+		s.group.Go(func() {
+			if err := d.Server.Serve(ctx, s.listeners[i]); err != nil {
+				s.failed <- fmt.Errorf("the door %s: %w", d.Name, err)
+			}
+		})
+	}
+}
+
+// Failed yields the error of a door that ended by itself.
+func (s *Service) Failed() <-chan error { return s.failed }
+
+// Shutdown shuts all doors at once, as [Server] has it.
+func (s *Service) Shutdown(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, d := range s.doors {
+		d.Server.Stop()
+		group.Go(func() { d.Server.Shutdown(ctx) })
+	}
+	group.Wait()
+	s.group.Wait()
+}
+
+// Addr returns the address at which the door of a name listens, "" if it is off.
+func (s *Service) Addr(name string) string {
+	for i, d := range s.doors {
+		if d.Name == name {
+			return s.listeners[i].Addr().String()
+		}
+	}
+	return ""
+}
+
+// AppendAddresses appends a JSON object with the addresses of the open doors.
+func (s *Service) AppendAddresses(b []byte) []byte {
+	b = append(b, '{')
+	for i, d := range s.doors {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuote(b, []byte(d.Name)), ':')
+		b = jsonscan.AppendQuote(b, []byte(s.listeners[i].Addr().String()))
+	}
+	return append(b, '}')
+}
+
+// Each calls f with the name and address of each open door.
+func (s *Service) Each(f func(name, addr string)) {
+	for i, d := range s.doors {
+		f(d.Name, s.listeners[i].Addr().String())
+	}
+}

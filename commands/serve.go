@@ -1,0 +1,238 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/proxy"
+	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/script"
+	"github.com/wirectl/wirectl/broker/service"
+)
+
+func serveCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Category:  speaking,
+		Usage:     "route llm_query() to models: a broker with seven front doors",
+		ArgsUsage: "[PROGRAM…]",
+		Description: "Without a configuration a mock answers, so that a first call works at once. With a\n" +
+			"program, the broker runs beside it for as long as it runs: WIRECTL_BROKER and\n" +
+			"WIRECTL_PROXY tell the program where, and Python finds a module wirectl with llm_query.\n\n" +
+			"   wirectl serve --config broker.yaml\n" +
+			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
+			"   wirectl serve -- python3 script.py",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "route as the YAML `FILE` says"},
+			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
+			&cli.BoolFlag{Name: "any-port", Usage: "take any free port for each door that --listen does not name"},
+			&cli.BoolFlag{Name: "print-addresses", Usage: "print the addresses of the doors first, as one line of JSON"},
+			&cli.BoolFlag{Name: "allow-remote", Usage: "let doors that ask for a token listen beyond this machine"},
+			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "how long calls that run may take to end when the broker is stopped, as a `DURATION`"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		},
+		Action: inv.serve,
+	}
+}
+
+// A serving is one run of serve.
+type serving struct {
+	*invocation
+	c      *cli.Context
+	log    *slog.Logger
+	env    config.Env
+	config *config.Config
+	broker *broker.Broker
+}
+
+func (inv *invocation) serve(c *cli.Context) error {
+	s, err := inv.newServing(c)
+	if err != nil {
+		return err
+	}
+	doors, err := s.doors()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	svc, err := service.Open(c.Context, doors, c.Bool("allow-remote"))
+	if err != nil {
+		return err
+	}
+	inv.Linger(c.Duration("drain") + shutdownTime)
+	// The doors outlive an interrupt: it begins their shutdown.
+	svc.Start(context.WithoutCancel(c.Context))
+	err = s.tell(svc)
+	if err == nil {
+		err = s.run(svc, signals)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), c.Duration("drain"))
+	defer cancel()
+	svc.Shutdown(ctx)
+	return err
+}
+
+// shutdownTime is how long a shutdown may take after the drain.
+const shutdownTime = 5 * time.Second
+
+func (inv *invocation) newServing(c *cli.Context) (*serving, error) {
+	s := &serving{invocation: inv, c: c, env: config.OSEnv(), log: slog.New(slog.DiscardHandler)}
+	s.env.Getenv = inv.Getenv
+	if !c.Bool("quiet") {
+		s.log = slog.New(slog.NewTextHandler(inv.Stderr, nil))
+	}
+	var err error
+	if s.config, err = s.load(); err != nil {
+		return nil, err
+	}
+	s.broker, err = broker.New(s.config.Broker, nil)
+	return s, err
+}
+
+func (s *serving) load() (*config.Config, error) {
+	cfg, err := config.Load(s.c.String("config"), s.env)
+	var ce *config.Error
+	if errors.As(err, &ce) {
+		return nil, &faultError{err}
+	}
+	return cfg, err
+}
+
+// doors makes the front doors.
+func (s *serving) doors() ([]service.Door, error) {
+	addrs, err := s.addresses()
+	if err != nil {
+		return nil, err
+	}
+	access := web.Access{Token: s.config.Token, AnyHost: s.c.Bool("allow-remote")}
+	var p *publish.Publisher
+	doors := []service.Door{
+		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
+		{Name: "proxy", Authenticates: access.Token != "", Server: s.limited(proxy.New(s.broker, p, access))},
+	}
+	for i := range doors {
+		doors[i].Addr = addrs[doors[i].Name]
+	}
+	return doors, nil
+}
+
+// limited gives a server the limits of the configuration.
+func (s *serving) limited(srv *door.Server) *door.Server {
+	srv.MaxConns = s.config.Limits.Connections
+	srv.Times = door.Times{Idle: time.Duration(s.config.Limits.Idle), Read: time.Duration(s.config.Limits.Read)}
+	return srv
+}
+
+// addresses are where the doors listen, by the configuration and the flags.
+func (s *serving) addresses() (map[string]string, error) {
+	addrs := maps.Clone(s.config.Listen)
+	if s.c.Bool("any-port") {
+		for name, addr := range addrs {
+			if host, _, err := net.SplitHostPort(addr); err == nil {
+				addrs[name] = net.JoinHostPort(host, "0")
+			}
+		}
+	}
+	for _, word := range s.c.StringSlice("listen") {
+		name, text, ok := strings.Cut(word, "=")
+		if _, known := addrs[name]; !ok || !known {
+			return nil, usagef("--listen %s: expected DOOR=ADDR, and a DOOR of %s", word, config.DoorNames())
+		}
+		addr, err := config.Address(name, text)
+		if err != nil {
+			return nil, usagef("--listen: %w", err)
+		}
+		addrs[name] = addr
+	}
+	return addrs, nil
+}
+
+// tell says where the doors are.
+func (s *serving) tell(svc *service.Service) error {
+	if s.c.Bool("print-addresses") {
+		_, err := s.Stdout.Write(append(svc.AppendAddresses(nil), '\n'))
+		return err
+	}
+	if len(s.operands) == 0 {
+		svc.Each(func(name, addr string) { s.log.Info("listening", "door", name, "addr", addr) })
+	}
+	return nil
+}
+
+// run waits for what ends the broker: the program's end, a signal, an interrupt,
+// or a door that fails.
+func (s *serving) run(svc *service.Service, signals <-chan os.Signal) error {
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(s.c.Context)
+	defer cancel()
+	if len(s.operands) > 0 {
+		go func() { ended <- s.program(ctx, svc) }()
+	}
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case err := <-svc.Failed():
+			return err
+		case <-s.c.Context.Done():
+			return s.wait(ended)
+		case sig := <-signals:
+			if sig == syscall.SIGTERM {
+				cancel()
+				return s.wait(ended)
+			}
+			s.reload()
+		}
+	}
+}
+
+// wait waits for the program, if there is one, which has been told to end.
+func (s *serving) wait(ended <-chan error) error {
+	if len(s.operands) == 0 {
+		return nil
+	}
+	return <-ended
+}
+
+func (s *serving) program(ctx context.Context, svc *service.Service) error {
+	status, err := script.Run(ctx, script.Program{
+		Args: s.operands, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"),
+	})
+	if status == statusOK {
+		return err
+	}
+	return &childError{status, err}
+}
+
+// reload makes the configuration as it is now that of all further calls. A bad
+// one changes nothing.
+func (s *serving) reload() {
+	cfg, err := s.load()
+	if err == nil {
+		err = s.broker.Reload(cfg.Broker)
+	}
+	if err != nil {
+		fmt.Fprintf(s.Stderr, "wirectl: the configuration stays as it was: %v\n", err)
+		return
+	}
+	s.log.Info("configuration reloaded", "models", strings.Join(s.broker.Models(), " "))
+}
