@@ -2,13 +2,13 @@ package commands
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -31,12 +31,12 @@ type completion struct {
 
 // complete writes what could stand in the place of the last of words, which may
 // be empty: a candidate a line, behind a tab what it is.
-func complete(w io.Writer, app *cli.App, words []string) error {
+func (inv *invocation) complete(app *cli.App, words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
-	found := completionOf(app, words)
+	found := inv.completionOf(app, words)
 	for _, c := range found.candidates {
 		if !strings.HasPrefix(c.value, last) {
 			continue
@@ -45,33 +45,33 @@ func complete(w io.Writer, app *cli.App, words []string) error {
 		if c.about != "" {
 			line += "\t" + c.about
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := fmt.Fprintln(inv.Stdout, line); err != nil {
 			return err
 		}
 	}
 	if found.shell != "" {
-		_, err := fmt.Fprintln(w, found.shell)
+		_, err := fmt.Fprintln(inv.Stdout, found.shell)
 		return err
 	}
 	return nil
 }
 
-func completionOf(app *cli.App, words []string) completion {
+func (inv *invocation) completionOf(app *cli.App, words []string) completion {
 	if len(words) == 1 {
 		return completion{candidates: commandCandidates(app)}
 	}
 	if words[0] == "help" || words[0] == "h" {
-		return operandCompletion(app, "COMMAND")
+		return inv.operandCompletion(app, "COMMAND")
 	}
 	cmd := app.Command(words[0])
 	if cmd == nil {
 		return completion{}
 	}
-	return lineCompletion(app, cmd, words)
+	return inv.lineCompletion(app, cmd, words)
 }
 
 // lineCompletion walks the words of a command's line up to the last one.
-func lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
+func (inv *invocation) lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
 	operands := operandWords(cmd)
 	endpoint := slices.Contains(operands, "ENDPOINT")
 	last := len(words) - 1
@@ -83,7 +83,7 @@ func lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
 		}
 		if word == "--" {
 			seen += last - i - 1
-			return operandOf(app, operands, seen, endpoint)
+			return inv.operandOf(app, operands, seen, endpoint)
 		}
 		flag, known := lookup(cmd, word)
 		switch {
@@ -104,15 +104,15 @@ func lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
 	if strings.HasPrefix(word, "-") {
 		return completion{candidates: flagCandidates(cmd)}
 	}
-	return operandOf(app, operands, seen, endpoint)
+	return inv.operandOf(app, operands, seen, endpoint)
 }
 
 // operandOf completes the operand behind seen others.
-func operandOf(app *cli.App, operands []string, seen int, endpoint bool) completion {
+func (inv *invocation) operandOf(app *cli.App, operands []string, seen int, endpoint bool) completion {
 	if len(operands) == 0 {
 		return completion{}
 	}
-	found := operandCompletion(app, operands[min(seen, len(operands)-1)])
+	found := inv.operandCompletion(app, operands[min(seen, len(operands)-1)])
 	if endpoint && seen > 0 {
 		found.candidates = append(found.candidates, endpointCandidates...)
 	}
@@ -148,12 +148,12 @@ var endpointCandidates = []candidate{
 
 // operandCompletion completes an operand by the word for it in the ArgsUsage of
 // its command.
-func operandCompletion(app *cli.App, word string) completion {
+func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 	switch word {
 	case "FILE", "CONFIG", "IN", "OUT":
 		return completion{candidates: fixtureCandidates(), shell: ":files"}
 	case "SESSION", "SOURCE", "A", "B":
-		return completion{candidates: append(tapCandidates(), fixtureCandidates()...), shell: ":files"}
+		return completion{candidates: append(inv.tapCandidates(), fixtureCandidates()...), shell: ":files"}
 	case "ENDPOINT":
 		return completion{candidates: endpointCandidates}
 	case "PROTOCOL":
@@ -234,7 +234,22 @@ func flagCandidates(cmd *cli.Command) []candidate {
 	return append(list, candidate{"--help", "show help"})
 }
 
-func tapCandidates() []candidate { return nil }
+// tapCandidates are the taps that are open now.
+func (inv *invocation) tapCandidates() []candidate {
+	dir, err := tap.Dir(inv.Getenv)
+	if err != nil {
+		return nil
+	}
+	running, err := tap.List(dir)
+	if err != nil || len(running) == 0 {
+		return nil
+	}
+	list := []candidate{{"live", "the newest tap"}}
+	for _, info := range running {
+		list = append(list, candidate{"tap:" + info.Name, strings.Join(info.Command, " ")})
+	}
+	return list
+}
 
 func fixtureCandidates() []candidate {
 	var list []candidate

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,10 +66,11 @@ func TestEveryFlagCompletes(t *testing.T) {
 // knowingly.
 func TestEveryOperandCompletes(t *testing.T) {
 	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true}
-	app := newApp(&invocation{})
+	inv := &invocation{Env: Env{Getenv: os.Getenv}}
+	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {
 		for _, word := range operandWords(c) {
-			found := operandCompletion(app, word)
+			found := inv.operandCompletion(app, word)
 			if found.shell == "" && len(found.candidates) == 0 && !alone[word] {
 				t.Errorf("%s: nothing completes %s", c.Name, word)
 			}

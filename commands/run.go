@@ -44,7 +44,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 	inv := &invocation{Env: env}
 	app := newApp(inv)
 	if len(args) > 1 && args[1] == completeWord {
-		return status(complete(env.Stdout, app, args[2:]))
+		return status(inv.complete(app, args[2:]))
 	}
 	args, err := inv.arrange(app, args)
 	if err == nil {
