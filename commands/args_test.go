@@ -17,6 +17,7 @@ import (
 type tried struct {
 	Operands []string
 	Endpoint string
+	Listens  string
 	Opts     transport.Options
 }
 
@@ -34,8 +35,15 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 			}
 			got.Endpoint = e.String()
 			got.Operands = inv.operands
-			got.Opts, err = inv.transportOptions(c)
-			return err
+			if got.Opts, err = inv.transportOptions(c); err != nil || c.String("listen") == "" {
+				return err
+			}
+			l, err := inv.listen(c)
+			if err != nil {
+				return err
+			}
+			got.Listens = l.Addr()
+			return l.Close()
 		},
 	}))
 	args, err := inv.arrange(app, append([]string{"wirectl", "try"}, words...))
@@ -120,5 +128,15 @@ func TestTransportOptions(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.Opts); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestListenFlag(t *testing.T) {
+	got, err := try(t, "--listen", "tcp://127.0.0.1:0", "stdio")
+	if err != nil || !strings.HasPrefix(got.Listens, "tcp://127.0.0.1:") {
+		t.Errorf("listens at %q, %v", got.Listens, err)
+	}
+	if _, err := try(t, "--listen", "tcp://0.0.0.0:0", "stdio"); err == nil || !strings.Contains(err.Error(), "give --remote if they may") {
+		t.Error(err)
 	}
 }

@@ -2,9 +2,12 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"syscall"
 )
@@ -36,6 +39,7 @@ func explained(endpoint string, err error) error {
 		return err
 	}
 	hint := hintFor(err)
+	err = withoutRequest(err)
 	var op *net.OpError
 	var call *os.SyscallError
 	switch {
@@ -47,9 +51,22 @@ func explained(endpoint string, err error) error {
 	return &Error{endpoint, err, hint}
 }
 
+// withoutRequest takes away what the libraries say around the cause of a request
+// that failed.
+func withoutRequest(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
 func hintFor(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error
+	var unknownCA x509.UnknownAuthorityError
+	var otherHost x509.HostnameError
+	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; start the peer, or check the address"
@@ -59,6 +76,12 @@ func hintFor(err error) string {
 		return "check the name"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "end the program that listens there, or take another address (port 0 lets the system choose)"
+	case errors.As(err, &unknownCA):
+		return "trust it by --tls-ca FILE or --tls-pin FINGERPRINT; --insecure would trust anybody"
+	case errors.As(err, &otherHost):
+		return "use a name that the certificate has"
+	case errors.As(err, &noTLS):
+		return "the peer does not speak TLS there"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may use it"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,11 +53,22 @@ func dial(t *testing.T, words []string, opts transport.Options) transport.Conn {
 // dialListener dials a listener of ours behind which peer acts.
 func dialListener(address string) func(*testing.T, far) transport.Conn {
 	return func(t *testing.T, peer far) transport.Conn {
-		return dialFar(t, peer, address, transport.Options{}, transport.Options{})
+		return dialFar(t, peer, address, transport.Options{}, &transport.Options{})
 	}
 }
 
-func dialFar(t *testing.T, peer far, address string, theirs, ours transport.Options) transport.Conn {
+// dialPinned does so over TLS, and trusts the certificate that the listener makes.
+func dialPinned(address string) func(*testing.T, far) transport.Conn {
+	return func(t *testing.T, peer far) transport.Conn {
+		var theirs, ours transport.Options
+		theirs.Notice = func(text string) {
+			_, ours.TLS.Pin, _ = strings.Cut(text, "--tls-pin ")
+		}
+		return dialFar(t, peer, address, theirs, &ours)
+	}
+}
+
+func dialFar(t *testing.T, peer far, address string, theirs transport.Options, ours *transport.Options) transport.Conn {
 	t.Helper()
 	l := listen(t, address, theirs)
 	ended := make(chan error, 1)
@@ -68,8 +80,12 @@ func dialFar(t *testing.T, peer far, address string, theirs, ours transport.Opti
 		}
 		ended <- err
 	}()
-	t.Cleanup(func() { <-ended })
-	return dial(t, []string{l.Addr()}, ours)
+	t.Cleanup(func() {
+		if err := <-ended; err != nil {
+			t.Logf("the far side: %v", err)
+		}
+	})
+	return dial(t, []string{l.Addr()}, *ours)
 }
 
 func listen(t *testing.T, address string, opts transport.Options) transport.Listener {
@@ -91,7 +107,7 @@ func dialStdio(t *testing.T, peer far) transport.Conn {
 	go func() {
 		defer close(ended)
 		_ = act(peer, theirIn, theirOut, theirOut.Close)
-		theirIn.SetReadDeadline(time.Unix(1, 0))
+		_ = theirIn.SetReadDeadline(time.Unix(1, 0))
 		theirOut.Close()
 	}()
 	t.Cleanup(func() {

@@ -38,7 +38,7 @@ const crowded = 100 * time.Millisecond
 
 // accept waits for a connection, or for the end of ctx.
 func accept(ctx context.Context, l deadlineListener) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { l.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
 		c, err := l.Accept()

@@ -37,7 +37,7 @@ type Options struct {
 	// Schemes are those beyond the ones that are built in.
 	Schemes []Scheme
 	// Notice, if set, is told what a person should know, such as the fingerprint
-	// of a certificate made for a listener. It must not keep the caller waiting.
+	// of a certificate made for a listener. Any goroutine may call it.
 	Notice func(string)
 }
 

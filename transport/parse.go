@@ -14,7 +14,10 @@ import (
 // builtin are the schemes that need no other package.
 var builtin = []Scheme{
 	{Name: "tcp", Dial: dialTCP, Listen: listenTCP, Check: checkHostPort},
+	{Name: "tls", Dial: dialTLS, Listen: listenTLS, Check: checkHostPort},
 	{Name: "unix", Dial: dialUnix, Listen: listenUnix, Check: checkUnix},
+	{Name: "ws", Dial: dialWS, Listen: listenWS, Check: checkWS},
+	{Name: "wss", Dial: dialWS, Listen: listenWS, Check: checkWS},
 }
 
 func schemes(opts *Options) []Scheme { return slices.Concat(builtin, opts.Schemes) }

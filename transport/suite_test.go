@@ -38,6 +38,9 @@ var cases = []transportCase{
 		return dialListener("unix://"+filepath.Join(t.TempDir(), "s"))(t, peer)
 	}, true},
 	{"stdio", dialStdio, true},
+	{"tls", dialPinned("tls://127.0.0.1:0"), true},
+	{"ws", dialListener("ws://127.0.0.1:0/agent"), false},
+	{"wss", dialPinned("wss://localhost:0"), false},
 }
 
 // everywhere runs a test of behaviour over every transport.

@@ -1,13 +1,264 @@
 package transport
 
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/transport/internal/inbox"
+)
+
 // TLS says whom to trust, and who we are.
 type TLS struct {
 	// CA, Cert and Key are PEM files: whom to trust instead of the system's
-	// authorities, and our own certificate with its key.
+	// authorities, and our own certificate with its key. A listener that has a CA
+	// takes only clients that it signed.
 	CA, Cert, Key string
 	// Pin is the SHA-256 fingerprint of the peer's certificate, which is then
 	// trusted whoever signed it.
 	Pin string
 	// Insecure trusts any certificate.
 	Insecure bool
+}
+
+// ClientTLS returns the settings of a client of host.
+func (o *Options) ClientTLS(host string) (*tls.Config, error) {
+	cfg, err := o.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	cfg.ServerName = host
+	switch {
+	case o.TLS.Insecure:
+		o.notice("the certificate of " + host + " is not verified")
+		cfg.InsecureSkipVerify = true
+	case o.TLS.Pin != "":
+		// The pin takes the place of the library's verification.
+		cfg.InsecureSkipVerify = true
+		cfg.VerifyConnection = o.TLS.verifyPin
+	}
+	return cfg, nil
+}
+
+// ServerTLS returns the settings of a listener at host. Without a certificate it
+// makes one, which Notice is told of; clients on other machines need a real one.
+func (o *Options) ServerTLS(host string) (*tls.Config, error) {
+	cfg, err := o.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.RootCAs != nil {
+		cfg.ClientCAs, cfg.ClientAuth = cfg.RootCAs, tls.RequireAndVerifyClientCert
+	}
+	if len(cfg.Certificates) > 0 {
+		return cfg, nil
+	}
+	if !isLoopback(host) {
+		return nil, errors.New("a listener for other machines needs a certificate: give --tls-cert and --tls-key")
+	}
+	cert, err := selfSigned(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	cfg.Certificates = []tls.Certificate{cert}
+	o.notice("a certificate was made for this run; clients trust it by --tls-pin " + fingerprint(cert.Certificate[0]))
+	return cfg, nil
+}
+
+// config reads the files.
+func (t *TLS) config() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in it: it is to be PEM, as in -----BEGIN CERTIFICATE-----", t.CA)
+		}
+	}
+	if t.Cert != "" {
+		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s with key %s: %w", t.Cert, t.Key, err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+func (t *TLS) verifyPin(state tls.ConnectionState) error {
+	pin := strings.ToLower(strings.ReplaceAll(t.Pin, ":", ""))
+	if got := fingerprint(state.PeerCertificates[0].Raw); got != pin {
+		return fmt.Errorf("the peer's certificate has the fingerprint %s, and not %q", got, t.Pin)
+	}
+	return nil
+}
+
+func fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
+}
+
+// selfSigned makes a certificate for this machine that nobody vouches for.
+func selfSigned(now time.Time) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	const days = 30
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: "wirectl"},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.AddDate(0, 0, days),
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		// Also an authority, so that it can be given as --tls-ca.
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// A tlsConn is a Conn over TLS. Its CloseWrite sends close_notify, which ends our
+// direction and nothing else.
+type tlsConn struct{ *tls.Conn }
+
+// Close may be called again.
+func (c tlsConn) Close() error {
+	err := c.Conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func dialTLS(ctx context.Context, address string, opts Options) (Conn, error) {
+	raw, err := dialStream(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := clientTLS(ctx, raw, address, &opts)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return tlsConn{c}, nil
+}
+
+func clientTLS(ctx context.Context, raw net.Conn, address string, opts *Options) (*tls.Conn, error) {
+	hostPort, err := HostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := opts.ClientTLS(host)
+	if err != nil {
+		return nil, err
+	}
+	c := tls.Client(raw, cfg)
+	return c, c.HandshakeContext(ctx)
+}
+
+// A tlsListener greets each client in a goroutine of its own, so that a slow one
+// keeps nobody waiting.
+type tlsListener struct {
+	net      *net.TCPListener
+	config   *tls.Config
+	notice   func(string)
+	inbox    *inbox.Inbox[Conn]
+	greeters sync.WaitGroup
+	stop     context.CancelFunc
+}
+
+func listenTLS(ctx context.Context, address string, opts Options) (Listener, error) {
+	l, cfg, err := listenStreamTLS(ctx, address, opts)
+	if err != nil {
+		return nil, err
+	}
+	tl := &tlsListener{net: l, config: cfg, notice: opts.notice, inbox: inbox.New[Conn]()}
+	ctx, tl.stop = context.WithCancel(context.WithoutCancel(ctx))
+	tl.greeters.Go(func() { tl.serve(ctx) })
+	return tl, nil
+}
+
+// listenStreamTLS listens on TCP, and has what TLS needs.
+func listenStreamTLS(ctx context.Context, address string, opts Options) (*net.TCPListener, *tls.Config, error) {
+	hostPort, err := HostPort(address)
+	if err == nil {
+		hostPort, err = opts.ListenOn(hostPort)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := opts.ServerTLS(host)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := listenStream(ctx, address, opts)
+	return l, cfg, err
+}
+
+func (l *tlsListener) Addr() string { return "tls://" + l.net.Addr().String() }
+
+func (l *tlsListener) Accept(ctx context.Context) (Conn, error) { return l.inbox.Accept(ctx) }
+
+func (l *tlsListener) Close() error {
+	l.stop()
+	l.inbox.Close()
+	err := l.net.Close()
+	l.greeters.Wait()
+	return err
+}
+
+func (l *tlsListener) serve(ctx context.Context) {
+	defer l.inbox.Close()
+	for {
+		raw, err := accept(ctx, l.net)
+		if err != nil {
+			return
+		}
+		l.greeters.Go(func() { l.greet(ctx, raw) })
+	}
+}
+
+// greeting is how long a client may take to say what it is.
+const greeting = 10 * time.Second
+
+func (l *tlsListener) greet(ctx context.Context, raw net.Conn) {
+	c := tls.Server(raw, l.config)
+	handshake, cancel := context.WithTimeout(ctx, greeting)
+	defer cancel()
+	err := c.HandshakeContext(handshake)
+	if err != nil && ctx.Err() == nil {
+		l.notice(fmt.Sprintf("%s: TLS with %s failed: %v", l.Addr(), raw.RemoteAddr(), err))
+	}
+	if err != nil || !l.inbox.Put(ctx, tlsConn{c}) {
+		raw.Close()
+	}
 }

@@ -1,0 +1,234 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wirectl/wirectl/transport/internal/inbox"
+)
+
+// A wsConn is a WebSocket. It has no half-close: who sends a close frame gets no
+// more messages.
+type wsConn struct {
+	ws      *websocket.Conn
+	raw     net.Conn  // below ws
+	message io.Reader // the rest of the message that Read is in; nil between two
+}
+
+func newWSConn(ws *websocket.Conn, raw net.Conn, opts *Options) *wsConn {
+	ws.SetReadLimit(opts.MessageLimit())
+	return &wsConn{ws: ws, raw: raw}
+}
+
+func (c *wsConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		if c.message == nil {
+			_, r, err := c.ws.Reader(context.Background())
+			if err != nil {
+				return 0, wsEnd(err)
+			}
+			c.message = r
+		}
+		n, err := c.message.Read(p)
+		if err == io.EOF {
+			c.message, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, wsEnd(err)
+		}
+	}
+}
+
+// wsEnd makes the clean end of a WebSocket the end of a stream.
+func wsEnd(err error) error {
+	switch websocket.CloseStatus(err) {
+	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
+		return io.EOF
+	}
+	return err
+}
+
+func (c *wsConn) Write(p []byte) (int, error) {
+	if err := c.ws.Write(context.Background(), websocket.MessageBinary, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// ReadMessage returns the next message. A context that ends closes the
+// connection, in the middle of a message perhaps.
+func (c *wsConn) ReadMessage(ctx context.Context) (Message, error) {
+	kind, data, err := c.ws.Read(ctx)
+	return Message{Text: kind == websocket.MessageText, Data: data}, wsEnd(err)
+}
+
+func (c *wsConn) WriteMessage(ctx context.Context, m Message) error {
+	kind := websocket.MessageBinary
+	if m.Text {
+		kind = websocket.MessageText
+	}
+	return c.ws.Write(ctx, kind, m.Data)
+}
+
+func (c *wsConn) CloseWrite() error { return errors.ErrUnsupported }
+
+// goodbye is how long the peer may take to answer our close frame.
+const goodbye = time.Second
+
+// Close says goodbye, and waits a moment for the peer to do so too. If it does
+// not, the connection is closed nevertheless.
+func (c *wsConn) Close() error {
+	// The library would wait five seconds, and as long again to write.
+	hurry := time.AfterFunc(goodbye, func() { c.raw.Close() })
+	defer hurry.Stop()
+	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	return nil
+}
+
+func checkWS(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return cause(err)
+	case u.Host == "":
+		return fmt.Errorf("no host: write %s://HOST:PORT/PATH", u.Scheme)
+	}
+	return nil
+}
+
+func dialWS(ctx context.Context, address string, opts Options) (Conn, error) {
+	var raw net.Conn
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, hostPort string) (c net.Conn, err error) {
+			raw, err = new(net.Dialer).DialContext(ctx, network, hostPort)
+			return raw, err
+		},
+	}
+	defer transport.CloseIdleConnections()
+	if strings.HasPrefix(address, "wss:") {
+		u, err := url.Parse(address)
+		if err != nil {
+			return nil, cause(err)
+		}
+		if transport.TLSClientConfig, err = opts.ClientTLS(u.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	//nolint:bodyclose // the library has read what there is of it
+	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
+		HTTPClient:   &http.Client{Transport: transport},
+		HTTPHeader:   opts.Header,
+		Subprotocols: opts.Subprotocols,
+	})
+	switch {
+	case err == nil:
+		return newWSConn(ws, raw, &opts), nil
+	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
+		return nil, &Error{address, fmt.Errorf("the server answered %q and does not switch to WebSocket", resp.Status), "check the path"}
+	}
+	return nil, err
+}
+
+// A wsListener is an HTTP server that takes WebSockets and nothing else.
+type wsListener struct {
+	addr   string
+	path   string // the only one that is served; any if ""
+	opts   Options
+	inbox  *inbox.Inbox[Conn]
+	server *http.Server
+	served sync.WaitGroup
+}
+
+func listenWS(ctx context.Context, address string, opts Options) (Listener, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if err := checkPort(u); err != nil {
+		return nil, err
+	}
+	l, err := listenHTTP(ctx, u, opts)
+	if err != nil {
+		return nil, err
+	}
+	u.Host = l.Addr().String()
+	wl := &wsListener{addr: u.String(), path: strings.TrimSuffix(u.Path, "/"), opts: opts, inbox: inbox.New[Conn]()}
+	wl.server = &http.Server{
+		Handler:           wl,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, rawKey{}, c) },
+		ReadHeaderTimeout: greeting,
+		ErrorLog:          log.New(noticeWriter(opts.notice), "", 0),
+	}
+	wl.served.Go(func() {
+		_ = wl.server.Serve(l) // ends when it is closed
+		wl.inbox.Close()
+	})
+	return wl, nil
+}
+
+// listenHTTP listens at the host of u, by TLS if its scheme says so.
+func listenHTTP(ctx context.Context, u *url.URL, opts Options) (net.Listener, error) {
+	if u.Scheme != "wss" {
+		return listenStream(ctx, "tcp://"+u.Host, opts)
+	}
+	l, cfg, err := listenStreamTLS(ctx, "tls://"+u.Host, opts)
+	if err != nil {
+		return nil, err
+	}
+	return tls.NewListener(l, cfg), nil
+}
+
+// rawKey finds the connection in the context of a request.
+type rawKey struct{}
+
+type noticeWriter func(string)
+
+func (w noticeWriter) Write(p []byte) (int, error) {
+	w(strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}
+
+func (l *wsListener) Addr() string { return l.addr }
+
+func (l *wsListener) Accept(ctx context.Context) (Conn, error) { return l.inbox.Accept(ctx) }
+
+func (l *wsListener) Close() error {
+	l.inbox.Close()
+	err := l.server.Close()
+	l.served.Wait()
+	return err
+}
+
+// ServeHTTP takes one WebSocket. Browsers say whose page asks, and the library
+// refuses those of other hosts.
+func (l *wsListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if l.path != "" && strings.TrimSuffix(r.URL.Path, "/") != l.path {
+		http.NotFound(w, r)
+		return
+	}
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: l.opts.Subprotocols})
+	if err != nil {
+		return // the client has been told
+	}
+	raw := r.Context().Value(rawKey{}).(net.Conn)
+	c := newWSConn(ws, raw, &l.opts)
+	if !l.inbox.Put(context.Background(), c) {
+		_ = ws.CloseNow()
+	}
+}
