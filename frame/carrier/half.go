@@ -86,7 +86,7 @@ func (h *half) finish() {
 // advance takes in n bytes that are part of no frame that is waited for. Gaps
 // are made of what is too much to be kept until a frame follows.
 func (h *half) advance(n int) {
-	most := h.c.limit + 2*maxHead
+	most := h.c.limit + 2*MaxHead
 	for n > 0 {
 		step := min(n, most-(h.pos-h.raw))
 		if step > 0 {

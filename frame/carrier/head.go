@@ -8,12 +8,12 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// maxHead is how long the head of a request or a response may be, in bytes.
-const maxHead = 64 << 10
+// MaxHead is how long the head of a request or a response may be, in bytes.
+const MaxHead = 64 << 10
 
-// headEnd returns where the head that data begins with ends, behind its empty
+// HeadEnd returns where the head that data begins with ends, behind its empty
 // line; 0 if it does not.
-func headEnd(data []byte) int {
+func HeadEnd(data []byte) int {
 	for i := 0; i < len(data); {
 		n := bytes.IndexByte(data[i:], '\n')
 		if n < 0 {
@@ -28,13 +28,11 @@ func headEnd(data []byte) int {
 	return 0
 }
 
-// parseHead reads a head, or trailers, which have no first line.
-func parseHead(text []byte, start bool) *frame.Head {
-	h := &frame.Head{}
+// ParseHead reads a head, as far as it is one.
+func ParseHead(text []byte) *frame.Head {
 	lines := strings.Split(string(text), "\n")
-	if start {
-		h.Start, lines = strings.TrimSuffix(lines[0], "\r"), lines[1:]
-	}
+	h := &frame.Head{Start: strings.TrimSuffix(lines[0], "\r")}
+	lines = lines[1:]
 	for _, line := range lines {
 		line = strings.TrimSuffix(line, "\r")
 		switch n := len(h.Fields); {
@@ -47,6 +45,23 @@ func parseHead(text []byte, start bool) *frame.Head {
 		}
 	}
 	return h
+}
+
+// A BodySize is how the end of a body is told.
+type BodySize struct {
+	Chunked bool
+	// Length is -1 if the head gives none.
+	Length int64
+}
+
+// SizeOf returns how the end of the body behind a head is told. It is false
+// where what is said makes no sense.
+func SizeOf(h *frame.Head) (BodySize, bool) {
+	if lists(h, "Transfer-Encoding", "chunked") {
+		return BodySize{Chunked: true, Length: -1}, true
+	}
+	n, ok := contentLength(h)
+	return BodySize{Length: n}, ok
 }
 
 // lists reports whether a field of that name has the token among those that it

@@ -86,16 +86,16 @@ func (p *http1) begin(h *half) bool {
 		h.advance(1)
 		return true
 	}
-	n := headEnd(data)
+	n := HeadEnd(data)
 	switch {
-	case n == 0 && len(data) <= maxHead && maybeHead(data, h.dir):
+	case n == 0 && len(data) <= MaxHead && maybeHead(data, h.dir):
 		return false
-	case n > maxHead || n == 0 && len(data) > maxHead:
-		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", maxHead)
+	case n > MaxHead || n == 0 && len(data) > MaxHead:
+		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
 	case n == 0 || !isHead(data, h.dir):
 		return h.fail(frame.ErrMalformed, "neither a request nor a response of HTTP/1.1")
 	}
-	head := parseHead(data[:n], true)
+	head := ParseHead(data[:n])
 	h.pos += n
 	p.head = head
 	if h.dir == frame.U2C || head.Status() != "" {
@@ -205,14 +205,14 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 		h.c.asked = h.c.asked[1:]
 	}
 	h.c.asked = append(h.c.asked, asked{head.Method(), head.Get("Upgrade") != ""})
-	length, ok := contentLength(head)
+	size, ok := SizeOf(head)
 	switch {
-	case lists(head, "Transfer-Encoding", "chunked"):
+	case size.Chunked:
 		p.enter(h, frame.Request, inChunkSize)
 	case !ok:
 		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
 	default:
-		p.sized(h, frame.Request, max(length, 0))
+		p.sized(h, frame.Request, max(size.Length, 0))
 	}
 	return true
 }
@@ -241,19 +241,19 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	if len(h.c.asked) > 0 {
 		h.c.asked = h.c.asked[1:]
 	}
-	length, ok := contentLength(head)
+	size, ok := SizeOf(head)
 	switch {
 	case of.method == "CONNECT" && strings.HasPrefix(status, "2"):
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		p.state = inTunnel
 	case of.method == "HEAD", status == "204", status == "304":
 		p.sized(h, frame.Response, 0)
-	case lists(head, "Transfer-Encoding", "chunked"):
+	case size.Chunked:
 		p.enter(h, frame.Response, inChunkSize)
 	case !ok:
 		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
-	case length >= 0:
-		p.sized(h, frame.Response, length)
+	case size.Length >= 0:
+		p.sized(h, frame.Response, size.Length)
 	default:
 		p.enter(h, frame.Response, untilClose)
 	}

@@ -1,0 +1,224 @@
+// Package httpproxy is the relay between HTTP clients and an HTTP server, made
+// for protocols that ride on HTTP: MCP over streamable HTTP and over SSE, nexus.
+//
+// It works on bytes: each connection of a client has one of its own to the
+// server, and what is read from one side goes to the other at once, so that
+// events stream, upgrades pass, and whoever goes away is missed on the other
+// side at the same moment. Only the heads of requests are looked into, because
+// two things in them have to change: Host names the server, and a request for
+// "/" goes to the path that the server was named with.
+package httpproxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Config says what to put the proxy between, and who watches.
+type Config struct {
+	// Listener takes the clients. Serve closes it.
+	Listener transport.Listener
+	// Target is the server: http:// or https://, with the path that requests
+	// for "/" go to.
+	Target *url.URL
+	// Transport says how the server is to be reached.
+	Transport transport.Options
+	// Sink takes the records of what passes; nil means that nobody watches.
+	Sink *relay.Fan
+	// Limit is the largest payload, in bytes, of a frame; 0 is the default.
+	Limit int
+	// Warn, if not nil, is told what goes wrong with a connection.
+	Warn func(text string)
+}
+
+// A Result is what a proxy did.
+type Result struct {
+	Conns                int64
+	ToUnit, ToController relay.Traffic
+}
+
+// Serve takes clients until ctx ends, and then closes what is open. Every
+// goroutine that it began has ended when it returns.
+func Serve(ctx context.Context, cfg Config) (Result, error) {
+	p := &proxy{cfg: cfg}
+	unit, err := p.unit()
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	for {
+		client, err := cfg.Listener.Accept(ctx)
+		if err != nil {
+			cancel()
+			running.Wait()
+			closed := cfg.Listener.Close()
+			if errors.Is(err, context.Canceled) {
+				err = closed
+			}
+			return p.result(), err
+		}
+		number := int(p.conns.Add(1))
+		running.Go(func() { p.serve(ctx, client, unit, number) })
+	}
+}
+
+// A proxy is what the connections share.
+type proxy struct {
+	cfg     Config
+	conns   atomic.Int64
+	traffic [3]struct{ frames, bytes atomic.Int64 } // by direction
+}
+
+func (p *proxy) result() Result {
+	traffic := func(d frame.Dir) relay.Traffic {
+		return relay.Traffic{Frames: p.traffic[d].frames.Load(), Bytes: p.traffic[d].bytes.Load()}
+	}
+	return Result{Conns: p.conns.Load(), ToUnit: traffic(frame.C2U), ToController: traffic(frame.U2C)}
+}
+
+// unit returns the endpoint that connections to the server are made to.
+func (p *proxy) unit() (transport.Endpoint, error) {
+	t := p.cfg.Target
+	scheme, port := "tcp", "80"
+	switch t.Scheme {
+	case "http":
+	case "https":
+		scheme, port = "tls", "443"
+	default:
+		return nil, fmt.Errorf("%s: a proxy of HTTP is for http:// and https://", t)
+	}
+	address := scheme + "://" + net.JoinHostPort(t.Hostname(), cmp.Or(t.Port(), port))
+	return transport.Parse([]string{address}, p.cfg.Transport)
+}
+
+// serve joins a client with a connection of its own to the server.
+func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport.Endpoint, number int) {
+	defer client.Close()
+	server, err := unit.Dial(ctx)
+	if err != nil {
+		p.warn("connection %d: %v", number, err)
+		refuse(client, err)
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
+	c := &conn{proxy: p, client: client, server: server, tap: p.tap(number)}
+	defer c.tap.close()
+	c.run()
+}
+
+func (p *proxy) warn(format string, args ...any) {
+	if p.cfg.Warn != nil {
+		p.cfg.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// refuse tells a client that the server was not reached, as proxies do. What
+// the client has sent is not read: it may be long.
+func refuse(client transport.Conn, err error) {
+	body := fmt.Sprintf("wirectl: %v\n", err)
+	fmt.Fprintf(client, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	if client.CloseWrite() == nil {
+		drain(client)
+	}
+}
+
+// drain reads what a client still sends, for a moment, so that closing does not
+// take from it what was written.
+func drain(client transport.Conn) {
+	stop := time.AfterFunc(lingering, func() { client.Close() })
+	defer stop.Stop()
+	buf := make([]byte, readSize)
+	for {
+		if _, err := client.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// lingering is how long a connection stays open for the side that has not ended
+// it, once the server has.
+const lingering = 5 * time.Second
+
+// readSize is what one read asks for.
+const readSize = 64 << 10
+
+// A conn is a client's connection and the one to the server that belongs to it.
+type conn struct {
+	*proxy
+	client, server transport.Conn
+	tap            *tap
+}
+
+// run moves bytes until both directions have ended.
+func (c *conn) run() {
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI()}
+		if !c.move(frame.C2U, c.server, c.client, r) {
+			c.close() // the client is gone, or the server does not read any more
+		}
+	})
+	if c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}) {
+		// A server that has ended answers nothing more.
+		stop := time.AfterFunc(lingering, c.close)
+		requests.Wait()
+		stop.Stop()
+	} else {
+		c.close()
+		requests.Wait()
+	}
+}
+
+func (c *conn) close() {
+	c.client.Close()
+	c.server.Close()
+}
+
+// move moves bytes in one direction, as r makes them, up to its end, which it
+// passes on. It reports false if that failed.
+func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
+	buf := make([]byte, readSize)
+	var out []byte
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			c.traffic[dir].bytes.Add(int64(n))
+			c.tap.feed(dir, buf[:n])
+			out = r.push(out[:0], buf[:n])
+			if _, werr := to.Write(out); werr != nil {
+				return false
+			}
+		}
+		if err != nil {
+			c.tap.end(dir)
+			if _, werr := to.Write(r.end()); werr != nil {
+				return false
+			}
+			return ended(err) && to.CloseWrite() == nil
+		}
+	}
+}
+
+// A record of the capture says what the proxy changes.
+func (p *proxy) opened(number int) []capture.Record {
+	now := time.Now()
+	opened := capture.Record{Kind: capture.Opened, Time: now, Text: []byte(p.cfg.Target.String())}
+	note := capture.Record{Kind: capture.Note, Time: now, Text: fmt.Appendf(nil, "requests go on with Host: %s, and those for / to %s", p.cfg.Target.Host, p.cfg.Target.RequestURI())}
+	opened.Conn, note.Conn = number, number
+	return []capture.Record{opened, note}
+}

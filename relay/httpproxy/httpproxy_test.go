@@ -1,0 +1,249 @@
+package httpproxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/httpproxy"
+	"github.com/wirectl/wirectl/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// records keeps what passed.
+type records struct {
+	mu   sync.Mutex
+	list []capture.Record
+}
+
+func (r *records) Write(rec *capture.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, rec.Clone())
+	return nil
+}
+
+// lines shows the frames that passed.
+func (r *records) lines() (lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rec := range r.list {
+		if rec.Kind == capture.Frame && !rec.Gap {
+			lines = append(lines, fmt.Sprintf("%s %s %q", rec.Dir, rec.Framing, rec.Payload()))
+		}
+	}
+	return lines
+}
+
+// start puts a proxy before a server, and returns its URL and what ends it.
+func start(t *testing.T, server *httptest.Server, path string) (address string, seen *records, stop func() httpproxy.Result) {
+	t.Helper()
+	target, err := url.Parse(server.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := transport.Listen(ctx, "tcp://127.0.0.1:0", transport.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen = &records{}
+	type outcome struct {
+		result httpproxy.Result
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := httpproxy.Serve(ctx, httpproxy.Config{
+			Listener: l, Target: target, Sink: relay.NewFan(func(text string) { t.Error(text) }, seen),
+			Warn: func(text string) { t.Log(text) },
+		})
+		done <- outcome{result, err}
+	}()
+	stop = sync.OnceValue(func() httpproxy.Result {
+		cancel()
+		o := <-done
+		if o.err != nil {
+			t.Error(o.err)
+		}
+		return o.result
+	})
+	t.Cleanup(func() { stop() })
+	return "http://" + strings.TrimPrefix(l.Addr(), "tcp://"), seen, stop
+}
+
+func get(t *testing.T, c *http.Client, method, address, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// client returns a client with connections of its own.
+func client(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// Requests arrive as they were sent, but for Host and the path of a request for
+// "/"; what passed is in the capture.
+func TestRequests(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "[%q, %q, %q]", r.Host, r.URL, body)
+	}))
+	defer server.Close()
+	address, seen, stop := start(t, server, "/mcp")
+	host := strings.TrimPrefix(server.URL, "http://")
+	c := client(t)
+	for _, tt := range []struct{ path, body, want string }{
+		{"/", `{"a":1}`, fmt.Sprintf(`[%q, "/mcp", "{\"a\":1}"]`, host)},
+		{"/other?x=y", "", fmt.Sprintf(`[%q, "/other?x=y", ""]`, host)},
+	} {
+		if got := get(t, c, "POST", address+tt.path, tt.body); got != tt.want {
+			t.Errorf("POST %s: %s, want %s", tt.path, got, tt.want)
+		}
+	}
+	c.CloseIdleConnections()
+	result := stop()
+	want := []string{
+		`c2u http "{\"a\":1}"`, fmt.Sprintf(`u2c http "[\"%s\", \"/mcp\", \"{\\\"a\\\":1}\"]"`, host),
+		`c2u http ""`, fmt.Sprintf(`u2c http "[\"%s\", \"/other?x=y\", \"\"]"`, host),
+	}
+	if diff := cmp.Diff(want, seen.lines()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	if result.Conns != 1 || result.ToUnit.Frames != 2 || result.ToController.Frames != 2 {
+		t.Errorf("result: %+v", result)
+	}
+}
+
+// Each event is there as soon as the server has written it, and the server
+// learns at once that a client went away.
+func TestEvents(t *testing.T) {
+	more := make(chan struct{})
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := 0; ; i++ {
+			fmt.Fprintf(w, "data: {\"n\":%d}\n\n", i)
+			w.(http.Flusher).Flush()
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				close(gone)
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	address, seen, stop := start(t, server, "/sse")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for i := range 3 {
+		if !lines.Scan() || lines.Text() != fmt.Sprintf(`data: {"n":%d}`, i) {
+			t.Fatalf("event %d: %q, %v", i, lines.Text(), lines.Err())
+		}
+		lines.Scan()
+		if i < 2 {
+			more <- struct{}{}
+		}
+	}
+	cancel()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the server was not told that its client is gone")
+	}
+	stop()
+	want := []string{`c2u http ""`, `u2c http ""`, `u2c http "{\"n\":0}"`, `u2c http "{\"n\":1}"`, `u2c http "{\"n\":2}"`}
+	if diff := cmp.Diff(want, seen.lines()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// A server that is not there is a 502 for its clients.
+func TestNoServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	address, _, _ := start(t, server, "/")
+	if got := get(t, client(t), "GET", address, ""); !strings.HasPrefix(got, "wirectl: ") {
+		t.Errorf("%q", got)
+	}
+}
+
+// What is no HTTP, or no more after an upgrade, passes as it is.
+func TestPassing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(c, rw)
+	}))
+	defer server.Close()
+	address, seen, stop := start(t, server, "/")
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /run HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	r := bufio.NewReader(c)
+	for line := ""; line != "\r\n"; {
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := "\x81\x02{}"
+	fmt.Fprint(c, message)
+	got := make([]byte, len(message))
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != message {
+		t.Errorf("%q, %v", got, err)
+	}
+	c.Close()
+	stop()
+	want := []string{`c2u http ""`, `u2c http ""`, `c2u ws "{}"`, `u2c ws "{}"`}
+	if diff := cmp.Diff(want, seen.lines()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,82 @@
+package httpproxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/wire"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
+)
+
+// A tap takes copies of what passes on a connection and makes records of them
+// beside its way. What it is behind is bounded: then the connection waits.
+type tap struct {
+	pieces chan piece // nil if nobody watches
+	done   sync.WaitGroup
+}
+
+// A piece is what was read at once, or the end of a direction.
+type piece struct {
+	dir  frame.Dir
+	data []byte // nil at the end
+	read time.Time
+}
+
+// maxBehind is how many pieces a tap may be behind, of 64 KiB at most.
+const maxBehind = 64
+
+// tap begins to watch a connection.
+func (p *proxy) tap(number int) *tap {
+	t := &tap{}
+	sink := p.cfg.Sink
+	if sink == nil {
+		return t
+	}
+	for _, r := range p.opened(number) {
+		sink.Write(&r)
+	}
+	t.pieces = make(chan piece, maxBehind)
+	w := wire.New(func(r *capture.Record) {
+		if r.Kind == capture.Frame && !r.Gap {
+			p.traffic[r.Dir].frames.Add(1)
+		}
+		sink.Write(r)
+	}, number, carrier.Options{Kind: carrier.HTTP1, Limit: p.cfg.Limit})
+	t.done.Go(func() {
+		for b := range t.pieces {
+			if b.data == nil {
+				w.End(b.dir, b.read)
+			} else {
+				w.Feed(b.dir, b.data, b.read, time.Time{})
+			}
+		}
+	})
+	return t
+}
+
+func (t *tap) feed(dir frame.Dir, data []byte) {
+	if t.pieces != nil {
+		t.pieces <- piece{dir, append(make([]byte, 0, len(data)), data...), time.Now()}
+	}
+}
+
+func (t *tap) end(dir frame.Dir) {
+	if t.pieces != nil {
+		t.pieces <- piece{dir: dir, read: time.Now()}
+	}
+}
+
+// close ends the tap and waits for what it still has to say.
+func (t *tap) close() {
+	if t.pieces != nil {
+		close(t.pieces)
+		t.done.Wait()
+	}
+}
+
+// ended reports whether a read ended because its side has nothing more to say.
+func ended(err error) bool { return errors.Is(err, io.EOF) }
