@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -78,6 +79,31 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 		nc.Close()
 	}
 	if stopped && err == nil {
+		return nil
+	}
+	return err
+}
+
+// Listen serves all connections that come to l, which it closes, until ctx ends.
+func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	for {
+		nc, err := l.Accept(ctx)
+		if err != nil {
+			return errors.Join(unlessDone(ctx, err), l.Close())
+		}
+		serving.Go(func() {
+			if err := u.Serve(ctx, nc); unlessDone(ctx, err) != nil {
+				u.options.Log.Error("a connection failed", "error", err)
+			}
+		})
+	}
+}
+
+// unlessDone returns err, or nil if ctx has ended.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -1,0 +1,161 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/unit"
+)
+
+func unitCommand(inv *invocation) *cli.Command {
+	return inv.withEndpoint(&cli.Command{
+		Name:      "unit",
+		Category:  speaking,
+		Usage:     "be a unit: take prompts over latis, stream answers, obey cancels",
+		ArgsUsage: "[echo | script SESSION | exec CMD…]",
+		Description: "Serves latis on standard input and output, or where --listen or --dial says. Each\n" +
+			"prompt is answered by echo, which gives it back; as in a recorded session (script);\n" +
+			"or by a program whose input it is (exec).\n\n" +
+			"   wirectl send --prompt hi latis -- wirectl unit\n" +
+			"   wirectl unit --listen tcp://127.0.0.1:7000 exec tr a-z A-Z\n" +
+			"   wirectl unit --misbehave cancel-silent",
+		Flags: append(listenFlags(),
+			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
+			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, with that `TIME` between them"},
+			&cli.DurationFlag{Name: "session-ttl", Value: 10 * time.Minute, Usage: "how long a session can be resumed after its connection has ended"},
+			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "how many prompts may be in flight on a connection"},
+			&cli.StringFlag{Name: "misbehave", Usage: "break the rule `NAME` on purpose: " + misbehaviourNames()},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		),
+		Action: inv.unit,
+	})
+}
+
+func misbehaviourNames() string {
+	var names []string
+	for _, m := range unit.Misbehaviours {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (inv *invocation) unit(c *cli.Context) error {
+	log := inv.logger(c.Bool("quiet"))
+	agent, err := inv.agent(c, log)
+	if err != nil {
+		return err
+	}
+	o := unit.Options{SessionTTL: c.Duration("session-ttl"), MaxPrompts: c.Int("max-prompts"), Log: log}
+	if name := c.String("misbehave"); name != "" {
+		if o.Misbehave, err = unit.MisbehaviourNamed(name); err != nil {
+			return &usageError{fmt.Errorf("--misbehave: %w", err)}
+		}
+	}
+	u := unit.New(agent, o)
+	switch {
+	case c.String("listen") != "" && c.String("dial") != "":
+		return usagef("--listen waits for controllers and --dial goes to one: give one of them")
+	case c.String("listen") != "":
+		l, err := inv.listen(c)
+		if err != nil {
+			return err
+		}
+		inv.announce(c, l)
+		return u.Listen(c.Context, l)
+	case c.String("dial") != "":
+		return inv.serveUnit(c, u, c.String("dial"))
+	}
+	return inv.serveUnit(c, u, "stdio")
+}
+
+// serveUnit serves one connection, to an address or over stdio.
+func (inv *invocation) serveUnit(c *cli.Context, u *unit.Unit, address string) error {
+	opts, err := inv.transportOptions(c)
+	if err != nil {
+		return err
+	}
+	e, err := transport.Parse([]string{address}, opts)
+	if err != nil {
+		return &usageError{err}
+	}
+	conn, err := e.Dial(c.Context)
+	if err != nil {
+		return err
+	}
+	err = u.Serve(c.Context, conn)
+	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
+		return &faultError{fmt.Errorf("the controller broke its protocol: %w", err)}
+	}
+	return err
+}
+
+// agent returns who answers the prompts.
+func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, error) {
+	if words := inv.endpointWords; len(words) > 0 {
+		switch {
+		case !transport.TakesRest(words[0]):
+			return nil, usagef("%s is no agent: to connect to a controller there, give --dial %[1]s", words[0])
+		case words[0] != "exec" && words[0] != "--":
+			return nil, usagef("%s is no agent: run it by exec", words[0])
+		case len(words) == 1 || len(inv.operands) > 0:
+			return nil, usagef("an agent is echo, script SESSION or exec CMD…")
+		}
+		return unit.Exec{Argv: words[1:], Log: log}, nil
+	}
+	switch words := inv.operands; {
+	case len(words) == 0, len(words) == 1 && words[0] == "echo":
+		return unit.Echo{Delay: c.Duration("delay")}, nil
+	case len(words) == 2 && words[0] == "script":
+		return inv.script(c.Context, words[1])
+	}
+	return nil, usagef("an agent is echo, script SESSION or exec CMD…, and not %q", strings.Join(inv.operands, " "))
+}
+
+// script reads the session that a unit answers from.
+func (inv *invocation) script(ctx context.Context, name string) (unit.Agent, error) {
+	src, err := inv.openSession(ctx, name, decode.Config{}, false)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	if src.Capture == nil {
+		return nil, usagef("%s has the bytes of one direction; a script needs both: a capture, a recording or NDJSON", label(name))
+	}
+	s, err := unit.ReadScript(src.Capture)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", label(name), err)
+	}
+	return s, nil
+}
+
+// logger returns what servers log to.
+func (inv *invocation) logger(quiet bool) *slog.Logger {
+	level := slog.LevelInfo
+	if quiet {
+		level = slog.LevelError
+	}
+	return slog.New(slog.NewTextHandler(inv.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
+}
+
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// announce says where a listener is reached.
+func (inv *invocation) announce(c *cli.Context, l transport.Listener) {
+	if !c.Bool("quiet") {
+		fmt.Fprintf(inv.Stderr, "wirectl: listening at %s\n", l.Addr())
+	}
+}
