@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	clientQueue = 256             // messages that may wait for a client
+	clientQueue = 256              // messages that may wait for a client
 	clientWrite = 10 * time.Second // how long a client may take to read one
 	clientLimit = 16 << 20         // bytes of a message from a client
 	requestWait = 30 * time.Second // how long a client may take to send its request

@@ -66,8 +66,8 @@ type Result struct {
 
 // An Error is a failure that the client is told of.
 type Error struct {
-	Code    string
-	Message string
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
@@ -116,7 +116,7 @@ type Runtime struct {
 	options Options
 	mux     *http.ServeMux
 
-	slots chan struct{} // has an element for each run under way
+	slots chan struct{}   // has an element for each run under way
 	ctx   context.Context // that of all runs
 	stop  context.CancelCauseFunc
 

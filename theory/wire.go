@@ -76,8 +76,8 @@ func response(runID string, result *Result, failure *Error) []byte {
 		Kind    string                     `json:"kind"`
 		Control control                    `json:"control"`
 		Outputs map[string]json.RawMessage `json:"outputs"`
-		Error   any                        `json:"error,omitempty"`
-	}{"Response", control{runID, "success", 0, true}, map[string]json.RawMessage{}, nil}
+		Error   *Error                     `json:"error,omitempty"`
+	}{"Response", control{runID, "success", 0, true}, map[string]json.RawMessage{}, failure}
 	if result != nil {
 		m.Control.CostMicro = result.CostMicro
 		if result.Outputs != nil {
@@ -86,10 +86,6 @@ func response(runID string, result *Result, failure *Error) []byte {
 	}
 	if failure != nil {
 		m.Control.Status = "error"
-		m.Error = struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		}{failure.Code, failure.Message}
 	}
 	return toJSON(m)
 }

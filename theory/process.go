@@ -1,0 +1,185 @@
+package theory
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed" // the worker
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// workerGrace is how long a worker whose run was stopped may take to end.
+const workerGrace = 2 * time.Second
+
+// A Process runs the tool as a process of its own for each run. The process reads
+// lines of JSON: first the Request, then {"kind":"control","op":…} for what
+// controllers want, of which cancel ends the run. It writes lines of JSON: Event,
+// Log and Token with data, and last a Response with a status and outputs, or an
+// error. What it writes to its standard error goes to Log.
+type Process struct {
+	Argv []string
+	Log  *slog.Logger
+}
+
+// A line is what a process writes.
+type processLine struct {
+	Kind      string                     `json:"kind"`
+	Data      json.RawMessage            `json:"data"`
+	Status    string                     `json:"status"`
+	Outputs   map[string]json.RawMessage `json:"outputs"`
+	CostMicro int64                      `json:"cost_micro"`
+	Error     *Error                     `json:"error"`
+}
+
+// Run runs the tool, as [Handler] wants it.
+func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error) {
+	endpoint, err := transport.Parse(append([]string{"exec"}, h.Argv...), transport.Options{Grace: workerGrace})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := endpoint.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	process, ok := conn.(transport.Process)
+	if !ok {
+		return nil, errors.Join(errors.New("exec has not started a process"), conn.Close())
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+	defer process.Close()
+	others.Go(func() { h.logLines(process.Stderr(), r.RunID) })
+	others.Go(func() { steer(ctx, process, r, ended) })
+	return h.read(process, emit)
+}
+
+// steer writes the request and what controllers want. When the run is stopped it
+// says so, and ends the process some time later.
+func steer(ctx context.Context, process transport.Process, r *Request, ended <-chan struct{}) {
+	head := requestControl{RunID: r.RunID, Mode: r.Mode}
+	err := writeLine(process, struct {
+		Kind    string                     `json:"kind"`
+		Control requestControl             `json:"control"`
+		Inputs  map[string]json.RawMessage `json:"inputs"`
+		Outputs map[string]json.RawMessage `json:"outputs"`
+	}{"Request", head, r.Inputs, r.Outputs})
+	for err == nil {
+		select {
+		case content := <-r.Controls:
+			err = writeLine(process, control(content))
+		case <-ctx.Done():
+			_ = writeLine(process, map[string]string{"kind": "control", "op": "cancel"}) // it may have gone
+			process.Close()
+			return
+		case <-ended:
+			return
+		}
+	}
+	select {
+	case <-ctx.Done():
+		process.Close()
+	case <-ended:
+	}
+}
+
+// control returns the content of a control with its kind.
+func control(content json.RawMessage) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	_ = json.Unmarshal(content, &m) // that it is an object is known
+	m["kind"] = json.RawMessage(`"control"`)
+	return m
+}
+
+func writeLine(w io.Writer, v any) error {
+	_, err := w.Write(append(toJSON(v), '\n'))
+	return err
+}
+
+// read reads what the process writes, up to its Response.
+func (h *Process) read(process transport.Process, emit func(Message)) (*Result, error) {
+	s := frame.NewScanner(process, frame.Line)
+	s.SetLimit(fileLimit)
+	for s.Scan() {
+		var line processLine
+		if err := json.Unmarshal(s.Frame().Payload(), &line); err != nil {
+			return nil, &Error{ErrRuntime, "the worker wrote a line that is no message"}
+		}
+		switch {
+		case line.Kind == "Response":
+			return line.result()
+		case isKind(line.Kind):
+			if line.Data == nil {
+				line.Data = json.RawMessage("{}")
+			}
+			emit(Message{line.Kind, bytes.Clone(line.Data)})
+		default:
+			return nil, &Error{ErrRuntime, fmt.Sprintf("the worker wrote a message of the kind %q", line.Kind)}
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	exit, err := process.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return nil, &Error{ErrRuntime, fmt.Sprintf("the worker %v and gave no Response", exit)}
+}
+
+func (l *processLine) result() (*Result, error) {
+	switch {
+	case l.Status == "success":
+		return &Result{Outputs: l.Outputs, CostMicro: l.CostMicro}, nil
+	case l.Error != nil && l.Error.Code != "":
+		return nil, l.Error
+	}
+	return nil, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", l.Status)}
+}
+
+func (h *Process) logLines(r io.Reader, run string) {
+	lines := bufio.NewReader(r)
+	for {
+		line, _, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		if h.Log != nil {
+			h.Log.Info(string(line), "run", run)
+		}
+	}
+}
+
+//go:embed worker/worker.py
+var worker string
+
+// Tool returns the handler that runs the Python tool in a folder, whose
+// protocol/handler.py has entry(payload, emit, ctrl). The program is Python 3.
+func Tool(program, dir string, log *slog.Logger) (*Process, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "protocol", "handler.py")); err != nil {
+		return nil, fmt.Errorf("%s is no tool: %w", dir, err)
+	}
+	return &Process{Argv: []string{program, "-c", worker, dir}, Log: log}, nil
+}
+
+// Echo is the handler whose outputs are its inputs.
+func Echo(_ context.Context, r *Request, emit func(Message)) (*Result, error) {
+	emit(Message{"Log", json.RawMessage(`{"msg":"the outputs are the inputs"}`)})
+	return &Result{Outputs: r.Inputs}, nil
+}
