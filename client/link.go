@@ -25,7 +25,8 @@ type link struct {
 
 	writing sync.Mutex
 	buf     []byte // touched under writing
-	closing atomic.Bool
+	closing atomic.Bool // we have ended our side
+	cut     atomic.Bool // and the connection, without waiting for the peer
 
 	done chan struct{} // closed when nothing more is read
 	err  error         // why, once done is closed
@@ -64,7 +65,9 @@ func (l *link) read() {
 func (l *link) failure(err error) error {
 	var broken *frame.Error
 	switch {
-	case l.closing.Load():
+	case l.cut.Load():
+		return errClosed
+	case err == nil && l.closing.Load():
 		return errClosed
 	case err == nil:
 		return errors.New("the peer ended the connection")
@@ -125,7 +128,10 @@ func (l *link) close() error {
 		select {
 		case <-l.done:
 		case <-patience.C:
+			l.cut.Store(true)
 		}
+	} else {
+		l.cut.Store(true)
 	}
 	err := l.conn.Close()
 	<-l.done

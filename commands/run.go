@@ -153,6 +153,7 @@ func newApp(inv *invocation) *cli.App {
 			diffCommand(inv),
 			tapsCommand(inv),
 			serveCommand(inv),
+			sendCommand(inv),
 			unitCommand(inv),
 			listCommand(inv),
 			completionCommand(inv),

@@ -1,0 +1,238 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/transport"
+)
+
+func sendCommand(inv *invocation) *cli.Command {
+	return inv.withEndpoint(&cli.Command{
+		Name:      "send",
+		Category:  speaking,
+		Usage:     "ask a peer, and stream what it answers",
+		ArgsUsage: "PROTOCOL [METHOD [PARAMS]] ENDPOINT",
+		Description: "Is the controller for one request, or for many with -n. PROTOCOL is latis, rlm, theory,\n" +
+			"nexus, or mcp, acp, lsp, dap and jsonrpc, of which the handshake is done first. PARAMS is\n" +
+			"JSON. The status is 1 when the peer answers an error, 3 when it breaks its protocol.\n\n" +
+			"   wirectl send --prompt hi latis -- wirectl unit\n" +
+			"   wirectl send --prompt 'write a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
+			"   wirectl send mcp tools/list '{}' -- npx server\n" +
+			"   wirectl send -n 10000 -c 64 latis ping tcp://127.0.0.1:7000",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "latis, rlm, acp, nexus: ask `TEXT`, or what standard input holds if it is -"},
+			&cli.StringFlag{Name: "prompts", Usage: "rlm: ask all prompts of `FILE` as one batch: a JSON array, or one on each line"},
+			&cli.StringFlag{Name: "model", Usage: "rlm: ask the model `NAME`"},
+			&cli.StringSliceFlag{Name: "metadata", Usage: "latis: send `KEY=VALUE` with the prompt, or with the session that is created"},
+			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory: cancel after that many parts (3) or that time (200ms)"},
+			&cli.BoolFlag{Name: "state", Usage: "latis: ask for the state, also while a prompt is worked on"},
+			&cli.BoolFlag{Name: "subscribe", Usage: "latis: show every change of the state, until the prompt ends or you interrupt"},
+			&cli.StringFlag{Name: "session", Usage: "latis: work in the session `ID`, which is resumed, or in a new one if it is new"},
+			&cli.StringSliceFlag{Name: "input", Usage: "theory: give the tool the input `NAME=VALUE`; VALUE is JSON, or else text"},
+			&cli.StringFlag{Name: "input-file", Usage: "theory: give the tool the inputs in `FILE`, a JSON object; - is standard input"},
+			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
+			&cli.StringFlag{Name: "run-id", Usage: "theory: call the run `ID`, or rejoin the one that is called so"},
+			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: run for real, or mock"},
+			&cli.StringFlag{Name: "token", Usage: "nexus, mcp over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
+			&cli.BoolFlag{Name: "allow", Usage: "acp: grant what the agent asks permission for, rather than to refuse it"},
+			&cli.BoolFlag{Name: "notify", Usage: "mcp, acp, lsp, jsonrpc: send METHOD as a notification, which nothing answers"},
+			&cli.BoolFlag{Name: "no-handshake", Usage: "mcp, acp, lsp, dap: send METHOD as the first message"},
+			&cli.StringFlag{Name: "dir", Usage: "mcp, acp, lsp: let the peer work in the folder `DIR` (default: this one)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, which is the answer, or ndjson, which is every message"},
+			&cli.BoolFlag{Name: "timing", Usage: "say on standard error how long it took"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "make `N` requests and print how long they took"},
+			&cli.IntFlag{Name: "concurrency", Aliases: []string{"c"}, Value: 1, Usage: "with -n: have `N` of them in flight at once"},
+			&cli.DurationFlag{Name: "timeout", Usage: "give up after that `TIME`"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		},
+		Action: inv.send,
+	})
+}
+
+// A sending is one run of send.
+type sending struct {
+	*invocation
+	c        *cli.Context
+	endpoint transport.Endpoint
+	protocol string
+	method   string
+	params   []byte
+	watch    *client.Watch
+}
+
+// A peer is who is asked.
+type peer struct {
+	call  client.Call
+	close func() error
+}
+
+func (inv *invocation) send(c *cli.Context) error {
+	s, err := inv.sending(c)
+	if err != nil {
+		return err
+	}
+	dial, err := s.dialer()
+	if err != nil {
+		return err
+	}
+	ctx := c.Context
+	if d := c.Duration("timeout"); d > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("there was no answer within %v", d))
+		defer cancel()
+		ctx = limited
+	}
+	records, finish, err := s.records(ctx)
+	if err != nil {
+		return err
+	}
+	s.watch = client.NewWatch(dial.protocol, records)
+	err = s.run(ctx, dial)
+	if finished := finish(); err == nil {
+		err = finished
+	}
+	return s.judge(err)
+}
+
+// sending reads the operands.
+func (inv *invocation) sending(c *cli.Context) (*sending, error) {
+	s := &sending{invocation: inv, c: c}
+	switch o := c.String("output"); {
+	case o != "text" && o != "ndjson":
+		return nil, usagef("--output is text or ndjson, and not %q", o)
+	case c.Int("count") < 1 || c.Int("concurrency") < 1:
+		return nil, usagef("-n and -c are at least 1")
+	case len(inv.operands) == 0:
+		return nil, usagef("name a PROTOCOL and an ENDPOINT: wirectl send --prompt hi latis -- wirectl unit")
+	}
+	var err error
+	if s.endpoint, err = inv.endpoint(c, 3); err != nil {
+		return nil, err
+	}
+	s.protocol = inv.operands[0]
+	if len(inv.operands) > 1 {
+		s.method = inv.operands[1]
+	}
+	if len(inv.operands) > 2 {
+		s.params = []byte(inv.operands[2])
+	}
+	return s, nil
+}
+
+// run makes the calls and prints what comes back.
+func (s *sending) run(ctx context.Context, d *dialer) error {
+	p, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.call(ctx, p.call)
+	if closed := p.close(); err == nil && ctx.Err() == nil {
+		err = closed
+	}
+	return err
+}
+
+func (s *sending) call(ctx context.Context, call client.Call) error {
+	if n := s.c.Int("count"); n > 1 {
+		load := client.Run(ctx, n, s.c.Int("concurrency"), call)
+		if err := s.printLoad(load); err != nil {
+			return err
+		}
+		return load.Err
+	}
+	var t client.Timing
+	print := s.printer()
+	err := client.Timed(call, &t)(ctx, print.part)
+	if s.c.Bool("timing") {
+		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), plural(int64(t.Parts), "part"))
+	}
+	return firstError(err, print.finish())
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge turns an error into the status that belongs to it, and tells what else was
+// found wrong with the peer.
+func (s *sending) judge(err error) error {
+	if werr := s.watch.Err(); err == nil {
+		err = werr
+	}
+	var worst *session.Finding
+	for _, f := range s.watch.Findings() {
+		if f.Severity == session.Error && worst == nil {
+			worst = &f
+			continue
+		}
+		if f.Severity >= session.Warning {
+			fmt.Fprintf(s.Stderr, "wirectl: %v: %s: %s\n", f.Severity, f.Name, safe(f.Message))
+		}
+	}
+	if fault, ok := asError[*client.FaultError](err); ok {
+		return &faultError{fault}
+	}
+	if worst != nil && s.c.Context.Err() == nil && (err == nil || worst.Name != "unanswered") {
+		if err != nil {
+			fmt.Fprintf(s.Stderr, "wirectl: %s\n", safe(err.Error()))
+		}
+		return &faultError{fmt.Errorf("the peer broke its protocol: %s: %s", worst.Name, worst.Message)}
+	}
+	if answered, ok := asError[*client.PeerError](err); ok {
+		return fmt.Errorf("the peer answered an error: %w", answered)
+	}
+	return err
+}
+
+// prompt returns the text of --prompt, and whether there is any.
+func (s *sending) prompt() (string, bool, error) {
+	text := s.c.String("prompt")
+	if text != "-" {
+		return text, s.c.IsSet("prompt"), nil
+	}
+	src, err := interruptible(s.c.Context, s.Stdin)
+	if err != nil {
+		return "", false, err
+	}
+	defer src.close()
+	b, err := io.ReadAll(src)
+	return string(b), true, err
+}
+
+// pairs reads flags of the form KEY=VALUE.
+func pairs(c *cli.Context, flag string) (map[string]string, error) {
+	var m map[string]string
+	for _, pair := range c.StringSlice(flag) {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usagef("--%s is KEY=VALUE, and not %q", flag, pair)
+		}
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[key] = value
+	}
+	return m, nil
+}
+
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(time.Microsecond)
+	}
+	return d
+}

@@ -1,0 +1,369 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/nexus"
+	"github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A dialer reaches the peer when all flags have been read.
+type dialer struct {
+	protocol protocol.Protocol
+	dial     func(ctx context.Context) (*peer, error)
+}
+
+// dialer returns how the protocol is spoken that was named.
+func (s *sending) dialer() (*dialer, error) {
+	if s.params != nil && !json.Valid(s.params) {
+		return nil, usagef("PARAMS is JSON, and not %q", s.params)
+	}
+	for _, p := range []struct {
+		protocol protocol.Protocol
+		dialer   func() (*dialer, error)
+	}{
+		{latis.Protocol, s.latis},
+		{rlm.Protocol, s.rlm},
+		{theory.Protocol, s.theory},
+		{nexus.Protocol, s.nexus},
+		{jsonrpc.MCP, s.rpc(client.MCP)},
+		{jsonrpc.ACP, s.rpc(client.ACP)},
+		{jsonrpc.LSP, s.rpc(client.LSP)},
+		{jsonrpc.DAP, s.rpc(client.DAP)},
+		{jsonrpc.Plain, s.rpc(client.Plain)},
+	} {
+		if p.protocol.Name() == s.protocol {
+			return p.dialer()
+		}
+	}
+	names := []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "lsp", "dap", "jsonrpc"}
+	return nil, usagef("send speaks %s, and not %q%s", strings.Join(names, ", "), s.protocol, nearest.Question(s.protocol, names))
+}
+
+func (s *sending) latis() (*dialer, error) {
+	content, hasPrompt, err := s.prompt()
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := pairs(s.c, "metadata")
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.cancelAfter()
+	if err != nil {
+		return nil, err
+	}
+	var call func(*client.Latis) client.Call
+	switch {
+	case s.method == "ping" && !hasPrompt:
+		call = (*client.Latis).Ping
+	case s.method == "destroy" && s.c.String("session") != "":
+		call = func(l *client.Latis) client.Call {
+			return func(ctx context.Context, _ func(client.Part)) error {
+				return l.DestroySession(ctx, s.c.String("session"))
+			}
+		}
+	case s.method != "":
+		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
+	case hasPrompt:
+		call = func(l *client.Latis) client.Call {
+			return l.Prompt(client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after})
+		}
+	case !s.c.Bool("state") && !s.c.Bool("subscribe") && s.c.String("session") == "":
+		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
+	}
+	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
+		conn, err := s.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l := client.DialLatis(conn, s.watch)
+		if err := s.enterSession(ctx, l, metadata); err != nil {
+			return nil, firstError(err, l.Close())
+		}
+		return &peer{s.withState(l, call), l.Close}, nil
+	}}, nil
+}
+
+// withState adds what --state and --subscribe ask for to the call, which may be
+// nil.
+func (s *sending) withState(l *client.Latis, call func(*client.Latis) client.Call) client.Call {
+	var calls []client.Call
+	if call != nil {
+		calls = append(calls, call(l))
+	}
+	if s.c.Bool("state") {
+		calls = append(calls, l.State())
+	}
+	all := client.Together(calls...)
+	switch {
+	case len(calls) == 1:
+		all = calls[0]
+	case len(calls) == 0 && s.c.Bool("subscribe"):
+		return l.Subscribe()
+	}
+	if s.c.Bool("subscribe") {
+		return client.During(l.Subscribe(), all)
+	}
+	return all
+}
+
+// enterSession makes or resumes the session that --session names.
+func (s *sending) enterSession(ctx context.Context, l *client.Latis, metadata map[string]string) error {
+	switch id := s.c.String("session"); {
+	case id == "" || s.method == "destroy":
+		return nil
+	case id == "new":
+		id, err := l.CreateSession(ctx, metadata)
+		if err == nil {
+			fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", safe(id))
+		}
+		return err
+	default:
+		state, err := l.ResumeSession(ctx, id)
+		if err == nil && !s.c.Bool("quiet") {
+			b, _ := json.Marshal(state) // strings always can be
+			fmt.Fprintf(s.Stderr, "wirectl: the session is resumed: %s\n", safe(string(b)))
+		}
+		return err
+	}
+}
+
+func (s *sending) cancelAfter() (client.CancelAfter, error) {
+	text := s.c.String("cancel-after")
+	if text == "" {
+		return client.CancelAfter{}, nil
+	}
+	after, err := client.ParseCancelAfter(text)
+	if err != nil {
+		return after, usagef("--cancel-after: %v", err)
+	}
+	return after, nil
+}
+
+func (s *sending) rlm() (*dialer, error) {
+	q := client.RLMRequest{Model: s.c.String("model")}
+	text, hasPrompt, err := s.prompt()
+	switch {
+	case err != nil:
+		return nil, err
+	case hasPrompt == s.c.IsSet("prompts"):
+		return nil, usagef("rlm asks --prompt TEXT or --prompts FILE, one of them")
+	case hasPrompt:
+		q.Prompts = []json.RawMessage{quoted(text)}
+	default:
+		if q.Prompts, err = s.readPrompts(s.c.String("prompts")); err != nil {
+			return nil, err
+		}
+		q.Batch = true
+	}
+	return &dialer{rlm.Protocol, func(context.Context) (*peer, error) {
+		return &peer{client.NewRLM(s.endpoint, s.watch).Ask(q), nothing}, nil
+	}}, nil
+}
+
+func nothing() error { return nil }
+
+// quoted returns text as a JSON string.
+func quoted(text string) json.RawMessage {
+	b, _ := json.Marshal(text) // strings always can be
+	return b
+}
+
+// readPrompts reads a file of prompts: a JSON array of them, or a line each.
+func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
+	data, err := s.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var prompts []json.RawMessage
+	if json.Unmarshal(data, &prompts) == nil && len(prompts) > 0 {
+		return prompts, nil
+	}
+	for line := range bytes.Lines(data) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			prompts = append(prompts, quoted(string(line)))
+		}
+	}
+	if len(prompts) == 0 {
+		return nil, usagef("there are no prompts in %s", label(name))
+	}
+	return prompts, nil
+}
+
+func (s *sending) theory() (*dialer, error) {
+	q := client.RunRequest{RunID: s.c.String("run-id"), Mode: s.c.String("mode")}
+	var err error
+	if q.Inputs, err = s.inputs(); err != nil {
+		return nil, err
+	}
+	places, err := pairs(s.c, "output-to")
+	if err != nil {
+		return nil, err
+	}
+	q.Outputs = map[string]json.RawMessage{}
+	for name, place := range places {
+		q.Outputs[name] = quoted(place)
+	}
+	if q.Cancel, err = s.cancelAfter(); err != nil {
+		return nil, err
+	}
+	address := s.endpoint.String()
+	if !strings.HasPrefix(address, "ws://") && !strings.HasPrefix(address, "wss://") {
+		return nil, usagef("theory is spoken over WebSocket: the ENDPOINT is ws://HOST:PORT or wss://…, and not %s", address)
+	}
+	h, err := s.httpOptions()
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{theory.Protocol, func(context.Context) (*peer, error) {
+		return &peer{client.NewTheory(address, s.watch, h).Run(q), nothing}, nil
+	}}, nil
+}
+
+// inputs are those of --input-file and --input.
+func (s *sending) inputs() (map[string]json.RawMessage, error) {
+	inputs := map[string]json.RawMessage{}
+	if name := s.c.String("input-file"); name != "" {
+		data, err := s.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &inputs); err != nil {
+			return nil, usagef("%s is no JSON object: %v", label(name), err)
+		}
+	}
+	given, err := pairs(s.c, "input")
+	for name, value := range given {
+		inputs[name] = json.RawMessage(value)
+		if !json.Valid(inputs[name]) {
+			inputs[name] = quoted(value)
+		}
+	}
+	return inputs, err
+}
+
+func (s *sending) nexus() (*dialer, error) {
+	e, ok := s.endpoint.(transport.HTTP)
+	if !ok {
+		return nil, usagef("nexus is spoken over HTTP: the ENDPOINT is http://HOST:PORT, and not %v", s.endpoint)
+	}
+	text, hasPrompt, err := s.prompt()
+	switch {
+	case err != nil:
+		return nil, err
+	case hasPrompt && s.method == "":
+		s.method, s.params = "send", append(append([]byte(`{"content":`), quoted(text)...), '}')
+	case s.method == "":
+		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; or of newer servers create_agent, destroy_agent, list_agents, shutdown_server")
+	}
+	h, err := s.httpOptions()
+	if err != nil {
+		return nil, err
+	}
+	if h.Header.Get("Authorization") == "" {
+		token, err := client.NexusToken(e.URL(), s.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			h.Header.Set("Authorization", "Bearer "+token)
+		}
+	}
+	return &dialer{nexus.Protocol, func(context.Context) (*peer, error) {
+		return &peer{client.NewNexus(e.String(), s.watch, h).Call(s.method, s.params), nothing}, nil
+	}}, nil
+}
+
+// rpc returns how a dialect of JSON-RPC is spoken.
+func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
+	return func() (*dialer, error) {
+		text, hasPrompt, err := s.prompt()
+		switch {
+		case err != nil:
+			return nil, err
+		case hasPrompt && d != client.ACP:
+			return nil, usagef("%s has no prompts: name a METHOD", s.protocol)
+		case s.method == "" && !hasPrompt:
+			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
+		}
+		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), Dir: s.c.String("dir"), NoHandshake: s.c.Bool("no-handshake")}
+		if o.Dir == "" {
+			if o.Dir, err = os.Getwd(); err != nil {
+				return nil, err
+			}
+		}
+		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
+			r, err := s.dialRPC(ctx, d, o)
+			if err != nil {
+				return nil, err
+			}
+			call, err := s.rpcCall(ctx, r, text, hasPrompt)
+			if err != nil {
+				return nil, firstError(err, r.Close())
+			}
+			return &peer{call, r.Close}, nil
+		}}, nil
+	}
+}
+
+func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
+	if e, ok := s.endpoint.(transport.HTTP); ok {
+		h, err := s.httpOptions()
+		if err != nil {
+			return nil, err
+		}
+		return client.DialHTTP(ctx, e.String(), d, s.watch, o, h)
+	}
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.DialRPC(ctx, conn, d, s.watch, o)
+}
+
+func (s *sending) rpcCall(ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
+	switch {
+	case hasPrompt:
+		_, err := r.NewSession(ctx)
+		return r.Prompt(text), err
+	case s.c.Bool("notify"):
+		return r.Notify(s.method, s.params), nil
+	}
+	return r.Call(s.method, s.params), nil
+}
+
+// httpOptions are what requests over HTTP carry.
+func (s *sending) httpOptions() (client.HTTPOptions, error) {
+	opts, err := s.transportOptions(s.c)
+	if token := s.c.String("token"); token != "" {
+		opts.Header.Set("Authorization", "Bearer "+token)
+	}
+	return client.HTTPOptions{Header: opts.Header, Client: http.DefaultClient}, err
+}
+
+// connect reaches the endpoint. What a process writes to its standard error is
+// shown.
+func (s *sending) connect(ctx context.Context) (transport.Conn, error) {
+	conn, err := s.endpoint.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := conn.(transport.Process); ok {
+		return s.withStderr(p), nil
+	}
+	return conn, nil
+}

@@ -1,0 +1,171 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// records returns what takes the messages of a session and prints them as decode
+// does, and what ends that; with -o text there is neither.
+func (s *sending) records(ctx context.Context) (capture.Writer, func() error, error) {
+	if s.c.String("output") != "ndjson" {
+		return nil, nothing, nil
+	}
+	r, w := io.Pipe()
+	printed := make(chan error, 1)
+	go func() {
+		err := s.printRecords(r)
+		r.CloseWithError(err)
+		printed <- err
+	}()
+	finish := func() error { return firstError(w.Close(), <-printed) }
+	records, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Unit: s.endpoint.String()}, nil)
+	if err != nil {
+		return nil, nil, firstError(finish(), err)
+	}
+	return records, finish, nil
+}
+
+func (s *sending) printRecords(r io.Reader) error {
+	in, err := pcapng.NewReader(r, 0)
+	if err != nil {
+		return err
+	}
+	// The end of the command's context ends the session, and that this.
+	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, s.Stdout, decode.Config{Workers: 1}, decode.NDJSON)
+	return err
+}
+
+// A printer prints what comes back, as it arrives.
+type printer struct {
+	s        *sending
+	terminal bool
+	open     bool // the line that was printed last has no end
+	silent   bool // the messages are printed instead
+	err      error
+}
+
+func (s *sending) printer() *printer {
+	return &printer{s: s, terminal: s.IsTerminal(s.Stdout), silent: s.c.String("output") == "ndjson"}
+}
+
+func (p *printer) part(part client.Part) {
+	switch {
+	case p.silent || p.err != nil:
+	case part.Aside && p.s.c.Bool("quiet"):
+	case part.Aside:
+		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
+	case part.JSON != nil:
+		p.write(render.AppendJSON(nil, part.JSON, "  ", "", nil))
+	default:
+		p.write(p.shown(part.Text))
+	}
+}
+
+// shown is text as it is, or as a terminal may show it.
+func (p *printer) shown(text string) []byte {
+	if !p.terminal {
+		return []byte(text)
+	}
+	var b []byte
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		b = render.AppendSafe(b, []byte(line))
+	}
+	return b
+}
+
+func (p *printer) write(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	_, p.err = p.s.Stdout.Write(b)
+	p.open = b[len(b)-1] != '\n'
+}
+
+// finish ends the last line.
+func (p *printer) finish() error {
+	if p.open && p.err == nil {
+		p.write([]byte("\n"))
+	}
+	return p.err
+}
+
+// printLoad prints how long many calls took.
+func (s *sending) printLoad(l *client.Load) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%d requests, %d failed, in %v: %.0f a second\n", l.Calls, l.Failed, rounded(l.Elapsed), float64(l.Calls)/l.Elapsed.Seconds())
+	for _, row := range []struct {
+		name   string
+		sorted []time.Duration
+	}{{"first part", l.First}, {"whole", l.Total}} {
+		if len(row.sorted) > 0 {
+			fmt.Fprintf(&b, "%-10s  p50 %v  p90 %v  p99 %v  max %v\n", row.name,
+				rounded(client.Quantile(row.sorted, 0.5)), rounded(client.Quantile(row.sorted, 0.9)),
+				rounded(client.Quantile(row.sorted, 0.99)), rounded(client.Quantile(row.sorted, 1)))
+		}
+	}
+	w := s.Stdout
+	if s.c.String("output") == "ndjson" {
+		w = s.Stderr
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// safe is text from the wire as standard error may show it.
+func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }
+
+// asError finds an error of a type in the chain of err.
+func asError[E error](err error) (e E, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+// readFile reads a whole file; "-" is standard input.
+func (s *sending) readFile(name string) ([]byte, error) {
+	src, err := s.open(s.c.Context, name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	return io.ReadAll(src)
+}
+
+// withStderr shows what a process writes to its standard error, until the process
+// is closed.
+func (s *sending) withStderr(p transport.Process) transport.Conn {
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		_, _ = io.Copy(s.Stderr, p.Stderr()) // it ends with the process
+	}()
+	return shownProcess{p, shown}
+}
+
+// A shownProcess is a process whose standard error is being shown.
+type shownProcess struct {
+	transport.Process
+	shown chan struct{}
+}
+
+// Close ends the process, and waits until all of its standard error is shown.
+func (p shownProcess) Close() error {
+	err := p.Process.Close()
+	<-p.shown
+	return err
+}
