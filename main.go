@@ -19,16 +19,26 @@ func main() { os.Exit(run()) }
 const grace = time.Second
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
 	var linger atomic.Int64
 	linger.Store(int64(grace))
-	env := commands.OSEnv()
-	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
-	defer context.AfterFunc(ctx, func() {
-		stop() // a second interrupt ends the process
+	go func() {
+		<-interrupts
+		signal.Stop(interrupts) // a second interrupt ends the process
+		stop()
 		time.Sleep(time.Duration(linger.Load()))
 		os.Exit(commands.StatusInterrupted)
-	})()
+	}()
+	env := commands.OSEnv()
+	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
+	env.Signals = func() (<-chan os.Signal, func()) {
+		c := make(chan os.Signal, 8)
+		signal.Notify(c, passedOn...)
+		signal.Stop(interrupts)
+		return c, func() { signal.Stop(c) }
+	}
 	return commands.Run(ctx, env, os.Args)
 }

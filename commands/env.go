@@ -22,6 +22,9 @@ type Env struct {
 	// Linger asks for more time to end in after an interrupt than a command has
 	// otherwise.
 	Linger func(time.Duration)
+	// Signals takes over the signals that would end the process, for a command
+	// that passes them on, until release is called.
+	Signals func() (c <-chan os.Signal, release func())
 }
 
 // OSEnv returns the Env of the process.
@@ -37,7 +40,8 @@ func OSEnv() Env {
 			}
 			return w
 		},
-		Linger: func(time.Duration) {},
+		Linger:  func(time.Duration) {},
+		Signals: func() (<-chan os.Signal, func()) { return nil, func() {} },
 	}
 }
 

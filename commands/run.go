@@ -156,6 +156,7 @@ func newApp(inv *invocation) *cli.App {
 			sendCommand(inv),
 			unitCommand(inv),
 			listCommand(inv),
+			inv.withEndpoint(relayCommand(inv)),
 			completionCommand(inv),
 			doctorCommand(inv),
 			versionCommand(inv),

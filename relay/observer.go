@@ -22,8 +22,8 @@ type observer struct {
 // A lane is what the observer knows of a direction.
 type lane struct {
 	framer *framer
-	end    int64   // the position behind what was pushed
-	marks  []mark  // when what may still be in the framer was read and written
+	end    int64  // the position behind what was pushed
+	marks  []mark // when what may still be in the framer was read and written
 	frames int64
 	ended  bool
 }

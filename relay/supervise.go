@@ -38,7 +38,7 @@ func (r *relay) supervise(ctx context.Context) error {
 			r.result.Exit = &x.Exit
 			return x.err
 		case sig := <-r.cfg.Signals:
-			if r.process == nil && terminates(sig) {
+			if r.process == nil && Terminates(sig) {
 				r.result.Signal = sig
 				return nil
 			}
@@ -54,8 +54,8 @@ func (r *relay) supervise(ctx context.Context) error {
 	}
 }
 
-// terminates reports whether a signal is to end a process.
-func terminates(sig os.Signal) bool {
+// Terminates reports whether a signal is to end a process.
+func Terminates(sig os.Signal) bool {
 	switch sig {
 	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
 		return true

@@ -1,0 +1,152 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport"
+)
+
+func relayCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "relay",
+		Category:  between,
+		Usage:     "stand between a controller and a unit, and see what passes",
+		ArgsUsage: "ENDPOINT",
+		Description: "Moves bytes between its standard input and output, where the controller is, and\n" +
+			"ENDPOINT, the unit. The bytes are never changed or delayed by who watches. The exit\n" +
+			"status is that of the unit's command.\n\n" +
+			"   wirectl relay --capture session.pcapng -- npx server\n" +
+			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
+			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced; - is standard output, with --listen"},
+			&cli.StringFlag{Name: "capture-policy", Value: string(recorder.Spill), Usage: "what to do with frames that the file is too slow for: spill, block, drop"},
+			&cli.Int64Flag{Name: "split-size", Usage: "begin a new part of the capture about every `N` bytes"},
+			&cli.IntFlag{Name: "keep", Usage: "keep only the newest `N` parts"},
+			&cli.StringSliceFlag{Name: "redact", Usage: "keep what has the name `KEY`, such as apiKey, out of the capture"},
+			&cli.StringSliceFlag{Name: "redact-value", Usage: "keep what matches `REGEX` out of the capture"},
+			&cli.BoolFlag{Name: "redact-secrets", Usage: "keep what is known to be secret, such as tokens and passwords, out of the capture"},
+			&cli.BoolFlag{Name: "no-tap", Usage: "open no tap, so that decode live, monitor and taps do not find it"},
+			&cli.StringFlag{Name: "name", Usage: "call the tap `NAME`, rather than after the unit"},
+			&cli.BoolFlag{Name: "print", Usage: "write decoded lines to standard error as frames pass"},
+			&cli.DurationFlag{Name: "patience", Value: 5 * time.Second, Usage: "tell when a side lets bytes wait for `DURATION`"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			grpcEncodingFlag(),
+			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour what --print writes: auto, always or never"},
+		}, slices.Concat(listenFlags(), streamFlags())...),
+		Action: inv.relay,
+	}
+}
+
+// A relaying is what the command line asks relay for.
+type relaying struct {
+	*invocation
+	c       *cli.Context
+	cfg     decode.Config
+	unit    transport.Endpoint
+	watch   *watch
+	warn    func(text string)
+	signals <-chan os.Signal
+}
+
+func (inv *invocation) relay(c *cli.Context) error {
+	v := &relaying{invocation: inv, c: c}
+	if err := v.read(); err != nil {
+		return err
+	}
+	signals, release := inv.Signals()
+	defer release()
+	v.signals = signals
+	var err error
+	if v.watch, err = v.newWatch(); err != nil {
+		return err
+	}
+	if c.String("listen") != "" {
+		err = v.serve(c.Context)
+	} else {
+		err = v.once(c.Context)
+	}
+	return errors.Join(err, v.watch.end())
+}
+
+// read reads operands and flags.
+func (v *relaying) read() error {
+	var err error
+	v.warn = func(text string) { v.say("relay", text) }
+	if v.c.Bool("quiet") {
+		v.warn = func(string) {}
+	}
+	if v.c.Duration("patience") <= 0 {
+		return usagef("--patience is a time such as 5s, and not %v", v.c.Duration("patience"))
+	}
+	if v.unit, err = v.endpoint(v.c, 0); err != nil {
+		return err
+	}
+	v.cfg, err = v.decodeConfig(v.c)
+	return err
+}
+
+// once relays between standard input and output and one unit.
+func (v *relaying) once(ctx context.Context) error {
+	if v.c.String("capture") == "-" {
+		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
+	}
+	opts, err := v.transportOptions(v.c)
+	if err != nil {
+		return err
+	}
+	stdio, err := transport.Parse([]string{"stdio"}, opts)
+	if err != nil {
+		return err
+	}
+	unit, err := v.unit.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	controller, err := stdio.Dial(ctx)
+	if err != nil {
+		unit.Close()
+		return err
+	}
+	result, err := relay.Run(ctx, v.between(controller, unit, 0))
+	v.watch.add(&result)
+	if err != nil {
+		return err
+	}
+	return statusOf(&result)
+}
+
+// between returns how a controller and a unit are to be relayed.
+func (v *relaying) between(controller, unit transport.Conn, conn int) relay.Config {
+	return relay.Config{
+		Controller: controller, Unit: unit, Conn: conn, Name: v.unit.String(),
+		Sink:    v.watch.fan,
+		Framing: v.cfg.Framing, Protocol: v.cfg.Protocol, Limit: v.cfg.Limit,
+		Stderr: v.Stderr, Grace: v.c.Duration("grace"), Patience: v.c.Duration("patience"),
+		Signals: v.signals, Warn: v.warn,
+	}
+}
+
+// statusOf returns the status that the end of a relay gives.
+func statusOf(r *relay.Result) error {
+	status := 0
+	switch {
+	case r.Exit != nil:
+		status = r.Exit.Code()
+	case r.Signal != nil:
+		status = (transport.Exit{Signal: r.Signal}).Code()
+	}
+	if status == 0 {
+		return nil
+	}
+	return &childError{status: status}
+}

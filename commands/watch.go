@@ -1,0 +1,308 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A watch is all that sees what passes a relay: the tap, the capture, and the
+// judge, who prints and counts.
+type watch struct {
+	v        *relaying
+	fan      *relay.Fan // nil if nobody watches
+	hub      *tap.Hub
+	tap      *tap.Server // nil if there is none
+	recorder *recorder.Recorder
+	judge    *judge
+
+	mu     sync.Mutex
+	total  relay.Result
+	relays int
+	conns  int // controllers that came
+}
+
+// nextConn numbers a connection.
+func (w *watch) nextConn() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns++
+	return w.conns
+}
+
+// newWatch returns what the flags ask for.
+func (v *relaying) newWatch() (*watch, error) {
+	w := &watch{v: v}
+	s := capture.Session{Created: time.Now(), Controller: "stdio", Unit: v.unit.String()}
+	if listen := v.c.String("listen"); listen != "" {
+		s.Controller = listen
+	}
+	if v.cfg.Framing != nil {
+		s.Framing = v.cfg.Framing.Name()
+	}
+	if v.cfg.Protocol != nil {
+		s.Protocol = v.cfg.Protocol.Name()
+	}
+	var sinks []capture.Writer
+	judged, tapped := v.c.Bool("print") || !v.c.Bool("quiet"), !v.c.Bool("no-tap")
+	if judged || tapped {
+		w.hub = tap.NewHub(s, tap.Options{})
+		sinks = append(sinks, w.hub)
+	}
+	if judged {
+		var err error
+		if w.judge, err = v.newJudge(w.hub); err != nil {
+			return nil, err
+		}
+	}
+	if tapped {
+		w.tap = w.open(s)
+	}
+	if name := v.c.String("capture"); name != "" {
+		sink, err := w.record(name, s)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, sink)
+	}
+	if len(sinks) > 0 {
+		w.fan = relay.NewFan(v.warn, sinks...)
+	}
+	return w, nil
+}
+
+// open opens the tap. A relay works without one.
+func (w *watch) open(s capture.Session) *tap.Server {
+	dir, err := tap.Dir(w.v.Getenv)
+	if err == nil {
+		var server *tap.Server
+		info := tap.Info{
+			Pid:  os.Getpid(),
+			Name: cmp.Or(w.v.c.String("name"), tapName(w.v.endpointWords)), Command: append([]string{"relay"}, w.v.endpointWords...),
+			Controller: s.Controller, Unit: s.Unit, Protocol: s.Protocol, Framing: s.Framing, Started: s.Created,
+		}
+		if server, err = tap.Listen(dir, info, w.hub, nil); err == nil {
+			return server
+		}
+	}
+	w.v.warn(fmt.Sprintf("there is no tap: %v", err))
+	return nil
+}
+
+// runners run the program that a later word names.
+var runners = []string{"npx", "uvx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "go", "run", "env", "sh", "bash"}
+
+// tapName names a tap after the unit: its program, or else its address.
+func tapName(endpoint []string) string {
+	name := ""
+	for _, word := range endpoint {
+		if strings.HasPrefix(word, "-") || word == "exec" {
+			continue
+		}
+		word = strings.TrimSuffix(word, "/")
+		name = word[strings.LastIndexByte(word, '/')+1:]
+		if !slices.Contains(runners, name) {
+			break
+		}
+	}
+	return cmp.Or(name, "relay")
+}
+
+// record begins a capture.
+func (w *watch) record(name string, s capture.Session) (capture.Writer, error) {
+	c := w.v.c
+	x, err := redactionOf(c.StringSlice("redact"), c.StringSlice("redact-value"))
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool("redact-secrets") {
+		known := capture.Secrets()
+		x.Keys, x.Values = append(x.Keys, known.Keys...), append(x.Values, known.Values...)
+	}
+	redacts := len(x.Keys)+len(x.Values) > 0
+	if redacts {
+		s = x.Session(s)
+	}
+	cfg := recorder.Config{
+		Session: s, Label: convert.Labels(w.v.cfg.Protocol), Policy: recorder.Policy(c.String("capture-policy")),
+		SplitSize: c.Int64("split-size"), Keep: c.Int("keep"), Notice: w.v.warn,
+	}
+	if name == "-" {
+		w.recorder, err = recorder.New(w.v.Stdout, cfg)
+	} else {
+		w.recorder, err = recorder.Create(name, cfg)
+	}
+	if err != nil || !redacts {
+		return w.recorder, err
+	}
+	return capture.Redact(w.recorder, &s, x), nil
+}
+
+// redactionOf reads what is to be taken out.
+func redactionOf(keys, values []string) (x capture.Redaction, err error) {
+	x.Keys = keys
+	for _, expr := range values {
+		value, err := regexp.Compile(expr)
+		if err != nil {
+			return x, &usageError{fmt.Errorf("--redact-value: %w", err)}
+		}
+		x.Values = append(x.Values, value)
+	}
+	return x, nil
+}
+
+// add counts what a relay did.
+func (w *watch) add(r *relay.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.relays++
+	t := &w.total
+	t.ToUnit.Frames += r.ToUnit.Frames
+	t.ToUnit.Bytes += r.ToUnit.Bytes
+	t.ToController.Frames += r.ToController.Frames
+	t.ToController.Bytes += r.ToController.Bytes
+	if r.Worst.For > t.Worst.For {
+		t.Worst = r.Worst
+	}
+}
+
+// closing is how long the capture may take to write what is left.
+const closing = 10 * time.Second
+
+// end ends watching, and says what was seen.
+func (w *watch) end() error {
+	if w.hub != nil {
+		w.hub.Close()
+	}
+	if w.tap != nil {
+		w.tap.Close()
+	}
+	if w.judge != nil {
+		<-w.judge.done
+	}
+	var err error
+	if w.recorder != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		err = w.recorder.Close(ctx)
+	}
+	if w.judge != nil && !w.v.c.Bool("quiet") {
+		w.v.warn(w.summary())
+	}
+	return err
+}
+
+// summary says in a line what passed.
+func (w *watch) summary() string {
+	t := &w.total
+	var b strings.Builder
+	if w.relays > 1 {
+		fmt.Fprintf(&b, "%s: ", plural(int64(w.relays), "connection"))
+	}
+	fmt.Fprintf(&b, "%s, %s to the unit; %s, %s back", plural(t.ToUnit.Frames, "frame"), plural(t.ToUnit.Bytes, "byte"),
+		plural(t.ToController.Frames, "frame"), plural(t.ToController.Bytes, "byte"))
+	b.WriteString(w.judge.summary())
+	if t.Worst.For >= w.v.c.Duration("patience") {
+		fmt.Fprintf(&b, "; worst stall: %v", t.Worst)
+	}
+	return b.String()
+}
+
+// A judge reads the frames of a hub as they pass. One that is too slow misses
+// some, and says how many.
+type judge struct {
+	trackers trackers
+	lost     int64
+	err      error // of printing; valid when done
+	done     chan struct{}
+}
+
+func (v *relaying) newJudge(h *tap.Hub) (*judge, error) {
+	j := &judge{done: make(chan struct{})}
+	viewer := h.View()
+	in := decode.Input{Capture: &honest{Viewer: viewer, lost: &j.lost}}
+	cfg := v.cfg
+	cfg.Workers, cfg.Resync = 1, true
+	f := newFollower(&j.trackers, in, cfg)
+	view := f.view
+	if v.c.Bool("print") {
+		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		text := decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
+		view = func(dst []byte, it *decode.Item) ([]byte, error) {
+			if dst, err := f.view(dst, it); err != nil {
+				return dst, err
+			}
+			return text(dst, it)
+		}
+	}
+	go func() {
+		defer close(j.done)
+		defer viewer.Close()
+		_, j.err = decode.Run(context.Background(), in, v.Stderr, cfg, func() decode.View { return view })
+		f.end()
+	}()
+	return j, nil
+}
+
+// An honest viewer counts what it misses.
+type honest struct {
+	*tap.Viewer
+	lost *int64
+}
+
+func (h *honest) Next(r *capture.Record) error {
+	err := h.Viewer.Next(r)
+	if n, ok := tap.ParseNote(r); ok && err == nil {
+		*h.lost += n.Lost
+	}
+	return err
+}
+
+// summary says what became of the exchanges.
+func (j *judge) summary() string {
+	var b strings.Builder
+	var exchanges, findings int64
+	classes := map[session.Class]int64{}
+	for _, t := range j.trackers.list {
+		s := t.Stats()
+		exchanges += s.Opened
+		for class, n := range s.Cancels {
+			classes[session.Class(class)] += n
+		}
+		for _, n := range s.Findings {
+			findings += n
+		}
+	}
+	fmt.Fprintf(&b, "; %s", plural(exchanges, "exchange"))
+	var cancels []string
+	for class := session.Class(0); int(class) < len(session.Stats{}.Cancels); class++ {
+		if n := classes[class]; n > 0 {
+			cancels = append(cancels, fmt.Sprintf("%d %v", n, class))
+		}
+	}
+	if len(cancels) > 0 {
+		fmt.Fprintf(&b, "; cancels: %s", strings.Join(cancels, ", "))
+	}
+	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
+	if j.lost > 0 {
+		fmt.Fprintf(&b, " (%s too fast to be judged)", plural(j.lost, "frame"))
+	}
+	return b.String()
+}
