@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -273,20 +274,20 @@ func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
 
 // writeTrace follows the session as lint and stats do, and draws what it finds.
 func (v *conversion) writeTrace(w io.Writer, r capture.Reader) error {
-	var ts trackers
+	var ts track.Trackers
 	in := decode.Input{Capture: r}
 	cfg := v.cfg
 	cfg.Workers = 1
-	f := newFollower(&ts, in, cfg)
+	f := track.NewFollower(&ts, in, cfg)
 	var line convert.Timeline
 	frames := 0
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
 		if line.Origin.IsZero() {
 			line.Origin = it.First
 		}
-		dst, err := f.view(dst, it)
+		dst, err := f.View(dst, it)
 		if frames++; frames%convert.EveryFrames == 0 {
-			for _, t := range ts.list {
+			for _, t := range ts.List {
 				dst = line.Append(dst, t.Tracker)
 			}
 		}
@@ -295,20 +296,20 @@ func (v *conversion) writeTrace(w io.Writer, r capture.Reader) error {
 	_, err := decode.Run(v.c.Context, in, w, cfg, func() decode.View { return view })
 	switch {
 	case err == nil:
-		f.end()
+		f.End()
 	case errors.Is(err, capture.ErrCut):
-		f.release()
+		f.Release()
 	default:
 		return err
 	}
-	if !ts.timed {
+	if !ts.Timed {
 		return fmt.Errorf("%s does not say when its frames were read, and a trace shows nothing else: convert a capture, or a recording with its timing.jsonl", label(v.in))
 	}
-	return errors.Join(err, v.endTrace(w, &line, ts.list, f.last))
+	return errors.Join(err, v.endTrace(w, &line, ts.List, f.Last))
 }
 
 // endTrace writes the rest of a trace, and says if it is not all there is.
-func (v *conversion) endTrace(w io.Writer, line *convert.Timeline, list []tracker, end time.Time) error {
+func (v *conversion) endTrace(w io.Writer, line *convert.Timeline, list []track.Tracker, end time.Time) error {
 	var dst []byte
 	var opened int64
 	for _, t := range list {

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/lint"
 )
 
@@ -73,10 +74,10 @@ func (inv *invocation) lint(c *cli.Context) error {
 }
 
 func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
-	var ts trackers
+	var ts track.Trackers
 	result, err := inv.track(c, name, cfg, &ts)
 	s := lint.Session{Name: label(name), Frames: result.Frames}
-	for _, t := range ts.list {
+	for _, t := range ts.List {
 		s.Add(t.Tracker)
 	}
 	return s, err

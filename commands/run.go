@@ -155,6 +155,7 @@ func newApp(inv *invocation) *cli.App {
 			serveCommand(inv),
 			sendCommand(inv),
 			unitCommand(inv),
+			monitorCommand(inv),
 			listCommand(inv),
 			inv.withEndpoint(relayCommand(inv)),
 			completionCommand(inv),

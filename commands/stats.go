@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/stats"
 )
 
@@ -47,8 +48,8 @@ func (inv *invocation) stats(c *cli.Context) error {
 		return err
 	}
 	report := stats.New()
-	for _, t := range ts.list {
-		report.Add(t.protocol.Name(), t.Tracker, ts.timed)
+	for _, t := range ts.List {
+		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
 	if c.String("output") == "text" {
 		return report.Text(inv.Stdout, inv.width(), palette(colorful))
@@ -62,13 +63,13 @@ func (inv *invocation) stats(c *cli.Context) error {
 }
 
 // count reads all sessions into the same trackers.
-func (inv *invocation) count(c *cli.Context, names []string) (*trackers, error) {
+func (inv *invocation) count(c *cli.Context, names []string) (*track.Trackers, error) {
 	cfg, err := inv.decodeConfig(c)
 	if err != nil {
 		return nil, err
 	}
 	inv.reportsAtEnd = true
-	ts := &trackers{oneWay: true}
+	ts := &track.Trackers{OneWay: true}
 	for _, name := range names {
 		result, err := inv.track(c, name, cfg, ts)
 		if err != nil {

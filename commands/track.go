@@ -2,21 +2,12 @@ package commands
 
 import (
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/opaque"
-	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/decode/track"
 )
 
 // readThrough shows all of a session to one view, in order. A fault of the
@@ -41,283 +32,18 @@ func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Confi
 
 // track feeds ts with a session. What is open where a capture is cut is not
 // taken for unanswered.
-func (inv *invocation) track(c *cli.Context, name string, cfg decode.Config, ts *trackers) (decode.Result, error) {
-	var f *follower
+func (inv *invocation) track(c *cli.Context, name string, cfg decode.Config, ts *track.Trackers) (decode.Result, error) {
+	var f *track.Follower
 	result, cut, err := inv.readThrough(c, name, cfg, func(in decode.Input, cfg decode.Config) decode.View {
-		f = newFollower(ts, in, cfg)
-		return f.view
+		f = track.NewFollower(ts, in, cfg)
+		return f.View
 	})
 	switch {
 	case f == nil:
 	case cut:
-		f.release()
+		f.Release()
 	default:
-		f.end()
+		f.End()
 	}
 	return result, err
-}
-
-// trackers are those of one or more sessions, one for each protocol.
-type trackers struct {
-	list   []tracker
-	oneWay bool // all are to judge as if a direction were missing
-	conns  int  // connections of the sessions so far
-	timed  bool // the times of some frames are known
-}
-
-type tracker struct {
-	*session.Tracker
-	protocol protocol.Protocol
-	oneWay   bool
-}
-
-// of returns the tracker of a protocol.
-func (ts *trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
-	oneWay = oneWay || ts.oneWay
-	for _, t := range ts.list {
-		if t.protocol == p && t.oneWay == oneWay {
-			return t.Tracker
-		}
-	}
-	t := session.New(p, session.Options{OneWay: oneWay})
-	ts.list = append(ts.list, tracker{t, p, oneWay})
-	return t
-}
-
-// A follower feeds trackers with one session. It holds frames back until it
-// knows which tracker they are for. The first messages of a JSON-RPC
-// connection do not tell by whose rules it is to be judged; and the records of
-// a capture may all be of one direction, in which nothing is ever answered.
-type follower struct {
-	trackers *trackers
-	named    bool // the protocol is given
-	stream   bool // the session is a stream, of one direction
-	settled  bool // it is known whether the session has one direction
-	seen     [3]bool
-	base     int // what connections are numbered from
-	wires    map[int]*followed
-	order    []*followed
-	scopes   session.Scopes
-	conns    map[int]bool // of frames that came in a carrier
-	held     int          // bytes
-	last     time.Time
-}
-
-// All HTTP of a session is spoken on one wire: what is one server to a client
-// takes any number of connections.
-const httpWire = -1
-
-// wireOf returns the number of the wire that a frame travelled on.
-func wireOf(f *frame.Frame) int {
-	if f.Meta != nil && f.Meta.Framing == frame.HTTP {
-		return httpWire
-	}
-	return f.Conn
-}
-
-// A followed wire is a connection, on which one protocol is spoken.
-type followed struct {
-	conn     int
-	protocol protocol.Protocol
-	tracker  *session.Tracker // nil as long as frames are held back
-	held     []heldFrame
-	skipping error // the fault of the gap before
-	message  protocol.Message
-}
-
-// A heldFrame has a payload of its own. It is well if that has been read as a
-// message of some protocol.
-type heldFrame struct {
-	session.Frame
-	well bool
-}
-
-const (
-	// maxHeld bounds the memory for frames that are held back, in bytes.
-	maxHeld = 4 << 20
-	// heldSize is what a frame takes besides its payload.
-	heldSize = 256
-)
-
-func newFollower(ts *trackers, in decode.Input, cfg decode.Config) *follower {
-	return &follower{
-		trackers: ts, named: cfg.Protocol != nil, base: ts.conns,
-		stream: in.Capture == nil, settled: in.Capture == nil,
-		wires: make(map[int]*followed),
-	}
-}
-
-// view takes in an item and shows nothing.
-func (f *follower) view(dst []byte, it *decode.Item) ([]byte, error) {
-	if carried.Of(it.Frame) != nil {
-		f.signal(it)
-		return dst, nil
-	}
-	w := f.wire(wireOf(it.Frame))
-	if w.tracker == nil {
-		w.protocol = it.Protocol
-	}
-	fr := w.frame(it)
-	if it.Frame.Meta != nil {
-		f.place(&fr, it.Frame)
-	}
-	well := !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
-	f.learn(&fr)
-	switch {
-	case w.tracker == nil:
-		f.hold(w, fr, well)
-	case it.Protocol == w.protocol:
-		w.pass(fr, well, &it.Message)
-	default:
-		w.pass(fr, well, nil)
-	}
-	return dst, nil
-}
-
-// signal takes in what a carrier says for itself. Of that only the calls of gRPC
-// are exchanges.
-func (f *follower) signal(it *decode.Item) {
-	fr := (&followed{}).frame(it)
-	f.place(&fr, it.Frame)
-	f.learn(&fr)
-	if it.Message.Phase != protocol.Note {
-		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &it.Message)
-	}
-}
-
-// place says of a frame that came in a carrier where its ids mean something.
-func (f *follower) place(fr *session.Frame, of *frame.Frame) {
-	conn, stream := f.scopes.Of(of)
-	fr.Conn, fr.Stream = conn+f.base, stream
-	if f.conns == nil {
-		f.conns = map[int]bool{}
-	}
-	f.conns[fr.Conn] = true
-	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
-}
-
-// wire returns the wire of a connection.
-func (f *follower) wire(conn int) *followed {
-	conn += f.base
-	w := f.wires[conn]
-	if w == nil {
-		w = &followed{conn: conn}
-		f.wires[conn] = w
-		f.order = append(f.order, w)
-		f.trackers.conns = max(f.trackers.conns, conn+1)
-	}
-	return w
-}
-
-// frame returns what trackers want to know of an item. A fault that makes
-// several gaps is told of once.
-func (w *followed) frame(it *decode.Item) session.Frame {
-	fr := session.Frame{
-		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
-		Size: it.Frame.Size(), Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
-	}
-	if !fr.Gap {
-		w.skipping = nil
-		return fr
-	}
-	fr.Payload, fr.Size = it.Frame.Raw, len(it.Frame.Raw)
-	if fr.Fault == w.skipping {
-		fr.Fault = nil
-	} else {
-		w.skipping = fr.Fault
-	}
-	return fr
-}
-
-// learn notes what a frame tells of its session. A capture with times was
-// recorded where both directions pass; without them it may have been made from
-// one, unless there are frames of both.
-func (f *follower) learn(fr *session.Frame) {
-	if !fr.Time.IsZero() {
-		f.last, f.trackers.timed = fr.Time, true
-	}
-	f.seen[fr.Dir] = true
-	if !f.settled && (!fr.Time.IsZero() || f.bothWays()) {
-		f.settled = true
-		f.start(f.tells)
-	}
-}
-
-func (f *follower) bothWays() bool { return f.seen[frame.C2U] && f.seen[frame.U2C] }
-
-// hold holds a frame back, and everything else no more if it was the last that
-// had to be.
-func (f *follower) hold(w *followed, fr session.Frame, well bool) {
-	fr.Payload = slices.Clone(fr.Payload)
-	w.held = append(w.held, heldFrame{fr, well})
-	f.held += len(fr.Payload) + heldSize
-	if f.held > maxHeld {
-		f.release()
-	} else if f.settled && f.tells(w) {
-		f.begin(w)
-	}
-}
-
-// tells reports whether it is known which protocol is spoken on a wire.
-func (f *follower) tells(w *followed) bool {
-	switch w.protocol {
-	case protocol.Protocol(jsonrpc.Plain), protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
-		return f.named
-	}
-	return true
-}
-
-// release takes what is known for all that there is to know, and holds nothing
-// back any more.
-func (f *follower) release() {
-	f.settled = true
-	f.start(func(*followed) bool { return true })
-}
-
-// start begins with the wires for which ready holds.
-func (f *follower) start(ready func(*followed) bool) {
-	for _, w := range f.order {
-		if w.tracker == nil && ready(w) {
-			f.begin(w)
-		}
-	}
-}
-
-// begin chooses the tracker of a wire and feeds it with what was held back.
-func (f *follower) begin(w *followed) {
-	oneWay := f.stream || f.last.IsZero() && !f.bothWays()
-	w.tracker = f.trackers.of(w.protocol, oneWay)
-	for _, h := range w.held {
-		f.held -= len(h.Payload) + heldSize
-		w.pass(h.Frame, h.well, nil)
-	}
-	w.held = nil
-}
-
-// pass hands a frame to the tracker. It is well if its payload is a message: m,
-// or if that is nil one that is still to be read by the wire's protocol.
-func (w *followed) pass(fr session.Frame, well bool, m *protocol.Message) {
-	switch {
-	case !well:
-		m = nil
-	case m == nil:
-		m = &w.message
-		if err := w.protocol.Parse(fr.Payload, m); err != nil {
-			fr.Fault, m = fmt.Errorf("not %s: %w", w.protocol.Name(), err), nil
-		}
-	}
-	w.tracker.Feed(fr, m)
-}
-
-// end takes in the end of the session, and with it that of every connection.
-func (f *follower) end() {
-	f.release()
-	for _, w := range f.order {
-		w.tracker.End(w.conn, f.last)
-	}
-	for _, conn := range slices.Sorted(maps.Keys(f.conns)) {
-		for _, t := range f.trackers.list {
-			t.End(conn, f.last)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/session"
 )
@@ -225,7 +226,7 @@ func (w *watch) summary() string {
 // A judge reads the frames of a hub as they pass. One that is too slow misses
 // some, and says how many.
 type judge struct {
-	trackers trackers
+	trackers track.Trackers
 	lost     int64
 	err      error // of printing; valid when done
 	done     chan struct{}
@@ -237,8 +238,8 @@ func (v *relaying) newJudge(h *tap.Hub) (*judge, error) {
 	in := decode.Input{Capture: &honest{Viewer: viewer, lost: &j.lost}}
 	cfg := v.cfg
 	cfg.Workers, cfg.Resync = 1, true
-	f := newFollower(&j.trackers, in, cfg)
-	view := f.view
+	f := track.NewFollower(&j.trackers, in, cfg)
+	view := f.View
 	if v.c.Bool("print") {
 		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
 		if err != nil {
@@ -246,7 +247,7 @@ func (v *relaying) newJudge(h *tap.Hub) (*judge, error) {
 		}
 		text := decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
 		view = func(dst []byte, it *decode.Item) ([]byte, error) {
-			if dst, err := f.view(dst, it); err != nil {
+			if dst, err := f.View(dst, it); err != nil {
 				return dst, err
 			}
 			return text(dst, it)
@@ -256,7 +257,7 @@ func (v *relaying) newJudge(h *tap.Hub) (*judge, error) {
 		defer close(j.done)
 		defer viewer.Close()
 		_, j.err = decode.Run(context.Background(), in, v.Stderr, cfg, func() decode.View { return view })
-		f.end()
+		f.End()
 	}()
 	return j, nil
 }
@@ -280,7 +281,7 @@ func (j *judge) summary() string {
 	var b strings.Builder
 	var exchanges, findings int64
 	classes := map[session.Class]int64{}
-	for _, t := range j.trackers.list {
+	for _, t := range j.trackers.List {
 		s := t.Stats()
 		exchanges += s.Opened
 		for class, n := range s.Cancels {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -38,8 +39,17 @@ type Item struct {
 	meta    []byte // scratch: what the carrier says
 }
 
-// read fills the item from a frame.
-func (it *Item) read(f *frame.Frame, p protocol.Protocol) {
+// NewItem returns an item to read frames into one by one, as cfg says. Its
+// number, framing and times are for the caller to set.
+func NewItem(cfg Config) *Item {
+	it := &Item{}
+	it.inflate.encoding = cmp.Or(cfg.Compression, Compressions[0])
+	it.inflate.limit = cmp.Or(cfg.Limit, frame.DefaultLimit)
+	return it
+}
+
+// Read makes it the item of a frame in protocol p, which it borrows.
+func (it *Item) Read(f *frame.Frame, p protocol.Protocol) {
 	it.Frame, it.Protocol, it.Err = f, p, f.Flaw
 	it.Payload, it.well = nil, false
 	var err error

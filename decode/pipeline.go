@@ -1,15 +1,12 @@
 package decode
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/wirectl/wirectl/frame"
 )
 
 // A pipeline moves batches from the feed through workers to the output. One
@@ -146,10 +143,7 @@ type worker struct {
 }
 
 func (p *pipeline) newWorker() *worker {
-	w := &worker{match: p.cfg.Match, view: p.newView()}
-	w.item.inflate.encoding = cmp.Or(p.cfg.Compression, Compressions[0])
-	w.item.inflate.limit = cmp.Or(p.cfg.Limit, frame.DefaultLimit)
-	return w
+	return &worker{match: p.cfg.Match, view: p.newView(), item: *NewItem(p.cfg)}
 }
 
 // work shows the items of a job's batch.
@@ -169,7 +163,7 @@ func (w *worker) work(j *job) {
 				t := &b.times[i]
 				it.Time, it.Written, it.First, it.Previous = t.read, t.written, t.first, t.previous
 			}
-			it.read(&b.Frames[i], s.protocol)
+			it.Read(&b.Frames[i], s.protocol)
 			j.err = w.show(j)
 			// A view may find more that is wrong. Gaps are counted by the feed.
 			if it.Err != nil && !it.Frame.Gap {

@@ -156,6 +156,7 @@ func (t *Tracker) endSubscriptions(ev *event) {
 				e.saw(ev.f)
 				t.end(ev, e)
 				t.settle(e)
+				t.changed(e, ev.f.Seq)
 			}
 		}
 	}

@@ -95,6 +95,9 @@ func (t *Tracker) cancelled(ev *event) {
 	m, f := ev.m, ev.f
 	rule := t.rules.Cancel(ev.kind.Name)
 	own := t.openOwn(ev, rule.Own)
+	if own != nil {
+		t.changed(own, f.Seq)
+	}
 	if m.Ref.IsZero() && m.Faults&protocol.MissingField != 0 {
 		return // it was to name what it cancels
 	}
@@ -108,6 +111,7 @@ func (t *Tracker) cancelled(ev *event) {
 	if target != nil && target.cancel != nil {
 		target.cancel.Repeats++
 		target.saw(f)
+		t.changed(target, f.Seq)
 		return
 	}
 	c := t.enter(ev, target)
@@ -127,6 +131,10 @@ func (t *Tracker) cancelled(ev *event) {
 			target.become(Cancelled)
 			t.settle(target)
 		}
+		t.asked(c)
+	}
+	if target != nil {
+		t.changed(target, f.Seq)
 	}
 }
 
@@ -182,6 +190,7 @@ func (t *Tracker) classify(c *Cancel, class Class) {
 		}
 		e.cancel, c.of = nil, nil
 	}
+	t.asked(c)
 }
 
 // endCancel settles the cancel of e, if one is pending, when f ends e.

@@ -42,6 +42,10 @@ type Exchange struct {
 	HeldBack, Holding time.Duration
 	HeldBy            int64
 
+	// Mark is for the watcher, to find what it keeps of the exchange; 0 in one
+	// that is new.
+	Mark uint32
+
 	serial   uint64
 	count    int // things asked for
 	answers  int64

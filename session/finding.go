@@ -256,10 +256,14 @@ func (t *Tracker) add(r rule, severity Severity, conn int, frames []int64, messa
 	if source == "" {
 		source = Findings[r].Rule
 	}
-	t.findings.add(Finding{
+	f := Finding{
 		Name: Findings[r].Name, Severity: severity, Frames: frames, Conn: conn,
 		Rule: t.protocol.Name() + ": " + source, Message: message,
-	})
+	}
+	t.findings.add(f)
+	if t.watch != nil {
+		t.watch.Found(f)
+	}
 }
 
 // quote returns a token as messages show it: as it is written, unless that

@@ -26,6 +26,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		s.unreadable[ev.from]++
 	}
 	s.lanes[ev.from].pass(f, e)
+	if e != nil {
+		t.changed(e, f.Seq)
+	}
 }
 
 // opposite returns the other side.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -70,4 +71,17 @@ func middle(bucket int) time.Duration {
 	octave, quarter := bucket/perOctave+minOctave, bucket%perOctave
 	width := time.Duration(1) << (octave - 2)
 	return time.Duration(perOctave+quarter)*width + width/2
+}
+
+// Buckets yields the upper bound of each bucket and how many durations lie in
+// it, in the order of the bounds.
+func (h *Histogram) Buckets() iter.Seq2[time.Duration, int64] {
+	return func(yield func(time.Duration, int64) bool) {
+		for i, n := range h.buckets {
+			octave, quarter := i/perOctave+minOctave, i%perOctave
+			if !yield(time.Duration(perOctave+quarter+1)<<(octave-2), int64(n)) {
+				return
+			}
+		}
+	}
 }

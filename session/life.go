@@ -89,6 +89,7 @@ func (t *Tracker) forget(e *Exchange) {
 	e.become(Abandoned)
 	e.kind.streamed(e)
 	t.settle(e)
+	t.changed(e, 0)
 }
 
 // abandon ends an exchange with its connection.
@@ -100,6 +101,7 @@ func (t *Tracker) abandon(e *Exchange, at time.Time) {
 	e.become(Abandoned)
 	e.kind.streamed(e)
 	t.settle(e)
+	t.changed(e, 0)
 }
 
 func (t *Tracker) reportUnanswered(e *Exchange) {

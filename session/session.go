@@ -28,6 +28,7 @@ type Tracker struct {
 	history  int
 	inFlight int
 	oneWay   bool
+	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
 	serial                           uint64 // of scopes and exchanges
@@ -65,6 +66,8 @@ type Options struct {
 	// OneWay says that one direction is all there is to be fed, so that no
 	// request is missed for an answer and no answer for a request.
 	OneWay bool
+	// Watcher, if not nil, is told of everything as it happens.
+	Watcher Watcher
 }
 
 // New returns a tracker for sessions of p.
@@ -76,7 +79,7 @@ func New(p protocol.Protocol, o Options) *Tracker {
 		o.InFlight = 1 << 16
 	}
 	return &Tracker{
-		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay,
+		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, watch: o.Watcher,
 		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
 		table: newTable(), findings: ring[Finding]{size: o.History},
 	}

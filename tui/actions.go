@@ -1,0 +1,100 @@
+package tui
+
+import (
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+// A pending is what is done only when it has been confirmed.
+type pending struct {
+	question string
+	then     func() tea.Cmd
+}
+
+func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
+	p := m.pending
+	m.pending = nil
+	if k.String() != "y" && k.String() != "Y" {
+		m.said = "nothing was done"
+		return nil
+	}
+	return p.then()
+}
+
+// exchangeKey does what a key does with an exchange, which may be nil.
+func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
+	keys := &m.keys
+	if x == nil {
+		return nil
+	}
+	switch {
+	case key.Matches(k, keys.Note):
+		return m.askFor("note on "+idOf(x.ID)+" ", x.Note, func(text string) tea.Cmd {
+			m.store.Note(x.Mark, text)
+			return m.ask()
+		})
+	case key.Matches(k, keys.Bookmark):
+		m.store.Bookmark(x.First)
+		return m.ask()
+	case key.Matches(k, keys.Write):
+		return m.askForFile(x.First, x.Mark)
+	case key.Matches(k, keys.Diff):
+		cmd := m.openFrame(x.First)
+		if x.Last != x.First {
+			m.detail.other = x.Last
+		}
+		return tea.Batch(cmd, m.ask())
+	case key.Matches(k, keys.Cancel):
+		return m.act("cancel "+x.Kind+" "+idOf(x.ID), func(w Wire) error { return w.Cancel(x.First) })
+	case key.Matches(k, keys.Resend):
+		return m.act("send "+x.Kind+" "+idOf(x.ID)+" again", func(w Wire) error { return w.Resend(x.First) })
+	}
+	return nil
+}
+
+// act changes what is on the wire, once that has been confirmed twice.
+func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
+	w := m.config.Wire
+	if w == nil {
+		m.said, m.wrong = "this session cannot be changed: that takes a tap of a relay", true
+		return nil
+	}
+	m.pending = &pending{"this changes a live wire: " + what + "?", func() tea.Cmd {
+		m.pending = &pending{"the peers will see it, and the capture will say altered. Really " + what + "?", func() tea.Cmd {
+			return func() tea.Msg {
+				if err := do(w); err != nil {
+					return saidMsg{err.Error(), true}
+				}
+				return saidMsg{"done: " + what, false}
+			}
+		}}
+		return nil
+	}}
+	return nil
+}
+
+// askForFile asks where to write a frame or its exchange to.
+func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
+	if m.config.Write == nil {
+		return nil
+	}
+	label := "write the exchange to (.ndjson, .pcapng or a folder) "
+	if mark == 0 {
+		label = "write the frame to (.ndjson, .pcapng or a folder) "
+	}
+	return m.askFor(label, "", func(name string) tea.Cmd {
+		if name == "" {
+			return nil
+		}
+		s, write := m.store, m.config.Write
+		return func() tea.Msg {
+			r := s.Records(seq, mark)
+			if err := write(name, r); err != nil {
+				return saidMsg{err.Error(), true}
+			}
+			return saidMsg{"wrote " + count(int64(r.Len())) + " frames to " + name, false}
+		}
+	})
+}

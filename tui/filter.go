@@ -1,0 +1,100 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+func (m *Model) ask4Filter() tea.Cmd {
+	cmd := m.askFor("filter ", m.filter, m.setFilter)
+	kinds := m.page.overview.Kinds
+	m.prompt.complete = func(text string) []string { return completions(text, kinds) }
+	return cmd
+}
+
+// setFilter makes text the filter of every view.
+func (m *Model) setFilter(text string) tea.Cmd {
+	f, err := store.ParseFilter(text)
+	if err != nil {
+		m.said, m.wrong = "filter: "+err.Error(), true
+		return nil
+	}
+	m.filter = strings.TrimSpace(text)
+	m.ids.at, m.ids.top, m.ids.moved = 0, 0, 0
+	m.frames.at, m.frames.top, m.frames.follow = 0, 0, f == nil
+	s, ask := m.store, m.ask()
+	return func() tea.Msg {
+		s.SetFilter(f)
+		return ask()
+	}
+}
+
+// completions returns what the last word of a filter could be.
+func completions(text string, kinds []string) (list []string) {
+	last := text[strings.LastIndexByte(text, ' ')+1:]
+	if value, ok := strings.CutPrefix(last, "kind=="); ok {
+		for _, k := range kinds {
+			if strings.HasPrefix(k, value) {
+				list = append(list, "kind=="+quoteValue(k))
+			}
+		}
+		return list
+	}
+	if strings.ContainsAny(last, "=<>~!") {
+		return nil
+	}
+	for _, w := range store.Words {
+		if strings.HasPrefix(w, last) {
+			list = append(list, w)
+		}
+	}
+	for _, f := range store.Fields {
+		if strings.HasPrefix(f, last) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// completed completes the last word of text as far as all candidates agree.
+func completed(text string, candidates []string) string {
+	if len(candidates) == 0 {
+		return text
+	}
+	common := candidates[0]
+	for _, c := range candidates[1:] {
+		for !strings.HasPrefix(c, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	start := strings.LastIndexByte(text, ' ') + 1
+	if len(common) < len(text)-start {
+		return text
+	}
+	return text[:start] + common
+}
+
+// quoteValue writes a value of a condition, in quotes if it is no plain word.
+func quoteValue(text string) string {
+	if text != "" && !strings.ContainsAny(text, " \"\\") {
+		return text
+	}
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
+}
+
+// number64 reads the number of a frame, as the screen writes it.
+func number64(text string) (int64, error) {
+	text = strings.ReplaceAll(strings.Trim(text, "# "), ",", "")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("frames are numbered from 1")
+	}
+	return n, err
+}

@@ -1,0 +1,231 @@
+package tui
+
+import (
+	"time"
+
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+// framesState is where the list of frames is.
+type framesState struct {
+	at     int64 // index of the selected one
+	top    int64
+	follow bool // the last one is selected, whatever comes
+	n      int  // rows on the screen
+}
+
+// from returns the index of the first row, for a screen of n.
+func (st *framesState) from(n int) int64 {
+	st.n = n
+	if st.follow {
+		return 1 << 60
+	}
+	st.top = max(min(st.top, st.at), st.at-int64(n)+1, 0)
+	return st.top
+}
+
+func (st *framesState) settle(p store.Frames) {
+	if p.Total == 0 {
+		return
+	}
+	if st.follow {
+		st.at = p.Total - 1
+	}
+	st.at = min(st.at, p.Total-1)
+	st.top = p.From
+}
+
+func (st *framesState) move(by int, total int64) {
+	at := max(0, min(st.at+int64(by), total-1))
+	st.follow = by > 0 && at == total-1
+	st.at = at
+}
+
+func (st *framesState) selected(p store.Frames) *store.Frame {
+	if i := st.at - p.From; i >= 0 && i < int64(len(p.List)) {
+		return &p.List[i]
+	}
+	return nil
+}
+
+func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
+	keys, st := &m.keys, &m.frames
+	if by, ok := m.movement(k, m.rows()); ok {
+		return m.move(by)
+	}
+	f := st.selected(m.page.frames)
+	switch {
+	case key.Matches(k, keys.Follow):
+		st.follow = !st.follow
+	case key.Matches(k, keys.Search):
+		return m.askForSearch()
+	case key.Matches(k, keys.SearchNext):
+		return m.find(false)
+	case key.Matches(k, keys.SearchBack):
+		return m.find(true)
+	case f == nil:
+	case key.Matches(k, keys.Open):
+		return m.openFrame(f.Seq)
+	case key.Matches(k, keys.Bookmark):
+		m.store.Bookmark(f.Seq)
+	case key.Matches(k, keys.Write):
+		return m.askForFile(f.Seq, f.Mark)
+	case key.Matches(k, keys.Diff):
+		return m.compare(f.Seq)
+	}
+	return m.ask()
+}
+
+func (m *Model) askForSearch() tea.Cmd {
+	return m.askFor("search ", m.search, func(text string) tea.Cmd {
+		m.search = text
+		if text == "" {
+			return nil
+		}
+		return m.find(false)
+	})
+}
+
+// findTime is how long a search goes on before it is given up.
+const findTime = 5 * time.Second
+
+// find looks for the search text from the selected frame on.
+func (m *Model) find(back bool) tea.Cmd {
+	if m.search == "" {
+		return m.askForSearch()
+	}
+	s, text, at := m.store, []byte(m.search), m.frames.at
+	return func() tea.Msg {
+		// A piece at a time, so that the store can be asked in between.
+		for deadline := time.Now().Add(findTime); ; {
+			index, done := s.Find(text, at, back, searchTime)
+			if done || time.Now().After(deadline) {
+				return foundMsg{index}
+			}
+			at = index
+		}
+	}
+}
+
+func (m *Model) found(msg foundMsg) tea.Cmd {
+	if msg.index < 0 {
+		m.said, m.wrong = "no frame here contains "+m.search, true
+		return nil
+	}
+	m.frames.at, m.frames.follow = msg.index, false
+	return m.ask()
+}
+
+// framesView draws the list of frames.
+func (m *Model) framesView(n int) []string {
+	th := m.theme
+	c := m.frameColumns()
+	head := newLine(m.width)
+	head.pad(2)
+	head.right(th.Dim, "#", c.seq)
+	head.right(th.Dim, "TIME", c.time)
+	head.pad(2)
+	head.left(th.Dim, "KIND", c.kind)
+	head.left(th.Dim, "ID", c.id)
+	head.right(th.Dim, "SIZE", 5)
+	head.text(th.Dim, "WHAT IT SAYS", m.width)
+	list := []string{head.String()}
+	selected := m.frames.selected(m.page.frames)
+	for i := range m.page.frames.List {
+		f := &m.page.frames.List[i]
+		l := newLine(m.width)
+		same := selected != nil && selected.Mark != 0 && f.Mark == selected.Mark
+		m.frameRow(l, f, c, same)
+		if f == selected {
+			l.selected(th)
+		}
+		list = append(list, l.String())
+	}
+	if len(m.page.frames.List) == 0 {
+		list = append(list, m.nothing("no frame yet", "no frame matches the filter"))
+	}
+	return padded(list, n+1)
+}
+
+type frameColumns struct{ seq, time, kind, id int }
+
+func (m *Model) frameColumns() frameColumns {
+	c := frameColumns{seq: max(5, len(count(m.page.overview.Frames))), time: 11, kind: 24, id: 12}
+	switch {
+	case m.width < 90:
+		c = frameColumns{seq: 5, time: 8, kind: 16, id: 7}
+	case m.width > 180:
+		c.kind, c.id = 32, 18
+	}
+	if !m.page.overview.Timed {
+		c.time = 0
+	}
+	return c
+}
+
+// frameRow draws a frame. What belongs to the same exchange as the one that is
+// selected is marked.
+func (m *Model) frameRow(l *line, f *store.Frame, c frameColumns, same bool) {
+	th := m.theme
+	switch {
+	case f.Bookmark:
+		l.glyph(th.Marked, glyphMark)
+	case f.Finding:
+		l.glyph(th.Error, glyphFinding)
+	default:
+		l.pad(1)
+	}
+	if same {
+		l.glyph(th.Marked, glyphSame)
+	} else {
+		l.pad(1)
+	}
+	l.right(th.Dim, count(f.Seq), c.seq)
+	if c.time > 0 {
+		l.right(th.Dim, m.clock(f.Time), c.time)
+	}
+	m.frameText(l, f, c)
+}
+
+// frameText draws what a frame is and says.
+func (m *Model) frameText(l *line, f *store.Frame, c frameColumns) {
+	th := m.theme
+	arrow(l, th, f.Dir)
+	l.pad(1)
+	kind := th.Kind
+	if f.Bad {
+		kind = th.Error
+	}
+	l.left(kind, f.Kind, c.kind)
+	id := idOf(f.ID)
+	if f.Ref != "" {
+		if f.ID == "" {
+			id = ""
+		}
+		id += "→" + idOf(f.Ref)
+	}
+	l.left(th.ID, id, c.id)
+	l.right(th.Dim, size(f.Size), 5)
+	if f.Fault != "" {
+		l.text(th.Error, f.Fault, m.width)
+		return
+	}
+	l.text(render.Paint{}, f.Summary, m.width)
+}
+
+// clock writes when something was, since the session began.
+func (m *Model) clock(at int64) string {
+	since := time.Duration(at - m.page.overview.First)
+	if since >= time.Hour {
+		return since.Round(time.Millisecond).String()
+	}
+	width := 6
+	if m.width < 90 {
+		width = 3
+	}
+	return formatSeconds(since, width)
+}

@@ -1,0 +1,393 @@
+package tui
+
+import (
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+// idsState is what is selected among the exchanges.
+type idsState struct {
+	sort     store.Sort
+	openOnly bool
+	at       uint32 // mark of the selected one; 0 is the first, whichever it is
+	moved    int    // since the last page
+	top      int
+	zoom     int // doublings of the scale
+	pan      int // in quarters of the window
+}
+
+func (st *idsState) query(n int) store.IDsQuery {
+	return store.IDsQuery{Sort: st.sort, OpenOnly: st.openOnly, At: st.at, Move: st.moved, Top: st.top, N: n}
+}
+
+// settle takes over what the store has selected. The first one stays selected
+// as the first, so that the newest is.
+func (st *idsState) settle(p store.IDs) {
+	if p.Total == 0 {
+		return
+	}
+	st.at, st.moved, st.top = p.At, 0, p.Top
+	if p.Index == 0 {
+		st.at = 0
+	}
+}
+
+func (st *idsState) selected(p store.IDs) *store.Exchange {
+	if i := p.Index - p.Top; i >= 0 && i < len(p.List) {
+		return &p.List[i]
+	}
+	return nil
+}
+
+func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
+	keys, st := &m.keys, &m.ids
+	if by, ok := m.movement(k, m.rows()); ok {
+		st.moved += by
+		return m.ask()
+	}
+	switch {
+	case key.Matches(k, keys.Open):
+		return m.openSelected()
+	case key.Matches(k, keys.Sort):
+		st.sort = st.sort.Next()
+		m.said = "sorted by " + st.sort.String()
+	case key.Matches(k, keys.Live):
+		st.openOnly = !st.openOnly
+		st.at, st.top = 0, 0
+	case key.Matches(k, keys.Wider):
+		st.zoom = min(st.zoom+1, 40)
+	case key.Matches(k, keys.Narrower):
+		st.zoom = max(st.zoom-1, -20)
+	case key.Matches(k, keys.Left):
+		st.pan--
+	case key.Matches(k, keys.Right):
+		st.pan++
+	case key.Matches(k, keys.Fit):
+		st.zoom, st.pan = 0, 0
+	default:
+		return m.exchangeKey(k, st.selected(m.page.ids))
+	}
+	return m.ask()
+}
+
+// A window is the time that lanes show.
+type window struct {
+	from, to int64
+	width    int // cells
+}
+
+// window fits the time to the rows, and zooms and pans as was asked for.
+func (m *Model) window(width int) window {
+	w := window{width: width}
+	for i := range m.page.ids.List {
+		x := &m.page.ids.List[i]
+		if w.from == 0 || x.Opened < w.from {
+			w.from = x.Opened
+		}
+		w.to = max(w.to, endOf(x, m.page.now))
+	}
+	w.to = max(w.to, w.from+1)
+	span := w.to - w.from
+	for range m.ids.zoom {
+		span = max(span/2, 1)
+	}
+	for range -m.ids.zoom {
+		span *= 2
+	}
+	shift := span / 4 * int64(m.ids.pan)
+	w.to += shift
+	w.from = w.to - span
+	return w
+}
+
+// endOf returns when an exchange ended, or now if it has not.
+func endOf(x *store.Exchange, now int64) int64 {
+	if x.Open() {
+		return now
+	}
+	return max(x.Closed, x.LastPart, x.Confirmed)
+}
+
+// cell returns the cell of a time, which may lie outside.
+func (w window) cell(at int64) int {
+	return int(float64(at-w.from) / float64(w.to-w.from) * float64(w.width-1))
+}
+
+// columns are the widths of the table.
+type idColumns struct {
+	id, kind, lane, parts, bytes, latency, outcome int
+}
+
+func (m *Model) idColumns() idColumns {
+	c := idColumns{id: 10, kind: 22, parts: 6, bytes: 6, latency: 7, outcome: 18}
+	switch {
+	case m.width < 90:
+		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 11}
+	case m.width < 130:
+		c = idColumns{id: 8, kind: 18, parts: 5, bytes: 5, latency: 6, outcome: 14}
+	case m.width > 180:
+		c.kind, c.id = 30, 16
+	}
+	used := 0
+	for _, w := range []int{c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
+		if w > 0 {
+			used += w + 1
+		}
+	}
+	c.lane = max(m.width-used-5, 8)
+	return c
+}
+
+// idsView draws the exchanges.
+func (m *Model) idsView(n int) []string {
+	th, c := m.theme, m.idColumns()
+	w := m.window(c.lane)
+	list := []string{m.idsHead(c, w)}
+	for i := range m.page.ids.List {
+		x := &m.page.ids.List[i]
+		l := newLine(m.width)
+		m.idRow(l, x, c, w)
+		if i == m.page.ids.Index-m.page.ids.Top {
+			l.selected(th)
+		}
+		list = append(list, l.String())
+	}
+	if len(m.page.ids.List) == 0 {
+		list = append(list, m.nothing("no exchange yet", "no exchange has a frame that the filter matches"))
+	}
+	list = padded(list, n+1)
+	if rows := m.previewRows(); rows > 0 {
+		list = append(list, m.preview(rows)...)
+	}
+	return list
+}
+
+func (m *Model) idsHead(c idColumns, w window) string {
+	th := m.theme
+	l := newLine(m.width)
+	l.pad(3)
+	l.left(th.Dim, "ID", c.id)
+	l.left(th.Dim, "KIND", c.kind)
+	m.axis(l, w)
+	l.pad(1)
+	if c.parts > 0 {
+		l.right(th.Dim, "PARTS", c.parts)
+		l.right(th.Dim, "BYTES", c.bytes)
+	}
+	l.right(th.Dim, "TOOK", c.latency)
+	l.left(th.Dim, "OUTCOME", c.outcome)
+	return l.String()
+}
+
+// axis draws the scale of the lanes: the times since the beginning of the
+// session, or numbers of frames.
+func (m *Model) axis(l *line, w window) {
+	end := l.used + w.width
+	label := func(at int64) string {
+		if !m.page.overview.Timed {
+			return "#" + count(at)
+		}
+		if at == m.page.overview.First {
+			return "0"
+		}
+		return span(at - m.page.overview.First)
+	}
+	step := 16
+	for x := 0; x+8 <= w.width; x += step {
+		at := w.from + int64(float64(w.to-w.from)*float64(x)/float64(max(w.width-1, 1)))
+		l.glyph(m.theme.Rule, "╷")
+		l.left(m.theme.Dim, label(at), min(step-2, w.width-x-2))
+	}
+	l.pad(end - l.used)
+}
+
+// idRow draws a row.
+func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
+	th := m.theme
+	paint, glyph := th.outcome(x)
+	switch {
+	case x.Note != "":
+		l.glyph(th.Marked, glyphMark)
+	case x.Findings > 0:
+		l.glyph(th.Error, glyphFinding)
+	default:
+		l.pad(1)
+	}
+	arrow(l, th, x.Opener)
+	l.pad(1)
+	l.left(th.ID, idOf(x.ID), c.id)
+	l.left(th.Kind, x.Kind, c.kind)
+	m.lane(l, x, w)
+	l.pad(1)
+	if c.parts > 0 {
+		l.right(th.Number, number(x.Parts), c.parts)
+		l.right(th.Dim, size(x.In+x.Out), c.bytes)
+	}
+	l.right(render.Paint{}, m.took(x), c.latency)
+	l.glyph(paint, glyph)
+	l.pad(1)
+	name := x.OutcomeName()
+	if x.After > 0 {
+		name += " +" + count(x.After)
+	}
+	l.left(paint, name, c.outcome-2)
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n)
+}
+
+// idOf writes an id without the quotes of JSON.
+func idOf(id string) string {
+	if len(id) > 1 && id[0] == '"' && id[len(id)-1] == '"' {
+		return id[1 : len(id)-1]
+	}
+	if id == "" {
+		return "·"
+	}
+	return id
+}
+
+// took is how long an exchange took, or has taken so far.
+func (m *Model) took(x *store.Exchange) string {
+	if !m.page.overview.Timed {
+		return ""
+	}
+	return span(endOf(x, m.page.now) - x.Opened)
+}
+
+func arrow(l *line, th *theme, d frame.Dir) {
+	switch d {
+	case frame.C2U:
+		l.glyph(th.C2U, glyphOut)
+	case frame.U2C:
+		l.glyph(th.U2C, glyphIn)
+	default:
+		l.pad(1)
+	}
+}
+
+// outcome returns how the end of an exchange is drawn.
+func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
+	if x.Cancelled && x.Class != session.Confirmed {
+		switch x.Class {
+		case session.Crossed, session.LateResult, session.Ignored:
+			return th.After, glyphCancel
+		case session.Silent:
+			if x.Outcome != session.Cancelled {
+				return th.Silent, glyphSilent
+			}
+		case session.Pending:
+			if x.Open() {
+				return th.Cancel, glyphCancel
+			}
+		}
+	}
+	switch x.Outcome {
+	case session.Done:
+		return th.Done, glyphDone
+	case session.Failed:
+		return th.Failed, glyphFailed
+	case session.Cancelled:
+		return th.Cancelled, glyphStopped
+	case session.Abandoned:
+		return th.Silent, glyphLost
+	}
+	return th.Open, glyphOpen
+}
+
+// lane draws the life of an exchange over time.
+func (m *Model) lane(l *line, x *store.Exchange, w window) {
+	th := m.theme
+	end := endOf(x, m.page.now)
+	begin, stop := w.cell(x.Opened), w.cell(end)
+	first, last := w.cell(x.FirstPart), w.cell(x.LastPart)
+	asked := -1
+	if x.Cancelled {
+		asked = w.cell(x.Asked)
+	}
+	parts := m.partsOf(x, w)
+	most := 1
+	for _, n := range parts {
+		most = max(most, n)
+	}
+	paint, glyph := th.outcome(x)
+	for c := range w.width {
+		late := x.Cancelled && c > asked
+		switch {
+		case c == asked:
+			l.glyph(th.Cancel, glyphCancel)
+		case c == stop && !x.Open() && stop > begin || c == stop && begin == stop:
+			l.glyph(paint, glyph)
+		case c == stop && x.Open():
+			l.glyph(th.Open, glyphOpen)
+		case c < begin || c > stop:
+			l.pad(1)
+		case parts[c] > 0 && late:
+			l.glyph(th.After, glyphAfter)
+		case parts[c] > 0:
+			l.glyph(th.Part, bars[min(2+parts[c]*6/most, 7)])
+		case c == begin:
+			l.glyph(th.Wait, glyphBegin)
+		case x.Parts > 0 && c > first && c < last:
+			l.glyph(th.Gap, glyphGap)
+		case late:
+			l.glyph(th.After, glyphSilent)
+		default:
+			l.glyph(th.Wait, glyphWait)
+		}
+	}
+}
+
+// partsOf counts the parts of an exchange in each cell of the window. Where
+// slots of time are wider than a cell their parts are spread.
+func (m *Model) partsOf(x *store.Exchange, w window) []int {
+	cells := make([]int, w.width)
+	if x.Slot == 0 {
+		return cells
+	}
+	for i, n := range x.Ticks {
+		if n == 0 {
+			continue
+		}
+		from := x.Opened + int64(i)*x.Slot
+		a, b := w.cell(max(from, x.FirstPart)), w.cell(min(from+x.Slot-1, x.LastPart))
+		b = min(b, a+int(n)-1) // no more cells than parts
+		for c := max(a, 0); c <= b && c < w.width; c++ {
+			cells[c] += max(int(n)/(b-a+1), 1)
+		}
+	}
+	return cells
+}
+
+// previewRows is how many rows show the frames of the selected exchange.
+func (m *Model) previewRows() int {
+	if m.height < 26 || m.view != viewIDs || m.detail != nil {
+		return 0
+	}
+	return min(m.body()/3, 14)
+}
+
+// preview draws the frames of the selected exchange.
+func (m *Model) preview(n int) []string {
+	x := m.ids.selected(m.page.ids)
+	d := m.page.preview
+	if x == nil || d == nil || d.Exchange == nil {
+		return padded(nil, n)
+	}
+	title := x.Kind + " " + idOf(x.ID)
+	if x.Note != "" {
+		title += " · " + x.Note
+	}
+	list := []string{m.rule(title)}
+	list = append(list, m.ledger(d, n-1, 0)...)
+	return padded(list, n)
+}

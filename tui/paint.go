@@ -1,0 +1,151 @@
+package tui
+
+import (
+	"strconv"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// A line of the screen is put together from left to right. What is appended to
+// it is cut at its width, so that no text from the wire breaks the layout.
+type line struct {
+	buf  []byte
+	used int // cells
+	room int // cells in all
+}
+
+func newLine(width int) *line { return &line{buf: make([]byte, 0, 2*width+64), room: width} }
+
+// text appends wire text, cut to width cells or to what is left.
+func (l *line) text(p render.Paint, s string, width int) {
+	l.used += l.fit(p, s, width)
+}
+
+// fit appends text and returns how many cells it took.
+func (l *line) fit(p render.Paint, s string, width int) int {
+	width = min(width, l.room-l.used)
+	if width <= 0 || s == "" {
+		return 0
+	}
+	l.buf = append(l.buf, p.On...)
+	start := len(l.buf)
+	l.buf = render.AppendFit(l.buf, []byte(s), width)
+	n := render.Cells(l.buf[start:])
+	l.buf = append(l.buf, p.Off...)
+	return n
+}
+
+// left appends a column, padded at its right, and a space.
+func (l *line) left(p render.Paint, s string, width int) {
+	n := l.fit(p, s, width)
+	l.used += n
+	l.pad(width - n + 1)
+}
+
+// right appends a column, padded at its left, and a space.
+func (l *line) right(p render.Paint, s string, width int) {
+	n := render.Cells([]byte(s))
+	l.pad(width - n)
+	l.text(p, s, width)
+	l.pad(1)
+}
+
+// glyph appends one of our own characters, one cell wide.
+func (l *line) glyph(p render.Paint, s string) {
+	if l.used < l.room {
+		l.buf = append(append(append(l.buf, p.On...), s...), p.Off...)
+		l.used++
+	}
+}
+
+func (l *line) pad(n int) {
+	n = min(n, l.room-l.used)
+	for range n {
+		l.buf = append(l.buf, ' ')
+	}
+	l.used += max(n, 0)
+}
+
+// fill pads the line to its end.
+func (l *line) fill() *line {
+	l.pad(l.room - l.used)
+	return l
+}
+
+// reverse paints all of the line as selected, whatever was painted in it.
+func (l *line) selected(th *theme) {
+	l.fill()
+	if th.Selected.On == "" {
+		return
+	}
+	out := append(make([]byte, 0, 2*len(l.buf)), th.Selected.On...)
+	for i := 0; i < len(l.buf); i++ {
+		out = append(out, l.buf[i])
+		// What a paint turned off, the selection turns on again.
+		if l.buf[i] == 'm' && i >= 3 && (string(l.buf[i-3:i+1]) == "\x1b[0m") || l.buf[i] == 'm' && i >= 2 && string(l.buf[i-2:i+1]) == "\x1b[m" {
+			out = append(out, th.Selected.On...)
+		}
+	}
+	l.buf = append(out, th.Selected.Off...)
+}
+
+func (l *line) String() string { return string(l.buf) }
+
+// count writes a number with its thousands parted.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// size writes a number of bytes in five cells at most.
+func size(n int64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	v := float64(n)
+	for _, u := range units {
+		if v /= 1000; v < 999.5 {
+			return strconv.FormatFloat(v, 'f', digits(v), 64) + string(u)
+		}
+	}
+	return "∞"
+}
+
+// digits is how many of a number's decimals fit three digits in all.
+func digits(v float64) int {
+	switch {
+	case v < 9.995:
+		return 2
+	case v < 99.95:
+		return 1
+	}
+	return 0
+}
+
+// span writes a duration in six cells at most.
+func span(ns int64) string {
+	v, unit := float64(ns), "ns"
+	switch {
+	case ns < 0:
+		return "-"
+	case ns >= 100*3600e9:
+		return strconv.FormatInt(ns/(24*3600e9), 10) + "d"
+	case ns >= 3600e9:
+		return strconv.FormatInt(ns/3600e9, 10) + "h" + two(ns/60e9%60)
+	case ns >= 60e9:
+		return strconv.FormatInt(ns/60e9, 10) + "m" + two(ns/1e9%60)
+	case ns >= 1e9:
+		v, unit = v/1e9, "s"
+	case ns >= 1e6:
+		v, unit = v/1e6, "ms"
+	case ns >= 1e3:
+		v, unit = v/1e3, "µs"
+	}
+	return strconv.FormatFloat(v, 'f', digits(v), 64) + unit
+}
+
+func two(n int64) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }

@@ -1,0 +1,397 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// The least that the screen is drawn on.
+const (
+	minWidth  = 40
+	minHeight = 10
+)
+
+// head is how many rows stand above the view.
+func (m *Model) head() int {
+	if m.filter != "" {
+		return 3
+	}
+	return 2
+}
+
+// body is how many rows the view has, its own heading included.
+func (m *Model) body() int { return max(m.height-m.head()-1, 1) }
+
+// listHead is how many rows a list has as heading.
+func (m *Model) listHead() int { return 1 }
+
+// rows is how many rows of its list the view shows.
+func (m *Model) rows() int {
+	n := m.body() - m.listHead()
+	return max(n-m.previewRows(), 1)
+}
+
+// View draws the screen.
+func (m *Model) View() string {
+	if m.width < minWidth || m.height < minHeight {
+		return "wirectl needs " + strconv.Itoa(minWidth) + "×" + strconv.Itoa(minHeight)
+	}
+	list := make([]string, 0, m.height)
+	list = append(list, m.title(), m.tabs())
+	if m.filter != "" {
+		list = append(list, m.filterLine())
+	}
+	switch {
+	case m.help:
+		list = append(list, m.helpView(m.body())...)
+	case m.detail != nil:
+		list = append(list, m.detailView(m.body())...)
+	default:
+		list = append(list, m.viewOf(m.view)...)
+	}
+	list = append(padded(list, m.height-1), m.foot())
+	return strings.Join(list, "\n")
+}
+
+func (m *Model) viewOf(v view) []string {
+	switch v {
+	case viewFrames:
+		return m.framesView(m.rows())
+	case viewFindings:
+		return m.findingsView(m.body())
+	case viewStats:
+		return m.statsView(m.body())
+	case viewPeers:
+		return m.peersView(m.body())
+	}
+	return m.idsView(m.rows())
+}
+
+// padded returns n lines: those of the list, and empty ones.
+func padded(list []string, n int) []string {
+	for len(list) < n {
+		list = append(list, "")
+	}
+	return list[:n]
+}
+
+// title draws the first line: what is seen, and how much there is of it.
+func (m *Model) title() string {
+	th, o := m.theme, &m.page.overview
+	right := newLine(m.width)
+	stat := func(n int64, one, many string, p render.Paint) {
+		word := many
+		if n == 1 {
+			word = one
+		}
+		right.pad(2)
+		right.text(p, count(n), 20)
+		right.text(th.Dim, " "+word, 20)
+	}
+	m.state(right)
+	stat(o.Frames, "frame", "frames", th.Number)
+	if m.width >= 80 {
+		stat(o.Exchanges, "id", "ids", th.Number)
+	}
+	stat(o.Open, "in flight", "in flight", th.Open)
+	if n := o.Lost; n > 0 {
+		stat(n, "missed", "missed", th.Warning)
+	}
+	if n := o.Dropped; n > 0 && m.width >= 100 {
+		stat(n, "dropped", "dropped", th.Warning)
+	}
+	right.pad(1)
+
+	l := newLine(m.width)
+	l.text(th.Title, " wirectl ", 9)
+	room := m.width - l.used - right.used - 1
+	if room > 4 {
+		name := m.config.Name
+		if len(o.Protocols) > 0 {
+			name += " · " + strings.Join(o.Protocols, ", ")
+		}
+		l.text(render.Paint{}, name, room)
+	}
+	l.pad(m.width - right.used - l.used)
+	l.buf = append(l.buf, right.buf...)
+	return l.String()
+}
+
+// state says whether the screen is live.
+func (m *Model) state(l *line) {
+	th, o := m.theme, &m.page.overview
+	switch {
+	case m.frozen:
+		l.text(th.Warning, "‖ frozen", 10)
+	case o.Ended && o.Err != nil:
+		l.text(th.Error, "■ broken off", 14)
+	case o.Ended:
+		l.text(th.Dim, "■ ended", 10)
+	case o.Frames == 0:
+		l.text(th.Dim, "○ waiting", 10)
+	default:
+		l.text(th.Done, "● live", 10)
+	}
+}
+
+// tabs draws the names of the views.
+func (m *Model) tabs() string {
+	th := m.theme
+	l := newLine(m.width)
+	for v := range numViews {
+		paint := th.Tab
+		name := " " + strconv.Itoa(int(v)+1) + " " + viewNames[v] + " "
+		if v == viewFindings && m.page.overview.Findings > 0 {
+			name = " 3 Findings " + count(m.page.overview.Findings) + " "
+			if m.view != v {
+				paint = th.Warning
+			}
+		}
+		if m.view == v {
+			paint = th.TabOn
+		}
+		l.text(paint, name, m.width)
+	}
+	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
+		label := "by " + m.ids.sort.String()
+		if m.ids.openOnly {
+			label += ", in flight only"
+		}
+		l.pad(m.width - l.used - len(label) - 1)
+		l.text(th.Dim, label, m.width)
+	}
+	return l.String()
+}
+
+// clickTab turns to the view whose name is at that column.
+func (m *Model) clickTab(x int) tea.Cmd {
+	at := 0
+	for v := range numViews {
+		n := len(viewNames[v]) + 4
+		if v == viewFindings && m.page.overview.Findings > 0 {
+			n += len(count(m.page.overview.Findings)) + 1
+		}
+		if at += n; x < at {
+			return m.show(v)
+		}
+	}
+	return nil
+}
+
+func (m *Model) filterLine() string {
+	th, o := m.theme, &m.page.overview
+	l := newLine(m.width)
+	l.text(th.Key, " filter ", 8)
+	l.text(render.Paint{}, m.filter, m.width-40)
+	l.text(th.Dim, " · "+count(o.Matches)+" of "+count(o.Frames)+" frames", 40)
+	if o.Searched < o.Frames-o.Dropped {
+		l.text(th.Dim, " · looking…", 12)
+	}
+	return l.String()
+}
+
+// foot draws the last line: what is being typed, what was said, or the keys.
+func (m *Model) foot() string {
+	th := m.theme
+	l := newLine(m.width)
+	switch {
+	case m.pending != nil:
+		l.text(th.Warning, " "+m.pending.question+" y/n", m.width)
+	case m.prompt != nil:
+		l.text(th.Key, " "+m.prompt.label, m.width/2)
+		p := m.prompt
+		l.text(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
+		l.glyph(th.Key, "▏")
+		l.text(render.Paint{}, string(p.text[p.at:]), m.width)
+		if p.complete != nil {
+			l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
+		}
+	case m.said != "" && m.wrong:
+		l.text(th.Error, " "+m.said, m.width)
+	case m.said != "":
+		l.text(th.Title, " "+m.said, m.width)
+	case m.page.overview.Ended && m.page.overview.Err != nil:
+		l.text(th.Error, " "+m.page.overview.Err.Error(), m.width)
+	default:
+		m.hints(l)
+	}
+	return l.String()
+}
+
+// tail returns the end of text, about n cells of it.
+func tail(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for i := range text {
+		if len(text)-i <= n {
+			return text[i:]
+		}
+	}
+	return text
+}
+
+// hints draws the keys that are of use here.
+func (m *Model) hints(l *line) {
+	k := &m.keys
+	list := []key.Binding{k.Help, k.Quit, k.Open, k.Filter, k.Next, k.Freeze}
+	switch {
+	case m.help:
+		list = []key.Binding{k.Back, k.Quit}
+	case m.detail != nil:
+		list = []key.Binding{k.Back, k.Help, k.Pane, k.Fold, k.Search, k.JQ, k.Copy, k.Write}
+	case m.view == viewIDs:
+		list = append(list, k.Sort, k.Live, k.Wider, k.Cancel)
+	case m.view == viewFrames:
+		list = append(list, k.Search, k.Follow, k.Bookmark, k.Diff, k.Write)
+	}
+	for _, b := range list {
+		h := b.Help()
+		if h.Key == " " {
+			h.Key = "space"
+		}
+		if l.used+len(h.Key)+len(h.Desc)+3 > l.room {
+			return
+		}
+		l.pad(1)
+		l.text(m.theme.Key, h.Key, 20)
+		l.pad(1)
+		l.text(m.theme.Help, h.Desc, 40)
+		l.pad(1)
+	}
+}
+
+// rule draws a line with a title in it.
+func (m *Model) rule(title string) string {
+	l := newLine(m.width)
+	l.text(m.theme.Rule, "──", 2)
+	l.pad(1)
+	l.text(m.theme.Bold, title, m.width-6)
+	l.pad(1)
+	l.text(m.theme.Rule, strings.Repeat("─", max(m.width-l.used, 0)), m.width)
+	return l.String()
+}
+
+// nothing says why a list is empty.
+func (m *Model) nothing(yet, filtered string) string {
+	text := yet
+	if m.filter != "" {
+		text = filtered
+	}
+	l := newLine(m.width)
+	l.pad(3)
+	l.text(m.theme.Dim, text, m.width)
+	return l.String()
+}
+
+// formatSeconds writes seconds with that many decimals.
+func formatSeconds(d time.Duration, decimals int) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', decimals, 64)
+}
+
+// helpView draws the keys, in as many columns as fit.
+func (m *Model) helpView(n int) []string {
+	th := m.theme
+	const column = 38
+	columns := max(1, m.width/column)
+	var blocks [][]string
+	for _, g := range m.keys.groups() {
+		l := newLine(column)
+		l.pad(1)
+		l.text(th.Bold, g.title, column)
+		block := []string{l.fill().String()}
+		for _, b := range g.keys {
+			h := b.Help()
+			if h.Key == " " {
+				h.Key = "space"
+			}
+			l := newLine(column)
+			l.pad(1)
+			l.left(th.Key, h.Key, 13)
+			l.text(th.Help, h.Desc, column-16)
+			block = append(block, l.fill().String())
+		}
+		blocks = append(blocks, append(block, newLine(column).fill().String()))
+	}
+	blocks = append(blocks, m.legend(column))
+	tall := make([][]string, columns)
+	for _, b := range blocks {
+		shortest := 0
+		for i := range tall {
+			if len(tall[i]) < len(tall[shortest]) {
+				shortest = i
+			}
+		}
+		tall[shortest] = append(tall[shortest], b...)
+	}
+	var list []string
+	for row := 0; ; row++ {
+		line, any := "", false
+		for _, c := range tall {
+			if row < len(c) {
+				line, any = line+c[row], true
+			} else {
+				line += strings.Repeat(" ", column)
+			}
+		}
+		if !any {
+			break
+		}
+		list = append(list, line)
+	}
+	m.helpTop = max(0, min(m.helpTop, len(list)-n))
+	return padded(list[m.helpTop:], n)
+}
+
+// legend says what the glyphs of lanes mean.
+func (m *Model) legend(width int) []string {
+	th := m.theme
+	head := newLine(width)
+	head.pad(1)
+	head.text(th.Bold, "Lanes", width)
+	list := []string{head.fill().String()}
+	for _, e := range []struct {
+		paint render.Paint
+		glyph string
+		text  string
+	}{
+		{th.Wait, glyphBegin, "asked"},
+		{th.Wait, glyphWait, "waiting for the first part"},
+		{th.Part, bars[6], "parts of the answer: the more the higher"},
+		{th.Gap, glyphGap, "a gap between parts"},
+		{th.Open, glyphOpen, "in flight"},
+		{th.Done, glyphDone, "done"},
+		{th.Failed, glyphFailed, "failed"},
+		{th.Cancel, glyphCancel, "a cancel was asked; it raced with the end"},
+		{th.After, glyphAfter, "what came after the cancel"},
+		{th.Cancelled, glyphStopped, "ended as cancelled"},
+		{th.Silent, glyphSilent, "the cancel was never answered"},
+		{th.Silent, glyphLost, "unanswered when its connection ended"},
+	} {
+		l := newLine(width)
+		l.pad(1)
+		l.glyph(e.paint, e.glyph)
+		l.pad(2)
+		l.text(th.Help, e.text, width-5)
+		list = append(list, l.fill().String())
+	}
+	return list
+}
+
+func (m *Model) helpKey(k tea.KeyMsg) tea.Cmd {
+	if by, ok := m.movement(k, m.body()); ok {
+		m.helpTop = max(0, m.helpTop+min(by, 1000))
+		return nil
+	}
+	m.help = false
+	if key.Matches(k, m.keys.Quit) && k.String() != "q" {
+		return tea.Quit
+	}
+	return nil
+}

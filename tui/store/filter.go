@@ -1,0 +1,268 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Words are what a filter may say of a frame besides the conditions of package
+// query.
+var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}
+
+// Fields are the fields of conditions.
+var Fields = ndjson.Keys
+
+// A Filter chooses frames.
+type Filter struct {
+	text  string
+	where *query.Where
+	words []string
+	text1 []byte // a text that the frame is to contain, if the filter is only that
+}
+
+// ParseFilter reads a filter: conditions and words, joined by "and"; or "~"
+// and a text that the frame contains. It is nil for one that says nothing.
+func ParseFilter(text string) (*Filter, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, nil
+	}
+	f := &Filter{text: text}
+	if plain, ok := strings.CutPrefix(text, "~"); ok {
+		f.text1 = []byte(strings.TrimSpace(plain))
+		return f, nil
+	}
+	var conditions []string
+	for _, term := range terms(text) {
+		if slices.Contains(Words, term) {
+			f.words = append(f.words, term)
+		} else {
+			conditions = append(conditions, term)
+		}
+	}
+	if len(conditions) == 0 {
+		return f, nil
+	}
+	var err error
+	f.where, err = query.Parse(strings.Join(conditions, " and "), Fields)
+	if err != nil && word.MatchString(text) {
+		err = fmt.Errorf("%q is no field with a value, and none of %s", text, strings.Join(Words, ", "))
+	}
+	return f, err
+}
+
+var word = regexp.MustCompile(`^[a-z-]+$`)
+
+// terms parts a filter at each "and" that is not in quotes.
+func terms(text string) (list []string) {
+	quoted := false
+	start := 0
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(text[i:], " and "):
+			list = append(list, strings.TrimSpace(text[start:i]))
+			start = i + len(" and ")
+		}
+	}
+	return append(list, strings.TrimSpace(text[start:]))
+}
+
+// match reports whether a frame meets the filter.
+func (f *Filter) match(s *Store, it *decode.Item, e *entry) bool {
+	for _, w := range f.words {
+		if !s.is(w, e, it.Seq) {
+			return false
+		}
+	}
+	if f.text1 != nil {
+		return bytes.Contains(it.Payload, f.text1) || bytes.Contains(it.Frame.Raw, f.text1)
+	}
+	return f.where == nil || f.where.Match(it)
+}
+
+// is reports whether a word applies to a frame, or to its exchange.
+func (s *Store) is(word string, e *entry, seq int64) bool {
+	r := s.rows.of(e.of)
+	switch word {
+	case "findings":
+		return e.flags&finding != 0
+	case "bookmarks":
+		return e.flags&bookmark != 0
+	}
+	if r == nil {
+		return false
+	}
+	switch word {
+	case "late":
+		return r.asked != 0 && seq > r.cancel
+	case "cancelled":
+		return r.class != 0
+	case "failed":
+		return r.outcome == uint8(session.Failed)
+	case "open":
+		return r.outcome == uint8(session.Open)
+	case "crossed":
+		return r.class == uint8(session.Crossed)+1
+	case "ignored":
+		return r.class == uint8(session.Ignored)+1
+	case "silent":
+		return r.class == uint8(session.Silent)+1
+	}
+	return false
+}
+
+// hits are the frames that the filter matches, as far as it has looked.
+type hits struct {
+	seqs []int64
+	next int64 // the frame to be looked at next
+}
+
+// offer looks at a frame that has just come, if all before it were looked at
+// and the filter need not know what will become of it.
+func (h *hits) offer(s *Store, it *decode.Item, e *entry) {
+	if h.next != it.Seq || len(s.filter.words) > 0 {
+		return
+	}
+	h.next++
+	if s.filter.match(s, it, e) {
+		h.add(s, it.Seq)
+	}
+}
+
+func (h *hits) add(s *Store, seq int64) {
+	h.seqs = append(h.seqs, seq)
+	if r := s.rows.of(s.frames.at(seq).of); r != nil {
+		r.hit = true
+	}
+}
+
+func (h *hits) has(seq int64) bool {
+	_, found := slices.BinarySearch(h.seqs, seq)
+	return found
+}
+
+func (h *hits) index(seq int64) int64 {
+	i, _ := slices.BinarySearch(h.seqs, seq)
+	return int64(max(0, min(i, len(h.seqs)-1)))
+}
+
+func (h *hits) searched(s *Store) int64 { return min(h.next-s.frames.first, s.frames.n) }
+
+// SetFilter makes f the filter; nil is none. [Store.Search] looks at the frames.
+func (s *Store) SetFilter(f *Filter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.filter, s.hits = f, hits{next: s.frames.first}
+	for _, c := range s.rows.chunks {
+		for i := range c {
+			c[i].hit = false
+		}
+	}
+}
+
+// Search lets the filter look at frames for that long, and reports whether
+// there are more to look at.
+func (s *Store) Search(limit time.Duration) (more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filter == nil {
+		return false
+	}
+	h := &s.hits
+	h.next = max(h.next, s.frames.first)
+	if i, _ := slices.BinarySearch(h.seqs, s.frames.first); i > 0 {
+		h.seqs = h.seqs[i:] // dropped
+	}
+	deadline := time.Now().Add(limit)
+	for n := 0; h.next < s.frames.next(); n++ {
+		if n%64 == 63 && time.Now().After(deadline) {
+			return true
+		}
+		e := s.frames.at(h.next)
+		if s.wordsMatch(e, h.next) && s.load(h.next, e) == nil && s.filter.match(s, s.item, e) {
+			h.add(s, h.next)
+			s.version.Add(1)
+		}
+		h.next++
+	}
+	return false
+}
+
+// wordsMatch spares reading a frame again for which a word does not hold.
+func (s *Store) wordsMatch(e *entry, seq int64) bool {
+	for _, w := range s.filter.words {
+		if !s.is(w, e, seq) {
+			return false
+		}
+	}
+	return true
+}
+
+// Find looks in the list for a frame that contains text, from the one of that
+// index on, or if back, before it. It gives up after the limit: it returns the
+// index up to which it looked and is not done. Where none is found the index is
+// -1.
+func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (at int64, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step := int64(1)
+	if back {
+		step = -1
+	}
+	deadline := time.Now().Add(limit)
+	for i := index + step; i >= 0 && i < s.listed(); i += step {
+		seq := s.listedAt(i)
+		e := s.frames.at(seq)
+		if e != nil && s.load(seq, e) == nil && (bytes.Contains(s.item.Payload, text) || bytes.Contains(s.item.Message.Kind, text)) {
+			return i, true
+		}
+		if time.Now().After(deadline) {
+			return i, false
+		}
+	}
+	return -1, true
+}
+
+// A mark is what the user made of an exchange.
+type mark struct{ Text string }
+
+// Bookmark turns the bookmark of a frame on or off.
+func (s *Store) Bookmark(seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	if e := s.frames.at(seq); e != nil {
+		e.flags ^= bookmark
+	}
+}
+
+// Note keeps a note on an exchange; "" removes it.
+func (s *Store) Note(id uint32, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	r := s.rows.of(id)
+	if r == nil {
+		return
+	}
+	r.noted = text != ""
+	if r.noted {
+		s.marks[id] = &mark{text}
+	} else {
+		delete(s.marks, id)
+	}
+}

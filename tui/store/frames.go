@@ -1,0 +1,120 @@
+package store
+
+import "github.com/wirectl/wirectl/frame"
+
+// An entry is what the index has of a frame: all of fixed size, no pointer.
+type entry struct {
+	time   int64  // stamp: nanoseconds, or the number of the frame
+	at     int64  // where its bytes are kept; -1 if they are not
+	offset int64  // in its stream
+	wrote  uint32 // microseconds from read to written, plus one; 0 is unknown
+	raw    uint32 // bytes of the whole frame
+	start  uint32 // of the payload
+	end    uint32
+	of     uint32 // mark of its exchange
+	conn   uint32
+	kind   uint16
+	wire   uint8
+	flags  flags
+}
+
+type flags uint8
+
+const (
+	dirs       flags = 3 // a frame.Dir
+	gap        flags = 1 << 2
+	compressed flags = 1 << 3
+	bad        flags = 1 << 4 // no message
+	finding    flags = 1 << 5 // a rule was broken by it
+	bookmark   flags = 1 << 6
+)
+
+func (e *entry) dir() frame.Dir { return frame.Dir(e.flags & dirs) }
+
+// size is that of the payload, or of a gap.
+func (e *entry) size() int64 {
+	if e.flags&gap != 0 {
+		return int64(e.raw)
+	}
+	return int64(e.end) - int64(e.start)
+}
+
+// chunk is how many entries are taken, and dropped, at once.
+const chunk = 1 << 12
+
+// frames is the index: entries of consecutive numbers.
+type frames struct {
+	chunks  []*[chunk]entry
+	first   int64 // the number of the first entry
+	n       int64 // entries
+	limit   int
+	total   int64
+	dropped int64
+}
+
+// add makes room for the frame of that number, which follows on the last.
+func (f *frames) add(seq int64) *entry {
+	if f.n == 0 {
+		f.first = seq
+	}
+	if f.n == int64(len(f.chunks))*chunk {
+		if f.n >= int64(f.limit) && len(f.chunks) > 1 {
+			old := f.chunks[0]
+			f.chunks = append(f.chunks[1:], old)
+			f.first, f.n, f.dropped = f.first+chunk, f.n-chunk, f.dropped+chunk
+		} else {
+			f.chunks = append(f.chunks, new([chunk]entry))
+		}
+	}
+	e := &f.chunks[f.n/chunk][f.n%chunk]
+	f.n++
+	f.total++
+	return e
+}
+
+// at returns the entry of a frame; nil if there is none.
+func (f *frames) at(seq int64) *entry {
+	i := seq - f.first
+	if i < 0 || i >= f.n {
+		return nil
+	}
+	return &f.chunks[i/chunk][i%chunk]
+}
+
+// next is the number that the next frame would have.
+func (f *frames) next() int64 { return f.first + f.n }
+
+// names gives kinds small numbers.
+type names struct {
+	list   []string
+	number map[string]uint16
+	last   uint16
+}
+
+func newNames() names { return names{list: []string{""}, number: map[string]uint16{"": 0}} }
+
+const (
+	maxNames   = 4096
+	otherNames = "(other kinds)"
+)
+
+// of returns the number of a name.
+func (n *names) of(name []byte) uint16 {
+	if n.list[n.last] == string(name) {
+		return n.last
+	}
+	i, ok := n.number[string(name)]
+	if !ok {
+		key := string(name[:min(len(name), 200)])
+		if len(n.list) >= maxNames {
+			key = otherNames
+		}
+		if i, ok = n.number[key]; !ok {
+			i = uint16(len(n.list))
+			n.list = append(n.list, key)
+			n.number[key] = i
+		}
+	}
+	n.last = i
+	return i
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"os"
+)
+
+// A keeper keeps the bytes of frames: the last of them in memory, in a ring,
+// and if it spills, all of them in a temporary file from when the ring is full.
+// Where nothing can be written it goes on as a ring.
+type keeper struct {
+	size  int
+	spill bool
+	ring  []byte
+	total int64 // bytes so far; what is at p lies at p modulo the size
+	file  *os.File
+	wrote int64 // bytes that are in the file
+	err   error
+}
+
+// keep keeps b and returns where it is; -1 if it has no room.
+func (k *keeper) keep(b []byte) int64 {
+	if len(b) > k.size {
+		return -1
+	}
+	if len(k.ring) < k.size {
+		k.grow(len(b))
+	}
+	at := k.total
+	// A frame lies in one piece: it begins again where it does not fit.
+	if rest := k.size - int(at%int64(k.size)); rest < len(b) {
+		k.grow(k.size)
+		at += int64(rest)
+	}
+	k.makeRoom(at + int64(len(b)))
+	copy(k.ring[at%int64(k.size):], b)
+	k.total = at + int64(len(b))
+	return at
+}
+
+// grow makes the ring hold n more bytes, as far as its size goes.
+func (k *keeper) grow(n int) {
+	need := min(int(min(k.total, int64(k.size)))+n, k.size)
+	if need <= len(k.ring) {
+		return
+	}
+	ring := make([]byte, min(max(2*len(k.ring), need, 1<<16), k.size))
+	copy(ring, k.ring)
+	k.ring = ring
+}
+
+// makeRoom writes out what would be overwritten by bytes up to end.
+func (k *keeper) makeRoom(end int64) {
+	if !k.spill || end-k.wrote <= int64(k.size) || k.err != nil {
+		return
+	}
+	if k.file == nil {
+		if k.file, k.err = os.CreateTemp("", "wirectl-monitor-"); k.err != nil {
+			return
+		}
+		// Where a file that is open can be removed, nothing is left of it
+		// whatever happens.
+		_ = os.Remove(k.file.Name())
+	}
+	// A quarter of the ring at once, up to its end.
+	for end-k.wrote > int64(k.size) && k.err == nil {
+		from := k.wrote % int64(k.size)
+		n := min(int64(max(k.size/4, 1)), int64(k.size)-from, k.total-k.wrote)
+		if n <= 0 {
+			return
+		}
+		_, k.err = k.file.WriteAt(k.ring[from:from+n], k.wrote)
+		k.wrote += n
+	}
+}
+
+var errGone = errors.New("its bytes are not kept any more")
+
+// read appends to dst the n bytes that are kept at a place.
+func (k *keeper) read(dst []byte, at int64, n int) ([]byte, error) {
+	if at < 0 {
+		return dst, errGone
+	}
+	if old := min(k.total-int64(k.size)-at, int64(n)); old > 0 {
+		if k.file == nil || at+old > k.wrote {
+			return dst, cmp.Or(k.err, errGone)
+		}
+		start := len(dst)
+		dst = append(dst, make([]byte, old)...)
+		if _, err := k.file.ReadAt(dst[start:], at); err != nil {
+			return dst[:start], err
+		}
+		at, n = at+old, n-int(old)
+	}
+	from := at % int64(k.size)
+	return append(dst, k.ring[from:from+int64(n)]...), nil
+}
+
+func (k *keeper) close() error {
+	if k.file == nil {
+		return nil
+	}
+	_ = os.Remove(k.file.Name())
+	return k.file.Close()
+}

@@ -1,0 +1,257 @@
+package store
+
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Frame is a frame as the list has it.
+type Frame struct {
+	Seq            int64
+	Time           int64 // stamp
+	Conn           int
+	Dir            frame.Dir
+	Kind, ID, Ref  string
+	Summary, Fault string
+	Size           int64
+	Mark           uint32 // of its exchange; 0 if it has none
+	Bad, Gap       bool
+	Finding        bool
+	Bookmark       bool
+	Note           string
+}
+
+// load reads a frame again, into the store's item. It is valid until the next
+// frame is read.
+func (s *Store) load(seq int64, e *entry) error {
+	raw, err := s.bytes.read(nil, e.at, int(e.raw))
+	if err != nil {
+		return err
+	}
+	f := &frame.Frame{
+		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
+		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0,
+	}
+	w := s.wires[e.wire]
+	it := s.item
+	it.Seq, it.Framing = seq, w.framing
+	it.Time, it.First, it.Previous, it.Written = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if s.timed {
+		it.Time, it.First = time.Unix(0, e.time), time.Unix(0, s.first)
+		if e.wrote > 0 {
+			it.Written = it.Time.Add(time.Duration(e.wrote-1) * time.Microsecond)
+		}
+	}
+	it.Read(f, w.protocol)
+	return nil
+}
+
+// maxShown is the largest frame that is read again for one line of a list.
+const maxShown = 1 << 20
+
+// frame returns a frame as the list has it.
+func (s *Store) frame(seq int64) *Frame {
+	e := s.frames.at(seq)
+	if e == nil {
+		return nil
+	}
+	f := s.cache[seq]
+	if f == nil {
+		f = s.describe(seq, e)
+		if len(s.cache) >= maxCached {
+			clear(s.cache)
+		}
+		s.cache[seq] = f
+	}
+	c := *f // what may still change is not in the cache
+	c.Mark, c.Finding, c.Bookmark = e.of, e.flags&finding != 0, e.flags&bookmark != 0
+	return &c
+}
+
+const maxCached = 2048
+
+func (s *Store) describe(seq int64, e *entry) *Frame {
+	f := &Frame{
+		Seq: seq, Time: e.time, Conn: int(e.conn), Dir: e.dir(), Kind: s.kinds.list[e.kind],
+		Size: e.size(), Bad: e.flags&bad != 0, Gap: e.flags&gap != 0,
+	}
+	if e.raw > maxShown {
+		return f
+	}
+	if err := s.load(seq, e); err != nil {
+		f.Summary = "(" + err.Error() + ")"
+		return f
+	}
+	m := &s.item.Message
+	f.ID, f.Ref, f.Summary = string(m.ID.Text), string(m.Ref.Text), string(s.item.Summary())
+	if s.item.Err != nil {
+		f.Fault = s.item.Err.Error()
+	}
+	return f
+}
+
+// Frames are some of those in the list.
+type Frames struct {
+	From  int64 // index of the first one in the list
+	Total int64 // in the list
+	List  []Frame
+}
+
+// Frames returns n frames of the list from that index on. With a filter the
+// list is of those that match.
+func (s *Store) Frames(from int64, n int) Frames {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := s.listed()
+	from = max(0, min(from, total-int64(n)))
+	out := Frames{From: from, Total: total}
+	for i := from; i < min(from+int64(n), total); i++ {
+		if f := s.frame(s.listedAt(i)); f != nil {
+			out.List = append(out.List, *f)
+		}
+	}
+	return out
+}
+
+func (s *Store) listed() int64 {
+	if s.filter != nil {
+		return int64(len(s.hits.seqs))
+	}
+	return s.frames.n
+}
+
+func (s *Store) listedAt(i int64) int64 {
+	if s.filter != nil {
+		return s.hits.seqs[i]
+	}
+	return s.frames.first + i
+}
+
+// IndexOf returns where in the list a frame is, or where it would be.
+func (s *Store) IndexOf(seq int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filter != nil {
+		return s.hits.index(seq)
+	}
+	return max(0, min(seq-s.frames.first, s.frames.n-1))
+}
+
+// A Detail is a frame with all that is known of it.
+type Detail struct {
+	Frame
+	Raw        []byte
+	Start, End int
+	Offset     int64
+	Payload    []byte // without its compression
+	JSON       []byte // its JSON form; nil if it has none
+	Wire       string // framing and protocol
+	Time       time.Time
+	Written    time.Time
+	Phase      protocol.Phase
+	Message    string // label and text, for people
+	Err        string // why the frame cannot be read again
+	Exchange   *Exchange
+	Ledger     []Event
+	Findings   []Finding
+}
+
+// An Event is a frame of an exchange.
+type Event struct {
+	Frame
+	Since int64 // the stamp of the exchange's first frame
+	After bool  // it came after the cancel
+}
+
+// maxLedger is how many frames of an exchange are listed.
+const maxLedger = 500
+
+// Detail returns what is known of a frame; nil if it is not in the index.
+func (s *Store) Detail(seq int64) *Detail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.frames.at(seq)
+	if e == nil {
+		return nil
+	}
+	d := &Detail{Frame: *s.frame(seq), Start: int(e.start), End: int(e.end), Offset: e.offset}
+	w := s.wires[e.wire]
+	d.Wire = w.protocol.Name()
+	if w.framing != nil {
+		d.Wire += " over " + w.framing.Name()
+	}
+	d.Time = s.since(e.time)
+	if err := s.load(seq, e); err != nil {
+		d.Err = err.Error()
+	} else {
+		it := s.item
+		d.Raw, d.Payload, d.Phase, d.Written = it.Frame.Raw, append([]byte(nil), it.Payload...), it.Message.Phase, it.Written
+		if form, _, err := it.JSON(); err == nil {
+			d.JSON = append([]byte(nil), form...)
+		}
+		if it.Err != nil {
+			d.Fault = it.Err.Error()
+		}
+	}
+	if r := s.rows.of(e.of); r != nil {
+		x := s.exchange(r)
+		d.Exchange, d.Ledger = &x, s.ledger(r)
+	}
+	d.Findings = s.findingsOf(seq, e.of)
+	return d
+}
+
+// ledger lists the frames of an exchange, as far as they are in the index.
+func (s *Store) ledger(r *row) (list []Event) {
+	for seq := max(r.first, s.frames.first); seq <= r.last && len(list) < maxLedger; seq++ {
+		e := s.frames.at(seq)
+		if e == nil {
+			break
+		}
+		if e.of != r.mark && seq != r.first && seq != r.cancel {
+			continue
+		}
+		list = append(list, Event{Frame: *s.frame(seq), Since: r.opened, After: r.asked != 0 && seq > r.cancel})
+	}
+	return list
+}
+
+// Payload returns the bytes of a frame: all of it, and where its payload is.
+func (s *Store) Payload(seq int64) (f frame.Frame, w string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.frames.at(seq)
+	if e == nil {
+		return f, "", errGone
+	}
+	if err := s.load(seq, e); err != nil {
+		return f, "", err
+	}
+	return s.item.Frame.Clone(), s.wires[e.wire].protocol.Name(), nil
+}
+
+// OutcomeName says what became of an exchange, in a word or two.
+func (x *Exchange) OutcomeName() string {
+	switch {
+	case x.Outcome == session.Open && x.Cancelled:
+		return "cancelling"
+	case x.Outcome == session.Open:
+		return "in flight"
+	case !x.Cancelled || x.Class == session.Confirmed:
+	case x.Class == session.LateResult:
+		return "late result"
+	case x.Class == session.Pending:
+		return "cancelled"
+	case x.Class == session.Silent && x.Outcome == session.Cancelled:
+		return "cancelled" // nothing may answer
+	default:
+		return x.Class.String()
+	}
+	if x.Outcome == session.Abandoned {
+		return "unanswered"
+	}
+	return x.Outcome.String()
+}

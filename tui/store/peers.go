@@ -1,0 +1,134 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// A Peer is what is known of a connection.
+type Peer struct {
+	Conn        int
+	Name        string
+	Opened      time.Time
+	Frames      [3]int64 // by direction
+	Bytes       [3]int64
+	Last        [3]int64 // stamps of the last frames
+	Half        [3]bool  // the direction has ended
+	Exit        string   // how the unit's process ended
+	Stall       [3]time.Duration
+	StallAt     [3]int64 // the number of the frame that was held up for longest
+	StallTotal  [3]time.Duration
+	StderrLines int64
+}
+
+// stalled is from when on it takes long to hand a frame on: the side that is to
+// read does not.
+const stalled = 10 * time.Millisecond
+
+// peer returns what is known of a connection.
+func (s *Store) peer(conn int) *Peer {
+	p := s.peers[conn]
+	if p == nil {
+		p = &Peer{Conn: conn}
+		if len(s.peers) < maxPeers {
+			s.peers[conn] = p
+			s.order = append(s.order, conn)
+		}
+	}
+	return p
+}
+
+const maxPeers = 10_000
+
+func (p *Peer) frame(e *entry) {
+	d := e.dir()
+	p.Frames[d]++
+	p.Bytes[d] += int64(e.raw)
+	p.Last[d] = e.time
+	if e.wrote == 0 {
+		return
+	}
+	if took := time.Duration(e.wrote-1) * time.Microsecond; took > stalled {
+		p.StallTotal[d] += took
+		p.Stall[d] = max(p.Stall[d], took)
+	}
+}
+
+// A Line is something that was said beside the frames.
+type Line struct {
+	Time time.Time
+	Conn int
+	Kind capture.Kind
+	Text string
+}
+
+const (
+	maxLines = 5000
+	maxLine  = 4096
+)
+
+func (p *Peer) event(s *Store, r *capture.Record) {
+	text := string(r.Text[:min(len(r.Text), maxLine)])
+	switch r.Kind {
+	case capture.Opened:
+		p.Name, p.Opened = text, r.Time
+		text = "opened " + text
+	case capture.HalfClosed:
+		if r.Dir <= frame.U2C {
+			p.Half[r.Dir] = true
+		}
+		text = "no more from the " + side(r.Dir)
+	case capture.Exited:
+		p.Exit = fmt.Sprintf("exit status %d", r.Status)
+		text = "the unit's process ended: " + p.Exit
+	case capture.Signalled:
+		p.Exit = "ended by " + text
+		text = "the unit's process was " + p.Exit
+	case capture.Stderr:
+		p.StderrLines++
+	}
+	s.log = append(s.log, Line{r.Time, r.Conn, r.Kind, text})
+	if len(s.log) > maxLines {
+		s.log = append(s.log[:0], s.log[maxLines/10:]...)
+	}
+}
+
+func side(d frame.Dir) string {
+	switch d {
+	case frame.C2U:
+		return "controller"
+	case frame.U2C:
+		return "unit"
+	}
+	return "peer"
+}
+
+// Peers are the connections and what was said beside the frames.
+type Peers struct {
+	Session  capture.Session
+	Peers    []Peer
+	Lines    []Line // the last of those that were asked for
+	Total    int    // lines there are
+	LogStart int    // the number of the first of Lines
+}
+
+// Peers returns the connections, and n lines from the one of that number on;
+// negative numbers count from the end.
+func (s *Store) Peers(from, n int) Peers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := Peers{Session: s.session}
+	for _, c := range s.order {
+		out.Peers = append(out.Peers, *s.peers[c])
+	}
+	out.Total = len(s.log)
+	if from < 0 || from > len(s.log)-n {
+		from = max(0, len(s.log)-n)
+	}
+	out.LogStart = from
+	out.Lines = append(out.Lines, s.log[from:min(from+n, len(s.log))]...)
+	return out
+}

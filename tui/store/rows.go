@@ -1,0 +1,247 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A row is what is shown of an exchange: all of fixed size, no pointer. Times
+// are stamps, 0 as long as nothing has happened.
+type row struct {
+	opened, answered, firstPart, lastPart, closed int64
+	asked, confirmed                              int64 // of its cancel
+	cancel                                        int64 // the number of the frame that asked
+	first, last                                   int64 // numbers of frames
+	out, in                                       int64 // bytes
+	heldBack                                      int64
+	mark                                          uint32
+	parts, after                                  uint32
+	conn                                          uint32
+	id                                            uint32 // in the texts
+	lane                                          uint32 // in the lanes, plus one
+	found                                         uint32 // findings
+	kind                                          uint16
+	opener, outcome                               uint8
+	class                                         uint8 // of its cancel, plus one
+	hit                                           bool  // the filter matches one of its frames
+	noted                                         bool
+}
+
+// rows are those of all exchanges, by mark: 1 is the first.
+type rows struct {
+	chunks  []*[chunk]row
+	base    int64 // rows before the first chunk
+	n       int64
+	limit   int
+	total   int64
+	dropped int64
+	open    []uint32 // marks of those in flight, in the order of opening
+	texts   texts
+	lanes   []*[chunk]lane
+	laned   int
+	free    []uint32 // lanes of rows that were dropped
+}
+
+// add returns the row of a new exchange and its mark.
+func (r *rows) add() (*row, uint32) {
+	if r.n == int64(len(r.chunks))*chunk {
+		if r.n >= int64(r.limit) && len(r.chunks) > 1 {
+			r.drop()
+		} else {
+			r.chunks = append(r.chunks, new([chunk]row))
+		}
+	}
+	if r.base+r.n >= 1<<32-2 {
+		return nil, 0
+	}
+	x := &r.chunks[r.n/chunk][r.n%chunk]
+	r.n++
+	r.total++
+	*x = row{mark: uint32(r.base + r.n)}
+	r.open = append(r.open, x.mark)
+	return x, x.mark
+}
+
+// drop forgets the oldest chunk, with the texts that only it needs.
+func (r *rows) drop() {
+	old := r.chunks[0]
+	for i := range old {
+		if old[i].outcome == uint8(session.Open) {
+			r.close(old[i].mark)
+		}
+		if old[i].lane != 0 {
+			r.free = append(r.free, old[i].lane)
+		}
+	}
+	r.chunks = append(r.chunks[1:], old)
+	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
+	r.texts.drop(r.chunks[0][0].id)
+}
+
+// of returns the row of a mark; nil if there is none.
+func (r *rows) of(mark uint32) *row {
+	i := int64(mark) - 1 - r.base
+	if mark == 0 || i < 0 || i >= r.n {
+		return nil
+	}
+	return &r.chunks[i/chunk][i%chunk]
+}
+
+// close takes an exchange from those in flight.
+func (r *rows) close(mark uint32) {
+	if i, ok := slices.BinarySearch(r.open, mark); ok {
+		r.open = slices.Delete(r.open, i, i+1)
+	}
+}
+
+func (r *rows) text(b []byte) uint32 { return r.texts.add(b[:min(len(b), 255)]) }
+
+// texts keeps short texts in blocks, each with its length before it.
+type texts struct {
+	blocks [][]byte
+	base   int // blocks that were dropped
+}
+
+const textBlock = 1 << 16
+
+func (t *texts) add(b []byte) uint32 {
+	n := len(t.blocks)
+	if n == 0 || len(t.blocks[n-1])+1+len(b) > textBlock {
+		t.blocks = append(t.blocks, make([]byte, 0, textBlock))
+		n++
+	}
+	block := &t.blocks[n-1]
+	at := len(*block)
+	*block = append(append(*block, byte(len(b))), b...)
+	return uint32((t.base+n-1)*textBlock + at)
+}
+
+func (t *texts) get(at uint32) []byte {
+	i := int(at/textBlock) - t.base
+	if i < 0 || i >= len(t.blocks) {
+		return nil
+	}
+	b := t.blocks[i][at%textBlock:]
+	return b[1 : 1+int(b[0])]
+}
+
+// drop forgets the blocks before a text.
+func (t *texts) drop(at uint32) {
+	if n := int(at/textBlock) - t.base; n > 0 && n < len(t.blocks) {
+		t.blocks, t.base = t.blocks[n:], t.base+n
+	}
+}
+
+// Slots is how many parts of time a lane has.
+const Slots = 64
+
+// A lane counts the parts of an answer in slots of time, which double in width
+// when the exchange outlasts them: its size is fixed, whatever comes.
+type lane struct {
+	slot  int64 // width, as stamps count
+	count [Slots]uint8
+}
+
+// firstSlot is the width of slots at the beginning, in nanoseconds or frames.
+const firstSlot = 1 << 4
+
+// tick notes a part of an exchange.
+func (r *rows) tick(x *row, at int64) {
+	since := max(at-x.opened, 0)
+	if x.lane == 0 {
+		x.lane = r.newLane()
+		l := r.laneOf(x)
+		*l = lane{slot: firstSlot}
+		for since/l.slot >= Slots/2 {
+			l.slot *= 2
+		}
+	}
+	r.laneOf(x).tick(since)
+}
+
+func (r *rows) newLane() uint32 {
+	if n := len(r.free); n > 0 {
+		l := r.free[n-1]
+		r.free = r.free[:n-1]
+		return l
+	}
+	if r.laned == len(r.lanes)*chunk {
+		r.lanes = append(r.lanes, new([chunk]lane))
+	}
+	r.laned++
+	return uint32(r.laned)
+}
+
+func (r *rows) laneOf(x *row) *lane {
+	if x.lane == 0 {
+		return nil
+	}
+	return &r.lanes[(x.lane-1)/chunk][(x.lane-1)%chunk]
+}
+
+func (l *lane) tick(since int64) {
+	for since/l.slot >= Slots {
+		l.fold()
+	}
+	if c := &l.count[since/l.slot]; *c < 255 {
+		*c++
+	}
+}
+
+// fold makes the slots twice as wide.
+func (l *lane) fold() {
+	for i := range Slots / 2 {
+		l.count[i] = uint8(min(int(l.count[2*i])+int(l.count[2*i+1]), 255))
+	}
+	clear(l.count[Slots/2:])
+	l.slot *= 2
+}
+
+// An Exchange is a row as the screen has it. Times are stamps: nanoseconds
+// since 1970, or numbers of frames where times are not known; 0 is not yet.
+type Exchange struct {
+	Mark                                          uint32
+	ID, Kind                                      string
+	Conn                                          int
+	Opener                                        frame.Dir
+	Opened, Answered, FirstPart, LastPart, Closed int64
+	Asked, Confirmed                              int64
+	First, Last, Cancel                           int64 // frames
+	Out, In                                       int64
+	Parts, After                                  int64
+	HeldBack                                      int64
+	Outcome                                       session.Outcome
+	Cancelled                                     bool // a cancel was asked
+	Class                                         session.Class
+	Findings                                      int
+	Note                                          string
+	// Slot is the width of the slots of Parts over time, from Opened on.
+	Slot  int64
+	Ticks [Slots]uint8
+}
+
+// Open reports whether the exchange is in flight.
+func (x *Exchange) Open() bool { return x.Outcome == session.Open }
+
+func (s *Store) exchange(r *row) Exchange {
+	x := Exchange{
+		Mark: r.mark, ID: string(s.rows.texts.get(r.id)), Kind: s.kinds.list[r.kind],
+		Conn: int(r.conn), Opener: frame.Dir(r.opener),
+		Opened: r.opened, Answered: r.answered, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed,
+		Asked: r.asked, Confirmed: r.confirmed, First: r.first, Last: r.last, Cancel: r.cancel,
+		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after), HeldBack: r.heldBack,
+		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
+	}
+	if r.class > 0 {
+		x.Cancelled, x.Class = true, session.Class(r.class-1)
+	}
+	if l := s.rows.laneOf(r); l != nil {
+		x.Slot, x.Ticks = l.slot, l.count
+	}
+	if r.noted {
+		x.Note = s.marks[r.mark].Text
+	}
+	return x
+}

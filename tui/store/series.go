@@ -1,0 +1,125 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A series counts the traffic in slots of time, which double in width when the
+// session outlasts them.
+type series struct {
+	bytes int64
+	begin int64
+	slot  int64
+	slots []Traffic
+}
+
+// Traffic is what passed in a slot of time.
+type Traffic struct {
+	Frames   [3]int64 // by direction
+	Bytes    [3]int64
+	InFlight int64 // at most
+}
+
+const (
+	seriesSlots = 1024
+	seriesWidth = 1 << 20 // at the beginning: about a millisecond, or frames
+)
+
+func (t *series) add(at int64, d frame.Dir, n int64) {
+	t.bytes += n
+	c := t.at(at)
+	c.Frames[d]++
+	c.Bytes[d] += n
+}
+
+// at returns the slot of a time. What comes before the beginning counts as
+// the beginning.
+func (t *series) at(at int64) *Traffic {
+	if t.slot == 0 {
+		t.begin, t.slot = at, seriesWidth
+		if at < 1<<40 { // a number of a frame
+			t.slot = 1
+		}
+	}
+	i := max(at-t.begin, 0) / t.slot
+	for i >= seriesSlots {
+		t.fold()
+		i = max(at-t.begin, 0) / t.slot
+	}
+	for int64(len(t.slots)) <= i {
+		t.slots = append(t.slots, Traffic{})
+	}
+	return &t.slots[i]
+}
+
+func (t *series) fold() {
+	for i := range (len(t.slots) + 1) / 2 {
+		sum := t.slots[2*i]
+		if 2*i+1 < len(t.slots) {
+			more := t.slots[2*i+1]
+			for d := range sum.Frames {
+				sum.Frames[d] += more.Frames[d]
+				sum.Bytes[d] += more.Bytes[d]
+			}
+			sum.InFlight = max(sum.InFlight, more.InFlight)
+		}
+		t.slots[i] = sum
+	}
+	t.slots = t.slots[:(len(t.slots)+1)/2]
+	t.slot *= 2
+}
+
+// Kind is what was seen of one kind of message.
+type Kind struct {
+	Protocol string
+	session.Kind
+}
+
+// Stats are the counts of the session.
+type Stats struct {
+	Begin, Slot int64 // of the slots
+	Slots       []Traffic
+	Timed       bool
+	Kinds       []Kind // the most frequent first
+	Cancels     map[session.Class]int64
+	Exchanges   map[session.Outcome]int64
+	Findings    map[string]int64
+}
+
+// Stats returns them.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := Stats{
+		Begin: s.traffic.begin, Slot: s.traffic.slot, Slots: slices.Clone(s.traffic.slots), Timed: s.timed,
+		Cancels: map[session.Class]int64{}, Exchanges: map[session.Outcome]int64{}, Findings: map[string]int64{},
+	}
+	for _, t := range s.trackers.List {
+		st := t.Stats()
+		for class, n := range st.Cancels {
+			if n > 0 {
+				out.Cancels[session.Class(class)] += n
+			}
+		}
+		for name, n := range st.Findings {
+			out.Findings[name] += n
+		}
+		for _, k := range st.Kinds {
+			out.Kinds = append(out.Kinds, Kind{t.Protocol.Name(), *k})
+			for o, n := range k.Outcomes {
+				if n > 0 {
+					out.Exchanges[session.Outcome(o)] += n
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out.Kinds, func(a, b Kind) int { return int(min(max(b.Frames-a.Frames, -1), 1)) })
+	return out
+}
+
+// Duration returns what lies between two stamps.
+func Duration(from, to int64) time.Duration { return time.Duration(max(to-from, 0)) }

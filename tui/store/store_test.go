@@ -1,0 +1,212 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+// fixture returns a store that has taken in a session.
+func fixture(t testing.TB, name string) *store.Store {
+	t.Helper()
+	folder, err := fs.Sub(fixtures.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return filled(t, store.Options{}, decode.Input{Capture: r})
+}
+
+func filled(t testing.TB, o store.Options, in decode.Input) *store.Store {
+	t.Helper()
+	s := store.New(o)
+	t.Cleanup(func() { s.Close() })
+	take(t, s, in)
+	return s
+}
+
+func take(t testing.TB, s *store.Store, in decode.Input) {
+	t.Helper()
+	s.Begin(in)
+	cfg := decode.Config{Workers: 1, Resync: true}
+	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+		t.Fatal(err)
+	}
+	s.End(nil, false)
+}
+
+// calls returns a capture of MCP calls, several in flight, each with parts and
+// a result: n frames, one a microsecond.
+func calls(t testing.TB, n int) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := pcapng.NewWriter(&file, capture.Session{Framing: "line", Protocol: "mcp"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(seq int, dir frame.Dir, text string) {
+		r := capture.Record{Seq: int64(seq), Time: time.Unix(1_800_000_000, int64(seq)*1e3)}
+		r.Frame = frame.Frame{Raw: []byte(text + "\n"), End: len(text), Conn: 1, Dir: dir}
+		if err := w.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		id := i / 4
+		switch i % 4 {
+		case 0:
+			write(i+1, frame.C2U, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"q":"weather"},"_meta":{"progressToken":%d}}}`, id, id))
+		case 1, 2:
+			write(i+1, frame.U2C, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, id, i))
+		case 3:
+			write(i+1, frame.U2C, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"sunny"}]}}`, id))
+		}
+	}
+	return file.Bytes()
+}
+
+func open(t testing.TB, file []byte) decode.Input {
+	t.Helper()
+	in, err := decode.Open(bytes.NewReader(file), decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// The ledger of the recorded session holds a cancel that was obeyed; its row
+// says so, with the frames that belong to it.
+func TestRowOfCancelled(t *testing.T) {
+	s := fixture(t, "latis-cancel")
+	var found bool
+	ids := s.IDs(store.IDsQuery{Sort: store.ByArrival, N: 100})
+	for _, x := range ids.List {
+		t.Logf("%+v %s", x, x.OutcomeName())
+		if !x.Cancelled {
+			continue
+		}
+		found = true
+		if x.Asked < x.Opened || x.Cancel <= x.First {
+			t.Errorf("exchange %s was cancelled before it was opened: %+v", x.ID, x)
+		}
+		d := s.Detail(x.First)
+		if d == nil || len(d.Ledger) < 2 || d.Exchange.Mark != x.Mark {
+			t.Errorf("the first frame of %s has no ledger: %+v", x.ID, d)
+		}
+	}
+	if !found {
+		t.Error("no exchange is cancelled")
+	}
+}
+
+// Exchanges in flight come first, then those that are over, the newest first:
+// the position of each one leads back to it.
+func TestNaturalOrder(t *testing.T) {
+	s := filled(t, store.Options{}, open(t, calls(t, 403)))
+	all := s.IDs(store.IDsQuery{N: 1000})
+	if all.Total != 101 || all.List[0].Outcome != session.Abandoned {
+		t.Fatalf("%d exchanges, the first %v", all.Total, all.List[0].Outcome)
+	}
+	for i, x := range all.List {
+		got := s.IDs(store.IDsQuery{At: x.Mark, N: 10})
+		if got.Index != i || got.At != x.Mark {
+			t.Fatalf("exchange %d is at %d, want %d", x.Mark, got.Index, i)
+		}
+	}
+}
+
+// What does not fit is dropped and counted: the index, the rows, the bytes.
+func TestBounds(t *testing.T) {
+	s := filled(t, store.Options{Frames: 8 << 10, Exchanges: 4 << 10, Bytes: 1 << 20}, open(t, calls(t, 80_000)))
+	o := s.Overview()
+	if o.Frames != 80_000 || o.Dropped == 0 || o.Dropped > 80_000 || o.Gone == 0 {
+		t.Fatalf("%+v", o)
+	}
+	page := s.Frames(0, 10)
+	if first := page.List[0]; first.Seq != o.Dropped+1 {
+		t.Errorf("the list begins with frame %d after %d were dropped", first.Seq, o.Dropped)
+	}
+	last := s.Frames(page.Total, 1).List[0]
+	if last.Seq != 80_000 || last.ID != "19999" {
+		t.Errorf("last: %+v", last)
+	}
+}
+
+// Bytes that do not fit in memory are read from the temporary file.
+func TestSpill(t *testing.T) {
+	s := filled(t, store.Options{Bytes: 64 << 10, Spill: true}, open(t, calls(t, 20_000)))
+	for seq := int64(1); seq <= 20_000; seq += 97 {
+		d := s.Detail(seq)
+		if d.Err != "" || !bytes.HasPrefix(d.Payload, []byte(`{"jsonrpc":"2.0",`)) || d.Payload[len(d.Payload)-1] != '}' {
+			t.Fatalf("frame %d: %q %s", seq, d.Payload, d.Err)
+		}
+	}
+}
+
+// A filter finds the same frames whether it was set before they came or after.
+func TestFilter(t *testing.T) {
+	file := calls(t, 4000)
+	for _, tt := range []struct {
+		filter string
+		want   int64
+	}{
+		{"kind==tools/call", 1000},
+		{"id==7", 2},
+		{"kind==result and id>=990", 10},
+		{"~sunny", 1000},
+		{"findings", 0},
+		{"open", 0},
+	} {
+		f, err := store.ParseFilter(tt.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := filled(t, store.Options{}, open(t, file))
+		after.SetFilter(f)
+		for after.Search(time.Second) {
+		}
+		before := store.New(store.Options{})
+		before.SetFilter(f)
+		take(t, before, open(t, file))
+		for before.Search(time.Second) {
+		}
+		for _, s := range []*store.Store{after, before} {
+			if o := s.Overview(); o.Matches != tt.want || s.Frames(0, 5000).Total != tt.want {
+				t.Errorf("%s: %d matches, want %d", tt.filter, o.Matches, tt.want)
+			}
+		}
+		if a, b := after.IDs(store.IDsQuery{N: 1}).Total, before.IDs(store.IDsQuery{N: 1}).Total; a != b {
+			t.Errorf("%s: %d exchanges match later, %d as they came", tt.filter, a, b)
+		}
+	}
+	if _, err := store.ParseFilter("kind=="); err == nil {
+		t.Error("a condition without a value is taken")
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	const n = 200_000
+	file := calls(b, n)
+	b.ResetTimer()
+	for b.Loop() {
+		s := store.New(store.Options{Spill: true})
+		take(b, s, open(b, file))
+		s.Close()
+	}
+	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "frames/s")
+}

@@ -1,0 +1,253 @@
+package tui_test
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/tui"
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden views")
+
+// kept returns a store that has taken in a recorded session.
+func kept(t testing.TB, name string) *store.Store {
+	t.Helper()
+	folder, err := fs.Sub(fixtures.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(store.Options{})
+	t.Cleanup(func() { r.Close(); s.Close() })
+	in := decode.Input{Capture: r}
+	s.Begin(in)
+	cfg := decode.Config{Workers: 1, Resync: true}
+	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+		t.Fatal(err)
+	}
+	s.End(nil, false)
+	return s
+}
+
+// A screen is a monitor without a terminal: it is driven by messages.
+type screen struct {
+	testing.TB
+	model tea.Model
+}
+
+func newScreen(t testing.TB, s *store.Store, c tui.Config, width, height int) *screen {
+	t.Helper()
+	sc := &screen{t, tui.New(s, c)}
+	sc.send(tea.WindowSizeMsg{Width: width, Height: height})
+	return sc
+}
+
+// send hands a message to the model, and then what its commands return. What
+// commands wait for is not waited for.
+func (s *screen) send(msg tea.Msg) {
+	s.Helper()
+	model, cmd := s.model.Update(msg)
+	s.model = model
+	s.run(cmd)
+}
+
+func (s *screen) run(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	switch msg := cmd().(type) {
+	case nil:
+	case tea.BatchMsg:
+		for _, c := range msg {
+			s.run(c)
+		}
+	default:
+		s.send(msg)
+	}
+}
+
+// press types keys: each a name, or a text.
+func (s *screen) press(keys ...string) {
+	s.Helper()
+	for _, k := range keys {
+		msg, ok := named[k]
+		if !ok {
+			for _, r := range k {
+				s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
+			}
+			continue
+		}
+		s.send(msg)
+	}
+}
+
+var named = map[string]tea.KeyMsg{
+	"enter": {Type: tea.KeyEnter}, "esc": {Type: tea.KeyEsc}, "tab": {Type: tea.KeyTab}, "shift+tab": {Type: tea.KeyShiftTab},
+	"up": {Type: tea.KeyUp}, "down": {Type: tea.KeyDown}, "left": {Type: tea.KeyLeft}, "right": {Type: tea.KeyRight},
+	"pgdown": {Type: tea.KeyPgDown}, "pgup": {Type: tea.KeyPgUp}, "backspace": {Type: tea.KeyBackspace},
+}
+
+// text returns what is seen, without trailing blanks.
+func (s *screen) text() string {
+	var b strings.Builder
+	for line := range strings.Lines(ansi.Strip(s.model.View())) {
+		b.WriteString(strings.TrimRight(line, " \n"))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// shows fails unless the screen has all of these texts.
+func (s *screen) shows(texts ...string) {
+	s.Helper()
+	got := s.text()
+	for _, text := range texts {
+		if !strings.Contains(got, text) {
+			s.Errorf("the screen lacks %q:\n%s", text, got)
+		}
+	}
+}
+
+var sizes = []struct {
+	name          string
+	width, height int
+}{{"60x15", 60, 15}, {"120x40", 120, 40}, {"200x60", 200, 60}}
+
+// The views of recorded sessions, at three sizes. Every line fits.
+func TestGolden(t *testing.T) {
+	for _, tt := range []struct {
+		name, fixture string
+		keys          []string
+	}{
+		{"ids", "mcp-cancel", nil},
+		{"ids-latis", "latis-cancel", nil},
+		{"frames", "mcp-cancel", []string{"2", "g"}},
+		{"detail", "mcp-cancel", []string{"2", "g", "down", "down", "enter"}},
+		{"compare", "mcp-everything", []string{"j", "j", "d"}},
+		{"findings", "nexus-errors", []string{"3"}},
+		{"stats", "mcp-everything", []string{"4"}},
+		{"peers", "mcp-everything", []string{"5"}},
+		{"help", "mcp-cancel", []string{"?"}},
+		{"filter", "mcp-everything", []string{"f", "kind~tools", "enter"}},
+	} {
+		s := kept(t, tt.fixture)
+		for _, size := range sizes {
+			t.Run(tt.name+"-"+size.name, func(t *testing.T) {
+				sc := newScreen(t, s, tui.Config{Name: tt.fixture}, size.width, size.height)
+				sc.press(tt.keys...)
+				golden(t, tt.name+"-"+size.name, sc.text())
+				fits(t, sc.model.View(), size.width, size.height)
+			})
+		}
+	}
+}
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != strings.ReplaceAll(string(want), "\r\n", "\n") {
+		t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
+	}
+}
+
+// fits fails unless a screen has as many lines as the terminal, none of them
+// wider.
+func fits(t *testing.T, view string, width, height int) {
+	t.Helper()
+	lines := strings.Split(view, "\n")
+	if len(lines) != height {
+		t.Errorf("%d lines on a terminal of %d", len(lines), height)
+	}
+	for i, l := range lines {
+		if n := ansi.StringWidth(l); n > width {
+			t.Errorf("line %d takes %d cells of %d: %q", i, n, width, l)
+		}
+	}
+}
+
+// What is typed leads where the keys say.
+func TestKeys(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
+	sc.shows("late result", "crossed", "5 ids")
+	sc.press("tab")
+	sc.shows("WHAT IT SAYS", "notifications/cancelled")
+	sc.press("g", "enter")
+	sc.shows("#1 → initialize", `"protocolVersion"`)
+	sc.press("|", ".params.clientInfo.name", "enter")
+	sc.shows(" wirectl")
+	sc.press("esc", "esc", "3")
+	sc.shows("late-result")
+	sc.press("enter")
+	sc.shows("Drop the result", "result")
+	sc.press("esc", "f", "kind==pin", "tab", "enter")
+	sc.shows("filter kind==ping")
+	sc.press("2")
+	sc.shows("1 of 18 frames")
+	sc.press("x")
+	sc.press("f", "nonsense", "enter")
+	sc.shows("none of")
+	sc.press("1", "X")
+	sc.shows("cannot be changed")
+	sc.press("a", "look here", "enter")
+	sc.shows("look here")
+}
+
+// Whatever the wire says, lines stay in their places.
+func TestHostileText(t *testing.T) {
+	for _, id := range []string{
+		"\x1b[2J\x1b[31mred", "日本語の識別子日本語の識別子", "👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", "e\u0301\u0302\u0303", "\u202eabc\u202c", "a\tb\rc\nd", "\x00\x7f\u0085", "שלום עולם",
+	} {
+		quoted, _ := json.Marshal(id)
+		s := streamed(t, `{"jsonrpc":"2.0","id":`+string(quoted)+`,"method":"tools/call","params":{"name":`+string(quoted)+`}}`+"\n")
+		for _, keys := range [][]string{{"1"}, {"2"}, {"2", "enter"}, {"3"}, {"4"}, {"5"}} {
+			for _, size := range sizes {
+				sc := newScreen(t, s, tui.Config{Name: id}, size.width, size.height)
+				sc.press(keys...)
+				fits(t, sc.model.View(), size.width, size.height)
+				if text := ansi.Strip(sc.model.View()); strings.ContainsAny(text, "\x1b\r\t\x00\u202e") {
+					t.Errorf("%q: control characters reach the terminal: %q", id, text)
+				}
+			}
+		}
+	}
+}
+
+// streamed returns a store that has taken in the bytes of one direction.
+func streamed(t testing.TB, text string) *store.Store {
+	t.Helper()
+	s := store.New(store.Options{})
+	t.Cleanup(func() { s.Close() })
+	in := decode.Input{Stream: strings.NewReader(text)}
+	s.Begin(in)
+	cfg := decode.Config{Workers: 1, Resync: true}
+	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+		t.Fatal(err)
+	}
+	s.End(nil, false)
+	return s
+}
