@@ -12,21 +12,11 @@ package replay
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/jsondiff"
 )
-
-// A Conn is a connection to the live peer. One goroutine reads while another
-// writes; Close ends both.
-type Conn interface {
-	io.ReadWriteCloser
-	// CloseWrite tells the peer that nothing more will come. Where there is no
-	// such thing the error is errors.ErrUnsupported.
-	CloseWrite() error
-}
 
 // Options say how a script is played.
 type Options struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/replay"
+	"github.com/wirectl/wirectl/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,7 +72,7 @@ type outcome struct {
 	err error
 }
 
-func start(ctx context.Context, s *replay.Script, conn replay.Conn, o replay.Options) <-chan outcome {
+func start(ctx context.Context, s *replay.Script, conn transport.Conn, o replay.Options) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		r, err := s.Run(ctx, conn, o)

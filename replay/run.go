@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A run plays a script once. One goroutine owns it; two others read and write the
@@ -19,7 +20,8 @@ type run struct {
 	ctx     context.Context
 	script  *Script
 	options *Options
-	conn    Conn
+	conn    transport.Conn
+	wire    io.ReadWriter // what conn carries
 	started time.Time
 
 	order   order
@@ -63,12 +65,12 @@ const quiet = time.Second
 
 // Run plays the script over a connection, which it closes. The error is about the
 // connection or the run; that the peer is not as recorded is in the result.
-func (s *Script) Run(ctx context.Context, conn Conn, o Options) (Result, error) {
+func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
 	r := newRun(ctx, s, conn, &o)
 	return r.play()
 }
 
-func newRun(ctx context.Context, s *Script, conn Conn, o *Options) *run {
+func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options) *run {
 	r := &run{
 		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
 		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
@@ -114,6 +116,7 @@ func (r *run) expectToSend(i int) {
 func (r *run) play() (Result, error) {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	stop, cancel := context.WithCancel(r.ctx)
+	r.wire = overWire(stop, r.conn, r.script.Framing)
 	go func() { defer close(readerDone); r.read(stop) }()
 	go func() { defer close(writerDone); r.write(stop) }()
 	err := r.loop()
@@ -131,7 +134,7 @@ func (r *run) play() (Result, error) {
 
 // read hands on what the peer says.
 func (r *run) read(ctx context.Context) {
-	s := frame.NewScanner(r.conn, r.script.Framing)
+	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
 	if limit == 0 {
 		limit = all.Limit(r.script.Protocol, r.script.Framing)
@@ -159,7 +162,7 @@ func (r *run) write(ctx context.Context) {
 	for {
 		select {
 		case b := <-r.outgoing:
-			_, err := r.conn.Write(b)
+			_, err := r.wire.Write(b)
 			r.written <- err
 		case <-ctx.Done():
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A Sweep says which request is cancelled, and when.
@@ -22,7 +23,7 @@ type Sweep struct {
 	// Settle is how long to listen when nothing comes any more.
 	Settle time.Duration
 	// Dial connects to the peer, once for each point.
-	Dial func(context.Context) (Conn, error)
+	Dial func(context.Context) (transport.Conn, error)
 }
 
 // A Point is what came of a cancel that was sent after so many parts.

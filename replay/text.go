@@ -227,3 +227,23 @@ func shown(value string) string {
 	}
 	return string(render.AppendFit(nil, []byte(value), most))
 }
+
+// Summary says in words what came of a run.
+func (r *Result) Summary() string {
+	text := fmt.Sprintf("%s sent, %d received as recorded", plural(r.Sent, "frame"), r.Matched)
+	if r.Extra > 0 {
+		text += fmt.Sprintf(", %d more", r.Extra)
+	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf(", %d missing", r.Missing)
+	}
+	return text
+}
+
+// plural counts things in words: "1 frame", "2 frames".
+func plural(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

@@ -1,0 +1,406 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/jsondiff"
+	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/replay"
+	"github.com/wirectl/wirectl/transport"
+)
+
+func replayCommand(inv *invocation) *cli.Command {
+	return inv.withEndpoint(&cli.Command{
+		Name:      "replay",
+		Category:  speaking,
+		Usage:     "play one side of a recorded session and check the other",
+		ArgsUsage: "SESSION [ENDPOINT]",
+		Description: "Sends what one side said in a capture, a recording, NDJSON or fixture:NAME, when all\n" +
+			"has come that it had waited for, and compares what the peer says with what it said\n" +
+			"then. Ids of the peer take the place of the recorded ones. The status is 3 when the\n" +
+			"peer is not as recorded. Without an ENDPOINT the bytes go to standard output.\n\n" +
+			"   wirectl replay session.pcapng -- npx some-mcp-server\n" +
+			"   wirectl replay --as unit --listen tcp://127.0.0.1:7000 session.pcapng\n" +
+			"   wirectl replay --cancel-at all session.pcapng tcp://127.0.0.1:7000",
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "as", Value: "controller", Usage: "the side to play: controller or unit"},
+			&cli.Float64Flag{Name: "speed", Value: 1, Usage: "divide the recorded times by `FACTOR`"},
+			&cli.BoolFlag{Name: "fast", Usage: "do not wait for the recorded times at all"},
+			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for a frame of the peer"},
+			&cli.StringFlag{Name: "match", Usage: "when a frame is as recorded: exact (its values are), kind, or jq:EXPR, which makes the same of both (default: exact; kind as a unit)"},
+			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},
+			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "neither wait for frames of that `KIND` nor miss them"},
+			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare the parts of an answer, nor how many there are"},
+			&cli.StringFlag{Name: "to", Usage: "stdout writes what the side says there, byte for byte"},
+			&cli.IntFlag{Name: "conn", Usage: "play the connection `N` of the session alone"},
+			&cli.IntFlag{Name: "clients", Usage: "with --listen: end after `N` clients"},
+			&cli.BoolFlag{Name: "allow-redacted", Usage: "play a session although secrets were taken out of it, or it was altered"},
+			&cli.StringFlag{Name: "cancel-at", Usage: "cancel a request after its `N`th part, or once for each point of its answer: all"},
+			&cli.Int64Flag{Name: "request", Usage: "with --cancel-at: cancel the request in frame `N` (default: the first that is answered in parts)"},
+			&cli.DurationFlag{Name: "settle", Value: 500 * time.Millisecond, Usage: "with --cancel-at: how long to listen when nothing comes any more"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text or ndjson"},
+		}, listenFlags(), sessionFlags()),
+		Action: inv.replay,
+	})
+}
+
+// A player is what the command line asks replay for.
+type player struct {
+	*invocation
+	c       *cli.Context
+	side    frame.Dir
+	options replay.Options
+	scripts []*replay.Script
+	style   *render.Style
+	ndjson  bool
+	out     io.Writer // of the report
+	writing sync.Mutex
+}
+
+func (inv *invocation) replay(c *cli.Context) error {
+	p, err := inv.player(c)
+	if err != nil {
+		return err
+	}
+	if err := p.load(); err != nil {
+		return err
+	}
+	switch {
+	case c.IsSet("cancel-at"):
+		return p.sweep()
+	case c.IsSet("listen"):
+		return p.serve()
+	case p.writes():
+		return p.write()
+	}
+	return p.play()
+}
+
+// player reads the flags.
+func (inv *invocation) player(c *cli.Context) (*player, error) {
+	p := &player{invocation: inv, c: c, out: inv.Stdout, ndjson: c.String("output") == "ndjson"}
+	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	p.style = palette(colorful)
+	switch c.String("as") {
+	case "controller":
+		p.side = frame.C2U
+	case "unit":
+		p.side = frame.U2C
+	default:
+		return nil, usagef("--as is controller or unit, and not %q", c.String("as"))
+	}
+	switch {
+	case len(inv.operands) == 0:
+		return nil, usagef("replay takes a SESSION, and an ENDPOINT behind it")
+	case !slices.Contains([]string{"text", "ndjson"}, c.String("output")):
+		return nil, usagef("--output is text or ndjson, and not %q", c.String("output"))
+	case !slices.Contains([]string{"", "stdout", "-"}, c.String("to")):
+		return nil, usagef("--to is stdout, and not %q: name any other peer as ENDPOINT", c.String("to"))
+	case !(c.Float64("speed") > 0):
+		return nil, usagef("--speed is a factor over 0, and not %v; --fast waits for nothing", c.Float64("speed"))
+	}
+	if err := p.agree(); err != nil {
+		return nil, err
+	}
+	p.options = replay.Options{Side: p.side, Speed: c.Float64("speed"), Timeout: c.Duration("timeout"), Limit: c.Int("limit-bytes")}
+	if c.Bool("fast") {
+		p.options.Speed = 0
+	}
+	p.options.Match, err = p.matcher()
+	return p, err
+}
+
+// agree says which flags do not go together.
+func (p *player) agree() error {
+	c, peer := p.c, p.hasPeer()
+	switch {
+	case c.IsSet("to") && (peer || c.IsSet("listen")):
+		return usagef("--to stdout takes the place of a peer: give one of them")
+	case c.IsSet("listen") && peer:
+		return usagef("--listen waits for peers, and an ENDPOINT is one: give one of them")
+	case c.IsSet("listen") && p.side == frame.C2U:
+		return usagef("--listen serves clients: give --as unit")
+	case c.IsSet("cancel-at") && p.side == frame.U2C:
+		return usagef("it is the controller that cancels: --cancel-at does not go with --as unit")
+	case c.IsSet("cancel-at") && !peer:
+		return usagef("--cancel-at needs a peer: name an ENDPOINT")
+	}
+	return nil
+}
+
+func (p *player) hasPeer() bool { return len(p.endpointWords) > 0 || len(p.operands) > 1 }
+
+// writes reports whether there is no peer.
+func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.side == frame.C2U }
+
+// matcher reads the flags that say when a frame is as recorded.
+func (p *player) matcher() (m replay.Matcher, err error) {
+	c := p.c
+	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), c.StringSlice("ignore-kind")
+	for _, text := range c.StringSlice("ignore-field") {
+		path, err := jsondiff.ParsePath(text)
+		if err != nil {
+			return m, &usageError{fmt.Errorf("--ignore-field: %w", err)}
+		}
+		m.Ignore = append(m.Ignore, path)
+	}
+	kind := "exact"
+	if p.side == frame.U2C {
+		kind = "kind"
+	}
+	kind = cmp.Or(c.String("match"), kind)
+	expr, isFilter := strings.CutPrefix(kind, "jq:")
+	switch {
+	case isFilter:
+		program, err := query.CompileJQ(expr)
+		if err != nil {
+			return m, &usageError{fmt.Errorf("--match: %w", err)}
+		}
+		m.Form = func(ctx context.Context, object []byte) ([]byte, error) {
+			return program.Append(ctx, nil, object)
+		}
+	case kind == "exact":
+		m.Exact = true
+	case kind != "kind":
+		return m, usagef("--match is exact, kind or jq:EXPR, and not %q", kind)
+	}
+	return m, nil
+}
+
+// load reads the session.
+func (p *player) load() error {
+	cfg, err := p.decodeConfig(p.c)
+	if err != nil {
+		return err
+	}
+	name, session := p.operands[0], new(replay.Session)
+	p.reportsAtEnd = true
+	var refused error
+	_, _, err = p.readThrough(p.c, name, cfg, func(in decode.Input, _ decode.Config) decode.View {
+		if in.Capture != nil && !p.c.Bool("allow-redacted") {
+			s := in.Capture.Session()
+			switch {
+			case s.Redacted:
+				refused = usagef("%s: secrets were taken out of it, so that a peer may take it for something else: --allow-redacted plays it all the same", label(name))
+			case s.Altered:
+				refused = usagef("%s: it was altered while it was recorded: --allow-redacted plays it all the same", label(name))
+			}
+		}
+		return func(dst []byte, it *decode.Item) ([]byte, error) {
+			session.Add(replay.Record{Seq: it.Seq, Time: it.Time, Frame: it.Frame, Framing: it.Framing, Protocol: it.Protocol})
+			return dst, refused
+		}
+	})
+	if err = cmp.Or(refused, err); err != nil {
+		return err
+	}
+	p.scripts = session.Scripts(p.side)
+	if p.c.IsSet("conn") {
+		p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return s.Conn != p.c.Int("conn") })
+	}
+	p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return !s.Has(p.side) })
+	if len(p.scripts) == 0 {
+		return fmt.Errorf("%s: the %s says nothing in it", label(name), p.c.String("as"))
+	}
+	return nil
+}
+
+// write writes what the side says to standard output.
+func (p *player) write() error {
+	for _, s := range p.scripts {
+		if err := s.Write(p.c.Context, p.Stdout, p.side, p.options.Speed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play plays each connection against the peer, one after the other.
+func (p *player) play() error {
+	dial, err := p.dialer()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	p.options.Trace = p.trace(start)
+	for _, s := range p.scripts {
+		conn, err := dial(p.c.Context)
+		if err != nil {
+			return err
+		}
+		result, err := s.Run(p.c.Context, conn, p.options)
+		if err != nil {
+			return err
+		}
+		if err := p.report(p.operands[0], &result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve plays the unit for all who come.
+func (p *player) serve() error {
+	l, err := p.listen(p.c)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if !p.c.Bool("quiet") {
+		fmt.Fprintf(p.Stderr, "wirectl: listening at %s\n", l.Addr())
+	}
+	p.options.Trace = p.trace(time.Now())
+	var failed error
+	err = replay.Serve(p.c.Context, l, p.scripts, p.options, p.c.Int("clients"), func(client int, r replay.Result, err error) {
+		who := fmt.Sprintf("client %d", client)
+		if err == nil {
+			err = p.report(who, &r)
+		}
+		if err != nil && p.c.Context.Err() == nil {
+			p.say(who, err.Error())
+			failed = err
+		}
+	})
+	return cmp.Or(err, failed)
+}
+
+// sweep cancels a request at one point of its answer, or at all.
+func (p *player) sweep() error {
+	at := -1
+	if text := p.c.String("cancel-at"); text != "all" {
+		if _, err := fmt.Sscanf(text+" ", "%d ", &at); err != nil || at < 0 {
+			return usagef("--cancel-at is a number of parts or all, and not %q", text)
+		}
+	}
+	dial, err := p.dialer()
+	if err != nil {
+		return err
+	}
+	var points []*replay.Point
+	sweep := replay.Sweep{Request: p.c.Int64("request"), At: at, Settle: p.c.Duration("settle"), Dial: dial}
+	err = p.scripts[0].Sweep(p.c.Context, p.options, sweep, func(point *replay.Point) error {
+		var b []byte
+		switch {
+		case p.ndjson:
+			b = point.AppendNDJSON(b)
+		case len(points) == 0:
+			b = append(b, replay.Title...)
+			fallthrough
+		default:
+			b = point.AppendText(b, p.style)
+		}
+		points = append(points, point)
+		_, err := p.out.Write(b)
+		return err
+	})
+	if errors.Is(err, replay.ErrNoRequest) {
+		return fmt.Errorf("%s: %w: name one with --request", label(p.operands[0]), err)
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(points, (*replay.Point).Breaks) {
+		return &faultError{errors.New(replay.Summary(points))}
+	}
+	if !p.c.Bool("quiet") {
+		fmt.Fprintf(p.Stderr, "wirectl: %s\n", replay.Summary(points))
+	}
+	return nil
+}
+
+// dialer returns what connects to the peer: a unit without one speaks on standard
+// input and output, and reports elsewhere.
+func (p *player) dialer() (func(context.Context) (transport.Conn, error), error) {
+	if !p.hasPeer() {
+		p.endpointWords = []string{"stdio"}
+	}
+	e, err := p.endpoint(p.c, 1)
+	if err != nil {
+		return nil, err
+	}
+	if e.String() == "stdio" {
+		p.out = p.Stderr
+	}
+	return func(ctx context.Context) (transport.Conn, error) {
+		conn, err := e.Dial(ctx)
+		if process, ok := conn.(transport.Process); ok && err == nil {
+			return newLogged(process, p.Stderr), nil
+		}
+		return conn, err
+	}, nil
+}
+
+// trace returns what writes each frame; nil if nobody wants that.
+func (p *player) trace(start time.Time) func(replay.Event) {
+	if !p.ndjson {
+		return nil
+	}
+	return func(e replay.Event) {
+		p.writing.Lock()
+		defer p.writing.Unlock()
+		_, _ = p.out.Write(e.AppendNDJSON(nil, start)) // the report fails, too, and says so
+	}
+}
+
+// report writes what came of a run, and fails if the peer was not as recorded.
+func (p *player) report(who string, r *replay.Result) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	var b []byte
+	d := r.Divergence
+	if d != nil && p.ndjson {
+		b = d.AppendNDJSON(b, r.Conn)
+	} else if d != nil {
+		b = d.AppendText(b, p.width(), p.style)
+	}
+	if p.ndjson {
+		b = r.AppendNDJSON(b)
+	}
+	if _, err := p.out.Write(b); err != nil {
+		return err
+	}
+	if d != nil {
+		return &faultError{errors.New(d.Text)}
+	}
+	if !p.c.Bool("quiet") {
+		p.say(who, r.Summary())
+	}
+	return nil
+}
+
+// A logged process is one whose standard error goes to ours.
+type logged struct {
+	transport.Process
+	copied chan struct{}
+}
+
+func newLogged(process transport.Process, stderr io.Writer) *logged {
+	l := &logged{process, make(chan struct{})}
+	go func() {
+		defer close(l.copied)
+		_, _ = io.Copy(stderr, process.Stderr()) // nothing to be done about what is lost
+	}()
+	return l
+}
+
+func (l *logged) Close() error {
+	err := l.Process.Close()
+	<-l.copied
+	return err
+}

@@ -1,0 +1,32 @@
+package replay
+
+import (
+	"context"
+	"sync"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Serve plays the recorded unit for each client that comes to a listener, any
+// number of them at a time, until ctx ends or, if clients is positive, so many
+// have come. The first client gets the first script, the next one the next, and
+// so on in a circle. Serve calls done with the result of each, one after the
+// other, and returns when all have ended.
+func Serve(ctx context.Context, l transport.Listener, scripts []*Script, o Options, clients int, done func(client int, r Result, err error)) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	var one sync.Mutex
+	for n := 1; clients <= 0 || n <= clients; n++ {
+		conn, err := l.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		running.Go(func() {
+			r, err := scripts[(n-1)%len(scripts)].Run(ctx, conn, o)
+			one.Lock()
+			defer one.Unlock()
+			done(n, r, err)
+		})
+	}
+	return nil
+}
