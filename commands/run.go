@@ -156,6 +156,7 @@ func newApp(inv *invocation) *cli.App {
 			sendCommand(inv),
 			unitCommand(inv),
 			monitorCommand(inv),
+			replayCommand(inv),
 			listCommand(inv),
 			inv.withEndpoint(relayCommand(inv)),
 			completionCommand(inv),
