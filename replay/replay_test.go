@@ -116,3 +116,22 @@ func TestAgainstItself(t *testing.T) {
 		})
 	}
 }
+
+// A bubblePipe is one end of two pipes that live in a bubble of synctest.
+type bubblePipe struct {
+	io.Reader
+	*io.PipeWriter
+	r *io.PipeReader
+}
+
+func bubblePipes() (near, far bubblePipe) {
+	r1, w1 := io.Pipe()
+	r2, w2 := io.Pipe()
+	return bubblePipe{r2, w1, r2}, bubblePipe{r1, w2, r1}
+}
+
+func (s bubblePipe) CloseWrite() error { return s.PipeWriter.Close() }
+func (s bubblePipe) Close() error {
+	s.PipeWriter.Close()
+	return s.r.Close()
+}

@@ -199,6 +199,9 @@ type pause struct {
 func (r *run) next() (pause, error) {
 	if r.sweep != nil && r.writing == nil {
 		r.sweep.act(r)
+		if r.done() {
+			return pause{}, nil
+		}
 	}
 	if r.writing == nil && len(r.ready) > 0 {
 		st := r.script.steps[r.soonest()]

@@ -53,13 +53,13 @@ func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style
 	from = max(from-rowsBefore, 0)
 	to := min(from+maxRows, len(rows))
 	if from > 0 {
-		b = fmt.Appendf(b, "… %d lines\n", from)
+		b = fmt.Appendf(b, "… %s\n", plural(int64(from), "line"))
 	}
 	for _, r := range rows[from:to] {
 		b = appendRow(b, r, column, style)
 	}
 	if to < len(rows) {
-		b = fmt.Appendf(b, "… %d lines\n", len(rows)-to)
+		b = fmt.Appendf(b, "… %s\n", plural(int64(len(rows)-to), "line"))
 	}
 	return b
 }
