@@ -35,21 +35,26 @@ func TestNames(t *testing.T) {
 		recording      string
 		live           *strings.Replacer
 	}{
-		{"sessions of ACP, and the ids of both sides", "acp", frame.Line, `c2u {"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/"}}
+		{
+			"sessions of ACP, and the ids of both sides", "acp", frame.Line, `c2u {"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/"}}
 u2c {"jsonrpc":"2.0","id":0,"result":{"sessionId":"one","toolCallId":"one"}}
 c2u {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"one","prompt":["one"]}}
 u2c {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"one","update":{"sessionUpdate":"x"}}}
 u2c {"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"one"}}
 c2u {"jsonrpc":"2.0","id":0,"result":{"outcome":{"id":0}}}
 u2c {"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`,
-			strings.NewReplacer(`sessionId":"one"`, `sessionId":"another"`, `"id":0,"method":"session/request`, `"id":"perm-1","method":"session/request`, `"id":0,"result":{"outcome"`, `"id":"perm-1","result":{"outcome"`)},
-		{"progress tokens and names that a tool gives", "mcp", frame.Line, `c2u {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":5}}}
+			strings.NewReplacer(`sessionId":"one"`, `sessionId":"another"`, `"id":0,"method":"session/request`, `"id":"perm-1","method":"session/request`, `"id":0,"result":{"outcome"`, `"id":"perm-1","result":{"outcome"`),
+		},
+		{
+			"progress tokens and names that a tool gives", "mcp", frame.Line, `c2u {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":5}}}
 u2c {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":5,"progress":5}}
 u2c {"jsonrpc":"2.0","id":5,"result":{"content":[],"structuredContent":{"taskId":"t-5","pageId":5}}}
 c2u {"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"b","arguments":{"taskId":"t-5","pageId":5,"count":5}}}
 u2c {"jsonrpc":"2.0","id":6,"result":{"content":[]}}`,
-			strings.NewReplacer(`t-5`, `task-0`, `"pageId":5`, `"pageId":77`, `"id":5,`, `"id":500,`, `"progressToken":5`, `"progressToken":"p"`)},
-		{"ids and sessions of latis", "latis", frame.Len32, `c2u {"id":"1","sessionCreate":{}}
+			strings.NewReplacer(`t-5`, `task-0`, `"pageId":5`, `"pageId":77`, `"id":5,`, `"id":500,`, `"progressToken":5`, `"progressToken":"p"`),
+		},
+		{
+			"ids and sessions of latis", "latis", frame.Len32, `c2u {"id":"1","sessionCreate":{}}
 u2c {"id":"1","ack":{"requestId":"1","sessionId":"s"}}
 c2u {"id":"2","sessionResume":{"sessionId":"s"}}
 u2c {"id":"2","ack":{"requestId":"2"}}
@@ -57,14 +62,17 @@ c2u {"id":"3","promptSend":{"content":"3"}}
 u2c {"id":"3","responseChunk":{"requestId":"3","content":"3"}}
 c2u {"id":"4","promptCancel":{"targetId":"3"}}
 u2c {"id":"3","responseCancelled":{"requestId":"3"}}`,
-			strings.NewReplacer(`"id":"`, `"id":"live-`, `"requestId":"`, `"requestId":"live-`, `"targetId":"`, `"targetId":"live-`, `sessionId":"s"`, `sessionId":"a much longer session"`)},
-		{"numbers of DAP", "dap", frame.Header, `c2u {"seq":1,"type":"request","command":"threads"}
+			strings.NewReplacer(`"id":"`, `"id":"live-`, `"requestId":"`, `"requestId":"live-`, `"targetId":"`, `"targetId":"live-`, `sessionId":"s"`, `sessionId":"a much longer session"`),
+		},
+		{
+			"numbers of DAP", "dap", frame.Header, `c2u {"seq":1,"type":"request","command":"threads"}
 u2c {"seq":1,"type":"response","request_seq":1,"command":"threads","success":true,"body":{"threads":[{"threadId":9}]}}
 u2c {"seq":2,"type":"request","command":"runInTerminal","arguments":{}}
 c2u {"seq":2,"type":"response","request_seq":2,"command":"runInTerminal","success":true}
 c2u {"seq":3,"type":"request","command":"pause","arguments":{"threadId":9}}
 u2c {"seq":3,"type":"response","request_seq":3,"command":"pause","success":true}`,
-			strings.NewReplacer(`"threadId":9`, `"threadId":10`, `{"seq":2,"type":"request"`, `{"seq":40,"type":"request"`, `"request_seq":2`, `"request_seq":40`)},
+			strings.NewReplacer(`"threadId":9`, `"threadId":10`, `{"seq":2,"type":"request"`, `{"seq":40,"type":"request"`, `"request_seq":2`, `"request_seq":40`),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			here, there := both(t, tt.protocol, tt.framing, tt.recording, tt.live.Replace(tt.recording), replay.Options{Match: replay.Matcher{Exact: true}, Timeout: 10 * time.Second})
