@@ -6,6 +6,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Record is one frame of a recording.
@@ -22,10 +23,11 @@ type Session struct {
 	conns []*Script
 }
 
-// A Script is one connection of a recording. It does not change once it has been
+// A Script is one connection of a recording, or one stream of it. It does not change once it has been
 // played, so that any number of runs may share it.
 type Script struct {
 	Conn     int
+	at       line
 	Framing  frame.Framing
 	Protocol protocol.Protocol
 	steps    []*step
@@ -59,23 +61,58 @@ type opening struct {
 }
 
 // Add takes in the next frame of the recording. It keeps nothing that r points
-// to.
+// to. Of a connection with a carrier, such as WebSocket, the messages are taken
+// and not what the carrier says for itself: they are played in the framing that
+// they had inside, or as lines.
 func (s *Session) Add(r Record) {
-	c := s.script(r.Frame.Conn)
-	c.Framing, c.Protocol = r.Framing, r.Protocol // what comes last was refined
-	c.steps = append(c.steps, &step{
-		index: len(c.steps), seq: r.Seq, time: r.Time, dir: r.Frame.Dir,
-		frame: r.Frame.Clone(),
-	})
+	f, framing := r.Frame.Clone(), r.Framing
+	at := line{conn: f.Conn}
+	if f.Meta != nil {
+		if f.Meta.Signal != frame.NoSignal || f.Gap {
+			return
+		}
+		if f.Meta.Framing == frame.GRPC.Name() {
+			at.stream = f.Stream
+		}
+		f, framing = unwrapped(&f)
+	}
+	c := s.script(at)
+	c.Framing, c.Protocol = framing, r.Protocol // what comes last was refined
+	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
 }
 
-func (s *Session) script(conn int) *Script {
+// unwrapped returns a frame without its carrier.
+func unwrapped(f *frame.Frame) (frame.Frame, frame.Framing) {
+	payload := f.Payload()
+	framing, err := frame.Named(f.Meta.Framing)
+	if err != nil {
+		if framing = frame.Len32; isJSON(payload) {
+			framing, payload = frame.Line, jsonscan.AppendCompact(nil, payload)
+		}
+	}
+	raw, err := frame.Append(nil, framing, payload)
+	plain := frame.Frame{Raw: raw, Conn: f.Conn, Dir: f.Dir}
+	var e frame.Extent
+	if err != nil || framing.Next(raw, len(raw), true, &e) != nil {
+		return plain, framing // an empty one, which no payload fits into
+	}
+	plain.Start, plain.End = e.Start, e.End
+	return plain, framing
+}
+
+// A line is where one conversation is: a connection, or a stream of it.
+type line struct {
+	conn   int
+	stream int64
+}
+
+func (s *Session) script(at line) *Script {
 	for _, c := range s.conns {
-		if c.Conn == conn {
+		if c.at == at {
 			return c
 		}
 	}
-	s.conns = append(s.conns, &Script{Conn: conn})
+	s.conns = append(s.conns, &Script{Conn: at.conn, at: at})
 	return s.conns[len(s.conns)-1]
 }
 
