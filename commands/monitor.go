@@ -6,10 +6,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/tui"
@@ -22,8 +24,9 @@ func monitorCommand(inv *invocation) *cli.Command {
 		Usage:     "see a session on the terminal: ids in flight, cancels, frames, findings",
 		Category:  reading,
 		ArgsUsage: "[SESSION]",
-		Description: "Draws a capture, a recording, NDJSON or the bytes of one direction, from a file or\n" +
-			"standard input, while it comes. The key ? shows what there is to do.\n\n" +
+		Description: "Draws what passes a relay or a broker, a capture, a recording, NDJSON or the bytes\n" +
+			"of one direction, while it comes. The key ? shows what there is to do.\n\n" +
+			"   wirectl monitor                        # what runs: a relay, a broker\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
 			"   producer | wirectl monitor -",
@@ -39,11 +42,10 @@ func monitorCommand(inv *invocation) *cli.Command {
 }
 
 func (inv *invocation) monitor(c *cli.Context) error {
-	name, err := inv.monitored()
-	if err != nil {
+	if err := inv.drawable(); err != nil {
 		return err
 	}
-	screen, err := inv.screen(c, name)
+	screen, err := inv.screen(c)
 	if err != nil {
 		return err
 	}
@@ -52,44 +54,114 @@ func (inv *invocation) monitor(c *cli.Context) error {
 		return err
 	}
 	cfg.Workers, cfg.Resync = 1, true
-	s := store.New(store.Options{Spill: true, Config: cfg})
+	name, err := inv.monitored(c.Context, screen)
+	if err != nil || name == "" {
+		return err
+	}
+	screen.Name = label(name)
+	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
 	defer s.Close()
 	cfg.Notice = s.Notice
+	return inv.watchOn(c, name, s, screen, cfg)
+}
 
+// watchOn draws what comes from a source until the user has enough.
+func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
-	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
-	if err != nil {
-		return located(name, nil, err)
+	wire := newLiveWire(s)
+	open := func() (*opened, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
+	if isTap(name) {
+		screen.Wire = wire
+		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
-	defer src.close()
+	if name != "live" {
+		// What cannot be opened is said before the screen is taken.
+		src, err := open()
+		if err != nil {
+			return located(name, nil, err)
+		}
+		open = func() (*opened, error) { return src, nil }
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		feed(ctx, s, src.Input, cfg)
+		src, err := open()
+		if err != nil {
+			s.End(err, true)
+			return
+		}
+		defer src.close()
+		feed(ctx, s, src.Input, cfg, wire)
 	}()
-	err = tui.Run(c.Context, s, screen)
+	err := tui.Run(c.Context, s, screen)
 	stop()
 	<-done
 	return err
 }
 
-// monitored returns the name of what is to be shown.
-func (inv *invocation) monitored() (string, error) {
-	names, err := inv.sources()
-	switch {
-	case err != nil:
-		return "", err
-	case len(names) > 1:
-		return "", usagef("monitor shows one session, and here are %d", len(names))
-	case !inv.IsTerminal(inv.Stdout):
-		return "", usagef("monitor draws on a terminal, and standard output is none: wirectl decode --follow %s shows the frames as text", names[0])
+// openWire looks on at a tap, through which its wire can be changed.
+func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, cfg decode.Config) (*opened, error) {
+	src, err := inv.openTap(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return names[0], nil
+	w.mu.Lock()
+	w.conn, _ = src.Reader.(*tap.Conn)
+	w.mu.Unlock()
+	in, err := decode.Open(src, cfg)
+	if err != nil {
+		src.close()
+		return nil, err
+	}
+	return &opened{in, src.close}, nil
+}
+
+// drawable says why the monitor cannot draw.
+func (inv *invocation) drawable() error {
+	if inv.IsTerminal(inv.Stdout) {
+		return nil
+	}
+	name := "SESSION"
+	if len(inv.operands) > 0 {
+		name = inv.operands[0]
+	}
+	return usagef("monitor draws on a terminal, and standard output is none: wirectl decode --follow %s shows the frames as text", name)
+}
+
+// monitored returns the name of what is to be shown; "" if the user chose
+// nothing. Nothing named is standard input if that is redirected, and else what
+// runs.
+func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string, error) {
+	switch {
+	case len(inv.operands) > 1:
+		return "", usagef("monitor shows one session, and here are %d", len(inv.operands))
+	case len(inv.operands) == 1:
+		return inv.operands[0], nil
+	case !inv.IsTerminal(inv.Stdin):
+		return "-", nil
+	}
+	dir, err := tap.Dir(inv.Getenv)
+	if err != nil {
+		return "", err
+	}
+	taps, err := tap.List(dir)
+	if err != nil || len(taps) < 2 {
+		return "live", err
+	}
+	var choices []tui.Choice
+	for _, t := range taps {
+		choices = append(choices, tui.Choice{Name: t.Name, About: age(time.Since(t.Started)) + "  " + t.Controller + " ⇄ " + t.Unit})
+	}
+	i, err := tui.Pick(ctx, choices, screen)
+	if err != nil || i < 0 {
+		return "", err
+	}
+	return "tap:" + taps[i].Name, nil
 }
 
 // screen reads the flags that say how to draw.
-func (inv *invocation) screen(c *cli.Context, name string) (tui.Config, error) {
+func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
 	theme := c.String("theme")
 	switch {
 	case theme == "auto":
@@ -102,7 +174,7 @@ func (inv *invocation) screen(c *cli.Context, name string) (tui.Config, error) {
 	}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
-		Name: label(name), Theme: theme, Color: colorful, Filter: c.String("where"),
+		Theme: theme, Color: colorful, Filter: c.String("where"),
 		Output: inv.Stdout, Clipboard: inv.Stdout, Write: writeRecords,
 	}
 	if inv.IsTerminal(inv.Stdin) {
@@ -123,9 +195,9 @@ func (inv *invocation) background() string {
 }
 
 // feed hands a session to the store, to its end.
-func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config) {
+func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config, w *liveWire) {
 	if in.Capture != nil {
-		in.Capture = &overheard{in.Capture, s}
+		in.Capture = &overheard{in.Capture, s, w}
 	}
 	s.Begin(in)
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.View })
@@ -137,12 +209,13 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 type overheard struct {
 	capture.Reader
 	store *store.Store
+	wire  *liveWire
 }
 
 // Next reads the next record.
 func (o *overheard) Next(r *capture.Record) error {
 	err := o.Reader.Next(r)
-	if err == nil && r.Kind != capture.Frame {
+	if err == nil && !o.wire.hear(r) && r.Kind != capture.Frame {
 		o.store.Event(r)
 	}
 	return err

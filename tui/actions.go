@@ -47,11 +47,41 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 		}
 		return tea.Batch(cmd, m.ask())
 	case key.Matches(k, keys.Cancel):
-		return m.act("cancel "+x.Kind+" "+idOf(x.ID), func(w Wire) error { return w.Cancel(x.First) })
+		return m.act("cancel "+x.Kind+" "+idOf(x.ID), func(w Wire) error { return w.Cancel(x.Conn, x.ID) })
 	case key.Matches(k, keys.Resend):
 		return m.act("send "+x.Kind+" "+idOf(x.ID)+" again", func(w Wire) error { return w.Resend(x.First) })
 	}
 	return nil
+}
+
+// holdKey does what a key does with frames that are to wait, and reports
+// whether it did.
+func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
+	keys, held := &m.keys, m.page.overview.Held
+	switch {
+	case key.Matches(k, keys.Hold):
+		if m.config.Wire == nil {
+			return m.act("hold frames", nil), true
+		}
+		return m.askFor("hold frames that meet (nothing: let all go) ", m.filter, func(where string) tea.Cmd {
+			what := "hold frames that meet " + where
+			if where == "" {
+				what = "hold no frames any more"
+			}
+			return m.act(what, func(w Wire) error { return w.Hold(where) })
+		}), true
+	case len(held) == 0:
+		return nil, false
+	case key.Matches(k, keys.Release):
+		return m.act("let frame "+count(held[0].Number)+" go", func(w Wire) error { return w.Release(held[0].Number) }), true
+	case key.Matches(k, keys.Drop):
+		return m.act("drop frame "+count(held[0].Number), func(w Wire) error { return w.Drop(held[0].Number) }), true
+	case key.Matches(k, keys.Edit):
+		return m.askFor("frame "+count(held[0].Number)+" becomes ", string(held[0].Payload), func(text string) tea.Cmd {
+			return m.act("change frame "+count(held[0].Number), func(w Wire) error { return w.Edit(held[0].Number, []byte(text)) })
+		}), true
+	}
+	return nil, false
 }
 
 // act changes what is on the wire, once that has been confirmed twice.

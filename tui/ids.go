@@ -192,7 +192,7 @@ func (m *Model) axis(l *line, w window) {
 		if !m.page.overview.Timed {
 			return "#" + count(at)
 		}
-		if at == m.page.overview.First {
+		if at <= m.page.overview.First {
 			return "0"
 		}
 		return span(at - m.page.overview.First)

@@ -11,7 +11,7 @@ type keyMap struct {
 	Filter, Search, SearchNext, SearchBack, Clear        key.Binding
 	Fold, FoldAll, JQ, Copy, Diff, Pane                  key.Binding
 	Bookmark, Note, Write                                key.Binding
-	Cancel, Resend, Hold                                 key.Binding
+	Cancel, Resend, Hold, Release, Edit, Drop            key.Binding
 	Theme, Help, Quit                                    key.Binding
 }
 
@@ -40,7 +40,8 @@ func newKeyMap() keyMap {
 		Fold:  bind("fold", "o"), FoldAll: bind("fold all", "O"), JQ: bind("jq on the payload", "|"), Copy: bind("copy", "y"),
 		Diff: bind("compare with another frame", "d"), Pane: bind("tree, hex or both", "v"),
 		Bookmark: bind("bookmark", "m"), Note: bind("note", "a"), Write: bind("write to a file", "w"),
-		Cancel: bind("inject a cancel for the id", "X"), Resend: bind("send the request again", "R"), Hold: bind("hold what comes next", "H"),
+		Cancel: bind("inject a cancel for the id", "X"), Resend: bind("send the request again", "R"), Hold: bind("hold frames that match", "H"),
+		Release: bind("let the held frame go", "u"), Edit: bind("edit the held frame", "e"), Drop: bind("drop the held frame", "D"),
 		Theme: bind("dark or light", "T"), Help: bind("help", "?"), Quit: bind("quit", "q", "ctrl+c"),
 	}
 }
@@ -58,7 +59,7 @@ func (k *keyMap) groups() []keyGroup {
 		{"Ids", []key.Binding{k.Sort, k.Live, k.Wider, k.Narrower, k.Fit, k.Note}},
 		{"Finding", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
-		{"The wire", []key.Binding{k.Cancel, k.Resend, k.Hold}},
+		{"The wire", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},
 		{"wirectl", []key.Binding{k.Theme, k.Help, k.Quit}},
 	}
 }

@@ -258,6 +258,9 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	if cmd, done := m.globalKey(k); done {
 		return cmd
 	}
+	if cmd, done := m.holdKey(k); done {
+		return cmd
+	}
 	if m.detail != nil {
 		return m.detailKey(k)
 	}

@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/tui/store"
 )
 
 // The least that the screen is drawn on.
@@ -216,12 +217,28 @@ func (m *Model) foot() string {
 		l.text(th.Error, " "+m.said, m.width)
 	case m.said != "":
 		l.text(th.Title, " "+m.said, m.width)
+	case len(m.page.overview.Held) > 0:
+		m.heldLine(l, m.page.overview.Held)
 	case m.page.overview.Ended && m.page.overview.Err != nil:
 		l.text(th.Error, " "+m.page.overview.Err.Error(), m.width)
 	default:
 		m.hints(l)
 	}
 	return l.String()
+}
+
+// heldLine says which frame waits, and what can be done with it.
+func (m *Model) heldLine(l *line, held []store.Held) {
+	th := m.theme
+	l.text(th.Warning, " ‖ "+count(int64(len(held)))+" held ", 16)
+	for _, b := range []key.Binding{m.keys.Release, m.keys.Edit, m.keys.Drop} {
+		l.text(th.Key, b.Help().Key+" ", 4)
+		l.text(th.Help, b.Help().Desc+"  ", 30)
+	}
+	l.text(th.ID, "#"+count(held[0].Number)+" ", 12)
+	arrow(l, th, held[0].Dir)
+	l.pad(1)
+	l.text(render.Paint{}, string(held[0].Payload), m.width)
 }
 
 // tail returns the end of text, about n cells of it.

@@ -27,7 +27,8 @@ type Config struct {
 	Color bool
 	// Filter is set from the beginning.
 	Filter string
-	// Input is where keys come from, Output the terminal.
+	// Input is where keys come from, the controlling terminal if it is nil, and
+	// Output the terminal.
 	Input  io.Reader
 	Output io.Writer
 	// Clipboard takes what is copied, as the terminal wants it; nil is nothing.
@@ -44,22 +45,36 @@ type Records interface {
 	Len() int
 }
 
-// A Wire is what a session passes and can be changed on. Frames are named by
-// their numbers.
+// A Wire is a session that can be changed while it goes on. Every change is
+// asked for twice before it is made.
 type Wire interface {
-	// Cancel asks that the exchange which that frame opened be ended.
-	Cancel(seq int64) error
-	// Resend sends that frame again.
+	// Cancel asks that an exchange be ended, whose id is as it was written.
+	Cancel(conn int, id string) error
+	// Resend sends the frame of that number again.
 	Resend(seq int64) error
+	// Hold lets frames wait that meet a condition; none any more if it is "".
+	Hold(where string) error
+	// Release, Drop and Edit let a frame go that waits, never go, or let
+	// another one go in its place.
+	Release(held int64) error
+	Drop(held int64) error
+	Edit(held int64, payload []byte) error
 }
 
 // Run draws what s keeps until the user quits or ctx ends.
 func Run(ctx context.Context, s *store.Store, c Config) error {
-	p := tea.NewProgram(New(s, c),
-		tea.WithContext(ctx), tea.WithInput(c.Input), tea.WithOutput(c.Output),
-		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
-	if _, err := p.Run(); ctx.Err() == nil {
+	options := append(options(ctx, c), tea.WithAltScreen(), tea.WithMouseCellMotion())
+	if _, err := tea.NewProgram(New(s, c), options...).Run(); ctx.Err() == nil {
 		return err
 	}
 	return nil // ctx ended it
+}
+
+// options say where keys come from and where to draw.
+func options(ctx context.Context, c Config) []tea.ProgramOption {
+	list := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(c.Output), tea.WithoutSignalHandler()}
+	if c.Input == nil {
+		return append(list, tea.WithInputTTY())
+	}
+	return append(list, tea.WithInput(c.Input))
 }

@@ -7,6 +7,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,7 @@ type Store struct {
 	order       []int // connections, as they came
 	log         []Line
 	lost        int64 // frames that the source dropped
+	held        []Held
 	notices     []string
 	filter      *Filter
 	hits        hits
@@ -232,6 +234,31 @@ func (s *Store) Lost(n int64) {
 	s.lost = n
 }
 
+// A Held frame waits on the wire until it is let go.
+type Held struct {
+	Number  int64 // among those that wait
+	Conn    int
+	Dir     frame.Dir
+	Payload []byte
+	JSON    bool // the payload is
+}
+
+// Hold takes in that a frame waits.
+func (s *Store) Hold(h Held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.held = append(s.held, h)
+}
+
+// Let takes in that a frame waits no more.
+func (s *Store) Let(number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.held = slices.DeleteFunc(s.held, func(h Held) bool { return h.Number == number })
+}
+
 // End takes in the end of the session. What is open is unanswered then, unless
 // the session is cut, which err says.
 func (s *Store) End(err error, cut bool) {
@@ -266,7 +293,7 @@ type Overview struct {
 	Ended             bool
 	Err               error
 	Notice            string
-	Held              int // frames whose protocol is not known yet
+	Held              []Held // frames that wait on the wire
 	Cancels           [8]int64
 	Filter            string
 	Matches, Searched int64 // frames that the filter has matched, and looked at
@@ -281,7 +308,7 @@ func (s *Store) Overview() Overview {
 		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)),
 		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
-		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Err: s.end,
+		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Err: s.end, Held: slices.Clone(s.held),
 	}
 	seen := map[string]bool{}
 	for _, w := range s.wires {

@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/tui/store"
+)
+
+// A liveWire changes what passes a relay, by its tap: it gives commands and
+// hears the answers among the records. It is the tui.Wire of a live session.
+type liveWire struct {
+	store *store.Store
+
+	mu      sync.Mutex
+	conn    *tap.Conn // nil until there is one
+	asked   int       // commands so far
+	answers map[string]chan tap.Note
+	seqs    []int64 // the numbers that the tap gave the frames, newest last
+	first   int64   // the number that the monitor gave the first of seqs
+	lost    int64
+}
+
+func newLiveWire(s *store.Store) *liveWire {
+	return &liveWire{store: s, answers: map[string]chan tap.Note{}, first: 1}
+}
+
+// keptSeqs is how many frames can be named to the tap, whose history is shorter.
+const keptSeqs = 1 << 16
+
+// hear takes in a record of the tap on its way to the store, and reports
+// whether it is only for us.
+func (w *liveWire) hear(r *capture.Record) (ours bool) {
+	if r.Kind == capture.Frame {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.seqs) == 2*keptSeqs {
+			w.seqs = append(w.seqs[:0], w.seqs[keptSeqs:]...)
+			w.first += keptSeqs
+		}
+		w.seqs = append(w.seqs, r.Seq)
+		return false
+	}
+	n, ok := tap.ParseNote(r)
+	if ok {
+		w.note(n)
+	}
+	return ok
+}
+
+func (w *liveWire) note(n tap.Note) {
+	switch n.Tap {
+	case tap.Hello, tap.Lost:
+		w.lost += n.Lost
+		w.store.Lost(w.lost)
+	case tap.Held:
+		payload := []byte(n.Payload)
+		if payload == nil {
+			payload = n.Data
+		}
+		dir, _ := frame.ParseDir(n.Dir)
+		w.store.Hold(store.Held{Number: n.Held, Conn: n.Conn, Dir: dir, Payload: payload, JSON: n.Payload != nil})
+	case tap.Released:
+		w.store.Let(n.Held)
+	case tap.Answer:
+		w.mu.Lock()
+		answer := w.answers[n.Tag]
+		delete(w.answers, n.Tag)
+		w.mu.Unlock()
+		if answer != nil {
+			answer <- n
+		}
+	}
+}
+
+// answerTime is how long an answer to a command is waited for.
+const answerTime = 5 * time.Second
+
+// do gives a command and waits for its answer.
+func (w *liveWire) do(c tap.Command) error {
+	w.mu.Lock()
+	conn := w.conn
+	w.asked++
+	c.Tag = strconv.Itoa(w.asked)
+	answer := make(chan tap.Note, 1)
+	w.answers[c.Tag] = answer
+	w.mu.Unlock()
+	if conn == nil {
+		return errors.New("there is no tap yet")
+	}
+	if err := conn.Send(c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	select {
+	case n := <-answer:
+		if n.Error != "" {
+			return errors.New(n.Error)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: no answer from the relay within %v", c.Do, answerTime)
+	}
+}
+
+// Cancel sends the protocol's cancel of an exchange.
+func (w *liveWire) Cancel(conn int, id string) error {
+	if !json.Valid([]byte(id)) {
+		id = strconv.Quote(id)
+	}
+	return w.do(tap.Command{Do: tap.Cancel, Conn: conn, ID: json.RawMessage(id)})
+}
+
+// Resend sends a frame again, which the monitor knows by that number.
+func (w *liveWire) Resend(seq int64) error {
+	w.mu.Lock()
+	i := seq - w.first
+	known := i >= 0 && i < int64(len(w.seqs))
+	if known {
+		seq = w.seqs[i]
+	}
+	w.mu.Unlock()
+	if !known {
+		return errors.New("the tap has forgotten that frame")
+	}
+	return w.do(tap.Command{Do: tap.Resend, Seq: seq})
+}
+
+// Hold lets frames wait that meet a condition; none any more if it is empty.
+func (w *liveWire) Hold(where string) error { return w.do(tap.Command{Do: tap.Hold, Where: where}) }
+
+// Release lets a frame go that waits.
+func (w *liveWire) Release(held int64) error {
+	return w.do(tap.Command{Do: tap.Release, Held: held})
+}
+
+// Drop lets a frame never go.
+func (w *liveWire) Drop(held int64) error { return w.do(tap.Command{Do: tap.Drop, Held: held}) }
+
+// Edit lets another frame go in the place of one that waits.
+func (w *liveWire) Edit(held int64, payload []byte) error {
+	c := tap.Command{Do: tap.Edit, Held: held, Data: payload}
+	if json.Valid(payload) {
+		c.Payload, c.Data = payload, nil
+	}
+	return w.do(c)
+}

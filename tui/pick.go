@@ -1,0 +1,74 @@
+package tui
+
+import (
+	"context"
+
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// A Choice is one of several sessions.
+type Choice struct{ Name, About string }
+
+// Pick lets the user choose. It returns -1 if that was refused.
+func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
+	p := &picker{choices: choices, keys: newKeyMap(), theme: newTheme(c.Theme, c.Color), width: 80, chosen: -1}
+	options := append(options(ctx, c), tea.WithAltScreen())
+	if _, err := tea.NewProgram(p, options...).Run(); err != nil && ctx.Err() == nil {
+		return -1, err
+	}
+	return p.chosen, nil
+}
+
+// A picker is the list to choose from.
+type picker struct {
+	choices       []Choice
+	keys          keyMap
+	theme         *theme
+	width, height int
+	at, chosen    int
+}
+
+// Init waits for keys.
+func (p *picker) Init() tea.Cmd { return nil }
+
+// Update moves the choice.
+func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.width, p.height = msg.Width, msg.Height
+	case tea.KeyMsg:
+		switch {
+		case key.Matches(msg, p.keys.Quit, p.keys.Back):
+			return p, tea.Quit
+		case key.Matches(msg, p.keys.Up):
+			p.at = max(p.at-1, 0)
+		case key.Matches(msg, p.keys.Down):
+			p.at = min(p.at+1, len(p.choices)-1)
+		case key.Matches(msg, p.keys.Open):
+			p.chosen = p.at
+			return p, tea.Quit
+		}
+	}
+	return p, nil
+}
+
+// View draws the list.
+func (p *picker) View() string {
+	head := newLine(p.width)
+	head.text(p.theme.Title, " several sessions run: which one?", p.width)
+	out := head.String() + "\n"
+	for i, c := range p.choices {
+		l := newLine(p.width)
+		l.pad(2)
+		l.left(p.theme.ID, c.Name, 30)
+		l.text(render.Paint{}, c.About, p.width)
+		if i == p.at {
+			l.selected(p.theme)
+		}
+		out += "\n" + l.String()
+	}
+	return out
+}
