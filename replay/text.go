@@ -172,11 +172,11 @@ func (p *Point) AppendText(b []byte, style *render.Style) []byte {
 		confirmed = "yes"
 	}
 	b = fmt.Appendf(b, "  %4d  %8d  %8.1f  %-9s  ", p.Parts, p.Bytes, milliseconds(p.Took), confirmed)
-	b = append(append(b, strings.Join(p.names(), ", ")...), '\n')
+	b = append(bytes.TrimRight(append(b, strings.Join(p.names(), ", ")...), " "), '\n')
 	for _, f := range p.Findings {
 		b = fmt.Appendf(b, "         %s %s: %s\n", f.Severity, style.Kind.Append(nil, f.Name), safe(f.Message))
 	}
-	return bytes.ReplaceAll(b, []byte(" \n"), []byte("\n"))
+	return b
 }
 
 // names are those of the findings, each once.
