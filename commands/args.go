@@ -23,6 +23,9 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	if args[1] == "--version" {
 		args = slices.Replace(slices.Clone(args), 1, 2, "version")
 	}
+	if len(args) > 2 && args[1] == "serve" && args[2] == "theory" {
+		args = slices.Replace(slices.Clone(args), 1, 3, "theory", "serve")
+	}
 	name := args[1]
 	if strings.HasPrefix(name, "-") || name == "help" || name == "h" {
 		return args, nil

@@ -157,6 +157,7 @@ func newApp(inv *invocation) *cli.App {
 			unitCommand(inv),
 			monitorCommand(inv),
 			replayCommand(inv),
+			theoryCommand(inv),
 			listCommand(inv),
 			inv.withEndpoint(relayCommand(inv)),
 			completionCommand(inv),

@@ -68,6 +68,7 @@ func (p *printer) part(part client.Part) {
 	case part.Aside:
 		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
 	case part.JSON != nil:
+		_ = p.finish() // a value begins a line; the error is kept
 		p.write(render.AppendJSON(nil, part.JSON, "  ", "", nil))
 	default:
 		p.write(p.shown(part.Text))

@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	dialect "github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/theory"
+)
+
+func theoryCommand(inv *invocation) *cli.Command {
+	return inv.withEndpoint(&cli.Command{
+		Name:      "theory",
+		Category:  speaking,
+		Usage:     "run a tool for clients of theory.run.v1, or resolve what a run is given",
+		ArgsUsage: "serve [-- PROGRAM…] | resolve [INTENT]",
+		Description: "serve listens for runs at /run and has a program answer each: one that reads the request\n" +
+			"as a line of JSON and writes messages as lines (docs/theory.md), or a Python tool. Without\n" +
+			"either the outputs are the inputs. resolve reads an intent, a JSON object with inputs and\n" +
+			"outputs, and prints what to send: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
+			"   wirectl theory serve --tool ./mytool\n" +
+			"   wirectl send --input text=hi theory ws://127.0.0.1:8090\n" +
+			"   wirectl theory resolve --run-id r1 --world w1 --bucket artifacts --s3 http://127.0.0.1:9000 intent.json",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8090", Usage: "serve: listen at `HOST:PORT`"},
+			&cli.BoolFlag{Name: "remote", Usage: "serve: --listen for other machines too, and not on loopback alone"},
+			&cli.StringFlag{Name: "handler", Usage: "serve: run the shell command `CMD` for each run"},
+			&cli.StringFlag{Name: "tool", Usage: "serve: run the Python tool in `DIR`, which has protocol/handler.py with entry(payload, emit, ctrl)"},
+			&cli.StringFlag{Name: "python", Value: "python3", Usage: "serve: the `PROGRAM` that runs Python tools"},
+			&cli.StringFlag{Name: "digest", Usage: "serve: the `TEXT` that /healthz calls the tool by"},
+			&cli.IntFlag{Name: "max-runs", Value: 16, Usage: "serve: have `N` runs under way at once; others wait"},
+			&cli.BoolFlag{Name: "refuse", Usage: "serve: refuse runs beyond --max-runs rather than have them wait"},
+			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: write the documented dialect D, or C, which older clients read"},
+			&cli.StringFlag{Name: "artifacts", Usage: "serve: the `DIR` that /artifacts/ stands for"},
+			&cli.BoolFlag{Name: "plain-http", Usage: "serve: fetch inputs and store outputs by http:// too, on this machine only"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "serve: say nothing on standard error but errors"},
+			&cli.StringFlag{Name: "run-id", Usage: "resolve: the `ID` of the run"},
+			&cli.StringFlag{Name: "world", Usage: "resolve: the `ID` of the world"},
+			&cli.StringFlag{Name: "s3", Usage: "resolve: the `URL` of the store that is S3-compatible; the keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"},
+			&cli.StringFlag{Name: "bucket", Value: "artifacts", Usage: "resolve: the `NAME` of the bucket"},
+			&cli.StringFlag{Name: "region", Value: "us-east-1", Usage: "resolve: the `NAME` of the store's region"},
+		},
+		Action: inv.theory,
+	})
+}
+
+func (inv *invocation) theory(c *cli.Context) error {
+	switch words := inv.operands; {
+	case len(words) == 1 && words[0] == "serve":
+		return inv.theoryServe(c)
+	case len(words) > 0 && len(words) <= 2 && words[0] == "resolve":
+		return inv.theoryResolve(c, append(words[1:], "-")[0])
+	}
+	return usagef("write wirectl theory serve, or wirectl theory resolve")
+}
+
+func (inv *invocation) theoryServe(c *cli.Context) error {
+	o := theory.Options{
+		Digest: c.String("digest"), MaxRuns: c.Int("max-runs"), Refuse: c.Bool("refuse"),
+		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http")},
+		Log:   inv.logger(c.Bool("quiet")),
+	}
+	switch d := dialect.Dialect(c.String("dialect")); d {
+	case dialect.C, dialect.D:
+		o.Dialect = d
+	default:
+		return usagef("--dialect is C or D, and not %q", d)
+	}
+	handler, err := inv.theoryHandler(c, &o)
+	if err != nil {
+		return err
+	}
+	opts, err := inv.transportOptions(c)
+	if err != nil {
+		return err
+	}
+	address, err := opts.ListenOn(c.String("listen"))
+	if err != nil {
+		return &usageError{err}
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(c.Context, "tcp", address)
+	if err != nil {
+		return err
+	}
+	if !c.Bool("quiet") {
+		fmt.Fprintf(inv.Stderr, "wirectl: listening at ws://%s/run\n", l.Addr())
+	}
+	return serveTheory(c.Context, l, theory.New(handler, o))
+}
+
+// serveTheory serves until ctx ends.
+func serveTheory(ctx context.Context, l net.Listener, t *theory.Runtime) error {
+	s := &http.Server{Handler: t, ReadHeaderTimeout: 30 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err := <-served:
+		t.Close()
+		return err
+	case <-ctx.Done():
+	}
+	t.Close() // every run is answered before its connection ends
+	err := s.Close()
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		return served
+	}
+	return err
+}
+
+// theoryHandler returns what answers runs.
+func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.Handler, error) {
+	program, command, dir := inv.endpointWords, c.String("handler"), c.String("tool")
+	given := 0
+	for _, is := range []bool{len(program) > 0, command != "", dir != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return nil, usagef("give one of --handler CMD, --tool DIR and -- PROGRAM")
+	case len(program) > 0 && program[0] != "--" && program[0] != "exec" || len(program) == 1:
+		return nil, usagef("a program is written behind --, as in -- python3 handler.py")
+	case len(program) > 0:
+		return &theory.Process{Argv: program[1:], Log: o.Log}, nil
+	case command != "":
+		return &theory.Process{Argv: append(shell(), command), Log: o.Log}, nil
+	case dir != "":
+		o.DropUnscoped = true
+		return theory.Tool(c.String("python"), dir, o.Log)
+	}
+	return theory.HandlerFunc(theory.Echo), nil
+}
+
+// shell is the program that runs a command line of this system.
+func shell() []string {
+	if runtime.GOOS == "windows" {
+		return []string{"cmd", "/c"}
+	}
+	return []string{"sh", "-c"}
+}
+
+func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
+	src, err := inv.open(c.Context, name)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return err
+	}
+	var intent struct {
+		Inputs  map[string]json.RawMessage `json:"inputs"`
+		Outputs map[string]json.RawMessage `json:"outputs"`
+	}
+	if err := json.Unmarshal(data, &intent); err != nil {
+		return &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
+	}
+	scope := theory.Scope{RunID: c.String("run-id"), WorldID: c.String("world")}
+	if endpoint := c.String("s3"); endpoint != "" {
+		b := theory.Bucket{
+			Endpoint: endpoint, Name: c.String("bucket"), Region: c.String("region"),
+			Key: inv.Getenv("AWS_ACCESS_KEY_ID"), Secret: inv.Getenv("AWS_SECRET_ACCESS_KEY"), Token: inv.Getenv("AWS_SESSION_TOKEN"),
+		}
+		if b.Key == "" || b.Secret == "" {
+			return usagef("--s3 needs keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		}
+		scope.Presign = b.Presign
+	}
+	intent.Inputs, intent.Outputs, err = scope.Resolve(c.Context, intent.Inputs, intent.Outputs)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(inv.Stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(intent)
+}
