@@ -15,6 +15,7 @@ import (
 
 const (
 	clientQueue = 256              // messages that may wait for a client
+	tokenQueue  = 192              // of which so many may be there when a token is added
 	clientWrite = 10 * time.Second // how long a client may take to read one
 	clientLimit = 16 << 20         // bytes of a message from a client
 	requestWait = 30 * time.Second // how long a client may take to send its request
@@ -56,13 +57,16 @@ func (c *client) serve() {
 		c.ws.Close(websocket.StatusPolicyViolation, "a Request names its run_id")
 		return
 	}
-	r := c.runtime.find(&Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs})
+	r, fresh := c.runtime.find(&Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs})
 	if r == nil {
 		c.ws.Close(websocket.StatusGoingAway, errStopped.Error())
 		return
 	}
 	r.join(c)
 	defer r.leave(c)
+	if fresh {
+		go r.work()
+	}
 	for {
 		m, ok := c.read(context.Background())
 		if !ok {
@@ -122,17 +126,11 @@ func (c *client) writeOne(m []byte) bool {
 	return c.ws.Write(ctx, websocket.MessageText, m) == nil
 }
 
-// push hands a message to the client. A token is dropped when the client is slow;
-// for anything else push waits until there is room, or the client is gone.
+// push hands a message to the client. A token is dropped when the client is slow,
+// while there is still room for others; for these push waits until there is, or
+// the client is gone.
 func (c *client) push(m []byte, droppable bool) {
-	select {
-	case c.queue <- m:
-		return
-	case <-c.gone:
-		return
-	default:
-	}
-	if droppable {
+	if droppable && len(c.queue) >= tokenQueue {
 		return
 	}
 	select {

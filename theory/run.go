@@ -127,6 +127,7 @@ func (r *run) control(content json.RawMessage) {
 
 // work runs the tool, from the wait for its turn to its answer.
 func (r *run) work() {
+	defer r.runtime.running.Done()
 	defer r.cancel(nil)
 	result, err := r.attempt()
 	failure := r.failure(err)

@@ -231,17 +231,17 @@ func (t *Runtime) leave(c *client) {
 }
 
 // find returns the run of a request: the one of that id if there is one, else a
-// new one, which is begun. It returns nil if the runtime stops.
-func (t *Runtime) find(q *Request) *run {
+// fresh one, whose work is to be begun. It returns nil if the runtime stops.
+func (t *Runtime) find(q *Request) (r *run, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.runs[q.RunID]; r != nil || t.ctx.Err() != nil {
-		return r
+		return r, false
 	}
-	r := newRun(t, q)
+	r = newRun(t, q)
 	t.runs[q.RunID] = r
-	t.running.Go(r.work)
-	return r
+	t.running.Add(1)
+	return r, true
 }
 
 // keep keeps a run that has ended, for those who rejoin it.

@@ -1,0 +1,233 @@
+package theory_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wirectl/wirectl/theory"
+)
+
+// Inputs come from where they are, and outputs go where they are to be.
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("r/in/text", "grüße")
+	write("r/in/object", ` {"a":[1]}`)
+	write("bytes/x", "\xff")
+	write("other/secret", "secret")
+	store := newStore()
+	defer store.Close()
+	files := theory.Files{Root: root, PlainHTTP: true, Client: store.Client()}
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files})
+
+	store.objects["/in"] = "remote"
+	p := connect(t, address)
+	p.send(`{"kind":"Request","control":{"run_id":"r","mode":"real"},"inputs":{"a":"/artifacts/r/in/text","b":"/artifacts/r/in/object","c":"` + store.URL + `/in?sig=1","d":[1.0]},
+		"outputs":{"a":"/artifacts/r/out/deep/a","b":"/artifacts/r/out/b","c":"` + store.URL + `/out?sig=2","d":null}}`)
+	for range 4 { // Ack, started, the Log of the echo, completed
+		p.next()
+	}
+	p.expect(success(`{"a":"/artifacts/r/out/deep/a","b":"/artifacts/r/out/b","c":"` + store.URL + `/out","d":[1.0]}`))
+	for name, want := range map[string]string{"r/out/deep/a": "grüße", "r/out/b": `{"a":[1]}`} {
+		if got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name))); strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s has %q, %v", name, got, err)
+		}
+	}
+	if got := store.objects["/out"]; got != "remote" || store.contentType != "application/octet-stream" {
+		t.Errorf("the store has %q as %s", got, store.contentType)
+	}
+
+	// What cannot be had is told without the path of this machine or a signature.
+	for id, place := range map[string]string{
+		"another-run": "/artifacts/other/secret", "out": "/artifacts/out/../other/secret", "nothing": "/artifacts/nothing/x",
+		"folder": "/artifacts/folder", "bytes": "/artifacts/bytes/x", "not-there": store.URL + "/none?sig=3",
+	} {
+		p := connect(t, address)
+		p.send(`{"kind":"Request","control":{"run_id":"` + id + `","mode":"real"},"inputs":{"a":"` + place + `"},"outputs":{}}`)
+		p.next()
+		p.next()
+		if got := p.next(); !strings.Contains(got, `"code":"ERR_INPUTS"`) || strings.Contains(got, root) || strings.Contains(got, "sig=") {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+}
+
+// A store keeps what is put into it.
+type store struct {
+	*httptest.Server
+	mu          sync.Mutex
+	objects     map[string]string
+	contentType string
+}
+
+func newStore() *store {
+	s := &store{objects: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			s.objects[r.URL.Path], s.contentType = string(body), r.Header.Get("Content-Type")
+			return
+		}
+		text, ok := s.objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		io.WriteString(w, text)
+	}))
+	return s
+}
+
+func parse(t testing.TB, text string) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestResolve(t *testing.T) {
+	scope := theory.Scope{RunID: "run", WorldID: "world", Presign: func(_ context.Context, method, key string) (string, error) {
+		return method + " " + key, nil
+	}}
+	for _, tt := range []struct{ name, inputs, outputs, in, out, err string }{
+		{"scopes", `{"a.world":"x/y","b.local":"z","c":{"d":1}}`, `{"e.world":"o","f.local":"p/q","g":"dropped"}`,
+			`{"a":"GET world/x/y","b":"/artifacts/run/z","c":{"d":1}}`, `{"e":"PUT world/o","f":"/artifacts/run/p/q"}`, ""},
+		{"a scope alone is a name", `{".world":"x"}`, `{}`, `{".world":"x"}`, `{}`, ""},
+		{"up and out", `{"a.world":"../x"}`, `{}`, "", "", "leaves its world"},
+		{"up inside", `{"a.world":"x/../y"}`, `{}`, "", "", "leaves its world"},
+		{"from the root", `{}`, `{"a.local":"/etc/passwd"}`, "", "", "leaves its run"},
+		{"the world itself", `{"a.world":"."}`, `{}`, "", "", "names no file"},
+		{"nothing", `{"a.world":""}`, `{}`, "", "", "names no file"},
+		{"a backslash", `{"a.local":"..\\x"}`, `{}`, "", "", "leaves its run"},
+		{"no string", `{"a.local":1}`, `{}`, "", "", "a path is a string"},
+		{"twice", `{"a.local":"x","a.world":"y"}`, `{}`, "", "", "two scopes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in, out, err := scope.Resolve(t.Context(), parse(t, tt.inputs), parse(t, tt.outputs))
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("the error is %v, want one with %q", err, tt.err)
+				}
+				return
+			}
+			gotIn, _ := json.Marshal(in)
+			gotOut, _ := json.Marshal(out)
+			if err != nil || string(gotIn) != tt.in || string(gotOut) != tt.out {
+				t.Errorf("got %s, %s, %v", gotIn, gotOut, err)
+			}
+		})
+	}
+	outside := theory.Scope{RunID: "../x", WorldID: "w"}
+	if _, _, err := outside.Resolve(t.Context(), parse(t, `{"a.local":"x"}`), nil); err == nil {
+		t.Error("a run id leads out of the artifacts")
+	}
+}
+
+// However a path is written, it stays in its run, on disk as well.
+func FuzzPaths(f *testing.F) {
+	for _, path := range []string{"a", "a/b", "..", "../secret", "a/../../secret", "/secret", "./a", "a//b", "a\\..\\b", "link/secret", "a\x00b", "ä"} {
+		f.Add("run", path)
+	}
+	f.Add("..", "secret")
+	f.Add("", "secret")
+	f.Add("a/b", "c")
+	parent := f.TempDir()
+	root := filepath.Join(parent, "artifacts")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(root, "run"), 0o777),
+		os.WriteFile(filepath.Join(parent, "secret"), []byte("secret"), 0o666),
+		os.Symlink(parent, filepath.Join(root, "run", "link")),
+	} {
+		if err != nil {
+			f.Skip(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, runID, path string) {
+		scope := theory.Scope{RunID: runID}
+		value, err := json.Marshal(path)
+		if err != nil {
+			t.Skip()
+		}
+		in, _, err := scope.Resolve(t.Context(), map[string]json.RawMessage{"a.local": value}, nil)
+		if err == nil {
+			var place string
+			if err := json.Unmarshal(in["a"], &place); err != nil || !strings.HasPrefix(place, "/artifacts/"+runID+"/") || strings.Contains(place, "/../") || strings.HasSuffix(place, "/..") {
+				t.Fatalf("%q of the run %q resolves to %q", path, runID, place)
+			}
+		}
+		got, err := theory.ReadArtifact(root, runID, "/artifacts/"+runID+"/"+path)
+		if err == nil && bytes.Contains(got, []byte("secret")) {
+			t.Fatalf("%q of the run %q reads what is outside", path, runID)
+		}
+	})
+}
+
+// A URL is signed as the store wants it: the signature is computed here once more.
+func TestPresign(t *testing.T) {
+	b := theory.Bucket{Endpoint: "http://127.0.0.1:9000", Name: "artifacts", Region: "eu-test-1", Key: "KEY", Secret: "SECRET"}
+	for method, key := range map[string]string{"GET": "world/a b/ü+.txt", "PUT": "w/o"} {
+		signed, err := b.Presign(t.Context(), method, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		if u.Path != "/artifacts/"+key || q.Get("X-Amz-Expires") != "3600" {
+			t.Errorf("the URL is %s", signed)
+		}
+		if got, want := q.Get("X-Amz-Signature"), signature(method, u, b); got != want {
+			t.Errorf("%s: the signature is %s, want %s", signed, got, want)
+		}
+	}
+}
+
+// signature is the signature of version 4 for a presigned URL.
+func signature(method string, u *url.URL, b theory.Bucket) string {
+	q := u.Query()
+	q.Del("X-Amz-Signature")
+	headers, names := "host:"+u.Host+"\n", q.Get("X-Amz-SignedHeaders")
+	if strings.Contains(names, "content-type") {
+		headers = "content-type:application/octet-stream\n" + headers
+	}
+	canonical := strings.Join([]string{method, u.EscapedPath(), strings.ReplaceAll(q.Encode(), "+", "%20"), headers, names, "UNSIGNED-PAYLOAD"}, "\n")
+	date := q.Get("X-Amz-Date")
+	scope := date[:8] + "/" + b.Region + "/s3/aws4_request"
+	toSign := strings.Join([]string{"AWS4-HMAC-SHA256", date, scope, fmt.Sprintf("%x", sha256.Sum256([]byte(canonical)))}, "\n")
+	key := []byte("AWS4" + b.Secret)
+	for _, part := range []string{date[:8], b.Region, "s3", "aws4_request"} {
+		key = sum(key, part)
+	}
+	return hex.EncodeToString(sum(key, toSign))
+}
+
+func sum(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
