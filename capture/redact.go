@@ -120,7 +120,7 @@ func (x *redactor) frame(r *Record) {
 func (x *redactor) carried(r *Record, payload []byte) {
 	x.meta = AppendMeta(x.meta[:0], r.Meta)
 	meta := x.eraser.json(nil, x.meta)
-	clean := payload
+	var clean []byte
 	switch {
 	case r.Compressed:
 		clean = bytes.Repeat([]byte("*"), len(payload))

@@ -241,8 +241,6 @@ func (v *conversion) decode(ctx context.Context, in decode.Input, yield func(*ca
 // write writes what is left of r to OUT.
 func (v *conversion) write(r capture.Reader) error {
 	switch {
-	case v.format == convert.HAR:
-		return fmt.Errorf("no HTTP traffic in %s: HAR can hold nothing else", label(v.in))
 	case v.format == convert.Raw:
 		return v.writeRaw(r)
 	case v.out == "-":
@@ -266,6 +264,11 @@ func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
 		return err
 	case v.format == convert.Trace:
 		return v.writeTrace(w, r)
+	case v.format == convert.HAR:
+		if err := convert.WriteHAR(w, r); err != nil {
+			return fmt.Errorf("%s: %w", label(v.in), err)
+		}
+		return nil
 	case v.zstd:
 		return convert.WriteZstd(w, r, v.cfg.Protocol)
 	}

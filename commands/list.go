@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
@@ -15,7 +16,7 @@ func listCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
 		Category:  about,
-		Usage:     "list the framings, protocols and fixtures",
+		Usage:     "list the framings, carriers, protocols and fixtures",
 		ArgsUsage: " ",
 		Description: "These are the names that --framing and --protocol take, and the sessions that are\n" +
 			"built in.\n\n" +
@@ -29,6 +30,10 @@ func listCommand(inv *invocation) *cli.Command {
 			for _, f := range frame.Framings() {
 				fmt.Fprintf(w, "  %s\t%s\n", f.Name(), f.About())
 			}
+			fmt.Fprintln(w, "\nCarriers:")
+			for _, k := range carrier.Kinds() {
+				fmt.Fprintf(w, "  %s\t%s\n", k, k.About())
+			}
 			fmt.Fprintln(w, "\nProtocols:")
 			for _, p := range all.List() {
 				fmt.Fprintf(w, "  %s\t%s payloads\n", p.Name(), p.Encoding())
@@ -36,6 +41,11 @@ func listCommand(inv *invocation) *cli.Command {
 			fmt.Fprintln(w, "\nFixtures (decode fixture:NAME):")
 			for _, name := range fixtures.Files() {
 				fmt.Fprintf(w, "  %s\n", name)
+			}
+			for _, name := range fixtures.Sessions() {
+				if by := fixtures.Carrier(name); by != "" {
+					fmt.Fprintf(w, "  %s\t%s, both directions\n", name, by)
+				}
 			}
 			return w.Flush()
 		},

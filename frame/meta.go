@@ -105,23 +105,23 @@ func (h *Head) Get(name string) string {
 
 // Method and Target are those of a request line, and "" of any other head.
 func (h *Head) Method() string {
-	method, _, _ := h.request()
+	method, _ := h.request()
 	return method
 }
 
 // Target is what a request asks for.
 func (h *Head) Target() string {
-	_, target, _ := h.request()
+	_, target := h.request()
 	return target
 }
 
-func (h *Head) request() (method, target string, ok bool) {
+func (h *Head) request() (method, target string) {
 	if h == nil || strings.HasPrefix(h.Start, "HTTP/") {
-		return "", "", false
+		return "", ""
 	}
 	method, rest, _ := strings.Cut(h.Start, " ")
-	target, _, ok = strings.Cut(rest, " ")
-	return method, target, ok
+	target, _, _ = strings.Cut(rest, " ")
+	return method, target
 }
 
 // Status is the status of a response, three digits, and "" of a request.

@@ -55,7 +55,6 @@ const maxBlock = 256 << 10
 // A stream is what is known of a stream of HTTP/2.
 type stream struct {
 	bodies [3]*body // by direction
-	heads  [3]bool  // which have been seen
 	ended  [3]bool
 }
 

@@ -17,7 +17,6 @@ type http1 struct {
 	head    *frame.Head
 	body    body
 	upgrade bool // an upgrade was asked for in this direction
-	ending  bool // the head at hand ends what this direction says as HTTP
 }
 
 type http1State uint8

@@ -206,8 +206,10 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 		}
 		if err != nil {
 			c.tap.end(dir)
-			if _, werr := to.Write(r.end()); werr != nil {
-				return false
+			if rest := r.end(); len(rest) > 0 {
+				if _, werr := to.Write(rest); werr != nil {
+					return false
+				}
 			}
 			return ended(err) && to.CloseWrite() == nil
 		}

@@ -1,0 +1,390 @@
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// ErrNoHTTP is the error of a session of which HAR can hold nothing.
+var ErrNoHTTP = errors.New("no HTTP traffic: HAR can hold nothing else")
+
+// WriteHAR writes the HTTP exchanges of r to w as an HTTP Archive 1.2: a request
+// with its response is an entry. The messages of a WebSocket belong to the entry
+// of its upgrade and server-sent events to that of their response, as Chrome
+// writes them; of gRPC the entry has the sizes. Entries are written as they end;
+// what of them does not end is held up to the end of r. If r is cut, everything
+// before the cut is written, and its error returned.
+func WriteHAR(w io.Writer, r capture.Reader) error {
+	h := &archive{w: w, open: map[entryKey]*entry{}, last: map[int]*entry{}}
+	var rec capture.Record
+	for {
+		err := r.Next(&rec)
+		if err == nil {
+			if rec.Kind == capture.Frame && !rec.Gap && rec.Meta != nil {
+				err = h.frame(&rec)
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		return errors.Join(err, h.end())
+	}
+}
+
+// An archive is being written.
+type archive struct {
+	w       io.Writer
+	open    map[entryKey]*entry
+	seq     int            // requests
+	last    map[int]*entry // by connection: that of its latest response
+	written int
+}
+
+type entryKey struct {
+	conn   int
+	stream int64
+}
+
+// An entry is a request with its response, as the format has it.
+type entry struct {
+	Started    string          `json:"startedDateTime"`
+	Time       float64         `json:"time"`
+	Request    harRequest      `json:"request"`
+	Response   harResponse     `json:"response"`
+	Cache      struct{}        `json:"cache"`
+	Timings    harTimings      `json:"timings"`
+	Connection string          `json:"connection,omitempty"`
+	Resource   string          `json:"_resourceType,omitempty"`
+	Messages   []socketMessage `json:"_webSocketMessages,omitempty"`
+	Events     []sentEvent     `json:"_eventSourceMessages,omitempty"`
+	Comment    string          `json:"comment,omitempty"`
+
+	key                  entryKey
+	number               int
+	asked, begun, latest time.Time
+	answered             bool
+	content              bytes.Buffer
+	up, down             int // gRPC messages
+}
+
+type harRequest struct {
+	Method      string      `json:"method"`
+	URL         string      `json:"url"`
+	Version     string      `json:"httpVersion"`
+	Cookies     []harPair   `json:"cookies"`
+	Headers     []harPair   `json:"headers"`
+	Query       []harPair   `json:"queryString"`
+	PostData    *harContent `json:"postData,omitempty"`
+	HeadersSize int         `json:"headersSize"`
+	BodySize    int         `json:"bodySize"`
+}
+
+type harResponse struct {
+	Status      int        `json:"status"`
+	StatusText  string     `json:"statusText"`
+	Version     string     `json:"httpVersion"`
+	Cookies     []harPair  `json:"cookies"`
+	Headers     []harPair  `json:"headers"`
+	Content     harContent `json:"content"`
+	Redirect    string     `json:"redirectURL"`
+	HeadersSize int        `json:"headersSize"`
+	BodySize    int        `json:"bodySize"`
+	Error       string     `json:"_error,omitempty"`
+}
+
+type harPair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type harContent struct {
+	Size     *int   `json:"size,omitempty"`
+	MimeType string `json:"mimeType"`
+	Text     string `json:"text,omitempty"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+type harTimings struct {
+	Send    float64 `json:"send"`
+	Wait    float64 `json:"wait"`
+	Receive float64 `json:"receive"`
+}
+
+// A socketMessage is a message of a WebSocket; its time is in seconds.
+type socketMessage struct {
+	Type   string  `json:"type"` // send or receive
+	Time   float64 `json:"time"`
+	Opcode int     `json:"opcode"`
+	Data   string  `json:"data"`
+}
+
+type sentEvent struct {
+	Time float64 `json:"time"`
+	Name string  `json:"eventName"`
+	ID   string  `json:"eventId"`
+	Data string  `json:"data"`
+}
+
+// frame takes in a frame that came in a carrier.
+func (h *archive) frame(r *capture.Record) error {
+	m := r.Meta
+	switch {
+	case m.Framing == frame.WS, m.Opcode != frame.NoOpcode:
+		h.message(r)
+		return nil
+	case m.Head != nil && m.Head.Method() != "":
+		h.request(r)
+		return nil
+	case m.Head != nil && m.Head.Status() != "":
+		return h.response(r)
+	}
+	e := h.open[entryKey{r.Conn, r.Stream}]
+	if e == nil {
+		return nil
+	}
+	e.latest = r.Time
+	switch {
+	case m.Signal == frame.Reset:
+		e.Response.Error = "RST_STREAM " + m.Text
+		return h.close(e)
+	case m.Signal == frame.Trailers:
+		e.Response.Headers = append(e.Response.Headers, pairs(m.Head)...)
+		return h.close(e)
+	case r.Framing == frame.GRPC.Name() && r.Dir == frame.C2U:
+		e.up++
+		e.Request.BodySize += len(r.Payload())
+	case r.Framing == frame.GRPC.Name():
+		e.down++
+		e.Response.BodySize += len(r.Payload())
+	case r.Dir == frame.C2U: // a body of HTTP/2
+		e.Request.PostData = postData(&e.Request, r.Payload())
+	case m.Event != "" || isEvents(&e.Response):
+		e.event(r)
+	default:
+		e.content.Write(r.Payload())
+		return h.close(e)
+	}
+	return nil
+}
+
+func (h *archive) request(r *capture.Record) {
+	head := r.Meta.Head
+	e := &entry{key: entryKey{r.Conn, r.Stream}, asked: r.Time, latest: r.Time}
+	e.Started = r.Time.UTC().Format(time.RFC3339Nano)
+	if r.Conn > 0 {
+		e.Connection = strconv.Itoa(r.Conn)
+	}
+	address := address(head)
+	e.Request = harRequest{
+		Method: head.Method(), URL: address.String(), Version: head.Start[strings.LastIndexByte(head.Start, ' ')+1:],
+		Cookies: []harPair{}, Headers: pairs(head), Query: query(address), HeadersSize: -1,
+	}
+	e.Response = harResponse{Cookies: []harPair{}, Headers: []harPair{}, HeadersSize: -1, BodySize: -1}
+	if body := r.Payload(); len(body) > 0 {
+		e.Request.PostData = postData(&e.Request, body)
+	}
+	h.open[e.key] = e
+	h.seq++
+	e.number = h.seq
+}
+
+// address is where a request went, as far as it says.
+func address(head *frame.Head) *url.URL {
+	target := head.Target()
+	if u, err := url.Parse(target); err == nil {
+		if u.Host == "" {
+			u.Scheme, u.Host = "http", cmp.Or(head.Get("Host"), "unknown")
+		}
+		return u
+	}
+	return &url.URL{Scheme: "http", Host: cmp.Or(head.Get("Host"), "unknown"), Path: target}
+}
+
+func query(u *url.URL) []harPair {
+	list := []harPair{}
+	for item := range strings.SplitSeq(u.RawQuery, "&") {
+		if item == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(item, "=")
+		for _, s := range []*string{&name, &value} {
+			if plain, err := url.QueryUnescape(*s); err == nil {
+				*s = plain
+			}
+		}
+		list = append(list, harPair{name, value})
+	}
+	return list
+}
+
+func pairs(h *frame.Head) []harPair {
+	list := []harPair{}
+	for _, f := range h.Fields {
+		list = append(list, harPair{f.Name, f.Value})
+	}
+	return list
+}
+
+func field(list []harPair, name string) string {
+	for _, p := range list {
+		if strings.EqualFold(p.Name, name) {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+func postData(r *harRequest, body []byte) *harContent {
+	r.BodySize = len(body)
+	c := contentOf(field(r.Headers, "Content-Type"), body)
+	return &c
+}
+
+// contentOf is a body as text, or in base64.
+func contentOf(mime string, body []byte) harContent {
+	if utf8.Valid(body) {
+		return harContent{MimeType: mime, Text: string(body)}
+	}
+	return harContent{MimeType: mime, Text: base64.StdEncoding.EncodeToString(body), Encoding: "base64"}
+}
+
+func (h *archive) response(r *capture.Record) error {
+	head := r.Meta.Head
+	e := h.open[entryKey{r.Conn, r.Stream}]
+	if e == nil || strings.HasPrefix(head.Status(), "1") && head.Status() != "101" {
+		return nil
+	}
+	if before := h.last[r.Conn]; before != nil && before != e && isEvents(&before.Response) && r.Meta.Framing == frame.HTTP && !strings.HasPrefix(head.Start, "HTTP/2") {
+		if err := h.close(before); err != nil {
+			return err
+		}
+	}
+	h.last[r.Conn] = e
+	e.begun, e.latest, e.answered = r.Time, r.Time, true
+	version, rest, _ := strings.Cut(head.Start, " ")
+	status, text, _ := strings.Cut(rest, " ")
+	e.Response.Version, e.Response.StatusText, e.Response.Headers = version, text, pairs(head)
+	e.Response.Status, _ = strconv.Atoi(status)
+	e.Response.Redirect = head.Get("Location")
+	body := r.Payload()
+	e.content.Write(body)
+	e.Response.BodySize = len(body)
+	switch {
+	case status == "101":
+		e.Resource = "websocket"
+	case isEvents(&e.Response):
+		e.Resource = "eventsource"
+	case version == "HTTP/1.1" || version == "HTTP/1.0":
+		return h.close(e)
+	}
+	return nil
+}
+
+func isEvents(r *harResponse) bool {
+	return strings.HasPrefix(field(r.Headers, "Content-Type"), "text/event-stream")
+}
+
+// message takes in a message of a WebSocket, which belongs to the upgrade that
+// its connection began with.
+func (h *archive) message(r *capture.Record) {
+	e := h.last[r.Conn]
+	if e == nil || e.Resource != "websocket" || r.Meta.Signal != frame.NoSignal {
+		return
+	}
+	e.latest = r.Time
+	m := socketMessage{Type: "receive", Time: seconds(r.Time), Opcode: int(r.Meta.Opcode)}
+	if r.Dir == frame.C2U {
+		m.Type = "send"
+	}
+	if m.Data = string(r.Payload()); r.Meta.Opcode == frame.BinMsg {
+		m.Data = base64.StdEncoding.EncodeToString(r.Payload())
+	}
+	e.Messages = append(e.Messages, m)
+}
+
+// event takes in a server-sent event.
+func (e *entry) event(r *capture.Record) {
+	data := string(r.Payload())
+	e.Events = append(e.Events, sentEvent{seconds(r.Time), cmp.Or(r.Meta.Event, "message"), r.Meta.EventID, data})
+	if r.Meta.Event != "" {
+		fmt.Fprintf(&e.content, "event: %s\n", r.Meta.Event)
+	}
+	if r.Meta.EventID != "" {
+		fmt.Fprintf(&e.content, "id: %s\n", r.Meta.EventID)
+	}
+	for line := range strings.SplitSeq(data, "\n") {
+		fmt.Fprintf(&e.content, "data: %s\n", line)
+	}
+	e.content.WriteByte('\n')
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+func millis(d time.Duration) float64 { return max(0, float64(d.Microseconds())/1e3) }
+
+// close writes an entry that has ended.
+func (h *archive) close(e *entry) error {
+	delete(h.open, e.key)
+	e.Time = millis(e.latest.Sub(e.asked))
+	if e.answered {
+		e.Timings = harTimings{Wait: millis(e.begun.Sub(e.asked)), Receive: millis(e.latest.Sub(e.begun))}
+	} else {
+		e.Timings.Wait = e.Time
+		e.Response.Error = cmp.Or(e.Response.Error, "no response was seen")
+	}
+	size := e.content.Len()
+	e.Response.Content = contentOf(field(e.Response.Headers, "Content-Type"), e.content.Bytes())
+	e.Response.Content.Size = &size
+	if e.up+e.down > 0 {
+		e.Comment = fmt.Sprintf("gRPC: %d messages sent, %d received", e.up, e.down)
+	}
+	separator := ",\n"
+	if h.written == 0 {
+		separator = `{"log":{"version":"1.2","creator":{"name":"wirectl","version":""},"entries":[` + "\n"
+	}
+	h.written++
+	var b bytes.Buffer
+	b.WriteString(separator)
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return err
+	}
+	*e = entry{key: e.key, answered: true, Resource: e.Resource}
+	_, err := h.w.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return err
+}
+
+// end writes the entries that have not ended, in the order in which they began,
+// and the end of the archive.
+func (h *archive) end() error {
+	rest := slices.SortedFunc(maps.Values(h.open), func(a, b *entry) int { return a.number - b.number })
+	for _, e := range rest {
+		if err := h.close(e); err != nil {
+			return err
+		}
+	}
+	if h.written == 0 {
+		return ErrNoHTTP
+	}
+	_, err := io.WriteString(h.w, "\n]}}\n")
+	return err
+}
