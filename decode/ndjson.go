@@ -73,7 +73,9 @@ func (it *Item) bytesOf(r *ndjson.Record) {
 	}
 	r.Payload = payload
 	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
-		r.Raw = it.Frame.Raw
+		if r.Raw = it.Frame.Raw; r.Raw == nil {
+			r.Raw = []byte{} // of a carrier's frame whose bytes are those of the one before
+		}
 	}
 }
 

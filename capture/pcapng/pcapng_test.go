@@ -64,6 +64,27 @@ func records() []capture.Record {
 			Seq: 1, Framing: "grpc", Protocol: "latis",
 			Frame: frame.Frame{Conn: 3, Dir: frame.U2C, Raw: []byte("\x01\x00\x00\x00\x02zz"), Start: 5, End: 7, Compressed: true},
 		},
+		{
+			Seq: 1, Framing: "http", Protocol: "mcp",
+			Frame: frame.Frame{
+				Conn: 4, Dir: frame.C2U, Stream: 2, Raw: []byte("POST / HTTP/1.1\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"), Start: 44, End: 46,
+				Meta: &frame.Meta{Framing: "http", Head: &frame.Head{Start: "POST / HTTP/1.1", Fields: []frame.Field{{Name: "a", Value: "b"}, {Name: "content-length", Value: "2"}}}},
+			},
+		},
+		{
+			Seq: 1, Framing: "ws", Protocol: "mcp",
+			Frame: frame.Frame{
+				Conn: 4, Dir: frame.C2U, Offset: 46, Raw: bytes.Repeat([]byte("x"), 70000), Start: 70000, End: 70000,
+				Meta: &frame.Meta{Framing: "ws", Opcode: frame.TextMsg, Encoding: "deflate", Apart: true, Data: []byte("{}")},
+			},
+		},
+		{
+			Seq: 1, Framing: "ws", Protocol: "ws",
+			Frame: frame.Frame{
+				Conn: 4, Dir: frame.U2C, Raw: []byte("\x88\x02\x03\xe8"), Start: 2, End: 4,
+				Meta: &frame.Meta{Framing: "ws", Signal: frame.Close, Code: 1000, Text: "bye"},
+			},
+		},
 		latis(capture.Record{Kind: capture.HalfClosed, Time: at(8), Frame: frame.Frame{Dir: frame.C2U}}),
 		latis(capture.Record{Kind: capture.Exited, Time: at(9), Status: -3}),
 		latis(capture.Record{Kind: capture.Signalled, Time: at(9), Status: 15, Text: []byte("SIGTERM")}),
