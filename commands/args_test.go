@@ -119,7 +119,7 @@ func TestTransportOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Opts.Notice = nil
+	got.Opts.Notice, got.Opts.Schemes = nil, nil
 	want := transport.Options{
 		Quote: true, Runtime: "crun", Grace: 2 * time.Second, Subprotocols: []string{"a", "b"},
 		Header: map[string][]string{"Authorization": {"Bearer x"}},

@@ -3,11 +3,14 @@ package commands
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/grpc"
+	"github.com/wirectl/wirectl/transport/quic"
 )
 
 // withEndpoint declares that a command takes an ENDPOINT behind its operands, and
@@ -25,7 +28,7 @@ func endpointFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: pass each argument of the remote command as one word of the remote shell"},
 		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: the `PROGRAM` that reaches containers (default: docker, podman or nerdctl)"},
 		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "give a process `TIME` to end when its standard input was closed, and again after SIGTERM"},
-		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket: offer, or take, the subprotocol `NAME`"},
+		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket and QUIC: offer, or take, the subprotocol `NAME`"},
 		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket: send the header `NAME: VALUE` with the request"},
 		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the authorities in `FILE` (PEM), rather than the system's; a listener then wants certificates of its clients"},
 		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "show the certificate in `FILE` (PEM)"},
@@ -84,8 +87,9 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 			CA: c.String("tls-ca"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),
 			Pin: c.String("tls-pin"), Insecure: c.Bool("insecure"),
 		},
-		Remote: c.Bool("remote"),
-		Notice: func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
+		Remote:  c.Bool("remote"),
+		Schemes: slices.Concat(grpc.Schemes, quic.Schemes),
+		Notice:  func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
 	}
 	for _, h := range c.StringSlice("header") {
 		name, value, ok := strings.Cut(h, ":")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // listened are addresses of every kind that can be listened at.
@@ -64,7 +65,7 @@ func TestDialCancelled(t *testing.T) {
 			t.Errorf("%s was dialled", address)
 		}
 	}
-	e, err := transport.Parse(child(echoes), transport.Options{})
+	e, err := transport.Parse(child(transporttest.Echoes), transport.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

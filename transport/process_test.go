@@ -126,7 +126,7 @@ func TestCloseLeavesNoOrphan(t *testing.T) {
 }
 
 func TestSignalReachesTheGroup(t *testing.T) {
-	p := dialScript(t, "(trap 'echo child; exit' HUP; echo ready; while :; do sleep 0.01; done) & trap : HUP; wait; wait; exit 3")
+	p := dialScript(t, "trap : HUP; (trap 'echo child; exit' HUP; echo ready; while :; do sleep 0.01; done) & wait; wait; exit 3")
 	await(t, p)
 	if err := p.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)

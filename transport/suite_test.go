@@ -1,195 +1,95 @@
 package transport_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"io"
-	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
-// A far is what the suite has at the other end of a connection.
-type far int
-
-const (
-	echoes   far = iota // gives back what it gets, and ends when that ends
-	answers             // gives back what it got once that has ended
-	endures             // takes what comes and says nothing
-	speaks              // says "bye" and ends its direction, then counts what it still gets
-	vanishes            // ends at once
-)
-
-// A transportCase is one transport, tried against every far side.
-type transportCase struct {
-	name      string
-	dial      func(t *testing.T, peer far) transport.Conn
-	halfClose bool
-}
-
-var cases = []transportCase{
-	{"exec", dialChild, true},
-	{"tcp", dialListener("tcp://127.0.0.1:0"), true},
-	{"unix", func(t *testing.T, peer far) transport.Conn {
-		return dialListener("unix://"+filepath.Join(t.TempDir(), "s"))(t, peer)
-	}, true},
-	{"stdio", dialStdio, true},
-	{"tls", dialPinned("tls://127.0.0.1:0"), true},
-	{"ws", dialListener("ws://127.0.0.1:0/agent"), false},
-	{"wss", dialPinned("wss://localhost:0"), false},
-}
-
-// everywhere runs a test of behaviour over every transport.
-func everywhere(t *testing.T, test func(t *testing.T, tc transportCase)) {
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) { test(t, tc) })
+// One suite runs over everything that can run offline, with real processes and
+// real sockets.
+func TestBehaviour(t *testing.T) {
+	for name, tr := range map[string]transporttest.Transport{
+		"exec":  {Dial: dialChild, OurEnd: true, TheirEnd: true},
+		"stdio": {Dial: dialStdio, OurEnd: true, TheirEnd: true},
+		"tcp":   {Dial: behind("tcp://127.0.0.1:0"), OurEnd: true, TheirEnd: true},
+		"tls":   {Dial: behind("tls://127.0.0.1:0"), OurEnd: true, TheirEnd: true},
+		"unix": {Dial: func(t *testing.T, peer transporttest.Far) transport.Conn {
+			return behind("unix://"+filepath.Join(t.TempDir(), "s"))(t, peer)
+		}, OurEnd: true, TheirEnd: true},
+		"ws":  {Dial: behind("ws://127.0.0.1:0/agent")},
+		"wss": {Dial: behind("wss://localhost:0")},
+	} {
+		t.Run(name, func(t *testing.T) { transporttest.Run(t, tr) })
 	}
 }
 
-// bounded is a context that ends long after any test should have.
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+func behind(address string) func(*testing.T, transporttest.Far) transport.Conn {
+	return transporttest.Behind(address, transport.Options{})
 }
 
-func TestEcho(t *testing.T) {
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		c := tc.dial(t, echoes)
-		for _, text := range []string{"a", "second", "\x00\xff\n"} {
-			if _, err := c.Write([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
-			got := make([]byte, len(text))
-			if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
-				t.Fatalf("wrote %q and read %q, %v", text, got, err)
-			}
-		}
-	})
-}
+// childRole has this test's own program act as a far side, so that the processes
+// of the suite are real ones.
+const childRole = "WIRECTL_TEST_FAR"
 
-// What was said before the end still arrives, and the end arrives behind it.
-func TestHalfCloseOurs(t *testing.T) {
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		c := tc.dial(t, answers)
-		if _, err := c.Write([]byte("a question")); err != nil {
-			t.Fatal(err)
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		n, _ := strconv.Atoi(role)
+		if err := transporttest.Act(transporttest.Far(n), os.Stdin, os.Stdout, os.Stdout.Close); err != nil {
+			os.Exit(1)
 		}
-		err := c.CloseWrite()
-		if !tc.halfClose {
-			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Fatalf("CloseWrite says %v", err)
-			}
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(c); err != nil || string(got) != "a question" {
-			t.Fatalf("read %q, %v", got, err)
-		}
-	})
-}
-
-// The far side's end does not end our direction.
-func TestHalfCloseTheirs(t *testing.T) {
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		if !tc.halfClose {
-			t.Skip("the transport has no half-close")
-		}
-		c := tc.dial(t, speaks)
-		if got, err := io.ReadAll(c); err != nil || string(got) != "bye" {
-			t.Fatalf("read %q, %v", got, err)
-		}
-		for range 3 {
-			if _, err := c.Write([]byte("still here")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := c.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-// A far side that sends back what it gets stops reading when nobody reads from
-// it: the two directions must not wait for each other.
-func TestBothDirectionsAtOnce(t *testing.T) {
-	const size = 8 << 20
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		c := tc.dial(t, echoes)
-		sent := make([]byte, size)
-		random := rand.NewChaCha8([32]byte{1})
-		_, _ = random.Read(sent)
-		wrote := make(chan error, 1)
-		go func() {
-			_, err := c.Write(sent)
-			wrote <- err
-		}()
-		got := make([]byte, size)
-		if _, err := io.ReadFull(c, got); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-wrote; err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(sent, got) {
-			t.Fatal("other bytes came back")
-		}
-	})
-}
-
-func TestCloseWhileReading(t *testing.T) {
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		c := tc.dial(t, endures)
-		read := make(chan error, 1)
-		go func() {
-			_, err := c.Read(make([]byte, 1))
-			read <- err
-		}()
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-read; err == nil {
-			t.Fatal("a read from a closed connection succeeded")
-		}
-		if err := c.Close(); err != nil {
-			t.Fatalf("closed again: %v", err)
-		}
-	})
-}
-
-func TestFarSideVanishes(t *testing.T) {
-	everywhere(t, func(t *testing.T, tc transportCase) {
-		c := tc.dial(t, vanishes)
-		if got, err := io.ReadAll(c); len(got) > 0 || err != nil {
-			t.Fatalf("read %q, %v", got, err)
-		}
-	})
-}
-
-// act is what a far side does with its end of a connection.
-func act(peer far, in io.Reader, out io.Writer, endWrite func() error) error {
-	switch peer {
-	case echoes:
-		_, err := io.Copy(out, in)
-		return errors.Join(err, endWrite())
-	case answers:
-		b, err := io.ReadAll(in)
-		_, werr := out.Write(b)
-		return errors.Join(err, werr, endWrite())
-	case speaks:
-		_, err := io.WriteString(out, "bye")
-		err = errors.Join(err, endWrite())
-		_, rerr := io.Copy(io.Discard, in)
-		return errors.Join(err, rerr)
-	case endures:
-		_, err := io.Copy(io.Discard, in)
-		return err
+		os.Exit(0)
 	}
-	return nil
+	goleak.VerifyTestMain(m)
 }
+
+// child is the command line of a program that acts as peer.
+func child(peer transporttest.Far) []string {
+	return []string{"--", "env", childRole + "=" + strconv.Itoa(int(peer)), "GORACE=atexit_sleep_ms=0", os.Args[0]}
+}
+
+func dialChild(t *testing.T, peer transporttest.Far) transport.Conn {
+	return dial(t, child(peer), transport.Options{})
+}
+
+// dialStdio gives the endpoint stdio two pipes, behind which peer acts.
+func dialStdio(t *testing.T, peer transporttest.Far) transport.Conn {
+	ourIn, theirOut := pipe(t)
+	theirIn, ourOut := pipe(t)
+	c := dial(t, []string{"stdio"}, transport.Options{Stdin: ourIn, Stdout: ourOut})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = transporttest.Act(peer, theirIn, theirOut, theirOut.Close)
+		_ = theirIn.SetReadDeadline(time.Unix(1, 0))
+		theirOut.Close()
+	}()
+	t.Cleanup(func() {
+		c.Close()
+		<-ended
+	})
+	return c
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+var (
+	bounded = transporttest.Bounded
+	dial    = transporttest.Dial
+	listen  = transporttest.Listen
+)

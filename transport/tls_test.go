@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // An authority signs certificates for the tests.
@@ -82,7 +83,7 @@ func echoed(t *testing.T, scheme string, theirs, ours transport.Options) error {
 	go func() {
 		defer close(served)
 		if c, err := l.Accept(ctx); err == nil {
-			_ = act(echoes, c, c, c.CloseWrite)
+			_ = transporttest.Act(transporttest.Echoes, c, c, c.CloseWrite)
 			c.Close()
 		}
 	}()

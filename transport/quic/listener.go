@@ -1,0 +1,119 @@
+package quic
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/quic-go/quic-go"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/grpc"
+	"github.com/wirectl/wirectl/transport/internal/inbox"
+)
+
+// A listener takes QUIC connections, and hands each to those who accept or, if
+// gRPC was agreed on, to a gRPC server, whose calls are then the connections.
+type listener struct {
+	transport *quic.Transport
+	quic      *quic.Listener
+	inbox     *inbox.Inbox[transport.Conn]
+	grpc      *grpc.Server
+	streams   streams
+}
+
+func listen(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
+	hostPort, err := transport.HostPort(address)
+	if err == nil {
+		hostPort, err = opts.ListenOn(hostPort)
+	}
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := opts.ServerTLS(host)
+	if err != nil {
+		return nil, err
+	}
+	udp, err := new(net.ListenConfig).ListenPacket(ctx, "udp", hostPort)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{
+		transport: &quic.Transport{Conn: udp},
+		inbox:     inbox.New[transport.Conn](),
+		streams:   streams{inbox.New[net.Conn](), udp.LocalAddr()},
+	}
+	if l.quic, err = l.transport.Listen(prepare(cfg, &opts), config()); err != nil {
+		udp.Close()
+		return nil, err
+	}
+	l.grpc = grpc.NewServer(l.streams, l.inbox, insecure.NewCredentials(), opts)
+	go l.serve()
+	return l, nil
+}
+
+func (l *listener) Addr() string { return "quic://" + l.transport.Conn.LocalAddr().String() }
+
+func (l *listener) Accept(ctx context.Context) (transport.Conn, error) { return l.inbox.Accept(ctx) }
+
+// Close ends listening. Connections that were accepted go on; the socket that
+// they share is closed with the last of them.
+func (l *listener) Close() error {
+	l.inbox.Close()
+	l.grpc.Close()
+	return l.quic.Close()
+}
+
+func (l *listener) serve() {
+	var conns sync.WaitGroup
+	for {
+		qc, err := l.quic.Accept(context.Background())
+		if err != nil {
+			break
+		}
+		conns.Go(func() { l.greet(qc) })
+	}
+	l.inbox.Close()
+	conns.Wait()
+	_ = l.transport.Close()
+	_ = l.transport.Conn.Close()
+}
+
+// greet hands a connection on, and waits for its end.
+func (l *listener) greet(qc *quic.Conn) {
+	c := &conn{quic: qc, open: make(chan struct{})}
+	go func() {
+		c.stream, c.err = qc.AcceptStream(qc.Context())
+		close(c.open)
+	}()
+	var taken bool
+	if qc.ConnectionState().TLS.NegotiatedProtocol == GRPC {
+		taken = l.streams.inbox.Put(qc.Context(), netConn{c})
+	} else {
+		taken = l.inbox.Put(qc.Context(), c)
+	}
+	if !taken {
+		_ = qc.CloseWithError(failed, "nobody accepts connections any more")
+	}
+	<-qc.Context().Done()
+	<-c.open
+}
+
+// streams are the connections for the gRPC server.
+type streams struct {
+	inbox *inbox.Inbox[net.Conn]
+	addr  net.Addr
+}
+
+func (s streams) Accept() (net.Conn, error) { return s.inbox.Accept(context.Background()) }
+func (s streams) Addr() net.Addr            { return s.addr }
+
+func (s streams) Close() error {
+	s.inbox.Close()
+	return nil
+}

@@ -1,0 +1,228 @@
+// Package quic carries a connection in one stream of a QUIC connection. What is in
+// the stream was agreed on by ALPN: plain bytes, or HTTP/2 with the gRPC service
+// that package grpc speaks.
+package quic
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/grpc"
+)
+
+// The protocols that ALPN agrees on.
+const (
+	Frames = "latis-frames" // bytes, as on TCP
+	GRPC   = "latis"        // HTTP/2 without TLS of its own, with gRPC in it
+)
+
+// Schemes is quic://.
+var Schemes = []transport.Scheme{{
+	Name: "quic", Dial: dial, Listen: listen,
+	Check: func(address string) error {
+		_, err := transport.HostPort(address)
+		return err
+	},
+}}
+
+// protocols are those to agree on: plain bytes first, which cost less, and which
+// have a half-close. Subprotocols that a person names come in their place.
+func protocols(opts *transport.Options) []string {
+	if len(opts.Subprotocols) > 0 {
+		return opts.Subprotocols
+	}
+	return []string{Frames, GRPC}
+}
+
+func config() *quic.Config {
+	return &quic.Config{
+		MaxIncomingStreams: 1,
+		// A connection that is only quiet stays.
+		KeepAlivePeriod: 10 * time.Second,
+		// A fast peer on the same machine outruns the library's defaults.
+		InitialStreamReceiveWindow:     4 << 20,
+		InitialConnectionReceiveWindow: 4 << 20,
+	}
+}
+
+// prepare makes a TLS configuration one for QUIC.
+func prepare(cfg *tls.Config, opts *transport.Options) *tls.Config {
+	cfg.MinVersion = tls.VersionTLS13
+	cfg.NextProtos = protocols(opts)
+	return cfg
+}
+
+func dial(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
+	hostPort, err := transport.HostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := opts.ClientTLS(host)
+	if err != nil {
+		return nil, err
+	}
+	qc, err := quic.DialAddr(ctx, hostPort, prepare(cfg, &opts), config())
+	if err != nil {
+		return nil, explained(err)
+	}
+	s, err := qc.OpenStreamSync(ctx)
+	if err != nil {
+		_ = qc.CloseWithError(failed, "")
+		return nil, err
+	}
+	c := &conn{quic: qc, client: true, stream: s, open: make(chan struct{})}
+	close(c.open)
+	if qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
+		return c, nil
+	}
+	return grpc.Client(ctx, netConn{c}, hostPort, insecure.NewCredentials(), opts)
+}
+
+// explained says what a failure to connect means where the library speaks of
+// QUIC's insides.
+func explained(err error) error {
+	var te *quic.TransportError
+	var idle *quic.IdleTimeoutError
+	var handshake *quic.HandshakeTimeoutError
+	switch {
+	case errors.As(err, &te) && te.ErrorCode.IsCryptoError() && te.Remote:
+		return errors.New("the peer refused: " + te.Error())
+	case errors.As(err, &idle), errors.As(err, &handshake):
+		return errors.New("nobody answers: start the peer, or check the address")
+	}
+	return err
+}
+
+// The codes that a connection is closed with.
+const (
+	done   quic.ApplicationErrorCode = 0
+	failed quic.ApplicationErrorCode = 1
+)
+
+// A conn is the one stream of a QUIC connection.
+type conn struct {
+	quic   *quic.Conn
+	client bool
+	stream *quic.Stream  // valid when open is closed
+	open   chan struct{} // closed when the client has opened the stream
+	err    error         // why it did not
+	ending sync.Once
+}
+
+// await waits for the client's stream: it exists when its first byte arrives.
+func (c *conn) await() error {
+	<-c.open
+	return c.err
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if err := c.await(); err != nil {
+		return 0, end(err)
+	}
+	n, err := c.stream.Read(p)
+	return n, end(err)
+}
+
+// end makes a peer's clean goodbye the end of the stream.
+func end(err error) error {
+	var app *quic.ApplicationError
+	if errors.As(err, &app) {
+		switch {
+		case app.ErrorCode == done && app.Remote:
+			return io.EOF
+		case app.ErrorCode == done:
+			return net.ErrClosed
+		}
+	}
+	return err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	if err := c.await(); err != nil {
+		return 0, err
+	}
+	return c.stream.Write(p)
+}
+
+func (c *conn) CloseWrite() error {
+	if err := c.await(); err != nil {
+		return err
+	}
+	return c.stream.Close()
+}
+
+// goodbye is how long the peer may take to get what was written last: closing a
+// QUIC connection throws away what is on its way.
+const goodbye = time.Second
+
+// Close ends our direction, and waits a moment for the peer to have all of it and
+// to end its own.
+func (c *conn) Close() error {
+	c.ending.Do(func() {
+		select {
+		case <-c.open:
+			if c.err == nil {
+				c.linger()
+			}
+		default:
+		}
+		_ = c.quic.CloseWithError(done, "")
+		<-c.open
+	})
+	return nil
+}
+
+// linger leaves closing to the client. The client knows that both sides have
+// everything when it might open a second stream: the server allows one at a time,
+// and counts the first one until all of it was read and acknowledged.
+func (c *conn) linger() {
+	ctx, cancel := context.WithTimeout(c.quic.Context(), goodbye)
+	defer cancel()
+	_ = c.stream.Close()
+	// A reader may be in the middle of it, and is not to be left waiting.
+	deadline, _ := ctx.Deadline()
+	_ = c.stream.SetReadDeadline(deadline)
+	_, _ = io.Copy(io.Discard, c.stream)
+	if c.client {
+		_, _ = c.quic.OpenStreamSync(ctx)
+		return
+	}
+	<-ctx.Done()
+}
+
+// A netConn is a conn as package net has it.
+type netConn struct{ *conn }
+
+func (c netConn) LocalAddr() net.Addr  { return c.quic.LocalAddr() }
+func (c netConn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
+
+func (c netConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+func (c netConn) SetReadDeadline(t time.Time) error {
+	if err := c.await(); err != nil {
+		return err
+	}
+	return c.stream.SetReadDeadline(t)
+}
+
+func (c netConn) SetWriteDeadline(t time.Time) error {
+	if err := c.await(); err != nil {
+		return err
+	}
+	return c.stream.SetWriteDeadline(t)
+}
