@@ -57,7 +57,7 @@ func TestCopyThereAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			w, err := recording.Create(dir)
+			w, err := recording.Create(dir, capture.Session{})
 			if err != nil {
 				t.Fatal(err)
 			}

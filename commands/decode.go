@@ -106,7 +106,11 @@ func plural(n int64, thing string) string {
 // own if there are several.
 func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	var total decode.Result
-	for i, name := range names {
+	enough := false
+	err := inv.each(names, func(i int, name string) error {
+		if enough {
+			return nil
+		}
 		if len(names) > 1 {
 			cfg.Conn = i + 1
 		}
@@ -115,18 +119,15 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 		total.Faults += result.Faults
 		total.Skipped.Faults += result.Skipped.Faults
 		total.Skipped.Bytes += result.Skipped.Bytes
-		if err != nil {
-			return total, err
-		}
-		cfg.FirstSeq = result.NextSeq
+		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		cfg.Skip -= result.Passed
 		if c.IsSet("head") {
-			if cfg.Head -= result.Shown; cfg.Head == 0 {
-				break
-			}
+			cfg.Head -= result.Shown
+			enough = cfg.Head == 0
 		}
-	}
-	return total, nil
+		return err
+	})
+	return total, err
 }
 
 func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
@@ -234,7 +235,13 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 		if err != nil {
 			return nil, &usageError{fmt.Errorf("--jq: %w", err)}
 		}
-		return func() decode.View { return decode.Filtered(c.Context, program) }, nil
+		return func() decode.View {
+			view := decode.Filtered(c.Context, program)
+			if inv.IsTerminal(inv.Stdout) {
+				view = decode.Printable(view)
+			}
+			return view
+		}, nil
 	case c.Bool("payload"):
 		return decode.Payload, nil
 	}

@@ -47,7 +47,8 @@ func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer func() { src.close() }()
+	inv.meter(src)
 	err = encode.Run(c.Context, src, inv.Stdout, cfg)
 	var line *encode.Error
 	switch {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,17 +61,20 @@ func (inv *invocation) lint(c *cli.Context) error {
 		return err
 	}
 	inv.reportsAtEnd = true
-	for _, name := range names {
+	failed := inv.each(names, func(_ int, name string) error {
 		s, err := inv.lintOne(c, name, cfg)
-		if err != nil {
-			return err
+		if err == nil || s.Frames > 0 {
+			report.Add(s)
 		}
-		report.Add(s)
+		return err
+	})
+	if failed != nil && (len(names) == 1 || status(failed) != statusFault) {
+		return failed
 	}
 	if err := write(inv.Stdout); err != nil {
 		return err
 	}
-	return inv.verdict(c, report)
+	return cmp.Or(failed, inv.verdict(c, report))
 }
 
 func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ const (
 // bar can stand undisturbed on the terminal of standard error.
 func (inv *invocation) meter(src *source) {
 	f, ok := src.Reader.(*os.File)
-	if !ok || !inv.IsTerminal(inv.Stderr) || !inv.reportsAtEnd && inv.IsTerminal(inv.Stdout) {
+	if !ok || !inv.hasRoom() {
 		return
 	}
 	info, err := f.Stat()
@@ -43,18 +44,77 @@ func (inv *invocation) meter(src *source) {
 	src.Reader, src.close = m, func() { m.clear(); closeFile() }
 }
 
+// hasRoom reports whether a bar can stand undisturbed.
+func (inv *invocation) hasRoom() bool {
+	return inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout))
+}
+
+// meterFolder makes the reads of all files of a folder draw one progress bar,
+// which clear takes away.
+func (inv *invocation) meterFolder(folder fs.FS) (_ fs.FS, clear func()) {
+	if !inv.hasRoom() {
+		return folder, func() {}
+	}
+	m := newMeter(nil, 0, inv.Stderr)
+	walk := func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				m.size += info.Size()
+			}
+		}
+		return nil // what cannot be read is for the reader to report
+	}
+	if err := fs.WalkDir(folder, ".", walk); err != nil || m.size == 0 {
+		return folder, func() {}
+	}
+	return meteredFS{folder, m}, m.clear
+}
+
+// A meteredFS counts what is read of its files.
+type meteredFS struct {
+	fs.FS
+	meter *meter
+}
+
+func (f meteredFS) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || info.IsDir() {
+		return file, nil //nolint:nilerr // it is read as it is
+	}
+	return meteredFile{file, f.meter}, nil
+}
+
+type meteredFile struct {
+	fs.File
+	meter *meter
+}
+
+func (f meteredFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.meter.count(n)
+	return n, err
+}
+
 func newMeter(r io.Reader, size int64, terminal io.Writer) *meter {
 	return &meter{Reader: r, terminal: terminal, size: size, started: time.Now()}
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
+	m.count(n)
+	return n, err
+}
+
+// count takes note of what was read.
+func (m *meter) count(n int) {
 	m.done += int64(n)
 	if now := time.Now(); now.Sub(m.started) >= patience && now.Sub(m.refreshed) >= refresh {
 		m.refreshed = now
 		m.draw(now.Sub(m.started))
 	}
-	return n, err
 }
 
 // draw draws the bar over the one before. A file that grows is not read by

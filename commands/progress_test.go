@@ -3,10 +3,12 @@ package commands
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 )
@@ -98,5 +100,29 @@ func TestWhatIsMetered(t *testing.T) {
 			t.Errorf("%s: metered is %v", tt.why, got)
 		}
 		src.close()
+	}
+}
+
+// The files of a recording have one bar together.
+func TestMeterOfFolder(t *testing.T) {
+	var terminal bytes.Buffer
+	inv := &invocation{Env: Env{Stderr: &terminal, IsTerminal: func(stream any) bool { return stream == &terminal }}}
+	folder := fstest.MapFS{"c2s.bin": {Data: make([]byte, 30)}, "conn-2/s2c.bin": {Data: make([]byte, 70)}}
+	metered, _ := inv.meterFolder(folder)
+	m := metered.(meteredFS).meter
+	for name := range folder {
+		if _, err := fs.ReadFile(metered, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := fs.ReadDir(metered, "."); len(entries) != 2 || err != nil {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if m.done != 100 || m.size != 100 {
+		t.Errorf("%d bytes of %d are counted, want 100 of 100", m.done, m.size)
+	}
+	inv.IsTerminal = func(any) bool { return false }
+	if same, _ := inv.meterFolder(folder); len(same.(fstest.MapFS)) != 2 {
+		t.Error("a bar without a terminal")
 	}
 }

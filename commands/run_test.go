@@ -78,3 +78,21 @@ func TestBrokenPipeIsQuiet(t *testing.T) {
 		t.Errorf("status %d\n%s", got, &errs)
 	}
 }
+
+// What jq makes of a message may be anything; a terminal gets none of it that it
+// would act on, and anybody else all of it.
+func TestJQOnATerminal(t *testing.T) {
+	const message = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"text":"a` + "\u202e\u009b2J" + `b"}}` + "\n"
+	for terminal, want := range map[bool]string{
+		true:  `"a\u202e\u009b2Jb"` + "\n",
+		false: `"a` + "\u202e\u009b2J" + `b"` + "\n",
+	} {
+		var out, errs bytes.Buffer
+		e := env(strings.NewReader(message), &out, &errs)
+		e.IsTerminal = func(stream any) bool { return terminal && stream == &out }
+		args := []string{"wirectl", "decode", "-q", "--jq", ".payload.params.text"}
+		if got := commands.Run(t.Context(), e, args); got != 0 || out.String() != want {
+			t.Errorf("terminal %t: %q, want %q; status %d, %s", terminal, &out, want, got, &errs)
+		}
+	}
+}

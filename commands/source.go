@@ -109,21 +109,23 @@ type opened struct {
 // recording.
 func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.Config, follow bool) (*opened, error) {
 	if folder := recordingFolder(name); folder != nil {
+		folder, clear := inv.meterFolder(folder)
 		r, err := decode.OpenRecording(folder, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		return &opened{decode.Input{Capture: r}, func() { r.Close() }}, nil
+		return &opened{decode.Input{Capture: r}, func() { r.Close(); clear() }}, nil
 	}
 	src, err := inv.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	inv.meter(src)
+	var reader io.Reader = src
 	if follow && !isTap(name) { // which is followed anyway
-		return &opened{decode.OpenStream(decode.Follow(ctx, src), cfg), src.close}, nil
+		reader = decode.Follow(ctx, src)
 	}
-	in, err := decode.Open(src, cfg)
+	in, err := decode.Open(reader, cfg)
 	if err != nil {
 		src.close()
 		return nil, fmt.Errorf("%s: %w", label(name), err)

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -43,23 +44,23 @@ func (inv *invocation) stats(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ts, err := inv.count(c, names)
-	if err != nil {
-		return err
+	ts, failed := inv.count(c, names)
+	if failed != nil && (len(names) == 1 || status(failed) != statusFault) {
+		return failed
 	}
 	report := stats.New()
 	for _, t := range ts.List {
 		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
 	if c.String("output") == "text" {
-		return report.Text(inv.Stdout, inv.width(), palette(colorful))
+		return cmp.Or(report.Text(inv.Stdout, inv.width(), palette(colorful)), failed)
 	}
 	enc := json.NewEncoder(inv.Stdout)
 	enc.SetEscapeHTML(false)
 	if c.String("output") == "json" {
 		enc.SetIndent("", "  ")
 	}
-	return enc.Encode(report)
+	return cmp.Or(enc.Encode(report), failed)
 }
 
 // count reads all sessions into the same trackers.
@@ -70,15 +71,13 @@ func (inv *invocation) count(c *cli.Context, names []string) (*track.Trackers, e
 	}
 	inv.reportsAtEnd = true
 	ts := &track.Trackers{OneWay: true}
-	for _, name := range names {
+	err = inv.each(names, func(_ int, name string) error {
 		result, err := inv.track(c, name, cfg, ts)
-		if err != nil {
-			return nil, err
-		}
-		if result.Faults > 0 && !c.Bool("quiet") {
+		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultSummary(result)))
 		}
-		cfg.FirstSeq = result.NextSeq
-	}
-	return ts, nil
+		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
+		return err
+	})
+	return ts, err
 }

@@ -9,10 +9,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// redactedNote is what a recording says that is redacted: it has no other place
-// for it.
-const redactedNote = "redacted: secrets were taken out, these are not the bytes of the wire"
-
 // ErrNoDir is the error of a frame that may have gone either way.
 var ErrNoDir = errors.New("it has no direction, and a recording has a file for each")
 
@@ -30,14 +26,10 @@ func (d directed) Write(r *capture.Record) error {
 // be empty. If r is cut, everything before the cut is written, and its error
 // returned.
 func WriteRaw(dir string, r capture.Reader) error {
-	w, err := recording.Create(dir)
+	w, err := recording.Create(dir, *r.Session())
 	if err != nil {
 		return err
 	}
 	err = capture.Copy(directed{w}, r)
-	if r.Session().Redacted {
-		note := capture.Record{Kind: capture.Note, Text: []byte(redactedNote)}
-		err = errors.Join(err, w.Write(&note))
-	}
 	return errors.Join(err, w.Close())
 }

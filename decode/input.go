@@ -48,12 +48,6 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	}
 }
 
-// OpenStream returns the stream that r is, or what it carries. It waits for no
-// more bytes than it needs to tell.
-func OpenStream(r io.Reader, cfg Config) Input {
-	return openStream(bufio.NewReaderSize(r, sniffSize), cfg)
-}
-
 func openStream(b *bufio.Reader, cfg Config) Input {
 	if cfg.carriedBy(peek(b)) {
 		return Input{Capture: newCarried(b, cfg)}

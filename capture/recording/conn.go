@@ -26,7 +26,9 @@ type conn struct {
 	base   time.Time      // that of t_ns 0, if known
 	unit   string
 	now    time.Time
-	lines  int64 // of the timing, read
+
+	redacted, altered bool
+	lines             int64 // of the timing, read
 
 	streams [3]stream // by direction
 	current frame.Dir // the stream that the last read was of
@@ -211,6 +213,7 @@ func (c *conn) line() (bool, error) {
 // clock sets the time. Where no start says what time of day it was, it is
 // counted from 1970.
 func (c *conn) clock(l *line) {
+	c.redacted, c.altered = c.redacted || l.Redacted, c.altered || l.Altered
 	if l.Event == eventStart && l.Unix != 0 {
 		c.base, c.unit = time.Unix(0, l.Unix-l.Nanos).UTC(), l.unit()
 	}

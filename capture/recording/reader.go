@@ -73,6 +73,8 @@ func (r *Reader) begin() error {
 			r.Close()
 			return err
 		}
+		r.session.Redacted = r.session.Redacted || c.redacted
+		r.session.Altered = r.session.Altered || c.altered
 	}
 	first := r.conns[0]
 	r.session.Created, r.session.Unit = first.base, first.unit
@@ -101,8 +103,8 @@ func connections(fsys fs.FS) ([]int, error) {
 	return slices.Compact(numbers), nil
 }
 
-// Session is what the recording says about itself: what was run or dialled,
-// and when.
+// Session is what the recording says about itself: what was run or dialled, when,
+// and whether it was redacted or altered.
 func (r *Reader) Session() *capture.Session { return &r.session }
 
 // Next reads the next record of any connection, in the order of time; see

@@ -46,6 +46,9 @@ type line struct {
 	Argv []string `json:"argv"`    // of a start: the process
 	Dial string   `json:"dial"`    // of a start: the address
 
+	Redacted bool `json:"redacted"` // of a start: secrets were taken out
+	Altered  bool `json:"altered"`  // of a start: faults or edits were asked for
+
 	Code   int    `json:"code"`   // of an exit
 	State  string `json:"state"`  // of an exit, in words
 	Signal int    `json:"signal"` // of an exit by a signal

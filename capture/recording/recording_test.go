@@ -156,7 +156,7 @@ func TestFixtures(t *testing.T) {
 
 func rewrite(t *testing.T, dir string, records []capture.Record) {
 	t.Helper()
-	w, err := recording.Create(dir)
+	w, err := recording.Create(dir, capture.Session{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recording.Create(full); err == nil {
+	if _, err := recording.Create(full, capture.Session{}); err == nil {
 		t.Error("a folder that is not empty was taken")
 	}
 }

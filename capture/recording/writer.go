@@ -16,9 +16,10 @@ import (
 // A Writer writes a recording. What a recording has no place for is left out:
 // when a frame had been written, where its payload lies, and that it is a gap.
 type Writer struct {
-	dir   string
-	conns map[int]*folder
-	open  int // connections whose files are open
+	dir     string
+	session capture.Session
+	conns   map[int]*folder
+	open    int // connections whose files are open
 }
 
 // maxOpen bounds the connections whose files are open at once.
@@ -39,9 +40,10 @@ type file struct {
 	f *os.File
 }
 
-// Create begins a recording in the folder dir, which must not exist or be
-// empty.
-func Create(dir string) (*Writer, error) {
+// Create begins a recording of a session in the folder dir, which must not exist
+// or be empty. Of what the session says about itself it keeps whether it was
+// redacted or altered.
+func Create(dir string, s capture.Session) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -52,7 +54,7 @@ func Create(dir string) (*Writer, error) {
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty", dir)
 	}
-	return &Writer{dir: dir, conns: map[int]*folder{}}, nil
+	return &Writer{dir: dir, session: s, conns: map[int]*folder{}}, nil
 }
 
 // Write writes one record. A frame whose direction is not known has no file to
@@ -65,7 +67,7 @@ func (w *Writer) Write(r *capture.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := c.begin(r); err != nil {
+	if err := c.begin(r, &w.session); err != nil {
 		return err
 	}
 	switch r.Kind {
@@ -139,7 +141,7 @@ func (c *folder) file(name string) (*file, error) {
 
 // begin sets the clock to the time of a record. The first one begins the
 // connection, whether or not it says so.
-func (c *folder) begin(r *capture.Record) error {
+func (c *folder) begin(r *capture.Record, s *capture.Session) error {
 	if c.base.IsZero() {
 		c.base = r.Time
 	}
@@ -161,6 +163,12 @@ func (c *folder) begin(r *capture.Record) error {
 	}
 	if r.Kind == capture.Opened && len(r.Text) > 0 {
 		members["dial"] = string(r.Text)
+	}
+	if s.Redacted {
+		members["redacted"] = true
+	}
+	if s.Altered {
+		members["altered"] = true
 	}
 	return c.line(members)
 }
