@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -127,6 +128,7 @@ func (s *serving) doors() ([]service.Door, error) {
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
 		{Name: "proxy", Authenticates: access.Token != "", Server: s.limited(proxy.New(s.broker, p, access))},
+		{Name: "openai", Authenticates: access.Token != "", Server: s.limited(openai.New(s.broker, p, access))},
 	}
 	for i := range doors {
 		doors[i].Addr = addrs[doors[i].Name]

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -15,7 +16,10 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
+	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // Doors are the names of the front doors, in the order in which they are told,
@@ -185,6 +189,23 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 // kinds makes the providers.
 var kinds = map[string]func(p *Provider, key string) (provider.Provider, error){
 	"mock": newMock,
+	"openai": func(p *Provider, key string) (provider.Provider, error) {
+		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect)}), nil
+	},
+	"anthropic": func(p *Provider, key string) (provider.Provider, error) {
+		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens}), nil
+	},
+	"gemini": func(p *Provider, key string) (provider.Provider, error) {
+		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect)}), nil
+	},
+}
+
+func (p *Provider) header() http.Header {
+	h := http.Header{}
+	for name, value := range p.Headers {
+		h.Set(name, value)
+	}
+	return h
 }
 
 func newMock(p *Provider, _ string) (provider.Provider, error) {

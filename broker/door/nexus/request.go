@@ -1,0 +1,109 @@
+package nexus
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A request is a call as it came. Its values borrow from the body.
+type request struct {
+	id     []byte // as it is written; nil for a notification
+	method string
+	params []byte // an object, or nil
+}
+
+// A fault is an error that the client gets.
+type fault struct {
+	code    int
+	message string
+}
+
+func parse(body []byte) (*request, *fault) {
+	var s jsonscan.Scanner
+	s.Init(body)
+	req := &request{}
+	var version, method []byte
+	object := s.Object()
+	for object && s.Next() {
+		switch string(s.Key()) {
+		case "jsonrpc":
+			version = s.Value()
+		case "id":
+			req.id = s.Value()
+		case "method":
+			method = s.Value()
+		case "params":
+			req.params = s.Value()
+		}
+	}
+	if s.End() != nil {
+		return nil, &fault{codeParse, "Parse error"}
+	}
+	if jsonscan.KindOf(req.id) == jsonscan.Null {
+		req.id = nil
+	}
+	if jsonscan.KindOf(req.params) == jsonscan.Null {
+		req.params = nil
+	}
+	switch {
+	case !object && jsonscan.KindOf(bytes.TrimLeft(body, " \t\r\n")) == jsonscan.Array:
+		return nil, &fault{codeRequest, "Batches are not supported"}
+	case !object:
+		return nil, &fault{codeRequest, "Request must be an object"}
+	case string(version) != `"2.0"`:
+		return nil, &fault{codeRequest, `jsonrpc must be "2.0"`}
+	case jsonscan.KindOf(method) != jsonscan.String:
+		return nil, &fault{codeRequest, "method must be a string"}
+	case req.id != nil && !isID(req.id):
+		return nil, &fault{codeRequest, "id must be a string, an integer or null"}
+	case req.params != nil && jsonscan.KindOf(req.params) != jsonscan.Object:
+		return nil, &fault{codeRequest, "params must be an object"}
+	}
+	req.method = provider.Unquote(method)
+	return req, nil
+}
+
+// isID reports whether a value is a string or an integer.
+func isID(raw []byte) bool {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String:
+		return true
+	case jsonscan.Number:
+		return !bytes.ContainsAny(raw, ".eE")
+	}
+	return false
+}
+
+// param returns a parameter, nil if it is missing.
+func (r *request) param(name string) []byte {
+	if r.params == nil {
+		return nil
+	}
+	raw, _ := jsonscan.Get(r.params, name)
+	return raw
+}
+
+// pyType is the name of a value's type in Python, which peers are written in.
+func pyType(raw []byte) string {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.Null:
+		return "NoneType"
+	case jsonscan.True, jsonscan.False:
+		return "bool"
+	case jsonscan.String:
+		return "str"
+	case jsonscan.Array:
+		return "list"
+	case jsonscan.Object:
+		return "dict"
+	}
+	if bytes.ContainsAny(raw, ".eE") {
+		return "float"
+	}
+	return "int"
+}
+
+func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }

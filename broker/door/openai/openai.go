@@ -1,0 +1,312 @@
+// Package openai is the broker's front door for everything that speaks to
+// OpenAI: chat completions, whole or streamed, and the list of models.
+package openai
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Name is the door's name in calls and metrics.
+const Name = "openai"
+
+// Limit is the largest body, in bytes.
+const Limit = 16 << 20
+
+// New returns a server of the door. The publisher may be nil.
+func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
+	h := handler{b, p}
+	return web.Server(web.Config{
+		Handler: h.serve, Limit: Limit, Access: a,
+		Fault: func(f *web.Fault) []byte { return failure(f.Message, kindOf(f.Status), "", "") },
+	})
+}
+
+type handler struct {
+	broker  *broker.Broker
+	publish *publish.Publisher
+}
+
+func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
+	switch {
+	case r.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
+		e := exchange{handler: h, r: r, w: w}
+		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", "line")
+		e.complete(ctx)
+		e.tap.Close()
+	case r.Path == "/v1/chat/completions":
+		w.Set("Allow", "POST")
+		w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
+	case r.Path == "/v1/models" && r.Method == http.MethodGet:
+		w.JSON(http.StatusOK, models(h.broker.Models()))
+	case strings.HasPrefix(r.Path, "/v1/models/") && r.Method == http.MethodGet:
+		h.model(strings.TrimPrefix(r.Path, "/v1/models/"), w)
+	default:
+		w.JSON(http.StatusNotFound, failure("Unknown request URL: "+r.Method+" "+r.Path, invalid, "", "unknown_url"))
+	}
+}
+
+func (h *handler) model(name string, w *web.Response) {
+	if err := h.broker.Find(name); err != nil || name == "" {
+		w.JSON(http.StatusNotFound, failure(broker.Message(err), invalid, "model", "model_not_found"))
+		return
+	}
+	w.JSON(http.StatusOK, appendModel(nil, name))
+}
+
+func models(names []string) []byte {
+	b := []byte(`{"object":"list","data":[`)
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendModel(b, name)
+	}
+	return append(b, "]}"...)
+}
+
+func appendModel(b []byte, name string) []byte {
+	b = jsonscan.AppendQuote(append(b, `{"id":`...), []byte(name))
+	return append(b, `,"object":"model","created":0,"owned_by":"wirectl"}`...)
+}
+
+// An exchange is one completion that a client asks for.
+type exchange struct {
+	*handler
+	r    *web.Request
+	w    *web.Response
+	tap  *publish.Conn
+	call broker.Call
+
+	stream, withUsage bool
+	native            bool   // the backend's own chunks are passed on
+	model             []byte // the token of the model's name
+	chunks            []byte // the buffer of what is streamed
+	created           int64
+}
+
+// read reads the request. The fault is a sentence for the client, param what it
+// is about.
+func (e *exchange) read() (fault, param string) {
+	var s jsonscan.Scanner
+	s.Init(e.r.Body)
+	object, messages := s.Object(), jsonscan.Invalid
+	for object && s.Next() {
+		switch string(s.Key()) {
+		case "model":
+			e.model = s.Value()
+		case "messages":
+			messages = s.Peek()
+			s.Skip()
+		case "stream":
+			e.stream = s.Peek() == jsonscan.True
+			s.Skip()
+		case "stream_options":
+			v, _ := jsonscan.Get(s.Value(), "include_usage")
+			e.withUsage = jsonscan.KindOf(v) == jsonscan.True
+		}
+	}
+	switch {
+	case s.End() != nil:
+		return "We could not parse the JSON body of your request.", ""
+	case !object:
+		return "The body of your request must be a JSON object.", ""
+	case e.model != nil && jsonscan.KindOf(e.model) != jsonscan.String:
+		return "Invalid type for 'model': expected a string.", "model"
+	case messages == jsonscan.Invalid:
+		return "Missing required parameter: 'messages'.", "messages"
+	case messages != jsonscan.Array:
+		return "Invalid type for 'messages': expected an array of objects.", "messages"
+	}
+	return "", ""
+}
+
+func (e *exchange) complete(ctx context.Context) {
+	e.tap.Frame(frame.C2U, e.r.Body, 0)
+	if fault, param := e.read(); fault != "" {
+		e.json(http.StatusBadRequest, failure(fault, invalid, param, ""))
+		return
+	}
+	e.call = broker.Call{
+		Door: Name, Client: e.r.Conn.Client, Ref: e.r.Header("X-Request-Id"), Model: provider.Unquote(e.model),
+		Chat: e.r.Body, Traceparent: e.r.Header("Traceparent"), Tap: e.tap.Tap(),
+	}
+	if e.stream {
+		e.call.Emit = e.emit
+	}
+	stop := func() {}
+	if !e.broker.Immediate(e.call.Model) {
+		ctx, stop = e.r.Watch(ctx)
+	}
+	err := e.broker.Do(ctx, &e.call)
+	stop()
+	switch {
+	case err != nil:
+		e.fail(err)
+	case e.stream:
+		e.end()
+	case e.call.Completion.Chat != nil:
+		e.json(http.StatusOK, e.call.Completion.Chat)
+	default:
+		e.json(http.StatusOK, e.completion())
+	}
+}
+
+func (e *exchange) json(status int, body []byte) {
+	e.tap.Frame(frame.U2C, body, 0)
+	e.w.JSON(status, body)
+}
+
+// completion writes the completion of a backend that does not speak OpenAI.
+func (e *exchange) completion() []byte {
+	c := &e.call.Completion
+	b := e.appendHead(nil, "chat.completion")
+	b = append(b, `"choices":[{"index":0,"message":{"role":"assistant","content":`...)
+	if len(c.ToolCalls) > 0 && string(c.Text) == `""` {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, c.Text...)
+	}
+	b = append(b, `,"refusal":null`...)
+	b = appendToolCalls(b, c.ToolCalls, false)
+	b = append(b, `},"logprobs":null,"finish_reason":`...)
+	b = appendFinish(b, c.Finish)
+	b = append(b, `}],`...)
+	return append(appendUsage(b, c.Usage), '}')
+}
+
+// appendHead appends what an answer of either kind begins with.
+func (e *exchange) appendHead(b []byte, object string) []byte {
+	if e.created == 0 {
+		e.created = time.Now().Unix()
+	}
+	b = append(b, `{"id":"chatcmpl-`...)
+	b = strconv.AppendInt(b, e.call.ID, 10)
+	b = append(append(b, `","object":"`...), object...)
+	b = strconv.AppendInt(append(b, `","created":`...), e.created, 10)
+	b = jsonscan.AppendQuote(append(b, `,"model":`...), []byte(e.call.Name))
+	return append(b, ',')
+}
+
+func appendFinish(b []byte, finish string) []byte {
+	if finish == "" {
+		finish = "stop"
+	}
+	return jsonscan.AppendQuote(b, []byte(finish))
+}
+
+func appendUsage(b []byte, u provider.Usage) []byte {
+	b = strconv.AppendInt(append(b, `"usage":{"prompt_tokens":`...), u.Input, 10)
+	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), u.Output, 10)
+	b = strconv.AppendInt(append(b, `,"total_tokens":`...), u.Input+u.Output, 10)
+	return append(b, '}')
+}
+
+func appendToolCalls(b []byte, calls []provider.ToolCall, indexed bool) []byte {
+	if len(calls) == 0 {
+		return b
+	}
+	b = append(b, `,"tool_calls":[`...)
+	for i, call := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		if indexed {
+			b = append(strconv.AppendInt(append(b, `"index":`...), int64(i), 10), ',')
+		}
+		b = jsonscan.AppendQuote(append(b, `"id":`...), []byte(call.ID))
+		b = jsonscan.AppendQuote(append(b, `,"type":"function","function":{"name":`...), []byte(call.Name))
+		b = jsonscan.AppendQuote(append(b, `,"arguments":`...), call.Arguments)
+		b = append(b, "}}"...)
+	}
+	return append(b, ']')
+}
+
+const invalid = "invalid_request_error"
+
+// fail answers a call that failed. In a stream that has begun the error is its
+// last event, and the stream is seen to be cut.
+func (e *exchange) fail(err error) {
+	status, kind := statusOf(err)
+	code, param := "", ""
+	var unknown *broker.UnknownModelError
+	if errors.As(err, &unknown) {
+		code, param = "model_not_found", "model"
+	}
+	var pe *provider.Error
+	if errors.As(err, &pe) && pe.RetryAfter > 0 {
+		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
+	}
+	body := failure(broker.Message(err), kind, param, code)
+	if !e.w.Streaming() {
+		e.json(status, body)
+		return
+	}
+	e.send(body)
+	_ = e.w.Chunk(e.chunks)
+	e.w.Break()
+}
+
+// statusOf chooses the status for a failure.
+func statusOf(err error) (status int, kind string) {
+	var unknown *broker.UnknownModelError
+	var pe *provider.Error
+	switch {
+	case errors.As(err, &unknown):
+		return http.StatusNotFound, invalid
+	case errors.Is(err, broker.ErrShutdown):
+		return http.StatusServiceUnavailable, "server_error"
+	case !errors.As(err, &pe):
+		return http.StatusInternalServerError, "server_error"
+	}
+	switch pe.Cause {
+	case provider.TimedOut:
+		return http.StatusGatewayTimeout, "server_error"
+	case provider.RateLimited:
+		return http.StatusTooManyRequests, "rate_limit_error"
+	case provider.Unreachable, provider.Overloaded:
+		return http.StatusBadGateway, "server_error"
+	case provider.Refused:
+		if pe.Status == http.StatusUnauthorized || pe.Status == http.StatusForbidden { // it is the broker's key that was refused
+			return http.StatusBadGateway, "server_error"
+		}
+		return pe.Status, invalid
+	}
+	return http.StatusInternalServerError, "server_error"
+}
+
+func kindOf(status int) string {
+	if status >= 500 {
+		return "server_error"
+	}
+	return invalid
+}
+
+// failure writes an error as OpenAI does; what is empty becomes null.
+func failure(message, kind, param, code string) []byte {
+	b := jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(message))
+	for _, m := range [...]struct{ name, value string }{{"type", kind}, {"param", param}, {"code", code}} {
+		b = append(b, `,"`...)
+		b = append(append(b, m.name...), `":`...)
+		if m.value == "" {
+			b = append(b, "null"...)
+		} else {
+			b = jsonscan.AppendQuote(b, []byte(m.value))
+		}
+	}
+	return append(b, "}}"...)
+}

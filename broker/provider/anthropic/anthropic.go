@@ -1,0 +1,216 @@
+// Package anthropic is the provider for Anthropic's messages API.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+)
+
+// Config is where the backend is and how it knows us.
+type Config struct {
+	BaseURL string // "" is Anthropic's
+	Key     string
+	Header  http.Header
+	Connect time.Duration
+	// MaxTokens is the limit that requests get which have none; 0 is 4096.
+	MaxTokens int
+}
+
+// Provider is the provider.
+type Provider struct {
+	client    *upstream.Client
+	maxTokens int
+}
+
+// New returns the provider.
+func New(cfg Config) *Provider {
+	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	maps.Copy(h, cfg.Header)
+	if cfg.Key != "" {
+		h.Set("X-Api-Key", cfg.Key)
+	}
+	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), cmp.Or(cfg.MaxTokens, 4096)}
+}
+
+// Complete asks the backend, as [provider.Provider] has it.
+func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	body, err := p.body(r)
+	if err != nil {
+		return err
+	}
+	resp, err := p.client.Post(ctx, "/v1/messages", body, r)
+	if err != nil {
+		return err
+	}
+	if r.Emit != nil {
+		return stream(ctx, resp, r, c)
+	}
+	answer, err := upstream.Body(ctx, resp, r)
+	if err != nil {
+		return err
+	}
+	var m message
+	if json.Unmarshal(answer, &m) != nil || m.Type != "message" {
+		return upstream.Malformed("it is no message")
+	}
+	m.complete(c)
+	return nil
+}
+
+// body writes the request in the words of the API.
+func (p *Provider) body(r *provider.Request) ([]byte, error) {
+	chat := r.Read()
+	body := map[string]any{"model": r.Model, "max_tokens": cmp.Or(chat.MaxTokens, p.maxTokens), "messages": turns(chat)}
+	for name, value := range chat.Rest {
+		body[name] = value
+	}
+	set := func(name string, value any, given bool) {
+		if given {
+			body[name] = value
+		}
+	}
+	set("system", chat.System, chat.System != "")
+	set("temperature", chat.Temperature, chat.Temperature != nil)
+	set("top_p", chat.TopP, chat.TopP != nil)
+	set("stop_sequences", chat.Stop, len(chat.Stop) > 0)
+	set("tools", tools(chat.Tools), len(chat.Tools) > 0)
+	set("stream", true, r.Emit != nil)
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, &provider.Error{Cause: provider.Internal, Err: err}
+	}
+	return b, nil
+}
+
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	Source    *source         `json:"source,omitempty"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	URL       string `json:"url,omitempty"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      string `json:"data,omitempty"`
+}
+
+type turn struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// turns writes the messages. The answers of tools are the user's, and those of
+// one round belong into one turn.
+func turns(chat *provider.Chat) []turn {
+	list := []turn{}
+	for _, t := range chat.Turns {
+		role := t.Role
+		blocks := contents(t)
+		if role == "tool" {
+			role = "user"
+		}
+		if n := len(list); n > 0 && list[n-1].Role == role {
+			list[n-1].Content = append(list[n-1].Content, blocks...)
+		} else if len(blocks) > 0 {
+			list = append(list, turn{role, blocks})
+		}
+	}
+	return list
+}
+
+func contents(t provider.Turn) []block {
+	if t.Role == "tool" {
+		b := block{Type: "tool_result", ToolUseID: t.Answers}
+		for _, p := range t.Parts {
+			b.Content += p.Text
+		}
+		return []block{b}
+	}
+	var list []block
+	for _, p := range t.Parts {
+		switch mediaType, data, ok := p.Data(); {
+		case ok:
+			list = append(list, block{Type: "image", Source: &source{Type: "base64", MediaType: mediaType, Data: data}})
+		case p.ImageURL != "":
+			list = append(list, block{Type: "image", Source: &source{Type: "url", URL: p.ImageURL}})
+		default:
+			list = append(list, block{Type: "text", Text: p.Text})
+		}
+	}
+	for _, call := range t.Calls {
+		list = append(list, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: call.Arguments})
+	}
+	return list
+}
+
+func tools(list []provider.Tool) []map[string]any {
+	var made []map[string]any
+	for _, t := range list {
+		schema := t.Parameters
+		if schema == nil {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		made = append(made, map[string]any{"name": t.Name, "description": t.Description, "input_schema": schema})
+	}
+	return made
+}
+
+type usage struct {
+	Input         int64 `json:"input_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
+	Output        int64 `json:"output_tokens"`
+}
+
+func (u usage) count(c *provider.Completion) {
+	c.Usage.Input = max(c.Usage.Input, u.Input+u.CacheCreation+u.CacheRead)
+	c.Usage.Output = max(c.Usage.Output, u.Output)
+}
+
+type message struct {
+	Type    string  `json:"type"`
+	Content []block `json:"content"`
+	Stop    string  `json:"stop_reason"`
+	Usage   usage   `json:"usage"`
+}
+
+func (m *message) complete(c *provider.Completion) {
+	for _, b := range m.Content {
+		switch b.Type {
+		case "text":
+			c.AppendText(provider.Quote(b.Text))
+		case "tool_use":
+			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.Input})
+		}
+	}
+	c.Finish = finish(m.Stop)
+	m.Usage.count(c)
+	c.Seal()
+}
+
+func finish(stop string) string {
+	switch stop {
+	case "end_turn", "stop_sequence", "pause_turn":
+		return "stop"
+	case "max_tokens", "model_context_window_exceeded":
+		return "length"
+	case "tool_use":
+		return "tool_calls"
+	case "refusal":
+		return "content_filter"
+	}
+	return stop
+}

@@ -1,0 +1,80 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+)
+
+// An event is one of a stream: what any of them may hold.
+type event struct {
+	Type    string  `json:"type"`
+	Message message `json:"message"`
+	Block   block   `json:"content_block"`
+	Delta   struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Partial string `json:"partial_json"`
+		Stop    string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage usage `json:"usage"`
+	Error struct {
+		Type string `json:"type"`
+	} `json:"error"`
+}
+
+func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+	var arguments string
+	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
+		var e event
+		if json.Unmarshal(data, &e) != nil {
+			return false, upstream.Malformed("an event is no JSON")
+		}
+		switch e.Type {
+		case "message_start":
+			e.Message.Usage.count(c)
+		case "content_block_start":
+			if arguments = ""; e.Block.Type == "tool_use" {
+				c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: e.Block.ID, Name: e.Block.Name, Arguments: []byte("{}")})
+			}
+		case "content_block_delta":
+			arguments += e.Delta.Partial
+			if e.Delta.Type == "text_delta" {
+				token := provider.Quote(e.Delta.Text)
+				c.AppendText(token)
+				return false, r.Emit(provider.Part{Text: token})
+			}
+		case "content_block_stop":
+			if n := len(c.ToolCalls); arguments != "" && n > 0 && json.Valid([]byte(arguments)) {
+				c.ToolCalls[n-1].Arguments = []byte(arguments)
+			}
+		case "message_delta":
+			c.Finish = finish(e.Delta.Stop)
+			e.Usage.count(c)
+		case "message_stop":
+			return true, nil
+		case "error":
+			return false, failure(e.Error.Type)
+		}
+		return false, nil
+	})
+	c.Seal()
+	return err
+}
+
+// failure is the error for one that came in the stream.
+func failure(kind string) error {
+	if kind == "rate_limit_error" {
+		return provider.StatusError(http.StatusTooManyRequests, 0, errStream)
+	}
+	return provider.StatusError(http.StatusServiceUnavailable, 0, errStream)
+}
+
+type streamError struct{}
+
+func (streamError) Error() string { return "the backend broke the stream off with an error" }
+
+var errStream streamError

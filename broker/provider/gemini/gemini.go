@@ -1,0 +1,258 @@
+// Package gemini is the provider for Google's Gemini API.
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+)
+
+// Config is where the backend is and how it knows us.
+type Config struct {
+	BaseURL string // "" is Google's
+	Key     string
+	Header  http.Header
+	Connect time.Duration
+}
+
+// Provider is the provider.
+type Provider struct{ client *upstream.Client }
+
+// New returns the provider.
+func New(cfg Config) *Provider {
+	h := http.Header{}
+	maps.Copy(h, cfg.Header)
+	if cfg.Key != "" {
+		h.Set("X-Goog-Api-Key", cfg.Key)
+	}
+	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect)}
+}
+
+// Complete asks the backend, as [provider.Provider] has it.
+func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	body, err := json.Marshal(newRequest(r.Read()))
+	if err != nil {
+		return &provider.Error{Cause: provider.Internal, Err: err}
+	}
+	path := "/v1beta/models/" + url.PathEscape(r.Model)
+	if r.Emit != nil {
+		resp, err := p.client.Post(ctx, path+":streamGenerateContent?alt=sse", body, r)
+		if err != nil {
+			return err
+		}
+		return stream(ctx, resp, r, c)
+	}
+	resp, err := p.client.Post(ctx, path+":generateContent", body, r)
+	if err != nil {
+		return err
+	}
+	answer, err := upstream.Body(ctx, resp, r)
+	if err != nil {
+		return err
+	}
+	var a answered
+	if json.Unmarshal(answer, &a) != nil || len(a.Candidates) == 0 && a.Feedback.Block == "" {
+		return upstream.Malformed("it has no candidates")
+	}
+	a.add(c)
+	c.Seal()
+	return nil
+}
+
+// stream reads a streamed answer, which has no mark at its end: the last event
+// is the one with a reason for the end.
+func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
+		var a answered
+		if json.Unmarshal(data, &a) != nil {
+			return false, upstream.Malformed("an event is no JSON")
+		}
+		if text := a.add(c); text != "" {
+			return false, r.Emit(provider.Part{Text: provider.Quote(text)})
+		}
+		return false, nil
+	})
+	if c.Finish != "" && ctx.Err() == nil {
+		err = ended(err)
+	}
+	c.Seal()
+	return err
+}
+
+// ended is err unless it only says that a stream whose last event was there has
+// ended.
+func ended(err error) error {
+	if e, ok := err.(*provider.Error); ok && e.Cause == provider.Unreachable { //nolint:errorlint // Events returns it bare
+		return nil
+	}
+	return err
+}
+
+type request struct {
+	Contents []content      `json:"contents"`
+	System   *content       `json:"systemInstruction,omitempty"`
+	Config   map[string]any `json:"generationConfig,omitempty"`
+	Tools    []toolset      `json:"tools,omitempty"`
+}
+
+type toolset struct {
+	Functions []provider.Tool `json:"functionDeclarations"`
+}
+
+type content struct {
+	Role  string `json:"role,omitempty"`
+	Parts []part `json:"parts"`
+}
+
+type part struct {
+	Text     string            `json:"text,omitempty"`
+	Thought  bool              `json:"thought,omitempty"`
+	Call     *functionCall     `json:"functionCall,omitempty"`
+	Response *functionResponse `json:"functionResponse,omitempty"`
+	Inline   *inlineData       `json:"inlineData,omitempty"`
+	File     *fileData         `json:"fileData,omitempty"`
+}
+
+type functionCall struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type functionResponse struct {
+	ID       string         `json:"id,omitempty"`
+	Name     string         `json:"name"`
+	Response map[string]any `json:"response"`
+}
+
+type inlineData struct {
+	MimeType string `json:"mimeType"`
+	Data     string `json:"data"`
+}
+
+type fileData struct {
+	URI string `json:"fileUri"`
+}
+
+// newRequest writes a request in the words of the API.
+func newRequest(chat *provider.Chat) *request {
+	r := &request{Contents: []content{}, Config: map[string]any{}}
+	if chat.System != "" {
+		r.System = &content{Parts: []part{{Text: chat.System}}}
+	}
+	names := map[string]string{} // of tools, by the ids of their calls
+	for _, t := range chat.Turns {
+		for _, call := range t.Calls {
+			names[call.ID] = call.Name
+		}
+		role := map[string]string{"assistant": "model"}[t.Role]
+		r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts(t, names)})
+	}
+	set := func(name string, value any, given bool) {
+		if given {
+			r.Config[name] = value
+		}
+	}
+	set("temperature", chat.Temperature, chat.Temperature != nil)
+	set("topP", chat.TopP, chat.TopP != nil)
+	set("maxOutputTokens", chat.MaxTokens, chat.MaxTokens > 0)
+	set("stopSequences", chat.Stop, len(chat.Stop) > 0)
+	if len(chat.Tools) > 0 {
+		r.Tools = []toolset{{chat.Tools}}
+	}
+	return r
+}
+
+func parts(t provider.Turn, names map[string]string) []part {
+	list := []part{}
+	if t.Role == "tool" {
+		text := ""
+		for _, p := range t.Parts {
+			text += p.Text
+		}
+		return append(list, part{Response: &functionResponse{ID: t.Answers, Name: cmp.Or(t.Name, names[t.Answers]), Response: map[string]any{"result": text}}})
+	}
+	for _, p := range t.Parts {
+		switch mediaType, data, ok := p.Data(); {
+		case ok:
+			list = append(list, part{Inline: &inlineData{mediaType, data}})
+		case p.ImageURL != "":
+			list = append(list, part{File: &fileData{p.ImageURL}})
+		default:
+			list = append(list, part{Text: p.Text})
+		}
+	}
+	for _, call := range t.Calls {
+		list = append(list, part{Call: &functionCall{call.ID, call.Name, call.Arguments}})
+	}
+	return list
+}
+
+type answered struct {
+	Candidates []struct {
+		Content content `json:"content"`
+		Finish  string  `json:"finishReason"`
+	} `json:"candidates"`
+	Feedback struct {
+		Block string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	Usage struct {
+		Prompt     int64 `json:"promptTokenCount"`
+		Candidates int64 `json:"candidatesTokenCount"`
+		Thoughts   int64 `json:"thoughtsTokenCount"`
+	} `json:"usageMetadata"`
+}
+
+// add takes in an answer, or a piece of one, and returns the text of it.
+func (a *answered) add(c *provider.Completion) (text string) {
+	if a.Feedback.Block != "" {
+		c.Finish = "content_filter"
+	}
+	if len(a.Candidates) > 0 {
+		for _, p := range a.Candidates[0].Content.Parts {
+			if p.Call != nil {
+				id := cmp.Or(p.Call.ID, fmt.Sprintf("call_%d", len(c.ToolCalls)))
+				args := p.Call.Args
+				if args == nil {
+					args = json.RawMessage("{}")
+				}
+				c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: id, Name: p.Call.Name, Arguments: args})
+			}
+			if !p.Thought {
+				text += p.Text
+			}
+		}
+		if reason := a.Candidates[0].Finish; reason != "" {
+			c.Finish = finish(reason, len(c.ToolCalls) > 0)
+		}
+	}
+	if text != "" {
+		c.AppendText(provider.Quote(text))
+	}
+	c.Usage.Input = max(c.Usage.Input, a.Usage.Prompt)
+	c.Usage.Output = max(c.Usage.Output, a.Usage.Candidates+a.Usage.Thoughts)
+	return text
+}
+
+func finish(reason string, calls bool) string {
+	switch reason {
+	case "STOP":
+		if calls {
+			return "tool_calls"
+		}
+		return "stop"
+	case "MAX_TOKENS":
+		return "length"
+	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
+		return "content_filter"
+	}
+	return "stop"
+}

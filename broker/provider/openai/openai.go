@@ -1,0 +1,165 @@
+// Package openai is the provider for everything that speaks OpenAI's chat
+// completions: OpenAI, Azure, LiteLLM, Portkey, Ollama, vLLM, llama.cpp. What a
+// client of the OpenAI door sends passes unchanged but for the model's name, and
+// so does what the backend answers.
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Config is where the backend is and how it knows us.
+type Config struct {
+	// BaseURL is what stands before /chat/completions; "" is OpenAI's. With
+	// APIVersion it is that of an Azure resource.
+	BaseURL, APIVersion string
+	Key                 string
+	Header              http.Header
+	Connect             time.Duration
+}
+
+// Provider is the provider.
+type Provider struct {
+	client  *upstream.Client
+	version string
+}
+
+// New returns the provider.
+func New(cfg Config) *Provider {
+	h := http.Header{}
+	for name, values := range cfg.Header {
+		h[name] = values
+	}
+	switch {
+	case cfg.Key == "":
+	case cfg.APIVersion != "":
+		h.Set("Api-Key", cfg.Key)
+	default:
+		h.Set("Authorization", "Bearer "+cfg.Key)
+	}
+	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
+	return &Provider{upstream.New(base, h, cfg.Connect), cfg.APIVersion}
+}
+
+// Complete asks the backend, as [provider.Provider] has it.
+func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	resp, err := p.client.Post(ctx, p.path(r.Model), body(r), r)
+	if err != nil {
+		return err
+	}
+	if r.Emit != nil {
+		return stream(ctx, resp, r, c)
+	}
+	answer, err := upstream.Body(ctx, resp, r)
+	if err != nil {
+		return err
+	}
+	return read(answer, c)
+}
+
+func (p *Provider) path(model string) string {
+	if p.version == "" {
+		return "/chat/completions"
+	}
+	return "/openai/deployments/" + url.PathEscape(model) + "/chat/completions?api-version=" + url.QueryEscape(p.version)
+}
+
+// body returns what is sent: the client's own words if it speaks OpenAI.
+func body(r *provider.Request) []byte {
+	if r.Chat != nil {
+		return withModel(r.Chat, r.Model)
+	}
+	b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
+	b = append(append(b, `,"messages":`...), r.Messages()...)
+	if r.Emit != nil {
+		b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
+	}
+	return append(b, '}')
+}
+
+// withModel returns chat, a JSON object, with another model.
+func withModel(chat []byte, model string) []byte {
+	name := jsonscan.AppendQuote(nil, []byte(model))
+	var s jsonscan.Scanner
+	s.Init(chat)
+	start, end := -1, 0
+	for ok := s.Object(); ok && start < 0 && s.Next(); {
+		if string(s.Key()) == "model" {
+			start = s.Offset()
+			end = start + len(s.Value())
+		}
+	}
+	switch {
+	case start < 0:
+		start = bytes.IndexByte(chat, '{') + 1
+		end = start
+		name = append(append([]byte(`"model":`), name...), ',')
+	case bytes.Equal(chat[start:end], name):
+		return chat
+	}
+	b := make([]byte, 0, len(chat)+len(name))
+	b = append(append(b, chat[:start]...), name...)
+	return append(b, chat[end:]...)
+}
+
+// read reads a chat completion.
+func read(answer []byte, c *provider.Completion) error {
+	var s jsonscan.Scanner
+	s.Init(answer)
+	chosen := false
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "choices":
+			for array := s.Array(); array && s.Elem(); {
+				if !chosen {
+					readChoice(s.Value(), c)
+					chosen = true
+				}
+			}
+		case "usage":
+			readUsage(s.Value(), c)
+		}
+	}
+	if s.End() != nil || !chosen {
+		return upstream.Malformed("it is no chat completion")
+	}
+	c.Seal()
+	c.Chat = answer
+	return nil
+}
+
+func readChoice(choice []byte, c *provider.Completion) {
+	var s jsonscan.Scanner
+	s.Init(choice)
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "finish_reason":
+			c.Finish = provider.Unquote(s.Value())
+		case "message":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "content":
+					if s.Peek() == jsonscan.String {
+						c.Text = s.Value()
+					}
+				case "tool_calls":
+					readToolCalls(s.Value(), c)
+				}
+			}
+		}
+	}
+}
+
+func readUsage(usage []byte, c *provider.Completion) {
+	c.Usage.Input = cmp.Or(number(usage, "prompt_tokens"), c.Usage.Input)
+	c.Usage.Output = cmp.Or(number(usage, "completion_tokens"), c.Usage.Output)
+}

@@ -1,0 +1,126 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// stream reads the chunks of a streamed completion.
+func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+	var calls calls
+	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
+		if string(data) == "[DONE]" {
+			return true, nil
+		}
+		if jsonscan.Valid(data) != nil {
+			return false, upstream.Malformed("a chunk is no JSON")
+		}
+		if _, failed := jsonscan.Get(data, "error"); failed {
+			return false, upstream.Malformed("an error came in the stream")
+		}
+		return false, r.Emit(provider.Part{Text: chunk(data, c, &calls), Chunk: data})
+	})
+	c.ToolCalls = append(c.ToolCalls, calls.list()...)
+	c.Seal()
+	return err
+}
+
+// chunk takes in a chunk and returns the token of its text, nil if it has none.
+func chunk(data []byte, c *provider.Completion, calls *calls) (text []byte) {
+	if usage, ok := jsonscan.Get(data, "usage"); ok {
+		readUsage(usage, c)
+	}
+	choice := first(data, "choices")
+	if reason, ok := jsonscan.Get(choice, "finish_reason"); ok && jsonscan.KindOf(reason) == jsonscan.String {
+		c.Finish = provider.Unquote(reason)
+	}
+	if token, ok := jsonscan.Get(choice, "delta", "content"); ok && jsonscan.KindOf(token) == jsonscan.String {
+		c.AppendText(token)
+		text = token
+	}
+	if raw, ok := jsonscan.Get(choice, "delta", "tool_calls"); ok {
+		calls.add(raw)
+	}
+	return text
+}
+
+// first returns the first element of an array.
+func first(data []byte, key string) []byte {
+	raw, _ := jsonscan.Get(data, key)
+	var s jsonscan.Scanner
+	s.Init(raw)
+	if s.Array() && s.Elem() {
+		return s.Value()
+	}
+	return nil
+}
+
+// number returns a whole number, 0 if there is none.
+func number(data []byte, path ...string) int64 {
+	raw, _ := jsonscan.Get(data, path...)
+	n, _ := strconv.ParseInt(string(raw), 10, 64)
+	return max(n, 0)
+}
+
+func readToolCalls(raw []byte, c *provider.Completion) {
+	var calls calls
+	calls.add(raw)
+	c.ToolCalls = append(c.ToolCalls, calls.list()...)
+}
+
+// calls are tool calls that come in pieces, by their index.
+type calls struct{ of []call }
+
+type call struct {
+	id, name, arguments string
+}
+
+// maxCalls bounds the tool calls of one completion.
+const maxCalls = 1000
+
+func (k *calls) add(raw []byte) {
+	var s jsonscan.Scanner
+	s.Init(raw)
+	i := 0
+	for ok := s.Array(); ok && s.Elem(); i++ {
+		piece := s.Value()
+		at := i
+		if _, given := jsonscan.Get(piece, "index"); given {
+			at = int(min(number(piece, "index"), maxCalls))
+		}
+		for len(k.of) <= at {
+			k.of = append(k.of, call{})
+		}
+		c := &k.of[at]
+		c.id += text(piece, "id")
+		c.name += text(piece, "function", "name")
+		c.arguments += text(piece, "function", "arguments")
+	}
+}
+
+func text(data []byte, path ...string) string {
+	raw, _ := jsonscan.Get(data, path...)
+	return provider.Unquote(raw)
+}
+
+// list returns the calls. Arguments are JSON in a string; what is none stays a
+// string.
+func (k *calls) list() []provider.ToolCall {
+	var list []provider.ToolCall
+	for _, c := range k.of {
+		arguments := []byte(c.arguments)
+		switch {
+		case c.arguments == "":
+			arguments = []byte("{}")
+		case jsonscan.Valid(arguments) != nil:
+			arguments = provider.Quote(c.arguments)
+		}
+		list = append(list, provider.ToolCall{ID: c.id, Name: c.name, Arguments: arguments})
+	}
+	return list
+}
