@@ -147,10 +147,11 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 }
 
 // ask asks the provider, within the limits of time.
-func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
+func (r *route) ask(ctx context.Context, c *Call, hop *Hop) (err error) {
 	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Emit: c.Emit, Traceparent: c.Traceparent}
 	if c.Tap != nil {
 		req.Exchange = c.Tap.Provider(c, hop)
+		defer func() { req.Exchange.Ended(err) }()
 	}
 	if r.immediate {
 		return r.Provider.Complete(ctx, &req, &c.Completion)

@@ -21,6 +21,7 @@ type Broker struct {
 	running atomic.Int64
 	ledger  ledger
 	watch   Watcher
+	trace   func(parent string) string
 	start   time.Time
 }
 
@@ -35,6 +36,10 @@ func New(cfg Config, w Watcher) (*Broker, error) {
 	b.ledger.accounts = map[accountKey]*account{}
 	return b, b.Reload(cfg)
 }
+
+// Trace makes each call go on under the trace context that f returns for that of
+// its client. It has to be called before the first call.
+func (b *Broker) Trace(f func(parent string) string) { b.trace = f }
 
 // Reload makes cfg the configuration of all calls from now on; those that run
 // end as they began. If cfg is faulty, nothing changes.
@@ -57,8 +62,9 @@ type Call struct {
 	// Prompt, Chat and Emit are as in [provider.Request].
 	Prompt, Chat []byte
 	Emit         func(provider.Part) error
-	// Traceparent is the trace context that the client sent, if any.
-	Traceparent string
+	// Parent is the trace context that the client sent, if any, and Traceparent
+	// the one that the call goes on under, from Do on.
+	Parent, Traceparent string
 
 	// ID is the broker's own number of the call, from Do on.
 	ID int64
@@ -103,6 +109,10 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
+	c.Traceparent = c.Parent
+	if b.trace != nil {
+		c.Traceparent = b.trace(c.Parent)
+	}
 	b.running.Add(1)
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)

@@ -82,12 +82,18 @@ func (l *ledger) account(k accountKey) *account {
 
 // Usage is what one client used of one model through one door.
 type Usage struct {
-	Door, Client, Model       string
-	OK, Failed, Cancelled     int64
-	Refused                   int64
-	InputTokens, OutputTokens int64
-	Seconds                   float64
-	durations                 [len(buckets) + 1]int64
+	Door         string  `json:"door"`
+	Client       string  `json:"client"`
+	Model        string  `json:"model"`
+	OK           int64   `json:"ok"`
+	Failed       int64   `json:"failed"`
+	Cancelled    int64   `json:"cancelled"`
+	Refused      int64   `json:"refused"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	Seconds      float64 `json:"seconds"`
+
+	durations [len(buckets) + 1]int64
 }
 
 // Calls returns how many calls there were.

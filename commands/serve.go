@@ -18,11 +18,13 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/admin"
+	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
 )
@@ -35,10 +37,12 @@ func serveCommand(inv *invocation) *cli.Command {
 		ArgsUsage: "[PROGRAM…]",
 		Description: "Without a configuration a mock answers, so that a first call works at once. With a\n" +
 			"program, the broker runs beside it for as long as it runs: WIRECTL_BROKER and\n" +
-			"WIRECTL_PROXY tell the program where, and Python finds a module wirectl with llm_query.\n\n" +
+			"WIRECTL_PROXY tell the program where, and Python finds a module wirectl with llm_query. With the word\n" +
+			"usage it says what a broker that runs has been used for.\n\n" +
 			"   wirectl serve --config broker.yaml\n" +
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
-			"   wirectl serve -- python3 script.py",
+			"   wirectl serve -- python3 script.py\n" +
+			"   wirectl serve usage",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "route as the YAML `FILE` says"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
@@ -46,6 +50,13 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "print-addresses", Usage: "print the addresses of the doors first, as one line of JSON"},
 			&cli.BoolFlag{Name: "allow-remote", Usage: "let doors that ask for a token listen beyond this machine"},
 			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "how long calls that run may take to end when the broker is stopped, as a `DURATION`"},
+			&cli.StringFlag{Name: "log", Usage: "append a line of JSON for each call to `FILE`"},
+			&cli.BoolFlag{Name: "log-prompts", Usage: "with --log: prompts and responses, too"},
+			&cli.StringFlag{Name: "calls", Usage: "write each call as a structured completion to `FILE`, a line each"},
+			&cli.StringFlag{Name: "capture", Usage: "record both sides of the broker to `FILE`, as pcapng, with known secrets taken out"},
+			&cli.BoolFlag{Name: "no-tap", Usage: "open no tap: monitor and live cannot look on"},
+			&cli.StringFlag{Name: "otlp", Usage: "send spans to the OpenTelemetry collector at `URL`"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
 		},
 		Action: inv.serve,
@@ -60,6 +71,8 @@ type serving struct {
 	env    config.Env
 	config *config.Config
 	broker *broker.Broker
+	out    *lookout
+	stop   context.CancelFunc // stops the service
 }
 
 func (inv *invocation) serve(c *cli.Context) error {
@@ -67,6 +80,24 @@ func (inv *invocation) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(s.operands) == 1 && s.operands[0] == "usage" {
+		return s.usage(c.Context)
+	}
+	if s.out, err = s.newLookout(); err != nil {
+		return err
+	}
+	return errors.Join(s.serve(), s.out.end())
+}
+
+// serve serves until something ends it, and shuts the doors in an orderly way.
+func (s *serving) serve() (err error) {
+	if s.broker, err = broker.New(s.config.Broker, s.out.watcher()); err != nil {
+		return err
+	}
+	s.broker.Trace(s.out.trace)
+	ctx, cancel := context.WithCancel(s.c.Context)
+	defer cancel()
+	s.stop = cancel
 	doors, err := s.doors()
 	if err != nil {
 		return err
@@ -74,21 +105,30 @@ func (inv *invocation) serve(c *cli.Context) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	svc, err := service.Open(c.Context, doors, c.Bool("allow-remote"))
+	svc, err := service.Open(ctx, doors, s.c.Bool("allow-remote"))
 	if err != nil {
 		return err
 	}
-	inv.Linger(c.Duration("drain") + shutdownTime)
+	drain := s.c.Duration("drain")
+	s.Linger(drain + shutdownTime)
 	// The doors outlive an interrupt: it begins their shutdown.
-	svc.Start(context.WithoutCancel(c.Context))
-	err = s.tell(svc)
-	if err == nil {
-		err = s.run(svc, signals)
+	svc.Start(context.WithoutCancel(ctx))
+	if err = s.tell(svc); err == nil {
+		err = s.run(ctx, svc, signals)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), c.Duration("drain"))
-	defer cancel()
-	svc.Shutdown(ctx)
+	draining, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer done()
+	svc.Shutdown(draining)
+	s.summary()
 	return err
+}
+
+// summary says what was used.
+func (s *serving) summary() {
+	for _, u := range s.broker.Usage() {
+		s.log.Info("used", "model", u.Model, "door", u.Door, "client", u.Client, "calls", u.Calls(), "ok", u.OK,
+			"input_tokens", u.InputTokens, "output_tokens", u.OutputTokens)
+	}
 }
 
 // shutdownTime is how long a shutdown may take after the drain.
@@ -101,12 +141,12 @@ func (inv *invocation) newServing(c *cli.Context) (*serving, error) {
 		s.log = slog.New(slog.NewTextHandler(inv.Stderr, nil))
 	}
 	var err error
-	if s.config, err = s.load(); err != nil {
-		return nil, err
-	}
-	s.broker, err = broker.New(s.config.Broker, nil)
+	s.config, err = s.load()
 	return s, err
 }
+
+// warn tells a person.
+func (s *serving) warn(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", text) }
 
 func (s *serving) load() (*config.Config, error) {
 	cfg, err := config.Load(s.c.String("config"), s.env)
@@ -124,11 +164,15 @@ func (s *serving) doors() ([]service.Door, error) {
 		return nil, err
 	}
 	access := web.Access{Token: s.config.Token, AnyHost: s.c.Bool("allow-remote")}
-	var p *publish.Publisher
+	p, guarded := s.out.publisher, access.Token != ""
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
-		{Name: "proxy", Authenticates: access.Token != "", Server: s.limited(proxy.New(s.broker, p, access))},
-		{Name: "openai", Authenticates: access.Token != "", Server: s.limited(openai.New(s.broker, p, access))},
+		{Name: "proxy", Authenticates: guarded, Server: s.limited(proxy.New(s.broker, p, access))},
+		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, s.stop))},
+		{Name: "latis", Server: latis.New(s.serveLatis, p)},
+		{Name: "latis_ws", Server: latis.NewWS(s.serveLatis, p)},
+		{Name: "openai", Authenticates: guarded, Server: s.limited(openai.New(s.broker, p, access))},
+		{Name: "admin", Authenticates: guarded, Server: s.limited(admin.New(s.broker, access))},
 	}
 	for i := range doors {
 		doors[i].Addr = addrs[doors[i].Name]
@@ -181,10 +225,8 @@ func (s *serving) tell(svc *service.Service) error {
 
 // run waits for what ends the broker: the program's end, a signal, an interrupt,
 // or a door that fails.
-func (s *serving) run(svc *service.Service, signals <-chan os.Signal) error {
+func (s *serving) run(ctx context.Context, svc *service.Service, signals <-chan os.Signal) error {
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithCancel(s.c.Context)
-	defer cancel()
 	if len(s.operands) > 0 {
 		go func() { ended <- s.program(ctx, svc) }()
 	}
@@ -194,11 +236,11 @@ func (s *serving) run(svc *service.Service, signals <-chan os.Signal) error {
 			return err
 		case err := <-svc.Failed():
 			return err
-		case <-s.c.Context.Done():
+		case <-ctx.Done():
 			return s.wait(ended)
 		case sig := <-signals:
 			if sig == syscall.SIGTERM {
-				cancel()
+				s.stop()
 				return s.wait(ended)
 			}
 			s.reload()
@@ -233,7 +275,7 @@ func (s *serving) reload() {
 		err = s.broker.Reload(cfg.Broker)
 	}
 	if err != nil {
-		fmt.Fprintf(s.Stderr, "wirectl: the configuration stays as it was: %v\n", err)
+		s.warn(fmt.Sprintf("the configuration stays as it was: %v", err))
 		return
 	}
 	s.log.Info("configuration reloaded", "models", strings.Join(s.broker.Models(), " "))

@@ -49,10 +49,12 @@ type Request struct {
 // An Exchange watches one call to a backend over HTTP. It must not keep the
 // bytes after it returned.
 type Exchange interface {
-	// Sent tells the body that is about to be sent to addr.
-	Sent(addr string, body []byte)
+	// Sent tells the body that is about to be sent to a URL.
+	Sent(url string, body []byte)
 	// Received tells a body, or one event of a stream, that came.
-	Received(body []byte)
+	Received(status int, body []byte)
+	// Ended tells that the attempt is over.
+	Ended(err error)
 }
 
 // A Part is a piece of a streamed completion.

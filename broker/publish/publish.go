@@ -6,6 +6,7 @@ package publish
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,25 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	c.write(capture.Record{Kind: capture.Frame, Frame: f})
 }
 
+// HTTP publishes the body of a request or response, or an event of a stream. The
+// start is the start line; fields, which may hold keys, are never published.
+func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
+	if c == nil {
+		return
+	}
+	m := &frame.Meta{Framing: frame.HTTP}
+	if start != "" {
+		m.Head = &frame.Head{Start: start}
+	}
+	if len(body) == 0 {
+		m.Signal = frame.Response
+		if dir == frame.C2U {
+			m.Signal = frame.Request
+		}
+	}
+	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: body, End: len(body), Conn: c.number, Dir: dir, Meta: m}})
+}
+
 // Close publishes that the connection has ended in both directions.
 func (c *Conn) Close() {
 	if c == nil {
@@ -108,17 +128,46 @@ func (c *Conn) Tap() broker.Tap {
 
 type door struct{ *Conn }
 
-// Provider opens the connection on which the words to a provider are published.
+// Provider returns what publishes the words to a provider, on a connection of
+// their own.
 func (d door) Provider(c *broker.Call, h *broker.Hop) provider.Exchange {
-	to := d.p.Open(fmt.Sprintf("%s %s for call %d of %s connection %d", h.Provider, h.Model, c.ID, c.Door, d.number), "json", "line")
-	d.Note("call %d %s goes to %s %s on connection %d", c.ID, c.Ref, h.Provider, h.Model, to.number)
-	return &exchange{to}
+	return &exchange{from: d.Conn, call: c, hop: h}
 }
 
-type exchange struct{ *Conn }
+// An exchange is a call to a provider as it is published. One that says nothing
+// to anybody outside is not.
+type exchange struct {
+	from  *Conn
+	call  *broker.Call
+	hop   *broker.Hop
+	to    *Conn
+	begun bool
+}
 
 // Sent publishes the request.
-func (e *exchange) Sent(_ string, body []byte) { e.Frame(frame.C2U, body, 0) }
+func (e *exchange) Sent(url string, body []byte) {
+	c := e.call
+	e.to = e.from.p.Open(fmt.Sprintf("call %d: %s connection %d to provider %s", c.ID, c.Door, e.from.number, e.hop.Provider), "json", frame.HTTP)
+	e.from.Note("call %d, id %s: model %s goes to provider %s on connection %d", c.ID, c.Ref, c.Name, e.hop.Provider, e.to.number)
+	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)
+}
 
-// Received publishes an answer, or a piece of one.
-func (e *exchange) Received(body []byte) { e.Frame(frame.U2C, body, 0) }
+// Received publishes an answer, or an event of one.
+func (e *exchange) Received(status int, body []byte) {
+	start := ""
+	if !e.begun {
+		start = fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
+	}
+	e.begun = true
+	e.to.HTTP(frame.U2C, start, body)
+}
+
+// Ended publishes how the attempt ended, on both connections if it was
+// cancelled: this is where the cancel stopped.
+func (e *exchange) Ended(err error) {
+	if err != nil && e.to != nil {
+		e.to.Note("call %d ended: %v", e.call.ID, err)
+		e.from.Note("call %d ended at provider %s, connection %d: %v", e.call.ID, e.hop.Provider, e.to.number, err)
+	}
+	e.to.Close()
+}

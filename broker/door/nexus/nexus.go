@@ -60,13 +60,13 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 }
 
 func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response) {
-	tap := h.publish.Open("nexus client "+r.Conn.RemoteAddr().String(), "nexus", "line")
+	tap := h.publish.Open("nexus client "+r.Conn.RemoteAddr().String(), "nexus", frame.HTTP)
 	defer tap.Close()
-	tap.Frame(frame.C2U, r.Body, 0)
+	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	req, fault := parse(r.Body)
 	if fault != nil {
 		body := failure(nil, fault.code, fault.message)
-		tap.Frame(frame.U2C, body, 0)
+		tap.HTTP(frame.U2C, web.StatusLine(http.StatusBadRequest), body)
 		w.JSON(http.StatusBadRequest, body)
 		return
 	}
@@ -79,9 +79,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response) {
 	default:
 		body = success(req.id, result)
 	}
-	if body != nil {
-		tap.Frame(frame.U2C, body, 0)
-	}
+	tap.HTTP(frame.U2C, web.StatusLine(http.StatusOK), body)
 	w.JSON(http.StatusOK, body)
 	if req.method == "shutdown" && fault == nil {
 		w.Close()

@@ -58,7 +58,7 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 	defer t.unregister(string(id))
 	ctx, stop := r.Watch(ctx)
 	defer stop()
-	c := &broker.Call{Door: Name, Client: r.Conn.Client, Ref: string(id), Traceparent: r.Header("Traceparent"), Tap: tap.Tap()}
+	c := &broker.Call{Door: Name, Client: r.Conn.Client, Ref: string(id), Parent: r.Header("Traceparent"), Tap: tap.Tap()}
 	text, err := t.take(ctx, c, content)
 	if err != nil && !errors.Is(err, broker.ErrCancelled) {
 		return nil, &fault{codeServer, broker.Message(err)}

@@ -44,7 +44,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	switch {
 	case r.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
 		e := exchange{handler: h, r: r, w: w}
-		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", "line")
+		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
 		e.complete(ctx)
 		e.tap.Close()
 	case r.Path == "/v1/chat/completions":
@@ -92,6 +92,7 @@ type exchange struct {
 	call broker.Call
 
 	stream, withUsage bool
+	told              bool   // the tap knows the status
 	native            bool   // the backend's own chunks are passed on
 	model             []byte // the token of the model's name
 	chunks            []byte // the buffer of what is streamed
@@ -135,14 +136,14 @@ func (e *exchange) read() (fault, param string) {
 }
 
 func (e *exchange) complete(ctx context.Context) {
-	e.tap.Frame(frame.C2U, e.r.Body, 0)
+	e.tap.HTTP(frame.C2U, e.r.Start(), e.r.Body)
 	if fault, param := e.read(); fault != "" {
 		e.json(http.StatusBadRequest, failure(fault, invalid, param, ""))
 		return
 	}
 	e.call = broker.Call{
 		Door: Name, Client: e.r.Conn.Client, Ref: e.r.Header("X-Request-Id"), Model: provider.Unquote(e.model),
-		Chat: e.r.Body, Traceparent: e.r.Header("Traceparent"), Tap: e.tap.Tap(),
+		Chat: e.r.Body, Parent: e.r.Header("Traceparent"), Tap: e.tap.Tap(),
 	}
 	if e.stream {
 		e.call.Emit = e.emit
@@ -166,7 +167,7 @@ func (e *exchange) complete(ctx context.Context) {
 }
 
 func (e *exchange) json(status int, body []byte) {
-	e.tap.Frame(frame.U2C, body, 0)
+	e.tap.HTTP(frame.U2C, web.StatusLine(status), body)
 	e.w.JSON(status, body)
 }
 

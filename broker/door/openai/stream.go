@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -63,7 +64,7 @@ func (e *exchange) end() {
 
 // send appends an event to what is written next.
 func (e *exchange) send(data []byte) {
-	e.tap.Frame(frame.U2C, data, 0)
+	e.tap.HTTP(frame.U2C, e.started(), data)
 	e.chunks = append(e.chunks, "data: "...)
 	if bytes.IndexByte(data, '\n') >= 0 {
 		data = jsonscan.AppendCompact(nil, data)
@@ -75,4 +76,13 @@ func (e *exchange) flush() error {
 	err := e.w.Chunk(e.chunks)
 	e.chunks = e.chunks[:0]
 	return err
+}
+
+// started is the start line for the first event, "" for all others.
+func (e *exchange) started() string {
+	if e.told {
+		return ""
+	}
+	e.told = true
+	return web.StatusLine(http.StatusOK)
 }

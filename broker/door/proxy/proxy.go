@@ -41,11 +41,11 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 		w.JSON(404, failure("Not found"))
 		return
 	}
-	tap := h.publish.Open("proxy client "+r.Conn.RemoteAddr().String(), "json", "line")
+	tap := h.publish.Open("proxy client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
 	defer tap.Close()
-	tap.Frame(frame.C2U, r.Body, 0)
+	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	status, body := h.answer(ctx, r, batched, tap)
-	tap.Frame(frame.U2C, body, 0)
+	tap.HTTP(frame.U2C, web.StatusLine(status), body)
 	w.JSON(status, body)
 }
 
@@ -164,7 +164,7 @@ func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn
 	call := func(prompt []byte) *broker.Call {
 		return &broker.Call{
 			Door: Name, Client: r.Conn.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
-			Prompt: prompt, Traceparent: r.Header("Traceparent"), Tap: tap.Tap(),
+			Prompt: prompt, Parent: r.Header("Traceparent"), Tap: tap.Tap(),
 		}
 	}
 	if !batched {

@@ -8,6 +8,8 @@ package web
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker/door"
@@ -39,6 +41,17 @@ const (
 )
 
 type field struct{ name, value []byte }
+
+// Start returns the request line, for taps.
+func (r *Request) Start() string {
+	line, _, _ := bytes.Cut(r.head, []byte("\r\n"))
+	return string(line)
+}
+
+// StatusLine returns the status line of a response, for taps.
+func StatusLine(status int) string {
+	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
+}
 
 // Header returns the value of the first header of that name, which is looked
 // for without regard to case.

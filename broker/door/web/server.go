@@ -333,24 +333,24 @@ func (s *session) admit() *Fault {
 			return &Fault{401, "Unauthorized"}
 		}
 	}
-	if !s.cfg.AnyHost && !local(s.req.header("Host")) {
+	if !s.cfg.AnyHost && !Local(s.req.Header("Host")) {
 		return &Fault{403, "Forbidden host"}
 	}
 	return nil
 }
 
-// local reports whether a Host header names this machine, or an address, which
+// Local reports whether a Host header names this machine, or an address, which
 // no page of another site can make its own.
-func local(host []byte) bool {
+func Local(host string) bool {
 	name := host
-	if i := bytes.LastIndexByte(name, ':'); i >= 0 && bytes.IndexByte(name[i:], ']') < 0 {
+	if i := strings.LastIndexByte(name, ':'); i >= 0 && !strings.Contains(name[i:], "]") {
 		name = name[:i]
 	}
-	switch string(name) {
+	switch name {
 	case "", "localhost", "127.0.0.1", "[::1]":
 		return true
 	}
-	return net.ParseIP(strings.Trim(string(name), "[]")) != nil
+	return net.ParseIP(strings.Trim(name, "[]")) != nil
 }
 
 // refuse answers a request that cannot be read, and ends the connection. What

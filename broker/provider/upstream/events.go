@@ -19,7 +19,7 @@ func Events(ctx context.Context, resp *http.Response, r *provider.Request, f fun
 	s := NewScanner(io.LimitReader(resp.Body, maxAnswer))
 	for s.Scan() {
 		if r.Exchange != nil {
-			r.Exchange.Received(s.Data())
+			r.Exchange.Received(resp.StatusCode, s.Data())
 		}
 		if done, err := f(s.Data()); done || err != nil {
 			return err

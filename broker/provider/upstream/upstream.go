@@ -64,7 +64,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
 	if r.Exchange != nil {
-		r.Exchange.Sent(req.URL.Host, body)
+		r.Exchange.Sent(req.URL.Scheme+"://"+req.URL.Host+req.URL.Path, body)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -96,7 +96,7 @@ func plain(err error) error {
 func refused(resp *http.Response, r *provider.Request) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if r.Exchange != nil {
-		r.Exchange.Received(body)
+		r.Exchange.Received(resp.StatusCode, body)
 	}
 	return provider.StatusError(resp.StatusCode, retryAfter(resp.Header, time.Now()), errors.New("the backend answered "+code(body)))
 }
@@ -144,7 +144,7 @@ func Body(ctx context.Context, resp *http.Response, r *provider.Request) ([]byte
 		return nil, &provider.Error{Cause: provider.Internal, Err: fmt.Errorf("the answer is over %d bytes", maxAnswer)}
 	}
 	if r.Exchange != nil {
-		r.Exchange.Received(buf.Bytes())
+		r.Exchange.Received(resp.StatusCode, buf.Bytes())
 	}
 	return buf.Bytes(), nil
 }

@@ -1,0 +1,236 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+)
+
+// Spans sends a span for each call, with a child for each attempt at a provider,
+// to an OpenTelemetry collector: OTLP over HTTP, in JSON. The names of attributes
+// are those of the GenAI conventions.
+//
+// It is written here rather than by OpenTelemetry's own modules because their
+// beginning costs every run of the program more than all of this.
+type Spans struct {
+	url    string
+	client http.Client
+	queue  chan []span
+	done   chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	lost   int64
+	err    error
+}
+
+const (
+	queued    = 1024 // calls that may wait to be sent
+	batched   = 256  // calls sent at once
+	sendTime  = 10 * time.Second
+	flushTime = time.Second
+)
+
+// NewSpans returns one that sends to a collector at url. What goes there begins
+// at /v1/traces, unless url says otherwise.
+func NewSpans(url string) *Spans {
+	url = strings.TrimSuffix(url, "/")
+	if !strings.HasSuffix(url, "/v1/traces") {
+		url += "/v1/traces"
+	}
+	s := &Spans{url: url, client: http.Client{Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, queue: make(chan []span, queued), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// A span is one of OTLP.
+type span struct {
+	TraceID    string      `json:"traceId"`
+	SpanID     string      `json:"spanId"`
+	Parent     string      `json:"parentSpanId,omitempty"`
+	Name       string      `json:"name"`
+	Kind       int         `json:"kind"` // 2 is server, 3 client
+	Start      string      `json:"startTimeUnixNano"`
+	End        string      `json:"endTimeUnixNano"`
+	Attributes []attribute `json:"attributes"`
+	Status     struct {
+		Code    int    `json:"code,omitempty"` // 2 is an error
+		Message string `json:"message,omitempty"`
+	} `json:"status"`
+}
+
+type attribute struct {
+	Key   string         `json:"key"`
+	Value map[string]any `json:"value"`
+}
+
+func text(key, value string) attribute {
+	return attribute{key, map[string]any{"stringValue": value}}
+}
+
+func number(key string, value int64) attribute {
+	return attribute{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
+}
+
+// Traceparent returns the trace context under which a call goes on: that of the
+// client with a span of ours, or a new one.
+func Traceparent(client string) string {
+	trace, _, ok := parseTraceparent(client)
+	if !ok {
+		trace = randomHex(16)
+	}
+	return "00-" + trace + "-" + randomHex(8) + "-01"
+}
+
+// parseTraceparent reads a W3C trace context.
+func parseTraceparent(s string) (trace, parent string, ok bool) {
+	parts := strings.Split(s, "-")
+	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || len(parts[2]) != 16 {
+		return "", "", false
+	}
+	for _, p := range parts[1:3] {
+		if strings.Trim(p, "0123456789abcdef") != "" || strings.Trim(p, "0") == "" {
+			return "", "", false
+		}
+	}
+	return parts[1], parts[2], true
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) //nolint:errcheck // it never fails
+	return hex.EncodeToString(b)
+}
+
+// Ended queues the spans of a call. When too many wait, they are lost, and
+// counted.
+func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
+	spans := spansOf(c, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	select {
+	case s.queue <- spans:
+	default:
+		s.lost++
+	}
+}
+
+func spansOf(c *broker.Call, r *broker.Report) []span {
+	trace, own, ok := parseTraceparent(c.Traceparent)
+	if !ok {
+		trace, own = randomHex(16), randomHex(8)
+	}
+	_, parent, _ := parseTraceparent(c.Parent)
+	root := newSpan(trace, own, parent, "chat "+c.Name, 2, c.Started, c.Took)
+	root.Attributes = append(root.Attributes,
+		text("gen_ai.operation.name", "chat"), text("gen_ai.request.model", c.Model), text("gen_ai.response.model", c.Name),
+		number("gen_ai.usage.input_tokens", c.Completion.Usage.Input), number("gen_ai.usage.output_tokens", c.Completion.Usage.Output),
+		text("wirectl.door", c.Door), text("wirectl.outcome", r.Outcome.String()), number("wirectl.call", c.ID))
+	if c.Completion.Finish != "" {
+		root.Attributes = append(root.Attributes, attribute{"gen_ai.response.finish_reasons", map[string]any{
+			"arrayValue": map[string]any{"values": []map[string]any{{"stringValue": c.Completion.Finish}}},
+		}})
+	}
+	if r.Err != nil {
+		root.fail(broker.Message(r.Err))
+	}
+	list := []span{root}
+	for i := range c.Hops {
+		h := &c.Hops[i]
+		hop := newSpan(trace, randomHex(8), own, "chat "+h.Model, 3, h.Started, h.Took)
+		hop.Attributes = append(hop.Attributes, text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", h.Provider), text("gen_ai.request.model", h.Model))
+		if h.Err != nil {
+			hop.fail(broker.Message(h.Err))
+		}
+		list = append(list, hop)
+	}
+	return list
+}
+
+func newSpan(trace, id, parent, name string, kind int, start time.Time, took time.Duration) span {
+	return span{
+		TraceID: trace, SpanID: id, Parent: parent, Name: name, Kind: kind,
+		Start: strconv.FormatInt(start.UnixNano(), 10), End: strconv.FormatInt(start.Add(took).UnixNano(), 10),
+	}
+}
+
+func (s *span) fail(message string) {
+	s.Status.Code, s.Status.Message = 2, message
+	s.Attributes = append(s.Attributes, text("error.type", message))
+}
+
+// run sends what is queued, many calls at a time.
+func (s *Spans) run() {
+	defer close(s.done)
+	for first := range s.queue {
+		batch := first
+		timer := time.NewTimer(flushTime)
+		for n, open := 1, true; n < batched && open; n++ {
+			select {
+			case more, ok := <-s.queue:
+				batch, open = append(batch, more...), ok
+			case <-timer.C:
+				open = false
+			}
+		}
+		timer.Stop()
+		s.send(batch)
+	}
+}
+
+func (s *Spans) send(batch []span) {
+	body, err := json.Marshal(map[string]any{"resourceSpans": []any{map[string]any{
+		"resource":   map[string]any{"attributes": []attribute{text("service.name", "wirectl")}},
+		"scopeSpans": []any{map[string]any{"scope": map[string]any{"name": "wirectl/broker"}, "spans": batch}},
+	}}})
+	if err == nil {
+		err = s.post(body)
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.err = err
+		s.lost++
+	}
+}
+
+func (s *Spans) post(body []byte) error {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
+	return err
+}
+
+// Close sends what is left, and returns the last error there was.
+func (s *Spans) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.queue)
+	}
+	s.mu.Unlock()
+	<-s.done
+	s.client.CloseIdleConnections()
+	return s.err
+}

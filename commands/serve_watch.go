@@ -1,0 +1,173 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/observe"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/convert"
+)
+
+// A lookout is all that sees what a broker does: the tap and the capture, which
+// see what passes, and the logs and spans, which see calls. Its ends are in the
+// order of opening.
+type lookout struct {
+	s         *serving
+	publisher *publish.Publisher
+	watchers  observe.All
+	trace     func(string) string
+	ends      []func() error
+}
+
+// newLookout returns what the flags ask for.
+func (s *serving) newLookout() (*lookout, error) {
+	l := &lookout{s: s}
+	for _, open := range []func() error{l.openTaps, l.openLog, l.openCalls, l.openSpans} {
+		if err := open(); err != nil {
+			return nil, errors.Join(err, l.end())
+		}
+	}
+	return l, nil
+}
+
+// end ends all of it, the newest first.
+func (l *lookout) end() error {
+	var errs []error
+	for i := len(l.ends) - 1; i >= 0; i-- {
+		errs = append(errs, l.ends[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// A fan writes to several.
+type fan []capture.Writer
+
+func (f fan) Write(r *capture.Record) error {
+	var errs []error
+	for _, w := range f {
+		errs = append(errs, w.Write(r))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *lookout) openTaps() error {
+	session := capture.Session{Created: time.Now(), Controller: "clients", Unit: "wirectl serve"}
+	var sinks fan
+	if !l.s.c.Bool("no-tap") {
+		sinks = append(sinks, l.openTap(session))
+	}
+	if name := l.s.c.String("capture"); name != "" {
+		// Keys never are in what is published; secrets in prompts are the
+		// users' own, and known ones are taken out.
+		redaction := capture.Secrets()
+		session = redaction.Session(session)
+		rec, err := recorder.Create(name, recorder.Config{Session: session, Label: convert.Labels(nil), Notice: l.s.warn})
+		if err != nil {
+			return err
+		}
+		sinks = append(sinks, capture.Redact(rec, &session, redaction))
+		l.ends = append(l.ends, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), closing)
+			defer cancel()
+			return rec.Close(ctx)
+		})
+	}
+	if len(sinks) > 0 {
+		l.publisher = publish.New(sinks)
+	}
+	return nil
+}
+
+// openTap opens the tap. A broker works without one.
+func (l *lookout) openTap(session capture.Session) capture.Writer {
+	hub := tap.NewHub(session, tap.Options{})
+	l.ends = append(l.ends, hub.Close)
+	dir, err := tap.Dir(l.s.Getenv)
+	if err == nil {
+		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: append([]string{"serve"}, l.s.operands...), Controller: session.Controller, Unit: session.Unit, Started: session.Created}
+		var server *tap.Server
+		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
+			l.ends = append(l.ends, server.Close)
+			return hub
+		}
+	}
+	l.s.warn(fmt.Sprintf("there is no tap: %v", err))
+	return hub
+}
+
+// openFile opens a file that lines are appended to.
+func (l *lookout) openFile(name string, flag int) (io.Writer, error) {
+	if name == "-" {
+		return l.s.Stdout, nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|flag, 0o600)
+	if err == nil {
+		l.ends = append(l.ends, f.Close)
+	}
+	return f, err
+}
+
+func (l *lookout) openLog() error {
+	name := l.s.c.String("log")
+	if name == "" {
+		return nil
+	}
+	w, err := l.openFile(name, os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	log := observe.NewLog(w, l.s.c.Bool("log-prompts"))
+	l.watchers = append(l.watchers, log)
+	l.ends = append(l.ends, log.Err)
+	return nil
+}
+
+func (l *lookout) openCalls() error {
+	name := l.s.c.String("calls")
+	if name == "" {
+		return nil
+	}
+	w, err := l.openFile(name, os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	calls := observe.NewCalls(w, rlm.AppendCompletion)
+	l.watchers = append(l.watchers, calls)
+	l.ends = append(l.ends, calls.Err)
+	return nil
+}
+
+func (l *lookout) openSpans() error {
+	url := l.s.c.String("otlp")
+	if url == "" {
+		return nil
+	}
+	spans := observe.NewSpans(url)
+	l.watchers = append(l.watchers, spans)
+	l.trace = observe.Traceparent
+	l.ends = append(l.ends, func() error {
+		if err := spans.Close(); err != nil {
+			l.s.warn(fmt.Sprintf("spans were lost: %v", err))
+		}
+		return nil
+	})
+	return nil
+}
+
+// watcher returns who is told of calls, nil if nobody is.
+func (l *lookout) watcher() broker.Watcher {
+	if len(l.watchers) == 0 {
+		return nil
+	}
+	return l.watchers
+}
