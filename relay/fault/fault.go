@@ -1,0 +1,167 @@
+// Package fault breaks a stream of frames on purpose, by rules: it delays,
+// drops, doubles and damages what they match. It is pure: a [Filter] says what
+// is to happen to a frame, and whoever moves the bytes does it. The same rules
+// and the same seed do the same to the same frames.
+package fault
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/query"
+)
+
+// Fields are the fields that conditions on frames may be about.
+var Fields = []string{"dir", "conn", "size", "framing", "protocol", "kind", "id", "ref", "phase", "payload"}
+
+// An Item is a frame on its way, with its meaning: a [query.Record] with
+// [Fields]. Of a frame that is none, or that does not parse, Message is reset.
+type Item struct {
+	Frame    *frame.Frame
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	Message  protocol.Message
+
+	scratch []byte
+}
+
+// Read reads a frame into the item.
+func (it *Item) Read(f *frame.Frame, framing frame.Framing, p protocol.Protocol) {
+	it.Frame, it.Framing, it.Protocol = f, framing, p
+	if f.Gap || p.Parse(f.Payload(), &it.Message) != nil {
+		it.Message.Reset()
+	}
+}
+
+// Field returns a field; see [query.Record].
+func (it *Item) Field(name string) ([]byte, bool) {
+	token := it.field(name)
+	return token, len(token) > 0
+}
+
+func (it *Item) field(name string) []byte {
+	switch name {
+	case "dir":
+		return []byte(it.Frame.Dir.String())
+	case "conn":
+		return it.number(it.Frame.Conn)
+	case "size":
+		return it.number(it.Frame.End - it.Frame.Start)
+	case "framing":
+		return []byte(it.Framing.Name())
+	case "protocol":
+		return []byte(it.Protocol.Name())
+	case "kind":
+		return it.Message.Kind
+	case "id":
+		return it.Message.ID.Text
+	case "ref":
+		return it.Message.Ref.Text
+	case "phase":
+		return []byte(it.Message.Phase.String())
+	}
+	return it.payload()
+}
+
+// payload is the JSON of the payload; nil if it has none.
+func (it *Item) payload() []byte {
+	payload := it.Frame.Payload()
+	if it.Protocol.Encoding() == protocol.JSON {
+		return payload
+	}
+	t, ok := it.Protocol.(protocol.Transcoder)
+	if !ok {
+		return nil
+	}
+	form, _, err := t.AppendJSON(it.scratch[:0], payload)
+	if err != nil {
+		return nil
+	}
+	it.scratch = form
+	return form
+}
+
+func (it *Item) number(n int) []byte {
+	it.scratch = strconv.AppendInt(it.scratch[:0], int64(n), 10)
+	return it.scratch
+}
+
+// An Action is what a rule does to a frame.
+type Action string
+
+// The actions.
+const (
+	Delay     Action = "delay"
+	Drop      Action = "drop"
+	Duplicate Action = "duplicate"
+	Reorder   Action = "reorder"
+	Cut       Action = "cut"
+	Split     Action = "split"
+	Corrupt   Action = "corrupt"
+	Cancel    Action = "cancel"
+	Close     Action = "close"
+)
+
+// A Rule is one fault: what, to which frames of a direction, and how often.
+type Rule struct {
+	Action Action
+	// For is how long Delay keeps a frame, and what follows it.
+	For time.Duration
+	// N is after how many bytes Cut cuts, how many bytes a piece of Split has,
+	// at which byte of the payload Corrupt flips a bit (or -1 for any), after
+	// how many parts of an exchange Cancel asks for its end.
+	N int
+	// When is the condition on frames; nil means each.
+	When *query.Where
+	// Of the frames that match, Nth chooses one, Every each so many, and
+	// Chance is the probability of each; 0 chooses all. Limit bounds how many
+	// are chosen at all; 0 means no bound.
+	Nth, Every, Limit int64
+	Chance            float64
+}
+
+// A Plan is a set of rules, which are applied in their order.
+type Plan struct {
+	Rules []Rule
+	// Seed makes chance repeatable.
+	Seed uint64
+}
+
+// An action's argument.
+type argument uint8
+
+const (
+	none argument = iota
+	duration
+	number
+)
+
+// actions says of each action which argument it takes.
+var actions = []struct {
+	action   Action
+	about    string
+	takes    argument
+	optional bool
+	initial  int // N without an argument
+	least    int // of N
+}{
+	{Delay, "keep the frame, and what follows it, for a DURATION such as 200ms", duration, false, 0, 0},
+	{Drop, "leave the frame out", none, true, 0, 0},
+	{Duplicate, "send the frame twice", none, true, 0, 0},
+	{Reorder, "send the frame behind the next one", none, true, 0, 0},
+	{Cut, "send the first N bytes of the frame (2, inside a length) and close", number, true, 2, 0},
+	{Split, "send the frame in pieces of N bytes (1)", number, true, 1, 1},
+	{Corrupt, "flip a bit of byte N of the payload, or of any", number, true, -1, 0},
+	{Cancel, "ask for the end of an exchange after N parts of it (1)", number, true, 1, 1},
+	{Close, "close the connection behind the frame", none, true, 0, 0},
+}
+
+// Actions lists the actions, and what each does to a frame.
+func Actions() (list [][2]string) {
+	for _, a := range actions {
+		list = append(list, [2]string{string(a.action), a.about})
+	}
+	return list
+}
