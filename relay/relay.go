@@ -26,6 +26,8 @@ type Config struct {
 	// may be shared with other relays. The relay waits for a sink only when
 	// that is 8 MiB behind.
 	Sink *Fan
+	// Gate changes what passes, as it was asked to; nil changes nothing.
+	Gate *Gate
 	// Conn numbers the connection in the records, and Name names it.
 	Conn int
 	Name string
@@ -104,6 +106,9 @@ type exit struct {
 }
 
 func newRelay(cfg Config) *relay {
+	if cfg.Gate != nil {
+		cfg.Controller, cfg.Unit = cfg.Gate.between(&cfg)
+	}
 	r := &relay{cfg: cfg, exited: make(chan exit, 1), stderr: make(chan struct{}), done: make(chan struct{})}
 	r.process, _ = cfg.Unit.(transport.Process)
 	if cfg.Patience == 0 {

@@ -1,0 +1,279 @@
+package relay_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/fault"
+)
+
+// gate starts a relay with a gate, which tells an own memory what it does.
+func gate(t *testing.T, cfg relay.GateConfig) (*running, *relay.Gate, *memory) {
+	t.Helper()
+	told := &memory{}
+	cfg.Sink = told.sink()
+	g := relay.NewGate(cfg)
+	return start(t, relay.Config{Gate: g, Framing: frame.Line, Protocol: jsonrpc.MCP}), g, told
+}
+
+// said returns the notes that a memory holds, once they are as many.
+func (m *memory) said(n int) (texts []string) {
+	for len(texts) < n {
+		texts = texts[:0]
+		m.mu.Lock()
+		for _, r := range m.records {
+			texts = append(texts, string(r.Text))
+		}
+		m.mu.Unlock()
+	}
+	return texts
+}
+
+func plan(t *testing.T, rules ...string) *fault.Plan {
+	t.Helper()
+	p := &fault.Plan{}
+	for _, text := range rules {
+		r, err := fault.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	return p
+}
+
+func call(id int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"p%d"}}}`, id, id) + "\n"
+}
+
+func send(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func line(t *testing.T, r *bufio.Reader, want string) {
+	t.Helper()
+	got, err := r.ReadString('\n')
+	if err != nil || got != want {
+		t.Errorf("got %q, %v\nwant %q", got, err, want)
+	}
+}
+
+// A gate that is asked for nothing changes nothing, cut as it may be.
+func TestGatePasses(t *testing.T) {
+	r, _, told := gate(t, relay.GateConfig{})
+	unit := bufio.NewReader(r.unit)
+	text := call(1)
+	for _, piece := range []string{text[:3], text[3:], "no JSON\n", "\n\n", "no end"} {
+		send(t, r.controller, piece)
+	}
+	if err := r.controller.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(unit)
+	if want := text + "no JSON\n\n\nno end"; err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	send(t, r.unit, "back\n")
+	r.unit.Close()
+	if got, _ := io.ReadAll(r.controller); string(got) != "back\n" {
+		t.Errorf("%q", got)
+	}
+	<-r.done
+	if len(told.records) > 0 {
+		t.Errorf("it told %q", told.said(1))
+	}
+}
+
+// Faults change what passes, and only what they match; what was done is told.
+func TestGateFaults(t *testing.T) {
+	r, _, told := gate(t, relay.GateConfig{Faults: plan(t, "drop nth 2 when dir==c2u", "duplicate when dir==u2c and kind==result")})
+	unit, controller := bufio.NewReader(r.unit), bufio.NewReader(r.controller)
+	send(t, r.controller, call(1)+call(2)+call(3))
+	line(t, unit, call(1))
+	line(t, unit, call(3))
+	result := `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+	send(t, r.unit, result)
+	line(t, controller, result)
+	line(t, controller, result)
+	got := strings.Join(told.said(2), "; ")
+	if want := "fault: drop: c2u tools/call 2; fault: duplicate: u2c result 1"; got != want {
+		t.Errorf("it told %q, want %q", got, want)
+	}
+}
+
+// A fault may cut a frame and close both directions.
+func TestGateCuts(t *testing.T) {
+	r, _, _ := gate(t, relay.GateConfig{Faults: plan(t, "cut 5 nth 2")})
+	send(t, r.controller, call(1)+call(2)+call(3))
+	got, err := io.ReadAll(r.unit)
+	if want := call(1) + call(2)[:5]; err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	<-r.done
+}
+
+// A cancel is sent by a fault after a part, for the exchange that it is of.
+func TestGateCancelFault(t *testing.T) {
+	r, _, _ := gate(t, relay.GateConfig{Faults: plan(t, "cancel 2")})
+	unit, controller := bufio.NewReader(r.unit), bufio.NewReader(r.controller)
+	send(t, r.controller, call(7))
+	line(t, unit, call(7))
+	part := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p7","progress":1}}` + "\n"
+	send(t, r.unit, part+part)
+	line(t, controller, part)
+	line(t, controller, part)
+	got, err := unit.ReadString('\n')
+	if err != nil || !strings.Contains(got, `"notifications/cancelled"`) || !strings.Contains(got, `"requestId":7`) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Frames that match wait, and others pass them. They go as they are, as others,
+// or never; then the end, which waits behind them.
+func TestGateHolds(t *testing.T) {
+	where, err := query.Parse("kind==tools/call and id>1", fault.Fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, g, told := gate(t, relay.GateConfig{Hold: where})
+	unit := bufio.NewReader(r.unit)
+	send(t, r.controller, call(2)+call(3)+call(4)+call(1))
+	line(t, unit, call(1))
+	if err := r.controller.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	told.said(6)
+	notes, err := g.Control(t.Context(), tap.Command{Do: tap.Waiting})
+	if err != nil || len(notes) != 3 || string(notes[0].Payload)+"\n" != call(2) {
+		t.Fatalf("%+v, %v", notes, err)
+	}
+	for _, c := range []tap.Command{
+		{Do: tap.Edit, Held: 2, Payload: json.RawMessage(`{"edited":true}`)},
+		{Do: tap.Drop, Held: 3},
+		{Do: tap.Release, Held: 1},
+	} {
+		if _, err := g.Control(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	}
+	line(t, unit, `{"edited":true}`+"\n")
+	line(t, unit, call(2))
+	if rest, err := io.ReadAll(unit); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if _, err := g.Control(t.Context(), tap.Command{Do: tap.Release, Held: 1}); err == nil {
+		t.Error("it goes twice")
+	}
+	if got := told.said(9)[8]; got != `{"tap":"released","held":1,"how":"released","dir":"c2u"}` {
+		t.Errorf("it told %s", got)
+	}
+}
+
+// Without a condition nothing waits any more, and what did goes on.
+func TestGateUnholds(t *testing.T) {
+	r, g, told := gate(t, relay.GateConfig{})
+	unit := bufio.NewReader(r.unit)
+	if _, err := g.Control(t.Context(), tap.Command{Do: tap.Hold, Where: "knd==x"}); err == nil {
+		t.Error("it takes a condition that is none")
+	}
+	if _, err := g.Control(t.Context(), tap.Command{Do: tap.Hold, Where: "kind==tools/call"}); err != nil {
+		t.Fatal(err)
+	}
+	send(t, r.controller, call(1)+call(2))
+	told.said(4)
+	if _, err := g.Control(t.Context(), tap.Command{Do: tap.Hold}); err != nil {
+		t.Fatal(err)
+	}
+	line(t, unit, call(1))
+	line(t, unit, call(2))
+	send(t, r.controller, call(3))
+	line(t, unit, call(3))
+}
+
+// What waits when its connection ends is given up, and keeps nothing.
+func TestGateEnds(t *testing.T) {
+	where, _ := query.Parse("kind==tools/call", fault.Fields)
+	r, g, told := gate(t, relay.GateConfig{Hold: where})
+	send(t, r.controller, call(1))
+	told.said(2)
+	r.controller.Close()
+	r.unit.Close()
+	<-r.done
+	if notes, err := g.Control(t.Context(), tap.Command{Do: tap.Waiting}); err != nil || len(notes) > 0 {
+		t.Errorf("%v, %v", notes, err)
+	}
+}
+
+// Viewers inject, cancel and resend, and the first time the session is marked.
+func TestGateControl(t *testing.T) {
+	altered := 0
+	find := func(seq int64) (capture.Record, bool) {
+		raw := []byte(call(9))
+		return capture.Record{Seq: seq, Frame: frame.Frame{Raw: raw, End: len(raw) - 1, Dir: frame.C2U}}, seq == 3
+	}
+	r, g, told := gate(t, relay.GateConfig{Altered: func() { altered++ }, Find: find})
+	unit, controller := bufio.NewReader(r.unit), bufio.NewReader(r.controller)
+	send(t, r.controller, call(1))
+	line(t, unit, call(1))
+	control := func(c tap.Command) string {
+		_, err := g.Control(t.Context(), c)
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if got := control(tap.Command{Do: tap.Inject, To: "controller", Payload: json.RawMessage(`{"a":1}`)}); got != "" {
+		t.Error(got)
+	}
+	line(t, controller, `{"a":1}`+"\n")
+	if got := control(tap.Command{Do: tap.Cancel, ID: json.RawMessage("1")}); got != "" {
+		t.Error(got)
+	}
+	if got, err := unit.ReadString('\n'); err != nil || !strings.Contains(got, `"requestId":1`) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := control(tap.Command{Do: tap.Cancel, ID: json.RawMessage("2")}); got != "no open exchange has that id" {
+		t.Error(got)
+	}
+	if got := control(tap.Command{Do: tap.Resend, Seq: 3}); got != "" {
+		t.Error(got)
+	}
+	line(t, unit, call(9))
+	if got := control(tap.Command{Do: tap.Resend, Seq: 4}); got != "history does not hold frame 4" {
+		t.Error(got)
+	}
+	if got := control(tap.Command{Do: tap.Resend, Conn: 5, Seq: 3}); got != "" {
+		t.Error(got)
+	}
+	if got := control(tap.Command{Do: tap.Cancel, Conn: 5, ID: json.RawMessage("1")}); got != "there is no connection 5" {
+		t.Error(got)
+	}
+	if altered != 1 {
+		t.Errorf("it was marked %d times", altered)
+	}
+	got := strings.Join(told.said(4), "; ")
+	want := "sent to the controller by request: a frame of a viewer's; sent to the unit by request: a cancel of 1; " +
+		"sent to the unit by request: frame 3 once more; sent to the unit by request: frame 3 once more"
+	if got != want {
+		t.Errorf("it told %q", got)
+	}
+	r.controller.Close()
+	r.unit.Close()
+	<-r.done
+	if got := control(tap.Command{Do: tap.Cancel, ID: json.RawMessage("1")}); got != "nobody is connected" {
+		t.Error(got)
+	}
+}

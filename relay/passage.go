@@ -1,0 +1,264 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A link is a connection that passes a gate.
+type link struct {
+	gate     *Gate
+	conn     int
+	passages [3]*passage // by direction
+
+	mu      sync.Mutex
+	grammar grammar
+
+	ends    atomic.Int32 // sources that have ended
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// close ends both directions.
+func (k *link) close() {
+	k.closing.Do(func() {
+		close(k.closed)
+		for _, l := range k.passages {
+			if l != nil {
+				l.out.end(nil)
+			}
+		}
+		k.gate.forget(k)
+	})
+}
+
+// speaks returns how the connection is framed, and what it speaks as far as
+// that is known.
+func (k *link) speaks() (frame.Framing, protocol.Protocol) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.grammar.framing, k.grammar.protocol
+}
+
+// A passage is one direction of a link. It has one goroutine, which ends when
+// its source does.
+type passage struct {
+	link    *link
+	dir     frame.Dir
+	src     transport.Conn
+	out     *outbox
+	framer  *framer
+	faults  *fault.Filter
+	item    fault.Item
+	openers map[string]*opener // of exchanges; the link's lock guards it
+}
+
+// An opener is the message that opened an exchange.
+type opener struct {
+	payload []byte
+	keys    []string
+}
+
+// run passes frames on until the source ends or the link closes.
+func (l *passage) run() {
+	l.framer = newFramer(&l.link.grammar)
+	defer l.framer.stop()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := l.src.Read(buf)
+		if !l.pass(l.cut(buf[:n], err != nil)) {
+			return
+		}
+		if err != nil {
+			l.end(err)
+			return
+		}
+	}
+}
+
+// cut cuts more of the stream into frames, with bytes of their own.
+func (l *passage) cut(data []byte, ended bool) (frames []frame.Frame) {
+	k := l.link
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	use := func(b *frame.Batch) {
+		for i := range b.Frames {
+			f := &b.Frames[i]
+			k.grammar.refine(f)
+			f.Conn, f.Dir = k.conn, l.dir
+			frames = append(frames, f.Clone())
+		}
+	}
+	if len(data) > 0 {
+		l.framer.push(data, use)
+	}
+	if ended {
+		l.framer.end(use)
+	}
+	return frames
+}
+
+// end passes the end on, behind what is held. Once both sources have ended,
+// nothing is held any more: there is nobody left who could still act on it.
+func (l *passage) end(err error) {
+	if l.faults != nil {
+		l.take(l.faults.End())
+	}
+	if l.link.ends.Add(1) == 2 {
+		l.link.gate.letGo(func(h *heldFrame) bool { return h.passage.link == l.link })
+	}
+	l.link.gate.drain(l)
+	if err == io.EOF {
+		err = nil
+	}
+	l.out.end(err)
+}
+
+// pass lets frames through the gate. It returns false if the link has closed.
+func (l *passage) pass(frames []frame.Frame) bool {
+	for i := range frames {
+		f := &frames[i]
+		framing, p := l.link.speaks()
+		l.item.Read(f, framing, p)
+		l.remember(&l.item)
+		switch {
+		case l.link.gate.hold(l, &l.item):
+		case l.faults == nil:
+			l.out.put(f.Raw, true)
+		default:
+			steps, done := l.faults.Apply(&l.item)
+			for _, a := range done {
+				l.link.gate.alter(l.link.conn, l.dir, "fault: %s: %s", a, describe(&l.item))
+			}
+			if !l.take(steps) {
+				return false
+			}
+		}
+		select {
+		case <-l.link.closed:
+			return false
+		default:
+		}
+	}
+	return true
+}
+
+// describe says in a few words which frame is meant.
+func describe(it *fault.Item) string {
+	s := it.Frame.Dir.String() + " " + string(it.Message.Kind)
+	if id := it.Message.ID; !id.IsZero() {
+		s += " " + string(id.Text)
+	}
+	return s
+}
+
+// take takes the steps of a fault.
+func (l *passage) take(steps []fault.Step) bool {
+	for _, s := range steps {
+		if s.Wait > 0 {
+			select {
+			case <-time.After(s.Wait):
+			case <-l.link.closed:
+				return false
+			}
+		}
+		l.out.put(s.Bytes, true)
+		if s.Cancel != nil {
+			_ = l.link.cancel(s.Cancel, opposite(l.dir)) // an exchange that has ended meanwhile has no cancel
+		}
+		if s.Close {
+			l.link.close()
+			return false
+		}
+	}
+	return true
+}
+
+// maxOpeners bounds the exchanges that are remembered.
+const maxOpeners = 1 << 13
+
+// remember keeps what opens an exchange, as long as that is open: a cancel may
+// have to say what it is.
+func (l *passage) remember(it *fault.Item) {
+	m := &it.Message
+	k := l.link
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch m.Phase {
+	case protocol.Open:
+		if len(l.openers) >= maxOpeners {
+			clear(l.openers)
+		}
+		o := &opener{payload: bytes.Clone(it.Frame.Payload()), keys: []string{string(m.ID.Text)}}
+		if !m.Bind.IsZero() {
+			o.keys = append(o.keys, string(m.Bind.Text))
+		}
+		for _, key := range o.keys {
+			l.openers[key] = o
+		}
+	case protocol.Close, protocol.Fail, protocol.Cancelled:
+		id := m.ID
+		if id.IsZero() {
+			id = m.Ref
+		}
+		other := k.passages[opposite(l.dir)]
+		if o := other.openers[string(id.Text)]; o != nil {
+			for _, key := range o.keys {
+				delete(other.openers, key)
+			}
+		}
+	}
+}
+
+// errNoExchange says that there is nothing to cancel.
+var errNoExchange = errors.New("no open exchange has that id")
+
+// cancel asks for the end of an exchange that was opened in a direction.
+func (k *link) cancel(id []byte, dir frame.Dir) error {
+	l := k.passages[dir]
+	k.mu.Lock()
+	o := l.openers[string(id)]
+	framing, p := k.grammar.framing, k.grammar.protocol
+	k.mu.Unlock()
+	if o == nil {
+		return errNoExchange
+	}
+	var opened protocol.Message
+	if err := p.Parse(o.payload, &opened); err != nil {
+		return err
+	}
+	payload, err := all.AppendCancel(nil, p, &opened, k.gate.nextCancel())
+	if err != nil {
+		return err
+	}
+	return l.inject(framing, payload, "a cancel of %s", opened.ID.Text)
+}
+
+// inject sends a payload that nobody sent.
+func (l *passage) inject(framing frame.Framing, payload []byte, format string, args ...any) error {
+	if framing == nil {
+		return errors.New("nothing has passed yet, so nothing tells how frames are delimited: name it with --framing")
+	}
+	raw, err := frame.Append(nil, framing, payload)
+	if err != nil {
+		return err
+	}
+	l.send(raw, format, args...)
+	return nil
+}
+
+// send sends a frame that nobody sent, and says so.
+func (l *passage) send(raw []byte, format string, args ...any) {
+	l.link.gate.alter(l.link.conn, l.dir, "sent to the "+sideOf(l.dir)+" by request: "+format, args...)
+	l.out.put(raw, false)
+}
