@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"wirectl": main, "tapped": tapped})
+	testscript.Main(m, map[string]func(){"wirectl": main, "tapped": tapped, "tapsend": tapsend})
 }
 
 // TestScripts runs the transcripts in testdata, which are the specification of

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -58,6 +60,44 @@ func pass(w capture.Writer, file string) error {
 	}
 	if err := capture.Copy(w, r); err != nil && err != io.EOF {
 		return err
+	}
+	return nil
+}
+
+// tapsend COMMAND… gives commands to the newest tap, and prints its answers.
+func tapsend() {
+	if err := sendToTap(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "tapsend:", err)
+		os.Exit(1)
+	}
+}
+
+func sendToTap(commands []string) error {
+	dir, err := tap.Dir(os.Getenv)
+	if err != nil {
+		return err
+	}
+	c, err := tap.Dial(context.Background(), dir, "")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := pcapng.NewReader(c, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, strings.Join(commands, "\n")+"\n"); err != nil {
+		return err
+	}
+	var rec capture.Record
+	for answered := 0; answered < len(commands); {
+		if err := r.Next(&rec); err != nil {
+			return err
+		}
+		if n, ok := tap.ParseNote(&rec); ok && n.Tap == tap.Answer {
+			answered++
+			fmt.Printf("%s\n", rec.Text)
+		}
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ func relayCommand(inv *invocation) *cli.Command {
 		Usage:     "stand between a controller and a unit, and see what passes",
 		ArgsUsage: "ENDPOINT",
 		Description: "Moves bytes between its standard input and output, where the controller is, and\n" +
-			"ENDPOINT, the unit. The bytes are never changed or delayed by who watches. The exit\n" +
-			"status is that of the unit's command.\n\n" +
+			"ENDPOINT, the unit. The bytes are never changed or delayed by who watches, and by\n" +
+			"nothing else unless --fault, --hold or --control asks for it. The exit status is that\n" +
+			"of the unit's command.\n\n" +
 			"   wirectl relay --capture session.pcapng -- npx server\n" +
 			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
 			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit",
@@ -42,7 +43,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
 			grpcEncodingFlag(),
 			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour what --print writes: auto, always or never"},
-		}, slices.Concat(listenFlags(), streamFlags())...),
+		}, slices.Concat(alterFlags(), listenFlags(), streamFlags())...),
 		Action: inv.relay,
 	}
 }
@@ -53,6 +54,7 @@ type relaying struct {
 	c       *cli.Context
 	cfg     decode.Config
 	unit    transport.Endpoint
+	alter   *alteration // nil if nothing is to be changed
 	watch   *watch
 	warn    func(text string)
 	signals <-chan os.Signal
@@ -89,6 +91,9 @@ func (v *relaying) read() error {
 		return usagef("--patience is a time such as 5s, and not %v", v.c.Duration("patience"))
 	}
 	if v.unit, err = v.endpoint(v.c, 0); err != nil {
+		return err
+	}
+	if v.alter, err = alterationOf(v.c); err != nil {
 		return err
 	}
 	v.cfg, err = v.decodeConfig(v.c)
@@ -129,7 +134,7 @@ func (v *relaying) once(ctx context.Context) error {
 func (v *relaying) between(controller, unit transport.Conn, conn int) relay.Config {
 	return relay.Config{
 		Controller: controller, Unit: unit, Conn: conn, Name: v.unit.String(),
-		Sink:    v.watch.fan,
+		Sink: v.watch.fan, Gate: v.watch.gate,
 		Framing: v.cfg.Framing, Protocol: v.cfg.Protocol, Limit: v.cfg.Limit,
 		Stderr: v.Stderr, Grace: v.c.Duration("grace"), Patience: v.c.Duration("patience"),
 		Signals: v.signals, Warn: v.warn,

@@ -28,6 +28,7 @@ type watch struct {
 	fan      *relay.Fan // nil if nobody watches
 	hub      *tap.Hub
 	tap      *tap.Server // nil if there is none
+	gate     *relay.Gate // nil if nothing is to be changed
 	recorder *recorder.Recorder
 	judge    *judge
 
@@ -48,7 +49,7 @@ func (w *watch) nextConn() int {
 // newWatch returns what the flags ask for.
 func (v *relaying) newWatch() (*watch, error) {
 	w := &watch{v: v}
-	s := capture.Session{Created: time.Now(), Controller: "stdio", Unit: v.unit.String()}
+	s := capture.Session{Created: time.Now(), Controller: "stdio", Unit: v.unit.String(), Altered: v.alter.fromTheStart()}
 	if listen := v.c.String("listen"); listen != "" {
 		s.Controller = listen
 	}
@@ -70,9 +71,6 @@ func (v *relaying) newWatch() (*watch, error) {
 			return nil, err
 		}
 	}
-	if tapped {
-		w.tap = w.open(s)
-	}
 	if name := v.c.String("capture"); name != "" {
 		sink, err := w.record(name, s)
 		if err != nil {
@@ -82,6 +80,10 @@ func (v *relaying) newWatch() (*watch, error) {
 	}
 	if len(sinks) > 0 {
 		w.fan = relay.NewFan(v.warn, sinks...)
+	}
+	w.gate = w.newGate(v.alter)
+	if tapped {
+		w.tap = w.open(s)
 	}
 	return w, nil
 }
@@ -96,7 +98,11 @@ func (w *watch) open(s capture.Session) *tap.Server {
 			Name: cmp.Or(w.v.c.String("name"), tapName(w.v.endpointWords)), Command: append([]string{"relay"}, w.v.endpointWords...),
 			Controller: s.Controller, Unit: s.Unit, Protocol: s.Protocol, Framing: s.Framing, Started: s.Created,
 		}
-		if server, err = tap.Listen(dir, info, w.hub, nil); err == nil {
+		var control tap.Controller
+		if a := w.v.alter; a != nil && a.control {
+			control = w.gate
+		}
+		if server, err = tap.Listen(dir, info, w.hub, control); err == nil {
 			return server
 		}
 	}
