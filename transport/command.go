@@ -65,7 +65,7 @@ func parseContainer(args []string, opts Options) (Endpoint, error) {
 			if status != 125 {
 				return nil
 			}
-			return fmt.Errorf("%s itself failed (status 125): is the container running? %s ps tells", runtime, runtime)
+			return &StartError{runtime, status, errors.New("failed itself (status 125)"), "is the container running? " + quoteWord(runtime) + " ps tells"}
 		},
 	}, nil
 }
@@ -122,8 +122,10 @@ func parseSSH(args []string, opts Options) (Endpoint, error) {
 		if status != 255 {
 			return nil
 		}
-		return fmt.Errorf("ssh itself failed (status 255), unless the remote command ended with that: its message on standard error says why; try %s by hand, with -v",
-			quoteWords(c.typed))
+		return &StartError{
+			"ssh", status, errors.New("failed itself (status 255), unless the remote command ended with that"),
+			"its message on standard error says why; try the command by hand, with -v",
+		}
 	}
 	return c, nil
 }

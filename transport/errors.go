@@ -91,11 +91,12 @@ func hintFor(err error) string {
 	return ""
 }
 
-// A StartError says why a program did not start.
+// A StartError says why a program did not start, or how one that leads to it, such
+// as ssh, failed.
 type StartError struct {
 	Program string
 	// Status is what a shell gives for it: 127 for a program that was not found,
-	// 126 for one that cannot be run.
+	// 126 for one that cannot be run; else the program's own.
 	Status int
 	Err    error
 	Hint   string
