@@ -23,8 +23,9 @@ var floors = [][]string{
 	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
 	{"session", "query", "capture", "render", "jsondiff"},
-	{"relay", "broker", "unit", "client", "replay", "theory", "report", "lint", "stats", "diff", "decode", "encode", "convert"},
-	{"tui"},
+	{"relay", "broker", "unit", "client", "replay", "theory", "lint", "stats", "diff", "decode", "encode", "convert"},
+	{"store"},
+	{"tui", "report"},
 	{"commands"},
 	{".", "bench", "fixtures/gen", "completions/gen"},
 }

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
-	"github.com/wirectl/wirectl/tui/store"
 )
 
 func monitorCommand(inv *invocation) *cli.Command {
@@ -75,21 +74,22 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 		screen.Wire = wire
 		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
-	if name != "live" {
-		// What cannot be opened is said before the screen is taken.
-		src, err := open()
-		if err != nil {
+	var src *opened
+	if name != "live" { // which may be waited for
+		var err error
+		if src, err = open(); err != nil {
 			return located(name, nil, err)
 		}
-		open = func() (*opened, error) { return src, nil }
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		src, err := open()
-		if err != nil {
-			s.End(err, true)
-			return
+		if src == nil {
+			var err error
+			if src, err = open(); err != nil {
+				s.End(err, true)
+				return
+			}
 		}
 		defer src.close()
 		feed(ctx, s, src.Input, cfg, wire)
@@ -199,10 +199,7 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	if in.Capture != nil {
 		in.Capture = &overheard{in.Capture, s, w}
 	}
-	s.Begin(in)
-	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.View })
-	cut := errors.Is(err, capture.ErrCut) || ctx.Err() != nil
-	s.End(err, cut)
+	_ = take(ctx, s, in, cfg) // the screen says it
 }
 
 // overheard is a capture whose events are told to a store.

@@ -156,6 +156,7 @@ func newApp(inv *invocation) *cli.App {
 			sendCommand(inv),
 			unitCommand(inv),
 			monitorCommand(inv),
+			reportCommand(inv),
 			replayCommand(inv),
 			theoryCommand(inv),
 			listCommand(inv),

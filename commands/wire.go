@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // A liveWire changes what passes a relay, by its tap: it gives commands and

@@ -4,7 +4,7 @@ import (
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // A pending is what is done only when it has been confirmed.

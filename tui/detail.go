@@ -14,7 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/render"
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // A pane is what of a frame is shown.

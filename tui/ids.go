@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // idsState is what is selected among the exchanges.

@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // findingLines is how many rows a finding takes.

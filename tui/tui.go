@@ -12,8 +12,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui/quiet"
-	"github.com/wirectl/wirectl/tui/store"
 )
 
 func init() { quiet.Restore() }

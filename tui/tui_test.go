@@ -15,8 +15,8 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
-	"github.com/wirectl/wirectl/tui/store"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden views")

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/session"
-	"github.com/wirectl/wirectl/tui/store"
+	"github.com/wirectl/wirectl/store"
 )
 
 // fixture returns a store that has taken in a session.

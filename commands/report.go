@@ -1,0 +1,91 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode"
+	page "github.com/wirectl/wirectl/report"
+	"github.com/wirectl/wirectl/store"
+)
+
+func reportCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Category:  reading,
+		Usage:     "write a session as a page to look at: lanes, frames, findings, statistics",
+		ArgsUsage: "SESSION",
+		Description: "The page is one HTML file that needs nothing else: no server, no network. What is\n" +
+			"known to be secret is taken out of it, because pages are for showing around.\n\n" +
+			"   wirectl report -o report.html session.pcapng",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
+			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
+			grpcEncodingFlag(),
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		}, streamFlags()...),
+		Action: inv.report,
+	}
+}
+
+func (inv *invocation) report(c *cli.Context) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	out := c.String("output")
+	switch {
+	case len(names) > 1:
+		return usagef("report shows one session, and here are %d", len(names))
+	case out == "-" && inv.IsTerminal(inv.Stdout):
+		return usagef("a page is not for the terminal: give -o report.html, or redirect standard output")
+	}
+	cfg, err := inv.decodeConfig(c)
+	if err != nil {
+		return err
+	}
+	s := store.New(store.Options{Spill: true, Config: cfg})
+	defer s.Close()
+	if err := inv.keep(c, names[0], cfg, s); err != nil {
+		return err
+	}
+	write := func(w io.Writer) error { return page.Write(w, s, label(names[0])) }
+	if out == "-" {
+		return write(inv.Stdout)
+	}
+	return convert.WriteFile(out, write)
+}
+
+// keep hands a session to the store, without its secrets.
+func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
+	cfg.Workers, cfg.Resync = 1, true
+	cfg.Notice = inv.notice(c, name)
+	v := &conversion{invocation: inv, c: c, in: name, cfg: cfg}
+	r, done, err := v.open(c.Context)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !c.Bool("keep-secrets") {
+		r = convert.Redact(r, capture.Secrets())
+	}
+	err = take(c.Context, s, decode.Input{Capture: r}, cfg)
+	if errors.Is(err, capture.ErrCut) {
+		inv.say(name, err.Error())
+		err = nil
+	}
+	return located(name, nil, err)
+}
+
+// take hands a session to the store, to its end.
+func take(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config) error {
+	s.Begin(in)
+	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.View })
+	s.End(err, errors.Is(err, capture.ErrCut) || ctx.Err() != nil)
+	return err
+}
