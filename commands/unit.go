@@ -21,16 +21,17 @@ func unitCommand(inv *invocation) *cli.Command {
 		Name:      "unit",
 		Category:  speaking,
 		Usage:     "be a unit: take prompts over latis, stream answers, obey cancels",
-		ArgsUsage: "[echo | script SESSION | exec CMD…]",
+		ArgsUsage: "[echo | script SESSION | provider MODEL | exec CMD…]",
 		Description: "Serves latis on standard input and output, or where --listen or --dial says. Each\n" +
-			"prompt is answered by echo, which gives it back; as in a recorded session (script);\n" +
-			"or by a program whose input it is (exec).\n\n" +
+			"prompt is answered by echo, which gives it back; as in a recorded session (script); by a\n" +
+			"model of the broker (provider); or by a program whose input it is (exec).\n\n" +
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl unit --listen tcp://127.0.0.1:7000 exec tr a-z A-Z\n" +
 			"   wirectl unit --misbehave cancel-silent",
 		Flags: append(listenFlags(),
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
 			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, with that `TIME` between them"},
+			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
 			&cli.DurationFlag{Name: "session-ttl", Value: 10 * time.Minute, Usage: "how long a session can be resumed after its connection has ended"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "how many prompts may be in flight on a connection"},
 			&cli.StringFlag{Name: "misbehave", Usage: "break the rule `NAME` on purpose: " + misbehaviourNames()},
@@ -107,7 +108,7 @@ func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, erro
 		case words[0] != "exec" && words[0] != "--":
 			return nil, usagef("%s is no agent: run it by exec", words[0])
 		case len(words) == 1 || len(inv.operands) > 0:
-			return nil, usagef("an agent is echo, script SESSION or exec CMD…")
+			return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…")
 		}
 		return unit.Exec{Argv: words[1:], Log: log}, nil
 	}
@@ -116,8 +117,10 @@ func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, erro
 		return unit.Echo{Delay: c.Duration("delay")}, nil
 	case len(words) == 2 && words[0] == "script":
 		return inv.script(c.Context, words[1])
+	case len(words) == 2 && words[0] == "provider":
+		return inv.provider(c, words[1])
 	}
-	return nil, usagef("an agent is echo, script SESSION or exec CMD…, and not %q", strings.Join(inv.operands, " "))
+	return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…, and not %q", strings.Join(inv.operands, " "))
 }
 
 // script reads the session that a unit answers from.
@@ -135,6 +138,18 @@ func (inv *invocation) script(ctx context.Context, name string) (unit.Agent, err
 		return nil, fmt.Errorf("%s: %w", label(name), err)
 	}
 	return s, nil
+}
+
+// provider returns the agent that is a model of the broker.
+func (inv *invocation) provider(c *cli.Context, model string) (unit.Agent, error) {
+	s, err := inv.newServing(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.broker.Find(model); err != nil {
+		return nil, usagef("%v", err)
+	}
+	return brokerAgent{s.broker, "unit", model}, nil
 }
 
 // logger returns what servers log to.

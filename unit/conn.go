@@ -134,7 +134,7 @@ func (c *conn) begin(id string, m *latisv1.PromptSend) {
 	stop := func() bool { return true }
 	if s := c.session; s != nil {
 		p.Session = s.id
-		stop = context.AfterFunc(s.over, func() { cancel(errCancelled) })
+		stop = context.AfterFunc(s.over, func() { cancel(ErrCancelled) })
 	}
 	c.prompts[id] = p
 	if len(c.prompts) == 1 {
@@ -174,7 +174,7 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 	c.mu.Lock()
 	var known *Error
 	switch cause := context.Cause(ctx); {
-	case cause == errCancelled:
+	case cause == ErrCancelled:
 		c.send(&response{kind: cancelled, id: p.ID})
 	case cause != nil: // nobody is there to be told
 	case err == nil:
@@ -202,7 +202,7 @@ func (c *conn) cancel(id, target string) {
 	}
 	c.send(&response{kind: ack, id: id})
 	if !c.bad.ignore(target) {
-		p.cancel(errCancelled)
+		p.cancel(ErrCancelled)
 	}
 }
 

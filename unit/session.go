@@ -104,7 +104,7 @@ func (s *sessions) end(n *session) {
 		n.expiry = nil
 	}
 	delete(s.all, n.id)
-	n.destroy(errCancelled)
+	n.destroy(ErrCancelled)
 }
 
 // answered counts a prompt.

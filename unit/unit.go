@@ -51,11 +51,12 @@ func New(agent Agent, o Options) *Unit {
 	return &Unit{agent: agent, options: o, sessions: sessions{ttl: o.SessionTTL, all: map[string]*session{}}}
 }
 
+// The causes with which the context of an answer ends.
 var (
-	// errCancelled is the cause of a prompt's end that its controller asked for.
-	errCancelled = errors.New("the prompt was cancelled")
-	// errGone is the cause when the connection is no more.
-	errGone = errors.New("the controller has gone")
+	// ErrCancelled: the controller asked for the end of the prompt.
+	ErrCancelled = errors.New("the prompt was cancelled")
+	// ErrGone: the connection is no more.
+	ErrGone = errors.New("the controller has gone")
 )
 
 // Serve answers the messages of one connection and closes it. It returns when
@@ -65,7 +66,7 @@ var (
 // cancelled.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(errGone)
+	defer cancel(ErrGone)
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	c := u.newConn(ctx, nc, cancel)
 	err := c.read(nc)
