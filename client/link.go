@@ -24,7 +24,7 @@ type link struct {
 	handle  func(payload []byte, m *protocol.Message) error
 
 	writing sync.Mutex
-	buf     []byte // touched under writing
+	buf     []byte      // touched under writing
 	closing atomic.Bool // we have ended our side
 	cut     atomic.Bool // and the connection, without waiting for the peer
 
@@ -108,8 +108,7 @@ func (l *link) send(payload []byte) error {
 // frameOf returns the frame that Append made of a payload.
 func frameOf(wire, payload []byte, framing frame.Framing) frame.Frame {
 	var e frame.Extent
-	framing.Next(wire, len(wire), true, &e)
-	if e.Raw != len(wire) {
+	if framing.Next(wire, len(wire), true, &e) != nil || e.Raw != len(wire) {
 		return frame.Frame{Raw: payload, End: len(payload)}
 	}
 	return frame.Frame{Raw: wire, Start: e.Start, End: e.End}

@@ -32,7 +32,7 @@ type RLMRequest struct {
 // Ask is the call that makes a request. Each result is a part: the text of the
 // completion, or an error of its own as an aside.
 func (c *RLM) Ask(q RLMRequest) Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return func(ctx context.Context, out func(Part)) (err error) {
 		n := c.last.Add(1)
 		nc, err := c.endpoint.Dial(ctx)
 		if err != nil {
@@ -51,7 +51,7 @@ func (c *RLM) Ask(q RLMRequest) Call {
 			return nil
 		})
 		l.start()
-		defer l.close()
+		defer func() { err = firstOf(err, l.close()) }()
 		if err := l.send(q.payload("wirectl-" + strconv.FormatInt(n, 10))); err != nil {
 			return err
 		}

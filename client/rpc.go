@@ -101,8 +101,7 @@ func (r *RPC) begin(ctx context.Context) error {
 		return nil
 	}
 	if err := r.dialect.begin(ctx, r); err != nil {
-		r.wire.close()
-		return err
+		return firstOf(err, r.wire.close())
 	}
 	return nil
 }

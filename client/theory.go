@@ -63,7 +63,7 @@ func (c *Theory) Run(q RunRequest) Call {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.url, err)
 		}
-		defer ws.CloseNow()
+		defer func() { _ = ws.CloseNow() }() // it may have ended already
 		if ws.Subprotocol() != theoryProtocol {
 			return faultf("the runtime does not choose the subprotocol %s", theoryProtocol)
 		}

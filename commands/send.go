@@ -89,7 +89,7 @@ func (inv *invocation) send(c *cli.Context) error {
 		defer cancel()
 		ctx = limited
 	}
-	records, finish, err := s.records(ctx)
+	records, finish, err := s.records()
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 
 // records returns what takes the messages of a session and prints them as decode
 // does, and what ends that; with -o text there is neither.
-func (s *sending) records(ctx context.Context) (capture.Writer, func() error, error) {
+func (s *sending) records() (capture.Writer, func() error, error) {
 	if s.c.String("output") != "ndjson" {
 		return nil, nothing, nil
 	}

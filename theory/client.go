@@ -43,7 +43,7 @@ func (c *client) serve() {
 	go c.write()
 	defer func() { <-c.gone }()
 	defer c.end()
-	defer c.ws.CloseNow()
+	defer c.drop()
 	patience, cancel := context.WithTimeout(context.Background(), requestWait)
 	m, ok := c.read(patience)
 	cancel()
@@ -77,6 +77,9 @@ func (c *client) serve() {
 		}
 	}
 }
+
+// drop ends the connection without further words.
+func (c *client) drop() { _ = c.ws.CloseNow() } // it may have ended already
 
 // read reads a message. What is none closes the connection.
 func (c *client) read(ctx context.Context) (*incoming, bool) {

@@ -95,7 +95,7 @@ func newStore() *store {
 			http.NotFound(w, r)
 			return
 		}
-		io.WriteString(w, text)
+		_, _ = io.WriteString(w, text)
 	}))
 	return s
 }
@@ -113,8 +113,10 @@ func TestResolve(t *testing.T) {
 		return method + " " + key, nil
 	}}
 	for _, tt := range []struct{ name, inputs, outputs, in, out, err string }{
-		{"scopes", `{"a.world":"x/y","b.local":"z","c":{"d":1}}`, `{"e.world":"o","f.local":"p/q","g":"dropped"}`,
-			`{"a":"GET world/x/y","b":"/artifacts/run/z","c":{"d":1}}`, `{"e":"PUT world/o","f":"/artifacts/run/p/q"}`, ""},
+		{
+			"scopes", `{"a.world":"x/y","b.local":"z","c":{"d":1}}`, `{"e.world":"o","f.local":"p/q","g":"dropped"}`,
+			`{"a":"GET world/x/y","b":"/artifacts/run/z","c":{"d":1}}`, `{"e":"PUT world/o","f":"/artifacts/run/p/q"}`, "",
+		},
 		{"a scope alone is a name", `{".world":"x"}`, `{}`, `{".world":"x"}`, `{}`, ""},
 		{"up and out", `{"a.world":"../x"}`, `{}`, "", "", "leaves its world"},
 		{"up inside", `{"a.world":"x/../y"}`, `{}`, "", "", "leaves its world"},

@@ -52,7 +52,7 @@ func (r *run) join(c *client) {
 // leave takes in that a client has gone. A run is stopped some time after the
 // last one.
 func (r *run) leave(c *client) {
-	c.ws.CloseNow() // so that what it is being sent does not hold up the run
+	c.drop() // so that what it is being sent does not hold up the run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, one := range r.clients {

@@ -89,6 +89,9 @@ func (o *outbox) await(ctx context.Context) error {
 	return o.err
 }
 
+// hasRoom waits until there is room, and reports whether writing goes on.
+func (o *outbox) hasRoom(ctx context.Context) bool { return o.await(ctx) == nil }
+
 // flush has what was added written, by the caller or by whoever writes already.
 func (o *outbox) flush() {
 	o.mu.Lock()

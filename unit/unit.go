@@ -74,13 +74,9 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 		cancel(err)
 	}
 	err = errors.Join(err, c.finish())
-	stopped := !stop()
-	if !stopped {
+	if stop() {
 		_ = nc.CloseWrite()
 		nc.Close()
-	}
-	if stopped && err == nil {
-		return nil
 	}
 	return err
 }
@@ -104,10 +100,12 @@ func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
 
 // unlessDone returns err, or nil if ctx has ended.
 func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // read takes in messages until there are no more.
@@ -120,8 +118,8 @@ func (c *conn) read(nc transport.Conn) error {
 			c.take(batch.Frames[i].Payload())
 		}
 		c.out.flush()
-		if err := c.out.await(c.ctx); err != nil {
-			return nil //nolint:nilerr // close returns it
+		if !c.out.hasRoom(c.ctx) {
+			return nil // the error is the outbox's to tell
 		}
 	}
 	return s.Err()
