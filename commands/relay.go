@@ -27,7 +27,8 @@ func relayCommand(inv *invocation) *cli.Command {
 			"of the unit's command.\n\n" +
 			"   wirectl relay --capture session.pcapng -- npx server\n" +
 			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
-			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit",
+			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit\n" +
+			"   wirectl relay --listen http://127.0.0.1:7000 http://127.0.0.1:3001/mcp",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced; - is standard output, with --listen"},
 			&cli.StringFlag{Name: "capture-policy", Value: string(recorder.Spill), Usage: "what to do with frames that the file is too slow for: spill, block, drop"},
@@ -72,9 +73,12 @@ func (inv *invocation) relay(c *cli.Context) error {
 	if v.watch, err = v.newWatch(); err != nil {
 		return err
 	}
-	if c.String("listen") != "" {
+	switch unit, isHTTP := v.unit.(transport.HTTP); {
+	case isHTTP:
+		err = v.proxy(c.Context, unit.URL())
+	case c.String("listen") != "":
 		err = v.serve(c.Context)
-	} else {
+	default:
 		err = v.once(c.Context)
 	}
 	return errors.Join(err, v.watch.end())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // An observer makes records of what a relay moves, on a goroutine of its own.
@@ -13,7 +14,9 @@ type observer struct {
 	sink    *Fan
 	conn    int
 	grammar grammar
-	lanes   [3]lane // by direction
+	kind    carrier.Kind     // Auto until the first bytes have told
+	carrier *carrier.Carrier // nil if the connection is a plain stream
+	lanes   [3]lane          // by direction
 	record  capture.Record
 	timer   *time.Timer
 	stopped chan struct{}
@@ -21,9 +24,10 @@ type observer struct {
 
 // A lane is what the observer knows of a direction.
 type lane struct {
-	framer *framer
-	end    int64  // the position behind what was pushed
-	marks  []mark // when what may still be in the framer was read and written
+	head   []byte  // what was pushed until it is known what carries it
+	framer *framer // of a plain stream
+	end    int64   // the position behind what was pushed
+	marks  []mark  // when what may still be in the framer was read and written
 	frames int64
 	ended  bool
 }
@@ -46,8 +50,18 @@ func newObserver(q *queue, cfg *Config) *observer {
 	return &observer{
 		queue: q, sink: cfg.Sink, conn: cfg.Conn,
 		grammar: grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit},
+		kind:    kindOf(cfg),
 		timer:   time.NewTimer(time.Hour), stopped: make(chan struct{}),
 	}
+}
+
+// kindOf returns the carrier if it need not be told: frames of a framing that is
+// named are in a plain stream.
+func kindOf(cfg *Config) carrier.Kind {
+	if cfg.Framing != nil {
+		return carrier.Plain
+	}
+	return carrier.Auto
 }
 
 // run observes until the queue is closed.
@@ -81,17 +95,73 @@ func (o *observer) see(c *chunk) {
 		o.end(c.dir, c.read)
 	default:
 		l := &o.lanes[c.dir]
-		if l.framer == nil {
-			l.framer = newFramer(&o.grammar)
-		}
 		l.end += int64(len(c.data))
 		if len(l.marks) == maxMarks {
 			l.marks = append(l.marks[:0], l.marks[maxMarks/2:]...)
 		}
 		l.marks = append(l.marks, mark{l.end, c.read, o.written(c)})
-		l.framer.push(c.data, func(b *frame.Batch) { o.frames(l, c.dir, b) })
+		o.push(c.dir, c.data)
 		c.slab.release()
 		o.queue.seen(len(c.data))
+	}
+}
+
+// push takes in bytes of one direction. They are kept back until either
+// direction has told what carries the frames.
+func (o *observer) push(dir frame.Dir, data []byte) {
+	l := &o.lanes[dir]
+	if o.kind != carrier.Auto {
+		o.cut(dir, data)
+		return
+	}
+	l.head = append(l.head, data...)
+	if g := carrier.Detect(l.head, false); !g.More {
+		o.settle(g.Kind)
+	}
+}
+
+// settle takes in what carries the frames, and what was kept back.
+func (o *observer) settle(k carrier.Kind) {
+	if o.kind = k; k != carrier.Plain {
+		o.carrier = carrier.New(carrier.Options{Kind: k, Limit: o.grammar.limit})
+	}
+	for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+		if l := &o.lanes[dir]; len(l.head) > 0 {
+			o.cut(dir, l.head)
+			l.head = nil
+		}
+	}
+}
+
+// cut takes the frames out of bytes of one direction.
+func (o *observer) cut(dir frame.Dir, data []byte) {
+	l := &o.lanes[dir]
+	if o.carrier != nil {
+		o.carried(l, o.carrier.Feed(dir, data))
+		return
+	}
+	if l.framer == nil {
+		l.framer = newFramer(&o.grammar)
+	}
+	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b) })
+}
+
+// carried records frames that a carrier has given out. Which protocol they are
+// of is for the reader to tell, who knows which of them have a message.
+func (o *observer) carried(l *lane, frames []frame.Frame) {
+	rec := &o.record
+	for i := range frames {
+		f := &frames[i]
+		f.Conn = o.conn
+		m := l.mark(f.Offset + int64(len(f.Raw)))
+		*rec = capture.Record{Kind: capture.Frame, Time: m.read, Written: m.written, Frame: *f}
+		if f.Meta != nil {
+			rec.Framing = f.Meta.Framing
+		}
+		if !f.Gap {
+			l.frames++
+		}
+		o.sink.Write(rec)
 	}
 }
 
@@ -149,8 +219,14 @@ func (o *observer) end(dir frame.Dir, at time.Time) {
 		return
 	}
 	l.ended = true
-	if l.framer != nil {
+	if len(l.head) > 0 {
+		o.settle(carrier.Detect(l.head, true).Kind)
+	}
+	switch {
+	case l.framer != nil:
 		l.framer.end(func(b *frame.Batch) { o.frames(l, dir, b) })
+	case o.carrier != nil && l.end > 0:
+		o.carried(l, o.carrier.End(dir))
 	}
 	o.sink.Write(&capture.Record{Kind: capture.HalfClosed, Time: at, Frame: frame.Frame{Conn: o.conn, Dir: dir}})
 }
