@@ -212,6 +212,18 @@ var sessions = []struct {
 		`u2c 1 http response "HTTP/2 204"`,
 		`c2u 1 http reset CANCEL`,
 	}},
+	{"an event stream that its reader leaves", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: {}\n\r\n1\r\n\n"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http "{}"`,
+	}},
+	{"an event stream that is cut inside an event", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n8\r\ndata: {}"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c gap 11: frame 2 at byte 80: the stream ended inside a body`,
+	}},
 	{"a body that is cut", []part{
 		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{}"},
 	}, []string{

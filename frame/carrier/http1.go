@@ -72,7 +72,8 @@ func (p *http1) end(h *half) (bool, string) {
 	case inTunnel:
 		return true, ""
 	}
-	return false, "a body"
+	// An event stream ends when one side has had enough, which is no fault.
+	return p.body.kind == eventBody && p.body.event.idle(), "a body"
 }
 
 // begin takes in a head, or finds that something else begins.

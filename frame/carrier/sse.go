@@ -21,6 +21,9 @@ func (e *event) reset() {
 	e.lines, e.name, e.id = 0, "", ""
 }
 
+// idle reports whether there is no event that was begun.
+func (e *event) idle() bool { return e.lines == 0 && len(e.line.data) == 0 }
+
 // take takes in up to the end of a line, n bytes at most, and returns how many
 // it took.
 func (e *event) take(b *body, h *half, n int) int {

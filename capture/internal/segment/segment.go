@@ -34,6 +34,9 @@ type Segment struct {
 // segment has room for any record.
 func (s *Segment) Append(r *capture.Record) bool {
 	n := len(r.Raw) + len(r.Text)
+	if r.Meta != nil {
+		n += len(r.Meta.Data)
+	}
 	full := len(s.Records) == Records || n > cap(s.bytes)-len(s.bytes)
 	switch {
 	case len(s.Records) > 0 && full:
@@ -47,6 +50,11 @@ func (s *Segment) Append(r *capture.Record) bool {
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
 	kept.Raw, kept.Text = s.keep(r.Raw), s.keep(r.Text)
+	if r.Meta != nil {
+		meta := *r.Meta
+		meta.Data = s.keep(meta.Data)
+		kept.Meta = &meta
+	}
 	return true
 }
 

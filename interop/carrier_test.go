@@ -1,0 +1,187 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// run starts a program that runs until the test ends, or until stop is called,
+// which interrupts it and waits. It returns what the program says of where it
+// listens: the first match in its output.
+func listening(t *testing.T, cmd *exec.Cmd, where *regexp.Regexp) (address string, stop func()) {
+	t.Helper()
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	check(t, cmd.Start())
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		w.Close()
+		close(exited)
+	}()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-exited:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			<-exited
+		}
+	}
+	t.Cleanup(stop)
+	var said strings.Builder
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		if m := where.FindStringSubmatch(lines.Text()); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			return m[1], stop
+		}
+	}
+	t.Fatalf("%s does not listen:\n%s", cmd, &said)
+	return "", nil
+}
+
+// freePort returns a port on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// relayed puts wirectl relay before a unit, and returns its address and what
+// ends it and decodes the capture, in which no rule may be broken if it is to
+// be clean.
+func relayed(t *testing.T, listen, unit string) (address string, end func(clean bool, stats ...string) (ndjson []byte)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "session.pcapng")
+	cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", listen, "--capture", file, unit)
+	address, stop := listening(t, cmd, regexp.MustCompile(`listening on (\S+)`))
+	return address, func(clean bool, stats ...string) []byte {
+		t.Helper()
+		stop()
+		if clean {
+			command(t, nil, "lint", "-q", "--fail-on", "error,warning", file)
+		}
+		out, _ := command(t, nil, "stats", "-q", file)
+		for _, want := range stats {
+			if !bytes.Contains(out, []byte(want)) {
+				t.Errorf("stats do not say %q:\n%s", want, out)
+			}
+		}
+		ndjson, _ := command(t, nil, "decode", "-q", "-o", "ndjson", file)
+		return ndjson
+	}
+}
+
+// node runs a script of ours, which must succeed, and returns the JSON that it
+// writes.
+func node(t *testing.T, script string, args ...string) (result map[string]any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, need(t, "node"), append([]string{script, npm(t)}, args...)...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || json.Unmarshal(out, &result) != nil {
+		t.Fatalf("%s: %v\n%s%s", cmd, err, out, &stderr)
+	}
+	return result
+}
+
+// A client of the MCP SDK and the reference server do not notice the relay
+// between them, over both transports of HTTP; and the capture has each call, in
+// the session that its id belongs to.
+func TestRelayMCPOverHTTP(t *testing.T) {
+	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
+	for _, tt := range []struct{ kind, path string }{{"streamableHttp", "/mcp"}, {"sse", "/sse"}} {
+		t.Run(tt.kind, func(t *testing.T) {
+			port := freePort(t)
+			cmd := exec.CommandContext(t.Context(), need(t, "node"), server, tt.kind)
+			cmd.Env = append(os.Environ(), "PORT="+port)
+			listening(t, cmd, regexp.MustCompile(`on port (\d+)`))
+			address, end := relayed(t, "http://127.0.0.1:0", "http://127.0.0.1:"+port+tt.path)
+			result := node(t, "node/mcp.cjs", tt.kind, address)
+			for what, want := range map[string]any{
+				"tools": true, "echo": "Echo: hello", "sum": "The sum of 2 and 3 is 5.", "cancelled": true,
+				"slow": "Long running operation completed. Duration: 1 seconds, Steps: 4.",
+			} {
+				if result[what] != want {
+					t.Errorf("%s: %v, want %v", what, result[what], want)
+				}
+			}
+			ndjson := end(true, "tools/call", "cancels")
+			for _, want := range []string{`"kind":"notifications/progress"`, `"kind":"notifications/cancelled","ref":5,"phase":"cancel"`, `"framing":"http"`, `"stream":`} {
+				if !bytes.Contains(ndjson, []byte(want)) {
+					t.Errorf("no record has %s", want)
+				}
+			}
+		})
+	}
+}
+
+// A WebSocket client and server of others, with every message compressed or in
+// fragments: the capture shows the messages.
+func TestRelayWebSocket(t *testing.T) {
+	port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/ws.cjs", npm(t), "serve"), regexp.MustCompile(`^(\d+)$`))
+	for _, scheme := range []string{"tcp", "http"} {
+		t.Run(scheme, func(t *testing.T) {
+			address, end := relayed(t, scheme+"://127.0.0.1:0", scheme+"://127.0.0.1:"+port)
+			_, hostPort, _ := strings.Cut(address, "://")
+			if result := node(t, "node/ws.cjs", "talk", "ws://"+hostPort); result["same"] != true {
+				t.Errorf("what came back is not what was sent: %v", result)
+			}
+			count(t, end(true), map[string]int{
+				`"protocol":"json","kind":"object"`:            6,
+				`"meta":{"opcode":"text","encoding":"deflate"`: 6,
+				`"signal":"ping"`:                              1,
+				`"signal":"pong"`:                              1,
+				`"signal":"close","code":1000,"text":"done"`:   2,
+			})
+		})
+	}
+}
+
+// Latis rides on binary messages, of which each can hold several frames.
+func TestRelayLatisOverWebSocket(t *testing.T) {
+	port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/ws.cjs", npm(t), "serve"), regexp.MustCompile(`^(\d+)$`))
+	address, end := relayed(t, "tcp://127.0.0.1:0", "tcp://127.0.0.1:"+port)
+	_, hostPort, _ := strings.Cut(address, "://")
+	if result := node(t, "node/ws.cjs", "latis", "ws://"+hostPort); result["same"] != true {
+		t.Errorf("what came back is not what was sent: %v", result)
+	}
+	count(t, end(false), map[string]int{
+		`"framing":"len32","protocol":"latis","kind":"STATE_GET","id":"2"`: 2,
+		`"framing":"len32","protocol":"latis","kind":"STATE_GET","id":"3"`: 2,
+	})
+}
+
+// count makes sure how many records have a text.
+func count(t *testing.T, ndjson []byte, texts map[string]int) {
+	t.Helper()
+	for want, n := range texts {
+		if got := bytes.Count(ndjson, []byte(want)); got != n {
+			t.Errorf("%d records have %s, and not %d:\n%s", got, want, n, ndjson)
+		}
+	}
+}
