@@ -10,9 +10,9 @@ import (
 
 // advice says, for what a stream turned out to be, what to try next.
 var advice = map[frame.Accident]string{
-	frame.HTTPResponse:    "an HTTP peer answered: point at the stream behind it, or cut the head off",
-	frame.HTTPRequest:     "an HTTP client is talking: frames begin behind its head",
-	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: give the messages of one stream alone",
+	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
+	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
+	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
 	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --resync",
 	frame.SSHBanner:       "the bytes were recorded outside ssh: record what ssh carries instead",
 	frame.ShellBanner:     "a login shell greets before the program speaks: silence it, or skip it with --resync",

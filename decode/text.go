@@ -92,12 +92,32 @@ func (t Text) View() View {
 
 // payload appends the payload below its line, indented.
 func (t Text) payload(dst []byte, it *Item) []byte {
+	if m := it.Frame.Meta; m != nil && m.Head != nil {
+		dst = head(dst, m.Head, t.Style)
+		if len(it.Payload) == 0 {
+			return dst
+		}
+	}
 	form, _, err := it.JSON()
 	switch {
 	case err == nil && form != nil:
 		return render.AppendJSON(dst, form, "  ", indent, t.Style)
 	case t.Verbose == 1:
 		return t.hex(dst, it.Frame)
+	}
+	return dst
+}
+
+// head appends a head of HTTP, line by line.
+func head(dst []byte, h *frame.Head, style *render.Style) []byte {
+	if h.Start != "" {
+		dst = append(render.AppendSafe(append(dst, indent...), []byte(h.Start)), '\n')
+	}
+	for _, f := range h.Fields {
+		dst = append(append(dst, indent...), style.Key.On...)
+		dst = render.AppendSafe(dst, []byte(f.Name))
+		dst = append(append(dst, style.Key.Off...), ": "...)
+		dst = append(render.AppendSafe(dst, []byte(f.Value)), '\n')
 	}
 	return dst
 }

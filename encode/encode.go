@@ -124,6 +124,9 @@ func Reframe(cfg Config) ndjson.Reframe {
 // may be nil.
 func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
 	framing, p = cfg.Framing, cfg.Protocol
+	if framing == nil && frame.IsCarried(r.Framing) {
+		return nil, nil, fmt.Errorf("what came in a carrier as %s cannot be made from its payload: keep the record's raw, or name another framing", r.Framing)
+	}
 	if framing == nil && r.Framing != "" {
 		if framing, err = frame.Named(r.Framing); err != nil {
 			return nil, nil, err

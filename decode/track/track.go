@@ -113,6 +113,9 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 
 // View takes in an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
+	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
+		return dst, nil // the carrier's own, and no fault
+	}
 	if carried.Of(it.Frame) != nil {
 		f.signal(it)
 		return dst, nil
