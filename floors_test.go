@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
 	{"session", "query", "capture", "render", "jsondiff"},
-	{"relay", "broker", "unit", "client", "replay", "theory", "lint", "stats", "diff", "decode", "encode", "convert"},
+	{"relay", "broker", "unit", "client", "replay", "theory", "lint", "stats", "diff", "decode", "encode", "convert", "wrap"},
 	{"store"},
 	{"tui", "report"},
 	{"commands"},

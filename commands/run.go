@@ -152,6 +152,8 @@ func newApp(inv *invocation) *cli.App {
 			statsCommand(inv),
 			diffCommand(inv),
 			tapsCommand(inv),
+			wrapCommand(inv),
+			unwrapCommand(inv),
 			serveCommand(inv),
 			sendCommand(inv),
 			unitCommand(inv),

@@ -1,0 +1,186 @@
+package wrap
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A span is where something stands in a configuration.
+type span struct{ from, to int }
+
+// An entry is the configuration of a server.
+type entry struct {
+	text    []byte // the configuration, without comments
+	command span   // a string
+	list    span   // the arguments, if hasArgs, with their brackets
+	args    []span
+	hasArgs bool
+	remote  bool
+	twice   bool
+}
+
+// find returns the entry of a server.
+func find(config []byte, server string) (*entry, error) {
+	text := plain(config)
+	names, found, err := servers(text, server)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, &NotFoundError{server, names}
+	case len(found) > 1:
+		return nil, fmt.Errorf("%w: %q is there %d times", ErrTwice, server, len(found))
+	}
+	e := found[0]
+	switch {
+	case e.twice:
+		return nil, ErrTwice
+	case e.command == span{} && e.remote:
+		return nil, ErrRemote
+	case e.command == span{}:
+		return nil, ErrNoCommand
+	}
+	return e, nil
+}
+
+// servers reads a configuration: the names of all servers, and the entries of
+// one.
+func servers(text []byte, server string) (names []string, found []*entry, err error) {
+	var s jsonscan.Scanner
+	s.Init(text)
+	collect := func() {
+		for ok := s.Object(); ok && s.Next(); {
+			name := string(s.Key())
+			if names = append(names, name); name == server {
+				e := &entry{text: text}
+				e.read(&s, "command")
+				found = append(found, e)
+			}
+		}
+	}
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "mcpServers", "servers", "context_servers":
+			collect()
+		case "mcp": // in the settings of VS Code
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "servers" {
+					collect()
+				}
+			}
+		}
+	}
+	return names, found, s.End()
+}
+
+// read reads an entry, whose command has that key.
+func (e *entry) read(s *jsonscan.Scanner, command string) {
+	for ok := s.Object(); ok && s.Next(); {
+		from := s.Offset()
+		switch key := string(s.Key()); {
+		case key == command && s.Peek() == jsonscan.String:
+			e.twice = e.twice || e.command != span{}
+			e.command = span{from, from + len(s.Value())}
+		case key == "command" && s.Peek() == jsonscan.Object: // of older versions of Zed
+			e.read(s, "path")
+		case key == "args" && s.Peek() == jsonscan.Array:
+			e.twice = e.twice || e.hasArgs
+			e.readArgs(s, from)
+		case key == "url" || key == "httpUrl" || key == "serverUrl":
+			e.remote = true
+		}
+	}
+}
+
+func (e *entry) readArgs(s *jsonscan.Scanner, from int) {
+	e.hasArgs, e.args = true, nil
+	for ok := s.Array(); ok && s.Elem(); {
+		at := s.Offset()
+		e.args = append(e.args, span{at, at + len(s.Value())})
+	}
+	e.list = span{from, s.Offset()}
+}
+
+// word returns what a string says.
+func (e *entry) word(at span) string {
+	text, _ := jsonscan.Unquote(e.text[at.from:at.to])
+	return string(text)
+}
+
+// wrapped returns which of the arguments is the server's own command, and -1
+// if the server does not run through wirectl.
+func (e *entry) wrapped() int {
+	program := path.Base(strings.ReplaceAll(e.word(e.command), `\`, "/"))
+	if !strings.HasPrefix(program, "wirectl") || len(e.args) == 0 || e.word(e.args[0]) != "relay" {
+		return -1
+	}
+	i := slices.IndexFunc(e.args, func(at span) bool { return e.word(at) == "--" })
+	if i < 0 || i+1 == len(e.args) || jsonscan.KindOf(e.text[e.args[i+1].from:]) != jsonscan.String {
+		return -1
+	}
+	return i + 1
+}
+
+// plain returns JSON in the place of JSON with comments, trailing commas and a
+// byte order mark: blanks take theirs, so that every position stays.
+func plain(config []byte) []byte {
+	text := bytes.Clone(config)
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			text[i] = ' '
+		}
+	}
+	if bytes.HasPrefix(text, []byte("\ufeff")) {
+		blank(0, 3)
+	}
+	comma := -1 // that may be a trailing one
+	for i := 0; i < len(text); {
+		next := i + 1
+		switch c := text[i]; {
+		case c == '"':
+			next = endOfString(text, i)
+			comma = -1
+		case bytes.HasPrefix(text[i:], []byte("//")):
+			next = i + lengthTo(text[i:], "\n")
+			blank(i, next)
+		case bytes.HasPrefix(text[i:], []byte("/*")):
+			next = i + 2 + lengthTo(text[i+2:], "*/")
+			blank(i, next)
+		case c == ',':
+			comma = i
+		case (c == '}' || c == ']') && comma >= 0:
+			blank(comma, comma+1)
+			comma = -1
+		case c != ' ' && c != '\t' && c != '\n' && c != '\r':
+			comma = -1
+		}
+		i = next
+	}
+	return text
+}
+
+// lengthTo is the length of text up to and with the first end, or all of it.
+func lengthTo(text []byte, end string) int {
+	if i := bytes.Index(text, []byte(end)); i >= 0 {
+		return i + len(end)
+	}
+	return len(text)
+}
+
+// endOfString returns the position behind the string that begins at i.
+func endOfString(text []byte, i int) int {
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}

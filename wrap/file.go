@@ -1,0 +1,74 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// backupExtension is what the name of a backup has more.
+const backupExtension = ".before-wirectl"
+
+// Replace puts another configuration in the place of the one in a file, whose
+// mode stays, and returns the name of the file beside it that has the former.
+func Replace(name string, before, after []byte) (backup string, err error) {
+	if name, err = filepath.EvalSymlinks(name); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	backup = name + backupExtension
+	if err := os.WriteFile(backup, before, info.Mode().Perm()); err != nil {
+		return "", err
+	}
+	return backup, overwrite(name, after, info.Mode().Perm())
+}
+
+// overwrite replaces a file, whole or not at all.
+func overwrite(name string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// WriteDiff writes which lines of a file change.
+func WriteDiff(w io.Writer, name string, before, after []byte) error {
+	old, changed := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
+	first := 0
+	for first < min(len(old), len(changed)) && bytes.Equal(old[first], changed[first]) {
+		first++
+	}
+	last := 0
+	for last < min(len(old), len(changed))-first && bytes.Equal(old[len(old)-1-last], changed[len(changed)-1-last]) {
+		last++
+	}
+	if _, err := fmt.Fprintf(w, "--- %s\n+++ %s\n@@ line %d @@\n", name, name, first+1); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		sign  string
+		lines [][]byte
+	}{{"-", old[first : len(old)-last]}, {"+", changed[first : len(changed)-last]}} {
+		for _, line := range part.lines {
+			if _, err := fmt.Fprintf(w, "%s%s\n", part.sign, bytes.TrimRight(line, "\r\n")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var with = []string{"/opt/wirectl", "relay", "-q"}
+
+// Each configuration is wrapped as it says, and unwrapped gives back itself.
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct{ about, config, want string }{
+		{
+			"on one line", `{"mcpServers":{"s":{"command":"npx","args":["-y","pkg"]}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl","args":["relay", "-q", "--", "npx","-y","pkg"]}}}`,
+		}, {
+			"no arguments", `{"mcpServers":{"s":{"command":"run"}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "--", "run" ]}}}`,
+		}, {
+			"an empty list of arguments", `{"mcpServers":{"s":{"command":"run", "args": [ ]}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": ["relay", "-q", "--", "run" ]}}}`,
+		}, {
+			"arguments first, escapes as they are", `{"servers":{"s":{"args":["a"],"command":"C:\\x\u0041.exe"}}}`,
+			`{"servers":{"s":{"args":["relay", "-q", "--", "C:\\x\u0041.exe","a"],"command":"/opt/wirectl"}}}`,
+		}, {
+			"comments, trailing commas, a byte order mark and CRLF",
+			"\ufeff{\r\n// \"mcpServers\"\r\n\"servers\": {\r\n\"s\": { /* { */ \"command\": \"x\", \"args\": [ // one\r\n\"a\",\r\n], },\r\n},}",
+			"\ufeff{\r\n// \"mcpServers\"\r\n\"servers\": {\r\n\"s\": { /* { */ \"command\": \"/opt/wirectl\", \"args\": [\"relay\", \"-q\", \"--\", \"x\", // one\r\n\"a\",\r\n], },\r\n},}",
+		}, {
+			"settings of VS Code", `{"mcp":{"inputs":[],"servers":{"s":{"type":"stdio","command":"x"}}}}`,
+			`{"mcp":{"inputs":[],"servers":{"s":{"type":"stdio","command":"/opt/wirectl", "args": [ "relay", "-q", "--", "x" ]}}}}`,
+		}, {
+			"older versions of Zed", `{"context_servers":{"s":{"command":{"path":"x","args":["y"]},"settings":{}}}}`,
+			`{"context_servers":{"s":{"command":{"path":"/opt/wirectl","args":["relay", "-q", "--", "x","y"]},"settings":{}}}}`,
+		}, {
+			"others stay as they are, however odd", `{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"x"},"t":{}}, "a":2}`,
+			`{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "--", "x" ]},"t":{}}, "a":2}`,
+		},
+	} {
+		got, err := Wrap([]byte(tt.config), "s", with)
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s:\n got %s, %v\nwant %s", tt.about, got, err, tt.want)
+			continue
+		}
+		back, err := Unwrap(got, "s")
+		if err != nil || string(back) != tt.config {
+			t.Errorf("%s: back:\n got %s, %v\nwant %s", tt.about, back, err, tt.config)
+		}
+		if _, err := Wrap(got, "s", with); !errors.Is(err, ErrWrapped) {
+			t.Errorf("%s: wrapped twice: %v", tt.about, err)
+		}
+	}
+}
+
+// What cannot be wrapped says why.
+func TestErrors(t *testing.T) {
+	for config, want := range map[string]string{
+		`{}`: "no servers are in it: there is no mcpServers, servers or context_servers",
+		`{"mcpServers":{"everything":{},"files":{}}}`:                                  `there is no server "file" (did you mean files?); there are: everything, files`,
+		`{"mcpServers":{"file":{"url":"http://x"}}}`:                                   ErrRemote.Error(),
+		`{"mcpServers":{"file":{"env":{}}}}`:                                           ErrNoCommand.Error(),
+		`{"mcpServers":{"file":{"command":"a","command":"b"}}}`:                        ErrTwice.Error(),
+		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" is there 2 times`,
+		`{"mcpServers":{"file":{"command":"a"}}`:                                       "the text ends",
+		`{"mcpServers":{"file":{"command":"/opt/wirectl","args":["relay","--","x"]}}}`: ErrWrapped.Error(),
+	} {
+		_, err := Wrap([]byte(config), "file", with)
+		if err == nil || !strings.Contains(err.Error(), want) && want != "the text ends" {
+			t.Errorf("%s: %v, want %s", config, err, want)
+		}
+	}
+	if _, err := Unwrap([]byte(`{"mcpServers":{"s":{"command":"wirectl","args":["relay"]}}}`), "s"); !errors.Is(err, ErrNotWrapped) {
+		t.Error(err)
+	}
+}
+
+// A file keeps its mode and the link to it, and the backup has what was there.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "real.json"), filepath.Join(dir, "link.json")
+	if err := errors.Join(os.WriteFile(real, []byte("old"), 0o600), os.Symlink(real, link)); err != nil {
+		t.Skip(err)
+	}
+	backup, err := Replace(link, []byte("old"), []byte("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := os.ReadFile(real)
+	kept, _ := os.ReadFile(backup)
+	info, _ := os.Lstat(link)
+	if string(got) != "new" || string(kept) != "old" || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%q, backup %q, link %v", got, kept, info.Mode())
+	}
+	if info, _ = os.Stat(real); info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+}
+
+// Whatever a configuration is, only the entry of the server changes, and
+// unwrapping gives back every byte.
+func FuzzWrap(f *testing.F) {
+	for _, config := range []string{
+		`{"mcpServers":{"s":{"command":"npx","args":["-y","pkg"]},"t":{"command":"x"}}}`,
+		`{"servers":{"s":{"command":"run", "args": [ ]}}}`,
+		`{"servers":{"s":{"args":[1,],"command":"C:\\x"}}}`,
+		"{ // c\n\"mcp\":{\"servers\":{\"s\":{/* */\"command\":\"x\",},}}}",
+		`{"context_servers":{"s":{"command":{"path":"x","args":["y"]}}}}`,
+	} {
+		f.Add([]byte(config))
+	}
+	f.Fuzz(func(t *testing.T, config []byte) {
+		wrapped, err := Wrap(config, "s", with)
+		if err != nil {
+			return
+		}
+		back, err := Unwrap(wrapped, "s")
+		if err != nil || !bytes.Equal(back, config) {
+			t.Errorf("%s\nbecame %s\nand then %s, %v", config, wrapped, back, err)
+		}
+		e, _ := find(config, "s")
+		first := e.command.from
+		last := len(config) - e.command.to
+		if e.hasArgs {
+			first, last = min(first, e.list.from), min(last, len(config)-e.list.to)
+		}
+		if !bytes.Equal(wrapped[:first], config[:first]) || !bytes.Equal(wrapped[len(wrapped)-last:], config[len(config)-last:]) {
+			t.Errorf("%s\nbecame %s: more has changed than the command", config, wrapped)
+		}
+	})
+}
