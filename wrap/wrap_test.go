@@ -65,13 +65,15 @@ func TestErrors(t *testing.T) {
 		`{"mcpServers":{"file":{"env":{}}}}`:                                           ErrNoCommand.Error(),
 		`{"mcpServers":{"file":{"command":"a","command":"b"}}}`:                        ErrTwice.Error(),
 		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" is there 2 times`,
-		`{"mcpServers":{"file":{"command":"a"}}`:                                       "the text ends",
 		`{"mcpServers":{"file":{"command":"/opt/wirectl","args":["relay","--","x"]}}}`: ErrWrapped.Error(),
 	} {
 		_, err := Wrap([]byte(config), "file", with)
-		if err == nil || !strings.Contains(err.Error(), want) && want != "the text ends" {
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)
 		}
+	}
+	if _, err := Wrap([]byte(`{"mcpServers":{"s":{"command":"a"}}`), "s", with); err == nil {
+		t.Error("it takes a configuration that is cut")
 	}
 	if _, err := Unwrap([]byte(`{"mcpServers":{"s":{"command":"wirectl","args":["relay"]}}}`), "s"); !errors.Is(err, ErrNotWrapped) {
 		t.Error(err)
