@@ -1,3 +1,5 @@
+//go:build !linux
+
 package relay
 
 // poll moves bytes by the descriptors where the system makes that faster. Here it

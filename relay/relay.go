@@ -97,6 +97,8 @@ type relay struct {
 	stderr  chan struct{} // closed when standard error has ended
 	done    chan struct{} // closed when the relay ends
 	moving  sync.WaitGroup
+	// interrupt makes the poller let go of the descriptors; nil if there is none.
+	interrupt func()
 }
 
 // An exit is how waiting for a process ended.

@@ -179,6 +179,9 @@ const stuck = time.Second
 func (r *relay) finish() {
 	close(r.done)
 	r.stalls.stopped.Wait()
+	if r.interrupt != nil {
+		r.interrupt()
+	}
 	_ = r.cfg.Unit.Close()
 	_ = r.cfg.Controller.Close()
 	moved := make(chan struct{})

@@ -1,0 +1,172 @@
+// The far ends and the plainest peer of bench/relay.sh.
+//
+//   relay drain                 read standard input to its end, print its size
+//   relay echo                  write back what comes in
+//   relay poll CMD…             a relay: a poll loop between ourselves and CMD
+//   relay ping N CMD…           N round trips of 100 bytes through CMD: p50 p99, in µs
+//   relay both BYTES CMD…       write BYTES to CMD while reading them back: seconds
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SIZE = 256 << 10, PIPE = 1 << 20, FRAME = 100 };
+static char buf[2][SIZE];
+
+static void fail(const char *what) {
+	perror(what);
+	exit(1);
+}
+
+static double now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void put(int fd, const char *b, size_t n) {
+	while (n > 0) {
+		ssize_t k = write(fd, b, n);
+		if (k < 0) fail("write");
+		b += k, n -= k;
+	}
+}
+
+// start starts a command and returns our ends of its standard input and output.
+static pid_t start(char **argv, int *in, int *out) {
+	int to[2], from[2];
+	if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) fail("pipe");
+	fcntl(to[1], F_SETPIPE_SZ, PIPE);
+	fcntl(from[1], F_SETPIPE_SZ, PIPE);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		execvp(argv[0], argv);
+		fail(argv[0]);
+	}
+	close(to[0]), close(from[1]);
+	*in = to[1], *out = from[0];
+	return pid;
+}
+
+static int drain(void) {
+	long long total = 0;
+	for (ssize_t n; (n = read(0, buf[0], SIZE)) > 0;) total += n;
+	printf("%lld\n", total);
+	return 0;
+}
+
+static int echo(void) {
+	for (ssize_t n; (n = read(0, buf[0], SIZE)) > 0;) put(1, buf[0], n);
+	return 0;
+}
+
+static int relay(char **argv) {
+	int in, out;
+	start(argv, &in, &out);
+	int from[2] = {0, out}, to[2] = {in, 1};
+	size_t at[2] = {0}, have[2] = {0};
+	for (int i = 0; i < 2; i++) fcntl(to[i], F_SETFL, O_NONBLOCK | O_WRONLY);
+	while (from[0] >= 0 || from[1] >= 0 || have[0] || have[1]) {
+		struct pollfd p[2];
+		for (int i = 0; i < 2; i++)
+			p[i] = have[i] ? (struct pollfd){to[i], POLLOUT, 0} : (struct pollfd){from[i], POLLIN, 0};
+		if (poll(p, 2, -1) < 0) fail("poll");
+		for (int i = 0; i < 2; i++) {
+			if (!p[i].revents) continue;
+			if (!have[i]) {
+				ssize_t n = read(from[i], buf[i], SIZE);
+				if (n <= 0) {
+					from[i] = -1;
+					close(to[i]);
+					continue;
+				}
+				at[i] = 0, have[i] = n;
+			}
+			ssize_t n = write(to[i], buf[i] + at[i], have[i]);
+			if (n < 0 && errno != EAGAIN) fail("write");
+			if (n > 0) at[i] += n, have[i] -= n;
+		}
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+// ping sends lines of JSON, so that a relay that cuts frames finds some.
+static int ping(int n, char **argv) {
+	int in, out;
+	char line[FRAME + 1], back[FRAME];
+	start(argv, &in, &out);
+	double *took = malloc(n * sizeof *took);
+	for (int i = -n / 10; i < n; i++) { // a tenth warms up
+		snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"n\":%09d,\"pad\":\"%.*s\"}}\n", abs(i) % 1000000000, 14, "0123456789abcdef");
+		double t = now();
+		put(in, line, FRAME);
+		for (int got = 0; got < FRAME;) {
+			ssize_t k = read(out, back + got, FRAME - got);
+			if (k <= 0) fail("read");
+			got += k;
+		}
+		if (i >= 0) took[i] = now() - t;
+		if (memcmp(line, back, FRAME)) fail("the answer differs");
+	}
+	qsort(took, n, sizeof *took, compare);
+	printf("%.2f %.2f\n", took[n / 2] * 1e6, took[n / 100 * 99] * 1e6);
+	close(in);
+	return 0;
+}
+
+static int both(long long size, char **argv) {
+	int in, out;
+	start(argv, &in, &out);
+	fcntl(in, F_SETFL, O_NONBLOCK | O_WRONLY);
+	memset(buf[0], 'x', SIZE);
+	for (int i = 4095; i < SIZE; i += 4096) buf[0][i] = '\n';
+	long long sent = 0, got = 0;
+	double begun = now();
+	while (got < size) {
+		struct pollfd p[2] = {{sent < size ? in : -1, POLLOUT, 0}, {out, POLLIN, 0}};
+		if (poll(p, 2, -1) < 0) fail("poll");
+		if (p[0].revents) {
+			long long at = sent % SIZE, left = size - sent;
+			ssize_t n = write(in, buf[0] + at, left < SIZE - at ? left : SIZE - at);
+			if (n < 0 && errno != EAGAIN) fail("write");
+			if (n > 0 && (sent += n) == size) close(in);
+		}
+		if (p[1].revents) {
+			ssize_t n = read(out, buf[1], SIZE);
+			if (n <= 0) break;
+			got += n;
+		}
+	}
+	if (got != size) {
+		fprintf(stderr, "%lld of %lld bytes came back\n", got, size);
+		return 1;
+	}
+	printf("%.3f\n", now() - begun);
+	return 0;
+}
+
+int main(int argc, char **argv) {
+	signal(SIGPIPE, SIG_DFL);
+	const char *word = argc > 1 ? argv[1] : "";
+	if (!strcmp(word, "drain")) return drain();
+	if (!strcmp(word, "echo")) return echo();
+	if (!strcmp(word, "poll") && argc > 2) return relay(argv + 2);
+	if (!strcmp(word, "ping") && argc > 3) return ping(atoi(argv[2]), argv + 3);
+	if (!strcmp(word, "both") && argc > 3) return both(atoll(argv[2]), argv + 3);
+	fprintf(stderr, "usage: relay drain | echo | poll CMD… | ping N CMD… | both BYTES CMD…\n");
+	return 2;
+}

@@ -1,0 +1,301 @@
+package relay
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A poller moves both directions on one thread of its own, by a poll loop over
+// the descriptors. The reason is the time that one message takes: a goroutine
+// that waits for a descriptor is woken by another thread, which costs half of
+// what the whole way takes otherwise, and ten times as much where there is only
+// one processor. The observer is roused once in a while and not for each message,
+// for the same reason.
+type poller struct {
+	relay *relay
+	ways  [2]polled
+	stop  *os.File // an eventfd: readable when the poller is to end
+	done  chan struct{}
+
+	roused time.Time // the observer, last
+	fds    [3]unix.PollFd
+}
+
+// A polled way has the descriptors of its two ends.
+type polled struct {
+	*way
+	in, out  descriptor
+	pending  []byte // read, and not yet written
+	chunk    *chunk
+	finished bool
+}
+
+// A descriptor reads or writes without waiting.
+type descriptor struct {
+	fd    int
+	own   bool // we opened it, and are to close it
+	flags int  // for a socket, whose own flags are left alone; -1 for others
+}
+
+// pace is how long the observer may wait for what is small.
+const pace = 20 * time.Millisecond
+
+// poll begins to move bytes by the descriptors of both ends, if they are
+// descriptors that can be polled.
+func (r *relay) poll() bool {
+	controller, ok := r.cfg.Controller.(transport.Descriptors)
+	unit, isToo := r.cfg.Unit.(transport.Descriptors)
+	if !ok || !isToo {
+		return false
+	}
+	p := &poller{relay: r, done: make(chan struct{})}
+	toUnit, toController := &p.ways[0], &p.ways[1]
+	toUnit.way, toController.way = r.ways[frame.C2U], r.ways[frame.U2C]
+	var errs [3]error
+	toUnit.in, toController.out, errs[0] = descriptors(controller)
+	toController.in, toUnit.out, errs[1] = descriptors(unit)
+	var fd int
+	fd, errs[2] = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	for _, err := range errs {
+		if err != nil {
+			p.close()
+			return false
+		}
+	}
+	p.stop = os.NewFile(uintptr(fd), "eventfd")
+	if r.queue != nil {
+		r.queue.lazy = true
+	}
+	go p.run()
+	r.interrupt = func() {
+		_, _ = p.stop.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+		<-p.done
+		p.stop.Close()
+	}
+	return true
+}
+
+// descriptors returns what can be polled of an end.
+func descriptors(c transport.Descriptors) (in, out descriptor, err error) {
+	read, write, err := c.Descriptors()
+	if err != nil {
+		return in, out, err
+	}
+	if in, err = pollable(read, unix.O_RDONLY); err != nil {
+		return in, out, err
+	}
+	out, err = pollable(write, unix.O_WRONLY)
+	if err != nil {
+		in.close()
+	}
+	return in, out, err
+}
+
+// pollable returns a descriptor that does not wait. That of a pipe that waits is
+// opened once more: whether it waits is shared with whoever else has it.
+func pollable(c syscall.RawConn, mode int) (d descriptor, err error) {
+	if e := c.Control(func(fd uintptr) { d, err = pollableFd(int(fd), mode) }); e != nil {
+		return d, e
+	}
+	return d, err
+}
+
+func pollableFd(fd, mode int) (descriptor, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return descriptor{}, err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		return descriptor{fd: fd, flags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL}, nil
+	case unix.S_IFIFO:
+	default:
+		return descriptor{}, os.ErrInvalid
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_NONBLOCK != 0 {
+		return descriptor{fd: fd, flags: -1}, err
+	}
+	fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return descriptor{fd: fd, own: true, flags: -1}, err
+}
+
+func (d *descriptor) read(b []byte) (int, error) {
+	for {
+		n, err := 0, error(nil)
+		if d.flags >= 0 {
+			n, _, err = unix.Recvfrom(d.fd, b, d.flags)
+		} else {
+			n, err = unix.Read(d.fd, b)
+		}
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+func (d *descriptor) write(b []byte) (int, error) {
+	for {
+		n, err := 0, error(nil)
+		if d.flags >= 0 {
+			n, err = unix.SendmsgN(d.fd, b, nil, nil, d.flags)
+		} else {
+			n, err = unix.Write(d.fd, b)
+		}
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+func (d *descriptor) close() {
+	if d.own {
+		d.own = false
+		_ = unix.Close(d.fd)
+	}
+}
+
+// close closes the descriptors that are the poller's own.
+func (p *poller) close() {
+	for i := range p.ways {
+		p.ways[i].in.close()
+		p.ways[i].out.close()
+	}
+}
+
+// run moves bytes until both directions have ended or it is stopped.
+func (p *poller) run() {
+	runtime.LockOSThread()
+	defer close(p.done)
+	defer p.close()
+	for p.wait() {
+		for i := range p.ways {
+			w := &p.ways[i]
+			if !w.finished && p.fds[i].Revents != 0 {
+				p.move(w)
+			}
+		}
+		p.rouse()
+	}
+	for i := range p.ways {
+		if w := &p.ways[i]; !w.finished {
+			w.finished = true
+			w.well.close()
+			w.end(os.ErrClosed)
+		}
+	}
+}
+
+// wait waits until something can be moved. It returns false when nothing will be.
+func (p *poller) wait() bool {
+	ended := 0
+	for i := range p.ways {
+		w := &p.ways[i]
+		switch {
+		case w.finished:
+			p.fds[i] = unix.PollFd{Fd: -1}
+			ended++
+		case len(w.pending) > 0:
+			p.fds[i] = unix.PollFd{Fd: int32(w.out.fd), Events: unix.POLLOUT}
+		default:
+			p.fds[i] = unix.PollFd{Fd: int32(w.in.fd), Events: unix.POLLIN}
+		}
+	}
+	p.fds[2] = unix.PollFd{Fd: int32(p.stop.Fd()), Events: unix.POLLIN}
+	if ended == len(p.ways) {
+		return false
+	}
+	for {
+		n, err := unix.Poll(p.fds[:], p.timeout())
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return false
+		case n == 0:
+			p.relay.queue.rouse()
+			p.roused = time.Now()
+			continue
+		}
+		return p.fds[2].Revents == 0
+	}
+}
+
+// timeout is how long to wait, in milliseconds: while the observer has not been
+// told of everything, not long.
+func (p *poller) timeout() int {
+	if q := p.relay.queue; q != nil && q.waiting.Load() > 0 {
+		return int(pace / time.Millisecond)
+	}
+	return -1
+}
+
+// rouse rouses the observer where many small messages have passed since.
+func (p *poller) rouse() {
+	if q := p.relay.queue; q != nil && q.waiting.Load() > 0 {
+		if now := time.Now(); now.Sub(p.roused) > pace {
+			p.roused = now
+			q.rouse()
+		}
+	}
+}
+
+// move moves what can be moved without waiting.
+func (p *poller) move(w *polled) {
+	if len(w.pending) > 0 {
+		p.write(w)
+		return
+	}
+	n, err := w.in.read(w.well.room())
+	switch {
+	case err == unix.EAGAIN:
+	case err != nil:
+		p.finish(w, func() { w.way.finish(err) })
+	case n == 0:
+		p.finish(w, func() { w.way.finish(io.EOF) })
+	default:
+		w.pending = w.well.took(n)
+		w.chunk = w.way.read(w.pending)
+		p.write(w)
+	}
+}
+
+// write writes as much of what is pending as the other side takes.
+func (p *poller) write(w *polled) {
+	n, err := w.out.write(w.pending)
+	w.pending = w.pending[n:]
+	switch {
+	case err != nil && err != unix.EAGAIN:
+		w.wrote(w.chunk)
+		p.finish(w, func() { w.end(&sideError{w.dir, err}) })
+	case len(w.pending) > 0:
+		if w.wait.since.Load() == 0 {
+			w.wait.begin(len(w.pending))
+		}
+	default:
+		if w.wait.since.Load() != 0 {
+			w.wait.end()
+		}
+		w.wrote(w.chunk)
+		w.chunk = nil
+	}
+}
+
+// finish ends a way, which tells so by itself.
+func (p *poller) finish(w *polled, tell func()) {
+	w.finished = true
+	w.pending = nil
+	w.in.close()
+	w.out.close()
+	w.well.close()
+	tell()
+}
