@@ -44,6 +44,21 @@ type descriptor struct {
 	fd    int
 	own   bool // we opened it, and are to close it
 	flags int  // for a socket, whose own flags are left alone; -1 for others
+	wide  bool // it was enlarged, or is no pipe
+}
+
+// A pipe that was filled is enlarged: fewer and larger moves. One that carries
+// little is left alone, since all pipes of a user share a budget.
+const (
+	filledPipe = 64 << 10
+	widePipe   = 1 << 20
+)
+
+func (d *descriptor) widen() {
+	if !d.wide && d.flags < 0 {
+		_, _ = unix.FcntlInt(uintptr(d.fd), unix.F_SETPIPE_SZ, widePipe)
+	}
+	d.wide = true
 }
 
 // pace is how long the observer may wait for what is small.
@@ -117,6 +132,8 @@ func pollableFd(fd, mode int) (descriptor, error) {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
 		return descriptor{fd: fd, flags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL}, nil
+	case unix.S_IFREG:
+		return descriptor{fd: fd, flags: -1, wide: true}, nil // which never keeps anybody waiting
 	case unix.S_IFIFO:
 	default:
 		return descriptor{}, os.ErrInvalid
@@ -263,6 +280,9 @@ func (p *poller) move(w *polled) {
 	case n == 0:
 		p.finish(w, func() { w.way.finish(io.EOF) })
 	default:
+		if n >= filledPipe {
+			w.in.widen()
+		}
 		w.pending = w.well.took(n)
 		w.chunk = w.way.read(w.pending)
 		p.write(w)
@@ -278,6 +298,7 @@ func (p *poller) write(w *polled) {
 		w.wrote(w.chunk)
 		p.finish(w, func() { w.end(&sideError{w.dir, err}) })
 	case len(w.pending) > 0:
+		w.out.widen()
 		if w.wait.since.Load() == 0 {
 			w.wait.begin(len(w.pending))
 		}
