@@ -165,14 +165,15 @@ func (o *observer) carried(l *lane, frames []frame.Frame) {
 	}
 }
 
-// written waits, but not long, to learn when a chunk was written.
+// written waits, but not long, to learn when a chunk was written. It does not wait
+// while there is much to do: whoever is to write it may be waiting for room.
 func (o *observer) written(c *chunk) time.Time {
 	for {
 		if at := c.written.Load(); at != 0 {
 			return time.Unix(0, at)
 		}
 		left := settleTime - time.Since(c.read)
-		if left <= 0 {
+		if left <= 0 || o.queue.presses() {
 			return time.Time{}
 		}
 		o.timer.Reset(left)

@@ -106,6 +106,13 @@ func (q *queue) take(into []*chunk) (_ []*chunk, open bool) {
 	return into, !q.closed
 }
 
+// presses reports whether the observer had better hurry.
+func (q *queue) presses() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes > maxBehind/4
+}
+
 // seen makes room for more, now that the observer is done with n bytes.
 func (q *queue) seen(n int) {
 	q.mu.Lock()

@@ -218,7 +218,7 @@ func TestHalfClose(t *testing.T) {
 // Any amount comes back from a unit that echoes, also while its controller does
 // nothing but write: neither direction waits for the other.
 func TestEcho(t *testing.T) {
-	const size = 1024 * (64<<10 + 1)
+	const size = 256 * (64<<10 + 1)
 	r := start(t, relay.Config{})
 	go func() {
 		_, _ = io.Copy(r.unit, r.unit)
@@ -266,7 +266,7 @@ func TestStall(t *testing.T) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		_, _ = r.controller.Write(bytes.Repeat([]byte("0123456789abcde\n"), 2<<20)) // more than the sockets hold
+		_, _ = r.controller.Write(bytes.Repeat(append(bytes.Repeat([]byte("x"), 65535), 10), 200)) // more than the sockets hold
 	}()
 	await(t, func() bool {
 		r.mu.Lock()
