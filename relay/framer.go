@@ -17,7 +17,12 @@ type grammar struct {
 	protocol protocol.Protocol
 	limit    int
 	refiner  *all.Refiner // not nil while a later message may tell more
+	refined  int          // messages that it was asked about
 }
+
+// maxRefined is how many messages may be asked for the protocol: what has not been
+// told by then will not be, and each costs as much as to parse it several times.
+const maxRefined = 256
 
 // A framer cuts one direction into frames as its bytes come. The scanner pulls
 // its bytes and the relay pushes them, so the scanner runs as a coroutine that
@@ -138,7 +143,7 @@ func (g *grammar) refine(f *frame.Frame) {
 	}
 	p, _, done := g.refiner.Refine(f.Payload())
 	g.protocol = p
-	if done {
+	if g.refined++; done || g.refined == maxRefined {
 		g.refiner = nil
 	}
 }
