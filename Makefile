@@ -39,11 +39,13 @@ interop:
 fuzz:
 	tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual.
+# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual, the picture of the monitor.
 generate:
 	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
+	mkdir -p $(OUT)/docs
+	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg
 
 # Fail if what is generated, or go.mod, is not what it would be now.
 fresh:

@@ -46,7 +46,7 @@ function turn(to) {
 function filter() {
   const q = $("search").value.toLowerCase(), f = d.frames;
   const frame = (i) => f.id[i].toLowerCase().includes(q) || d.kinds[f.kind[i]].toLowerCase().includes(q) || f.payload[i].toLowerCase().includes(q) || f.says[i].toLowerCase().includes(q);
-  const exchange = (x) => x.id.toLowerCase().includes(q) || x.kind.toLowerCase().includes(q) || x.outcome.includes(q);
+  const exchange = (x) => x.id.toLowerCase().includes(q) || (x.kind + " " + (x.label || "")).toLowerCase().includes(q) || x.outcome.includes(q);
   if (view === "ids") {
     shown = [...d.exchanges.keys()].filter((i) => !q || exchange(d.exchanges[i]) || (ticks.get(i) || []).some(frame));
   } else if (view === "frames") {
@@ -127,7 +127,7 @@ function lane(c, i, y, w) {
   c.font = "13px ui-monospace, Menlo, Consolas, monospace"; c.textBaseline = "middle"; c.textAlign = "left";
   c.fillStyle = style(x.dir === 2 ? "u2c" : "c2u"); c.fillText(x.findings ? "!" + ARROW[x.dir] : " " + ARROW[x.dir], 8, mid);
   c.fillStyle = style("silent"); c.fillText(clip(c, x.id.replace(/^"|"$/g, "") || "·", 90), 34, mid);
-  c.fillStyle = style("fg"); c.fillText(clip(c, x.kind, LABEL - 145), 132, mid);
+  c.fillStyle = style("fg"); c.fillText(clip(c, x.label ? x.kind + " " + x.label : x.kind, LABEL - 145), 132, mid);
   c.save(); c.beginPath(); c.rect(x0(), y, x1(w) - x0() + 8, ROW); c.clip();
   const a = at(x.opened, w), b = Math.max(at(x.end, w), a + 1), cut = x.cancel ? at(x.asked, w) : Infinity;
   c.fillStyle = style("wait"); c.fillRect(a, mid - 1, Math.min(b, cut) - a, 2); c.fillRect(a, mid - 5, 1, 10);

@@ -102,6 +102,7 @@ type frames struct {
 type exchange struct {
 	ID       string  `json:"id"`
 	Kind     string  `json:"kind"`
+	Label    string  `json:"label,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
 	Opened   float64 `json:"opened"`
@@ -167,7 +168,7 @@ func (d *data) exchanges(s *store.Store, o *store.Overview, since func(int64) fl
 			end = o.Last
 		}
 		e := exchange{
-			ID: text(x.ID), Kind: text(x.Kind), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
+			ID: text(x.ID), Kind: text(x.Kind), Label: text(x.Label), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
 			Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 			Bytes: x.In + x.Out, Findings: x.Findings,
 		}

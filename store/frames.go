@@ -12,6 +12,7 @@ type entry struct {
 	start  uint32 // of the payload
 	end    uint32
 	of     uint32 // mark of its exchange
+	label  uint32 // of what it opens, in the texts, plus one
 	conn   uint32
 	kind   uint16
 	wire   uint8

@@ -20,6 +20,7 @@ type row struct {
 	parts, after                                  uint32
 	conn                                          uint32
 	id                                            uint32 // in the texts
+	label                                         uint32 // in the texts, plus one; 0 is none
 	lane                                          uint32 // in the lanes, plus one
 	found                                         uint32 // findings
 	kind                                          uint16
@@ -204,6 +205,7 @@ func (l *lane) fold() {
 type Exchange struct {
 	Mark                                          uint32
 	ID, Kind                                      string
+	Label                                         string // of the request: the name of a tool
 	Conn                                          int
 	Opener                                        frame.Dir
 	Opened, Answered, FirstPart, LastPart, Closed int64
@@ -233,6 +235,9 @@ func (s *Store) exchange(r *row) Exchange {
 		Asked: r.asked, Confirmed: r.confirmed, First: r.first, Last: r.last, Cancel: r.cancel,
 		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after), HeldBack: r.heldBack,
 		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
+	}
+	if r.label > 0 {
+		x.Label = string(s.rows.texts.get(r.label - 1))
 	}
 	if r.class > 0 {
 		x.Cancelled, x.Class = true, session.Class(r.class-1)

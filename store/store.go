@@ -156,6 +156,9 @@ func (s *Store) take(it *decode.Item) {
 		e.kind = s.kinds.of(kindBad)
 	default:
 		e.kind = s.kinds.of(it.Message.Kind)
+		if m := &it.Message; m.Phase == protocol.Open && len(m.Label) > 0 {
+			e.label = s.rows.text(m.Label) + 1
+		}
 	}
 	if f.Compressed {
 		e.flags |= compressed
@@ -384,6 +387,9 @@ func (s *Store) begin(r *row, e *session.Exchange) {
 	r.kind = s.kinds.of([]byte(e.Kind))
 	r.id = s.rows.text(e.ID.Text)
 	r.opened = s.stamp(e.First)
+	if f := s.frames.at(e.First); f != nil {
+		r.label = f.label
+	}
 }
 
 // stamp returns when a frame was read.

@@ -532,6 +532,23 @@ func linesOf(f *store.Detail) []string {
 	return splitLines(render.AppendJSON(nil, f.JSON, "  ", "", nil))
 }
 
+// gist returns n events of an exchange: the first, the last, and between them
+// what came after its cancel, or else what came last.
+func gist(events []store.Event, cancel int64, n int) []store.Event {
+	if len(events) <= n || n < 3 {
+		return events
+	}
+	last := len(events) - 1
+	from := last - (n - 2)
+	for i := range events {
+		if events[i].Seq == cancel {
+			from = max(1, min(from, i-1))
+		}
+	}
+	list := append(events[:1:1], events[from:from+n-2]...)
+	return append(list, events[last])
+}
+
 // ledger draws n frames of an exchange around the one of that number.
 func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 	th := m.theme
@@ -542,10 +559,8 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 			from = i - n/2
 		}
 	}
-	if current == 0 && len(events) > n {
-		// The first two, and then the end, which is what is looked for.
-		head := min(2, n)
-		events = append(events[:head:head], events[len(events)-(n-head):]...)
+	if current == 0 {
+		events = gist(events, d.Exchange.Cancel, n)
 	}
 	from = max(0, min(from, len(events)-n))
 	var list []string

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strings"
+
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -124,12 +126,12 @@ type idColumns struct {
 }
 
 func (m *Model) idColumns() idColumns {
-	c := idColumns{id: 10, kind: 22, parts: 6, bytes: 6, latency: 7, outcome: 18}
+	c := idColumns{id: 10, kind: 22, parts: 6, bytes: 6, latency: 7, outcome: 20}
 	switch {
 	case m.width < 90:
 		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 11}
 	case m.width < 130:
-		c = idColumns{id: 8, kind: 18, parts: 5, bytes: 5, latency: 6, outcome: 14}
+		c = idColumns{id: 8, kind: 20, parts: 5, bytes: 5, latency: 6, outcome: 17}
 	case m.width > 180:
 		c.kind, c.id = 30, 16
 	}
@@ -221,7 +223,7 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	arrow(l, th, x.Opener)
 	l.pad(1)
 	l.left(th.ID, idOf(x.ID), c.id)
-	l.left(th.Kind, x.Kind, c.kind)
+	l.named(th, x, c.kind)
 	m.lane(l, x, w)
 	l.pad(1)
 	if c.parts > 0 {
@@ -236,6 +238,19 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 		name += " +" + count(x.After)
 	}
 	l.left(paint, name, c.outcome-2)
+}
+
+// named appends the kind of an exchange, and what it is called if there is room.
+func (l *line) named(th *theme, x *store.Exchange, width int) {
+	n := l.fit(th.Kind, x.Kind, width)
+	l.used += n
+	if x.Label != "" && width-n > 3 {
+		l.pad(1)
+		label := l.fit(th.Dim, x.Label, width-n-1)
+		l.used += label
+		n += 1 + label
+	}
+	l.pad(width - n + 1)
 }
 
 func number(n int64) string {
@@ -383,7 +398,7 @@ func (m *Model) preview(n int) []string {
 	if x == nil || d == nil || d.Exchange == nil {
 		return padded(nil, n)
 	}
-	title := x.Kind + " " + idOf(x.ID)
+	title := strings.TrimSpace(x.Kind+" "+x.Label) + " · " + idOf(x.ID)
 	if x.Note != "" {
 		title += " · " + x.Note
 	}

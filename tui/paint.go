@@ -132,6 +132,8 @@ func span(ns int64) string {
 	switch {
 	case ns < 0:
 		return "-"
+	case ns == 0:
+		return "0"
 	case ns >= 100*3600e9:
 		return strconv.FormatInt(ns/(24*3600e9), 10) + "d"
 	case ns >= 3600e9:

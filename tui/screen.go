@@ -270,7 +270,7 @@ func (m *Model) hints(l *line) {
 	}
 	for _, b := range list {
 		h := b.Help()
-		if h.Key == " " {
+		if h.Key, _, _ = strings.Cut(h.Key, " "); h.Key == "" {
 			h.Key = "space"
 		}
 		if l.used+len(h.Key)+len(h.Desc)+3 > l.room {
