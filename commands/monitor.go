@@ -52,7 +52,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Workers, cfg.Resync = 1, true
+	cfg.Workers, cfg.Ahead, cfg.Resync = 1, true, true
 	name, err := inv.monitored(c.Context, screen)
 	if err != nil || name == "" {
 		return err

@@ -63,7 +63,7 @@ func (inv *invocation) report(c *cli.Context) error {
 
 // keep hands a session to the store, without its secrets.
 func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
-	cfg.Workers, cfg.Resync = 1, true
+	cfg.Workers, cfg.Ahead, cfg.Resync = 1, true, true
 	cfg.Notice = inv.notice(c, name)
 	v := &conversion{invocation: inv, c: c, in: name, cfg: cfg}
 	r, done, err := v.open(c.Context)

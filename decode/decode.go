@@ -38,8 +38,10 @@ type Config struct {
 	// connection; 0 where there is only one.
 	FirstSeq int64
 	Conn     int
-	// Workers is how many goroutines parse and show; 1 works without any.
+	// Workers is how many goroutines parse and show; 1 works without any, unless
+	// Ahead says that the input is to be read on one of its own meanwhile.
 	Workers int
+	Ahead   bool
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
 	Reframe ndjson.Reframe
 	// Interrupt, if not nil, makes a read of the input that waits return. It is

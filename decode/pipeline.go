@@ -36,7 +36,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	// Which items are shown depends on how many were before, so that counting
 	// them off is not for workers that overtake each other.
 	work := p.parallel
-	if p.cfg.Workers <= 1 || p.cfg.Skip > 0 || p.cfg.Head > 0 {
+	if p.cfg.Workers <= 1 && !p.cfg.Ahead || p.cfg.Skip > 0 || p.cfg.Head > 0 {
 		work = p.inline
 	}
 	if err := work(ctx); !errors.Is(err, errEnough) {
@@ -61,7 +61,7 @@ func (p *pipeline) inline(ctx context.Context) error {
 }
 
 func (p *pipeline) parallel(ctx context.Context) error {
-	n := p.cfg.Workers + 2
+	n := max(p.cfg.Workers, 1) + 2
 	free := make(chan *job, n)
 	todo := make(chan *job, n)
 	order := make(chan *job, n)
@@ -77,7 +77,7 @@ func (p *pipeline) parallel(ctx context.Context) error {
 		defer close(order)
 		return p.read(ctx, free, todo, order)
 	})
-	for range p.cfg.Workers {
+	for range max(p.cfg.Workers, 1) {
 		g.Go(func() error {
 			w := p.newWorker()
 			for j := range todo {

@@ -89,7 +89,7 @@ func (f *frames) next() int64 { return f.first + f.n }
 type names struct {
 	list   []string
 	number map[string]uint16
-	last   uint16
+	recent [64]uint16 // by the look of the name: most are found here
 }
 
 func newNames() names { return names{list: []string{""}, number: map[string]uint16{"": 0}} }
@@ -101,21 +101,30 @@ const (
 
 // of returns the number of a name.
 func (n *names) of(name []byte) uint16 {
-	if n.list[n.last] == string(name) {
-		return n.last
+	if len(name) == 0 {
+		return 0
 	}
+	recent := &n.recent[(len(name)*7+int(name[0])+int(name[len(name)-1])*31)%len(n.recent)]
+	if n.list[*recent] != string(name) {
+		*recent = n.find(name)
+	}
+	return *recent
+}
+
+// find looks a name up, and numbers it if it is new.
+func (n *names) find(name []byte) uint16 {
 	i, ok := n.number[string(name)]
-	if !ok {
-		key := string(name[:min(len(name), 200)])
-		if len(n.list) >= maxNames {
-			key = otherNames
-		}
-		if i, ok = n.number[key]; !ok {
-			i = uint16(len(n.list))
-			n.list = append(n.list, key)
-			n.number[key] = i
-		}
+	if ok {
+		return i
 	}
-	n.last = i
+	key := string(name[:min(len(name), 200)])
+	if len(n.list) >= maxNames {
+		key = otherNames
+	}
+	if i, ok = n.number[key]; !ok {
+		i = uint16(len(n.list))
+		n.list = append(n.list, key)
+		n.number[key] = i
+	}
 	return i
 }

@@ -30,6 +30,9 @@ const stalled = 10 * time.Millisecond
 
 // peer returns what is known of a connection.
 func (s *Store) peer(conn int) *Peer {
+	if p := s.lastPeer; p != nil && p.Conn == conn {
+		return p
+	}
 	p := s.peers[conn]
 	if p == nil {
 		p = &Peer{Conn: conn}
@@ -38,6 +41,7 @@ func (s *Store) peer(conn int) *Peer {
 			s.order = append(s.order, conn)
 		}
 	}
+	s.lastPeer = p
 	return p
 }
 

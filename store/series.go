@@ -15,6 +15,7 @@ type series struct {
 	begin int64
 	slot  int64
 	slots []Traffic
+	last  int64 // the slot of the newest frame
 }
 
 // Traffic is what passed in a slot of time.
@@ -36,6 +37,12 @@ func (t *series) add(at int64, d frame.Dir, n int64) {
 	c.Bytes[d] += n
 }
 
+// flies notes how many exchanges are in flight after a frame that was added.
+func (t *series) flies(n int64) {
+	c := &t.slots[t.last]
+	c.InFlight = max(c.InFlight, n)
+}
+
 // at returns the slot of a time. What comes before the beginning counts as
 // the beginning.
 func (t *series) at(at int64) *Traffic {
@@ -53,6 +60,7 @@ func (t *series) at(at int64) *Traffic {
 	for int64(len(t.slots)) <= i {
 		t.slots = append(t.slots, Traffic{})
 	}
+	t.last = i
 	return &t.slots[i]
 }
 

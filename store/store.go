@@ -70,6 +70,7 @@ type Store struct {
 	traffic     series
 	findings    found
 	peers       map[int]*Peer
+	lastPeer    *Peer
 	order       []int // connections, as they came
 	log         []Line
 	lost        int64 // frames that the source dropped
@@ -129,8 +130,7 @@ func (s *Store) View(dst []byte, it *decode.Item) ([]byte, error) {
 	s.take(it)
 	s.version.Add(1)
 	dst, err := s.follower.View(dst, it)
-	t := s.traffic.at(s.last)
-	t.InFlight = max(t.InFlight, int64(len(s.rows.open)))
+	s.traffic.flies(int64(len(s.rows.open)))
 	return dst, err
 }
 

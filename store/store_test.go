@@ -43,7 +43,7 @@ func filled(t testing.TB, o store.Options, in decode.Input) *store.Store {
 func take(t testing.TB, s *store.Store, in decode.Input) {
 	t.Helper()
 	s.Begin(in)
-	cfg := decode.Config{Workers: 1, Resync: true}
+	cfg := decode.Config{Workers: 1, Ahead: true, Resync: true}
 	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
 		t.Fatal(err)
 	}
