@@ -66,23 +66,27 @@ const quiet = time.Second
 // Run plays the script over a connection, which it closes. The error is about the
 // connection or the run; that the peer is not as recorded is in the result.
 func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
-	r := newRun(ctx, s, conn, &o)
-	return r.play()
+	return newRun(ctx, s, conn, &o, nil).play()
 }
 
-func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options) *run {
+func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *sweep) *run {
 	r := &run{
 		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
 		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
 		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
 		queues: make([][]*step, len(s.opened)), live: newLedger(), names: newNames(o.Side),
 		incoming: make(chan arrival), outgoing: make(chan []byte), written: make(chan error, 1),
-		result: Result{Conn: s.Conn},
+		sweep: w, result: Result{Conn: s.Conn},
+	}
+	if w != nil {
+		w.loosen(s, &r.order)
 	}
 	for i, st := range s.steps {
-		if st.dir == o.Side {
+		switch {
+		case w.leavesOut(s, st):
+		case st.dir == o.Side:
 			r.expectToSend(i)
-		} else {
+		default:
 			r.theirs = append(r.theirs, st)
 			r.queues[st.exchange] = append(r.queues[st.exchange], st)
 			r.left++
@@ -399,7 +403,7 @@ func (r *run) broken(st *step, err error) error {
 // supply says that one thing more has happened that a frame of ours needs.
 func (r *run) supply(i int) {
 	r.moved[i] = time.Now()
-	if r.lacks[i]--; r.lacks[i] == 0 && !r.sweep.leavesOut(r, r.script.steps[i]) {
+	if r.lacks[i]--; r.lacks[i] == 0 {
 		r.ready = append(r.ready, i)
 	}
 }

@@ -121,12 +121,10 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(ctx, s, conn, &o)
-	r.sweep = &sweep{
+	r := newRun(ctx, s, conn, &o, &sweep{
 		target: target, after: after, settle: w.Settle,
 		tracker: session.New(s.Protocol, session.Options{}), ours: map[int64]bool{},
-	}
-	r.sweep.begin(r)
+	})
 	if _, err := r.play(); err != nil {
 		return nil, err
 	}
@@ -160,20 +158,22 @@ func (w *sweep) message() *step {
 	return w.cancel
 }
 
-// leavesOut reports whether a frame of ours is not sent: what follows the request
-// and answers nothing.
-func (w *sweep) leavesOut(r *run, st *step) bool {
-	if w == nil {
-		return false
-	}
-	return st.index > r.script.opened[w.target].step && !(st.well && isEnd(st.message.Phase))
+// leavesOut reports whether a frame of the controller is not sent: what follows
+// the request and answers nothing.
+func (w *sweep) leavesOut(s *Script, st *step) bool {
+	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !(st.well && isEnd(st.message.Phase))
 }
 
-// begin passes over what is left out.
-func (w *sweep) begin(r *run) {
-	for _, st := range r.script.steps {
-		if st.dir == r.options.Side && w.leavesOut(r, st) {
-			r.pass(st)
+// loosen lets the answers that follow the request wait for nothing but what they
+// answer: much of what had come in the recording will not come now.
+func (w *sweep) loosen(s *Script, o *order) {
+	for _, st := range s.steps[s.opened[w.target].step+1:] {
+		if st.dir != frame.C2U || w.leavesOut(s, st) {
+			continue
+		}
+		o.before[st.index], o.needs[st.index] = -1, nil
+		if st.exchange != 0 {
+			o.needs[st.index] = []int{s.opened[st.exchange].step}
 		}
 	}
 }
