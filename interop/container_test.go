@@ -79,7 +79,7 @@ func TestContainer(t *testing.T) {
 	if string(got) != "Echo: into the box\n" {
 		t.Errorf("%q\n%s", got, stderr)
 	}
-	_, stderr, status := relayed(t, nil, append(append(flags, words...), "no-such-command")...)
+	_, stderr, status := relayThrough(t, nil, append(append(flags, words...), "no-such-command")...)
 	if status != 2 {
 		t.Errorf("status %d\n%s", status, stderr)
 	}

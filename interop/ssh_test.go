@@ -102,7 +102,7 @@ func serveSSH(t *testing.T, server, config string) (port string) {
 }
 
 // relayed runs a relay to its end, and returns what came out and its status.
-func relayed(t *testing.T, stdin []byte, args ...string) (stdout []byte, stderr string, status int) {
+func relayThrough(t *testing.T, stdin []byte, args ...string) (stdout []byte, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -122,7 +122,7 @@ func relayed(t *testing.T, stdin []byte, args ...string) (stdout []byte, stderr 
 func TestRelaySSHBytes(t *testing.T) {
 	sent := make([]byte, 4<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(sent)
-	got, stderr, status := relayed(t, sent, append(sshd(t), "cat")...)
+	got, stderr, status := relayThrough(t, sent, append(sshd(t), "cat")...)
 	if status != 0 || !bytes.Equal(got, sent) {
 		t.Errorf("status %d, %d of %d bytes\n%s", status, len(got), len(sent), stderr)
 	}
@@ -132,14 +132,14 @@ func TestRelaySSHBytes(t *testing.T) {
 // which says why.
 func TestRelaySSHStatus(t *testing.T) {
 	to := sshd(t)
-	if _, stderr, status := relayed(t, nil, append(to, "echo oops >&2; exit 7")...); status != 7 || !strings.Contains(stderr, "oops") {
+	if _, stderr, status := relayThrough(t, nil, append(to, "echo oops >&2; exit 7")...); status != 7 || !strings.Contains(stderr, "oops") {
 		t.Errorf("status %d\n%s", status, stderr)
 	}
-	if _, stderr, status := relayed(t, nil, append(to, "no-such-program")...); status != 127 {
+	if _, stderr, status := relayThrough(t, nil, append(to, "no-such-program")...); status != 127 {
 		t.Errorf("status %d\n%s", status, stderr)
 	}
 	stranger := append([]string{to[0], to[1], to[2], "-i", key(t, t.TempDir(), "stranger")}, to[5:]...)
-	if _, stderr, status := relayed(t, nil, append(stranger, "true")...); status != 255 ||
+	if _, stderr, status := relayThrough(t, nil, append(stranger, "true")...); status != 255 ||
 		!strings.Contains(stderr, "Permission denied") || !strings.Contains(stderr, "ssh: failed itself (status 255)") {
 		t.Errorf("a stranger: status %d\n%s", status, stderr)
 	}
@@ -148,10 +148,10 @@ func TestRelaySSHStatus(t *testing.T) {
 // The remote shell splits what ssh joins, unless the words are quoted.
 func TestRelaySSHQuote(t *testing.T) {
 	to := append(sshd(t), "printf", "%s,", "a  b", "$HOME", "it's")
-	if got, stderr, status := relayed(t, nil, append([]string{"--quote"}, to...)...); string(got) != "a  b,$HOME,it's," {
+	if got, stderr, status := relayThrough(t, nil, append([]string{"--quote"}, to...)...); string(got) != "a  b,$HOME,it's," {
 		t.Errorf("quoted: status %d, %q\n%s", status, got, stderr)
 	}
-	if got, stderr, status := relayed(t, nil, to[:len(to)-2]...); string(got) != "a,b," {
+	if got, stderr, status := relayThrough(t, nil, to[:len(to)-2]...); string(got) != "a,b," {
 		t.Errorf("joined: status %d, %q\n%s", status, got, stderr)
 	}
 }
