@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"session", "query", "capture", "render", "jsondiff"},
 	{"relay", "broker", "unit", "client", "replay", "theory", "lint", "stats", "diff", "decode", "encode", "convert", "wrap"},
 	{"store"},
-	{"tui", "report"},
+	{"tui", "report", "demo"},
 	{"commands"},
 	{".", "bench", "fixtures/gen", "completions/gen"},
 }

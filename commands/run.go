@@ -159,6 +159,7 @@ func newApp(inv *invocation) *cli.App {
 			unitCommand(inv),
 			monitorCommand(inv),
 			reportCommand(inv),
+			demoCommand(inv),
 			replayCommand(inv),
 			theoryCommand(inv),
 			listCommand(inv),

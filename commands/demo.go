@@ -1,0 +1,123 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/demo"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/tui"
+)
+
+func demoCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "demo",
+		Category:  reading,
+		Usage:     "see half a minute of agents at work, with the monitor on it",
+		ArgsUsage: " ",
+		Description: "A controller, two units and a broker talk over loopback, with relays in between: ids " +
+			"in flight at once, cancels that are obeyed, crossed and ignored, a unit that does not " +
+			"read. Where there is no terminal the frames are printed.\n\n" +
+			"   wirectl demo\n" +
+			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced, rather than to show it"},
+			&cli.Float64Flag{Name: "pace", Value: 1, Usage: "play `FACTOR` times as slowly: 0.1 is ten times as fast"},
+			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, dark or light"},
+			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
+		},
+		Action: inv.demo,
+	}
+}
+
+func (inv *invocation) demo(c *cli.Context) error {
+	if len(inv.operands) > 0 {
+		return usagef("demo takes no operands, and %q is one", inv.operands[0])
+	}
+	if c.Float64("pace") <= 0 {
+		return usagef("--pace is a positive number, and not %v", c.Float64("pace"))
+	}
+	if name := c.String("capture"); name != "" {
+		return inv.recordDemo(c, name)
+	}
+	if inv.IsTerminal(inv.Stdout) {
+		return inv.monitorDemo(c)
+	}
+	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	if err != nil {
+		return err
+	}
+	return inv.played(c, func(in decode.Input) error {
+		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: palette(colorful)}
+		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
+		return err
+	})
+}
+
+// played plays the demonstration beside what show does with it.
+func (inv *invocation) played(c *cli.Context, show func(decode.Input) error) error {
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
+	r, w := io.Pipe()
+	played := make(chan error, 1)
+	go func() {
+		err := inv.play(ctx, w, c.Float64("pace"))
+		w.CloseWithError(err)
+		played <- err
+	}()
+	in, err := decode.Open(r, decode.Config{})
+	if err == nil {
+		err = show(in)
+	}
+	cancel()
+	r.Close()
+	if failed := <-played; err == nil && !errors.Is(failed, context.Canceled) && !errors.Is(failed, io.ErrClosedPipe) {
+		err = failed
+	}
+	return err
+}
+
+// play writes the demonstration to w, as a capture.
+func (inv *invocation) play(ctx context.Context, w io.Writer, pace float64) error {
+	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
+	if err != nil {
+		return err
+	}
+	return demo.Run(ctx, relay.NewFan(func(string) {}, sink), pace)
+}
+
+func (inv *invocation) recordDemo(c *cli.Context, name string) error {
+	return convert.WriteFile(name, func(w io.Writer) error { return inv.play(c.Context, w, c.Float64("pace")) })
+}
+
+func (inv *invocation) monitorDemo(c *cli.Context) error {
+	screen, err := inv.screen(c)
+	if err != nil {
+		return err
+	}
+	screen.Name = "demo"
+	cfg := decode.Config{Workers: 1}
+	s := store.New(store.Options{Config: cfg})
+	defer s.Close()
+	return inv.played(c, func(in decode.Input) error {
+		ctx, stop := context.WithCancel(c.Context)
+		defer stop()
+		fed := make(chan struct{})
+		go func() {
+			defer close(fed)
+			feed(ctx, s, in, cfg, newLiveWire(s))
+		}()
+		err := tui.Run(ctx, s, screen)
+		stop()
+		return err
+	})
+}
