@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -72,23 +73,21 @@ func (inv *invocation) completionOf(app *cli.App, words []string) completion {
 
 // lineCompletion walks the words of a command's line up to the last one.
 func (inv *invocation) lineCompletion(app *cli.App, cmd *cli.Command, words []string) completion {
-	operands := operandWords(cmd)
-	endpoint := slices.Contains(operands, "ENDPOINT")
+	endpoint := slices.Contains(strings.Fields(cmd.ArgsUsage), "ENDPOINT")
 	last := len(words) - 1
-	seen := 0 // operands
+	var seen []string // operands
 	for i := 1; i < last; i++ {
 		word := words[i]
 		if begins, ok := otherProgram[word]; ok && endpoint && i+begins <= last {
 			return completion{shell: fmt.Sprintf(":command %d", i+begins+1)}
 		}
 		if word == "--" {
-			seen += last - i - 1
-			return inv.operandOf(app, operands, seen, endpoint)
+			return inv.operandAfter(app, cmd, append(seen, words[i+1:last]...))
 		}
 		flag, known := lookup(cmd, word)
 		switch {
 		case !strings.HasPrefix(word, "-") || word == "-":
-			seen++
+			seen = append(seen, word)
 		case known && takesValue(flag) && !strings.Contains(word, "="):
 			if i++; i == last {
 				return valueCompletion(flag, "")
@@ -104,24 +103,52 @@ func (inv *invocation) lineCompletion(app *cli.App, cmd *cli.Command, words []st
 	if strings.HasPrefix(word, "-") {
 		return completion{candidates: flagCandidates(cmd)}
 	}
-	return inv.operandOf(app, operands, seen, endpoint)
-}
-
-// operandOf completes the operand behind seen others.
-func (inv *invocation) operandOf(app *cli.App, operands []string, seen int, endpoint bool) completion {
-	if len(operands) == 0 {
-		return completion{}
-	}
-	found := inv.operandCompletion(app, operands[min(seen, len(operands)-1)])
-	if endpoint && seen > 0 {
+	found := inv.operandAfter(app, cmd, seen)
+	if endpoint && len(seen) > 0 {
 		found.candidates = append(found.candidates, endpointCandidates...)
 	}
 	return found
 }
 
-// operandWords are the words that stand for a command's operands.
-func operandWords(cmd *cli.Command) []string {
-	return strings.Fields(strings.NewReplacer("[", "", "]", "", "…", "").Replace(cmd.ArgsUsage))
+// operandAfter completes the operand behind those that were seen, in each form
+// of the command's line that begins so.
+func (inv *invocation) operandAfter(app *cli.App, cmd *cli.Command, seen []string) completion {
+	var found completion
+	for _, form := range operandForms(cmd) {
+		if !begins(form, seen) {
+			continue
+		}
+		one := inv.operandCompletion(app, form[min(len(seen), len(form)-1)])
+		found.candidates = append(found.candidates, one.candidates...)
+		found.shell = cmp.Or(found.shell, one.shell)
+	}
+	return found
+}
+
+// begins reports whether operands go with a form: its words in lower case stand
+// for themselves.
+func begins(form, operands []string) bool {
+	for i, word := range form[:min(len(form), len(operands))] {
+		if isLiteral(word) && word != operands[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func isLiteral(word string) bool { return word == strings.ToLower(word) }
+
+// operandForms are the words that stand for a command's operands, in each of the
+// forms that its line can have.
+func operandForms(cmd *cli.Command) [][]string {
+	plain := strings.NewReplacer("[", "", "]", "", "…", "", "--", "").Replace(cmd.ArgsUsage)
+	var forms [][]string
+	for form := range strings.SplitSeq(plain, "|") {
+		if words := strings.Fields(form); len(words) > 0 {
+			forms = append(forms, words)
+		}
+	}
+	return forms
 }
 
 // otherProgram has the words of an ENDPOINT behind which the command line of
@@ -150,7 +177,7 @@ var endpointCandidates = []candidate{
 // its command.
 func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 	switch word {
-	case "FILE", "CONFIG", "IN", "OUT":
+	case "FILE", "CONFIG", "IN", "OUT", "INTENT":
 		return completion{candidates: fixtureCandidates(), shell: ":files"}
 	case "SESSION", "SOURCE", "A", "B":
 		return completion{candidates: append(inv.tapCandidates(), fixtureCandidates()...), shell: ":files"}
@@ -168,6 +195,9 @@ func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 		return completion{candidates: []candidate{{"usage", "what a broker that runs has been used for"}}, shell: ":files"}
 	case "SHELL":
 		return completion{candidates: plain(completions.Shells)}
+	}
+	if isLiteral(word) {
+		return completion{candidates: plain([]string{word})}
 	}
 	return completion{}
 }

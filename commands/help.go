@@ -31,9 +31,9 @@ func init() {
 	cli.HelpPrinter = func(w io.Writer, _ string, subject any) {
 		switch s := subject.(type) {
 		case *cli.App:
-			w.Write(appHelp(s))
+			_, _ = w.Write(appHelp(s))
 		case *cli.Command:
-			w.Write(commandHelp(s))
+			_, _ = w.Write(commandHelp(s))
 		}
 	}
 }

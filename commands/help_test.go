@@ -3,6 +3,7 @@ package commands
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,11 +66,11 @@ func TestEveryFlagCompletes(t *testing.T) {
 // Tab offers something for every operand that help names, or leaves it alone
 // knowingly.
 func TestEveryOperandCompletes(t *testing.T) {
-	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true}
+	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true, "CMD": true, "MODEL": true}
 	inv := &invocation{Env: Env{Getenv: os.Getenv}}
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {
-		for _, word := range operandWords(c) {
+		for _, word := range slices.Concat(operandForms(c)...) {
 			found := inv.operandCompletion(app, word)
 			if found.shell == "" && len(found.candidates) == 0 && !alone[word] {
 				t.Errorf("%s: nothing completes %s", c.Name, word)

@@ -24,7 +24,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			"nexus, or mcp, acp, lsp, dap and jsonrpc, of which the handshake is done first. PARAMS is\n" +
 			"JSON. The status is 1 when the peer answers an error, 3 when it breaks its protocol.\n\n" +
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
-			"   wirectl send --prompt 'write a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
+			"   wirectl send --prompt 'a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
 			"   wirectl send mcp tools/list '{}' -- npx server\n" +
 			"   wirectl send -n 10000 -c 64 latis ping tcp://127.0.0.1:7000",
 		Flags: []cli.Flag{
@@ -32,7 +32,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "prompts", Usage: "rlm: ask all prompts of `FILE` as one batch: a JSON array, or one on each line"},
 			&cli.StringFlag{Name: "model", Usage: "rlm: ask the model `NAME`"},
 			&cli.StringSliceFlag{Name: "metadata", Usage: "latis: send `KEY=VALUE` with the prompt, or with the session that is created"},
-			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory: cancel after that many parts (3) or that time (200ms)"},
+			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory: cancel after `N` parts, or after a time such as 200ms"},
 			&cli.BoolFlag{Name: "state", Usage: "latis: ask for the state, also while a prompt is worked on"},
 			&cli.BoolFlag{Name: "subscribe", Usage: "latis: show every change of the state, until the prompt ends or you interrupt"},
 			&cli.StringFlag{Name: "session", Usage: "latis: work in the session `ID`, which is resumed, or in a new one if it is new"},
@@ -40,13 +40,13 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "input-file", Usage: "theory: give the tool the inputs in `FILE`, a JSON object; - is standard input"},
 			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
 			&cli.StringFlag{Name: "run-id", Usage: "theory: call the run `ID`, or rejoin the one that is called so"},
-			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: run for real, or mock"},
+			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: how to run: real or mock"},
 			&cli.StringFlag{Name: "token", Usage: "nexus, mcp over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
 			&cli.BoolFlag{Name: "allow", Usage: "acp: grant what the agent asks permission for, rather than to refuse it"},
 			&cli.BoolFlag{Name: "notify", Usage: "mcp, acp, lsp, jsonrpc: send METHOD as a notification, which nothing answers"},
 			&cli.BoolFlag{Name: "no-handshake", Usage: "mcp, acp, lsp, dap: send METHOD as the first message"},
 			&cli.StringFlag{Name: "dir", Usage: "mcp, acp, lsp: let the peer work in the folder `DIR` (default: this one)"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, which is the answer, or ndjson, which is every message"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text (the answer) or ndjson (every message)"},
 			&cli.BoolFlag{Name: "timing", Usage: "say on standard error how long it took"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "make `N` requests and print how long they took"},
 			&cli.IntFlag{Name: "concurrency", Aliases: []string{"c"}, Value: 1, Usage: "with -n: have `N` of them in flight at once"},

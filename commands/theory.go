@@ -29,7 +29,7 @@ func theoryCommand(inv *invocation) *cli.Command {
 			"outputs, and prints what to send: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
 			"   wirectl theory serve --tool ./mytool\n" +
 			"   wirectl send --input text=hi theory ws://127.0.0.1:8090\n" +
-			"   wirectl theory resolve --run-id r1 --world w1 --bucket artifacts --s3 http://127.0.0.1:9000 intent.json",
+			"   wirectl theory resolve --run-id r1 --world w1 --bucket artifacts intent.json",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8090", Usage: "serve: listen at `HOST:PORT`"},
 			&cli.BoolFlag{Name: "remote", Usage: "serve: --listen for other machines too, and not on loopback alone"},
@@ -39,7 +39,7 @@ func theoryCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "digest", Usage: "serve: the `TEXT` that /healthz calls the tool by"},
 			&cli.IntFlag{Name: "max-runs", Value: 16, Usage: "serve: have `N` runs under way at once; others wait"},
 			&cli.BoolFlag{Name: "refuse", Usage: "serve: refuse runs beyond --max-runs rather than have them wait"},
-			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: write the documented dialect D, or C, which older clients read"},
+			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: which dialect to write: D (the documented one) or C (which older clients read)"},
 			&cli.StringFlag{Name: "artifacts", Usage: "serve: the `DIR` that /artifacts/ stands for"},
 			&cli.BoolFlag{Name: "plain-http", Usage: "serve: fetch inputs and store outputs by http:// too, on this machine only"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "serve: say nothing on standard error but errors"},

@@ -175,15 +175,19 @@ func (s *stage) between(controller transport.Conn, target transport.Endpoint, cf
 	}
 	cfg.Controller, cfg.Unit, cfg.Conn = controller, u, int(s.conns.Add(1))
 	_, err = relay.Run(s.ctx, cfg)
-	if s.ctx.Err() != nil {
+	if over(s.ctx) {
 		return nil
 	}
 	return err
 }
 
+func over(ctx context.Context) bool { return ctx.Err() != nil }
+
 // wait waits for a time of the play, or for the end of ctx.
-func (s *stage) wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(s.after(d))
+func (s *stage) wait(ctx context.Context, d time.Duration) { sleep(ctx, s.after(d)) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -191,8 +195,14 @@ func (s *stage) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A thinker answers word by word. What begins with "ask" it asks a model, and
-// what begins with "now" it answers at once.
+// hasty is answered by one word, and its answer ends soon after, at any pace: a
+// cancel in between has crossed the end.
+const (
+	hasty     = "done?"
+	crossTime = 100 * time.Millisecond
+)
+
+// A thinker answers word by word. What begins with "ask" it asks a model.
 type thinker struct {
 	*stage
 	broker *client.RLM
@@ -209,15 +219,16 @@ func (t *thinker) Answer(ctx context.Context, p *unit.Prompt, emit func(string) 
 		text = thought
 	}
 	for word := range strings.FieldsSeq(text) {
-		if !strings.HasPrefix(p.Content, "now") {
-			t.wait(ctx, 220*time.Millisecond)
-		}
+		t.wait(ctx, 220*time.Millisecond)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
 		if err := emit(word + " "); err != nil {
 			return nil, err
 		}
+	}
+	if text == hasty {
+		sleep(ctx, crossTime)
 	}
 	return map[string]string{"words": fmt.Sprint(len(strings.Fields(text)))}, nil
 }

@@ -26,7 +26,7 @@ func (s *stage) script(good, bad, lazy transport.Endpoint) error {
 const long = "the report says that rivers carry less water each summer, that towns store more of it in spring, and that nobody agreed on who pays"
 
 // converse has many prompts in flight, states asked for in between, and cancels
-// that are obeyed and crossed.
+// that are obeyed.
 func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
 	nc, err := e.Dial(ctx)
 	if err != nil {
@@ -42,7 +42,6 @@ func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
 	s.at(c, 300*time.Millisecond, prompt(l, "ask what rivers carry", 0))
 	s.at(c, 600*time.Millisecond, prompt(l, "translate: "+long, 9))
 	s.at(c, 1500*time.Millisecond, l.State())
-	s.at(c, 5*time.Second, prompt(l, "now", 1))
 	s.at(c, 6*time.Second, l.Ping())
 	for i := range 24 {
 		at := 7*time.Second + time.Duration(i)*750*time.Millisecond
@@ -57,7 +56,8 @@ func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
 	return c.wait()
 }
 
-// insist cancels what a unit goes on with all the same.
+// insist cancels what a unit goes on with all the same, and what ends before the
+// cancel can have come.
 func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
 	nc, err := e.Dial(ctx)
 	if err != nil {
@@ -66,6 +66,7 @@ func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
 	l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))
 	defer l.Close()
 	c := &crowd{ctx: ctx}
+	s.at(c, 4*time.Second, prompt(l, hasty, 1))
 	s.at(c, 9*time.Second, prompt(l, "stubborn: "+long, 4))
 	return c.wait()
 }
@@ -99,7 +100,7 @@ type crowd struct {
 func (s *stage) at(c *crowd, d time.Duration, call client.Call) {
 	c.group.Go(func() error {
 		s.wait(c.ctx, d)
-		if c.ctx.Err() != nil {
+		if over(c.ctx) {
 			return nil
 		}
 		err := call(c.ctx, func(client.Part) {})
