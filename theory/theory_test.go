@@ -402,9 +402,9 @@ func TestClose(t *testing.T) {
 
 // A client that does not read holds up nobody but loses tokens only.
 func TestSlowClient(t *testing.T) {
-	const tokens = 500
+	const tokens = 400
 	_, url := serve(t, theory.HandlerFunc(func(_ context.Context, _ *theory.Request, emit func(theory.Message)) (*theory.Result, error) {
-		text := json.RawMessage(`{"text":"` + strings.Repeat("x", 100_000) + `"}`)
+		text := json.RawMessage(`{"text":"` + strings.Repeat("x", 50_000) + `"}`)
 		for range tokens {
 			emit(theory.Message{Kind: "Token", Data: text})
 		}
