@@ -1,8 +1,8 @@
 package commands
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker"
@@ -13,35 +13,35 @@ import (
 // A brokerAgent answers the prompts of a unit by a broker. The model is that of a
 // prompt's metadata, where it has one.
 type brokerAgent struct {
-	broker *broker.Broker
-	door   string // as which the broker accounts for it
-	model  string
+	broker       *broker.Broker
+	door, client string // as which the broker accounts for it
+	model        string
+	tap          broker.Tap
 }
 
 // Answer answers p, as [unit.Agent] wants it.
 func (a brokerAgent) Answer(ctx context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
-	prompt, err := json.Marshal(p.Content)
-	if err != nil {
-		return nil, err
+	c := &broker.Call{
+		Door: a.door, Client: a.client, Ref: p.ID, Model: cmp.Or(p.Metadata["model"], a.model), Parent: p.Metadata["traceparent"],
+		Prompt: provider.Quote(p.Content), Tap: a.tap,
+		Emit: func(part provider.Part) error {
+			if part.Text == nil {
+				return nil
+			}
+			return emit(provider.Unquote(part.Text))
+		},
 	}
-	call := &broker.Call{
-		Door: a.door, Client: p.Session, Ref: p.ID, Model: a.model, Prompt: prompt,
-		Emit: func(part provider.Part) error { return emitToken(part.Text, emit) },
-	}
-	if model := p.Metadata["model"]; model != "" {
-		call.Model = model
-	}
-	doing, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	// The broker has its own names for why a call is given up.
+	calling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(brokerCause(context.Cause(ctx))) })
-	defer stop()
-	if err := a.broker.Do(doing, call); err != nil {
-		return nil, &unit.Error{Code: "PROVIDER_ERROR", Message: broker.Message(err)}
+	defer context.AfterFunc(ctx, func() { cancel(brokerCause(context.Cause(ctx))) })()
+	if err := a.broker.Do(calling, c); err != nil {
+		return nil, &unit.Error{Code: unit.AgentFailed, Message: broker.Message(err)}
 	}
+	u := c.Completion.Usage
 	return map[string]string{
-		"model":         call.Name,
-		"input_tokens":  strconv.FormatInt(call.Completion.Usage.Input, 10),
-		"output_tokens": strconv.FormatInt(call.Completion.Usage.Output, 10),
+		"model": c.Name, "finish_reason": c.Completion.Finish,
+		"prompt_tokens": strconv.FormatInt(u.Input, 10), "completion_tokens": strconv.FormatInt(u.Output, 10),
 	}, nil
 }
 
@@ -50,20 +50,8 @@ func brokerCause(cause error) error {
 	switch cause {
 	case unit.ErrCancelled:
 		return broker.ErrCancelled
-	case unit.ErrGone:
-		return broker.ErrGone
+	case context.Canceled:
+		return broker.ErrShutdown
 	}
-	return broker.ErrShutdown
-}
-
-// emitToken emits the text of a JSON string token, if there is one.
-func emitToken(token []byte, emit func(string) error) error {
-	var text string
-	if token == nil {
-		return nil
-	}
-	if err := json.Unmarshal(token, &text); err != nil || text == "" {
-		return err
-	}
-	return emit(text)
+	return broker.ErrGone
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport"
@@ -146,10 +147,14 @@ func (inv *invocation) provider(c *cli.Context, model string) (unit.Agent, error
 	if err != nil {
 		return nil, err
 	}
-	if err := s.broker.Find(model); err != nil {
-		return nil, usagef("%v", err)
+	b, err := broker.New(s.config.Broker, nil)
+	if err != nil {
+		return nil, err
 	}
-	return brokerAgent{s.broker, "unit", model}, nil
+	if err := b.Find(model); err != nil {
+		return nil, &usageError{err}
+	}
+	return brokerAgent{broker: b, door: "unit", model: model}, nil
 }
 
 // logger returns what servers log to.
