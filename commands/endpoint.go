@@ -28,7 +28,7 @@ func endpointFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: pass each argument of the remote command as one word of the remote shell"},
 		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: the `PROGRAM` that reaches containers (default: docker, podman or nerdctl)"},
 		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "give a process `TIME` to end when its standard input was closed, and again after SIGTERM"},
-		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket and QUIC: offer, or take, the subprotocol `NAME`"},
+		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket, TLS and QUIC: offer, or take, the subprotocol `NAME`"},
 		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket: send the header `NAME: VALUE` with the request"},
 		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the authorities in `FILE` (PEM), rather than the system's; a listener then wants certificates of its clients"},
 		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "show the certificate in `FILE` (PEM)"},

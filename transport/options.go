@@ -23,7 +23,8 @@ type Options struct {
 	// standard input was closed and once more after SIGTERM; [DefaultGrace] if 0.
 	Grace time.Duration
 
-	// Subprotocols are offered by WebSocket clients and taken by servers.
+	// Subprotocols are offered by clients and taken by servers: those of a
+	// WebSocket, and those that ALPN agrees on in TLS and QUIC.
 	Subprotocols []string
 	// Header goes with the requests of WebSocket clients.
 	Header http.Header

@@ -32,7 +32,7 @@ func TestBehaviour(t *testing.T) {
 }
 
 func behind(address string) func(*testing.T, transporttest.Far) transport.Conn {
-	return transporttest.Behind(address, transport.Options{})
+	return transporttest.Behind(address, transport.Options{}, nil)
 }
 
 // childRole has this test's own program act as a far side, so that the processes

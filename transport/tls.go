@@ -177,6 +177,7 @@ func clientTLS(ctx context.Context, raw net.Conn, address string, opts *Options)
 	if err != nil {
 		return nil, err
 	}
+	cfg.NextProtos = opts.Subprotocols
 	c := tls.Client(raw, cfg)
 	return c, c.HandshakeContext(ctx)
 }
@@ -197,6 +198,7 @@ func listenTLS(ctx context.Context, address string, opts Options) (Listener, err
 	if err != nil {
 		return nil, err
 	}
+	cfg.NextProtos = opts.Subprotocols
 	tl := &tlsListener{net: l, config: cfg, notice: opts.notice, inbox: inbox.New[Conn]()}
 	ctx, tl.stop = context.WithCancel(context.WithoutCancel(ctx))
 	tl.greeters.Go(func() { tl.serve(ctx) })

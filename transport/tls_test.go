@@ -163,3 +163,16 @@ func TestTLSToAPlainPeer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// ALPN agrees on a subprotocol, or the connection fails.
+func TestALPN(t *testing.T) {
+	with := func(names ...string) transport.Options {
+		return transport.Options{Subprotocols: names, TLS: transport.TLS{Insecure: true}}
+	}
+	if err := echoed(t, "tls", with("h2"), with("http/1.1", "h2")); err != nil {
+		t.Error(err)
+	}
+	if err := echoed(t, "tls", with("h2"), with("other")); err == nil || !strings.Contains(err.Error(), "no application protocol") {
+		t.Error(err)
+	}
+}

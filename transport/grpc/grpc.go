@@ -1,12 +1,18 @@
-// Package grpc carries messages in a gRPC stream, that of
+// Package grpc carries frames in a gRPC stream, that of
 // latis.v1.LatisService/Connect: a connection is one call, and a frame is one
-// message of it. The messages pass as they are; what they mean is left to the
-// packages above.
+// message of it.
+//
+// As a stream of bytes each message stands behind its length, four bytes with the
+// highest first: what the same peers write where there is no gRPC. So a gRPC
+// connection can take the place of any other. What the messages mean is left to
+// the packages above.
 package grpc
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -67,11 +73,17 @@ type stream interface {
 	RecvMsg(m any) error
 }
 
+// prefix is how many bytes the length of a message takes.
+const prefix = 4
+
 // A conn is one end of a call.
 type conn struct {
-	stream  stream
+	stream stream
+	limit  int64
+	unread []byte // the rest of the message that Read is in
+
 	sending sync.Mutex // the library wants one sender at a time
-	rest    []byte     // of the message that Read is in
+	unsent  []byte     // the beginning of a frame that was not written whole
 
 	server    bool
 	closeSend func() error
@@ -80,54 +92,50 @@ type conn struct {
 	onClose   func()
 }
 
-func newConn(s stream, closeSend func() error, onClose func()) *conn {
-	return &conn{stream: s, closeSend: closeSend, closed: make(chan struct{}), onClose: onClose}
+func newConn(s stream, opts *transport.Options, closeSend func() error, onClose func()) *conn {
+	return &conn{stream: s, limit: opts.MessageLimit(), closeSend: closeSend, closed: make(chan struct{}), onClose: onClose}
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	for len(c.rest) == 0 && len(p) > 0 {
-		if err := c.receive(&c.rest); err != nil {
+	if len(c.unread) == 0 {
+		var message []byte
+		if err := c.receive(&message); err != nil {
 			return 0, err
 		}
+		c.unread = binary.BigEndian.AppendUint32(make([]byte, 0, prefix+len(message)), uint32(len(message)))
+		c.unread = append(c.unread, message...)
 	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
 	return n, nil
 }
 
+// Write sends the frames that are whole, and keeps the beginning of another.
 func (c *conn) Write(p []byte) (int, error) {
-	if err := c.send(p); err != nil {
-		return 0, err
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.unsent = append(c.unsent, p...)
+	rest := c.unsent
+	for len(rest) >= prefix {
+		size := int64(binary.BigEndian.Uint32(rest))
+		if size > c.limit {
+			return 0, fmt.Errorf("a frame of %d bytes is over the limit of %d: in gRPC goes what has len32 framing", size, c.limit)
+		}
+		if int64(len(rest)) < prefix+size {
+			break
+		}
+		if err := c.send(rest[prefix : prefix+size]); err != nil {
+			return 0, err
+		}
+		rest = rest[prefix+size:]
 	}
+	c.unsent = append(c.unsent[:0], rest...)
 	return len(p), nil
-}
-
-// ReadMessage returns the next message. A context that ends closes the
-// connection.
-func (c *conn) ReadMessage(ctx context.Context) (m transport.Message, err error) {
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	err = c.receive(&m.Data)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return m, err
-}
-
-// WriteMessage writes a message. A context that ends closes the connection.
-func (c *conn) WriteMessage(ctx context.Context, m transport.Message) error {
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	err := c.send(m.Data)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return err
 }
 
 func (c *conn) receive(b *[]byte) error { return c.cause(c.stream.RecvMsg(b)) }
 
 func (c *conn) send(b []byte) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
 	err := c.stream.SendMsg(&b)
 	if err == io.EOF { // the call has ended: only receiving tells why
 		err = io.ErrClosedPipe
@@ -158,6 +166,9 @@ func (c *conn) cause(err error) error {
 func (c *conn) CloseWrite() error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	if len(c.unsent) > 0 {
+		return errors.Join(io.ErrUnexpectedEOF, c.closeSend())
+	}
 	return c.closeSend()
 }
 
@@ -224,5 +235,5 @@ func Client(ctx context.Context, raw net.Conn, authority string, creds credentia
 		raw.Close()
 		return nil, err
 	}
-	return newConn(s, s.CloseSend, func() { cancel(); cc.Close() }), nil
+	return newConn(s, &opts, s.CloseSend, func() { cancel(); cc.Close() }), nil
 }

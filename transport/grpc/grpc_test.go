@@ -1,12 +1,13 @@
 package grpc_test
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	libgrpc "google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,7 +27,7 @@ var opts = transport.Options{Schemes: grpc.Schemes}
 func TestBehaviour(t *testing.T) {
 	for _, address := range []string{"grpc://127.0.0.1:0", "grpcs://127.0.0.1:0"} {
 		t.Run(address, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Transport{Dial: transporttest.Behind(address, opts), OurEnd: true})
+			transporttest.Run(t, transporttest.Transport{Dial: transporttest.Behind(address, opts, transporttest.Framed), OurEnd: true})
 		})
 	}
 }
@@ -53,14 +54,14 @@ func TestTypedClient(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		m, err := c.(transport.Messenger).ReadMessage(transporttest.Bounded(t))
-		if err != nil {
-			t.Error(err)
+		frame := make([]byte, 4+6)
+		if _, err := io.ReadFull(c, frame); err != nil || !bytes.HasPrefix(frame, []byte{0, 0, 0, 6}) {
+			t.Errorf("read %x, %v", frame, err)
 		}
-		received <- m.Data
+		received <- frame[4:]
 		answer, err := proto.Marshal(&latisv1.ConnectResponse{Id: "1", Payload: &latisv1.ConnectResponse_Pong{Pong: &latisv1.Pong{}}})
 		if err == nil {
-			_, err = c.Write(answer)
+			_, err = transporttest.Framed(c).Write(answer)
 		}
 		if err != nil {
 			t.Error(err)
@@ -125,23 +126,33 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// Messages keep their bounds, also empty ones.
-func TestMessages(t *testing.T) {
-	c := transporttest.Behind("grpc://127.0.0.1:0", opts)(t, transporttest.Echoes).(transport.Messenger)
-	for _, want := range []string{"one", "", strings.Repeat("x", 30_000)} {
-		if err := c.WriteMessage(transporttest.Bounded(t), transport.Message{Data: []byte(want)}); err != nil {
+// A frame is one message, however its bytes were written; an empty one is, too.
+func TestFrames(t *testing.T) {
+	c := transporttest.Behind("grpc://127.0.0.1:0", opts, nil)(t, transporttest.Echoes)
+	sent := "\x00\x00\x00\x03one\x00\x00\x00\x00\x00\x00\x00\x05three"
+	for i := range len(sent) {
+		if _, err := c.Write([]byte{sent[i]}); err != nil {
 			t.Fatal(err)
 		}
-		if want == "" {
-			continue // a stream of bytes, as the far side has it, does not show it
-		}
-		got, err := c.ReadMessage(transporttest.Bounded(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, string(got.Data)); diff != "" {
-			t.Error(diff)
-		}
+	}
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != sent {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What has no length in front cannot be sent, and what is cut is not.
+func TestNoFrames(t *testing.T) {
+	c := transporttest.Behind("grpc://127.0.0.1:0", opts, nil)(t, transporttest.Endures)
+	if _, err := c.Write([]byte(`{"jsonrpc":"2.0"}`)); err == nil || !strings.Contains(err.Error(), "in gRPC goes what has len32 framing") {
+		t.Error(err)
+	}
+	c = transporttest.Behind("grpc://127.0.0.1:0", opts, nil)(t, transporttest.Endures)
+	if _, err := c.Write([]byte{0, 0, 0, 9, 1}); err != nil {
+		t.Error(err)
+	}
+	if err := c.CloseWrite(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("ended inside a frame: %v", err)
 	}
 }
 

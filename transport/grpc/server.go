@@ -23,6 +23,7 @@ import (
 type Server struct {
 	grpc  *grpc.Server
 	calls *inbox.Inbox[transport.Conn]
+	opts  transport.Options
 }
 
 // NewServer returns a server that takes the HTTP/2 connections of l, and puts
@@ -32,6 +33,7 @@ func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], creds credent
 	s := &Server{
 		grpc:  grpc.NewServer(grpc.Creds(creds), grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(limit), grpc.MaxSendMsgSize(limit)),
 		calls: calls,
+		opts:  opts,
 	}
 	s.grpc.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
@@ -50,7 +52,7 @@ func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], creds credent
 // side.
 func (s *Server) serve(_ any, call grpc.ServerStream) error {
 	// The end of our direction is the end of the call.
-	c := newConn(call, func() error { return errors.ErrUnsupported }, func() {})
+	c := newConn(call, &s.opts, func() error { return errors.ErrUnsupported }, func() {})
 	c.server = true
 	if !s.calls.Put(call.Context(), c) {
 		return status.Error(codes.Unavailable, "nobody accepts connections any more")

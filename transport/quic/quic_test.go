@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFrames(t *testing.T) {
 	opts := transport.Options{Schemes: quic.Schemes}
 	transporttest.Run(t, transporttest.Transport{
-		Dial: transporttest.Behind("quic://127.0.0.1:0", opts), OurEnd: true, TheirEnd: true,
+		Dial: transporttest.Behind("quic://127.0.0.1:0", opts, nil), OurEnd: true, TheirEnd: true,
 	})
 }
 
@@ -24,6 +24,6 @@ func TestFrames(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	opts := transport.Options{Schemes: quic.Schemes, Subprotocols: []string{quic.GRPC}}
 	transporttest.Run(t, transporttest.Transport{
-		Dial: transporttest.Behind("quic://127.0.0.1:0", opts), OurEnd: true,
+		Dial: transporttest.Behind("quic://127.0.0.1:0", opts, transporttest.Framed), OurEnd: true,
 	})
 }

@@ -5,6 +5,7 @@ package transporttest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -83,8 +84,12 @@ func Listen(t *testing.T, address string, opts transport.Options) transport.List
 }
 
 // Behind returns a Dial to a listener of ours behind which the peer acts. If the
-// listener makes a certificate, the dialler trusts that one.
-func Behind(address string, opts transport.Options) func(*testing.T, Far) transport.Conn {
+// listener makes a certificate, the dialler trusts that one. Either end is seen
+// through wrap, unless that is nil.
+func Behind(address string, opts transport.Options, wrap func(transport.Conn) transport.Conn) func(*testing.T, Far) transport.Conn {
+	if wrap == nil {
+		wrap = func(c transport.Conn) transport.Conn { return c }
+	}
 	return func(t *testing.T, peer Far) transport.Conn {
 		t.Helper()
 		theirs, ours := opts, opts
@@ -96,6 +101,7 @@ func Behind(address string, opts transport.Options) func(*testing.T, Far) transp
 		go func() {
 			c, err := l.Accept(Bounded(t))
 			if err == nil {
+				c = wrap(c)
 				err = Act(peer, c, c, c.CloseWrite)
 				c.Close()
 			}
@@ -106,7 +112,7 @@ func Behind(address string, opts transport.Options) func(*testing.T, Far) transp
 				t.Logf("the far side: %v", err)
 			}
 		})
-		return Dial(t, []string{l.Addr()}, ours)
+		return wrap(Dial(t, []string{l.Addr()}, ours))
 	}
 }
 
@@ -236,4 +242,33 @@ func Act(peer Far, in io.Reader, out io.Writer, endWrite func() error) error {
 		return err
 	}
 	return nil
+}
+
+// Framed returns a view of a connection that takes nothing but len32 frames: each
+// Write is one, and Read yields what is in them.
+func Framed(c transport.Conn) transport.Conn { return &framed{Conn: c} }
+
+type framed struct {
+	transport.Conn
+	left int // of the frame that Read is in
+}
+
+func (f *framed) Write(p []byte) (int, error) {
+	if _, err := f.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (f *framed) Read(p []byte) (int, error) {
+	for f.left == 0 {
+		var head [4]byte
+		if _, err := io.ReadFull(f.Conn, head[:]); err != nil {
+			return 0, err
+		}
+		f.left = int(binary.BigEndian.Uint32(head[:]))
+	}
+	n, err := f.Conn.Read(p[:min(len(p), f.left)])
+	f.left -= n
+	return n, err
 }
