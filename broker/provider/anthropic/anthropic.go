@@ -214,3 +214,6 @@ func finish(stop string) string {
 	}
 	return stop
 }
+
+// CloseIdleConnections closes the connections that no call uses.
+func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

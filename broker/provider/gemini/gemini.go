@@ -256,3 +256,6 @@ func finish(reason string, calls bool) string {
 	}
 	return "stop"
 }
+
+// CloseIdleConnections closes the connections that no call uses.
+func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

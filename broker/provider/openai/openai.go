@@ -163,3 +163,6 @@ func readUsage(usage []byte, c *provider.Completion) {
 	c.Usage.Input = cmp.Or(number(usage, "prompt_tokens"), c.Usage.Input)
 	c.Usage.Output = cmp.Or(number(usage, "completion_tokens"), c.Usage.Output)
 }
+
+// CloseIdleConnections closes the connections that no call uses.
+func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

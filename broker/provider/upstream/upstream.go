@@ -153,3 +153,6 @@ func Body(ctx context.Context, resp *http.Response, r *provider.Request) ([]byte
 func Malformed(what string) error {
 	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("the answer makes no sense: " + what)}
 }
+
+// CloseIdleConnections closes the connections that no call uses.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

@@ -1,0 +1,378 @@
+package broker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A backend answers by a function, and says who it is.
+type backend func(ctx context.Context, n int64, r *provider.Request) error
+
+func named(name string, calls *[]string, f backend) *broker.Backend {
+	var n atomic.Int64
+	return &broker.Backend{Name: name, Provider: providerFunc(func(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+		if calls != nil {
+			*calls = append(*calls, name+":"+r.Model)
+		}
+		c.Text = provider.Quote(name)
+		if f == nil {
+			return nil
+		}
+		return f(ctx, n.Add(1), r)
+	})}
+}
+
+type providerFunc func(ctx context.Context, r *provider.Request, c *provider.Completion) error
+
+func (f providerFunc) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	return f(ctx, r, c)
+}
+
+func status(code int, after time.Duration) error {
+	return provider.StatusError(code, after, errors.New("made up"))
+}
+
+func one(name string, b *broker.Backend) broker.Model {
+	return broker.Model{Name: name, Routes: []broker.Route{{Backend: b}}}
+}
+
+func start(t *testing.T, cfg broker.Config) *broker.Broker {
+	t.Helper()
+	b, err := broker.New(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A name finds its model directly, as an alias, by the longest pattern, and the
+// default is for no name at all.
+func TestNames(t *testing.T) {
+	var calls []string
+	exact, wide, narrow := named("exact", &calls, nil), named("wide", &calls, nil), named("narrow", &calls, nil)
+	b := start(t, broker.Config{
+		Default: "quick", Aliases: map[string]string{"quick": "gpt-4", "tiny": "gpt-mini-1"},
+		Models: []broker.Model{one("gpt-4", exact), one("gpt-*", wide), one("gpt-mini-*", narrow)},
+	})
+	for _, tt := range []struct{ asked, want string }{
+		{"gpt-4", "exact:gpt-4"},
+		{"  gpt-4\n", "exact:gpt-4"},
+		{"", "exact:gpt-4"},
+		{"quick", "exact:gpt-4"},
+		{"gpt-5", "wide:gpt-5"},
+		{"gpt-mini-2", "narrow:gpt-mini-2"},
+		{"tiny", "narrow:gpt-mini-1"},
+	} {
+		calls = nil
+		if err := b.Do(t.Context(), &broker.Call{Model: tt.asked}); err != nil || !slices.Equal(calls, []string{tt.want}) {
+			t.Errorf("%q went to %v (%v), want %s", tt.asked, calls, err, tt.want)
+		}
+	}
+	err := b.Do(t.Context(), &broker.Call{Model: "it's"})
+	if want := `Unknown model "it's". Allowed: ['gpt-*', 'gpt-4', 'gpt-mini-*', 'quick', 'tiny']`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// Routes take turns by weight; one that fails hands its call to the next, and
+// then to the fallbacks, but not when the request itself is refused.
+func TestRoutes(t *testing.T) {
+	var calls []string
+	var fail error
+	broken := func(context.Context, int64, *provider.Request) error { return fail }
+	b := start(t, broker.Config{Models: []broker.Model{
+		{Name: "m", Routes: []broker.Route{{Backend: named("a", &calls, nil), Weight: 3}, {Backend: named("b", &calls, nil), Model: "other"}}},
+		{Name: "f", Routes: []broker.Route{{Backend: named("x", &calls, broken)}, {Backend: named("y", &calls, broken)}}, Fallbacks: []string{"g", "m"}},
+		one("g", named("g", &calls, broken)),
+	}})
+	for range 8 {
+		if err := b.Do(t.Context(), &broker.Call{Model: "m"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(calls, " "); strings.Count(got, "a:m") != 6 || strings.Count(got, "b:other") != 2 {
+		t.Errorf("3 to 1 came out as %s", got)
+	}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{status(500, 0), "xyga"},
+		{status(429, 0), "xyga"},
+		{&provider.Error{Cause: provider.TimedOut, Err: errors.New("slow")}, "xyga"},
+		{&provider.Error{Cause: provider.Unreachable, Err: errors.New("down"), Began: true}, "x"},
+		{status(400, 0), "x"},
+		{errors.New("a mistake of ours"), "x"},
+	} {
+		calls, fail = nil, tt.err
+		c := &broker.Call{Model: "f"}
+		err := b.Do(t.Context(), c)
+		got := ""
+		for _, name := range calls {
+			got += name[:1]
+		}
+		got = strings.NewReplacer("yx", "xy", "b", "a").Replace(got) // whose turn it is first
+		if len(tt.want) == 1 {
+			got = strings.ReplaceAll(got, "y", "x")
+		}
+		if got != tt.want || (err == nil) != (len(tt.want) > 1) || len(c.Hops) != len(tt.want) {
+			t.Errorf("%v: went to %v, %v", tt.err, calls, err)
+		}
+	}
+}
+
+// A retry waits as long as the backend asks for; a wait that is too long is not
+// begun.
+func TestRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			after time.Duration
+			want  int64 // calls
+			wait  time.Duration
+		}{
+			{0, 3, 2 * time.Second}, // backoff: between half and all of 100 ms and 200 ms
+			{7 * time.Second, 3, 14 * time.Second},
+			{time.Hour, 1, 0},
+		} {
+			var n int64
+			k := named("k", nil, func(_ context.Context, i int64, _ *provider.Request) error {
+				n = i
+				if i < 3 {
+					return status(503, tt.after)
+				}
+				return nil
+			})
+			k.Retries, k.Backoff, k.MaxWait = 2, 100*time.Millisecond, 10*time.Second
+			b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+			begin := time.Now()
+			err := b.Do(t.Context(), &broker.Call{Model: "m"})
+			took := time.Since(begin)
+			if n != tt.want || (err == nil) != (n == 3) || took > tt.wait || tt.after == 7*time.Second && took != tt.wait {
+				t.Errorf("Retry-After %v: %d calls in %v, %v", tt.after, n, took, err)
+			}
+		}
+	})
+}
+
+// A stream of which something has come is not made again.
+func TestNoRetryAfterTheFirstPart(t *testing.T) {
+	calls := 0
+	k := &broker.Backend{Name: "k", Retries: 5, Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
+		calls++
+		_ = r.Emit(provider.Part{Text: []byte(`"x"`)})
+		return &provider.Error{Cause: provider.Unreachable, Err: errors.New("cut")}
+	})}
+	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+	err := b.Do(t.Context(), &broker.Call{Model: "m", Emit: func(provider.Part) error { return nil }})
+	if calls != 1 || broker.Message(err) != "Connection error" {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+// Time limits, and the limits of how many at once and how many a second.
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		slow := named("slow", nil, func(ctx context.Context, _ int64, _ *provider.Request) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			select {
+			case <-time.After(time.Second):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		narrow, hasty := *slow, *slow
+		narrow.Name, narrow.Concurrency = "narrow", 2
+		hasty.Name, hasty.Total = "hasty", 500*time.Millisecond
+		paced := named("paced", nil, nil)
+		paced.Rate = 10
+		b := start(t, broker.Config{Batch: 8, Models: []broker.Model{one("narrow", &narrow), one("hasty", &hasty), one("paced", paced)}})
+		err := b.Do(t.Context(), &broker.Call{Model: "hasty"})
+		if broker.Message(err) != "Request timed out" {
+			t.Errorf("hasty: %v", err)
+		}
+		most.Store(0)
+		if took := batch(t, b, "narrow", 8); took != 4*time.Second || most.Load() != 2 {
+			t.Errorf("narrow: 8 calls took %v, %d at once", took, most.Load())
+		}
+		if took := batch(t, b, "paced", 6); took.Round(time.Millisecond) != 500*time.Millisecond {
+			t.Errorf("paced: 6 calls took %v", took)
+		}
+	})
+}
+
+func batch(t *testing.T, b *broker.Broker, model string, n int) time.Duration {
+	begin := time.Now()
+	calls := make([]*broker.Call, n)
+	for i := range calls {
+		calls[i] = &broker.Call{Model: model}
+	}
+	for i, err := range b.Batch(t.Context(), calls) {
+		if err != nil {
+			t.Errorf("%s %d: %v", model, i, err)
+		}
+	}
+	return time.Since(begin)
+}
+
+// A provider that fails again and again is left alone for a while.
+func TestBreaker(t *testing.T) {
+	calls := int64(0)
+	k := named("k", nil, func(_ context.Context, n int64, _ *provider.Request) error {
+		calls = n
+		return status(500, 0)
+	})
+	k.Breaker, k.BreakerDelay = 3, time.Hour
+	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+	for range 10 {
+		if err := b.Do(t.Context(), &broker.Call{Model: "m"}); broker.Message(err) != "Internal broker error" {
+			t.Error(err)
+		}
+	}
+	if calls != 3 {
+		t.Errorf("the provider was asked %d times", calls)
+	}
+	var buf bytes.Buffer
+	if err := b.WriteMetrics(&buf); err != nil || !strings.Contains(buf.String(), `wirectl_provider_breaker_open{provider="k"} 1`) {
+		t.Errorf("%v\n%s", err, &buf)
+	}
+}
+
+// A cancel that comes while a call waits in the queue stops there, and the
+// report says so.
+func TestWhereCancelsStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := named("hold", nil, func(ctx context.Context, _ int64, _ *provider.Request) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		hold.Concurrency = 1
+		var w reports
+		b, err := broker.New(broker.Config{Models: []broker.Model{one("m", hold)}}, &w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, stopFirst := context.WithCancelCause(t.Context())
+		second, stopSecond := context.WithCancelCause(t.Context())
+		done := make(chan struct{}, 2)
+		go func() { b.Do(first, &broker.Call{Model: "m"}); done <- struct{}{} }()
+		synctest.Wait()
+		go func() { b.Do(second, &broker.Call{Model: "m"}); done <- struct{}{} }()
+		synctest.Wait()
+		stopSecond(broker.ErrCancelled)
+		<-done
+		stopFirst(broker.ErrGone)
+		<-done
+		stopped, stop := context.WithCancelCause(t.Context())
+		stop(broker.ErrShutdown)
+		b.Do(stopped, &broker.Call{Model: "m"})
+		if got, want := fmt.Sprint(w), "[cancelled cancel queue cancelled gone provider cancelled shutdown route]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+type reports []string
+
+func (w *reports) Ended(_ *broker.Call, r *broker.Report) {
+	*w = append(*w, r.Outcome.String()+" "+r.By+" "+r.Stopped)
+}
+
+// A reload changes what further calls do, never those that run, and a faulty one
+// nothing at all.
+func TestReload(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	old := named("old", nil, func(context.Context, int64, *provider.Request) error {
+		close(began)
+		<-release
+		return nil
+	})
+	b := start(t, broker.Config{Default: "m", Models: []broker.Model{one("m", old)}})
+	running := &broker.Call{}
+	done := make(chan error)
+	go func() { done <- b.Do(context.Background(), running) }()
+	<-began
+	if err := b.Reload(broker.Config{Default: "m", Models: []broker.Model{one("m", named("new", nil, nil))}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Reload(broker.Config{Default: "none"}); err == nil {
+		t.Error("a default without a model was accepted")
+	}
+	fresh := &broker.Call{}
+	if err := b.Do(t.Context(), fresh); err != nil || fresh.Completion.Plain() != "new" {
+		t.Errorf("after the reload: %q, %v", fresh.Completion.Plain(), err)
+	}
+	close(release)
+	if err := <-done; err != nil || running.Completion.Plain() != "old" {
+		t.Errorf("the call that ran: %q, %v", running.Completion.Plain(), err)
+	}
+}
+
+// Prometheus's own parser reads the metrics.
+func TestMetrics(t *testing.T) {
+	b := start(t, broker.Config{Models: []broker.Model{one("m \"x\"\n", named("k", nil, nil))}})
+	for range 3 {
+		_ = b.Do(t.Context(), &broker.Call{Model: "m \"x\"", Door: "rlm"})
+	}
+	_ = b.Do(t.Context(), &broker.Call{Model: "none", Door: "rlm"})
+	var buf bytes.Buffer
+	if err := b.WriteMetrics(&buf); err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := families["wirectl_broker_call_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount(); got == 0 {
+		t.Errorf("the histogram has counted %d", got)
+	}
+}
+
+// What clients get to read has nothing of a provider in it.
+func TestMessages(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{status(401, 0), "Internal broker error"},
+		{status(500, 0), "Internal broker error"},
+		{&provider.Error{Cause: provider.Unreachable, Err: errors.New("secret")}, "Connection error"},
+		{&provider.Error{Cause: provider.TimedOut, Err: errors.New("secret")}, "Request timed out"},
+		{broker.ErrShutdown, "Broker is shutting down"},
+		{errors.New("secret"), "Internal broker error"},
+	} {
+		if got := broker.Message(tt.err); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestPyQuote(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"a", `'a'`}, {"it's", `"it's"`}, {`'"`, `'\'"'`}, {"\n\\\x00\u0085é\u2028\U000e0001", `'\n\\\x00\x85é\u2028\U000e0001'`},
+	} {
+		if got := broker.PyQuote(tt[0]); got != tt[1] {
+			t.Errorf("%q: got %s, want %s", tt[0], got, tt[1])
+		}
+	}
+}
