@@ -43,8 +43,8 @@ func newConn(nc net.Conn, s *Server) *Conn {
 	return c
 }
 
-// Buffers are of two sizes: what a usual request fits in, and what large ones
-// grew to, which is kept for others up to a limit.
+// Buffers that are used again: what a usual request fits in, and what large ones
+// grew to, up to a limit.
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 1 << 20
@@ -88,8 +88,8 @@ func buffer(n int) []byte {
 	switch {
 	case n <= smallBuffer:
 		return smallBuffers.Get().(*[smallBuffer]byte)[:]
-	case n <= largeBuffer:
-		n = largeBuffer
+	case n < largeBuffer:
+		return make([]byte, n)
 	}
 	if b, ok := largeBuffers.Get().(*[]byte); ok {
 		if cap(*b) >= n {

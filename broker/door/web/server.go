@@ -87,7 +87,7 @@ func (s *session) one(ctx context.Context) bool {
 		}
 	}
 	head, fault := s.readHead()
-	if head == 0 {
+	if head == 0 || fault != nil {
 		s.refuse(fault)
 		return false
 	}
@@ -120,11 +120,11 @@ func (s *session) readHead() (int, *Fault) {
 			c.Consume(1) // an empty line before a request is forgiven
 			b = c.Buffered()
 		}
-		if end, n := endOfHead(b, max(searched-3, 0)); n > 0 {
+		end, n := endOfHead(b, max(searched-3, 0))
+		if n > 0 && n <= maxHead {
 			return n, s.req.parseHead(b[:end])
 		}
-		searched = len(b)
-		if searched > maxHead {
+		if searched = len(b); searched > maxHead {
 			return 0, &Fault{431, "Request header too large"}
 		}
 		if !timed {

@@ -1,0 +1,117 @@
+package nexus_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/nexus"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t testing.TB, p provider.Provider, shutdown func()) string {
+	return "http://" + doortest.Serve(t, nexus.New(doortest.Broker(t, p), nil, shutdown))
+}
+
+func post(t testing.TB, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	out, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(out)
+}
+
+func TestMethods(t *testing.T) {
+	var shutdowns atomic.Int64
+	url := start(t, nil, func() { shutdowns.Add(1) })
+	for _, tt := range []struct {
+		send   string
+		status int
+		want   string
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"get_context"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"message_count":0,"system_prompt":false}}`},
+		{`{"jsonrpc":"2.0","id":"a\u00e9","method":"send","params":{"content":"hi","request_id":"r1"}}`, 200, `{"jsonrpc":"2.0","id":"a\u00e9","result":{"content":"Echo: hi","request_id":"r1"}}`},
+		{`{"jsonrpc":"2.0","id":9007199254740993,"method":"send","params":{"content":"yo","request_id":7}}`, 200, `{"jsonrpc":"2.0","id":9007199254740993,"result":{"content":"Echo: yo","request_id":7}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"get_context","params":{}}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"message_count":4,"system_prompt":false}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"get_tokens"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"system":0,"tools":0,"messages":36,"total":36,"budget":200000,"available":199964}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"cancel","params":{"request_id":"r1"}}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"cancelled":false,"request_id":"r1","reason":"not_found_or_completed"}}`},
+		{`{"jsonrpc":"2.0","method":"send","params":{"content":"quiet"}}`, 200, ``},
+		{`{"jsonrpc":"2.0","id":null,"method":"nothing"}`, 200, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"nothing"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: nothing"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"send"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Missing required parameter: content"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":5}}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"content must be string, got: int"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":null}}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"content must be string, got: NoneType"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"cancel","params":{"request_id":1.5}}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"request_id must be string or integer, got: float"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"send","params":["x"]}`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"params must be an object"}}`},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"send"}`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"id must be a string, an integer or null"}}`},
+		{`{"jsonrpc":"1.0","id":1,"method":"send"}`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"jsonrpc must be \"2.0\""}}`},
+		{`{"jsonrpc":"2.0","id":1}`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"method must be a string"}}`},
+		{` [{"jsonrpc":"2.0","id":1,"method":"send"}]`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported"}}`},
+		{`7`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Request must be an object"}}`},
+		{`{`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`},
+		{`"` + strings.Repeat("x", 1<<20) + `"`, 413, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Request body too large (max 1048576 bytes)"}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"shutdown"}`, 200, `{"jsonrpc":"2.0","id":1,"result":{"success":true}}`},
+	} {
+		if status, body := post(t, url+"/rpc", tt.send); status != tt.status || body != tt.want {
+			t.Errorf("%.200s:\n got %d %s\nwant %d %s", tt.send, status, body, tt.status, tt.want)
+		}
+	}
+	if shutdowns.Load() != 1 {
+		t.Errorf("%d shutdowns", shutdowns.Load())
+	}
+	if status, body := post(t, url+"/nowhere", "{}"); status != 404 || !json.Valid([]byte(body)) {
+		t.Errorf("nowhere: %d %s", status, body)
+	}
+}
+
+// A cancelled send answers with what had been generated.
+func TestCancel(t *testing.T) {
+	p := doortest.NewHeld()
+	url := start(t, p, nil)
+	answer := make(chan string, 1)
+	go func() {
+		_, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"long","request_id":"r"}}`)
+		answer <- body
+	}()
+	call := <-p.Calls
+	if err := call.Emit(provider.Part{Text: []byte(`"so \"far"`)}); err != nil {
+		t.Error(err)
+	}
+	_, body := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"cancel","params":{"request_id":"r"}}`)
+	if want := `{"jsonrpc":"2.0","id":2,"result":{"cancelled":true,"request_id":"r"}}`; body != want {
+		t.Errorf("\n got %s\nwant %s", body, want)
+	}
+	if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":{"content":"so \"far","request_id":"r","cancelled":true}}`; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	<-call.Ended
+}
+
+// FuzzBody: whatever the body, the answer is JSON, or nothing.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi","request_id":"r1"}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","method":"cancel","params":{"request_id":1}}`))
+	f.Add([]byte(`[]`))
+	url := start(f, nil, func() {})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if status, out := post(t, url, string(body)); out != "" && !json.Valid([]byte(out)) {
+			t.Fatalf("%q: %d %s", body, status, out)
+		}
+	})
+}

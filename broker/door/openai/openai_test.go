@@ -1,0 +1,173 @@
+package openai_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/openai"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+func start(t testing.TB, p provider.Provider) string {
+	return "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, p), nil, web.Access{}))
+}
+
+// post returns the status and the body, with what differs from run to run made 0.
+func post(t testing.TB, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp.StatusCode, err.Error()
+	}
+	return resp.StatusCode, doortest.Zero(string(out), "created")
+}
+
+const hello = `{"messages":[{"role":"user","content":"hi \u00e9"}]`
+
+func TestCompletion(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+		{When: "call", Say: "", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}}},
+		{When: "busy", Status: 429, RetryAfter: 2 * time.Second},
+		{When: "", Say: "so \"it\" is"},
+	}}))
+	status, body := post(t, url, hello+"}")
+	want := `{"id":"chatcmpl-1","object":"chat.completion","created":0,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"so \"it\" is","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":13,"completion_tokens":3,"total_tokens":16}}`
+	if status != 200 || body != want {
+		t.Errorf("%d\n got %s\nwant %s", status, body, want)
+	}
+	_, body = post(t, url, `{"messages":[{"role":"user","content":"call"}]}`)
+	if want := `"content":null,"refusal":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}]},"logprobs":null,"finish_reason":"tool_calls"`; !strings.Contains(body, want) {
+		t.Errorf("tools: %s", body)
+	}
+	if status, body := post(t, url, `{"messages":[{"role":"user","content":"busy"}]}`); status != 429 || !strings.Contains(body, `"type":"rate_limit_error"`) {
+		t.Errorf("busy: %d %s", status, body)
+	}
+}
+
+func TestStream(t *testing.T) {
+	url := start(t, nil)
+	_, body := post(t, url, hello+`,"stream":true,"stream_options":{"include_usage":true}}`)
+	chunk := func(rest string) string {
+		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":0,"model":"mock",` + rest + "}\n\n"
+	}
+	want := chunk(`"choices":[{"index":0,"delta":{"role":"assistant","content":"Echo:"},"logprobs":null,"finish_reason":null}]`) +
+		chunk(`"choices":[{"index":0,"delta":{"content":" hi"},"logprobs":null,"finish_reason":null}]`) +
+		chunk(`"choices":[{"index":0,"delta":{"content":" \u00e9"},"logprobs":null,"finish_reason":null}]`) +
+		chunk(`"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]`) +
+		chunk(`"choices":[],"usage":{"prompt_tokens":27,"completion_tokens":4,"total_tokens":31}`) + "data: [DONE]\n\n"
+	if body != want {
+		t.Errorf("\n got %s\nwant %s", body, want)
+	}
+}
+
+// A stream that breaks off is seen to be cut, behind an event that says why.
+func TestCutStream(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
+	status, body := post(t, url, hello+`,"stream":true}`)
+	if status != 200 || body != "unexpected EOF" {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	url := start(t, nil)
+	for _, tt := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{`{`, 400, `{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}`},
+		{`[]`, 400, `{"error":{"message":"The body of your request must be a JSON object.","type":"invalid_request_error","param":null,"code":null}}`},
+		{`{}`, 400, `{"error":{"message":"Missing required parameter: 'messages'.","type":"invalid_request_error","param":"messages","code":null}}`},
+		{`{"messages":"x"}`, 400, `{"error":{"message":"Invalid type for 'messages': expected an array of objects.","type":"invalid_request_error","param":"messages","code":null}}`},
+		{`{"model":1,"messages":[]}`, 400, `{"error":{"message":"Invalid type for 'model': expected a string.","type":"invalid_request_error","param":"model","code":null}}`},
+		{`{"model":"nope","messages":[]}`, 404, `{"error":{"message":"Unknown model 'nope'. Allowed: ['mock']","type":"invalid_request_error","param":"model","code":"model_not_found"}}`},
+	} {
+		if status, body := post(t, url, tt.body); status != tt.status || body != tt.want {
+			t.Errorf("%s:\n got %d %s\nwant %d %s", tt.body, status, body, tt.status, tt.want)
+		}
+	}
+}
+
+// A client that goes away ends its call, also in the middle of a stream.
+func TestDisconnect(t *testing.T) {
+	p := doortest.NewHeld()
+	addr := strings.TrimPrefix(start(t, p), "http://")
+	conn := doortest.Dial(t, addr)
+	io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 15\r\n\r\n"+`{"messages":[]}`)
+	call := <-p.Calls
+	conn.Close()
+	if err := <-call.Ended; err != broker.ErrGone {
+		t.Errorf("the call ended with %v", err)
+	}
+	streaming := make(chan error, 1)
+	url := start(t, provided(func(ctx context.Context, r *provider.Request) error {
+		for {
+			if err := r.Emit(provider.Part{Text: []byte(`"x"`)}); err != nil {
+				streaming <- err
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				streaming <- context.Cause(ctx)
+				return context.Cause(ctx)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}))
+	conn = doortest.Dial(t, strings.TrimPrefix(url, "http://"))
+	io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
+	if _, err := io.ReadFull(conn, make([]byte, 500)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	<-streaming
+}
+
+type provided func(ctx context.Context, r *provider.Request) error
+
+func (f provided) Complete(ctx context.Context, r *provider.Request, _ *provider.Completion) error {
+	return f(ctx, r)
+}
+
+// FuzzBody: whatever the body, the answer is JSON.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte(hello + "}"))
+	f.Add([]byte(`{"model":"mock","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`))
+	f.Add([]byte(`{"messages":[{"content":{"a":"\ud800"}}],"model":null}`))
+	url := start(f, nil)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if bytes.Contains(body, []byte("stream")) {
+			t.Skip()
+		}
+		if status, out := post(t, url, string(body)); !json.Valid([]byte(out)) {
+			t.Fatalf("%q: %d %s", body, status, out)
+		}
+	})
+}

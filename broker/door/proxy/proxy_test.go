@@ -1,0 +1,94 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/proxy"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t testing.TB, p provider.Provider) string {
+	return doortest.Serve(t, proxy.New(doortest.Broker(t, p), nil, web.Access{}))
+}
+
+// talk sends a request as it is, and returns the status and the body.
+func talk(t testing.TB, addr, path, rest string) (string, string) {
+	t.Helper()
+	conn := doortest.Dial(t, addr)
+	io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nConnection: close\r\n"+rest)
+	out, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, _ := strings.Cut(strings.TrimPrefix(string(out), "HTTP/1.1 "), " ")
+	_, body, _ := strings.Cut(string(out), "\r\n\r\n")
+	return status, body
+}
+
+func TestProxy(t *testing.T) {
+	empty := ""
+	addr := start(t, mock.New(mock.Config{Prefix: &empty, Script: []mock.Line{{When: "fail", Status: 500}, {When: "", Say: ""}}[:1]}))
+	for _, tt := range []struct{ path, body, status, want string }{
+		{"/llm_query", `{"prompt":"a\u00e9","model":"mock","correlation_id":"c","depth":3,"else":1}`, "200", `{"response":"a\u00e9"}`},
+		{"/llm_query", `{"prompt":""}`, "200", `{"response":""}`},
+		{"/llm_query", `{"prompt":"fail"}`, "200", `{"error":"Internal broker error"}`},
+		{"/llm_query", `{"prompt":5}`, "200", `{"error":"Invalid prompt"}`},
+		{"/llm_query", `{}`, "200", `{"error":"Invalid prompt"}`},
+		{"/llm_query", `{"prompt":"a","model":1}`, "200", `{"error":"Invalid model"}`},
+		{"/llm_query", `{"prompt":"a","correlation_id":1}`, "200", `{"error":"Invalid correlation_id"}`},
+		{"/llm_query", `{"prompt":"a","model":"nope"}`, "200", `{"error":"Unknown model 'nope'. Allowed: ['mock']"}`},
+		{"/llm_query_batched", `{"prompts":["a","fail",{"content":"b"}]}`, "200", `{"responses":["a","Error: Internal broker error","b"]}`},
+		{"/llm_query_batched", `{"prompts":"a"}`, "200", `{"error":"Invalid prompts"}`},
+		{"/llm_query_batched", `{"prompts":["a"],"model":"nope"}`, "200", `{"error":"Unknown model 'nope'. Allowed: ['mock']"}`},
+		{"/llm_query", `{`, "400", `{"error":"Invalid JSON payload"}`},
+		{"/llm_query", `[]`, "400", `{"error":"Request body must be a JSON object"}`},
+		{"/llm_query", ``, "400", `{"error":"Missing request body"}`},
+		{"/elsewhere", `{}`, "404", `{"error":"Not found"}`},
+	} {
+		status, body := talk(t, addr, tt.path, "Content-Length: "+itoa(len(tt.body))+"\r\n\r\n"+tt.body)
+		if status != tt.status || body != tt.want {
+			t.Errorf("%s %s:\n got %s %s\nwant %s %s", tt.path, tt.body, status, body, tt.status, tt.want)
+		}
+	}
+	for _, tt := range [][3]string{
+		{"\r\n", "400", `{"error":"Missing Content-Length"}`},
+		{"Content-Length: x\r\n\r\n", "400", `{"error":"Invalid Content-Length"}`},
+		{"Transfer-Encoding: chunked\r\n\r\ne\r\n{\"prompt\":\"a\"}\r\n0\r\n\r\n", "200", `{"response":"a"}`},
+	} {
+		if status, body := talk(t, addr, "/llm_query", tt[0]); status != tt[1] || body != tt[2] {
+			t.Errorf("%q: %s %s, want %s", tt[0], status, body, tt[2])
+		}
+	}
+}
+
+func itoa(n int) string {
+	b, _ := json.Marshal(n)
+	return string(b)
+}
+
+// FuzzBody: whatever the body, the answer is JSON.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte(`{"prompt":"a","model":"mock"}`), false)
+	f.Add([]byte(`{"prompts":["a",{}]}`), true)
+	addr := start(f, nil)
+	f.Fuzz(func(t *testing.T, body []byte, batched bool) {
+		path := "/llm_query"
+		if batched {
+			path = "/llm_query_batched"
+		}
+		if status, out := talk(t, addr, path, "Content-Length: "+itoa(len(body))+"\r\n\r\n"+string(body)); !json.Valid([]byte(out)) || status == http.StatusText(500) {
+			t.Fatalf("%q: %s %s", body, status, out)
+		}
+	})
+}
