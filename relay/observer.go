@@ -11,6 +11,7 @@ import (
 // An observer makes records of what a relay moves, on a goroutine of its own.
 type observer struct {
 	queue   *queue
+	wholes  bool // what passes are whole messages
 	sink    *Fan
 	conn    int
 	grammar grammar
@@ -48,7 +49,7 @@ const settleTime = 50 * time.Millisecond
 
 func newObserver(q *queue, cfg *Config) *observer {
 	return &observer{
-		queue: q, sink: cfg.Sink, conn: cfg.Conn,
+		queue: q, wholes: cfg.wholes(), sink: cfg.Sink, conn: cfg.Conn,
 		grammar: grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit},
 		kind:    kindOf(cfg),
 		timer:   time.NewTimer(time.Hour), stopped: make(chan struct{}),
@@ -110,7 +111,12 @@ func (o *observer) see(c *chunk) {
 // direction has told what carries the frames.
 func (o *observer) push(dir frame.Dir, data []byte) {
 	l := &o.lanes[dir]
-	if o.kind != carrier.Auto {
+	switch {
+	case o.wholes:
+		f := frame.Frame{Raw: data, End: len(data), Offset: l.end - int64(len(data)), Dir: dir, Meta: &frame.Meta{Framing: frame.WS}}
+		o.carried(l, []frame.Frame{f})
+		return
+	case o.kind != carrier.Auto:
 		o.cut(dir, data)
 		return
 	}

@@ -8,6 +8,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -76,6 +77,9 @@ type Result struct {
 // goroutine that Run began has ended when it returns, save one that reads or
 // writes what cannot be interrupted.
 func Run(ctx context.Context, cfg Config) (Result, error) {
+	if cfg.unlike() && cfg.Framing == nil {
+		return Result{}, errors.Join(ErrNoFraming, cfg.Unit.Close(), cfg.Controller.Close())
+	}
 	r := newRelay(cfg)
 	r.open()
 	r.start()

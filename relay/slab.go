@@ -25,7 +25,7 @@ var slabs = sync.Pool{New: func() any { return &slab{buf: make([]byte, fullSlab)
 // newSlab returns a slab of that size with one holder.
 func newSlab(size int) *slab {
 	var s *slab
-	if size >= fullSlab {
+	if size == fullSlab {
 		s = slabs.Get().(*slab)
 		s.used = 0
 	} else {
@@ -64,6 +64,17 @@ func (w *well) room() []byte {
 		w.replace()
 	}
 	return w.slab.buf[w.slab.used:]
+}
+
+// atLeast returns room for n bytes, and more memory if need be.
+func (w *well) atLeast(n int) []byte {
+	room := w.room()
+	if len(room) < n {
+		w.slab.release()
+		w.slab = newSlab(max(n, w.size))
+		room = w.slab.buf
+	}
+	return room
 }
 
 // took says how much of the room was used.

@@ -48,10 +48,17 @@ func (r *relay) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if r.process == nil && (failed != nil || toUnit == nil && toController == nil) {
+		over := toUnit == nil && toController == nil || toUnit == nil && whole(r.cfg.Controller) || toController == nil && whole(r.cfg.Unit)
+		if r.process == nil && (failed != nil || over) {
 			return failed
 		}
 	}
+}
+
+// whole reports whether the end of what a side sends is the end of all of it.
+func whole(c transport.Conn) bool {
+	_, messages := c.(transport.Messenger)
+	return messages
 }
 
 // Terminates reports whether a signal is to end a process.

@@ -121,8 +121,8 @@ func (r *relay) start() {
 		go r.seen.run()
 	}
 	if !r.poll() {
-		r.moving.Go(r.ways[frame.C2U].copy)
-		r.moving.Go(r.ways[frame.U2C].copy)
+		r.moving.Go(r.ways[frame.C2U].mover())
+		r.moving.Go(r.ways[frame.U2C].mover())
 	}
 	go r.stalls.watch()
 	if r.process == nil {

@@ -1,0 +1,132 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// ErrNoFraming is the error of a relay between an end that speaks in messages
+// and one that is a stream, whose framing nobody has named.
+var ErrNoFraming = errors.New("one end speaks in messages and the other is a stream of bytes: name the framing of the stream")
+
+// unlike reports whether one end speaks in messages and the other does not.
+func (cfg *Config) unlike() bool {
+	_, controller := cfg.Controller.(transport.Messenger)
+	_, unit := cfg.Unit.(transport.Messenger)
+	return controller != unit
+}
+
+// keepsFrames reports whether messages hold whole frames, wrapper included,
+// rather than payloads: those of Latis do.
+func keepsFrames(f frame.Framing, p protocol.Protocol) bool {
+	return f == frame.Len32 && (p == nil || p == latis.Protocol)
+}
+
+// wholes reports whether what passes are messages of a WebSocket, each of which is
+// a frame by itself.
+func (cfg *Config) wholes() bool {
+	_, controller := cfg.Controller.(transport.Messenger)
+	_, unit := cfg.Unit.(transport.Messenger)
+	return controller && unit && cfg.Framing == nil
+}
+
+// mover returns what moves the bytes of a way.
+func (w *way) mover() func() {
+	from, isFrom := w.src.(transport.Messenger)
+	to, isTo := w.dst.(transport.Messenger)
+	switch {
+	case isFrom && isTo:
+		return func() { w.messages(from, to) }
+	case isFrom:
+		return func() { w.unwrap(from) }
+	case isTo:
+		return func() { w.wrap(to) }
+	}
+	return w.copy
+}
+
+// messages moves messages as they are: each one as one, text as text.
+func (w *way) messages(from, to transport.Messenger) {
+	ctx := context.Background() // closing the ends ends what waits
+	for {
+		m, err := from.ReadMessage(ctx)
+		if err != nil {
+			w.finish(err)
+			return
+		}
+		if err := w.send(m.Data, func() error { return to.WriteMessage(ctx, m) }); err != nil {
+			w.end(&sideError{w.dir, err})
+			return
+		}
+	}
+}
+
+// unwrap writes the payload of each message as a frame.
+func (w *way) unwrap(from transport.Messenger) {
+	cfg := &w.relay.cfg
+	var framed []byte
+	for {
+		m, err := from.ReadMessage(context.Background())
+		if err != nil {
+			w.finish(err)
+			return
+		}
+		framed = append(framed[:0], m.Data...)
+		if !keepsFrames(cfg.Framing, cfg.Protocol) {
+			if framed, err = frame.Append(framed[:0], cfg.Framing, m.Data); err != nil {
+				w.end(&sideError{opposite(w.dir), err})
+				return
+			}
+		}
+		if err := w.send(framed, func() error { _, err := w.dst.Write(framed); return err }); err != nil {
+			w.end(&sideError{w.dir, err})
+			return
+		}
+	}
+}
+
+// wrap sends the payload of each frame as a message. What is no frame goes as
+// one, too.
+func (w *way) wrap(to transport.Messenger) {
+	cfg := &w.relay.cfg
+	g := grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit}
+	s := frame.NewScanner(w.src, cfg.Framing)
+	s.Resync()
+	s.SetLimit(g.most())
+	for s.Scan() {
+		f := s.Frame()
+		m := transport.Message{Data: f.Payload()}
+		if f.Gap || keepsFrames(cfg.Framing, cfg.Protocol) {
+			m.Data = f.Raw
+		}
+		m.Text = cfg.Framing != frame.Len32 && utf8.Valid(m.Data)
+		if err := w.send(f.Raw, func() error { return to.WriteMessage(context.Background(), m) }); err != nil {
+			w.end(&sideError{w.dir, err})
+			return
+		}
+	}
+	err := s.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	w.finish(err)
+}
+
+// send writes, by write, what the observer sees as data.
+func (w *way) send(data []byte, write func() error) error {
+	room := w.well.atLeast(len(data))
+	copy(room, data)
+	c := w.read(w.well.took(len(data)))
+	w.wait.begin(len(data))
+	err := write()
+	w.wait.end()
+	w.wrote(c)
+	return err
+}

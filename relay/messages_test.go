@@ -1,0 +1,121 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// sockets returns the two ends of a WebSocket.
+func sockets(t *testing.T) (near, far transport.Messenger) {
+	t.Helper()
+	ctx := t.Context()
+	l, err := transport.Listen(ctx, "ws://127.0.0.1:0", transport.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	e, err := transport.Parse([]string{l.Addr()}, transport.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan transport.Conn, 1)
+	go func() {
+		c, _ := l.Accept(ctx)
+		accepted <- c
+	}()
+	c, err := e.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := <-accepted
+	t.Cleanup(func() { c.Close(); s.Close() })
+	return c.(transport.Messenger), s.(transport.Messenger)
+}
+
+// run runs a relay until the test ends, and waits for it then.
+func run(t *testing.T, cfg relay.Config) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = relay.Run(ctx, cfg)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// A message stays a message, text stays text, and each is a frame of the record.
+func TestMessages(t *testing.T) {
+	controller, near := sockets(t)
+	unit, far := sockets(t)
+	var m memory
+	run(t, relay.Config{Controller: near, Unit: far, Sink: m.sink()})
+	for _, want := range []transport.Message{
+		{Text: true, Data: []byte(`{"kind":"Request","control":{"run_id":"r","mode":"mock"},"inputs":{},"outputs":{}}`)},
+		{Data: []byte{0, 255}},
+		{Data: bytes.Repeat([]byte("long "), 1<<18)},
+	} {
+		if err := controller.WriteMessage(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := unit.ReadMessage(t.Context())
+		if err != nil || got.Text != want.Text || !bytes.Equal(got.Data, want.Data) {
+			t.Fatalf("%d bytes, text %v, %v; want %d, %v", len(got.Data), got.Text, err, len(want.Data), want.Text)
+		}
+	}
+	await(t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.records) == 4
+	})
+}
+
+// Between a stream and messages payloads move: a frame is a message.
+func TestUnlike(t *testing.T) {
+	controller, near := sockets(t)
+	unit, far := pair(t)
+	var m memory
+	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+	if err := controller.WriteMessage(t.Context(), transport.Message{Text: true, Data: []byte(`{"a":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, unit, `{"a":1}`+"\n")
+	say(t, unit, `{"b":`)
+	say(t, unit, "2}\n")
+	got, err := controller.ReadMessage(t.Context())
+	if err != nil || string(got.Data) != `{"b":2}` || !got.Text {
+		t.Fatalf("%q, text %v, %v", got.Data, got.Text, err)
+	}
+}
+
+// The messages of Latis hold whole frames.
+func TestUnlikeLatis(t *testing.T) {
+	controller, near := sockets(t)
+	unit, far := pair(t)
+	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Len32})
+	const get = "\x00\x00\x00\x05\x0a\x012\x62\x00"
+	if err := controller.WriteMessage(t.Context(), transport.Message{Data: []byte(get)}); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, unit, get)
+	say(t, unit, get)
+	got, err := controller.ReadMessage(t.Context())
+	if err != nil || string(got.Data) != get || got.Text {
+		t.Fatalf("%q, text %v, %v", got.Data, got.Text, err)
+	}
+}
+
+// Without a framing nobody can tell where a message ends.
+func TestUnlikeRefused(t *testing.T) {
+	_, near := sockets(t)
+	_, far := pair(t)
+	if _, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far}); !errors.Is(err, relay.ErrNoFraming) {
+		t.Error(err)
+	}
+}
