@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -58,11 +59,16 @@ func (inv *invocation) monitor(c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
+	// Nearly all of the heap is the index, which holds no pointers: to collect
+	// often costs little, and the process stays small.
+	debug.SetGCPercent(gcPercent)
 	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
 	defer s.Close()
 	cfg.Notice = s.Notice
 	return inv.watchOn(c, name, s, screen, cfg)
 }
+
+const gcPercent = 25
 
 // watchOn draws what comes from a source until the user has enough.
 func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {

@@ -27,7 +27,7 @@ type Options struct {
 	// Frames and Exchanges are how many are kept of each: beyond that the
 	// oldest are dropped, and counted. 0 is 4,000,000 and 1,000,000.
 	Frames, Exchanges int
-	// Bytes is how many bytes of frames are kept in memory; 0 is 64 MiB. Spill
+	// Bytes is how many bytes of frames are kept in memory; 0 is 32 MiB. Spill
 	// says that the ones before them go to a temporary file rather than away.
 	Bytes int
 	Spill bool
@@ -43,7 +43,7 @@ func (o *Options) fill() {
 		o.Exchanges = 1_000_000
 	}
 	if o.Bytes <= 0 {
-		o.Bytes = 64 << 20
+		o.Bytes = 32 << 20
 	}
 }
 

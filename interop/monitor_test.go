@@ -1,0 +1,151 @@
+//go:build !windows
+
+package interop
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// A terminal runs wirectl, and keeps what it has written there.
+type terminal struct {
+	*testing.T
+	pty  *os.File
+	cmd  *exec.Cmd
+	read chan struct{} // closed at the end of the output
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+// runIn starts wirectl in a terminal.
+func runIn(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	term := &terminal{T: t, cmd: exec.CommandContext(t.Context(), wirectl, args...), read: make(chan struct{})}
+	term.cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), env...)
+	var err error
+	term.pty, err = pty.StartWithSize(term.cmd, &pty.Winsize{Rows: 40, Cols: 120})
+	check(t, err)
+	go func() {
+		defer close(term.read)
+		b := make([]byte, 4096)
+		for {
+			n, err := term.pty.Read(b)
+			term.mu.Lock()
+			term.out.Write(b[:n])
+			term.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = term.cmd.Process.Kill()
+		term.pty.Close()
+		<-term.read
+	})
+	return term
+}
+
+// painted matches what moves the cursor and chooses colours.
+var painted = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)`)
+
+// text returns what was written so far, without the sequences that paint it.
+func (t *terminal) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return painted.ReplaceAllString(t.out.String(), "")
+}
+
+// sees waits until all of these texts were written.
+func (t *terminal) sees(texts ...string) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for _, text := range texts {
+		for !strings.Contains(t.text(), text) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the terminal never shows %q:\n%s", text, t.text())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// types types keys, as if what was seen before had been wiped away.
+func (t *terminal) types(keys string) {
+	t.Helper()
+	t.mu.Lock()
+	t.out.Reset()
+	t.mu.Unlock()
+	_, err := io.WriteString(t.pty, keys)
+	check(t.T, err)
+}
+
+// ends waits for the end of the program, which is to be a good one.
+func (t *terminal) ends() {
+	t.Helper()
+	<-t.read
+	check(t.T, t.cmd.Wait())
+}
+
+// The monitor on a fixture: views, a frame, a filter, help.
+func TestMonitorInTerminal(t *testing.T) {
+	term := runIn(t, nil, "monitor", "fixture:mcp-cancel")
+	term.sees("ended", "late result", "crossed", "tools/call")
+	term.types("2g")
+	term.sees("WHAT IT SAYS", "notifications/cancelled")
+	term.types("\r")
+	term.sees("#1", `"protocolVersion"`)
+	term.types("\x1b")
+	term.types("3")
+	term.sees("late-result", "a cancelled request gets no response")
+	term.types("fkind==ping\r")
+	term.sees("of 18 frames")
+	term.types("?")
+	term.sees("Views", "inject a cancel")
+	term.types("\x1b")
+	time.Sleep(100 * time.Millisecond) // an escape and a letter at once are another key
+	term.types("q")
+	term.ends()
+}
+
+// The monitor waits for a relay, and shows how a prompt that passes it is
+// cancelled.
+func TestMonitorOfRelayThroughCancel(t *testing.T) {
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term := runIn(t, env, "monitor")
+	term.sees("waiting")
+	words := strings.Repeat("word ", 200)
+	send := exec.CommandContext(t.Context(), wirectl, "send", "-q", "--prompt", words, "--cancel-after", "3",
+		"latis", "--", wirectl, "relay", "-q", "--", wirectl, "unit", "-q", "--delay", "50ms")
+	send.Env = append(os.Environ(), env...)
+	out, _ := send.CombinedOutput() // the status says that it was cancelled
+	if t.Logf("%s", out); len(out) == 0 {
+		t.Error("nothing was answered")
+	}
+	term.sees("PROMPT_SEND", "cancelled", "ended")
+	term.types("2")
+	term.sees("PROMPT_CANCEL", "RESPONSE_CANCELLED", "RESPONSE_CHUNK")
+	term.types("5")
+	term.sees("exit status 0")
+	term.types("q")
+	term.ends()
+}
+
+// A command that draws nothing asks the terminal nothing.
+func TestNoCommandAsksTheTerminal(t *testing.T) {
+	term := runIn(t, nil, "version")
+	term.ends()
+	if out := term.out.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "wirectl") {
+		t.Errorf("wirectl version writes %q", out)
+	}
+}
