@@ -132,9 +132,9 @@ func TestNaturalOrder(t *testing.T) {
 
 // What does not fit is dropped and counted: the index, the rows, the bytes.
 func TestBounds(t *testing.T) {
-	s := filled(t, store.Options{Frames: 8 << 10, Exchanges: 4 << 10, Bytes: 1 << 20}, open(t, calls(t, 80_000)))
+	s := filled(t, store.Options{Frames: 8 << 10, Exchanges: 4 << 10, Bytes: 1 << 20}, open(t, calls(t, 40_000)))
 	o := s.Overview()
-	if o.Frames != 80_000 || o.Dropped == 0 || o.Dropped > 80_000 || o.Gone == 0 {
+	if o.Frames != 40_000 || o.Dropped == 0 || o.Dropped > 40_000 || o.Gone == 0 {
 		t.Fatalf("%+v", o)
 	}
 	page := s.Frames(0, 10)
@@ -142,15 +142,15 @@ func TestBounds(t *testing.T) {
 		t.Errorf("the list begins with frame %d after %d were dropped", first.Seq, o.Dropped)
 	}
 	last := s.Frames(page.Total, 1).List[0]
-	if last.Seq != 80_000 || last.ID != "19999" {
+	if last.Seq != 40_000 || last.ID != "9999" {
 		t.Errorf("last: %+v", last)
 	}
 }
 
 // Bytes that do not fit in memory are read from the temporary file.
 func TestSpill(t *testing.T) {
-	s := filled(t, store.Options{Bytes: 64 << 10, Spill: true}, open(t, calls(t, 20_000)))
-	for seq := int64(1); seq <= 20_000; seq += 97 {
+	s := filled(t, store.Options{Bytes: 64 << 10, Spill: true}, open(t, calls(t, 6_000)))
+	for seq := int64(1); seq <= 6_000; seq += 97 {
 		d := s.Detail(seq)
 		if d.Err != "" || !bytes.HasPrefix(d.Payload, []byte(`{"jsonrpc":"2.0",`)) || d.Payload[len(d.Payload)-1] != '}' {
 			t.Fatalf("frame %d: %q %s", seq, d.Payload, d.Err)
@@ -160,15 +160,15 @@ func TestSpill(t *testing.T) {
 
 // A filter finds the same frames whether it was set before they came or after.
 func TestFilter(t *testing.T) {
-	file := calls(t, 4000)
+	file := calls(t, 800)
 	for _, tt := range []struct {
 		filter string
 		want   int64
 	}{
-		{"kind==tools/call", 1000},
+		{"kind==tools/call", 200},
 		{"id==7", 2},
-		{"kind==result and id>=990", 10},
-		{"~sunny", 1000},
+		{"kind==result and id>=190", 10},
+		{"~sunny", 200},
 		{"findings", 0},
 		{"open", 0},
 	} {

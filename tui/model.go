@@ -134,7 +134,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case foundMsg:
 		return m, m.found(msg)
 	case tea.KeyMsg:
-		return m, m.key(msg)
+		return m, m.typed(msg)
 	case tea.MouseMsg:
 		return m, m.mouse(msg)
 	}
@@ -240,6 +240,18 @@ func (w want) get(s *store.Store) page {
 		p.other = s.Detail(w.detail.other)
 	}
 	return p
+}
+
+// typed takes in keys: what was typed fast comes as one message.
+func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || len(k.Runes) < 2 {
+		return m.key(k)
+	}
+	var cmds []tea.Cmd
+	for _, r := range k.Runes {
+		cmds = append(cmds, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
+	}
+	return tea.Batch(cmds...)
 }
 
 // key decides what a key does.

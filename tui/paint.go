@@ -12,6 +12,9 @@ type line struct {
 	buf  []byte
 	used int // cells
 	room int // cells in all
+
+	brush   render.Paint // of the last glyph, which ends at painted
+	painted int
 }
 
 func newLine(width int) *line { return &line{buf: make([]byte, 0, 2*width+64), room: width} }
@@ -50,12 +53,20 @@ func (l *line) right(p render.Paint, s string, width int) {
 	l.pad(1)
 }
 
-// glyph appends one of our own characters, one cell wide.
+// glyph appends one of our own characters, one cell wide. Those of one paint
+// that follow each other are painted as one.
 func (l *line) glyph(p render.Paint, s string) {
-	if l.used < l.room {
-		l.buf = append(append(append(l.buf, p.On...), s...), p.Off...)
-		l.used++
+	if l.used >= l.room {
+		return
 	}
+	if l.brush == p && l.painted == len(l.buf) {
+		l.buf = l.buf[:len(l.buf)-len(p.Off)]
+	} else {
+		l.buf = append(l.buf, p.On...)
+	}
+	l.buf = append(append(l.buf, s...), p.Off...)
+	l.used++
+	l.brush, l.painted = p, len(l.buf)
 }
 
 func (l *line) pad(n int) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
@@ -19,7 +20,8 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden views")
+// update asks to rewrite the golden views; teatest defines the flag.
+func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // kept returns a store that has taken in a recorded session.
 func kept(t testing.TB, name string) *store.Store {
@@ -48,12 +50,14 @@ func kept(t testing.TB, name string) *store.Store {
 type screen struct {
 	testing.TB
 	model tea.Model
+	store *store.Store
+	size  tea.WindowSizeMsg
 }
 
 func newScreen(t testing.TB, s *store.Store, c tui.Config, width, height int) *screen {
 	t.Helper()
-	sc := &screen{t, tui.New(s, c)}
-	sc.send(tea.WindowSizeMsg{Width: width, Height: height})
+	sc := &screen{t, tui.New(s, c), s, tea.WindowSizeMsg{Width: width, Height: height}}
+	sc.send(sc.size)
 	return sc
 }
 
@@ -81,7 +85,7 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 }
 
-// press types keys: each a name, or a text.
+// press types keys: each a name, or a text. What is looked for is then found.
 func (s *screen) press(keys ...string) {
 	s.Helper()
 	for _, k := range keys {
@@ -94,6 +98,9 @@ func (s *screen) press(keys ...string) {
 		}
 		s.send(msg)
 	}
+	for s.store.Search(time.Second) {
+	}
+	s.send(s.size)
 }
 
 var named = map[string]tea.KeyMsg{
@@ -161,7 +168,7 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
-	if *update {
+	if update() {
 		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -215,6 +222,14 @@ func TestKeys(t *testing.T) {
 	sc.shows("cannot be changed")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
+}
+
+// Keys that are typed faster than they are read come as one.
+func TestKeysTypedAtOnce(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
+	sc.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("2gfkind==ping")})
+	sc.press("enter")
+	sc.shows("WHAT IT SAYS", "1 of 18 frames")
 }
 
 // Whatever the wire says, lines stay in their places.

@@ -1,0 +1,117 @@
+package tui_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"sync"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/exp/teatest"
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/tui"
+)
+
+func TestMain(m *testing.M) {
+	// teatest waits for a signal in a goroutine that nothing ends.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest.NewTestModel.func2"))
+}
+
+// paced is a session that goes on when it is told to.
+type paced struct {
+	capture.Reader
+	step chan struct{}
+}
+
+func (p *paced) Next(r *capture.Record) error {
+	<-p.step
+	return p.Reader.Next(r)
+}
+
+func (p *paced) Buffered() bool { return false }
+
+// A session that goes on: exchanges come, the view is changed and frozen, and
+// the monitor is left.
+func TestFlow(t *testing.T) {
+	folder, err := fs.Sub(fixtures.FS, "latis-cancel")
+	check(t, err)
+	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	check(t, err)
+	defer r.Close()
+	s := store.New(store.Options{})
+	defer s.Close()
+	in := &paced{r, make(chan struct{})}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		s.Begin(decode.Input{Capture: in})
+		_, _ = decode.Run(t.Context(), decode.Input{Capture: in}, io.Discard, decode.Config{Workers: 1, Resync: true}, func() decode.View { return s.View })
+		s.End(nil, false)
+	})
+	tm := teatest.NewTestModel(t, tui.New(s, tui.Config{Name: "flow"}), teatest.WithInitialTermSize(120, 40))
+	sees := func(text string) {
+		t.Helper()
+		teatest.WaitFor(t, tm.Output(), func(b []byte) bool { return bytes.Contains(b, []byte(text)) },
+			teatest.WithDuration(30*time.Second), teatest.WithCheckInterval(10*time.Millisecond))
+	}
+	sees("waiting")
+	in.step <- struct{}{}
+	in.step <- struct{}{}
+	sees("PROMPT_SEND")
+	tm.Send(tea.KeyMsg{Type: tea.KeyTab})
+	sees("analyze this")
+	close(in.step)
+	sees("RESPONSE_CANCELLED")
+	reading.Wait()
+	tm.Type("1")
+	sees("cancelled")
+	tm.Type("q")
+	tm.WaitFinished(t, teatest.WithFinalTimeout(30*time.Second))
+}
+
+// The monitor ends with its context.
+func TestRunEndsWithContext(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	keys, typing := io.Pipe()
+	defer typing.Close()
+	done := make(chan error)
+	go func() { done <- tui.Run(ctx, s, tui.Config{Input: keys, Output: io.Discard}) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// How long it takes to ask for a screen and to draw it, of a session that is
+// large: thirty times that is a share of a second.
+func BenchmarkScreen(b *testing.B) {
+	s := kept(b, "mcp-everything")
+	m := tui.New(s, tui.Config{Name: "bench", Color: true, Theme: "dark"})
+	m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+	for _, view := range []string{"1", "2", "4"} {
+		b.Run("view-"+view, func(b *testing.B) {
+			for b.Loop() {
+				_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(view)})
+				m.Update(cmd())
+				_ = m.View()
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)*30/10, "%-of-a-core-at-30Hz")
+		})
+	}
+}
