@@ -61,4 +61,5 @@ def main():
             out.writelines(payload + b"\n" for payload in unpack(sys.stdin.buffer))
 
 
-main()
+if __name__ == "__main__":
+    main()
