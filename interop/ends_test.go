@@ -60,32 +60,6 @@ func TestSendLSP(t *testing.T) {
 	}
 }
 
-// grpcurl finds the service by reflection and is answered.
-func TestGRPCurl(t *testing.T) {
-	address, _ := listening(t, exec.CommandContext(t.Context(), wirectl, "unit", "--listen", "grpc://127.0.0.1:0", "--delay", "20ms"), at)
-	address = strings.TrimPrefix(address, "grpc://")
-	grpcurl := func(stdin string, args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "grpcurl", "-plaintext"}, args...)...)
-		cmd.Stdin = strings.NewReader(stdin)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-		return string(out)
-	}
-	if got := grpcurl("", address, "describe", "latis.v1.LatisService"); !strings.Contains(got, "rpc Connect ( stream .latis.v1.ConnectRequest ) returns ( stream .latis.v1.ConnectResponse )") {
-		t.Errorf("describe gives %s", got)
-	}
-	answers := grpcurl(`{"id":"1","prompt_send":{"content":"one two three four five six"}} {"id":"2","prompt_cancel":{"target_id":"1"}} {"id":"3","ping":{"timestamp":"7"}}`,
-		"-d", "@", address, "latis.v1.LatisService/Connect")
-	for _, want := range []string{`"responseCancelled"`, `"ack"`, `"pingTimestamp": "7"`} {
-		if !strings.Contains(answers, want) {
-			t.Errorf("there is no %s in %s", want, answers)
-		}
-	}
-}
-
 // What buf encodes the unit understands, and what the unit answers buf decodes.
 func TestBufEncoded(t *testing.T) {
 	convert := func(stdin []byte, kind, from, to string) []byte {
