@@ -1,0 +1,65 @@
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// grpcurl builds the program that its own module pins, and returns a function
+// that runs it, which must succeed.
+func grpcurl(t *testing.T) func(args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "grpcurl.exe")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "grpcurl", "-o", path, "github.com/fullstorydev/grpcurl/cmd/grpcurl")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return func(args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, path, append([]string{"-plaintext"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("grpcurl %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+}
+
+// grpcurl knows nothing of Latis but what reflection tells, and talks to a unit
+// through a relay, which takes its calls out of HTTP/2.
+func TestGrpcurl(t *testing.T) {
+	run := grpcurl(t)
+	unit, _ := listening(t, exec.CommandContext(t.Context(), wirectl, "unit", "--listen", "grpc://127.0.0.1:0"), regexp.MustCompile(`grpc://(\S+)`))
+	address, end := relayed(t, "tcp://127.0.0.1:0", "tcp://"+unit)
+	_, hostPort, _ := strings.Cut(address, "://")
+	if got := run(hostPort, "list"); !strings.Contains(got, "latis.v1.LatisService") {
+		t.Errorf("the services are %s", got)
+	}
+	got := run("-d", `{"id":"7","promptSend":{"content":"from grpcurl"}}`, hostPort, "latis.v1.LatisService/Connect")
+	var said strings.Builder
+	completed := false
+	for answers := json.NewDecoder(strings.NewReader(got)); answers.More(); {
+		var a struct {
+			ID               string
+			ResponseChunk    struct{ Content string }
+			ResponseComplete *struct{}
+		}
+		check(t, answers.Decode(&a))
+		said.WriteString(a.ResponseChunk.Content)
+		completed = completed || a.ID == "7" && a.ResponseComplete != nil
+	}
+	if said.String() != "Echo: from grpcurl" || !completed {
+		t.Errorf("the unit answers %s", got)
+	}
+	count(t, end(false), map[string]int{
+		`"kind":"/latis.v1.LatisService/Connect","id":"3","phase":"open"`: 1,
+		`"text":"from grpcurl"`:       1,
+		`"text":"Echo: from grpcurl"`: 1,
+	})
+}
