@@ -150,10 +150,11 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 	var t client.Timing
 	print := s.printer()
 	err := client.Timed(call, &t)(ctx, print.part)
+	err = firstError(err, print.finish())
 	if s.c.Bool("timing") {
 		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), plural(int64(t.Parts), "part"))
 	}
-	return firstError(err, print.finish())
+	return err
 }
 
 func firstError(errs ...error) error {
