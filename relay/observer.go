@@ -12,6 +12,7 @@ import (
 type observer struct {
 	queue   *queue
 	wholes  bool // what passes are whole messages
+	behind  bool // there is more to do than can wait
 	sink    *Fan
 	conn    int
 	grammar grammar
@@ -101,6 +102,7 @@ func (o *observer) see(c *chunk) {
 			l.marks = append(l.marks[:0], l.marks[maxMarks/2:]...)
 		}
 		l.marks = append(l.marks, mark{l.end, c.read, o.written(c)})
+		o.behind = o.queue.presses()
 		o.push(c.dir, c.data)
 		c.slab.release()
 		o.queue.seen(len(c.data))
@@ -205,7 +207,7 @@ func (o *observer) frames(l *lane, dir frame.Dir, b *frame.Batch) {
 		if !f.Gap {
 			l.frames++
 		}
-		o.sink.Write(rec)
+		o.sink.write(rec, o.behind)
 	}
 }
 

@@ -24,7 +24,7 @@ type queue struct {
 }
 
 // maxBehind is how many bytes the observer may be behind.
-const maxBehind = 8 << 20
+const maxBehind = 2 << 20
 
 // A chunk is what one read returned, the end of what one direction carries, or
 // an event.

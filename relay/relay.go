@@ -25,7 +25,7 @@ type Config struct {
 	Controller, Unit transport.Conn
 	// Sink takes the records of what passes; nil means that nobody watches. It
 	// may be shared with other relays. The relay waits for a sink only when
-	// that is 8 MiB behind.
+	// that is 2 MiB behind.
 	Sink *Fan
 	// Gate changes what passes, as it was asked to; nil changes nothing.
 	Gate *Gate

@@ -136,6 +136,14 @@ func ended(t *testing.T, r io.Reader) {
 	}
 }
 
+// shut ends what the test says.
+func shut(t *testing.T, c *net.TCPConn) {
+	t.Helper()
+	if err := c.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+}
+
 const (
 	request = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
 	answer  = `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}` + "\n"
@@ -148,9 +156,9 @@ func TestRecords(t *testing.T) {
 	hear(t, r.unit, request)
 	say(t, r.unit, answer)
 	hear(t, r.controller, answer)
-	r.controller.CloseWrite()
+	shut(t, r.controller)
 	ended(t, r.unit)
-	r.unit.CloseWrite()
+	shut(t, r.unit)
 	ended(t, r.controller)
 	<-r.done
 	if r.err != nil {
@@ -201,11 +209,11 @@ func TestHalfClose(t *testing.T) {
 			if first == frame.U2C {
 				from, to = to, from
 			}
-			from.CloseWrite()
+			shut(t, from)
 			ended(t, to)
 			say(t, to, "still there\n")
 			hear(t, from, "still there\n")
-			to.CloseWrite()
+			shut(t, to)
 			ended(t, from)
 			<-r.done
 			if r.err != nil {
@@ -222,14 +230,14 @@ func TestEcho(t *testing.T) {
 	r := start(t, relay.Config{})
 	go func() {
 		_, _ = io.Copy(r.unit, r.unit)
-		r.unit.CloseWrite()
+		shut(t, r.unit)
 	}()
 	block := append(bytes.Repeat([]byte("0123456789abcdef"), 4096), 10)
 	go func() {
 		for range size / len(block) {
 			_, _ = r.controller.Write(block)
 		}
-		r.controller.CloseWrite()
+		shut(t, r.controller)
 	}()
 	n := 0
 	buf := make([]byte, len(block))
@@ -251,8 +259,8 @@ func TestUnframed(t *testing.T) {
 	const noise = "\x00\xff\x00\xff binary \n\n\x1b[31m"
 	say(t, r.controller, noise)
 	hear(t, r.unit, noise)
-	r.controller.CloseWrite()
-	r.unit.CloseWrite()
+	shut(t, r.controller)
+	shut(t, r.unit)
 	<-r.done
 	if got := r.raw(frame.C2U); string(got) != noise {
 		t.Errorf("recorded %q, want %q", got, noise)
