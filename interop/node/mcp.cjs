@@ -1,17 +1,22 @@
 // A client of the MCP TypeScript SDK: it talks to the server at an address, over
-// streamable HTTP or over SSE, and writes what it got as one line of JSON.
-const [modules, kind, address] = process.argv.slice(2);
+// streamable HTTP or over SSE, or to the one that a command line starts, over stdio,
+// and writes what it got as one line of JSON.
+const [modules, kind, address, ...args] = process.argv.slice(2);
 const load = require("node:module").createRequire(modules + "/");
 const { Client } = load("@modelcontextprotocol/sdk/client/index.js");
 const { SSEClientTransport } = load("@modelcontextprotocol/sdk/client/sse.js");
+const { StdioClientTransport } = load("@modelcontextprotocol/sdk/client/stdio.js");
 const { StreamableHTTPClientTransport } = load("@modelcontextprotocol/sdk/client/streamableHttp.js");
 
 const long = "trigger-long-running-operation";
 
 async function main() {
   const client = new Client({ name: "interop", version: "1" });
-  const Transport = kind === "sse" ? SSEClientTransport : StreamableHTTPClientTransport;
-  const transport = new Transport(new URL(address));
+  const transport = {
+    sse: () => new SSEClientTransport(new URL(address)),
+    streamableHttp: () => new StreamableHTTPClientTransport(new URL(address)),
+    stdio: () => new StdioClientTransport({ command: address, args }),
+  }[kind]();
   await client.connect(transport);
 
   const tools = (await client.listTools()).tools.map((tool) => tool.name);
@@ -28,7 +33,7 @@ async function main() {
     .callTool({ name: long, arguments: { duration: 2, steps: 20 } }, undefined, { signal: abort.signal, onprogress: () => abort.abort() })
     .then(() => false, () => true);
   await client.ping();
-  if (kind !== "sse") await transport.terminateSession();
+  if (kind === "streamableHttp") await transport.terminateSession();
   await client.close();
   const text = (result) => result.content[0].text;
   console.log(JSON.stringify({ tools: tools.includes("echo"), echo: text(echo), sum: text(sum), slow: text(slow), cancelled }));
