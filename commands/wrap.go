@@ -29,7 +29,7 @@ func wrapCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "capture", Usage: "have the relay record into `FILE`"},
 		},
 		Action: func(c *cli.Context) error {
-			with, err := wrapping(inv, c)
+			with, err := wrapping(c)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func dryRunFlag() cli.Flag {
 
 // wrapping is what a server is to run through. Clients start servers in folders
 // and with a PATH of their own, so all names are whole.
-func wrapping(inv *invocation, c *cli.Context) ([]string, error) {
+func wrapping(c *cli.Context) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
