@@ -254,6 +254,9 @@ func (v *conversion) writeRaw(r capture.Reader) error {
 	if errors.Is(err, convert.ErrNoDir) {
 		return fmt.Errorf("%s: %w: say with --dir which way they went", label(v.in), err)
 	}
+	if errors.Is(err, convert.ErrUnwrapped) {
+		return fmt.Errorf("%s: %w: give --keep-secrets, or write pcapng or NDJSON", label(v.in), err)
+	}
 	return err
 }
 

@@ -12,10 +12,21 @@ import (
 // ErrNoDir is the error of a frame that may have gone either way.
 var ErrNoDir = errors.New("it has no direction, and a recording has a file for each")
 
+// ErrUnwrapped is the error of a redacted frame that a carrier wrapped: with the
+// secrets of its head the wrapper is gone, without which nobody can read the
+// stream.
+var ErrUnwrapped = errors.New("secrets were taken out of what carries it, and a stream of bytes cannot be read without that")
+
 // directed writes records that have a direction.
-type directed struct{ capture.Writer }
+type directed struct {
+	capture.Writer
+	session *capture.Session
+}
 
 func (d directed) Write(r *capture.Record) error {
+	if r.Kind == capture.Frame && r.Meta != nil && d.session.Redacted {
+		return fmt.Errorf("frame %d: %w", r.Seq, ErrUnwrapped)
+	}
 	if r.Kind == capture.Frame && r.Dir == frame.DirUnknown {
 		return fmt.Errorf("frame %d: %w", r.Seq, ErrNoDir)
 	}
@@ -30,6 +41,6 @@ func WriteRaw(dir string, r capture.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = capture.Copy(directed{w}, r)
+	err = capture.Copy(directed{w, r.Session()}, r)
 	return errors.Join(err, w.Close())
 }
