@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,12 +45,14 @@ type Load struct {
 	Err error
 }
 
-// Quantile returns the value below which that part of the sorted durations lies.
+// Quantile returns the value that a share of q of the sorted durations does not
+// exceed.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // Run makes n calls, of which at most atOnce are in flight. It stops early when

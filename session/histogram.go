@@ -2,6 +2,7 @@ package session
 
 import (
 	"iter"
+	"math"
 	"math/bits"
 	"time"
 )
@@ -53,13 +54,16 @@ func bucketOf(d time.Duration) int {
 // near as the buckets tell; 0 if there are none. Quantile(0) is Min, and
 // Quantile(1) is Max.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.Count == 0 || q <= 0 {
+	switch {
+	case h.Count == 0 || q <= 0:
 		return h.Min
+	case q >= 1:
+		return h.Max
 	}
-	rank := int64(q * float64(h.Count))
+	rank := int64(math.Ceil(q * float64(h.Count)))
 	for i, n := range h.buckets {
 		rank -= int64(n)
-		if rank < 0 {
+		if rank <= 0 {
 			return min(max(middle(i), h.Min), h.Max)
 		}
 	}

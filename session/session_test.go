@@ -213,3 +213,19 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes", full)
 	}
 }
+
+// The median of two is the shorter one: half of them do not exceed it.
+func TestQuantileOfFew(t *testing.T) {
+	var h session.Histogram
+	h.Add(30 * time.Millisecond)
+	h.Add(2 * time.Second)
+	if got := h.Quantile(0.5); got < 26*time.Millisecond || got > 34*time.Millisecond {
+		t.Errorf("the median is %v, want 30ms within an eighth", got)
+	}
+	if got := h.Quantile(0.9); got < 1750*time.Millisecond {
+		t.Errorf("p90 is %v, want 2s within an eighth", got)
+	}
+	if h.Quantile(0) != h.Min || h.Quantile(1) != h.Max {
+		t.Errorf("from %v to %v, want from %v to %v", h.Quantile(0), h.Quantile(1), h.Min, h.Max)
+	}
+}
