@@ -9,6 +9,7 @@ type entry struct {
 	offset int64  // in its stream
 	wrote  uint32 // microseconds from read to written, plus one; 0 is unknown
 	raw    uint32 // bytes of the whole frame
+	size   uint32 // bytes of the payload, or of a gap
 	start  uint32 // of the payload
 	end    uint32
 	of     uint32 // mark of its exchange
@@ -31,14 +32,6 @@ const (
 )
 
 func (e *entry) dir() frame.Dir { return frame.Dir(e.flags & dirs) }
-
-// size is that of the payload, or of a gap.
-func (e *entry) size() int64 {
-	if e.flags&gap != 0 {
-		return int64(e.raw)
-	}
-	return int64(e.end) - int64(e.start)
-}
 
 // chunk is how many entries are taken, and dropped, at once.
 const chunk = 1 << 12

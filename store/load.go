@@ -27,13 +27,9 @@ type Frame struct {
 // load reads a frame again, into the store's item. It is valid until the next
 // frame is read.
 func (s *Store) load(seq int64, e *entry) error {
-	raw, err := s.bytes.read(nil, e.at, int(e.raw))
+	f, err := s.read(seq, e)
 	if err != nil {
 		return err
-	}
-	f := &frame.Frame{
-		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
-		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0,
 	}
 	w := s.wires[e.wire]
 	it := s.item
@@ -47,6 +43,19 @@ func (s *Store) load(seq int64, e *entry) error {
 	}
 	it.Read(f, w.protocol)
 	return nil
+}
+
+// read returns a frame as it was.
+func (s *Store) read(seq int64, e *entry) (*frame.Frame, error) {
+	raw, err := s.bytes.read(nil, e.at, int(e.raw))
+	if err != nil {
+		return nil, err
+	}
+	meta, err := s.metas.get(seq, &s.bytes)
+	return &frame.Frame{
+		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
+		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0, Meta: meta,
+	}, err
 }
 
 // maxShown is the largest frame that is read again for one line of a list.
@@ -76,9 +85,9 @@ const maxCached = 2048
 func (s *Store) describe(seq int64, e *entry) *Frame {
 	f := &Frame{
 		Seq: seq, Time: e.time, Conn: int(e.conn), Dir: e.dir(), Kind: s.kinds.list[e.kind],
-		Size: e.size(), Bad: e.flags&bad != 0, Gap: e.flags&gap != 0,
+		Size: int64(e.size), Bad: e.flags&bad != 0, Gap: e.flags&gap != 0,
 	}
-	if e.raw > maxShown {
+	if max(e.raw, e.size) > maxShown {
 		return f
 	}
 	if err := s.load(seq, e); err != nil {
@@ -217,20 +226,6 @@ func (s *Store) ledger(r *row) (list []Event) {
 		list = append(list, Event{Frame: *s.frame(seq), Since: r.opened, After: r.asked != 0 && seq > r.cancel})
 	}
 	return list
-}
-
-// Payload returns the bytes of a frame: all of it, and where its payload is.
-func (s *Store) Payload(seq int64) (f frame.Frame, w string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.frames.at(seq)
-	if e == nil {
-		return f, "", errGone
-	}
-	if err := s.load(seq, e); err != nil {
-		return f, "", err
-	}
-	return s.item.Frame.Clone(), s.wires[e.wire].protocol.Name(), nil
 }
 
 // OutcomeName says what became of an exchange, in a word or two.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/frame"
 )
 
 // Records reads some of the frames as a capture; see [capture.Reader].
@@ -40,7 +39,7 @@ func (r *Records) add(s *Store, seq int64) {
 	if e == nil {
 		return
 	}
-	raw, err := s.bytes.read(nil, e.at, int(e.raw))
+	f, err := s.read(seq, e)
 	if err != nil {
 		return
 	}
@@ -49,10 +48,7 @@ func (r *Records) add(s *Store, seq int64) {
 	if w.framing != nil {
 		rec.Framing = w.framing.Name()
 	}
-	rec.Frame = frame.Frame{
-		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
-		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0,
-	}
+	rec.Frame = *f
 	r.list = append(r.list, rec)
 }
 

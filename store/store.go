@@ -56,6 +56,7 @@ type Store struct {
 	frames   frames
 	rows     rows
 	bytes    keeper
+	metas    metas
 	kinds    names
 	wires    []wire
 	lastWire int
@@ -145,7 +146,8 @@ func (s *Store) take(it *decode.Item) {
 	if f.Dir == frame.DirUnknown {
 		e.flags = flags(it.Message.From)
 	}
-	e.at, e.raw = s.bytes.keep(f.Raw), uint32(len(f.Raw))
+	e.at, e.raw, e.size = s.bytes.keep(f.Raw), uint32(len(f.Raw)), uint32(f.Size())
+	s.metas.keep(it.Seq, f.Meta, &s.bytes)
 	s.when(e, it)
 	switch {
 	case f.Gap:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 	"time"
 
@@ -209,4 +210,27 @@ func BenchmarkTake(b *testing.B) {
 		s.Close()
 	}
 	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "frames/s")
+}
+
+// Every frame of every recorded session can be read again, with the same
+// meaning as when it came.
+func TestEverySessionIsReadAgain(t *testing.T) {
+	for _, name := range fixtures.Sessions() {
+		t.Run(name, func(t *testing.T) {
+			s := fixture(t, name)
+			o := s.Overview()
+			if o.Frames == 0 {
+				t.Fatal("no frames")
+			}
+			for _, f := range s.Frames(0, int(o.Frames)).List {
+				d := s.Detail(f.Seq)
+				if d == nil || d.Err != "" || d.Kind != f.Kind {
+					t.Fatalf("frame %d: %+v", f.Seq, d)
+				}
+				if !f.Bad && strings.HasPrefix(f.Fault, "not ") {
+					t.Errorf("frame %d is a %s, and when it is read again: %s", f.Seq, f.Kind, f.Fault)
+				}
+			}
+		})
+	}
 }

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"maps"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// metas keep what carriers know of frames beside their bytes. Frames of plain
+// streams have none, and most of the others the same.
+type metas struct {
+	of     map[int64]carried // by the number of the frame
+	shared map[plainMeta]*frame.Meta
+}
+
+// carried is the meta of a frame, and where the payload is kept that is no part
+// of it.
+type carried struct {
+	meta *frame.Meta // without its Data
+	at   int64
+	n    int
+}
+
+// plainMeta is all there is to say of most frames.
+type plainMeta struct {
+	framing  string
+	signal   frame.Signal
+	apart    bool
+	encoding string
+	opcode   frame.Opcode
+}
+
+// maxMetas bounds the frames of which a meta is kept.
+const maxMetas = 500_000
+
+// keep keeps the meta of a frame; the oldest are dropped beyond the limit.
+func (ms *metas) keep(seq int64, m *frame.Meta, bytes *keeper) {
+	if m == nil {
+		return
+	}
+	if ms.of == nil {
+		ms.of, ms.shared = map[int64]carried{}, map[plainMeta]*frame.Meta{}
+	}
+	if len(ms.of) >= maxMetas {
+		maps.DeleteFunc(ms.of, func(old int64, _ carried) bool { return old < seq-maxMetas/2 })
+	}
+	c := carried{meta: ms.share(m)}
+	if m.Apart {
+		c.at, c.n = bytes.keep(m.Data), len(m.Data)
+	}
+	ms.of[seq] = c
+}
+
+// share returns a meta like m, without Data, which many frames may have.
+func (ms *metas) share(m *frame.Meta) *frame.Meta {
+	c := *m
+	c.Data = nil
+	if m.Head != nil || m.Event != "" || m.EventID != "" || m.Code != 0 || m.Text != "" {
+		return &c
+	}
+	k := plainMeta{m.Framing, m.Signal, m.Apart, m.Encoding, m.Opcode}
+	if ms.shared[k] == nil {
+		ms.shared[k] = &c
+	}
+	return ms.shared[k]
+}
+
+// get returns the meta of a frame, with the payload that is apart.
+func (ms *metas) get(seq int64, bytes *keeper) (*frame.Meta, error) {
+	c, ok := ms.of[seq]
+	if !ok {
+		return nil, nil
+	}
+	m := *c.meta
+	if !m.Apart {
+		return &m, nil
+	}
+	var err error
+	m.Data, err = bytes.read(nil, c.at, c.n)
+	return &m, err
+}
