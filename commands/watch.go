@@ -307,9 +307,10 @@ func (j *judge) summary() string {
 	if len(cancels) > 0 {
 		fmt.Fprintf(&b, "; cancels: %s", strings.Join(cancels, ", "))
 	}
-	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
-	if j.lost > 0 {
-		fmt.Fprintf(&b, " (%s too fast to be judged)", plural(j.lost, "frame"))
+	if j.lost > 0 { // an answer to what was not seen would be found wrong
+		fmt.Fprintf(&b, "; not judged, since %s passed too fast", plural(j.lost, "frame"))
+		return b.String()
 	}
+	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
 	return b.String()
 }

@@ -15,9 +15,9 @@ type slab struct {
 }
 
 const (
-	firstSlab = 16 << 10  // a connection that says little takes little
+	firstSlab = 4 << 10   // a connection that says little takes little
 	fullSlab  = 256 << 10 // measured: larger reads are no faster
-	leastRead = 4 << 10   // the least room worth a read
+	leastRead = 1 << 10   // the least room worth a read
 )
 
 var slabs = sync.Pool{New: func() any { return &slab{buf: make([]byte, fullSlab)} }}

@@ -166,7 +166,7 @@ func settle(w *way, ended <-chan error) {
 	before := w.bytes.Load()
 	for {
 		select {
-		case _ = <-ended: // how, is nobody's business any more
+		case <-ended: //nolint:errcheck // how is nobody's business any more
 			return
 		case <-time.After(lateOutput):
 		}
