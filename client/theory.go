@@ -54,6 +54,7 @@ type RunRequest struct {
 // Run is the call that runs a tool. Its tokens are text, and its outputs JSON.
 func (c *Theory) Run(q RunRequest) Call {
 	return func(ctx context.Context, out func(Part)) error {
+		q := q // each call is a run of its own
 		if q.RunID == "" {
 			q.RunID = "run-" + rand.Text()
 		}
