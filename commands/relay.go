@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -100,15 +101,42 @@ func (v *relaying) read() error {
 	if v.alter, err = alterationOf(v.c); err != nil {
 		return err
 	}
+	if err := v.check(); err != nil {
+		return err
+	}
 	v.cfg, err = v.decodeConfig(v.c)
 	return err
 }
 
+// check refuses what cannot be done as asked, before anything begins.
+func (v *relaying) check() error {
+	c := v.c
+	_, isHTTP := v.unit.(transport.HTTP)
+	listen, policy := c.String("listen"), recorder.Policy(c.String("capture-policy"))
+	switch {
+	case isHTTP && v.alter != nil:
+		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
+	case !isHTTP && strings.HasPrefix(listen, "http://"):
+		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", v.unit)
+	case c.String("capture") == "-" && listen == "":
+		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
+	case !slices.Contains(recorder.Policies, policy):
+		return usagef("--capture-policy is spill, block or drop, and not %q", policy)
+	case c.Int64("split-size") < 0 || c.Int("keep") < 0:
+		return usagef("--split-size and --keep are positive")
+	case c.IsSet("keep") && c.Int64("split-size") == 0:
+		return usagef("--keep chooses among the parts that --split-size makes: give both")
+	}
+	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
+		if c.IsSet(name) && c.String("capture") == "" {
+			return usagef("--%s is about a capture: name it with --capture", name)
+		}
+	}
+	return nil
+}
+
 // once relays between standard input and output and one unit.
 func (v *relaying) once(ctx context.Context) error {
-	if v.c.String("capture") == "-" {
-		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
-	}
 	opts, err := v.transportOptions(v.c)
 	if err != nil {
 		return err

@@ -207,7 +207,7 @@ func (w *watch) end() error {
 		defer cancel()
 		err = w.recorder.Close(ctx)
 	}
-	if w.judge != nil && !w.v.c.Bool("quiet") {
+	if w.judge != nil && w.relays > 0 {
 		w.v.warn(w.summary())
 	}
 	return err

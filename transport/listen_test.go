@@ -88,10 +88,28 @@ func TestAcceptCancelled(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", address, err)
 		}
+		accepted := make(chan error)
 		go func() {
-			_, err := l.Accept(t.Context())
+			c, err := l.Accept(t.Context())
+			if err == nil {
+				c.Close()
+			}
+			accepted <- err
+			_, err = l.Accept(t.Context())
 			ended <- err
 		}()
+		e, err := transport.Parse([]string{l.Addr()}, transport.Options{TLS: transport.TLS{Insecure: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := e.Dial(t.Context()); err != nil {
+			t.Errorf("%s: %v", address, err)
+		} else {
+			defer c.Close()
+		}
+		if err := <-accepted; err != nil {
+			t.Errorf("%s, with another context: %v", address, err)
+		}
 		l.Close()
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s, closed: %v", address, err)

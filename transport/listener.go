@@ -36,10 +36,17 @@ func (l *socketListener) Accept(ctx context.Context) (Conn, error) {
 // for one more connection.
 const crowded = 100 * time.Millisecond
 
-// accept waits for a connection, or for the end of ctx.
+// accept waits for a connection, or for the end of ctx, which leaves the
+// listener to be used with another.
 func accept(ctx context.Context, l deadlineListener) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)); close(woken) })
+	defer func() {
+		if !stop() {
+			<-woken
+			_ = l.SetDeadline(time.Time{})
+		}
+	}()
 	for {
 		c, err := l.Accept()
 		switch {

@@ -22,6 +22,7 @@ type entry struct {
 	hasArgs bool
 	remote  bool
 	twice   bool
+	oddArgs bool // they are no list
 }
 
 // find returns the entry of a server.
@@ -44,6 +45,8 @@ func find(config []byte, server string) (*entry, error) {
 		return nil, ErrRemote
 	case e.command == span{}:
 		return nil, ErrNoCommand
+	case e.oddArgs:
+		return nil, ErrOddArgs
 	}
 	return e, nil
 }
@@ -88,7 +91,9 @@ func (e *entry) read(s *jsonscan.Scanner, command string) {
 			e.command = span{from, from + len(s.Value())}
 		case key == "command" && s.Peek() == jsonscan.Object: // of older versions of Zed
 			e.read(s, "path")
-		case key == "args" && s.Peek() == jsonscan.Array:
+		case key == "args" && s.Peek() != jsonscan.Array:
+			e.oddArgs = true
+		case key == "args":
 			e.twice = e.twice || e.hasArgs
 			e.readArgs(s, from)
 		case key == "url" || key == "httpUrl" || key == "serverUrl":

@@ -23,7 +23,7 @@ func Replace(name string, before, after []byte) (backup string, err error) {
 		return "", err
 	}
 	backup = name + backupExtension
-	if err := os.WriteFile(backup, before, info.Mode().Perm()); err != nil {
+	if err := overwrite(backup, before, info.Mode().Perm()); err != nil {
 		return "", err
 	}
 	return backup, overwrite(name, after, info.Mode().Perm())

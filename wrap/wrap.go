@@ -21,6 +21,7 @@ var (
 	ErrNotWrapped = errors.New("it does not run through wirectl")
 	ErrRemote     = errors.New("it is reached over HTTP, and has no command")
 	ErrNoCommand  = errors.New("it has no command")
+	ErrOddArgs    = errors.New("its args are no list")
 	ErrTwice      = errors.New("it says a thing twice")
 )
 

@@ -64,6 +64,7 @@ func TestErrors(t *testing.T) {
 		`{"mcpServers":{"file":{"url":"http://x"}}}`:                                   ErrRemote.Error(),
 		`{"mcpServers":{"file":{"env":{}}}}`:                                           ErrNoCommand.Error(),
 		`{"mcpServers":{"file":{"command":"a","command":"b"}}}`:                        ErrTwice.Error(),
+		`{"mcpServers":{"file":{"command":"a","args":"b"}}}`:                           ErrOddArgs.Error(),
 		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" is there 2 times`,
 		`{"mcpServers":{"file":{"command":"/opt/wirectl","args":["relay","--","x"]}}}`: ErrWrapped.Error(),
 	} {
@@ -87,6 +88,9 @@ func TestReplace(t *testing.T) {
 	if err := errors.Join(os.WriteFile(real, []byte("old"), 0o600), os.Symlink(real, link)); err != nil {
 		t.Skip(err)
 	}
+	if err := os.WriteFile(real+backupExtension, []byte("older, for all to read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	backup, err := Replace(link, []byte("old"), []byte("new"))
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +101,10 @@ func TestReplace(t *testing.T) {
 	if string(got) != "new" || string(kept) != "old" || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("%q, backup %q, link %v", got, kept, info.Mode())
 	}
-	if info, _ = os.Stat(real); info.Mode().Perm() != 0o600 {
-		t.Errorf("its mode is %v", info.Mode())
+	for _, name := range []string{real, backup} {
+		if info, _ = os.Stat(name); info.Mode().Perm() != 0o600 {
+			t.Errorf("the mode of %s is %v", filepath.Base(name), info.Mode())
+		}
 	}
 }
 

@@ -144,13 +144,16 @@ func count(t *testing.T, name string) (n int) {
 // A gate is a file that is as slow as a test wants it.
 type gate struct {
 	bytes.Buffer
-	open chan struct{}
+	open    chan struct{}
+	arrived chan struct{} // closed when the first write waits
+	once    sync.Once
 }
 
-func newGate() *gate { return &gate{open: make(chan struct{})} }
+func newGate() *gate { return &gate{open: make(chan struct{}), arrived: make(chan struct{})} }
 
 func (g *gate) Write(b []byte) (int, error) {
 	if g.Len() > 0 { // the header passes
+		g.once.Do(func() { close(g.arrived) })
 		<-g.open
 	}
 	return g.Buffer.Write(b)
@@ -272,6 +275,9 @@ func TestDrop(t *testing.T) {
 	}
 	for i := range int64(3000) {
 		feed(t, r, aFrame(i+1, 1000))
+		if i == 0 {
+			<-g.arrived // from here on nothing makes room
+		}
 	}
 	close(g.open)
 	if err := r.Close(t.Context()); err != nil {
