@@ -16,9 +16,10 @@ import (
 	"testing"
 )
 
-// sshd serves ssh on loopback with keys made for the test, and returns the words
-// of an ENDPOINT that reach it; a remote command goes behind them.
-func sshd(t *testing.T) []string {
+// sshd serves ssh on loopback with keys made for the test, and with more lines of
+// configuration. It returns the words of an ENDPOINT that reach it; a remote
+// command goes behind them.
+func sshd(t *testing.T, more ...string) []string {
 	t.Helper()
 	need(t, "ssh")
 	server, err := exec.LookPath("sshd")
@@ -37,13 +38,13 @@ func sshd(t *testing.T) []string {
 	host, mine := key(t, dir, "host"), key(t, dir, "mine")
 	public, err := os.ReadFile(mine + ".pub")
 	check(t, err)
-	config := file("sshd_config", strings.Join([]string{
+	config := file("sshd_config", strings.Join(append([]string{
 		"HostKey " + host,
 		"AuthorizedKeysFile " + file("authorized_keys", string(public)),
 		"StrictModes no", // the folder of the test belongs to whoever runs it
 		"PasswordAuthentication no",
 		"KbdInteractiveAuthentication no",
-	}, "\n")+"\n")
+	}, more...), "\n")+"\n")
 	port := serveSSH(t, server, config)
 	me, err := user.Current()
 	check(t, err)
