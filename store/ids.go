@@ -40,7 +40,7 @@ type IDsQuery struct {
 	OpenOnly bool   // without those that are over
 	At       uint32 // the mark of the one that is selected; 0 is the first
 	Move     int    // that many further
-	Top      int    // the index of the first one on the screen
+	Line     int    // the line of the screen that it is on, where it stays
 	N        int    // as many as fit
 }
 
@@ -70,8 +70,8 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	if q.At != 0 {
 		out.Index = o.index(q.At)
 	}
+	out.Top = max(0, min(out.Index-q.Line, out.Total-q.N))
 	out.Index = max(0, min(out.Index+q.Move, out.Total-1))
-	out.Top = max(0, min(q.Top, out.Total-q.N))
 	out.Top = min(out.Top, out.Index)
 	out.Top = max(out.Top, out.Index-q.N+1)
 	for i := out.Top; i < min(out.Top+q.N, out.Total); i++ {

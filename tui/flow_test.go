@@ -3,8 +3,10 @@ package tui_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )
@@ -96,6 +99,73 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A row that is selected stays where it is while others come above it, and what
+// is frozen does not change.
+func TestStill(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	n := 0
+	in := decode.Input{Capture: &recorded{}}
+	s.Begin(in)
+	more := func(calls int) {
+		t.Helper()
+		list := &recorded{session: capture.Session{Framing: "line", Protocol: "mcp"}}
+		for range calls {
+			n++
+			list.add(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":"call-%d","method":"tools/call","params":{"name":"t"}}`, n))
+		}
+		_, err := decode.Run(t.Context(), decode.Input{Capture: list}, io.Discard, decode.Config{Workers: 1, FirstSeq: int64(n - calls + 1)}, func() decode.View { return s.View })
+		check(t, err)
+	}
+	lineOf := func(sc *screen, text string) int {
+		for i, l := range strings.Split(sc.text(), "\n") {
+			if strings.Contains(l, text+" ") {
+				return i
+			}
+		}
+		return -1
+	}
+	more(60)
+	sc := newScreen(t, s, tui.Config{Name: "still"}, 100, 25)
+	sc.press("jjjjj")
+	at := lineOf(sc, "call-55")
+	more(7)
+	sc.send(sc.size)
+	if now := lineOf(sc, "call-55"); at < 0 || now != at {
+		t.Errorf("the selected row moved from line %d to %d:\n%s", at, now, sc.text())
+	}
+	sc.press("2G ")
+	more(30)
+	sc.press("G")
+	sc.shows("frozen", "call-67")
+	if lineOf(sc, "call-68") >= 0 {
+		t.Errorf("what is frozen goes on:\n%s", sc.text())
+	}
+}
+
+// recorded is a capture of frames at hand.
+type recorded struct {
+	session capture.Session
+	list    []capture.Record
+}
+
+func (r *recorded) add(seq int, text string) {
+	r.list = append(r.list, capture.Record{
+		Seq: int64(seq), Time: time.Unix(1_800_000_000, int64(seq)*1e6),
+		Frame: frame.Frame{Raw: []byte(text + "\n"), End: len(text), Conn: 1, Dir: frame.C2U},
+	})
+}
+
+func (r *recorded) Session() *capture.Session { return &r.session }
+
+func (r *recorded) Next(rec *capture.Record) error {
+	if len(r.list) == 0 {
+		return io.EOF
+	}
+	*rec, r.list = r.list[0], r.list[1:]
+	return nil
 }
 
 // How long it takes to ask for a screen and to draw it, of a session that is

@@ -18,23 +18,23 @@ type idsState struct {
 	openOnly bool
 	at       uint32 // mark of the selected one; 0 is the first, whichever it is
 	moved    int    // since the last page
-	top      int
-	zoom     int // doublings of the scale
-	pan      int // in quarters of the window
+	line     int    // of the screen that it is on
+	zoom     int    // doublings of the scale
+	pan      int    // in quarters of the window
 }
 
 func (st *idsState) query(n int) store.IDsQuery {
-	return store.IDsQuery{Sort: st.sort, OpenOnly: st.openOnly, At: st.at, Move: st.moved, Top: st.top, N: n}
+	return store.IDsQuery{Sort: st.sort, OpenOnly: st.openOnly, At: st.at, Move: st.moved, Line: st.line, N: n}
 }
 
 // settle takes over what the store has selected. The first one stays selected
-// as the first, so that the newest is.
-func (st *idsState) settle(p store.IDs) {
+// as the first, so that the newest is, unless the screen is frozen.
+func (st *idsState) settle(p store.IDs, frozen bool) {
 	if p.Total == 0 {
 		return
 	}
-	st.at, st.moved, st.top = p.At, 0, p.Top
-	if p.Index == 0 {
+	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
+	if p.Index == 0 && !frozen {
 		st.at = 0
 	}
 }
@@ -60,7 +60,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		m.said = "sorted by " + st.sort.String()
 	case key.Matches(k, keys.Live):
 		st.openOnly = !st.openOnly
-		st.at, st.top = 0, 0
+		st.at, st.line = 0, 0
 	case key.Matches(k, keys.Wider):
 		st.zoom = min(st.zoom+1, 40)
 	case key.Matches(k, keys.Narrower):

@@ -48,6 +48,7 @@ type Model struct {
 	filter        string
 	search        string
 	frozen        bool
+	limit         int64 // of the list of frames while it is frozen
 
 	page    page
 	asked   int // number of the last question to the store
@@ -162,7 +163,7 @@ func (m *Model) take(p page) {
 		return
 	}
 	m.page, m.drawn = p, time.Now()
-	m.ids.settle(p.ids)
+	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
 	if m.detail != nil {
 		m.detail.settle(p)
@@ -174,7 +175,7 @@ func (m *Model) ask() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
-		ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.want(),
+		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.want(),
 	}
 	s := m.store
 	return func() tea.Msg { return w.get(s) }
@@ -197,6 +198,7 @@ type want struct {
 	view    view
 	rows    int
 	preview bool
+	limit   int64 // of the list of frames; 0 is none
 	ids     store.IDsQuery
 	from    int64
 	list    *listState
@@ -225,7 +227,7 @@ func (w want) get(s *store.Store) page {
 			p.preview = s.Detail(p.ids.List[p.ids.Index-p.ids.Top].First)
 		}
 	case viewFrames:
-		p.frames = s.Frames(w.from, w.rows)
+		p.frames = w.frames(s)
 	case viewFindings:
 		p.findings = s.Findings(w.list.top, w.rows)
 	case viewStats:
@@ -252,6 +254,29 @@ func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
 		cmds = append(cmds, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
 	}
 	return tea.Batch(cmds...)
+}
+
+// frames asks for the list of frames, up to where it was frozen.
+func (w want) frames(s *store.Store) store.Frames {
+	if w.limit == 0 {
+		return s.Frames(w.from, w.rows)
+	}
+	f := s.Frames(max(min(w.from, w.limit-int64(w.rows)), 0), w.rows)
+	f.Total = min(f.Total, w.limit)
+	f.List = f.List[:max(min(int64(len(f.List)), f.Total-f.From), 0)]
+	return f
+}
+
+// freeze keeps what is on the screen in its place, whatever comes, or goes on.
+func (m *Model) freeze() {
+	m.frozen = !m.frozen
+	m.limit = 0
+	if m.frozen {
+		m.limit = m.page.overview.Frames - m.page.overview.Dropped
+		if m.filter != "" {
+			m.limit = m.page.overview.Matches
+		}
+	}
 }
 
 // key decides what a key does.
@@ -303,7 +328,7 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		m.theme = newTheme(name, m.config.Color)
 		return m.ask(), true
 	case key.Matches(k, keys.Freeze):
-		m.frozen = !m.frozen
+		m.freeze()
 		return m.ask(), true
 	case key.Matches(k, keys.Next):
 		return m.show((m.view + 1) % numViews), true
