@@ -73,7 +73,9 @@ func BenchmarkLive(b *testing.B) {
 			b.ReportMetric(100*(cpu(b)-before).Seconds()/b.Elapsed().Seconds(), "%-of-a-core")
 			b.ReportMetric(float64(s.Overview().Frames)/b.Elapsed().Seconds(), "frames/s")
 			p.Quit()
-			<-done
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
 		})
 	}
 }

@@ -47,7 +47,7 @@ func run(wirectl string) (good bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "million.pcapng")
 	if err := corpus(file); err != nil {
 		return false, err
