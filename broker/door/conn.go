@@ -57,14 +57,20 @@ var (
 )
 
 func (c *Conn) release() {
-	switch n := cap(c.buf); {
-	case n == smallBuffer:
+	if cap(c.buf) == smallBuffer {
 		smallBuffers.Put((*[smallBuffer]byte)(c.buf[:smallBuffer]))
-	case n >= largeBuffer && n <= keptBuffer:
-		b := c.buf[:n]
-		largeBuffers.Put(&b)
+	} else {
+		keep(c.buf)
 	}
 	c.buf, c.r, c.w = nil, 0, 0
+}
+
+// keep keeps a large buffer for others.
+func keep(b []byte) {
+	if n := cap(b); n >= largeBuffer && n <= keptBuffer {
+		b = b[:n]
+		largeBuffers.Put(&b)
+	}
 }
 
 // grow makes room behind what was read, for n bytes in all.
@@ -158,7 +164,7 @@ func (c *Conn) Consume(n int) { c.r += n }
 // taken as bytes come, not as they are announced.
 func (c *Conn) Fill(n int) error {
 	for c.w-c.r < n {
-		c.grow(min(n, 2*(c.w-c.r)+smallBuffer))
+		c.grow(min(n, 16*(c.w-c.r)+smallBuffer))
 		m, err := c.Conn.Read(c.buf[c.w:])
 		c.w += m
 		if err != nil && c.w-c.r < n {
@@ -217,16 +223,24 @@ func (c *Conn) flush(midway bool) error {
 		_, err = c.Conn.Write(out)
 	}
 	c.out = c.out[:0]
-	if cap(c.out) > keptBuffer {
-		c.out = nil
-	}
 	return err
+}
+
+// Reserve makes room for n bytes of answers.
+func (c *Conn) Reserve(n int) {
+	if n <= cap(c.out)-len(c.out) {
+		return
+	}
+	fresh := append(buffer(len(c.out) + n)[:0], c.out...)
+	c.Rest()
+	c.out = fresh
 }
 
 // Rest lets go of the buffer of answers if it is large, as it is to be when the
 // client is silent.
 func (c *Conn) Rest() {
 	if cap(c.out) > smallBuffer {
+		keep(c.out)
 		c.out = nil
 	}
 }

@@ -127,6 +127,7 @@ func (s *Server) add(c *Conn) {
 func (s *Server) remove(c *Conn) {
 	c.Close()
 	c.release()
+	c.Rest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
@@ -23,8 +24,11 @@ const Name = "rlm"
 
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher) *door.Server {
+	sessions := sync.Pool{New: func() any { return new(session) }}
 	return &door.Server{Handle: func(ctx context.Context, c *door.Conn) {
-		s := session{Conn: c, broker: b}
+		s := sessions.Get().(*session)
+		defer sessions.Put(s)
+		s.Conn, s.broker = c, b
 		s.tap = p.Open("rlm client "+c.RemoteAddr().String(), "rlm", "len32")
 		defer s.tap.Close()
 		s.serve(ctx)
@@ -147,6 +151,9 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	s.model = provider.Unquote(s.req.model)
 	if err == nil && s.req.prompts != nil {
 		err = s.broker.Find(s.model)
+	}
+	if len(payload) > maxOut {
+		s.Reserve(2*len(payload) + maxOut) // prompts come back, and an echo doubles them
 	}
 	r := begin(s.Out(), s.req.id)
 	if err != nil {

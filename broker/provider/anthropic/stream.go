@@ -26,7 +26,7 @@ type event struct {
 	} `json:"error"`
 }
 
-func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	var arguments string
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var e event

@@ -69,7 +69,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 
 // stream reads a streamed answer, which has no mark at its end: the last event
 // is the one with a reason for the end.
-func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var a answered
 		if json.Unmarshal(data, &a) != nil {

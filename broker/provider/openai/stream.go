@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -11,7 +10,7 @@ import (
 )
 
 // stream reads the chunks of a streamed completion.
-func stream(ctx context.Context, resp *http.Response, r *provider.Request, c *provider.Completion) error {
+func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	var calls calls
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		if string(data) == "[DONE]" {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 
 	"github.com/wirectl/wirectl/broker/provider"
 )
@@ -14,7 +13,7 @@ import (
 // Events reads server-sent events and calls f with the data of each, which is
 // valid until f returns. Reading ends with the stream, with an error of f, or
 // when f says that it is done.
-func Events(ctx context.Context, resp *http.Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
+func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
 	s := NewScanner(io.LimitReader(resp.Body, maxAnswer))
 	for s.Scan() {

@@ -21,13 +21,30 @@ import (
 
 // A Client asks one backend.
 type Client struct {
-	base   string
+	base   string // the URL
+	prefix string // its path
 	header http.Header
 	http   *http.Client
+	plain  *plain // instead of http, where it can do
 }
 
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 64 << 20
+// A Response is an answer.
+type Response struct {
+	StatusCode int
+	// Length is that of the body, -1 if it is not known.
+	Length int64
+	Body   io.ReadCloser
+
+	retryAfter, retryAfterMs string
+	chunked, keep            bool
+}
+
+const (
+	// maxAnswer bounds an answer, in bytes.
+	maxAnswer = 64 << 20
+	// maxIdle is how many connections are kept that no call uses.
+	maxIdle = 256
+)
 
 // New returns a client for what lies below base. The header, keys among it, goes
 // with every request. Connecting may take as long as connect says, 0 being ten
@@ -37,38 +54,55 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 		connect = 10 * time.Second
 	}
 	header.Set("Content-Type", "application/json")
-	return &Client{strings.TrimSuffix(base, "/"), header, &http.Client{
+	header.Set("User-Agent", "wirectl")
+	c := &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: connect}).DialContext,
 			TLSHandshakeTimeout: connect,
 			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: 256,
+			MaxIdleConnsPerHost: maxIdle,
 			IdleConnTimeout:     90 * time.Second,
 		},
 		// A redirect would take the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	c.usePlain(connect)
+	return c
+}
+
+// usePlain makes the client a plain one for a backend that is reached without TLS
+// and without a proxy.
+func (c *Client) usePlain(connect time.Duration) {
+	req, err := http.NewRequest(http.MethodPost, c.base, nil) //nolint:noctx // it is never sent
+	if err != nil || req.URL.Scheme != "http" {
+		return
+	}
+	if proxy, err := http.ProxyFromEnvironment(req); err != nil || proxy != nil {
+		return
+	}
+	port := req.URL.Port()
+	if port == "" {
+		port = "80"
+	}
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "Host: %s\r\n", req.URL.Host)
+	if c.header.Write(&head) != nil {
+		return
+	}
+	c.prefix = strings.TrimSuffix(req.URL.EscapedPath(), "/")
+	c.plain = &plain{addr: net.JoinHostPort(req.URL.Hostname(), port), head: head.Bytes(), dialer: net.Dialer{Timeout: connect}, maxIdle: maxIdle}
 }
 
 // Post sends a body and returns the answer, which is a 2xx. What was received has
 // to be told to r's exchange by those who read it.
-func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider.Request) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, &provider.Error{Cause: provider.Internal, Err: errors.New("the URL cannot be requested")}
-	}
-	req.Header = c.header
-	if r.Traceparent != "" {
-		req.Header = c.header.Clone()
-		req.Header.Set("Traceparent", r.Traceparent)
-	}
+func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider.Request) (*Response, error) {
 	if r.Exchange != nil {
-		r.Exchange.Sent(req.URL.Scheme+"://"+req.URL.Host+req.URL.Path, body)
+		r.Exchange.Sent(c.base+path, body)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.post(ctx, path, body, r)
 	if err != nil {
-		return nil, provider.Broken(ctx, plain(err))
+		return nil, provider.Broken(ctx, bare(err))
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
@@ -77,8 +111,31 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider
 	return resp, nil
 }
 
-// plain is err without the URL, which may have something secret in it.
-func plain(err error) error {
+func (c *Client) post(ctx context.Context, path string, body []byte, r *provider.Request) (*Response, error) {
+	if c.plain != nil {
+		return c.plain.post(ctx, c.prefix+path, r.Traceparent, body)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = c.header
+	if r.Traceparent != "" {
+		req.Header = c.header.Clone()
+		req.Header.Set("Traceparent", r.Traceparent)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return &Response{
+		StatusCode: resp.StatusCode, Length: resp.ContentLength, Body: resp.Body,
+		retryAfter: resp.Header.Get("Retry-After"), retryAfterMs: resp.Header.Get("Retry-After-Ms"),
+	}, nil
+}
+
+// bare is err without the URL, which may have something secret in it.
+func bare(err error) error {
 	for {
 		ue, ok := err.(interface { //nolint:errorlint // the outermost one alone
 			error
@@ -93,12 +150,12 @@ func plain(err error) error {
 }
 
 // refused is the error for an answer that is not 2xx.
-func refused(resp *http.Response, r *provider.Request) error {
+func refused(resp *Response, r *provider.Request) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
-	return provider.StatusError(resp.StatusCode, retryAfter(resp.Header, time.Now()), errors.New("the backend answered "+code(body)))
+	return provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+code(body)))
 }
 
 // code is the word by which a backend names an error, if it is one that cannot
@@ -113,40 +170,44 @@ func code(body []byte) string {
 	return "with an error"
 }
 
-// retryAfter reads how long the backend wants to be left alone, in seconds, in
+// wait reads how long the backend wants to be left alone, in seconds, in
 // milliseconds, or up to a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
+func (r *Response) wait(now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(r.retryAfterMs, 64); err == nil && ms > 0 {
+		return time.Duration(min(ms, 1e9) * float64(time.Millisecond))
 	}
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
+	if s, err := strconv.ParseFloat(r.retryAfter, 64); err == nil && s > 0 {
 		return time.Duration(min(s, 1e6) * float64(time.Second))
 	}
-	if at, err := http.ParseTime(v); err == nil && at.After(now) {
+	if at, err := http.ParseTime(r.retryAfter); err == nil && at.After(now) {
 		return at.Sub(now)
 	}
 	return 0
 }
 
 // Body reads an answer to its end.
-func Body(ctx context.Context, resp *http.Response, r *provider.Request) ([]byte, error) {
+func Body(ctx context.Context, resp *Response, r *provider.Request) ([]byte, error) {
 	defer resp.Body.Close()
-	var buf bytes.Buffer
-	if n := resp.ContentLength; n > 0 && n <= 1<<20 {
-		buf.Grow(int(n) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err := readAll(resp)
 	switch {
 	case err != nil:
 		return nil, provider.Broken(ctx, err)
-	case buf.Len() > maxAnswer:
+	case len(body) > maxAnswer:
 		return nil, &provider.Error{Cause: provider.Internal, Err: fmt.Errorf("the answer is over %d bytes", maxAnswer)}
 	}
 	if r.Exchange != nil {
-		r.Exchange.Received(resp.StatusCode, buf.Bytes())
+		r.Exchange.Received(resp.StatusCode, body)
 	}
-	return buf.Bytes(), nil
+	return body, nil
+}
+
+func readAll(resp *Response) ([]byte, error) {
+	if resp.Length < 0 || resp.Length > 1<<20 {
+		return io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	}
+	body := make([]byte, resp.Length)
+	_, err := io.ReadFull(resp.Body, body)
+	return body, err
 }
 
 // Malformed is the error for an answer that is not what the backend's API has.
@@ -155,4 +216,9 @@ func Malformed(what string) error {
 }
 
 // CloseIdleConnections closes the connections that no call uses.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	c.http.CloseIdleConnections()
+	if c.plain != nil {
+		c.plain.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+// Broker measures the broker against its peers; see bench/broker.sh. As "upstream"
+// and "proxy URL" it is two of the parts: a backend that answers at once, and
+// net/http's reverse proxy.
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+)
+
+func main() {
+	log.SetFlags(0)
+	var err error
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "upstream":
+		err = upstream()
+	case len(os.Args) == 3 && os.Args[1] == "proxy":
+		err = reverseProxy(os.Args[2])
+	case len(os.Args) == 2 && os.Args[1] == "run":
+		err = run()
+	default:
+		err = fmt.Errorf("usage: broker upstream | proxy URL | run")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
