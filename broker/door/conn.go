@@ -256,26 +256,37 @@ func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop f
 	}
 	_ = c.Flush() // a failure comes up again with the answer
 	ctx, cancel := context.WithCancelCause(ctx)
-	_ = c.SetReadDeadline(time.Time{})
 	done := make(chan struct{})
-	go func() {
+	timer := time.AfterFunc(watchDelay, func() {
 		defer close(done)
-		if c.gone(first) {
+		_ = c.SetReadDeadline(time.Time{})
+		if c.gone(first, ctx.Done()) {
 			cancel(broker.ErrGone)
 		}
-	}()
+	})
 	return ctx, func() {
-		c.interrupt()
-		<-done
 		cancel(nil)
+		if !timer.Stop() {
+			c.interrupt()
+			<-done
+		}
 	}
 }
 
+// watchDelay is how long a call runs before its client is watched: most that are
+// answered from nearby are over by then, and cost no goroutine.
+const watchDelay = time.Millisecond
+
 // gone waits until the client is gone, or a deadline passes, and reports which.
-func (c *Conn) gone(first byte) bool {
+func (c *Conn) gone(first byte, done <-chan struct{}) bool {
 	half := false
 	gone := false
 	err := c.raw.Read(func(fd uintptr) bool {
+		select {
+		case <-done: // and the deadline may have been set before ours was taken off
+			return true
+		default:
+		}
 		ended, broken := state(fd)
 		if ended && !half && !broken {
 			half = true
