@@ -274,9 +274,9 @@ func TestWhereCancelsStop(t *testing.T) {
 		first, stopFirst := context.WithCancelCause(t.Context())
 		second, stopSecond := context.WithCancelCause(t.Context())
 		done := make(chan struct{}, 2)
-		go func() { b.Do(first, &broker.Call{Model: "m"}); done <- struct{}{} }()
+		go func() { _ = b.Do(first, &broker.Call{Model: "m"}); done <- struct{}{} }()
 		synctest.Wait()
-		go func() { b.Do(second, &broker.Call{Model: "m"}); done <- struct{}{} }()
+		go func() { _ = b.Do(second, &broker.Call{Model: "m"}); done <- struct{}{} }()
 		synctest.Wait()
 		stopSecond(broker.ErrCancelled)
 		<-done
@@ -284,7 +284,7 @@ func TestWhereCancelsStop(t *testing.T) {
 		<-done
 		stopped, stop := context.WithCancelCause(t.Context())
 		stop(broker.ErrShutdown)
-		b.Do(stopped, &broker.Call{Model: "m"})
+		_ = b.Do(stopped, &broker.Call{Model: "m"})
 		if got, want := fmt.Sprint(w), "[cancelled cancel queue cancelled gone provider cancelled shutdown route]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

@@ -35,10 +35,13 @@ func need(t *testing.T, program string) string {
 
 // npm installs what npm/package-lock.json pins, unless that was done before,
 // and returns the folder of its packages.
-func npm(t *testing.T) string {
+func npm(t *testing.T) string { return packages(t, "npm") }
+
+// packages is npm for the package-lock.json of a folder.
+func packages(t *testing.T, folder string) string {
 	t.Helper()
 	program := need(t, "npm")
-	lock, err := os.ReadFile("npm/package-lock.json")
+	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
 	check(t, err)
 	cache, err := os.UserCacheDir()
 	check(t, err)
@@ -52,7 +55,7 @@ func npm(t *testing.T) string {
 	partial, err := os.MkdirTemp(root, "partial")
 	check(t, err)
 	defer os.RemoveAll(partial)
-	check(t, os.CopyFS(partial, os.DirFS("npm")))
+	check(t, os.CopyFS(partial, os.DirFS(folder)))
 	install := exec.CommandContext(t.Context(), program, "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 	install.Dir = partial
 	if out, err := install.CombinedOutput(); err != nil {

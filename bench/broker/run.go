@@ -105,7 +105,7 @@ func openaiDoor() error {
 	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(config)
+	defer func() { _ = os.Remove(config) }()
 	many := load{request: request(""), read: readHTTP, clients: 64, time: seconds}
 	single := many
 	single.clients = 1

@@ -25,8 +25,13 @@ import (
 // Doors are the names of the front doors, in the order in which they are told,
 // with the ports that they have unless told otherwise.
 var Doors = []Door{
-	{"rlm", "8760"}, {"proxy", "8761"}, {"nexus", "8765"}, {"latis", "8766"},
-	{"latis_ws", "8767"}, {"openai", "8768"}, {"admin", "8769"},
+	{"rlm", "8760"},
+	{"proxy", "8761"},
+	{"nexus", "8765"},
+	{"latis", "8766"},
+	{"latis_ws", "8767"},
+	{"openai", "8768"},
+	{"admin", "8769"},
 }
 
 // A Door is the name and the usual port of a front door.
@@ -159,7 +164,9 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		key string
 		bad bool
 	}{
-		{"concurrency", p.Concurrency < 0}, {"rate", p.Rate < 0}, {"burst", p.Burst < 0},
+		{"concurrency", p.Concurrency < 0},
+		{"rate", p.Rate < 0},
+		{"burst", p.Burst < 0},
 		{"retries", p.Retries != nil && (*p.Retries < 0 || *p.Retries > 10)},
 	} {
 		if n.bad {

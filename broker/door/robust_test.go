@@ -57,7 +57,7 @@ func (f *front) ask(t *testing.T, addr string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
 	defer conn.Close()
-	io.WriteString(conn, f.call)
+	_, _ = io.WriteString(conn, f.call)
 	got := ""
 	buf := make([]byte, 4096)
 	for !strings.Contains(got, f.want) {
@@ -120,7 +120,7 @@ func TestSlowLoris(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // the loris's own pace
 				}
 			})
-			group.Go(func() { io.Copy(io.Discard, conn) })
+			group.Go(func() { _, _ = io.Copy(io.Discard, conn) })
 		}
 		f.ask(t, addr)
 		group.Wait()
@@ -134,7 +134,7 @@ func TestAnnouncedIsNotTaken(t *testing.T) {
 	before := memory()
 	for range 200 {
 		conn := doortest.Dial(t, addr)
-		conn.Write([]byte("\x00\x98\x96\x80{"))
+		_, _ = conn.Write([]byte("\x00\x98\x96\x80{"))
 	}
 	fronts[0].ask(t, addr)
 	if grown := memory() - before; grown > 16<<20 {
@@ -157,7 +157,7 @@ func TestDisconnectsMidCall(t *testing.T) {
 			var calls []*doortest.Call
 			for range atOnce {
 				conn := doortest.Dial(t, addr)
-				io.WriteString(conn, f.call)
+				_, _ = io.WriteString(conn, f.call)
 				conns, calls = append(conns, conn), append(calls, <-p.Calls)
 			}
 			for _, conn := range conns {
@@ -192,9 +192,9 @@ func TestGarbage(t *testing.T) {
 		addr := doortest.Serve(t, s)
 		for _, junk := range []string{"\x00", "\xff\xff\xff\xff\xff", strings.Repeat("\x00", 100), "\x16\x03\x01\x02\x00\x01", "GET", strings.Repeat("A", 100_000), "\r\n\r\n\r\n", f.call[:len(f.call)/2]} {
 			conn := doortest.Dial(t, addr)
-			io.WriteString(conn, junk)
-			conn.CloseWrite()
-			io.Copy(io.Discard, conn)
+			_, _ = io.WriteString(conn, junk)
+			_ = conn.CloseWrite()
+			_, _ = io.Copy(io.Discard, conn)
 		}
 		f.ask(t, addr)
 	}
@@ -206,8 +206,8 @@ func TestHalfClosed(t *testing.T) {
 	for _, f := range fronts[:4] {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, p)))
 		conn := doortest.Dial(t, addr)
-		io.WriteString(conn, f.call)
-		conn.CloseWrite()
+		_, _ = io.WriteString(conn, f.call)
+		_ = conn.CloseWrite()
 		call := <-p.Calls
 		call.Finish("fine")
 		out, err := io.ReadAll(conn)
@@ -227,9 +227,9 @@ func TestShutdown(t *testing.T) {
 		s := f.make(doortest.Broker(t, p))
 		addr := doortest.Serve(t, s)
 		ending, staying := doortest.Dial(t, addr), doortest.Dial(t, addr)
-		io.WriteString(ending, f.call)
+		_, _ = io.WriteString(ending, f.call)
 		first := <-p.Calls
-		io.WriteString(staying, f.call)
+		_, _ = io.WriteString(staying, f.call)
 		<-p.Calls
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -46,7 +46,8 @@ var dialects = []dialect{
 		[]string{
 			`{"choices":[{"delta":{"role":"assistant","content":""}}]}`, `{"choices":[{"delta":{"content":"h\u00e9 "}}]}`,
 			`{"choices":[{"delta":{"content":"\"y\""}}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}`,
-		}, "[DONE]",
+		},
+		"[DONE]",
 	},
 	{
 		"anthropic", func(url string) provider.Provider { return anthropic.New(anthropic.Config{BaseURL: url, Key: key}) },
@@ -57,7 +58,8 @@ var dialects = []dialect{
 			`{"type":"message_start","message":{"usage":{"input_tokens":7,"output_tokens":1}}}`, `{"type":"ping"}`,
 			`{"type":"content_block_delta","delta":{"type":"text_delta","text":"hé "}}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"\"y\""}}`,
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`,
-		}, `{"type":"message_stop"}`,
+		},
+		`{"type":"message_stop"}`,
 	},
 	{
 		"gemini", func(url string) provider.Provider { return gemini.New(gemini.Config{BaseURL: url, Key: key}) },
@@ -67,7 +69,8 @@ var dialects = []dialect{
 		[]string{
 			`{"candidates":[{"content":{"parts":[{"text":"hé "}]}}]}`,
 			`{"candidates":[{"content":{"parts":[{"text":"\"y\""}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":3}}`,
-		}, "",
+		},
+		"",
 	},
 }
 
@@ -108,13 +111,13 @@ func TestWhole(t *testing.T) {
 			if got := r.Header.Get("Traceparent"); got != "00-1-2-01" {
 				t.Errorf("Traceparent: %q", got)
 			}
-			io.WriteString(w, d.whole)
+			_, _ = io.WriteString(w, d.whole)
 		})
 		c, err := ask(&provider.Request{Traceparent: "00-1-2-01"})
 		if err != nil || c.Plain() != `hé "y"` || c.Finish != "stop" || c.Usage != (provider.Usage{Input: 7, Output: 3}) {
 			t.Errorf("got %+v, %v", c, err)
 		}
-		set(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, d.tools) })
+		set(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, d.tools) })
 		c, err = ask(&provider.Request{})
 		if err != nil || c.Plain() != "" || c.Finish != "tool_calls" || len(c.ToolCalls) != 1 || fmt.Sprintf("%s", c.ToolCalls) != `[{c1 f {"a":1}}]` {
 			t.Errorf("got %s, %v", c.ToolCalls, err)
@@ -149,7 +152,7 @@ func TestStream(t *testing.T) {
 		// A stream that is cut is no completion.
 		set(func(w http.ResponseWriter, _ *http.Request) {
 			events(w, d.stream[:1])
-			io.WriteString(w, "data: {\"half")
+			_, _ = io.WriteString(w, "data: {\"half")
 		})
 		_, err = ask(&provider.Request{Emit: emit})
 		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Unreachable {
@@ -184,7 +187,7 @@ func TestFailures(t *testing.T) {
 				w.Header().Set("Retry-After", "7")
 				w.Header().Set("Location", "http://127.0.0.1:1/"+key)
 				w.WriteHeader(tt.status)
-				io.WriteString(w, tt.body)
+				_, _ = io.WriteString(w, tt.body)
 			})
 			_, err := ask(&provider.Request{})
 			var pe *provider.Error
@@ -207,7 +210,7 @@ func TestCancelReachesTheBackend(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			why := errors.New("because")
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
+				_, _ = io.Copy(io.Discard, r.Body)
 				if begun {
 					fmt.Fprintf(w, "data: %s\n\n", d.stream[0])
 					w.(http.Flusher).Flush()
@@ -250,7 +253,7 @@ func TestChat(t *testing.T) {
 			if string(body) != want[d.name] {
 				t.Errorf("\n got %s\nwant %s", body, want[d.name])
 			}
-			io.WriteString(w, d.whole)
+			_, _ = io.WriteString(w, d.whole)
 		})
 		c, err := ask(&provider.Request{Chat: []byte(chat)})
 		if err != nil {
@@ -290,7 +293,7 @@ func FuzzStream(f *testing.F) {
 		f.Add(b.Bytes())
 	}
 	var body []byte
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	f.Cleanup(server.Close)
 	var providers []provider.Provider
 	for _, d := range dialects {

@@ -38,7 +38,7 @@ func Run(ctx context.Context, p Program) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := os.WriteFile(filepath.Join(dir, "wirectl.py"), module, 0o600); err != nil {
 		return 1, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -100,7 +101,9 @@ func TestCancel(t *testing.T) {
 	if got, want := <-answer, `{"jsonrpc":"2.0","id":1,"result":{"content":"so \"far","request_id":"r","cancelled":true}}`; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	<-call.Ended
+	if err := <-call.Ended; err != broker.ErrCancelled {
+		t.Errorf("the call ended with %v", err)
+	}
 }
 
 // FuzzBody: whatever the body, the answer is JSON, or nothing.

@@ -174,7 +174,7 @@ func (e *exchange) json(status int, body []byte) {
 // completion writes the completion of a backend that does not speak OpenAI.
 func (e *exchange) completion() []byte {
 	c := &e.call.Completion
-	b := e.appendHead(nil, "chat.completion")
+	b := e.head("chat.completion")
 	b = append(b, `"choices":[{"index":0,"message":{"role":"assistant","content":`...)
 	if len(c.ToolCalls) > 0 && string(c.Text) == `""` {
 		b = append(b, "null"...)
@@ -189,12 +189,12 @@ func (e *exchange) completion() []byte {
 	return append(appendUsage(b, c.Usage), '}')
 }
 
-// appendHead appends what an answer of either kind begins with.
-func (e *exchange) appendHead(b []byte, object string) []byte {
+// head is what an answer of either kind begins with.
+func (e *exchange) head(object string) []byte {
 	if e.created == 0 {
 		e.created = time.Now().Unix()
 	}
-	b = append(b, `{"id":"chatcmpl-`...)
+	b := append(make([]byte, 0, 512), `{"id":"chatcmpl-`...)
 	b = strconv.AppendInt(b, e.call.ID, 10)
 	b = append(append(b, `","object":"`...), object...)
 	b = strconv.AppendInt(append(b, `","created":`...), e.created, 10)

@@ -120,7 +120,7 @@ func TestDisconnect(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := strings.TrimPrefix(start(t, p), "http://")
 	conn := doortest.Dial(t, addr)
-	io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 15\r\n\r\n"+`{"messages":[]}`)
+	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 15\r\n\r\n"+`{"messages":[]}`)
 	call := <-p.Calls
 	conn.Close()
 	if err := <-call.Ended; err != broker.ErrGone {
@@ -142,12 +142,14 @@ func TestDisconnect(t *testing.T) {
 		}
 	}))
 	conn = doortest.Dial(t, strings.TrimPrefix(url, "http://"))
-	io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
+	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
 	if _, err := io.ReadFull(conn, make([]byte, 500)); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()
-	<-streaming
+	if err := <-streaming; err == nil {
+		t.Error("the stream went on")
+	}
 }
 
 type provided func(ctx context.Context, r *provider.Request) error

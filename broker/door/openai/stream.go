@@ -20,7 +20,7 @@ func (e *exchange) emit(p provider.Part) error {
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
-		b := e.appendHead(nil, "chat.completion.chunk")
+		b := e.head("chat.completion.chunk")
 		b = append(b, `"choices":[{"index":0,"delta":{`...)
 		if first {
 			b = append(b, `"role":"assistant",`...)
@@ -46,7 +46,7 @@ func (e *exchange) end() {
 	e.begin()
 	if !e.native {
 		c := &e.call.Completion
-		b := e.appendHead(nil, "chat.completion.chunk")
+		b := e.head("chat.completion.chunk")
 		b = append(b, `"choices":[{"index":0,"delta":{`...)
 		if calls := appendToolCalls(nil, c.ToolCalls, true); calls != nil {
 			b = append(b, calls[len(","):]...)
@@ -54,7 +54,7 @@ func (e *exchange) end() {
 		b = append(b, `},"logprobs":null,"finish_reason":`...)
 		e.send(append(appendFinish(b, c.Finish), `}]}`...))
 		if e.withUsage {
-			b = append(e.appendHead(nil, "chat.completion.chunk"), `"choices":[],`...)
+			b = append(e.head("chat.completion.chunk"), `"choices":[],`...)
 			e.send(append(appendUsage(b, c.Usage), '}'))
 		}
 	}

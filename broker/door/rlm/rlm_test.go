@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 		{`{"model":"nope","prompts":["a"]}`, `null`, "Unknown model 'nope'. Allowed: ['mock']"},
 	} {
 		conn := dial(t, addr)
-		conn.Write(frame(tt.request))
+		_, _ = conn.Write(frame(tt.request))
 		message, _ := json.Marshal(tt.want)
 		message = bytes.ReplaceAll(message, []byte(`\u0026`), []byte("&"))
 		if got, want := read(t, conn), `{"correlation_id":`+tt.id+`,"error":`+string(message)+`,"results":null}`; got != want {
@@ -82,7 +82,7 @@ func TestErrors(t *testing.T) {
 // others.
 func TestAnswer(t *testing.T) {
 	conn := dial(t, start(t, nil))
-	conn.Write(frame(`{"correlation_id":"x","model":" ","prompts":["a",{"role":"user","content":"b"},[],{}]}`))
+	_, _ = conn.Write(frame(`{"correlation_id":"x","model":" ","prompts":["a",{"role":"user","content":"b"},[],{}]}`))
 	got := doortest.Zero(read(t, conn), "execution_time")
 	completion := func(prompt, response string, in, out string) string {
 		return `{"error":null,"chat_completion":{"root_model":"mock","prompt":` + prompt + `,"response":` + response +
@@ -103,7 +103,7 @@ func TestAnswer(t *testing.T) {
 // An unknown model is the fault of an item where there is one prompt.
 func TestUnknownModelItem(t *testing.T) {
 	conn := dial(t, start(t, nil))
-	conn.Write(frame(`{"model":"nope","prompt":"a"}`))
+	_, _ = conn.Write(frame(`{"model":"nope","prompt":"a"}`))
 	want := `{"correlation_id":null,"error":null,"results":[{"error":"Unknown model 'nope'. Allowed: ['mock']","chat_completion":null}]}`
 	if got := read(t, conn); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
@@ -118,8 +118,8 @@ func TestPipelinedHalfClose(t *testing.T) {
 	for _, id := range []string{"1", "2", "3"} {
 		all = append(all, frame(`{"correlation_id":"`+id+`","prompt":"p`+id+`"}`)...)
 	}
-	conn.Write(all)
-	conn.CloseWrite()
+	_, _ = conn.Write(all)
+	_ = conn.CloseWrite()
 	for _, id := range []string{"1", "2", "3"} {
 		if got := read(t, conn); !strings.Contains(got, `"correlation_id":"`+id+`"`) || !strings.Contains(got, `"Echo: p`+id+`"`) {
 			t.Errorf("answer to %s: %s", id, got)
@@ -136,11 +136,11 @@ func TestHalfCloseAndDisconnect(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := start(t, p)
 	half := dial(t, addr)
-	half.Write(frame(`{"prompt":"a"}`))
-	half.CloseWrite()
+	_, _ = half.Write(frame(`{"prompt":"a"}`))
+	_ = half.CloseWrite()
 	held := <-p.Calls
 	gone := dial(t, addr)
-	gone.Write(frame(`{"prompt":"b"}`))
+	_, _ = gone.Write(frame(`{"prompt":"b"}`))
 	other := <-p.Calls
 	gone.Close()
 	if err := <-other.Ended; err != broker.ErrGone {
@@ -164,8 +164,8 @@ func TestBadFrames(t *testing.T) {
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", "Frame too large: 1195725856 bytes (max 10000000)"},
 	} {
 		conn := dial(t, addr)
-		conn.Write([]byte(tt.send))
-		conn.CloseWrite()
+		_, _ = conn.Write([]byte(tt.send))
+		_ = conn.CloseWrite()
 		got, err := io.ReadAll(conn)
 		want := ""
 		if tt.want != "" {
@@ -182,7 +182,7 @@ func TestStall(t *testing.T) {
 	s := rlm.New(doortest.Broker(t, nil), nil)
 	s.Times.Read = 50 * time.Millisecond
 	conn := dial(t, doortest.Serve(t, s))
-	conn.Write([]byte("\x00\x00\x00\x05{"))
+	_, _ = conn.Write([]byte("\x00\x00\x00\x05{"))
 	if got, _ := io.ReadAll(conn); !strings.Contains(string(got), "Request timed out") {
 		t.Errorf("got %q", got)
 	}
@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 	s := rlm.New(doortest.Broker(t, p), nil)
 	addr := doortest.Serve(t, s)
 	idle, busy := dial(t, addr), dial(t, addr)
-	busy.Write(frame(`{"prompt":"a"}`))
+	_, _ = busy.Write(frame(`{"prompt":"a"}`))
 	<-p.Calls
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -216,8 +216,8 @@ func FuzzDoor(f *testing.F) {
 	addr := start(f, nil)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		conn := dial(t, addr)
-		conn.Write(data)
-		conn.CloseWrite()
+		_, _ = conn.Write(data)
+		_ = conn.CloseWrite()
 		out, err := io.ReadAll(conn)
 		if err != nil {
 			t.Skip(err) // the client wrote more than the door wanted

@@ -43,13 +43,13 @@ func talk(t testing.TB, addr, text string) (answers []string, raw string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
 	go func() {
-		io.WriteString(conn, text)
-		conn.CloseWrite()
+		_, _ = io.WriteString(conn, text)
+		_ = conn.CloseWrite()
 	}()
 	out, _ := io.ReadAll(conn)
 	r := bufio.NewReader(bytes.NewReader(out))
 	for {
-		resp, err := http.ReadResponse(r, nil)
+		resp, err := http.ReadResponse(r, nil) //nolint:bodyclose // it holds nothing
 		if err != nil {
 			return answers, string(out)
 		}
@@ -107,13 +107,13 @@ func TestToken(t *testing.T) {
 // A client that waits for leave to send its body gets it.
 func TestContinue(t *testing.T) {
 	conn := doortest.Dial(t, doortest.Serve(t, web.Server(config())))
-	io.WriteString(conn, "POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	r := bufio.NewReader(conn)
 	if line, _ := r.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
 		t.Fatalf("got %q", line)
 	}
-	r.ReadString('\n')
-	io.WriteString(conn, "ok")
+	_, _ = r.ReadString('\n')
+	_, _ = io.WriteString(conn, "ok")
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestSlow(t *testing.T) {
 	addr := doortest.Serve(t, s)
 	for _, begin := range []string{"G", "GET / HTTP/1.1\r\nHost: x", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nx", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5"} {
 		conn := doortest.Dial(t, addr)
-		io.WriteString(conn, begin)
+		_, _ = io.WriteString(conn, begin)
 		out, _ := io.ReadAll(conn)
 		if !strings.HasPrefix(string(out), "HTTP/1.1 408 ") || !strings.HasSuffix(string(out), "Request timed out") {
 			t.Errorf("%q: %q", begin, out)
@@ -150,8 +150,8 @@ func FuzzServer(f *testing.F) {
 	addr := doortest.Serve(f, s)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		conn := doortest.Dial(t, addr)
-		conn.Write(data)
-		conn.CloseWrite()
+		_, _ = conn.Write(data)
+		_ = conn.CloseWrite()
 		out, err := io.ReadAll(conn)
 		conn.Close()
 		if err != nil {

@@ -244,15 +244,13 @@ func (a *answered) add(c *provider.Completion) (text string) {
 
 func finish(reason string, calls bool) string {
 	switch reason {
-	case "STOP":
-		if calls {
-			return "tool_calls"
-		}
-		return "stop"
 	case "MAX_TOKENS":
 		return "length"
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
 		return "content_filter"
+	}
+	if calls {
+		return "tool_calls"
 	}
 	return "stop"
 }

@@ -85,8 +85,10 @@ const maxCalls = 1000
 func (k *calls) add(raw []byte) {
 	var s jsonscan.Scanner
 	s.Init(raw)
-	i := 0
-	for ok := s.Array(); ok && s.Elem(); i++ {
+	if !s.Array() {
+		return
+	}
+	for i := 0; s.Elem(); i++ {
 		piece := s.Value()
 		at := i
 		if _, given := jsonscan.Get(piece, "index"); given {

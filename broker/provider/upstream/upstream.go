@@ -124,7 +124,7 @@ func (c *Client) post(ctx context.Context, path string, body []byte, r *provider
 		req.Header = c.header.Clone()
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // whoever reads the answer closes it
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,8 @@ type Server interface {
 // Serve serves until the test ends, and returns the address.
 func Serve(t testing.TB, s Server) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,8 @@ func Serve(t testing.TB, s Server) string {
 // Dial connects for as long as the test runs.
 func Dial(t testing.TB, addr string) *net.TCPConn {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
+	var d net.Dialer
+	conn, err := d.DialContext(context.Background(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,221 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serve runs the broker, and returns the addresses of its doors.
+func serve(t *testing.T, flags ...string) map[string]string {
+	t.Helper()
+	args := append([]string{"serve", "--any-port", "--print-addresses", "-q", "--drain", "1s"}, flags...)
+	cmd := exec.CommandContext(t.Context(), wirectl, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = patience
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	var doors map[string]string
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &doors) != nil {
+		t.Fatalf("%q, %v\n%s", line, err, &stderr)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	return doors
+}
+
+// aimock runs the mock of LLM backends, and returns its address.
+func aimock(t *testing.T, modules string) string {
+	t.Helper()
+	dir := t.TempDir()
+	fixtures := `{"fixtures":[
+		{"match":{"userMessage":"hello"},"response":{"content":"Hello from the mock."}},
+		{"match":{"userMessage":"weather"},"response":{"toolCalls":[{"name":"get_weather","arguments":{"location":"Oslo"}}]}},
+		{"match":{"userMessage":"limited"},"response":{"error":{"message":"slow down","type":"rate_limit_error"},"status":429}},
+		{"match":{"userMessage":"cut"},"response":{"content":"This is never said to its end, since the stream is cut."},"truncateAfterChunks":2},
+		{"match":{"userMessage":"broken"},"response":{"error":{"message":"oops","type":"server_error"},"status":500}}]}`
+	file := filepath.Join(dir, "fixtures.json")
+	check(t, os.WriteFile(file, []byte(fixtures), 0o600))
+	port := freePort(t)
+	cmd := exec.CommandContext(t.Context(), need(t, "node"), filepath.Join(modules, "@copilotkit/aimock/dist/cli.js"), "-p", port, "-f", file, "--log-level", "silent")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	check(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() })
+	addr := "127.0.0.1:" + port
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if resp, err := http.Get("http://" + addr + "/health"); err == nil {
+			resp.Body.Close()
+			return addr
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the mock does not answer:\n%s", &output)
+		}
+	}
+}
+
+// brokerConfig writes a configuration with a model of each kind behind the mock,
+// each asked again as often as retries says.
+func brokerConfig(t *testing.T, addr string, retries int) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(file, fmt.Appendf(nil, `default: gpt
+providers:
+  openai: {kind: openai, base_url: "http://%[1]s/v1", retries: %[2]d}
+  anthropic: {kind: anthropic, base_url: "http://%[1]s", retries: %[2]d}
+  gemini: {kind: gemini, base_url: "http://%[1]s", retries: %[2]d}
+models:
+  gpt: {provider: openai, model: gpt-4o}
+  claude: {provider: anthropic, model: claude-sonnet-4-5}
+  gemini: {provider: gemini, model: gemini-2.5-flash}
+`, addr, retries), 0o600))
+	return file
+}
+
+// script runs node/broker.cjs.
+func script(t *testing.T, args ...string) (result map[string]any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, need(t, "node"), append([]string{"node/broker.cjs", packages(t, "npm-broker")}, args...)...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || json.Unmarshal(out, &result) != nil {
+		t.Fatalf("%s: %v\n%s%s", cmd, err, out, &stderr)
+	}
+	return result
+}
+
+// The official SDK gets the same through the broker from backends of all three
+// kinds: whole, streamed, tool calls, and errors that it understands.
+func TestBrokerSDK(t *testing.T) {
+	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
+	for _, model := range []string{"gpt", "claude", "gemini"} {
+		got := script(t, "openai", "http://"+doors["openai"]+"/v1", model)
+		want := map[string]any{
+			"models": []any{"claude", "gemini", "gpt"}, "whole": "Hello from the mock.", "finish": "stop", "streamed": "Hello from the mock.",
+			"tool": map[string]any{"name": "get_weather", "arguments": `{"location":"Oslo"}`}, "toolFinish": "tool_calls",
+			"unknown": "404 model_not_found", "limited": "429 rate_limit_error",
+		}
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s:\n got %s\nwant %s", model, a, b)
+		}
+	}
+}
+
+// A backend that asks to be left alone is asked again when its time is up, and a
+// stream that it cuts is seen to be cut.
+func TestBrokerChaos(t *testing.T) {
+	mock := aimock(t, packages(t, "npm-broker"))
+	doors := serve(t, "--config", brokerConfig(t, mock, 1))
+	ask := func(model, content string, stream bool) (int, string) {
+		body := fmt.Sprintf(`{"model":%q,"stream":%t,"messages":[{"role":"user","content":%q}]}`, model, stream, content)
+		resp, err := http.Post("http://"+doors["openai"]+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		check(t, err)
+		defer resp.Body.Close()
+		out, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return resp.StatusCode, err.Error()
+		}
+		return resp.StatusCode, string(out)
+	}
+	for _, model := range []string{"gpt", "claude", "gemini"} {
+		if status, body := ask(model, "broken", false); status != 502 || strings.Contains(body, "oops") {
+			t.Errorf("%s, 500: %d %s", model, status, body)
+		}
+		if status, body := ask(model, "limited", false); status != 429 || strings.Contains(body, "slow down") {
+			t.Errorf("%s, 429: %d %s", model, status, body)
+		}
+		status, body := ask(model, "cut", true)
+		if body != io.ErrUnexpectedEOF.Error() && status != 502 { // cut before the first part, it could still be told
+			t.Errorf("%s, cut: %d %s", model, status, body)
+		}
+	}
+	resp, err := http.Post("http://"+mock+"/__aimock/chaos", "application/json", strings.NewReader(`{"rateLimitRate":1}`))
+	check(t, err)
+	resp.Body.Close()
+	begin := time.Now()
+	if status, body := ask("gpt", "hello", false); status != 429 || time.Since(begin) < time.Second {
+		t.Errorf("Retry-After: 1 was not waited for: %d %s after %v", status, body, time.Since(begin))
+	}
+}
+
+// A client of Python's standard library gets what the protocol promises, and one
+// that misbehaves gets the answers that running peers give; 64 at once are served.
+func TestBrokerPython(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, wirectl, "serve", "--any-port", "-q", "--", need(t, "python3"), "python/rlm_client.py")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var got struct {
+		Friendly struct {
+			Keys     [][]string
+			Response string
+			Many     []string
+			Seconds  string
+		}
+		Hostile map[string]any
+		Crowd   []string
+		After   string
+	}
+	if err != nil || json.Unmarshal(out, &got) != nil {
+		t.Fatalf("%v\n%s%s", err, out, &stderr)
+	}
+	f := got.Friendly
+	want := [][]string{
+		{"correlation_id", "error", "results"},
+		{"error", "chat_completion"},
+		{"root_model", "prompt", "response", "usage_summary", "prompt_tokens", "completion_tokens", "execution_time", "finish_reason"},
+	}
+	if !slices.EqualFunc(f.Keys, want, slices.Equal) || f.Response != "Echo: hi é 😀" || got.After != f.Response || f.Seconds != "float" || strings.Join(f.Many, "|") != "Echo: x|Echo: y|Echo: z" {
+		t.Errorf("friendly: %+v", f)
+	}
+	if len(got.Crowd) > 0 {
+		t.Errorf("64 clients: %v", got.Crowd)
+	}
+	for name, want := range map[string]any{
+		"nan": "Invalid JSON payload", "surrogate": "Invalid JSON payload", "binary": "Invalid JSON payload", "empty": "Invalid JSON payload",
+		"duplicate": "Echo: b", "deep": "WireRequest.model must be a string when present", "large": "Frame too large: 10000001 bytes (max 10000000)",
+		"cut": "Connection error", "silent": nil,
+	} {
+		if got.Hostile[name] != want {
+			t.Errorf("hostile, %s: %v, want %v", name, got.Hostile[name], want)
+		}
+	}
+}
+
+// jayson and curl speak to the nexus door.
+func TestBrokerNexus(t *testing.T) {
+	doors := serve(t)
+	_, port, _ := strings.Cut(doors["nexus"], ":")
+	got, _ := json.Marshal(script(t, "jayson", port))
+	want := `{"context":{"message_count":2,"system_prompt":false},"missing":{"code":-32602,"message":"Missing required parameter: content"},` +
+		`"sent":{"content":"Echo: hello","request_id":"r"},"unknown":{"code":-32601,"message":"Method not found: nothing"}}`
+	if string(got) != want {
+		t.Errorf("jayson:\n got %s\nwant %s", got, want)
+	}
+	curl := exec.CommandContext(t.Context(), need(t, "curl"), "-sS", "-w", " %{http_code}", "-d", `{"jsonrpc":"2.0","id":"c","method":"send","params":{"content":"by curl","request_id":1}}`, "http://"+doors["nexus"]+"/")
+	out, err := curl.CombinedOutput()
+	if want := `{"jsonrpc":"2.0","id":"c","result":{"content":"Echo: by curl","request_id":1}} 200`; err != nil || string(out) != want {
+		t.Errorf("curl: %v\n got %s\nwant %s", err, out, want)
+	}
+}
