@@ -54,9 +54,9 @@ func NewGate(cfg GateConfig) *Gate {
 }
 
 // between puts the gate between the two ends of a connection.
-func (g *Gate) between(cfg *Config) (controller, unit transport.Conn) {
+func (g *Gate) between(cfg *Config) *link {
 	k := &link{
-		gate: g, conn: cfg.Conn, closed: make(chan struct{}),
+		gate: g, cfg: cfg, conn: cfg.Conn, closed: make(chan struct{}),
 		grammar: grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit},
 	}
 	for dir, src := range map[frame.Dir]transport.Conn{frame.C2U: cfg.Controller, frame.U2C: cfg.Unit} {
@@ -67,42 +67,19 @@ func (g *Gate) between(cfg *Config) (controller, unit transport.Conn) {
 		k.passages[dir] = l
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.links[cfg.Conn] = k
-	g.mu.Unlock()
-	go k.passages[frame.C2U].run()
-	go k.passages[frame.U2C].run()
-	controller = gated{cfg.Controller, k.passages[frame.C2U]}
-	if p, ok := cfg.Unit.(transport.Process); ok {
-		return controller, gatedProcess{p, k.passages[frame.U2C]}
-	}
-	return controller, gated{cfg.Unit, k.passages[frame.U2C]}
+	return k
 }
 
-// gated is an end of a connection whose bytes come through a gate.
+// gated is an end of a connection, read behind the gate. What comes from there
+// is a stream, though the end may speak in messages.
 type gated struct {
 	transport.Conn
 	passage *passage
 }
 
 func (c gated) Read(p []byte) (int, error) { return c.passage.out.Read(p) }
-
-func (c gated) Close() error {
-	c.passage.link.close()
-	return c.Conn.Close()
-}
-
-// gatedProcess is one that is a process.
-type gatedProcess struct {
-	transport.Process
-	passage *passage
-}
-
-func (c gatedProcess) Read(p []byte) (int, error) { return c.passage.out.Read(p) }
-
-func (c gatedProcess) Close() error {
-	c.passage.link.close()
-	return c.Process.Close()
-}
 
 // alter says that what passes is no longer what was sent, and how.
 func (g *Gate) alter(conn int, dir frame.Dir, format string, args ...any) {

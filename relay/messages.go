@@ -14,13 +14,21 @@ import (
 
 // ErrNoFraming is the error of a relay between an end that speaks in messages
 // and one that is a stream, whose framing nobody has named.
-var ErrNoFraming = errors.New("one end speaks in messages and the other is a stream of bytes: name the framing of the stream")
+var ErrNoFraming = errors.New("one end speaks in messages and the other is a stream of bytes: name its framing with --framing")
 
-// unlike reports whether one end speaks in messages and the other does not.
-func (cfg *Config) unlike() bool {
-	_, controller := cfg.Controller.(transport.Messenger)
-	_, unit := cfg.Unit.(transport.Messenger)
-	return controller != unit
+// ErrNoFramingToGate is the error of a relay that is to change messages.
+var ErrNoFramingToGate = errors.New("both ends speak in messages, and changes are made to frames of a stream: name a framing for them with --framing, such as line")
+
+// check reports what a relay has to be told, and was not.
+func (cfg *Config) check() error {
+	switch {
+	case cfg.Framing != nil:
+	case whole(cfg.Controller) != whole(cfg.Unit):
+		return ErrNoFraming
+	case whole(cfg.Unit) && cfg.Gate != nil:
+		return ErrNoFramingToGate
+	}
+	return nil
 }
 
 // keepsFrames reports whether messages hold whole frames, wrapper included,
@@ -32,9 +40,19 @@ func keepsFrames(f frame.Framing, p protocol.Protocol) bool {
 // wholes reports whether what passes are messages of a WebSocket, each of which is
 // a frame by itself.
 func (cfg *Config) wholes() bool {
-	_, controller := cfg.Controller.(transport.Messenger)
-	_, unit := cfg.Unit.(transport.Messenger)
-	return controller && unit && cfg.Framing == nil
+	return whole(cfg.Controller) && whole(cfg.Unit) && cfg.Gate == nil && !keepsFrames(cfg.Framing, cfg.Protocol)
+}
+
+// receive appends the next message, as it is in a stream.
+func (cfg *Config) receive(dst []byte, from transport.Messenger) ([]byte, error) {
+	m, err := from.ReadMessage(context.Background()) // closing the end ends what waits
+	switch {
+	case err != nil:
+		return dst, err
+	case keepsFrames(cfg.Framing, cfg.Protocol):
+		return append(dst, m.Data...), nil
+	}
+	return frame.Append(dst, cfg.Framing, m.Data)
 }
 
 // mover returns what moves the bytes of a way.
@@ -70,20 +88,12 @@ func (w *way) messages(from, to transport.Messenger) {
 
 // unwrap writes the payload of each message as a frame.
 func (w *way) unwrap(from transport.Messenger) {
-	cfg := &w.relay.cfg
 	var framed []byte
 	for {
-		m, err := from.ReadMessage(context.Background())
-		if err != nil {
+		var err error
+		if framed, err = w.relay.cfg.receive(framed[:0], from); err != nil {
 			w.finish(err)
 			return
-		}
-		framed = append(framed[:0], m.Data...)
-		if !keepsFrames(cfg.Framing, cfg.Protocol) {
-			if framed, err = frame.Append(framed[:0], cfg.Framing, m.Data); err != nil {
-				w.end(&sideError{opposite(w.dir), err})
-				return
-			}
 		}
 		if err := w.send(framed, func() error { _, err := w.dst.Write(framed); return err }); err != nil {
 			w.end(&sideError{w.dir, err})

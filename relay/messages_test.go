@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
@@ -108,6 +109,93 @@ func TestUnlikeLatis(t *testing.T) {
 	got, err := controller.ReadMessage(t.Context())
 	if err != nil || string(got.Data) != get || got.Text {
 		t.Fatalf("%q, text %v, %v", got.Data, got.Text, err)
+	}
+}
+
+// Each message is a frame, also where a framing was named that says how others
+// would be cut.
+func TestMessagesNamed(t *testing.T) {
+	controller, near := sockets(t)
+	unit, far := sockets(t)
+	var m memory
+	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+	for _, text := range []string{"{\"a\":\n1}", `{"b":2}`} {
+		if err := controller.WriteMessage(t.Context(), transport.Message{Text: true, Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := unit.ReadMessage(t.Context()); err != nil || string(got.Data) != text {
+			t.Fatalf("%q, %v", got.Data, err)
+		}
+	}
+	await(t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.records) == 3 // and that of the beginning
+	})
+}
+
+// A gate changes messages as it changes frames, whichever ends speak in them.
+func TestMessagesGated(t *testing.T) {
+	twice := func() *relay.Gate { return relay.NewGate(relay.GateConfig{Faults: plan(t, "duplicate when id==2")}) }
+	const one, two = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	write := func(c transport.Messenger) {
+		for _, text := range []string{one, two} {
+			if err := c.WriteMessage(t.Context(), transport.Message{Text: true, Data: []byte(text)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(c transport.Messenger) {
+		for _, want := range []string{one, two, two} {
+			got, err := c.ReadMessage(t.Context())
+			if err != nil || !got.Text || string(got.Data) != want {
+				t.Fatalf("%q, text %v, %v; want %q", got.Data, got.Text, err, want)
+			}
+		}
+	}
+	t.Run("both", func(t *testing.T) {
+		controller, near := sockets(t)
+		unit, far := sockets(t)
+		run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Gate: twice()})
+		write(controller)
+		read(unit)
+		write(unit)
+		read(controller)
+	})
+	t.Run("one", func(t *testing.T) {
+		controller, near := sockets(t)
+		unit, far := pair(t)
+		run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Gate: twice()})
+		write(controller)
+		hear(t, unit, one+"\n"+two+"\n"+two+"\n")
+		say(t, unit, one+"\n"+two+"\n")
+		read(controller)
+	})
+	t.Run("unnamed", func(t *testing.T) {
+		_, near := sockets(t)
+		_, far := sockets(t)
+		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Gate: twice()})
+		if !errors.Is(err, relay.ErrNoFramingToGate) {
+			t.Error(err)
+		}
+	})
+}
+
+// Nothing tells a WebSocket that the other side has ended, and it may still have
+// answers: it is closed when it has had the time of grace for them.
+func TestUnlikeEnds(t *testing.T) {
+	controller, near := pair(t)
+	unit, far := sockets(t)
+	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Grace: 50 * time.Millisecond})
+	say(t, controller, "ask\n")
+	if err := controller.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := unit.ReadMessage(t.Context()); err != nil || string(got.Data) != "ask" {
+		t.Fatalf("%q, %v", got.Data, err)
+	}
+	if _, err := unit.ReadMessage(t.Context()); err == nil {
+		t.Error("it is not closed")
 	}
 }
 

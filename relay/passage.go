@@ -18,6 +18,7 @@ import (
 // A link is a connection that passes a gate.
 type link struct {
 	gate     *Gate
+	cfg      *Config
 	conn     int
 	passages [3]*passage // by direction
 
@@ -74,9 +75,19 @@ func (l *passage) run() {
 	l.framer = newFramer(&l.link.grammar)
 	defer l.framer.stop()
 	buf := make([]byte, 64<<10)
-	for {
+	next := func() ([]byte, error) {
 		n, err := l.src.Read(buf)
-		if !l.pass(l.cut(buf[:n], err != nil)) {
+		return buf[:n], err
+	}
+	if src, ok := l.src.(transport.Messenger); ok {
+		next = func() (_ []byte, err error) {
+			buf, err = l.link.cfg.receive(buf[:0], src)
+			return buf, err
+		}
+	}
+	for {
+		data, err := next()
+		if !l.pass(l.cut(data, err != nil)) {
 			return
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ const pace = 20 * time.Millisecond
 func (r *relay) poll() bool {
 	controller, ok := r.cfg.Controller.(transport.Descriptors)
 	unit, isToo := r.cfg.Unit.(transport.Descriptors)
-	if !ok || !isToo {
+	if !ok || !isToo || r.link != nil {
 		return false
 	}
 	p := &poller{relay: r, done: make(chan struct{})}

@@ -77,8 +77,8 @@ type Result struct {
 // goroutine that Run began has ended when it returns, save one that reads or
 // writes what cannot be interrupted.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	if cfg.unlike() && cfg.Framing == nil {
-		return Result{}, errors.Join(ErrNoFraming, cfg.Unit.Close(), cfg.Controller.Close())
+	if err := cfg.check(); err != nil {
+		return Result{}, errors.Join(err, cfg.Unit.Close(), cfg.Controller.Close())
 	}
 	r := newRelay(cfg)
 	r.open()
@@ -92,6 +92,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 type relay struct {
 	cfg     Config
 	process transport.Process // the unit, if it is a process
+	link    *link             // through the gate; nil if there is none
 	queue   *queue            // to the observer; nil if nobody watches
 	seen    *observer
 	stalls  stalls
@@ -112,9 +113,6 @@ type exit struct {
 }
 
 func newRelay(cfg Config) *relay {
-	if cfg.Gate != nil {
-		cfg.Controller, cfg.Unit = cfg.Gate.between(&cfg)
-	}
 	r := &relay{cfg: cfg, exited: make(chan exit, 1), stderr: make(chan struct{}), done: make(chan struct{})}
 	r.process, _ = cfg.Unit.(transport.Process)
 	if cfg.Patience == 0 {
@@ -125,8 +123,13 @@ func newRelay(cfg Config) *relay {
 		r.seen = newObserver(r.queue, &r.cfg)
 	}
 	r.stalls.init(r)
-	r.ways[frame.C2U] = newWay(r, frame.C2U, cfg.Controller, cfg.Unit)
-	r.ways[frame.U2C] = newWay(r, frame.U2C, cfg.Unit, cfg.Controller)
+	fromController, fromUnit := cfg.Controller, cfg.Unit
+	if cfg.Gate != nil {
+		r.link = cfg.Gate.between(&r.cfg)
+		fromController, fromUnit = gated{fromController, r.link.passages[frame.C2U]}, gated{fromUnit, r.link.passages[frame.U2C]}
+	}
+	r.ways[frame.C2U] = newWay(r, frame.C2U, fromController, cfg.Unit)
+	r.ways[frame.U2C] = newWay(r, frame.U2C, fromUnit, cfg.Controller)
 	return r
 }
 

@@ -44,7 +44,9 @@ func (r *relay) supervise(ctx context.Context) error {
 			}
 			e.pass(sig)
 		case <-e.timer.C:
-			e.due()
+			if e.due() {
+				return failed
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -52,10 +54,14 @@ func (r *relay) supervise(ctx context.Context) error {
 		if r.process == nil && (failed != nil || over) {
 			return failed
 		}
+		if toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller) {
+			e.begin() // it cannot be told that the other has ended
+		}
 	}
 }
 
-// whole reports whether the end of what a side sends is the end of all of it.
+// whole reports whether a side speaks in messages: it has no half that could be
+// closed, and the end of what it sends is the end of all of it.
 func whole(c transport.Conn) bool {
 	_, messages := c.(transport.Messenger)
 	return messages
@@ -72,7 +78,9 @@ func Terminates(sig os.Signal) bool {
 
 // An ending brings the unit's process to its end: when its standard input has
 // ended and it says nothing for the time of grace, it is told to terminate; when
-// it was told to and has not ended after that time, it is killed.
+// it was told to and has not ended after that time, it is killed. A connection
+// whose one side has ended, and whose other cannot be told so, is closed when
+// it is silent for that time.
 type ending struct {
 	relay *relay
 	timer *time.Timer
@@ -88,9 +96,15 @@ func newEnding(r *relay) *ending {
 
 func (e *ending) stop() { e.timer.Stop() }
 
-// begin starts the clock.
+// begin starts the clock, once.
 func (e *ending) begin() {
-	if e.relay.process != nil && e.relay.cfg.Grace > 0 {
+	if !e.begun {
+		e.restart()
+	}
+}
+
+func (e *ending) restart() {
+	if e.relay.cfg.Grace > 0 {
 		e.begun = true
 		e.timer.Reset(e.relay.cfg.Grace)
 	}
@@ -98,7 +112,7 @@ func (e *ending) begin() {
 
 // inputEnded is told that nothing more will go to the unit.
 func (e *ending) inputEnded() {
-	if !e.begun {
+	if e.relay.process != nil {
 		e.begin()
 	}
 }
@@ -122,26 +136,31 @@ func (e *ending) pass(sig os.Signal) {
 	_ = p.Signal(sig) // it may have ended
 	if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
 		e.told = true
-		e.begin()
+		e.restart()
 	}
 }
 
-// due takes the next step.
-func (e *ending) due() {
+// due takes the next step. It returns true if the relay is over.
+func (e *ending) due() bool {
 	r := e.relay
-	if quiet := time.Since(time.Unix(0, r.ways[frame.U2C].last.Load())); !e.told && quiet < r.cfg.Grace {
-		e.timer.Reset(r.cfg.Grace - quiet)
-		return
-	}
-	if e.told {
+	last := max(r.ways[frame.C2U].last.Load(), r.ways[frame.U2C].last.Load())
+	quiet := time.Since(time.Unix(0, last))
+	switch {
+	case e.told:
 		r.warn("the unit did not end when it was told to: killed")
 		_ = r.process.Signal(os.Kill)
-		return
+	case quiet < r.cfg.Grace:
+		e.timer.Reset(r.cfg.Grace - quiet)
+	case r.process == nil:
+		r.warn("one side has ended, and the other goes on and has nothing to say: closed")
+		return true
+	default:
+		e.told = true
+		r.warn("the unit goes on though its stdin has ended and it has nothing to say: told to terminate")
+		_ = r.process.Signal(syscall.SIGTERM)
+		e.timer.Reset(r.cfg.Grace)
 	}
-	e.told = true
-	r.warn("the unit goes on though its stdin has ended and it has nothing to say: told to terminate")
-	_ = r.process.Signal(syscall.SIGTERM)
-	e.timer.Reset(r.cfg.Grace)
+	return false
 }
 
 // lateOutput is how long after the end of the unit's process the relay waits
@@ -188,6 +207,9 @@ func (r *relay) finish() {
 	r.stalls.stopped.Wait()
 	if r.interrupt != nil {
 		r.interrupt()
+	}
+	if r.link != nil {
+		r.link.close()
 	}
 	_ = r.cfg.Unit.Close()
 	_ = r.cfg.Controller.Close()

@@ -124,6 +124,10 @@ func (r *relay) start() {
 		r.moving.Go(r.ways[frame.C2U].mover())
 		r.moving.Go(r.ways[frame.U2C].mover())
 	}
+	if r.link != nil {
+		r.moving.Go(r.link.passages[frame.C2U].run)
+		r.moving.Go(r.link.passages[frame.U2C].run)
+	}
 	go r.stalls.watch()
 	if r.process == nil {
 		close(r.stderr)
