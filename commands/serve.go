@@ -165,12 +165,13 @@ func (s *serving) doors() ([]service.Door, error) {
 	}
 	access := web.Access{Token: s.config.Token, AnyHost: s.c.Bool("allow-remote")}
 	p, guarded := s.out.publisher, access.Token != ""
+	serveLatis := s.latisUnit()
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
 		{Name: "proxy", Authenticates: guarded, Server: s.limited(proxy.New(s.broker, p, access))},
 		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, s.stop))},
-		{Name: "latis", Server: latis.New(s.serveLatis, p)},
-		{Name: "latis_ws", Server: latis.NewWS(s.serveLatis, p)},
+		{Name: "latis", Server: latis.New(serveLatis, p)},
+		{Name: "latis_ws", Server: latis.NewWS(serveLatis, p)},
 		{Name: "openai", Authenticates: guarded, Server: s.limited(openai.New(s.broker, p, access))},
 		{Name: "admin", Authenticates: guarded, Server: s.limited(admin.New(s.broker, access))},
 	}

@@ -33,7 +33,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
 			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, with that `TIME` between them"},
 			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
-			&cli.DurationFlag{Name: "session-ttl", Value: 10 * time.Minute, Usage: "let a session be resumed for `TIME` after its connection has ended"},
+			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "let a session be resumed for `TIME` after its connection has ended"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
 			&cli.StringFlag{Name: "misbehave", Usage: "break the rule `NAME` on purpose: " + misbehaviourNames()},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
@@ -41,6 +41,9 @@ func unitCommand(inv *invocation) *cli.Command {
 		Action: inv.unit,
 	})
 }
+
+// sessionTTL is how long units let sessions be resumed.
+const sessionTTL = 10 * time.Minute
 
 func misbehaviourNames() string {
 	var names []string

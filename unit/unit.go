@@ -37,7 +37,7 @@ type Options struct {
 type Unit struct {
 	agent    Agent
 	options  Options
-	sessions sessions
+	sessions *sessions
 }
 
 // New returns a unit whose prompts agent answers.
@@ -48,8 +48,12 @@ func New(agent Agent, o Options) *Unit {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Unit{agent: agent, options: o, sessions: sessions{ttl: o.SessionTTL, all: map[string]*session{}}}
+	return &Unit{agent: agent, options: o, sessions: &sessions{ttl: o.SessionTTL, all: map[string]*session{}}}
 }
+
+// With returns a unit that has the sessions of u and an agent of its own, such as
+// one that knows whose connection it serves.
+func (u *Unit) With(agent Agent) *Unit { return &Unit{agent: agent, options: u.options, sessions: u.sessions} }
 
 // The causes with which the context of an answer ends.
 var (
