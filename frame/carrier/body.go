@@ -129,6 +129,7 @@ func (b *body) end(h *half) {
 		h.gap(h.skip)
 		h.skip = nil
 	case eventBody:
+		b.event.finish(b, h)
 		b.event.reset()
 	case grpcBody:
 		if len(b.span.data) > 0 {

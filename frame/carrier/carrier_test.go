@@ -110,6 +110,12 @@ func gzipped(text string) string {
 	return b.String()
 }
 
+// h2Frame is a frame of HTTP/2.
+func h2Frame(kind, flags, stream byte, payload string) string {
+	n := len(payload)
+	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, stream}) + payload
+}
+
 // chunks is a body in chunks.
 func chunks(parts ...string) (s string) {
 	for _, p := range append(parts, "") {
@@ -224,6 +230,31 @@ var sessions = []struct {
 		`u2c 1 http response "HTTP/1.1 200 OK"`,
 		`u2c gap 11: frame 2 at byte 80: the stream ended inside a body`,
 	}},
+	{"an event stream behind a byte order mark, with lines that end in CR", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\xef\xbb\xbfdata: {}\r\rid: 1\rdata: [\rdata: ]\r\n\r\n:\rdata: [1]\r\r"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http "{}"`,
+		`u2c 1 http 1 "[\n]"`,
+		`u2c 1 http "[1]"`,
+	}},
+	{"an event stream that is cut behind CR", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\na\r\ndata: {}\r\r"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http "{}"`,
+	}},
+	{"HTTP/2: trailers end a body, and a message of gRPC inside", []part{
+		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, "\x88") + h2Frame(0, 0, 1, "{}") + h2Frame(1, 5, 1, "\x00\x01a\x01b")},
+		{frame.U2C, h2Frame(1, 4, 3, "\x88\x0f\x10\x10application/grpc") + h2Frame(0, 0, 3, "\x00\x00\x00\x00\x05he") + h2Frame(1, 5, 3, "\x00\x01a\x01b")},
+	}, []string{
+		`u2c 1 http response "HTTP/2 200"`,
+		`u2c 1 http "{}"`,
+		`u2c 1 http trailers ""`,
+		`u2c 3 http response "HTTP/2 200"`,
+		`u2c gap 16: frame 5 at byte 73: the stream 3 ended inside a gRPC message`,
+		`u2c 3 http trailers ""`,
+	}},
 	{"a body that is cut", []part{
 		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{}"},
 	}, []string{
@@ -318,6 +349,18 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// A frame of HTTP/2 that is not looked into is passed over, however long it is
+// and wherever the reads end.
+func TestUnknownFrame(t *testing.T) {
+	long := h2Frame(4, 0, 0, "\x00\x01\x00\x00\x10\x00") + h2Frame(0x77, 0, 0, string(make([]byte, 300<<10))) + h2Frame(1, 5, 1, "\x88")
+	for _, n := range []func() int{all, func() int { return 1000 }} {
+		got := read(t, carrier.Options{}, []part{{frame.U2C, long}}, n)
+		if diff := cmp.Diff([]string{`u2c 1 http response "HTTP/2 200"`}, got); diff != "" {
+			t.Errorf("frames (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // What is over the limit is passed over, with its length named before memory is
 // taken for it, and the frames behind it are read.
 func TestLimit(t *testing.T) {
@@ -330,6 +373,10 @@ func TestLimit(t *testing.T) {
 			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
 			`u2c gap 260: frame 2 at byte 77: length 256 is over the limit of 99`,
 			`u2c 0 ws text "{}"`,
+		}},
+		{"a WebSocket message that is cut", []part{{frame.U2C, agreed + "\x81\x7f\x00\x00\x00\x01\x00\x00\x00\x00abc"}}, []string{
+			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+			`u2c gap 13: frame 2 at byte 77: length 4294967296 is over the limit of 99`,
 		}},
 		{"a chunked body", []part{{frame.U2C, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + string(make([]byte, 100)) + "\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"}}, []string{
 			`u2c gap 150: frame 1 at byte 0: a payload is over the limit of 99`,

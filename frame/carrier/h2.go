@@ -179,9 +179,9 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	end := frameHeader + f.size
 	switch {
 	case !wanted(f.kind): // what is not looked into is passed over as it comes
-		if len(data) < end && f.size > maxBlock {
-			return h.fail(frame.ErrTooLarge, "a frame of HTTP/2 of %d bytes", f.size)
-		}
+		p.data, p.left, p.padding = h2Frame{}, 0, f.size
+		h.advance(frameHeader)
+		return true
 	case f.size+len(p.block) > maxBlock:
 		return h.fail(frame.ErrTooLarge, "a header block of HTTP/2 of over %d bytes", maxBlock)
 	}
@@ -211,7 +211,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 		h.pos += end
 		code := binary.BigEndian.Uint32(payload)
 		h.give(int64(f.stream), frame.Meta{Framing: frame.HTTP, Signal: frame.Reset, Code: code, Text: codeName(code)})
-		h.c.closeStream(h, f.stream)
+		h.c.closeStream(f.stream)
 	case h2GoAway:
 		if f.size < 8 {
 			return h.fail(frame.ErrMalformed, "a GOAWAY of %d bytes", f.size)
@@ -223,8 +223,6 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 			text += ": " + string(debug[:min(len(debug), 256)])
 		}
 		h.give(0, frame.Meta{Framing: frame.HTTP, Signal: frame.GoAway, Code: code, Text: text})
-	default:
-		h.advance(end)
 	}
 	return true
 }
@@ -278,15 +276,20 @@ func (p *h2) headers(h *half, f h2Frame, n int) bool {
 		h.advance(n)
 		return true
 	}
-	h.pos += n
-	p.head(h)
+	p.head(h, n)
 	return true
 }
 
-// head gives out the head, or the trailers, of a stream.
-func (p *h2) head(h *half) {
+// head gives out the head, or the trailers, of a stream, which end with the next
+// n bytes.
+func (p *h2) head(h *half, n int) {
 	id := p.blockOf.stream
 	s := h.c.stream(id)
+	if b := s.bodies[h.dir]; b != nil { // what follows a body is its end
+		b.end(h)
+		s.bodies[h.dir] = nil
+	}
+	h.pos += n
 	head, signal := headOf(p.fields)
 	h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: signal, Head: head})
 	last := p.blockOf.flags&endStream != 0
@@ -352,12 +355,13 @@ func (c *Carrier) stream(id uint32) *stream {
 func (c *Carrier) forget() {
 	for id, s := range c.streams {
 		if s.ended[frame.C2U] || s.ended[frame.U2C] {
-			delete(c.streams, id)
+			c.closeStream(id)
 		}
 	}
 	if len(c.streams) >= maxStreams {
-		clear(c.streams)
-		c.held = 0
+		for id := range c.streams {
+			c.closeStream(id)
+		}
 	}
 }
 
@@ -386,14 +390,19 @@ func (c *Carrier) endStream(h *half, id uint32) {
 
 // closeStream ends a stream in both directions ahead of time. What it held of
 // messages that are not whole is not missed.
-func (c *Carrier) closeStream(h *half, id uint32) {
+func (c *Carrier) closeStream(id uint32) {
 	s := c.streams[id]
 	if s == nil {
 		return
 	}
-	for _, b := range s.bodies {
-		if b != nil {
-			b.drop(h)
+	for d, b := range s.bodies {
+		if b == nil {
+			continue
+		}
+		h := &c.halves[d]
+		b.drop(h)
+		if b.kind == skipBody {
+			h.skip = nil
 		}
 	}
 	delete(c.streams, id)

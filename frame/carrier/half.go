@@ -74,8 +74,11 @@ func (h *half) run() {
 // finish ends the direction.
 func (h *half) finish() {
 	if h.lost == nil && h.parser != nil {
-		clean, inside := h.parser.end(h)
-		if !clean && h.lost == nil {
+		switch clean, inside := h.parser.end(h); {
+		case clean || h.lost != nil:
+		case h.skip != nil:
+			h.lost = h.skip
+		default:
 			h.fail(frame.ErrTruncated, "the stream ended inside %s", inside)
 		}
 	}

@@ -72,8 +72,12 @@ func (p *http1) end(h *half) (bool, string) {
 	case inTunnel:
 		return true, ""
 	}
+	if p.body.kind != eventBody {
+		return false, "a body"
+	}
 	// An event stream ends when one side has had enough, which is no fault.
-	return p.body.kind == eventBody && p.body.event.idle(), "a body"
+	p.body.event.finish(&p.body, h)
+	return p.body.event.idle(), "a body"
 }
 
 // begin takes in a head, or finds that something else begins.

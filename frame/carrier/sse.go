@@ -6,17 +6,27 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// An event is a server-sent event that is being read. Its lines end in LF, which
-// CR may precede.
+// An event is a server-sent event that is being read. Its lines end in LF, in CR,
+// or in both.
 type event struct {
-	line     span // the line at hand
-	data     span
-	lines    int // of data
-	name, id string
+	begun bool // the first line of the stream was read
+	line  span // the line at hand
+	cr    bool // it has ended in CR, which LF may follow
+	data  span
+	lines int // of data
+	name  string
+	id    string
 }
 
+// reset begins a stream of events.
 func (e *event) reset() {
 	e.line.reset()
+	e.begun, e.cr = false, false
+	e.clear()
+}
+
+// clear begins an event.
+func (e *event) clear() {
 	e.data.reset()
 	e.lines, e.name, e.id = 0, "", ""
 }
@@ -28,7 +38,16 @@ func (e *event) idle() bool { return e.lines == 0 && len(e.line.data) == 0 }
 // it took.
 func (e *event) take(b *body, h *half, n int) int {
 	data := h.rest()[:n]
-	i := bytes.IndexByte(data, '\n')
+	if e.cr {
+		n = 0
+		if data[0] == '\n' {
+			n = 1
+		}
+		e.line.add(h, n)
+		e.ended(b, h, n)
+		return n
+	}
+	i := bytes.IndexAny(data, "\r\n")
 	if i >= 0 {
 		n = i + 1
 	}
@@ -41,22 +60,44 @@ func (e *event) take(b *body, h *half, n int) int {
 		n, i = room, -1
 	}
 	e.line.add(h, n)
-	if i < 0 {
-		h.advance(n)
+	if i >= 0 && data[i] == '\n' {
+		e.ended(b, h, n)
 		return n
 	}
-	line := bytes.TrimSuffix(e.line.data[:len(e.line.data)-1], []byte("\r"))
+	e.cr = i >= 0
+	h.advance(n)
+	return n
+}
+
+// finish ends the line that nothing follows but its CR.
+func (e *event) finish(b *body, h *half) {
+	if e.cr {
+		e.ended(b, h, 0)
+	}
+}
+
+// ended takes in the line at hand, the last n bytes of which are the next of h.
+func (e *event) ended(b *body, h *half, n int) {
+	if !e.begun {
+		e.begun = true
+		if rest, ok := bytes.CutPrefix(e.line.data, byteOrderMark); ok {
+			e.line.data = rest
+			e.line.begin += int64(len(byteOrderMark))
+		}
+	}
+	line := bytes.TrimRight(e.line.data, "\r\n")
 	if len(line) > 0 {
 		h.advance(n)
 		e.field(line)
-		e.line.reset()
-		return n
+	} else {
+		h.pos += n
+		e.dispatch(b, h)
 	}
-	h.pos += n
 	e.line.reset()
-	e.dispatch(b, h)
-	return n
+	e.cr = false
 }
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // field takes in a line, which begins at e.line.begin.
 func (e *event) field(line []byte) {
@@ -94,7 +135,7 @@ func (e *event) field(line []byte) {
 // has none belongs to the wrapper of the next.
 func (e *event) dispatch(b *body, h *half) {
 	if e.lines == 0 {
-		e.reset()
+		e.clear()
 		return
 	}
 	m := frame.Meta{Framing: frame.HTTP, Event: e.name, EventID: e.id}
@@ -103,5 +144,5 @@ func (e *event) dispatch(b *body, h *half) {
 	}
 	f := h.give(b.stream, m)
 	e.data.payload(h, f, 0)
-	e.reset()
+	e.clear()
 }

@@ -79,6 +79,10 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 		if meta.Event != "" {
 			m.Kind = []byte(meta.Event)
 		}
+	case frame.Close:
+		if meta.Code != 0 {
+			m.Label, m.Text = strconv.AppendUint(nil, uint64(meta.Code), 10), []byte(meta.Text)
+		}
 	case frame.Reset:
 		reset(m, f)
 	}
