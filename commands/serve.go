@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func (s *serving) doors() ([]service.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := web.Access{Token: s.config.Token, AnyHost: s.c.Bool("allow-remote")}
+	access := web.Access{Token: cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")), AnyHost: s.c.Bool("allow-remote")}
 	p, guarded := s.out.publisher, access.Token != ""
 	serveLatis := s.latisUnit()
 	doors := []service.Door{

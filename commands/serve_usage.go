@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,15 +19,11 @@ const usageTime = 10 * time.Second
 
 // usage prints what a broker that runs has been used for.
 func (s *serving) usage(c context.Context) error {
-	addr := s.config.Listen["admin"]
 	addrs, err := s.addresses()
 	if err != nil {
 		return err
 	}
-	if addrs["admin"] != "" {
-		addr = addrs["admin"]
-	}
-	list, err := s.askUsage(c, addr)
+	list, err := s.askUsage(c, addrs["admin"])
 	if err != nil {
 		return err
 	}
@@ -43,8 +40,8 @@ func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.config.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.config.Token)
+	if token := cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
