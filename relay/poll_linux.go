@@ -19,7 +19,8 @@ import (
 // that waits for a descriptor is woken by another thread, which costs half of
 // what the whole way takes otherwise, and ten times as much where there is only
 // one processor. The observer is roused once in a while and not for each message,
-// for the same reason.
+// for the same reason. What comes in large pieces from pipe to pipe is not copied
+// on its way; see splice_linux.go.
 type poller struct {
 	relay *relay
 	ways  [2]polled
@@ -35,6 +36,7 @@ type polled struct {
 	*way
 	in, out  descriptor
 	pending  []byte // read, and not yet written
+	splice   splice
 	chunk    *chunk
 	finished bool
 }
@@ -44,7 +46,8 @@ type descriptor struct {
 	fd    int
 	own   bool // we opened it, and are to close it
 	flags int  // for a socket, whose own flags are left alone; -1 for others
-	wide  bool // it was enlarged, or is no pipe
+	pipe  bool
+	wide  bool // it was enlarged
 }
 
 // A pipe that was filled is enlarged: fewer and larger moves. One that carries
@@ -55,7 +58,7 @@ const (
 )
 
 func (d *descriptor) widen() {
-	if !d.wide && d.flags < 0 {
+	if d.pipe && !d.wide {
 		_, _ = unix.FcntlInt(uintptr(d.fd), unix.F_SETPIPE_SZ, widePipe)
 	}
 	d.wide = true
@@ -133,17 +136,17 @@ func pollableFd(fd, mode int) (descriptor, error) {
 	case unix.S_IFSOCK:
 		return descriptor{fd: fd, flags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL}, nil
 	case unix.S_IFREG:
-		return descriptor{fd: fd, flags: -1, wide: true}, nil // which never keeps anybody waiting
+		return descriptor{fd: fd, flags: -1}, nil // which never keeps anybody waiting
 	case unix.S_IFIFO:
 	default:
 		return descriptor{}, os.ErrInvalid
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_NONBLOCK != 0 {
-		return descriptor{fd: fd, flags: -1}, err
+		return descriptor{fd: fd, flags: -1, pipe: true}, err
 	}
 	fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	return descriptor{fd: fd, own: true, flags: -1}, err
+	return descriptor{fd: fd, own: true, flags: -1, pipe: true}, err
 }
 
 func (d *descriptor) read(b []byte) (int, error) {
@@ -186,6 +189,7 @@ func (p *poller) close() {
 	for i := range p.ways {
 		p.ways[i].in.close()
 		p.ways[i].out.close()
+		p.ways[i].splice.close()
 	}
 }
 
@@ -221,7 +225,7 @@ func (p *poller) wait() bool {
 		case w.finished:
 			p.fds[i] = unix.PollFd{Fd: -1}
 			ended++
-		case len(w.pending) > 0:
+		case w.waiting() > 0:
 			p.fds[i] = unix.PollFd{Fd: int32(w.out.fd), Events: unix.POLLOUT}
 		default:
 			p.fds[i] = unix.PollFd{Fd: int32(w.in.fd), Events: unix.POLLIN}
@@ -266,13 +270,16 @@ func (p *poller) rouse() {
 	}
 }
 
+// waiting is how many bytes were read, or seen, and are not yet written.
+func (w *polled) waiting() int { return len(w.pending) + w.splice.left }
+
 // move moves what can be moved without waiting.
 func (p *poller) move(w *polled) {
-	if len(w.pending) > 0 {
+	if w.waiting() > 0 {
 		p.write(w)
 		return
 	}
-	n, err := w.in.read(w.well.room())
+	n, err := w.take()
 	switch {
 	case err == unix.EAGAIN:
 	case err != nil:
@@ -283,24 +290,37 @@ func (p *poller) move(w *polled) {
 		if n >= filledPipe {
 			w.in.widen()
 		}
-		w.pending = w.well.took(n)
-		w.chunk = w.way.read(w.pending)
 		p.write(w)
 	}
 }
 
+// take reads, or sees, what is to be written next.
+func (w *polled) take() (int, error) {
+	if w.splice.on {
+		if n := w.see(); n > 0 {
+			return n, nil
+		}
+	}
+	n, err := w.in.read(w.well.room())
+	if n > 0 {
+		w.pending = w.well.took(n)
+		w.chunk = w.way.read(w.pending)
+		w.splice.on = n >= filledPipe && w.in.pipe && w.out.pipe
+	}
+	return n, err
+}
+
 // write writes as much of what is pending as the other side takes.
 func (p *poller) write(w *polled) {
-	n, err := w.out.write(w.pending)
-	w.pending = w.pending[n:]
-	switch {
+	err := w.put()
+	switch left := w.waiting(); {
 	case err != nil && err != unix.EAGAIN:
 		w.wrote(w.chunk)
 		p.finish(w, func() { w.end(&sideError{w.dir, err}) })
-	case len(w.pending) > 0:
+	case left > 0:
 		w.out.widen()
 		if w.wait.since.Load() == 0 {
-			w.wait.begin(len(w.pending))
+			w.wait.begin(left)
 		}
 	default:
 		if w.wait.since.Load() != 0 {
@@ -311,12 +331,28 @@ func (p *poller) write(w *polled) {
 	}
 }
 
+// put writes once.
+func (w *polled) put() error {
+	if w.splice.left > 0 {
+		return w.pass()
+	}
+	n, err := w.out.write(w.pending)
+	w.pending = w.pending[n:]
+	return err
+}
+
 // finish ends a way, which tells so by itself.
 func (p *poller) finish(w *polled, tell func()) {
 	w.finished = true
-	w.pending = nil
+	w.pending, w.splice.left = nil, 0
+	w.close()
+	tell()
+}
+
+// close gives back what is the poller's own.
+func (w *polled) close() {
 	w.in.close()
 	w.out.close()
+	w.splice.close()
 	w.well.close()
-	tell()
 }

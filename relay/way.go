@@ -59,13 +59,19 @@ func (w *way) pass(data []byte) error {
 
 // read counts what was read, which is in the slab of the well at hand.
 func (w *way) read(data []byte) *chunk {
-	now := time.Now()
-	w.bytes.Add(int64(len(data)))
-	w.last.Store(now.UnixNano())
+	now := w.count(len(data))
 	if w.relay.queue == nil {
 		return nil
 	}
 	return w.relay.queue.data(w.dir, w.well.slab, data, now)
+}
+
+// count counts n bytes that came just now.
+func (w *way) count(n int) time.Time {
+	now := time.Now()
+	w.bytes.Add(int64(n))
+	w.last.Store(now.UnixNano())
+	return now
 }
 
 // wrote tells when a chunk had been written.
