@@ -184,7 +184,7 @@ func isFault(err error) bool {
 
 // decodeConfig reads the flags that say how to read.
 func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
-	framing, p, err := streamOf(c)
+	stream, err := streamOf(c)
 	if err != nil {
 		return decode.Config{}, err
 	}
@@ -193,7 +193,7 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 		return decode.Config{}, err
 	}
 	cfg := decode.Config{
-		Framing: framing, Protocol: p, Carrier: kind,
+		Framing: stream.framing, Protocol: stream.protocol, Carrier: kind, Calls: stream.calls(),
 		Limit:       c.Int("limit-bytes"),
 		Resync:      c.Bool("resync"),
 		Compression: c.String("grpc-encoding"),
@@ -207,7 +207,7 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 	if !slices.Contains(decode.Compressions, cfg.Compression) {
 		return cfg, usagef("--grpc-encoding is one of %s, and not %q", strings.Join(decode.Compressions, ", "), cfg.Compression)
 	}
-	if c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
+	if p := stream.protocol; c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
 		cfg.Workers = 1 // to hand a batch over would cost more than to count it
 	}
 	if expr := c.String("where"); expr != "" {

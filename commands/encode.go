@@ -29,11 +29,14 @@ func (inv *invocation) encode(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	framing, p, err := streamOf(c)
-	if err != nil {
+	stream, err := streamOf(c)
+	switch {
+	case err != nil:
 		return err
+	case stream.schema != nil:
+		return usagef("a schema has many messages: say with --message NAME which one the payloads are")
 	}
-	cfg := encode.Config{Framing: framing, Protocol: p, Limit: c.Int("limit-bytes")}
+	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
 	for _, name := range names {
 		if err := inv.encodeOne(c, name, cfg); err != nil {
 			return err

@@ -73,6 +73,21 @@ func (inv *invocation) listen(c *cli.Context) (transport.Listener, error) {
 	return transport.Listen(c.Context, c.String("listen"), opts)
 }
 
+// schemes are the kinds of endpoint that are not built in. Between a client and a
+// server that both speak gRPC the calls of any service pass; one that speaks it
+// with something else speaks Latis.
+func (inv *invocation) schemes(c *cli.Context) []transport.Scheme {
+	calls := grpc.Schemes
+	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.endpointWords, isGRPC) {
+		calls = grpc.Below
+	}
+	return slices.Concat(calls, quic.Schemes)
+}
+
+func isGRPC(address string) bool {
+	return strings.HasPrefix(address, "grpc://") || strings.HasPrefix(address, "grpcs://")
+}
+
 // transportOptions reads the flags that endpoints and listeners share.
 func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, error) {
 	opts := transport.Options{
@@ -88,7 +103,7 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 			Pin: c.String("tls-pin"), Insecure: c.Bool("insecure"),
 		},
 		Remote:  c.Bool("remote"),
-		Schemes: slices.Concat(grpc.Schemes, quic.Schemes),
+		Schemes: inv.schemes(c),
 		Notice:  func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
 	}
 	for _, h := range c.StringSlice("header") {

@@ -29,6 +29,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			"   wirectl relay --capture session.pcapng -- npx server\n" +
 			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
 			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit\n" +
+			"   wirectl relay --listen grpc://127.0.0.1:7000 grpc://127.0.0.1:50051\n" +
 			"   wirectl relay --listen http://127.0.0.1:7000 http://127.0.0.1:3001/mcp",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced; - is standard output, with --listen"},

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
+	"github.com/wirectl/wirectl/transport/grpc"
 )
 
 // streamFlags are the flags that say what a stream is.
@@ -27,9 +29,9 @@ func streamFlags() []cli.Flag {
 		&cli.StringFlag{Name: "framing", Usage: "how frames are delimited, rather than to detect it: " + strings.Join(framings, ", ")},
 		&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than to detect it: " + strings.Join(protocols, ", ")},
 		&cli.IntFlag{Name: "limit-bytes", Usage: "refuse payloads over `N` bytes (default: 10000000 for rlm, 16777216 for others)"},
-		&cli.StringSliceFlag{Name: "proto", Usage: "read protobuf payloads by the schema in `FILE`; needs --message"},
+		&cli.StringSliceFlag{Name: "proto", Usage: "read protobuf payloads by the schema in `FILE`; without --message each gRPC call tells by its path which message"},
 		&cli.StringSliceFlag{Name: "import-path", Aliases: []string{"I"}, Usage: "look for imports of --proto files in `DIR`"},
-		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "read protobuf payloads by the schema in `FILE`, a serialized FileDescriptorSet; needs --message"},
+		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "read protobuf payloads by the schema in `FILE`, a serialized FileDescriptorSet, as --proto"},
 		&cli.StringFlag{Name: "message", Usage: "the `NAME` of the protobuf message that payloads are"},
 	}
 }
@@ -55,51 +57,65 @@ func carrierOf(c *cli.Context) (carrier.Kind, error) {
 	return k, nil
 }
 
-// streamOf returns the framing and the protocol that the flags name; nil for
-// what they leave open.
-func streamOf(c *cli.Context) (framing frame.Framing, p protocol.Protocol, err error) {
+// A streamConfig is what the flags name of a stream; nil for what they leave
+// open.
+type streamConfig struct {
+	framing  frame.Framing
+	protocol protocol.Protocol
+	schema   *protobuf.Methods // given without a message: calls tell theirs
+}
+
+func streamOf(c *cli.Context) (s streamConfig, err error) {
 	if name := c.String("framing"); name != "" {
-		if framing, err = frame.Named(name); err != nil {
-			return nil, nil, &usageError{err}
+		if s.framing, err = frame.Named(name); err != nil {
+			return s, &usageError{err}
 		}
 	}
 	if name := c.String("protocol"); name != "" {
-		if p, err = all.Named(name); err != nil {
-			return nil, nil, &usageError{err}
+		if s.protocol, err = all.Named(name); err != nil {
+			return s, &usageError{err}
 		}
 	}
 	if c.Int("limit-bytes") < 0 {
-		return nil, nil, usagef("--limit-bytes is a number of bytes, and not %d", c.Int("limit-bytes"))
+		return s, usagef("--limit-bytes is a number of bytes, and not %d", c.Int("limit-bytes"))
 	}
-	schema, err := schemaOf(c)
-	if schema != nil {
-		p = schema
-	}
-	return framing, p, err
+	return s, s.readSchema(c)
 }
 
-// schemaOf returns the protocol of payloads whose schema is given by flags;
-// nil if none is.
-func schemaOf(c *cli.Context) (protocol.Protocol, error) {
+// readSchema reads the flags that give a schema.
+func (s *streamConfig) readSchema(c *cli.Context) error {
 	src := protofile.Source{
 		Proto:         c.StringSlice("proto"),
 		ImportPaths:   c.StringSlice("import-path"),
 		DescriptorSet: c.StringSlice("descriptor-set"),
 	}
 	given := len(src.Proto)+len(src.DescriptorSet) > 0
-	switch {
-	case !given && c.String("message") == "":
-		return nil, nil
+	switch message := c.String("message"); {
+	case !given && message == "":
+		return nil
 	case !given:
-		return nil, usagef("--message needs a schema: give --proto FILE or --descriptor-set FILE")
-	case c.String("message") == "":
-		return nil, usagef("a schema has many messages: say with --message NAME which one the payloads are")
+		return usagef("--message needs a schema: give --proto FILE or --descriptor-set FILE")
 	case c.String("protocol") != "" && c.String("protocol") != "protobuf":
-		return nil, usagef("a schema is given, and --protocol %s has its own", c.String("protocol"))
+		return usagef("a schema is given, and --protocol %s has its own", c.String("protocol"))
+	case message == "":
+		files, err := protofile.Files(c.Context, src)
+		if err != nil {
+			return err
+		}
+		s.schema, s.protocol = protobuf.NewMethods(files...), nil
+		return nil
+	default:
+		md, err := protofile.Load(c.Context, src, message)
+		if err != nil {
+			return err
+		}
+		s.protocol = protobuf.Message(md)
+		return nil
 	}
-	md, err := protofile.Load(c.Context, src, c.String("message"))
-	if err != nil {
-		return nil, err
-	}
-	return protobuf.Message(md), nil
 }
+
+// reflection are the methods by which servers tell their schemas.
+var reflection = sync.OnceValue(func() *protobuf.Methods { return protobuf.NewMethods(grpc.Reflection...) })
+
+// calls returns what is known of gRPC calls.
+func (s *streamConfig) calls() *all.Calls { return &all.Calls{Known: reflection(), Schema: s.schema} }

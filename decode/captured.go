@@ -20,6 +20,7 @@ type captured struct {
 	record capture.Record
 	live   capture.Live // the reader, if it can tell whether it would wait
 	wires  wires
+	calls  calls
 	conn   int // the first connection's number in the capture
 	seq    int64
 	failed error
@@ -35,7 +36,7 @@ const batchSize = 256 << 10
 
 func newCaptured(r capture.Reader, cfg Config) *captured {
 	live, _ := r.(capture.Live)
-	return &captured{cfg: cfg, reader: r, live: live, conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+	return &captured{cfg: cfg, reader: r, live: live, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
 }
 
 func (c *captured) next(b *batch) bool {
@@ -136,6 +137,9 @@ func (c *captured) clock(read, written time.Time) times {
 // reading returns how a frame is to be read. It learns of its payload what the
 // capture does not say.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
+	if r := c.call(f); r != nil {
+		return r, nil
+	}
 	at := wireOf(f)
 	r := c.wires.readings[at]
 	if r == nil || !r.holdsFor(c.names(), f.Gap) {

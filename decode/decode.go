@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // Config says how a stream is to be read.
@@ -22,6 +23,9 @@ type Config struct {
 	// Carrier names what carries the frames; Auto detects it, unless a framing
 	// is given, which is that of a plain stream then.
 	Carrier carrier.Kind
+	// Calls knows what the messages of gRPC calls are, by the path of the call;
+	// nil knows Latis alone. A Protocol that is given goes before it.
+	Calls *all.Calls
 	// Limit is the largest payload in bytes; 0 is the default of the pairing.
 	Limit int
 	// Resync makes decoding go on behind a fault of the framing.

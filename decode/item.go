@@ -70,6 +70,7 @@ func (it *Item) Read(f *frame.Frame, p protocol.Protocol) {
 	}
 	if err == nil {
 		if err = p.Parse(it.Payload, &it.Message); err == nil {
+			carried.Join(f, p, &it.Message)
 			it.well = true
 			return
 		}

@@ -85,6 +85,10 @@ func (s *stream) detect() {
 		if len(head) == 0 {
 			return
 		}
+		if calls := newCalls(&s.cfg); calls.hasSchema() {
+			s.failed = ErrNoMessage
+			return
+		}
 		if guess.Framing == nil {
 			s.failed = unknown(head)
 			return

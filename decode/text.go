@@ -198,7 +198,7 @@ func (l *line) left(paint render.Paint, text []byte, width int) {
 	l.separate()
 	l.dst = append(l.dst, paint.On...)
 	start := len(l.dst)
-	l.dst = render.AppendFit(l.dst, text, width)
+	l.dst = render.AppendFitPath(l.dst, text, width)
 	n := render.Cells(l.dst[start:])
 	l.dst = append(l.dst, paint.Off...)
 	l.pad(width - n)

@@ -32,6 +32,10 @@ type Rules struct {
 	// LooseRefs allows references to things that no message of the session
 	// has opened or that have ended: sessions, progress of the server's own.
 	LooseRefs bool
+	// Streamed says that an exchange is a stream in both directions: what its
+	// opener sends under its id, without a phase, is more of the request. Of
+	// one that was open before the session began nothing is missed.
+	Streamed bool
 	// SharedRuns says that tokens of SpaceRun name exchanges of all
 	// connections, so that one connection can cancel what another opened.
 	SharedRuns bool

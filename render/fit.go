@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
@@ -80,4 +81,18 @@ func clip(text []byte, n int) []byte {
 		}
 	}
 	return text[:n]
+}
+
+// AppendFitPath is AppendFit, but where text ends in the path of a call, such as
+// "/acme.v1.Jobs/Start", it keeps the end of the path rather than its beginning.
+func AppendFitPath(dst, text []byte, width int) []byte {
+	at := bytes.IndexByte(text, '/')
+	const least = 8 // cells of a path that are worth while
+	switch {
+	case len(text) <= width, at < 0, at > 0 && text[at-1] != ' ', width-at-1 < least,
+		bytes.Count(text[at:], []byte("/")) < 2, printable(text) < len(text), bytes.IndexByte(text[at:], ' ') >= 0:
+		return AppendFit(dst, text, width)
+	}
+	dst = appendEllipsis(append(dst, text[:at]...))
+	return append(dst, text[len(text)-(width-at-1):]...)
 }

@@ -49,7 +49,7 @@ func (s *scope) refused(side frame.Dir) bool {
 // missed reports an answer to nothing.
 func (t *Tracker) missed(ev *event, token protocol.Token) {
 	loose := t.rules.LooseRefs && ev.m.ID.IsZero() && ev.m.Phase == protocol.Part
-	if !t.judges() || loose || ev.strays() {
+	if !t.judges() || loose || t.rules.Streamed || ev.strays() {
 		return
 	}
 	t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))

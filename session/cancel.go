@@ -105,7 +105,7 @@ func (t *Tracker) cancelled(ev *event) {
 	if target == own {
 		target = nil
 	}
-	if target == nil && t.rules.LooseRefs && m.Ref.Space != protocol.SpaceID {
+	if target == nil && (t.rules.Streamed || t.rules.LooseRefs && m.Ref.Space != protocol.SpaceID) {
 		return
 	}
 	if target != nil && target.cancel != nil {

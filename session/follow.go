@@ -20,6 +20,8 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		e = t.open(&ev)
 	case m.Phase == protocol.Cancel:
 		t.cancelled(&ev)
+	case t.rules.Streamed && m.Phase == protocol.Note && !m.ID.IsZero():
+		e = t.more(&ev)
 	case m.Phase != protocol.Note || t.isAck(&ev):
 		e = t.answer(&ev)
 	case m.Faults&protocol.UnknownKind != 0:

@@ -23,6 +23,18 @@ func (t *Tracker) open(ev *event) *Exchange {
 	return e
 }
 
+// more takes in more of the request of an exchange that is open, and returns
+// that.
+func (t *Tracker) more(ev *event) *Exchange {
+	e := t.find(ev.scope, ev.from, ev.m.ID)
+	if e == nil || e.settled {
+		return nil
+	}
+	e.saw(ev.f)
+	e.BytesOut += int64(ev.f.Size)
+	return e
+}
+
 // name makes e known by its names.
 func (t *Tracker) name(ev *event, e *Exchange) {
 	t.table.bind(&e.bindings[0], e, t.anonymousKey(ev.scope, ev.from), nil)

@@ -78,7 +78,7 @@ func appendCells(b []byte, cells []string, widths []int) []byte {
 	for i, cell := range cells {
 		if i == 0 {
 			start := len(b)
-			b = render.AppendFit(b, []byte(cell), widths[0])
+			b = render.AppendFitPath(b, []byte(cell), widths[0])
 			b = pad(b, widths[0]-render.Cells(b[start:]))
 			continue
 		}

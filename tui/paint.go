@@ -32,7 +32,7 @@ func (l *line) fit(p render.Paint, s string, width int) int {
 	}
 	l.buf = append(l.buf, p.On...)
 	start := len(l.buf)
-	l.buf = render.AppendFit(l.buf, []byte(s), width)
+	l.buf = render.AppendFitPath(l.buf, []byte(s), width)
 	n := render.Cells(l.buf[start:])
 	l.buf = append(l.buf, p.Off...)
 	return n

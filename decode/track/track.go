@@ -116,8 +116,8 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own, and no fault
 	}
-	if carried.Of(it.Frame) != nil {
-		f.signal(it)
+	if carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol) {
+		f.call(it)
 		return dst, nil
 	}
 	w := f.wire(wireOf(it.Frame))
@@ -141,15 +141,21 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	return dst, nil
 }
 
-// signal takes in what a carrier says for itself. Of that only the calls of gRPC
-// are exchanges.
-func (f *Follower) signal(it *decode.Item) {
+// call takes in what belongs to a gRPC call: its heads, its reset, and messages
+// that have no exchanges of their own. Of what else a carrier says for itself
+// nothing is an exchange.
+func (f *Follower) call(it *decode.Item) {
 	fr := (&followed{}).frame(it)
 	f.place(&fr, it.Frame)
 	f.learn(&fr)
-	if it.Message.Phase != protocol.Note {
-		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &it.Message)
+	m := &it.Message
+	switch {
+	case m.Phase == protocol.Note && m.ID.IsZero() && it.Err == nil:
+		return
+	case it.Err != nil && it.Err != it.Frame.Flaw:
+		m = nil
 	}
+	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
 }
 
 // place says of a frame that came in a carrier where its ids mean something.

@@ -29,5 +29,5 @@ var rules = map[string]*protocol.Rules{
 	jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
-	carried.HTTP.Name():    &carried.Rules,
+	carried.GRPC.Name():    &carried.Rules,
 }

@@ -11,19 +11,23 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// HTTP and WS are the protocols of such frames. They are in no list: nobody can
-// ask for them, because they are not in the payload.
+// HTTP and WS are the protocols of such frames, and GRPC is that of the calls
+// that some of them and the messages between them make. They are in no list:
+// nobody can ask for them, because they are not in the payload.
 var (
 	HTTP protocol.Protocol = named("http")
 	WS   protocol.Protocol = named("ws")
+	GRPC protocol.Protocol = named("grpc")
 )
 
 // Rules of what a gRPC call has to keep to: the stream is the exchange, and
 // nothing may come behind its reset.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
+	Streamed:  true,
 	MayLeave:  true,
 	Cancels:   []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
 }
@@ -70,7 +74,7 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	case frame.Response:
 		m.Kind, m.Label = []byte(meta.Head.Status()), []byte(meta.Head.Get("Content-Type"))
 		if isGRPC(meta.Head) {
-			m.Phase, m.ID = protocol.Part, token(f.Stream)
+			m.ID = token(f.Stream)
 			ended(m, f)
 		}
 	case frame.Trailers:
@@ -87,6 +91,26 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 		reset(m, f)
 	}
 }
+
+// Join makes a message that belongs to no exchange of its own protocol one of the
+// gRPC call that carries it: what a server sends is a part of the answer.
+func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
+	if !IsOfCall(f, p) {
+		return
+	}
+	m.ID = token(f.Stream)
+	if f.Dir == frame.U2C {
+		m.Phase = protocol.Part
+	}
+}
+
+// IsOfCall reports whether a frame carries a message of a gRPC call, in protocol
+// p, that has no exchanges of its own.
+func IsOfCall(f *frame.Frame, p protocol.Protocol) bool {
+	return !f.Gap && f.Meta != nil && f.Meta.Signal == frame.NoSignal && f.Meta.Framing == frame.GRPC.Name() && p.Name() == protobufName
+}
+
+var protobufName = protobuf.Schemaless{}.Name()
 
 func isGRPC(h *frame.Head) bool {
 	return h != nil && strings.Contains(h.Start, "HTTP/2") && strings.HasPrefix(h.Get("Content-Type"), "application/grpc")

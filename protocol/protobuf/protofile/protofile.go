@@ -46,6 +46,19 @@ func Load(ctx context.Context, source Source, message string) (protoreflect.Mess
 	return md, nil
 }
 
+// Files returns the files of a source, without those that they import.
+func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, error) {
+	files, err := compile(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]protoreflect.FileDescriptor, len(files))
+	for i, file := range files {
+		all[i] = file
+	}
+	return all, nil
+}
+
 func compile(ctx context.Context, source Source) (linker.Files, error) {
 	if len(source.Proto) == 0 && len(source.DescriptorSet) == 0 {
 		return nil, errors.New("no .proto file or descriptor set to load a schema from")

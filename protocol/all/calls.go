@@ -1,0 +1,47 @@
+package all
+
+import (
+	"mime"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// Calls says by the path of a gRPC call what its messages are.
+type Calls struct {
+	// Known are the methods whose messages are known in any case, and Schema
+	// those of a schema that was given; either may be nil.
+	Known, Schema *protobuf.Methods
+}
+
+// latisPath is the path of the one method of Latis.
+const latisPath = "/latis.v1.LatisService/Connect"
+
+// Of returns the protocols of a call's messages, those of the client and those of
+// the server. known is false for a method that nobody has described, whose
+// messages are protobuf and no more can be said. Both are nil if the path tells
+// nothing: there is none, or the messages are in another encoding.
+func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known bool) {
+	switch kind, _, _ := mime.ParseMediaType(head.Get("Content-Type")); kind {
+	case "application/grpc", "application/grpc+proto":
+	default:
+		return nil, nil, false
+	}
+	path := head.Target()
+	if path == latisPath {
+		return latis.Protocol, latis.Protocol, true
+	}
+	if c != nil {
+		for _, methods := range []*protobuf.Methods{c.Schema, c.Known} {
+			if methods == nil {
+				continue
+			}
+			if request, answer, known = methods.Messages(path); known {
+				return request, answer, true
+			}
+		}
+	}
+	return protobuf.Schemaless{}, protobuf.Schemaless{}, false
+}

@@ -1,0 +1,64 @@
+package protobuf
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// Methods are those of the services that schemas have, by the paths of their
+// calls in gRPC: "/acme.v1.Jobs/Start". Any number of goroutines may use them.
+type Methods struct {
+	descriptors map[string]protoreflect.MethodDescriptor
+
+	mu       sync.Mutex
+	messages map[protoreflect.FullName]protocol.Transcoder // compiled when first asked for
+}
+
+// NewMethods returns the methods of the services in files.
+func NewMethods(files ...protoreflect.FileDescriptor) *Methods {
+	m := &Methods{
+		descriptors: map[string]protoreflect.MethodDescriptor{},
+		messages:    map[protoreflect.FullName]protocol.Transcoder{},
+	}
+	for _, file := range files {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				method := service.Methods().Get(j)
+				m.descriptors["/"+string(service.FullName())+"/"+string(method.Name())] = method
+			}
+		}
+	}
+	return m
+}
+
+// Paths returns the paths of all methods, sorted.
+func (m *Methods) Paths() []string { return slices.Sorted(maps.Keys(m.descriptors)) }
+
+// Messages returns the protocols of what a call of that path asks and answers;
+// false if no service has it.
+func (m *Methods) Messages(path string) (request, answer protocol.Protocol, ok bool) {
+	method := m.descriptors[path]
+	if method == nil {
+		return nil, nil, false
+	}
+	return m.message(method.Input()), m.message(method.Output()), true
+}
+
+// message returns the one protocol of a message type, so that equal types of
+// several methods are equal protocols.
+func (m *Methods) message(md protoreflect.MessageDescriptor) protocol.Protocol {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.messages[md.FullName()]
+	if p == nil {
+		p = Message(md)
+		m.messages[md.FullName()] = p
+	}
+	return p
+}

@@ -1,0 +1,79 @@
+package grpc
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Below are grpc:// and grpcs:// for whoever stands between a client and a
+// server of gRPC and takes part in no call: a connection is the one that carries
+// HTTP/2, with or without TLS. Whatever the service is, and whatever of metadata,
+// deadlines, compression and resets its calls use, passes as it is.
+var Below = []transport.Scheme{
+	{Name: "grpc", Dial: dialBelow, Listen: listenBelow, Check: check},
+	{Name: "grpcs", Dial: dialBelow, Listen: listenBelow, Check: check},
+}
+
+// alpn is what gRPC over TLS is agreed on as.
+const alpn = "h2"
+
+// below returns the address of the connection that carries a gRPC address.
+func below(address string, opts *transport.Options) string {
+	scheme, hostPort, _ := strings.Cut(address, "://")
+	if scheme == "grpc" {
+		return "tcp://" + hostPort
+	}
+	opts.Subprotocols = []string{alpn}
+	return "tls://" + hostPort
+}
+
+func dialBelow(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
+	e, err := transport.Parse([]string{below(address, &opts)}, opts)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok && s.ConnectionState().NegotiatedProtocol != alpn {
+		c.Close()
+		return nil, fmt.Errorf("the server speaks TLS, and no HTTP/2 in it: it did not agree on %s", alpn)
+	}
+	return c, nil
+}
+
+func listenBelow(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
+	scheme, _, _ := strings.Cut(address, "://")
+	l, err := transport.Listen(ctx, below(address, &opts), opts)
+	if err != nil {
+		return nil, err
+	}
+	return named{l, scheme}, nil
+}
+
+// A named listener calls its address by another scheme.
+type named struct {
+	transport.Listener
+	scheme string
+}
+
+func (l named) Addr() string {
+	_, hostPort, _ := strings.Cut(l.Listener.Addr(), "://")
+	return l.scheme + "://" + hostPort
+}
+
+// Reflection are the files of the service by which servers tell their schemas.
+var Reflection = []protoreflect.FileDescriptor{
+	grpc_reflection_v1.File_grpc_reflection_v1_reflection_proto,
+	grpc_reflection_v1alpha.File_grpc_reflection_v1alpha_reflection_proto,
+}
