@@ -3,7 +3,6 @@ package capture
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"regexp"
 
 	"github.com/wirectl/wirectl/frame"
@@ -85,7 +84,7 @@ func (x *redactor) Write(r *Record) error {
 	clean := *r
 	clean.Text = x.eraser.text(r.Text)
 	if r.Flaw != nil {
-		clean.Flaw = errors.New(string(x.eraser.text([]byte(r.Flaw.Error()))))
+		clean.Flaw = frame.Recall(string(x.eraser.text([]byte(r.Flaw.Error()))))
 	}
 	if r.Kind == Frame {
 		x.frame(&clean)

@@ -80,6 +80,26 @@ func tooLarge(n uint64, limit int) *Error {
 	return &Error{Err: ErrTooLarge, Detail: fmt.Sprintf("length %d is over the limit of %d", n, limit), length: n}
 }
 
+// Recall returns a fault of which only the words were kept, as captures do. Its
+// reason is told by them.
+func Recall(words string) error {
+	switch {
+	case strings.Contains(words, "over the limit of "):
+		return &recalled{words, ErrTooLarge}
+	case strings.Contains(words, "the stream ended inside "):
+		return &recalled{words, ErrTruncated}
+	}
+	return errors.New(words)
+}
+
+type recalled struct {
+	words  string
+	reason error
+}
+
+func (r *recalled) Error() string { return r.words }
+func (r *recalled) Unwrap() error { return r.reason }
+
 // clip keeps the beginning of text that came from outside.
 func clip(text []byte) []byte { return text[:min(len(text), 40)] }
 

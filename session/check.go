@@ -46,6 +46,18 @@ func (t *Tracker) reportFaults(ev *event) {
 	}
 }
 
+// fresh reports whether a frame does not just go on with the gap before it. What
+// is skipped comes in pieces, each with the same fault.
+func (s *scope) fresh(f *Frame) bool {
+	before := s.gap[f.Dir]
+	s.gap[f.Dir] = nil
+	if !f.Gap || f.Fault == nil {
+		return true
+	}
+	s.gap[f.Dir] = f.Fault
+	return before == nil || before.Error() != f.Fault.Error()
+}
+
 // ruleOf returns the rule that the fault of a frame breaks.
 func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 	var syntax *jsonscan.SyntaxError

@@ -91,6 +91,7 @@ var findings = []struct {
 	{"malformed", "latis", "> \xff\xff; end", "1", "> ping 1; < pong 1; end"},
 	{"stray-output", "mcp", "< 2026-11-20 09:00:00 INFO listening; end", "1", "> ping 1; < result 1; < !blank; end"},
 	{"stray-output", "latis", "< !gap; end", "1", "< !blank; end"},
+	{"stray-output", "latis", "< !gap; < !gap; > ping 1; < pong 1; end", "1", "< !blank; < !blank; end"},
 	{"flawed-framing", "mcp", "> !flawed ping 1; < result 1; end", "1", "> ping 1; < result 1; end"},
 	{"oversize", "rlm", "> !oversize; < null; end", "1", "> ask a; < fail a; end"},
 	{"truncated", "latis", "> ping 1; < pong 1; < !truncated; end", "3", "> ping 1; < pong 1; end"},

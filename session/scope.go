@@ -14,6 +14,7 @@ type scope struct {
 	// unreadable counts, by side, the messages that no answer can name: their
 	// peer answers without an id.
 	unreadable [3]int
+	gap        [3]error    // by direction: of the last frame, if it is a gap, its fault
 	lanes      [3]lane     // by direction
 	node       node[scope] // in the tracker's list of all
 	ofConn     node[scope] // in that of its connection

@@ -129,7 +129,7 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	s := t.scopeOf(&f)
 	t.frames++
 	t.bytes += int64(f.Size)
-	if f.Fault != nil {
+	if fresh := s.fresh(&f); fresh && f.Fault != nil {
 		t.report(t.ruleOf(&f, m), &f, nil, "%v", f.Fault)
 	}
 	switch {

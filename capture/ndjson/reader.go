@@ -141,7 +141,7 @@ func (n *Reader) line(line []byte) error {
 	}
 	n.record.Conn, n.record.Dir, n.record.Offset, n.record.Stream = r.Conn, r.Dir, r.Offset, r.Stream
 	if r.Error != "" && (n.record.Gap || flawed) {
-		n.record.Flaw = errors.New(r.Error)
+		n.record.Flaw = frame.Recall(r.Error)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package pcapng
 
 import (
-	"errors"
 	"io"
 	"time"
 
@@ -173,7 +172,7 @@ func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 			}
 			found = true
 		case part == partFlaw:
-			rec.Flaw = errors.New(string(value))
+			rec.Flaw = frame.Recall(string(value))
 		case part == partRaw:
 			r.apart = append(r.apart, value...)
 		case part == partMeta:
