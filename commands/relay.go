@@ -46,6 +46,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
 			grpcEncodingFlag(),
 			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour what --print writes: auto, always or never"},
+			&cli.BoolFlag{Name: "shared", Usage: "with --listen: give all controllers one unit, rather than each its own"},
 		}, slices.Concat(alterFlags(), listenFlags(), streamFlags())...),
 		Action: inv.relay,
 	}
@@ -59,6 +60,7 @@ type relaying struct {
 	unit    transport.Endpoint
 	alter   *alteration // nil if nothing is to be changed
 	watch   *watch
+	shared  *sharing // nil if each controller has a unit of its own
 	warn    func(text string)
 	signals <-chan os.Signal
 }
@@ -119,6 +121,8 @@ func (v *relaying) check() error {
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
 		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", v.unit)
+	case c.Bool("shared") && (isHTTP || listen == ""):
+		return usagef("--shared is about controllers that --listen takes, of a unit that is a stream")
 	case c.String("capture") == "-" && listen == "":
 		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
 	case !slices.Contains(recorder.Policies, policy):

@@ -142,6 +142,13 @@ func (o *outbox) put(b []byte, wait bool) {
 	o.changed.Broadcast()
 }
 
+// waiting is how many bytes were not read yet.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size
+}
+
 // end ends the outbox behind what is in it.
 func (o *outbox) end(err error) {
 	o.mu.Lock()
