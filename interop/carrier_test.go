@@ -68,6 +68,9 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
+// listeningOn finds the address that a relay listens on.
+var listeningOn = regexp.MustCompile(`listening on (\S+)`)
+
 // relayed puts wirectl relay before a unit, and returns its address and what
 // ends it and decodes the capture, in which no rule may be broken if it is to
 // be clean.
@@ -75,7 +78,7 @@ func relayed(t *testing.T, listen, unit string) (address string, end func(clean 
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", listen, "--capture", file, unit)
-	address, stop := listening(t, cmd, regexp.MustCompile(`listening on (\S+)`))
+	address, stop := listening(t, cmd, listeningOn)
 	return address, func(clean bool, stats ...string) []byte {
 		t.Helper()
 		stop()

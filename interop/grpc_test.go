@@ -36,7 +36,7 @@ func grpcurl(t *testing.T) func(args ...string) string {
 func TestGrpcurl(t *testing.T) {
 	run := grpcurl(t)
 	unit, _ := listening(t, exec.CommandContext(t.Context(), wirectl, "unit", "--listen", "grpc://127.0.0.1:0"), regexp.MustCompile(`grpc://(\S+)`))
-	address, end := relayed(t, "tcp://127.0.0.1:0", "tcp://"+unit)
+	address, end := relayed(t, "grpc://127.0.0.1:0", "grpc://"+unit)
 	_, hostPort, _ := strings.Cut(address, "://")
 	if got := run(hostPort, "list"); !strings.Contains(got, "latis.v1.LatisService") {
 		t.Errorf("the services are %s", got)
@@ -59,7 +59,8 @@ func TestGrpcurl(t *testing.T) {
 	}
 	count(t, end(false), map[string]int{
 		`"kind":"/latis.v1.LatisService/Connect","id":"3","phase":"open"`: 1,
-		`"text":"from grpcurl"`:       1,
-		`"text":"Echo: from grpcurl"`: 1,
+		`"kind":"PROMPT_SEND","id":"7"`:                                   1,
+		`"content":"Echo: from grpcurl"`:                                  1,
+		`"listServicesResponse":{"service"`:                               1,
 	})
 }
