@@ -71,12 +71,28 @@ func (w *Writer) Write(r *capture.Record) error {
 		return err
 	}
 	w.reset()
+	w.record(r)
+	return w.flush()
+}
+
+// Append appends to dst what Write would write.
+func (w *Writer) Append(dst []byte, r *capture.Record) ([]byte, error) {
+	if err := w.check(r); err != nil {
+		return dst, err
+	}
+	own := w.buf
+	w.buf = dst
+	w.record(r)
+	dst, w.buf = w.buf, own
+	return dst, nil
+}
+
+func (w *Writer) record(r *capture.Record) {
 	if r.Kind == capture.Frame {
 		w.frame(r)
 	} else {
 		w.event(r)
 	}
-	return w.flush()
 }
 
 // check says why a record cannot be written at all.

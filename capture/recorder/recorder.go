@@ -39,7 +39,8 @@ const DefaultMemory = 32 << 20
 // A Config says what is recorded and how.
 type Config struct {
 	Session capture.Session
-	// Label makes what labels frames for Wireshark; nil leaves them without.
+	// Label makes what labels frames for Wireshark; nil leaves them without. So
+	// is what comes faster than labels are made: they can be made later.
 	Label func(*capture.Record, *pcapng.Label)
 	// Policy is Spill if it is empty.
 	Policy Policy
@@ -61,6 +62,7 @@ type Recorder struct {
 	cfg    Config
 	out    output
 	encode segment.Encoder
+	hurry  bool  // more waits than is to be labelled
 	part   int64 // records in this part
 	spill  spill
 
@@ -68,7 +70,7 @@ type Recorder struct {
 	changed *sync.Cond // there is more room, or more to spill
 	session *capture.Session
 	queue   []*item // oldest first; records are appended to the last
-	spare   *segment.Segment
+	spare   []*segment.Segment
 	memory  int64 // of the queue
 	dropped int64 // frames since the last record that was taken
 	ended   bool  // nothing is taken any more
@@ -116,7 +118,9 @@ func start(out output, cfg Config) (*Recorder, error) {
 		cfg: cfg, out: out, session: &cfg.Session,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	r.encode.Label = cfg.Label
+	if cfg.Label != nil {
+		r.encode.Label = r.label
+	}
 	r.changed = sync.NewCond(&r.mu)
 	if err := r.encode.Begin(r.session); err != nil {
 		return nil, errors.Join(err, out.close())
@@ -215,9 +219,9 @@ func (r *Recorder) last() *item {
 }
 
 func (r *Recorder) push() *item {
-	it := &item{Segment: r.spare, session: r.session}
-	if r.spare = nil; it.Segment == nil {
-		it.Segment = &segment.Segment{}
+	it := &item{Segment: &segment.Segment{}, session: r.session}
+	if n := len(r.spare); n > 0 {
+		it.Segment, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
 	r.queue = append(r.queue, it)
 	return it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/internal/segment"
@@ -20,6 +21,9 @@ type spill struct {
 	held   int // items that are in the file
 	active bool
 	failed error
+
+	encode segment.Encoder // of whoever spills
+	buf    []byte          // of whoever reads
 }
 
 // An extent is where an item lies in the file.
@@ -83,7 +87,9 @@ func (r *Recorder) spillOne(it *item) error {
 	at, records := extent{from: r.spill.size}, it.Segment
 	it.busy = true
 	r.mu.Unlock()
-	e := segment.Encoder{}
+	e := &r.spill.encode
+	e.Reset()
+	e.End()
 	var err error
 	for i := 0; i < len(records.Records) && err == nil; i++ {
 		err = e.Write(unnamed, &records.Records[i])
@@ -98,6 +104,7 @@ func (r *Recorder) spillOne(it *item) error {
 	}
 	at.n = int64(len(e.Buf))
 	it.at, it.Segment = at, nil
+	r.reuse(records)
 	r.memory -= it.cost
 	r.spill.size += at.n
 	r.spill.held++
@@ -120,11 +127,11 @@ func (r *Recorder) openSpill() error {
 
 // read calls put with the records of an extent.
 func (s *spill) read(at extent, put func(*capture.Record) error) error {
-	buf := make([]byte, at.n)
-	if _, err := s.file.ReadAt(buf, at.from); err != nil {
+	s.buf = slices.Grow(s.buf[:0], int(at.n))[:at.n]
+	if _, err := s.file.ReadAt(s.buf, at.from); err != nil {
 		return err
 	}
-	pr, err := pcapng.NewReader(bytes.NewReader(buf), int(at.n))
+	pr, err := pcapng.NewReader(bytes.NewReader(s.buf), int(at.n))
 	if err != nil {
 		return err
 	}

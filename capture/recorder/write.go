@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
 // pace is how long the writer lets records gather after it has written some:
@@ -54,7 +55,7 @@ func (r *Recorder) writeAll() error {
 	for {
 		it := r.take()
 		if it == nil {
-			return nil
+			return r.flush()
 		}
 		if err := r.write(it); err != nil {
 			return err
@@ -73,12 +74,23 @@ func (r *Recorder) take() *item {
 	it := r.queue[0]
 	r.queue[0], r.queue = nil, r.queue[1:]
 	it.taken = true
+	r.hurry = r.memory > r.cfg.Memory/16 || r.spill.held > 0
 	if it.Segment != nil {
 		r.memory -= it.cost
 		r.changed.Broadcast()
 	}
 	return it
 }
+
+// label labels a frame, if there is time for it.
+func (r *Recorder) label(rec *capture.Record, l *pcapng.Label) {
+	if !r.hurry {
+		r.cfg.Label(rec, l)
+	}
+}
+
+// maxSpare bounds the segments that wait to be used again: 8 MiB.
+const maxSpare = 32
 
 // recycle gives back the memory of an item that was written.
 func (r *Recorder) recycle(it *item) {
@@ -87,9 +99,16 @@ func (r *Recorder) recycle(it *item) {
 	switch {
 	case it.Segment == nil:
 		r.spill.held--
-	case !it.busy && r.spare == nil:
-		it.Reset()
-		r.spare = it.Segment
+	case !it.busy:
+		r.reuse(it.Segment)
+	}
+}
+
+// reuse keeps a segment whose records nobody holds any more.
+func (r *Recorder) reuse(s *segment.Segment) {
+	if len(r.spare) < maxSpare {
+		s.Reset()
+		r.spare = append(r.spare, s)
 	}
 }
 
@@ -104,18 +123,18 @@ func (r *Recorder) abandon() {
 func (r *Recorder) write(it *item) error {
 	if it.Segment == nil {
 		put := func(rec *capture.Record) error { return r.put(it.session, rec) }
-		if err := r.spill.read(it.at, put); err != nil {
-			return err
-		}
-		return r.flush()
+		return r.spill.read(it.at, put)
 	}
 	for i := range it.Records {
 		if err := r.put(it.session, &it.Records[i]); err != nil {
 			return err
 		}
 	}
-	return r.flush()
+	return nil
 }
+
+// blocks is how many bytes are written at once while more wait.
+const blocks = 256 << 10
 
 // put encodes a record, and begins another part if this one is full.
 func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
@@ -133,7 +152,7 @@ func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
 	if err := r.encode.Write(s, rec); err != nil {
 		return err
 	}
-	if len(r.encode.Buf) >= segment.Size {
+	if len(r.encode.Buf) >= blocks {
 		return r.flush()
 	}
 	return nil
@@ -141,6 +160,9 @@ func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
 
 // flush brings what was encoded to the file.
 func (r *Recorder) flush() error {
+	if len(r.encode.Buf) == 0 {
+		return nil
+	}
 	err := r.out.write(r.encode.Buf)
 	r.encode.Reset()
 	return err

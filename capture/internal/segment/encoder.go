@@ -25,13 +25,14 @@ func (e *Encoder) Begin(s *capture.Session) (err error) {
 
 // Write adds a record of the session s, with the header of a section ahead of
 // it if that is not the session at hand.
-func (e *Encoder) Write(s *capture.Session, r *capture.Record) error {
+func (e *Encoder) Write(s *capture.Session, r *capture.Record) (err error) {
 	if e.session != s {
 		if err := e.Begin(s); err != nil {
 			return err
 		}
 	}
-	return e.w.Write(r)
+	e.Buf, err = e.w.Append(e.Buf, r)
+	return err
 }
 
 // maxBuffer is how much of a buffer is kept to be used again, in bytes.
