@@ -57,6 +57,12 @@ func TestLiveCaptureIsShownAsItComes(t *testing.T) {
 				return pw.Write(&rec)
 			}
 		},
+		"http1": func(w io.Writer) func(int) error {
+			return func(int) error {
+				_, err := io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+				return err
+			}
+		},
 	}
 	for form, start := range forms {
 		t.Run(form, func(t *testing.T) {

@@ -55,14 +55,16 @@ func openStream(b *bufio.Reader, cfg Config) Input {
 	return Input{Stream: b}
 }
 
-// peek returns what tells the carrier of a stream.
+// peek returns what tells the carrier of a stream. It waits for more bytes only
+// where those that have come do not tell.
 func peek(b *bufio.Reader) carrier.Guess {
 	for n := 1; ; n++ {
-		head, err := b.Peek(n)
+		_, err := b.Peek(n)
+		n = b.Buffered()
+		head, _ := b.Peek(n)
 		if g := carrier.Detect(head, err != nil); !g.More || err != nil {
 			return g
 		}
-		n = max(n, b.Buffered())
 	}
 }
 
