@@ -74,3 +74,30 @@ func BenchmarkAppendFit(b *testing.B) {
 		})
 	}
 }
+
+// Of the path of a call the end is kept, which has the name of the method; all
+// other text is cut as ever.
+func TestAppendFitPath(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"/acme.v1.Jobs/Start", 19, "/acme.v1.Jobs/Start"},
+		{"/acme.v1.Jobs/Start", 12, "….Jobs/Start"},
+		{"silent /acme.v1.Jobs/Start", 20, "silent …1.Jobs/Start"},
+		{"/acme.v1.Jobs/Start", 5, "/acm…"},
+		{"textDocument/semanticTokens/full", 12, "textDocumen…"},
+		{"/one", 3, "/o…"},
+		{"/a.b.C/D\x1b[31m and more of it", 10, ""},
+		{"at /usr/lib/x, where it is not", 10, "at /usr/l…"},
+	} {
+		got := string(AppendFitPath(nil, []byte(tt.text), tt.width))
+		if tt.want == "" {
+			tt.want = string(AppendFit(nil, []byte(tt.text), tt.width))
+		}
+		if got != tt.want {
+			t.Errorf("%q in %d cells is %q, want %q", tt.text, tt.width, got, tt.want)
+		}
+	}
+}

@@ -51,11 +51,11 @@ func (s *Store) read(seq int64, e *entry) (*frame.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := s.metas.get(seq, &s.bytes)
-	return &frame.Frame{
+	f := &frame.Frame{
 		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
-		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0, Meta: meta,
-	}, err
+		Compressed: e.flags&compressed != 0, Gap: e.flags&gap != 0,
+	}
+	return f, s.metas.restore(f, seq, &s.bytes)
 }
 
 // maxShown is the largest frame that is read again for one line of a list.

@@ -13,12 +13,13 @@ type metas struct {
 	shared map[plainMeta]*frame.Meta
 }
 
-// carried is the meta of a frame, and where the payload is kept that is no part
-// of it.
+// carried is the meta of a frame, its stream, and where the payload is kept that
+// is no part of the frame.
 type carried struct {
-	meta *frame.Meta // without its Data
-	at   int64
-	n    int
+	meta   *frame.Meta // without its Data
+	stream int64
+	at     int64
+	n      int
 }
 
 // plainMeta is all there is to say of most frames.
@@ -33,8 +34,10 @@ type plainMeta struct {
 // maxMetas bounds the frames of which a meta is kept.
 const maxMetas = 500_000
 
-// keep keeps the meta of a frame; the oldest are dropped beyond the limit.
-func (ms *metas) keep(seq int64, m *frame.Meta, bytes *keeper) {
+// keep keeps the meta and the stream of a frame; the oldest are dropped beyond
+// the limit.
+func (ms *metas) keep(seq int64, f *frame.Frame, bytes *keeper) {
+	m := f.Meta
 	if m == nil {
 		return
 	}
@@ -44,7 +47,7 @@ func (ms *metas) keep(seq int64, m *frame.Meta, bytes *keeper) {
 	if len(ms.of) >= maxMetas {
 		maps.DeleteFunc(ms.of, func(old int64, _ carried) bool { return old < seq-maxMetas/2 })
 	}
-	c := carried{meta: ms.share(m)}
+	c := carried{meta: ms.share(m), stream: f.Stream}
 	if m.Apart {
 		c.at, c.n = bytes.keep(m.Data), len(m.Data)
 	}
@@ -65,17 +68,16 @@ func (ms *metas) share(m *frame.Meta) *frame.Meta {
 	return ms.shared[k]
 }
 
-// get returns the meta of a frame, with the payload that is apart.
-func (ms *metas) get(seq int64, bytes *keeper) (*frame.Meta, error) {
+// restore gives a frame its meta, with the payload that is apart, and its stream.
+func (ms *metas) restore(f *frame.Frame, seq int64, bytes *keeper) (err error) {
 	c, ok := ms.of[seq]
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	m := *c.meta
-	if !m.Apart {
-		return &m, nil
+	f.Meta, f.Stream = &m, c.stream
+	if m.Apart {
+		m.Data, err = bytes.read(nil, c.at, c.n)
 	}
-	var err error
-	m.Data, err = bytes.read(nil, c.at, c.n)
-	return &m, err
+	return err
 }

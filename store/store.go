@@ -147,7 +147,7 @@ func (s *Store) take(it *decode.Item) {
 		e.flags = flags(it.Message.From)
 	}
 	e.at, e.raw, e.size = s.bytes.keep(f.Raw), uint32(len(f.Raw)), uint32(f.Size())
-	s.metas.keep(it.Seq, f.Meta, &s.bytes)
+	s.metas.keep(it.Seq, f, &s.bytes)
 	s.when(e, it)
 	switch {
 	case f.Gap:
