@@ -66,12 +66,9 @@ const acceptPause = 5 * time.Millisecond
 // have ended.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.Times.defaults()
 	s.mu.Lock()
+	s.Times.defaults()
 	s.listener, s.cancel = ln, cancel
-	if s.conns == nil {
-		s.conns = map[*Conn]struct{}{}
-	}
 	s.mu.Unlock()
 	if s.stopping.Load() {
 		ln.Close()
@@ -102,13 +99,18 @@ func (s *Server) accept(ctx context.Context, ln net.Listener) error {
 		for s.open() >= most && !s.stopping.Load() {
 			time.Sleep(acceptPause)
 		}
-		c := newConn(nc, s)
-		s.add(c)
-		s.group.Go(func() {
-			defer s.remove(c)
-			s.Handle(ctx, c)
-		})
+		c := s.add(nc)
+		s.group.Go(func() { s.handle(ctx, c) })
 	}
+}
+
+// ServeConn serves one connection, of any transport, and returns when it has
+// ended.
+func (s *Server) ServeConn(ctx context.Context, nc net.Conn) { s.handle(ctx, s.add(nc)) }
+
+func (s *Server) handle(ctx context.Context, c *Conn) {
+	defer s.remove(c)
+	s.Handle(ctx, c)
 }
 
 func (s *Server) open() int {
@@ -117,11 +119,17 @@ func (s *Server) open() int {
 	return len(s.conns)
 }
 
-func (s *Server) add(c *Conn) {
+func (s *Server) add(nc net.Conn) *Conn {
+	c := newConn(nc, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.Times.defaults()
+	if s.conns == nil {
+		s.conns = map[*Conn]struct{}{}
+	}
 	c.Number = s.accepted.Add(1)
 	s.conns[c] = struct{}{}
+	return c
 }
 
 func (s *Server) remove(c *Conn) {

@@ -1,0 +1,45 @@
+package doortest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/door"
+)
+
+// Talk says something to a door and returns what it answered. Neither sockets nor
+// timers take part, so that nothing waits: it is for fuzzing.
+func Talk(s *door.Server, said []byte) []byte {
+	c := &talk{in: bytes.NewReader(said)}
+	s.ServeConn(context.Background(), c)
+	return c.out.Bytes()
+}
+
+// Post posts a body to a door that speaks HTTP, as [Talk] does, and returns the
+// status and the body of the answer.
+func Post(s *door.Server, path string, body []byte) (status string, answer []byte) {
+	said := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	head, answer, _ := bytes.Cut(Talk(s, said), []byte("\r\n\r\n"))
+	_, rest, _ := strings.Cut(string(head), " ")
+	status, _, _ = strings.Cut(rest, " ")
+	return status, answer
+}
+
+// A talk is a client that has said all it has to say, and listens to everything.
+type talk struct {
+	in  *bytes.Reader
+	out bytes.Buffer
+}
+
+func (c *talk) Read(p []byte) (int, error)     { return c.in.Read(p) }
+func (c *talk) Write(p []byte) (int, error)    { return c.out.Write(p) }
+func (*talk) Close() error                     { return nil }
+func (*talk) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (*talk) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*talk) SetDeadline(time.Time) error      { return nil }
+func (*talk) SetReadDeadline(time.Time) error  { return nil }
+func (*talk) SetWriteDeadline(time.Time) error { return nil }
