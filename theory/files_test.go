@@ -190,7 +190,15 @@ func FuzzPaths(f *testing.F) {
 // A URL is signed as the store wants it: the signature is computed here once more.
 func TestPresign(t *testing.T) {
 	b := theory.Bucket{Endpoint: "http://127.0.0.1:9000", Name: "artifacts", Region: "eu-test-1", Key: "KEY", Secret: "SECRET"}
-	for method, key := range map[string]string{"GET": "world/a b/ü+.txt", "PUT": "w/o"} {
+	for _, tt := range []struct{ method, key, path string }{
+		{"GET", "world/a b/ü.txt", "world/a%20b/%C3%BC.txt"},
+		{"PUT", "w/o", "w/o"},
+		{"GET", "w/a+b&c=d@e,f;g:h!i$j'k(l)m*~", "w/a%2Bb%26c%3Dd%40e%2Cf%3Bg%3Ah%21i%24j%27k%28l%29m%2A~"},
+		{"GET", "w/100%20", "w/100%2520"}, // what is escaped already is no escape
+		{"PUT", "w/%2e%2e/other", "w/%252e%252e/other"},
+		{"GET", "w/a?b#c", "w/a%3Fb%23c"},
+	} {
+		method, key := tt.method, tt.key
 		signed, err := b.Presign(t.Context(), method, key)
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +208,7 @@ func TestPresign(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := u.Query()
-		if u.Path != "/artifacts/"+key || q.Get("X-Amz-Expires") != "3600" {
+		if u.Path != "/artifacts/"+key || u.EscapedPath() != "/artifacts/"+tt.path || q.Get("X-Amz-Expires") != "3600" {
 			t.Errorf("the URL is %s", signed)
 		}
 		if got, want := q.Get("X-Amz-Signature"), signature(method, u, b); got != want {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -30,8 +31,9 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 	if err != nil || base.Host == "" {
 		return "", fmt.Errorf("the endpoint of the store is no URL: %q", b.Endpoint)
 	}
-	object := base.JoinPath(b.Name)
-	object = object.JoinPath(key)
+	object := *base
+	object.Path = strings.TrimSuffix(base.Path, "/") + "/" + b.Name + "/" + key
+	object.RawPath = escapePath(object.Path)
 	object.RawQuery = url.Values{"X-Amz-Expires": {strconv.Itoa(int(presignTime.Seconds()))}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, object.String(), nil)
 	if err != nil {
@@ -44,4 +46,20 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 	signed, _, err := signer.NewSigner(func(o *signer.SignerOptions) { o.DisableURIPathEscaping = true }).
 		PresignHTTP(ctx, credentials, req, "UNSIGNED-PAYLOAD", "s3", b.Region, time.Now())
 	return signed, err
+}
+
+// escapePath escapes a path as stores do before they compare signatures: all but
+// letters, digits, four marks and the slash, which is more than [url.URL] does.
+func escapePath(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		c := path[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
