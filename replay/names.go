@@ -57,31 +57,23 @@ func (n *names) meet(recorded, live *protocol.Message) {
 	}
 }
 
-// A place is a span of a payload in which something else is to stand.
-type place struct {
-	start, end int
-	text       string
-}
-
-// A renamer is a protocol that knows where in a payload ids are, where that is
-// no JSON.
-type renamer interface {
-	AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte) []byte
-}
-
 // rename returns the payload of a step of ours with the ids that hold live; the
 // recorded payload itself if they are the same.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
 	if len(n.tokens)+len(n.others) == 0 || !st.well {
 		return st.payload
 	}
-	if r, ok := p.(renamer); ok {
+	if r, ok := p.(protocol.Renamer); ok {
 		return r.AppendRenamed(nil, st.payload, func(t protocol.Token) []byte { return n.token(&st.message, t) })
 	}
 	if p.Encoding() != protocol.JSON {
 		return st.payload
 	}
-	return replace(st.payload, n.places(st))
+	places := n.places(st)
+	if len(places) == 0 {
+		return st.payload
+	}
+	return protocol.AppendPlaced(nil, st.payload, places)
 }
 
 // token returns what to call a token of a message of ours; nil for what it is
@@ -105,27 +97,27 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 // isOurs reports whether a token in a message of ours is one that we gave.
 func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 	answers := m.Phase == protocol.Part || isEnd(m.Phase)
-	return !answers || !m.Ref.IsZero() && same(t, m.ID) // an answer can have a number of its own
+	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
 }
 
 // places returns where a JSON payload has to be changed.
-func (n *names) places(st *step) []place {
-	var list []place
+func (n *names) places(st *step) []protocol.Place {
+	var list []protocol.Place
 	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
 		if !jsondiff.HoldsID(key) {
 			return
 		}
 		if t, ok := tokenAt(&st.message, value); ok && t.Space != protocol.SpaceSession {
 			if live := n.token(&st.message, t); live != nil {
-				list = append(list, place{at, at + len(value), string(live)})
+				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
 				return
 			}
-			if !same(t, st.message.Ref) {
+			if !protocol.SameToken(t, st.message.Ref) {
 				return
 			}
 		}
 		if live, ok := n.others[utteranceOf(key, value)]; ok {
-			list = append(list, place{at, at + len(value), live})
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte(live)})
 		}
 	})
 	return list
@@ -135,29 +127,9 @@ func (n *names) places(st *step) []place {
 // alike: it points into the same payload.
 func tokenAt(m *protocol.Message, value []byte) (protocol.Token, bool) {
 	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
-		if same(t, protocol.Token{Text: value}) {
+		if protocol.SameToken(t, protocol.Token{Text: value}) {
 			return t, true
 		}
 	}
 	return protocol.Token{}, false
-}
-
-// same reports whether two tokens are one, at one place.
-func same(t, u protocol.Token) bool {
-	return len(t.Text) > 0 && len(t.Text) == len(u.Text) && &t.Text[0] == &u.Text[0]
-}
-
-// replace returns the payload with other text in some places, which are in
-// order.
-func replace(payload []byte, places []place) []byte {
-	if len(places) == 0 {
-		return payload
-	}
-	var out []byte
-	from := 0
-	for _, p := range places {
-		out = append(append(out, payload[from:p.start]...), p.text...)
-		from = p.end
-	}
-	return append(out, payload[from:]...)
 }
