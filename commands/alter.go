@@ -87,16 +87,19 @@ func (w *watch) newGate(a *alteration) *relay.Gate {
 	if a == nil {
 		return nil
 	}
-	cfg := relay.GateConfig{Faults: a.faults, Hold: a.hold, Sink: w.fan, Altered: func() {
-		if w.hub != nil {
-			w.hub.Alter()
-		}
-		if w.recorder != nil {
-			w.recorder.Alter()
-		}
-	}}
+	cfg := relay.GateConfig{Faults: a.faults, Hold: a.hold, Sink: w.fan, Altered: w.altered}
 	if w.hub != nil {
 		cfg.Find = w.hub.Find
 	}
 	return relay.NewGate(cfg)
+}
+
+// altered marks what is kept as altered.
+func (w *watch) altered() {
+	if w.hub != nil {
+		w.hub.Alter()
+	}
+	if w.recorder != nil {
+		w.recorder.Alter()
+	}
 }

@@ -60,7 +60,6 @@ type relaying struct {
 	unit    transport.Endpoint
 	alter   *alteration // nil if nothing is to be changed
 	watch   *watch
-	shared  *sharing // nil if each controller has a unit of its own
 	warn    func(text string)
 	signals <-chan os.Signal
 }
@@ -80,6 +79,8 @@ func (inv *invocation) relay(c *cli.Context) error {
 	switch unit, isHTTP := v.unit.(transport.HTTP); {
 	case isHTTP:
 		err = v.proxy(c.Context, unit.URL())
+	case c.Bool("shared"):
+		err = v.share(c.Context)
 	case c.String("listen") != "":
 		err = v.serve(c.Context)
 	default:

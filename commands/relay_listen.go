@@ -9,31 +9,22 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// serve relays between each controller that comes and a unit of its own, or the
-// one of all, until a signal ends it.
+// serve relays between each controller that comes and a unit of its own, until
+// a signal ends it.
 func (v *relaying) serve(ctx context.Context) error {
 	l, err := v.listen(v.c)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if err := v.share(ctx); err != nil {
-		return err
-	}
 	v.warn("listening on " + l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var serving sync.WaitGroup
-	failed := make(chan error, 2)
+	failed := make(chan error, 1)
 	serving.Go(func() { failed <- v.accept(ctx, l, &serving) })
-	if v.shared != nil {
-		serving.Go(func() { failed <- v.shared.run(v.Stderr) })
-	}
 	err = v.untilSignal(ctx, failed)
 	cancel()
-	if v.shared != nil {
-		v.shared.unit.Close()
-	}
 	serving.Wait()
 	return err
 }
@@ -68,7 +59,7 @@ func (v *relaying) accept(ctx context.Context, l transport.Listener, serving *sy
 
 // connect relays one controller. What goes wrong with it ends no other.
 func (v *relaying) connect(ctx context.Context, controller transport.Conn, conn int) {
-	unit, err := v.unitFor(ctx)
+	unit, err := v.unit.Dial(ctx)
 	if err != nil {
 		controller.Close()
 		v.warn(err.Error())

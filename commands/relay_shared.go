@@ -1,67 +1,92 @@
 package commands
 
 import (
-	"cmp"
 	"context"
-	"io"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A sharing is the one unit of all controllers, and how long they may take to go
-// when it has ended.
-type sharing struct {
-	*relay.Shared
-	unit  transport.Conn
-	grace time.Duration
-}
-
-// share reaches the unit that is to be shared, if one is.
+// share relays between all controllers that come and one unit, until that ends
+// or a signal ends it.
 func (v *relaying) share(ctx context.Context) error {
-	if !v.c.Bool("shared") {
-		return nil
+	l, err := v.listen(v.c)
+	if err != nil {
+		return err
 	}
+	defer l.Close()
 	unit, err := v.unit.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	s, err := relay.Share(unit, v.cfg.Framing, v.cfg.Protocol, v.cfg.Limit)
+	shared := relay.NewShared(relay.SharedConfig{
+		Framing: v.cfg.Framing, Protocol: v.cfg.Protocol, Limit: v.cfg.Limit,
+		Grace: v.c.Duration("grace"), Sink: v.watch.fan, Altered: v.watch.altered,
+	})
+	v.warn("listening on " + l.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	accepting, stop := context.WithCancel(ctx)
+	defer stop()
+	var serving sync.WaitGroup
+	failed := make(chan error, 1)
+	serving.Go(func() { failed <- v.join(ctx, accepting, l, shared, &serving) })
+	result, err := relay.Run(ctx, v.beforeUnit(shared, unit))
+	stop()
+	last := time.AfterFunc(v.c.Duration("grace"), cancel) // what the unit said last has to reach who asked
+	defer last.Stop()
+	serving.Wait()
+	if refused := <-failed; err == nil && !errors.Is(refused, context.Canceled) {
+		err = refused
+	}
 	if err != nil {
-		unit.Close()
 		return err
 	}
-	v.shared = &sharing{s, unit, v.c.Duration("grace")}
+	return statusOf(&result)
+}
+
+// beforeUnit returns how what is shared and the unit are to be relayed. Frames
+// are seen at the controllers.
+func (v *relaying) beforeUnit(shared *relay.Shared, unit transport.Conn) relay.Config {
+	cfg := v.between(shared.Unit(), unit, 0)
+	cfg.Gate, cfg.Sink = nil, nil
+	if v.watch.fan != nil {
+		cfg.Sink = relay.NewFan(v.warn, aside{v.watch.fan})
+	}
+	return cfg
+}
+
+// aside passes on what is told of the unit's process, but no frames.
+type aside struct{ fan *relay.Fan }
+
+func (a aside) Write(r *capture.Record) error {
+	switch r.Kind {
+	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note:
+		a.fan.Write(r)
+	}
 	return nil
 }
 
-// unitFor reaches the unit of one controller.
-func (v *relaying) unitFor(ctx context.Context) (transport.Conn, error) {
-	if v.shared != nil {
-		return v.shared.Join()
+// join lets controllers come to the unit.
+func (v *relaying) join(ctx, accepting context.Context, l transport.Listener, shared *relay.Shared, serving *sync.WaitGroup) error {
+	for {
+		controller, err := l.Accept(accepting)
+		if err != nil {
+			return err
+		}
+		conn := v.watch.nextConn()
+		cfg := v.between(controller, shared.Join(conn), conn)
+		cfg.Signals = nil
+		serving.Go(func() {
+			result, err := relay.Run(ctx, cfg)
+			v.watch.add(&result)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				v.warn(err.Error())
+			}
+		})
 	}
-	return v.unit.Dial(ctx)
-}
-
-// run serves controllers until the unit ends and they have had what it said, and
-// returns its status.
-func (s *sharing) run(stderr io.Writer) error {
-	var draining sync.WaitGroup
-	p, isProcess := s.unit.(transport.Process)
-	if isProcess {
-		draining.Go(func() { _, _ = io.Copy(stderr, p.Stderr()) }) // ends when the process has been closed
-	}
-	err := s.Run()
-	s.unit.Close()
-	draining.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), s.grace)
-	defer cancel()
-	s.Left(ctx)
-	if err != nil || !isProcess {
-		return cmp.Or(err, relay.ErrUnitEnded)
-	}
-	x, err := p.Wait()
-	return cmp.Or(err, statusOf(&relay.Result{Exit: &x}), relay.ErrUnitEnded)
 }

@@ -142,13 +142,6 @@ func (o *outbox) put(b []byte, wait bool) {
 	o.changed.Broadcast()
 }
 
-// waiting is how many bytes were not read yet.
-func (o *outbox) waiting() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.size
-}
-
 // end ends the outbox behind what is in it.
 func (o *outbox) end(err error) {
 	o.mu.Lock()
@@ -157,6 +150,31 @@ func (o *outbox) end(err error) {
 		o.ended, o.err = true, err
 		o.changed.Broadcast()
 	}
+}
+
+// room waits until something can be put, or stop says to wait no more and rouse
+// is called. It reports whether something can be put.
+func (o *outbox) room(stop func() bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.size > maxOutbox && !o.ended && !stop() {
+		o.changed.Wait()
+	}
+	return !o.ended && !stop()
+}
+
+// rouse has everybody who waits look again.
+func (o *outbox) rouse() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changed.Broadcast()
+}
+
+// waiting returns how many bytes were not read yet.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size
 }
 
 func (o *outbox) Read(p []byte) (int, error) {

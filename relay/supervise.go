@@ -50,7 +50,8 @@ func (r *relay) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		over := toUnit == nil && toController == nil || toUnit == nil && whole(r.cfg.Controller) || toController == nil && whole(r.cfg.Unit)
+		_, shared := r.cfg.Unit.(*Member) // whose end is that of the unit
+		over := toUnit == nil && toController == nil || toUnit == nil && whole(r.cfg.Controller) || toController == nil && (whole(r.cfg.Unit) || shared)
 		if r.process == nil && (failed != nil || over) {
 			return failed
 		}

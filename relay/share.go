@@ -1,0 +1,301 @@
+package relay
+
+import (
+	"bytes"
+	"container/list"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// ErrNotShared is the error of a controller whose frames cannot be told apart
+// from those of others.
+var ErrNotShared = errors.New("nothing tells which frames the controller of a shared unit sends: name them with --framing and --protocol")
+
+// SharedConfig says how a unit is shared.
+type SharedConfig struct {
+	// Framing and Protocol are those of what passes; nil means that the first
+	// controller tells.
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	// Limit is the largest payload in bytes; 0 is the default of the pairing.
+	Limit int
+	// Grace is how long a controller that says no more, but has open requests,
+	// may wait without an answer.
+	Grace time.Duration
+	// Sink is told what was done, and Altered is called ahead of the first
+	// change of a frame. Either may be nil.
+	Sink    *Fan
+	Altered func()
+}
+
+// A Shared is one unit in front of which any number of controllers meet. It
+// stands between relays and is an end of each: [Shared.Unit] is the controller of
+// the one relay that has the unit, and what [Shared.Join] returns the unit of each
+// controller's own. So a controller's capture reads as if it had the unit alone.
+//
+// Frames of the controllers go to the unit one after the other. What answers a
+// request goes back to whoever made it; what belongs to nobody goes to all.
+type Shared struct {
+	cfg     SharedConfig
+	toUnit  *outbox
+	altered sync.Once
+
+	mu       sync.Mutex
+	grammar  grammar
+	framer   *framer // of what the unit says
+	early    []byte  // what it said before a controller told how to read it
+	members  []*Member
+	routes   routes
+	sessions map[string][]*Member // by id, who uses them
+	asked    map[string]*Member   // requests of the unit, by id
+	named    int64                // names that were made up
+	ended    bool
+}
+
+// NewShared returns a Shared for one unit.
+func NewShared(cfg SharedConfig) *Shared {
+	s := &Shared{
+		cfg: cfg, toUnit: newOutbox(), sessions: make(map[string][]*Member), asked: make(map[string]*Member),
+		routes: routes{named: make(map[routeName][]*route), order: list.New()},
+	}
+	s.forgetGrammar()
+	s.framer = newFramer(&s.grammar)
+	return s
+}
+
+func (s *Shared) forgetGrammar() {
+	s.grammar = grammar{framing: s.cfg.Framing, protocol: s.cfg.Protocol, limit: s.cfg.Limit}
+}
+
+// known reports whether it is known how to read frames.
+func (s *Shared) known() bool { return s.grammar.framing != nil && s.grammar.protocol != nil }
+
+// Unit returns the end that the relay with the unit has for its controller.
+func (s *Shared) Unit() transport.Conn { return (*sharedEnd)(s) }
+
+// sharedEnd is where all controllers are one.
+type sharedEnd Shared
+
+func (e *sharedEnd) Read(p []byte) (int, error) { return e.toUnit.Read(p) }
+
+// Write takes what the unit says. It waits for no controller.
+func (e *sharedEnd) Write(p []byte) (int, error) {
+	s := (*Shared)(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known() {
+		s.early = append(s.early, p[:min(len(p), maxOutbox-len(s.early))]...)
+		return len(p), nil
+	}
+	s.hear(p)
+	return len(p), nil
+}
+
+// CloseWrite is called when the unit says no more, which is the end for all.
+func (e *sharedEnd) CloseWrite() error { return e.Close() }
+
+func (e *sharedEnd) Close() error {
+	s := (*Shared)(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	if s.known() {
+		s.framer.end(s.heard)
+	} else {
+		s.framer.stop()
+	}
+	s.toUnit.end(nil)
+	for _, m := range s.members {
+		m.out.end(nil)
+	}
+	return nil
+}
+
+// hear takes in bytes of the unit.
+func (s *Shared) hear(p []byte) {
+	if !s.ended && len(p) > 0 {
+		s.framer.push(p, s.heard)
+	}
+}
+
+// heard gives each frame of the unit to whom it belongs.
+func (s *Shared) heard(b *frame.Batch) {
+	for i := range b.Frames {
+		f := &b.Frames[i]
+		s.grammar.refine(f)
+		if f.Gap {
+			s.toAll(f.Raw)
+			continue
+		}
+		s.each(f, func(f *frame.Frame, m *protocol.Message) { s.answer(f, m) })
+	}
+}
+
+// each calls use with every message of a frame: those of a batch are taken apart.
+func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message)) {
+	var m protocol.Message
+	err := s.grammar.protocol.Parse(f.Payload(), &m)
+	if err != nil || string(m.Kind) != "batch" {
+		if err != nil {
+			m.Reset()
+		}
+		use(f, &m)
+		return
+	}
+	for item := range jsonrpc.Items(f.Payload()) {
+		raw, err := s.reframe(f, item)
+		if err != nil {
+			continue // it was within the limit with the others
+		}
+		start := bytes.LastIndex(raw, item)
+		single := frame.Frame{Raw: raw, Start: start, End: start + len(item)}
+		if s.grammar.protocol.Parse(single.Payload(), &m) != nil {
+			m.Reset()
+		}
+		use(&single, &m)
+	}
+	s.alter()
+}
+
+// answer gives a message of the unit to whom it belongs.
+func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
+	token := m.Ref
+	if token.IsZero() && m.Phase != protocol.Open {
+		token = m.ID
+	}
+	r := s.routes.find(token)
+	switch {
+	case m.Phase == protocol.Open:
+		s.ask(f, m, r)
+	case m.Phase == protocol.Cancel:
+		if to := s.asked[string(m.Ref.Text)]; to != nil {
+			to.send(f.Raw)
+			return
+		}
+		s.toAll(f.Raw)
+	case token.Space == protocol.SpaceSession && len(s.sessions[string(token.Text)]) > 0:
+		for _, to := range s.sessions[string(token.Text)] {
+			to.send(f.Raw)
+		}
+	case r == nil && token.IsZero() && m.Phase != protocol.Note:
+		if r = s.routes.oldest(); r == nil {
+			s.toAll(f.Raw)
+			return
+		}
+		s.reply(f, m, r)
+	case r == nil:
+		s.toAll(f.Raw)
+	default:
+		s.reply(f, m, r)
+	}
+}
+
+// reply gives an answer to whoever asked, under the name that they know.
+func (s *Shared) reply(f *frame.Frame, m *protocol.Message, r *route) {
+	if r.owner != nil {
+		raw := f.Raw
+		if r.renamed() {
+			raw = s.rename(f, m, func(t protocol.Token) []byte {
+				if m.Ref.Space == protocol.SpaceID && protocol.SameToken(t, m.ID) {
+					return nil // an answer can have a number of its own
+				}
+				return r.back(t)
+			})
+		}
+		s.learn(r, m, f)
+		r.owner.send(raw)
+	}
+	rules := all.Rules(s.grammar.protocol)
+	switch {
+	case m.Phase == protocol.Part || m.Phase == protocol.Note:
+	case rules.Subscribe != "" && r.kind == rules.Subscribe && string(m.Kind) == rules.Update:
+	default:
+		s.routes.remove(r)
+	}
+}
+
+// ask gives a request of the unit to the controller that it is for, as far as
+// that can be told, or else to the one that came first.
+func (s *Shared) ask(f *frame.Frame, m *protocol.Message, r *route) {
+	var to *Member
+	switch users := s.sessions[string(m.Ref.Text)]; {
+	case r != nil && r.owner != nil:
+		to = r.owner
+	case m.Ref.Space == protocol.SpaceSession && len(users) > 0:
+		to = users[0]
+	case len(s.members) > 0:
+		to = s.members[0]
+	default:
+		return
+	}
+	if !m.ID.IsZero() {
+		s.asked[string(m.ID.Text)] = to
+	}
+	to.send(f.Raw)
+}
+
+func (s *Shared) toAll(raw []byte) {
+	for _, m := range s.members {
+		m.send(raw)
+	}
+}
+
+// rename returns a frame with other ids.
+func (s *Shared) rename(f *frame.Frame, m *protocol.Message, name func(protocol.Token) []byte) []byte {
+	payload := protocol.AppendRenamed(nil, s.grammar.protocol, f.Payload(), m, name)
+	if bytes.Equal(payload, f.Payload()) {
+		return f.Raw
+	}
+	raw, err := s.reframe(f, payload)
+	if err != nil {
+		return f.Raw // a name that is a few bytes longer is over a limit
+	}
+	s.alter()
+	return raw
+}
+
+// reframe returns a frame like f around another payload.
+func (s *Shared) reframe(f *frame.Frame, payload []byte) ([]byte, error) {
+	if s.grammar.framing == frame.Line {
+		return append(append(bytes.Clone(f.Raw[:f.Start]), payload...), f.Raw[f.End:]...), nil
+	}
+	return frame.Append(nil, s.grammar.framing, payload)
+}
+
+// alter says that the unit does not see what controllers said.
+func (s *Shared) alter() {
+	s.altered.Do(func() {
+		if s.cfg.Altered != nil {
+			s.cfg.Altered()
+		}
+		s.note(0, "shared: ids that several controllers have in use at once are others at the unit")
+	})
+}
+
+func (s *Shared) note(conn int, format string, args ...any) {
+	if s.cfg.Sink != nil {
+		s.cfg.Sink.Write(&capture.Record{
+			Kind: capture.Note, Time: time.Now(), Text: fmt.Appendf(nil, format, args...), Frame: frame.Frame{Conn: conn},
+		})
+	}
+}
+
+// guessed reports whether frames are only taken for what they are because
+// nothing else could be told. Their answers would belong to nobody.
+func (s *Shared) guessed() bool {
+	p := s.grammar.protocol
+	return s.cfg.Protocol == nil && (p == opaque.Bytes || p == opaque.JSON)
+}

@@ -1,0 +1,343 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// A Member is what a controller has for the unit when that is shared.
+type Member struct {
+	shared *Shared
+	conn   int
+	framer *framer
+	out    *outbox
+	fault  error // why nothing more is taken
+
+	renamed map[routeName]string // what its open requests are called at the unit
+	open    int                  // its requests that are not answered
+	silent  bool                 // it says no more
+	heard   time.Time            // when it was given something last
+	timer   *time.Timer          // runs when it is silent
+	left    bool
+	gone    atomic.Bool // left, or leaving
+}
+
+// maxUnheard is how much may wait for a controller that does not read, in bytes.
+const maxUnheard = 64 << 20
+
+// Join returns the unit for one more controller, whose connection has a number.
+func (s *Shared) Join(conn int) *Member {
+	m := &Member{shared: s, conn: conn, out: newOutbox(), framer: newFramer(&s.grammar), renamed: make(map[routeName]string)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members = append(s.members, m)
+	if s.ended {
+		m.out.end(nil)
+	}
+	return m
+}
+
+func (m *Member) Read(p []byte) (int, error) { return m.out.Read(p) }
+
+// Write takes what the controller says, and passes on the frames that it makes
+// whole.
+func (m *Member) Write(p []byte) (int, error) {
+	whole, err := m.take(p)
+	for _, raw := range whole {
+		if !m.shared.toUnit.room(m.gone.Load) {
+			return 0, io.ErrClosedPipe
+		}
+		m.shared.toUnit.put(raw, false)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// take cuts what the controller says into frames, as the unit is to see them.
+func (m *Member) take(p []byte) (whole [][]byte, err error) {
+	s := m.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.left || s.ended {
+		return nil, io.ErrClosedPipe
+	}
+	return m.cut(func(use func(*frame.Batch)) { m.framer.push(p, use) })
+}
+
+// cut takes the frames that the framer gives out when it is fed.
+func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err error) {
+	s := m.shared
+	knew := s.known()
+	feed(func(b *frame.Batch) {
+		for i := range b.Frames {
+			f := &b.Frames[i]
+			s.grammar.refine(f)
+			if m.fault == nil {
+				m.fault = s.refuses(f)
+			}
+			if m.fault == nil {
+				s.each(f, func(f *frame.Frame, msg *protocol.Message) { whole = append(whole, m.tell(f, msg)) })
+			}
+		}
+	})
+	switch {
+	case errors.Is(m.fault, ErrNotShared):
+		s.forgetGrammar()
+	case !knew && s.known():
+		early := s.early
+		s.early = nil
+		s.hear(early)
+	}
+	return whole, m.fault
+}
+
+// refuses says why a frame of a controller cannot go to the unit.
+func (s *Shared) refuses(f *frame.Frame) error {
+	switch {
+	case s.guessed():
+		return ErrNotShared
+	case f.Gap:
+		return fmt.Errorf("a shared unit takes whole frames, and %d bytes are none: %w", len(f.Raw), f.Flaw)
+	case s.grammar.framing == frame.Line && f.End == len(f.Raw):
+		return fmt.Errorf("a shared unit takes whole frames, and a line of %d bytes has no end", len(f.Raw))
+	}
+	return nil
+}
+
+// tell returns a frame of the controller as the unit is to see it.
+func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
+	s := m.shared
+	raw := slices.Clone(f.Raw)
+	if answers(msg) {
+		for _, t := range []protocol.Token{msg.Ref, msg.ID} {
+			if msg.Phase != protocol.Part {
+				delete(s.asked, string(t.Text))
+			}
+		}
+		return raw
+	}
+	names := map[routeName]string{}
+	for _, t := range []protocol.Token{msg.ID, msg.Ref, msg.Bind} {
+		switch {
+		case t.Space == protocol.SpaceSession:
+			s.use(t, m)
+		case !t.IsZero():
+			names[nameOf(t)] = m.call(t, msg.Phase == protocol.Open)
+		}
+	}
+	raw = s.rename(f, msg, func(t protocol.Token) []byte {
+		if live := names[nameOf(t)]; live != "" && live != string(t.Text) {
+			return []byte(live)
+		}
+		return nil
+	})
+	m.opens(msg, names)
+	return raw
+}
+
+// answers reports whether a message answers, so that its ids are those of the
+// other side.
+func answers(m *protocol.Message) bool { return m.Phase == protocol.Part || ends(m) }
+
+func ends(m *protocol.Message) bool {
+	return m.Phase == protocol.Close || m.Phase == protocol.Fail || m.Phase == protocol.Cancelled
+}
+
+// call returns what the unit is to call a token of the controller's.
+func (m *Member) call(t protocol.Token, opens bool) string {
+	s, n := m.shared, nameOf(t)
+	if live, ok := m.renamed[n]; ok {
+		return live
+	}
+	if n.space == protocol.SpaceRun && all.Rules(s.grammar.protocol).SharedRuns || !s.routes.others(n, m) {
+		return n.text
+	}
+	live := s.invent(n)
+	if opens {
+		m.renamed[n] = live
+	}
+	return live
+}
+
+// invent returns a name that nobody has in use, of the same kind as one that
+// somebody has.
+func (s *Shared) invent(n routeName) string {
+	for {
+		s.named++
+		text := fmt.Sprint(firstName + s.named)
+		switch bare, quoted := strings.CutSuffix(n.text, `"`); {
+		case quoted && s.grammar.protocol.Encoding() == protocol.JSON:
+			text = fmt.Sprintf(`%s~%d"`, bare, s.named)
+		case s.grammar.protocol.Encoding() != protocol.JSON:
+			text = fmt.Sprintf("%s~%d", n.text, s.named)
+		}
+		if len(s.routes.named[routeName{n.space, text}]) == 0 {
+			return text
+		}
+	}
+}
+
+// firstName is where numbers begin that are made up: where nobody counts to,
+// and within what 32 bits hold.
+const firstName = 1_000_000_000
+
+// opens notes what a message of the controller opens or cancels.
+func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
+	s := m.shared
+	rules := all.Rules(s.grammar.protocol)
+	switch msg.Phase {
+	case protocol.Open:
+		s.routes.add(newRoute(m, msg, names))
+	case protocol.Cancel:
+		duty := rules.Cancel(string(msg.Kind))
+		if !msg.Ref.IsZero() && duty.Target == protocol.MustNotAnswer {
+			ref := msg.Ref
+			ref.Text = []byte(names[nameOf(ref)])
+			if r := s.routes.find(ref); r != nil && r.owner == m {
+				r.settle()
+			}
+		}
+		if !msg.ID.IsZero() {
+			r := newRoute(m, msg, names)
+			s.routes.add(r)
+			if duty.Own != protocol.MustAnswer {
+				r.settle()
+			}
+		}
+	}
+	m.rest()
+}
+
+// send gives the controller a frame.
+func (m *Member) send(raw []byte) {
+	m.heard = time.Now()
+	m.out.put(raw, false)
+	if m.out.waiting() > maxUnheard {
+		m.out.end(fmt.Errorf("it has not read %d bytes, which others cannot wait for", maxUnheard))
+	}
+}
+
+// rest ends what the controller hears, if it says no more and nothing is open.
+func (m *Member) rest() {
+	if m.silent && m.open == 0 {
+		m.out.end(nil)
+	}
+}
+
+// CloseWrite is called when the controller says no more. It is given what
+// answers its requests as long as that comes.
+func (m *Member) CloseWrite() error {
+	s := m.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.silent || m.left {
+		return nil
+	}
+	m.silent, m.heard = true, time.Now()
+	whole, err := m.cut(m.framer.end)
+	for _, raw := range whole {
+		s.toUnit.put(raw, false)
+	}
+	if err != nil {
+		return err
+	}
+	m.rest()
+	if m.open > 0 && s.cfg.Grace > 0 {
+		m.timer = time.AfterFunc(s.cfg.Grace, m.due)
+	}
+	return nil
+}
+
+// due ends a controller that is given nothing any more.
+func (m *Member) due() {
+	s := m.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := s.cfg.Grace - time.Since(m.heard); left > 0 {
+		m.timer.Reset(left)
+		return
+	}
+	m.out.end(nil)
+}
+
+// Close is called when the controller has left. Its open requests are cancelled
+// where the protocol has a message for it; what answers them is dropped.
+func (m *Member) Close() error {
+	s := m.shared
+	m.gone.Store(true)
+	s.toUnit.rouse()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	m.left = true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	m.framer.stop()
+	m.out.end(nil)
+	s.members = slices.DeleteFunc(s.members, func(o *Member) bool { return o == m })
+	for id, users := range s.sessions {
+		if users = slices.DeleteFunc(users, func(o *Member) bool { return o == m }); len(users) == 0 {
+			delete(s.sessions, id)
+		} else {
+			s.sessions[id] = users
+		}
+	}
+	for id, to := range s.asked {
+		if to == m {
+			delete(s.asked, id)
+		}
+	}
+	m.abandon()
+	return nil
+}
+
+// abandon cancels what the controller has left open.
+func (m *Member) abandon() {
+	s := m.shared
+	cancelled := 0
+	for _, r := range s.routes.of(m) {
+		wasOpen := r.open
+		r.settle()
+		r.owner = nil
+		if wasOpen && !s.ended && s.cancel(r) {
+			cancelled++
+		}
+	}
+	if cancelled > 0 {
+		s.note(m.conn, "shared: the controller left; requests that it had open and that were cancelled at the unit: %d", cancelled)
+	}
+}
+
+// cancel sends the unit a cancel. It reports whether the protocol has one.
+func (s *Shared) cancel(r *route) bool {
+	s.named++
+	payload, err := all.AppendCancel(nil, s.grammar.protocol, &r.opened, firstName+s.named)
+	if err != nil {
+		return false
+	}
+	var m protocol.Message
+	if s.grammar.protocol.Parse(payload, &m) == nil && !m.ID.IsZero() {
+		own := &route{names: []routeAlias{{name: nameOf(m.ID), orig: string(m.ID.Text)}}}
+		s.routes.add(own) // so that an answer to it goes to nobody
+	}
+	raw, err := frame.Append(nil, s.grammar.framing, payload)
+	if err != nil {
+		return false
+	}
+	s.toUnit.put(raw, false)
+	return true
+}

@@ -1,0 +1,179 @@
+package relay
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/json"
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A routeName is what an exchange is called at the unit; each of its names leads
+// to it.
+type routeName struct {
+	space protocol.Space
+	text  string
+}
+
+func nameOf(t protocol.Token) routeName { return routeName{t.Space, string(t.Text)} }
+
+// A routeAlias is a name at the unit and what its controller wrote.
+type routeAlias struct {
+	name routeName
+	orig string
+}
+
+// A route leads the answers of one exchange back to its controller.
+type route struct {
+	owner  *Member // nil once that has left
+	kind   string
+	names  []routeAlias
+	open   bool             // an answer is expected
+	opened protocol.Message // its names, as the unit knows them
+	place  *list.Element
+}
+
+// newRoute returns the route of what m opens.
+func newRoute(owner *Member, m *protocol.Message, names map[routeName]string) *route {
+	r := &route{owner: owner, kind: string(m.Kind), open: true}
+	live := func(t protocol.Token) protocol.Token {
+		text := string(t.Text)
+		if other := names[nameOf(t)]; other != "" {
+			text = other
+		}
+		return protocol.Token{Space: t.Space, Text: []byte(text)}
+	}
+	r.opened = protocol.Message{Kind: bytes.Clone(m.Kind), Phase: m.Phase, ID: live(m.ID), Bind: live(m.Bind)}
+	for _, t := range []protocol.Token{m.ID, m.Bind} {
+		if !t.IsZero() && t.Space != protocol.SpaceSession {
+			r.names = append(r.names, routeAlias{nameOf(live(t)), string(t.Text)})
+		}
+	}
+	if m.ID.IsZero() {
+		r.names = append(r.names, routeAlias{}) // answers without an id come in turn
+	}
+	owner.open++
+	return r
+}
+
+func (r *route) renamed() bool {
+	return slices.ContainsFunc(r.names, func(a routeAlias) bool { return a.name.text != a.orig })
+}
+
+// back returns what the controller calls a token of the unit's; nil for the same.
+func (r *route) back(t protocol.Token) []byte {
+	for _, a := range r.names {
+		if a.name == nameOf(t) && a.name.text != a.orig {
+			return []byte(a.orig)
+		}
+	}
+	return nil
+}
+
+// settle says that no answer has to come any more, though one may.
+func (r *route) settle() {
+	if r.open && r.owner != nil {
+		r.owner.open--
+	}
+	r.open = false
+}
+
+// routes are the exchanges that an answer may come for.
+type routes struct {
+	named map[routeName][]*route // the oldest first
+	order *list.List             // the oldest first
+}
+
+// maxRoutes bounds the exchanges that are remembered: the oldest is given up.
+const maxRoutes = 1 << 16
+
+func (t *routes) add(r *route) {
+	if t.order.Len() >= maxRoutes {
+		t.remove(t.order.Front().Value.(*route))
+	}
+	r.place = t.order.PushBack(r)
+	for _, a := range r.names {
+		t.named[a.name] = append(t.named[a.name], r)
+	}
+}
+
+// remove forgets an exchange that has ended.
+func (t *routes) remove(r *route) {
+	r.settle()
+	t.order.Remove(r.place)
+	for _, a := range r.names {
+		if rest := slices.DeleteFunc(t.named[a.name], func(o *route) bool { return o == r }); len(rest) == 0 {
+			delete(t.named, a.name)
+		} else {
+			t.named[a.name] = rest
+		}
+		if r.owner != nil {
+			delete(r.owner.renamed, routeName{a.name.space, a.orig})
+		}
+	}
+	if r.owner != nil {
+		r.owner.rest()
+	}
+}
+
+// find returns the exchange that a token names; nil if none is known.
+func (t *routes) find(token protocol.Token) *route {
+	if token.IsZero() {
+		return nil
+	}
+	if known := t.named[nameOf(token)]; len(known) > 0 {
+		return known[0]
+	}
+	return nil
+}
+
+// oldest returns the exchange that an answer without an id is for.
+func (t *routes) oldest() *route {
+	if known := t.named[routeName{}]; len(known) > 0 {
+		return known[0]
+	}
+	return nil
+}
+
+// others reports whether a name is in use, and not by m.
+func (t *routes) others(n routeName, m *Member) bool {
+	known := t.named[n]
+	return len(known) > 0 && !slices.ContainsFunc(known, func(r *route) bool { return r.owner == m })
+}
+
+// of returns the exchanges of a controller.
+func (t *routes) of(m *Member) (list []*route) {
+	for e := t.order.Front(); e != nil; e = e.Next() {
+		if r := e.Value.(*route); r.owner == m {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// use notes that a controller uses a session.
+func (s *Shared) use(t protocol.Token, m *Member) {
+	id := string(t.Text)
+	if users := s.sessions[id]; !slices.Contains(users, m) {
+		s.sessions[id] = append(users, m)
+	}
+}
+
+// learn notes the session that an answer has made.
+func (s *Shared) learn(r *route, m *protocol.Message, f *frame.Frame) {
+	switch {
+	case r.kind == "SESSION_CREATE" && string(m.Kind) == "ACK" && len(m.Label) > 0:
+		s.use(protocol.Token{Space: protocol.SpaceSession, Text: m.Label}, r.owner)
+	case r.kind == "session/new" || r.kind == "session/fork":
+		var answer struct {
+			Result struct {
+				SessionID json.RawMessage `json:"sessionId"`
+			} `json:"result"`
+		}
+		if json.Unmarshal(f.Payload(), &answer) == nil && len(answer.Result.SessionID) > 0 {
+			s.use(protocol.Token{Space: protocol.SpaceSession, Text: answer.Result.SessionID}, r.owner)
+		}
+	}
+}
