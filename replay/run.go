@@ -128,12 +128,24 @@ func (r *run) play() (Result, error) {
 	closing := r.conn.Close()
 	<-readerDone
 	<-writerDone
+	r.settle()
 	if err == nil && r.result.Divergence == nil && !errors.Is(closing, io.ErrClosedPipe) {
 		err = closing
 	}
 	r.result.Missing += int64(r.left)
 	r.result.Took = time.Since(r.started)
 	return r.result, err
+}
+
+// settle counts what had been written when the peer's answer to it ended the run.
+func (r *run) settle() {
+	select {
+	case err := <-r.written:
+		if err == nil {
+			r.result.Sent++
+		}
+	default:
+	}
 }
 
 // read hands on what the peer says.

@@ -22,7 +22,12 @@ const soon = 50 * time.Millisecond
 
 func dialScript(t *testing.T, script string) transport.Process {
 	t.Helper()
-	c := dial(t, []string{"exec", "sh", "-c", script}, transport.Options{Grace: soon})
+	return dialScriptWith(t, script, soon)
+}
+
+func dialScriptWith(t *testing.T, script string, grace time.Duration) transport.Process {
+	t.Helper()
+	c := dial(t, []string{"exec", "sh", "-c", script}, transport.Options{Grace: grace})
 	p, ok := c.(transport.Process)
 	if !ok {
 		t.Fatalf("%T is no Process", c)
@@ -62,7 +67,7 @@ func TestStderr(t *testing.T) {
 
 // What a program says at its end can be read after it was closed.
 func TestStderrAfterClose(t *testing.T) {
-	p := dialScript(t, "cat; echo last words >&2")
+	p := dialScriptWith(t, "cat; echo last words >&2", time.Minute)
 	p.Close()
 	if got, err := io.ReadAll(p.Stderr()); err != nil || string(got) != "last words\n" {
 		t.Errorf("%q, %v", got, err)
@@ -74,14 +79,15 @@ func TestStderrAfterClose(t *testing.T) {
 func TestCloseEndsAProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
+		grace        time.Duration // a busy machine needs some, and the second one waits for it
 		code         int
 	}{
-		{"it ends with its standard input", "echo ready; cat >/dev/null; exit 7", 7},
-		{"it ends on SIGTERM", "trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done", 8},
-		{"it ignores everything", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 137},
+		{"it ends with its standard input", "echo ready; cat >/dev/null; exit 7", time.Minute, 7},
+		{"it ends on SIGTERM", "trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done", time.Second, 8},
+		{"it ignores everything", "trap '' TERM; echo ready; while :; do sleep 0.01; done", soon, 137},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := dialScript(t, tt.script)
+			p := dialScriptWith(t, tt.script, tt.grace)
 			await(t, p)
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
