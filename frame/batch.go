@@ -32,6 +32,39 @@ func (s *Scanner) ScanBatch(b *Batch) bool {
 	return true
 }
 
+// ScanIn scans the frames that data begins with where they lie, ahead of what the
+// reader still has, and returns how many bytes they take. The rest is for the
+// reader to give. The scanner must have no bytes at hand; see [Scanner.Unread].
+// The frames are valid as long as data is.
+func (s *Scanner) ScanIn(data []byte, b *Batch) int {
+	b.Frames = b.Frames[:0]
+	if s.head != s.tail || s.lost != nil || s.err != nil || s.eof {
+		return 0
+	}
+	buf, head, tail, out := s.buf, s.head, s.tail, s.out
+	s.buf, s.head, s.tail = data, 0, len(data)
+	for len(b.Frames) < maxBatch && s.lost == nil {
+		if s.out = b.grow(); !s.step() {
+			b.Frames = b.Frames[:len(b.Frames)-1]
+			break
+		}
+	}
+	n := s.head
+	s.buf, s.head, s.tail, s.out = buf, head, tail, out
+	return n
+}
+
+// Unread takes back the bytes at hand if they are no more than most, and returns
+// how many they were.
+func (s *Scanner) Unread(most int) int {
+	n := s.tail - s.head
+	if n > most || s.lost != nil {
+		return 0
+	}
+	s.tail, s.extent = s.head, Extent{}
+	return n
+}
+
 // grow adds a frame and returns where it is.
 func (b *Batch) grow() *Frame {
 	n := len(b.Frames)

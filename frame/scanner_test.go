@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -442,4 +443,82 @@ func TestHeaderBlockIsBounded(t *testing.T) {
 			t.Errorf("%s: %d frames, %v", name, len(frames), s.Err())
 		}
 	}
+}
+
+// Frames that are scanned where they lie are those that are read, however the
+// stream was cut into pieces and whatever is wrong with it. Gaps are of the same
+// bytes, which may be in more of them.
+func TestScanIn(t *testing.T) {
+	for _, framing := range frame.Framings() {
+		stream := []byte("Content-Length: 2\r\n\r\n{}\n\n")
+		for n := range 300 {
+			stream, _ = frame.Append(stream, framing, []byte(strings.Repeat("x", n*n%977)))
+			if n%97 == 96 {
+				stream = append(stream, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+			}
+		}
+		all := frame.NewScanner(bytes.NewReader(stream), framing)
+		all.Resync()
+		var want, got []string
+		for all.Scan() {
+			want = describe(want, all.Frame())
+		}
+		rest := &pieces{}
+		s := frame.NewScanner(rest, framing)
+		s.Resync()
+		rest.more = func() { // what the scanner has no frame of yet is read
+			rest.data, stream = stream[:min(len(stream), 700)], stream[min(len(stream), 700):]
+		}
+		var b frame.Batch
+		for s.ScanBatch(&b) {
+			for i := range b.Frames {
+				got = describe(got, &b.Frames[i])
+			}
+			n := s.Unread(len(rest.given))
+			behind := append(bytes.Clone(rest.given[len(rest.given)-n:]), rest.data...)
+			for len(behind) > 0 {
+				n := s.ScanIn(behind, &b)
+				for i := range b.Frames {
+					got = describe(got, &b.Frames[i])
+				}
+				if behind = behind[n:]; len(b.Frames) == 0 {
+					break
+				}
+			}
+			rest.data = behind
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d frames, want %d", framing.Name(), len(got), len(want))
+		}
+	}
+}
+
+// describe adds what a frame is, and to a gap what goes on with it.
+func describe(frames []string, f *frame.Frame) []string {
+	if n := len(frames); f.Gap && n > 0 && strings.HasPrefix(frames[n-1], "gap ") {
+		frames[n-1] += string(f.Raw)
+		return frames
+	}
+	if f.Gap {
+		return append(frames, "gap "+string(f.Raw))
+	}
+	return append(frames, fmt.Sprint(f.Offset, f.Start, f.End, string(f.Raw)))
+}
+
+// pieces give what they have, and then more.
+type pieces struct {
+	data, given []byte
+	more        func()
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.data) == 0 {
+		p.more()
+	}
+	if len(p.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), 400)], p.data)
+	p.given, p.data = p.data[:n], p.data[n:]
+	return n, nil
 }

@@ -30,6 +30,21 @@ func NewFan(warn func(text string), sinks ...capture.Writer) *Fan {
 // Write hands on a record. It may be called from several goroutines.
 func (f *Fan) Write(r *capture.Record) { f.write(r, false) }
 
+// skip passes over n frames if nobody but hubs would have them, and reports
+// whether it did.
+func (f *Fan) skip(n int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sinks {
+		if _, ok := s.(*tap.Hub); !ok {
+			return false
+		}
+	}
+	f.seq += int64(n)
+	f.lost += int64(n)
+	return true
+}
+
 // write hands on a record, without delay if whoever has it is behind.
 func (f *Fan) write(r *capture.Record, behind bool) {
 	f.mu.Lock()

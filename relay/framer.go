@@ -26,10 +26,13 @@ const maxRefined = 256
 
 // A framer cuts one direction into frames as its bytes come. The scanner pulls
 // its bytes and the relay pushes them, so the scanner runs as a coroutine that
-// is left where it wants to read.
+// is left where it wants to read. What was pushed is read only where a frame is in
+// pieces; the others are scanned where they lie, without a copy.
 type framer struct {
 	grammar *grammar
 	scanner *frame.Scanner
+	settled bool
+	batch   frame.Batch
 	pushed  []byte // what the scanner has not read yet
 	ended   bool
 	next    func() (*frame.Batch, bool)
@@ -47,11 +50,27 @@ func newFramer(g *grammar) *framer {
 func (f *framer) push(data []byte, use func(*frame.Batch)) {
 	f.pushed = data
 	for {
+		f.inPlace(use)
 		b, more := f.next()
 		if b == nil || !more {
 			return // it wants to read, or has ended
 		}
 		use(b)
+		if f.settled {
+			f.pushed = data[len(data)-len(f.pushed)-f.scanner.Unread(len(data)-len(f.pushed)):]
+		}
+	}
+}
+
+// inPlace hands on the frames that lie in one piece in what was pushed.
+func (f *framer) inPlace(use func(*frame.Batch)) {
+	for f.settled && len(f.pushed) > 0 {
+		n := f.scanner.ScanIn(f.pushed, &f.batch)
+		f.pushed = f.pushed[n:]
+		if len(f.batch.Frames) == 0 {
+			return
+		}
+		use(&f.batch)
 	}
 }
 
@@ -67,7 +86,7 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 	f.yield = yield
 	f.scanner = frame.NewScanner(f, nil)
 	f.scanner.Resync()
-	if !f.settle() {
+	if f.settled = f.settle(); !f.settled {
 		return
 	}
 	var b frame.Batch
@@ -78,6 +97,10 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 	}
 }
 
+// piece is how much the scanner reads at once: it gives back what is behind the
+// frame that it was in.
+const piece = 16 << 10
+
 // Read is the scanner's.
 func (f *framer) Read(p []byte) (int, error) {
 	for len(f.pushed) == 0 {
@@ -85,7 +108,7 @@ func (f *framer) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
-	n := copy(p, f.pushed)
+	n := copy(p[:min(len(p), piece)], f.pushed)
 	f.pushed = f.pushed[n:]
 	return n, nil
 }

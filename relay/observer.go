@@ -194,6 +194,9 @@ func (o *observer) written(c *chunk) time.Time {
 
 // frames records a run of frames.
 func (o *observer) frames(l *lane, dir frame.Dir, b *frame.Batch) {
+	if o.skip(l, b) {
+		return
+	}
 	rec := &o.record
 	for i := range b.Frames {
 		f := &b.Frames[i]
@@ -209,6 +212,21 @@ func (o *observer) frames(l *lane, dir frame.Dir, b *frame.Batch) {
 		}
 		o.sink.write(rec, o.behind)
 	}
+}
+
+// skip counts a run of frames that nobody gets: there is too much to do.
+func (o *observer) skip(l *lane, b *frame.Batch) bool {
+	if !o.behind || o.grammar.refiner != nil || !o.sink.skip(len(b.Frames)) {
+		return false
+	}
+	for i := range b.Frames {
+		if !b.Frames[i].Gap {
+			l.frames++
+		}
+	}
+	last := &b.Frames[len(b.Frames)-1]
+	l.mark(last.Offset + int64(len(last.Raw)))
+	return true
 }
 
 // mark returns the mark of the byte before a position, and forgets those before.

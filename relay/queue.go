@@ -106,11 +106,12 @@ func (q *queue) take(into []*chunk) (_ []*chunk, open bool) {
 	return into, !q.closed
 }
 
-// presses reports whether the observer had better hurry.
+// presses reports whether the observer had better hurry: more than a full read
+// waits, the one at hand included.
 func (q *queue) presses() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.bytes > maxBehind/4
+	return q.bytes > fullSlab
 }
 
 // seen makes room for more, now that the observer is done with n bytes.
