@@ -53,7 +53,9 @@ func New(agent Agent, o Options) *Unit {
 
 // With returns a unit that has the sessions of u and an agent of its own, such as
 // one that knows whose connection it serves.
-func (u *Unit) With(agent Agent) *Unit { return &Unit{agent: agent, options: u.options, sessions: u.sessions} }
+func (u *Unit) With(agent Agent) *Unit {
+	return &Unit{agent: agent, options: u.options, sessions: u.sessions}
+}
 
 // The causes with which the context of an answer ends.
 var (
