@@ -111,6 +111,7 @@ func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport
 	server, err := unit.Dial(ctx)
 	if err != nil {
 		p.warn("connection %d: %v", number, err)
+		defer context.AfterFunc(ctx, func() { client.Close() })()
 		refuse(client, err)
 		return
 	}
@@ -127,15 +128,24 @@ func (p *proxy) warn(format string, args ...any) {
 	}
 }
 
-// refuse tells a client that the server was not reached, as proxies do. What
-// the client has sent is not read: it may be long.
+// refuse tells a client that the server was not reached, as proxies do, once it
+// has begun to ask: an answer ahead of that is none. The rest of what it sends is
+// not waited for: it may be long.
 func refuse(client transport.Conn, err error) {
+	stop := time.AfterFunc(asking, func() { client.Close() })
+	_, silent := client.Read(make([]byte, 1))
+	if stop.Stop(); silent != nil {
+		return
+	}
 	body := fmt.Sprintf("wirectl: %v\n", err)
 	fmt.Fprintf(client, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
 	if client.CloseWrite() == nil {
 		drain(client)
 	}
 }
+
+// asking is how long a client that is to be refused may take to ask.
+const asking = 10 * time.Second
 
 // drain reads what a client still sends, for a moment, so that closing does not
 // take from it what was written.
