@@ -59,13 +59,24 @@ func (inv *invocation) monitor(c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
+	notes, err := openNotes(name)
+	if err != nil {
+		return err
+	}
+	if screen.Filter == "" {
+		screen.Filter = notes.kept.Filter
+	}
 	// Nearly all of the heap is the index, which holds no pointers: to collect
 	// often costs little, and the process stays small.
 	debug.SetGCPercent(gcPercent)
 	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
 	defer s.Close()
+	s.Restore(notes.kept)
 	cfg.Notice = s.Notice
-	return inv.watchOn(c, name, s, screen, cfg)
+	if err := inv.watchOn(c, name, s, screen, cfg); err != nil {
+		return err
+	}
+	return located(notes.file, nil, notes.keep(s.Notes()))
 }
 
 const gcPercent = 25
@@ -218,6 +229,9 @@ type overheard struct {
 // Next reads the next record.
 func (o *overheard) Next(r *capture.Record) error {
 	err := o.Reader.Next(r)
+	if o.Session().Altered {
+		o.store.Alter()
+	}
 	if err == nil && !o.wire.hear(r) && r.Kind != capture.Frame {
 		o.store.Event(r)
 	}

@@ -59,6 +59,9 @@ func (w *liveWire) hear(r *capture.Record) (ours bool) {
 func (w *liveWire) note(n tap.Note) {
 	switch n.Tap {
 	case tap.Hello, tap.Lost:
+		if n.Altered {
+			w.store.Alter()
+		}
 		w.lost += n.Lost
 		w.store.Lost(w.lost)
 	case tap.Held:
@@ -67,7 +70,7 @@ func (w *liveWire) note(n tap.Note) {
 			payload = n.Data
 		}
 		dir, _ := frame.ParseDir(n.Dir)
-		w.store.Hold(store.Held{Number: n.Held, Conn: n.Conn, Dir: dir, Payload: payload, JSON: n.Payload != nil})
+		w.store.Hold(store.Held{Number: n.Held, Conn: n.Conn, Dir: dir, Payload: payload})
 	case tap.Released:
 		w.store.Let(n.Held)
 	case tap.Answer:

@@ -69,7 +69,7 @@ func (t *terminal) text() string {
 // sees waits until all of these texts were written.
 func (t *terminal) sees(texts ...string) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, text := range texts {
 		for !strings.Contains(t.text(), text) {
 			if time.Now().After(deadline) {
@@ -138,6 +138,91 @@ func TestMonitorOfRelayThroughCancel(t *testing.T) {
 	term.sees("PROMPT_CANCEL", "RESPONSE_CANCELLED", "RESPONSE_CHUNK")
 	term.types("5")
 	term.sees("exit status 0")
+	term.types("q")
+	term.ends()
+}
+
+// twice types a key that changes the wire, and says twice that it is meant.
+func (t *terminal) twice(keys, done string) {
+	t.Helper()
+	t.types(keys)
+	t.sees("this changes a live wire")
+	t.types("y")
+	t.sees("Really")
+	t.types("y")
+	t.sees("done: " + done)
+}
+
+// throughRelay runs a prompt of that many words through a relay that takes commands.
+func throughRelay(t *testing.T, env []string, words int, flags ...string) *exec.Cmd {
+	t.Helper()
+	args := []string{"send", "-q", "--prompt", strings.TrimSpace(strings.Repeat("word ", words)), "latis", "--", wirectl, "relay", "-q", "--control"}
+	args = append(append(args, flags...), "--", wirectl, "unit", "-q", "--delay", "50ms")
+	send := exec.CommandContext(t.Context(), wirectl, args...)
+	send.Env = append(os.Environ(), env...)
+	send.Stdout = new(bytes.Buffer)
+	check(t, send.Start())
+	return send
+}
+
+// A prompt that goes on is cancelled from the monitor, once that was confirmed
+// twice.
+func TestMonitorCancels(t *testing.T) {
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term := runIn(t, env, "monitor")
+	term.sees("waiting")
+	send := throughRelay(t, env, 20_000)
+	term.sees("PROMPT_SEND", "in flight")
+	term.types("X")
+	term.sees("this changes a live wire")
+	term.types("n")
+	term.sees("nothing was done")
+	term.twice("X", "cancel PROMPT_SEND 1")
+	term.sees("altered", "ended")
+	_ = send.Wait() // the prompt was cancelled by nobody it knows
+	term.types("5")
+	term.sees("by request: a cancel of 1")
+	term.types("q")
+	term.ends()
+}
+
+// A request is sent once more from the monitor.
+func TestMonitorResends(t *testing.T) {
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term := runIn(t, env, "monitor")
+	term.sees("waiting")
+	send := throughRelay(t, env, 20_000)
+	term.sees("PROMPT_SEND", "in flight")
+	term.twice("R", "send PROMPT_SEND 1 again")
+	term.types("5")
+	term.sees("altered", "by request: frame 1 once more")
+	_ = send.Process.Kill()
+	_ = send.Wait()
+	term.types("q")
+	term.ends()
+}
+
+// Frames wait on the wire until the monitor lets them go, as they are, as
+// others or never.
+func TestMonitorHolds(t *testing.T) {
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term := runIn(t, env, "monitor")
+	term.sees("waiting")
+	send := throughRelay(t, env, 3, "--hold", "kind~R")
+	term.sees("1 held")
+	term.twice("u", "let frame 1 go")
+	term.types("j")     // what was said goes
+	term.sees("5 held") // three words, what is before them, and the end
+	term.types("e")
+	term.sees("frame 2 becomes", `"content":"Echo: `)
+	term.types(strings.Repeat("\x1b[D", len(`Echo: "}}`)) + "Changed ") // to the left
+	term.twice("\r", "change frame 2")
+	term.twice("D", "drop frame 3")
+	term.twice("H\r", "hold no frames any more")
+	_ = send.Wait()
+	if out := send.Stdout.(*bytes.Buffer).String(); !strings.Contains(out, "Changed Echo: word") {
+		t.Errorf("the controller got %q", out)
+	}
 	term.types("q")
 	term.ends()
 }

@@ -236,33 +236,3 @@ func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (
 	}
 	return -1, true
 }
-
-// A mark is what the user made of an exchange.
-type mark struct{ Text string }
-
-// Bookmark turns the bookmark of a frame on or off.
-func (s *Store) Bookmark(seq int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
-	if e := s.frames.at(seq); e != nil {
-		e.flags ^= bookmark
-	}
-}
-
-// Note keeps a note on an exchange; "" removes it.
-func (s *Store) Note(id uint32, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
-	r := s.rows.of(id)
-	if r == nil {
-		return
-	}
-	r.noted = text != ""
-	if r.noted {
-		s.marks[id] = &mark{text}
-	} else {
-		delete(s.marks, id)
-	}
-}

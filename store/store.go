@@ -7,7 +7,6 @@
 package store
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +79,8 @@ type Store struct {
 	filter      *Filter
 	hits        hits
 	marks       map[uint32]*mark
+	bookmarks   map[int64]bool   // frames
+	noted       map[int64]string // the texts of marks, by the first frame of the exchange
 	sorted      sorted
 	end         error
 	ended       bool
@@ -98,7 +99,7 @@ func New(o Options) *Store {
 		opts: o, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges},
 		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
-		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, findings: newFound(),
+		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),
 	}
 	s.trackers.Watcher = watcher{s}
 	return s
@@ -164,6 +165,9 @@ func (s *Store) take(it *decode.Item) {
 	}
 	if f.Compressed {
 		e.flags |= compressed
+	}
+	if len(s.bookmarks) > 0 && s.bookmarks[it.Seq] {
+		e.flags |= bookmark
 	}
 	s.peer(f.Conn).frame(e)
 	s.traffic.add(e.time, e.dir(), int64(e.raw))
@@ -239,31 +243,6 @@ func (s *Store) Lost(n int64) {
 	s.lost = n
 }
 
-// A Held frame waits on the wire until it is let go.
-type Held struct {
-	Number  int64 // among those that wait
-	Conn    int
-	Dir     frame.Dir
-	Payload []byte
-	JSON    bool // the payload is
-}
-
-// Hold takes in that a frame waits.
-func (s *Store) Hold(h Held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
-	s.held = append(s.held, h)
-}
-
-// Let takes in that a frame waits no more.
-func (s *Store) Let(number int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
-	s.held = slices.DeleteFunc(s.held, func(h Held) bool { return h.Number == number })
-}
-
 // End takes in the end of the session. What is open is unanswered then, unless
 // the session is cut, which err says.
 func (s *Store) End(err error, cut bool) {
@@ -296,6 +275,7 @@ type Overview struct {
 	First, Last       int64 // stamps
 	Timed             bool
 	Ended             bool
+	Altered           bool // by faults or edits
 	Err               error
 	Notice            string
 	Held              []Held // frames that wait on the wire
@@ -313,7 +293,7 @@ func (s *Store) Overview() Overview {
 		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)),
 		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
-		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Err: s.end, Held: slices.Clone(s.held),
+		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
 	}
 	seen := map[string]bool{}
 	for _, w := range s.wires {
@@ -391,6 +371,9 @@ func (s *Store) begin(r *row, e *session.Exchange) {
 	r.opened = s.stamp(e.First)
 	if f := s.frames.at(e.First); f != nil {
 		r.label = f.label
+	}
+	if text := s.noted[r.first]; text != "" {
+		s.note(r, text)
 	}
 }
 

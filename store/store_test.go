@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/store"
 )
@@ -243,5 +245,85 @@ func TestCallIsReadAgain(t *testing.T) {
 		if got := f.ID + f.Ref; got != "1" && f.Kind != "goaway" {
 			t.Errorf("frame %d, a %s, is of the call %q", f.Seq, f.Kind, got)
 		}
+// A frame of a gRPC call that is read again has the id of its call, which is in
+// none of its bytes.
+func TestCallIsReadAgain(t *testing.T) {
+	s := fixture(t, "grpc-cancellation")
+	for _, f := range s.Frames(0, 9).List {
+		if got := f.ID + f.Ref; got != "1" && f.Kind != "goaway" {
+			t.Errorf("frame %d, a %s, is of the call %q", f.Seq, f.Kind, got)
+		}
+	}
+}
+
+// What the user made of a session is there again when it is read another time.
+func TestNotes(t *testing.T) {
+	s := fixture(t, "mcp-cancel")
+	first := s.IDs(store.IDsQuery{N: 1}).List[0]
+	s.Note(first.Mark, "look")
+	s.Bookmark(3)
+	s.Bookmark(5)
+	s.Bookmark(5)
+	text, err := json.Marshal(s.Notes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := store.ParseNotes(text)
+	if err != nil || n.Empty() {
+		t.Fatal(n, err)
+	}
+	folder, _ := fs.Sub(fixtures.FS, "mcp-cancel")
+	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	again := store.New(store.Options{})
+	defer again.Close()
+	again.Restore(n)
+	take(t, again, decode.Input{Capture: r})
+	if got := again.IDs(store.IDsQuery{N: 1}).List[0].Note; got != "look" {
+		t.Errorf("the note is %q", got)
+	}
+	list := again.Frames(0, 100).List
+	if !list[2].Bookmark || list[4].Bookmark {
+		t.Error("the bookmarks are others")
+	}
+	again.Note(first.Mark, "")
+	again.Bookmark(3)
+	if n = again.Notes(); !n.Empty() {
+		t.Errorf("%+v is left", n)
+	}
+	if _, err := store.ParseNotes([]byte(`{"filter":"nonsense"}`)); err == nil {
+		t.Error("it takes a filter that is none")
+	}
+}
+
+// A frame that waits is read and written as its protocol spells it.
+func TestHeld(t *testing.T) {
+	s := fixture(t, "latis-cancel")
+	payload, err := latis.Protocol.AppendPayload(nil, []byte(`{"id":"9","stateGet":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Hold(store.Held{Number: 1, Payload: payload})
+	h := s.Overview().Held[0]
+	if same, err := h.Edited(h.Text); err != nil || !bytes.Equal(same, payload) {
+		t.Errorf("%q: %q, %v", h.Text, same, err)
+	}
+	changed, err := h.Edited(strings.Replace(h.Text, `"9"`, `"8"`, 1))
+	if err != nil || bytes.Equal(changed, payload) || len(changed) != len(payload) {
+		t.Errorf("%q, %v", changed, err)
+	}
+	if _, err := h.Edited("{"); err == nil {
+		t.Error("it takes what is no JSON")
+	}
+	s.Let(1)
+	s.Hold(store.Held{Number: 2, Payload: []byte{0xff, 0}})
+	if h = s.Overview().Held[0]; h.Text != "ff00" {
+		t.Errorf("%q", h.Text)
+	}
+	if b, err := h.Edited("ff 01"); err != nil || !bytes.Equal(b, []byte{0xff, 1}) {
+		t.Errorf("%q, %v", b, err)
 	}
 }

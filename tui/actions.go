@@ -77,11 +77,21 @@ func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	case key.Matches(k, keys.Drop):
 		return m.act("drop frame "+count(held[0].Number), func(w Wire) error { return w.Drop(held[0].Number) }), true
 	case key.Matches(k, keys.Edit):
-		return m.askFor("frame "+count(held[0].Number)+" becomes ", string(held[0].Payload), func(text string) tea.Cmd {
-			return m.act("change frame "+count(held[0].Number), func(w Wire) error { return w.Edit(held[0].Number, []byte(text)) })
-		}), true
+		return m.edit(held[0]), true
 	}
 	return nil, false
+}
+
+// edit asks what is to go in the place of a frame that waits.
+func (m *Model) edit(h store.Held) tea.Cmd {
+	return m.askFor("frame "+count(h.Number)+" becomes ", h.Text, func(text string) tea.Cmd {
+		payload, err := h.Edited(text)
+		if err != nil {
+			m.said, m.wrong = err.Error(), true
+			return nil
+		}
+		return m.act("change frame "+count(h.Number), func(w Wire) error { return w.Edit(h.Number, payload) })
+	})
 }
 
 // act changes what is on the wire, once that has been confirmed twice.

@@ -253,8 +253,12 @@ func (d *detail) fold() {
 	if d.at >= len(list) {
 		return
 	}
-	if i := list[d.at]; d.tree[i].end > i {
-		d.folded[i] = !d.folded[i]
+	i := list[d.at]
+	switch {
+	case d.folded[i]:
+		delete(d.folded, i)
+	case d.tree[i].end > i:
+		d.folded[i] = true
 	}
 }
 

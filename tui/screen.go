@@ -95,6 +95,10 @@ func (m *Model) title() string {
 		right.text(p, count(n), 20)
 		right.text(th.Dim, " "+word, 20)
 	}
+	if m.page.overview.Altered {
+		right.text(th.Warning, glyphAltered+" altered", 9)
+		right.pad(2)
+	}
 	m.state(right)
 	stat(o.Frames, "frame", "frames", th.Number)
 	if m.width >= 80 {
@@ -233,12 +237,13 @@ func (m *Model) heldLine(l *line, held []store.Held) {
 	l.text(th.Warning, " ‖ "+count(int64(len(held)))+" held ", 16)
 	for _, b := range []key.Binding{m.keys.Release, m.keys.Edit, m.keys.Drop} {
 		l.text(th.Key, b.Help().Key+" ", 4)
-		l.text(th.Help, b.Help().Desc+"  ", 30)
+		word, _, _ := strings.Cut(b.Help().Desc, " ")
+		l.text(th.Help, word+" ", 12)
 	}
-	l.text(th.ID, "#"+count(held[0].Number)+" ", 12)
 	arrow(l, th, held[0].Dir)
 	l.pad(1)
-	l.text(render.Paint{}, string(held[0].Payload), m.width)
+	l.text(th.ID, "#"+count(held[0].Number)+" ", 12)
+	l.text(render.Paint{}, held[0].Text, m.width)
 }
 
 // tail returns the end of text, about n cells of it.
@@ -380,16 +385,16 @@ func (m *Model) legend(width int) []string {
 	}{
 		{th.Wait, glyphBegin, "asked"},
 		{th.Wait, glyphWait, "waiting for the first part"},
-		{th.Part, bars[6], "parts of the answer: the more the higher"},
+		{th.Part, bars[6], "parts: the more, the higher"},
 		{th.Gap, glyphGap, "a gap between parts"},
 		{th.Open, glyphOpen, "in flight"},
 		{th.Done, glyphDone, "done"},
 		{th.Failed, glyphFailed, "failed"},
-		{th.Cancel, glyphCancel, "a cancel was asked; it raced with the end"},
+		{th.Cancel, glyphCancel, "a cancel was asked"},
 		{th.After, glyphAfter, "what came after the cancel"},
 		{th.Cancelled, glyphStopped, "ended as cancelled"},
-		{th.Silent, glyphSilent, "the cancel was never answered"},
-		{th.Silent, glyphLost, "unanswered when its connection ended"},
+		{th.Silent, glyphSilent, "a cancel never answered"},
+		{th.Silent, glyphLost, "unanswered at the end"},
 	} {
 		l := newLine(width)
 		l.pad(1)

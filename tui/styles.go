@@ -105,6 +105,7 @@ const (
 	glyphSame    = "┃"
 	glyphMark    = "◆"
 	glyphFinding = "!"
+	glyphAltered = "≠"
 )
 
 // bars are how full a slot of time is.

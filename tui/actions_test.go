@@ -1,0 +1,166 @@
+package tui_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/tui"
+)
+
+// wired is a wire that notes what is done to it.
+type wired struct{ done []string }
+
+func (w *wired) note(format string, args ...any) error {
+	w.done = append(w.done, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (w *wired) Cancel(conn int, id string) error      { return w.note("cancel %d %s", conn, id) }
+func (w *wired) Resend(seq int64) error                { return w.note("resend %d", seq) }
+func (w *wired) Hold(where string) error               { return w.note("hold %s", where) }
+func (w *wired) Release(held int64) error              { return w.note("release %d", held) }
+func (w *wired) Drop(int64) error                      { return errors.New("it has gone") }
+func (w *wired) Edit(held int64, payload []byte) error { return w.note("edit %d %s", held, payload) }
+
+// Nothing is done to a wire that was not confirmed twice.
+func TestActions(t *testing.T) {
+	s := kept(t, "mcp-cancel")
+	w := &wired{}
+	sc := newScreen(t, s, tui.Config{Name: "live", Wire: w}, 120, 40)
+	sc.press("X", "n")
+	sc.shows("nothing was done")
+	sc.press("X", "y", "n")
+	sc.shows("nothing was done")
+	sc.press("X", "y")
+	sc.shows("Really cancel")
+	sc.press("y")
+	sc.shows("done: cancel")
+	sc.press("R", "y", "y", "H", "kind==ping", "enter", "y", "y")
+	sc.press("u") // nothing waits
+	s.Hold(store.Held{Number: 7, Payload: []byte(`{"a":1}`)})
+	s.Alter()
+	sc.press("g")
+	sc.shows("1 held", `{"a":1}`, "altered")
+	sc.press("e", "backspace", ",\"b\":2}", "enter", "y", "y", "u", "y", "y", "D", "y", "y")
+	sc.shows("it has gone")
+	want := `cancel 1 0; resend 17; hold kind==ping; edit 7 {"a":1,"b":2}; release 7`
+	if got := strings.Join(w.done, "; "); got != want {
+		t.Errorf("what was done: %s\nwant: %s", got, want)
+	}
+}
+
+// What is copied goes to the terminal, and what is written to a file.
+func TestCopyAndWrite(t *testing.T) {
+	var clipboard bytes.Buffer
+	var name string
+	var frames int
+	write := func(to string, r tui.Records) error { name, frames = to, r.Len(); return nil }
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "c", Clipboard: &clipboard, Write: write}, 120, 40)
+	sc.press("j", "w", "out.pcapng", "enter")
+	sc.shows("wrote", "out.pcapng")
+	if name != "out.pcapng" || frames != 5 {
+		t.Errorf("it wrote %d frames to %q", frames, name)
+	}
+	sc.press("enter", "y")
+	text, ok := strings.CutPrefix(clipboard.String(), "\x1b]52;c;")
+	payload, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(text, "\a"))
+	if !ok || err != nil || !strings.Contains(string(payload), `"tools/call"`) {
+		t.Errorf("it copied %q, %v", clipboard.String(), err)
+	}
+}
+
+// Bookmarks are seen, and can be filtered by.
+func TestBookmarks(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "b"}, 120, 40)
+	sc.press("2", "g", "jj", "m")
+	sc.shows("◆")
+	sc.press("f", "bookmarks", "enter")
+	sc.shows("1 of 18 frames")
+	sc.press("m", "x")
+	if strings.Contains(sc.text(), "◆") {
+		t.Errorf("the bookmark is still there:\n%s", sc.text())
+	}
+}
+
+// A payload folds, line by line and as a whole.
+func TestFold(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "f"}, 120, 40)
+	sc.press("2", "g", "enter", "v")
+	sc.shows(`"name": "example-client"`)
+	sc.press("o")
+	if strings.Contains(sc.text(), `"name": "example-client"`) {
+		t.Errorf("it is not folded:\n%s", sc.text())
+	}
+	sc.press("o", "O")
+	sc.shows(`"params"`)
+	if strings.Contains(sc.text(), `"name": "example-client"`) {
+		t.Errorf("it is not folded:\n%s", sc.text())
+	}
+	sc.press("O")
+	sc.shows(`"name": "example-client"`)
+}
+
+// Themes differ in nothing but colour, and without colour there is none, though
+// everything is said.
+func TestThemes(t *testing.T) {
+	s := kept(t, "mcp-cancel")
+	dark := newScreen(t, s, tui.Config{Name: "t", Theme: "dark", Color: true}, 120, 40)
+	plain := newScreen(t, s, tui.Config{Name: "t", Theme: "dark"}, 120, 40)
+	before := dark.model.View()
+	dark.press("T")
+	if dark.model.View() == before {
+		t.Error("the light theme is the dark one")
+	}
+	if dark.text() != plain.text() {
+		t.Errorf("colour changes the text:\n%s\n%s", dark.text(), plain.text())
+	}
+	if strings.Contains(plain.model.View(), "\x1b[3") || strings.Contains(plain.model.View(), "\x1b[38;") {
+		t.Errorf("there is colour: %q", plain.model.View())
+	}
+}
+
+// The mouse chooses views and rows, opens what is selected, and scrolls.
+func TestMouse(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
+	click := func(x, y int) {
+		sc.send(tea.MouseMsg{X: x, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+		sc.send(sc.size)
+	}
+	click(10, 1)
+	sc.shows("WHAT IT SAYS")
+	sc.press("g")
+	click(5, 5) // the third frame
+	click(5, 5)
+	sc.shows("#3 ")
+	sc.press("esc", "1")
+	sc.send(tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
+	sc.send(sc.size)
+	sc.shows("── tools/call index · 1")
+}
+
+// Of several sessions one is chosen, or none.
+func TestPick(t *testing.T) {
+	choices := []tui.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}
+	for keys, want := range map[string]int{"\r": 0, "j\r": 1, "jjk\r": 0, "q": -1} {
+		got, err := tui.Pick(t.Context(), choices, tui.Config{Input: strings.NewReader(keys), Output: io.Discard})
+		if err != nil || got != want {
+			t.Errorf("%q chooses %d, %v; want %d", keys, got, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	keys, typing := io.Pipe()
+	defer typing.Close()
+	if got, err := tui.Pick(ctx, choices, tui.Config{Input: keys, Output: io.Discard}); got != -1 || err != nil {
+		t.Errorf("%d, %v", got, err)
+	}
+}
