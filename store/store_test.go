@@ -238,15 +238,6 @@ func TestEverySessionIsReadAgain(t *testing.T) {
 }
 
 // A frame of a gRPC call that is read again has the id of its call, which is in
-// none of its bytes.
-func TestCallIsReadAgain(t *testing.T) {
-	s := fixture(t, "grpc-cancellation")
-	for _, f := range s.Frames(0, 9).List {
-		if got := f.ID + f.Ref; got != "1" && f.Kind != "goaway" {
-			t.Errorf("frame %d, a %s, is of the call %q", f.Seq, f.Kind, got)
-		}
-// A frame of a gRPC call that is read again has the id of its call, which is in
-// none of its bytes.
 func TestCallIsReadAgain(t *testing.T) {
 	s := fixture(t, "grpc-cancellation")
 	for _, f := range s.Frames(0, 9).List {
