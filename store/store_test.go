@@ -238,6 +238,7 @@ func TestEverySessionIsReadAgain(t *testing.T) {
 }
 
 // A frame of a gRPC call that is read again has the id of its call, which is in
+// none of its bytes.
 func TestCallIsReadAgain(t *testing.T) {
 	s := fixture(t, "grpc-cancellation")
 	for _, f := range s.Frames(0, 9).List {
