@@ -282,7 +282,7 @@ func (b *builder) models(c *Config) error {
 		for _, r := range m.Routes {
 			backend := b.backends[r.Provider]
 			if backend == nil {
-				return b.at(append(path, "provider"), "there is no provider %q; expected one of %s", r.Provider, strings.Join(slices.Sorted(maps.Keys(b.backends)), ", "))
+				return b.at(append(path, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
 			}
 			made.Routes = append(made.Routes, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
 		}
@@ -350,4 +350,12 @@ func Address(door, text string) (string, error) {
 		return "", fmt.Errorf("%q is no address for the door %s; expected HOST:PORT, PORT or off", text, door)
 	}
 	return cmp.Or(host, "127.0.0.1") + ":" + port, nil
+}
+
+// among lists what there is to choose from, if there is anything.
+func among(names []string) string {
+	if len(names) == 0 {
+		return ", where there is none"
+	}
+	return ": " + strings.Join(names, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -218,6 +219,9 @@ func (s *Spans) post(body []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector at %s answered %s", s.url, resp.Status)
+	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
 	return err
 }

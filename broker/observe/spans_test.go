@@ -1,0 +1,106 @@
+package observe_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/observe"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	client = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ids    = `"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"`
+)
+
+// received returns what a collector gets of one call, whose client had a span.
+func received(t *testing.T) []byte {
+	t.Helper()
+	bodies := make(chan []byte, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s", r.URL.Path, r.Header.Get("Content-Type"))
+		}
+		bodies <- body
+	}))
+	defer collector.Close()
+	spans := observe.NewSpans(collector.URL)
+	c := &broker.Call{Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: observe.Traceparent(client), Started: time.Now(), Took: time.Second}
+	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
+	c.Hops = []broker.Hop{
+		{Provider: "one", Model: "x", Started: c.Started, Took: time.Millisecond, Err: errors.New("secret")},
+		{Provider: "two", Model: "y", Started: c.Started, Took: time.Millisecond},
+	}
+	spans.Ended(c, &broker.Report{})
+	if err := spans.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return <-bodies
+}
+
+// The types of OpenTelemetry read the spans, which hang together: that of the
+// client has the broker's below it, and that the attempts. Ids are hex in OTLP's
+// JSON, unlike in that of protobuf.
+func TestSpans(t *testing.T) {
+	body := regexp.MustCompile(ids).ReplaceAllStringFunc(string(received(t)), func(s string) string {
+		m := regexp.MustCompile(ids).FindStringSubmatch(s)
+		raw, _ := hex.DecodeString(m[2])
+		return `"` + m[1] + `":"` + base64.StdEncoding.EncodeToString(raw) + `"`
+	})
+	var data trace.TracesData
+	if err := protojson.Unmarshal([]byte(body), &data); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	spans := data.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()
+	if len(spans) != 3 {
+		t.Fatalf("got %v", spans)
+	}
+	parent := "b7ad6b7169203331"
+	for i, s := range spans {
+		if hex.EncodeToString(s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" || hex.EncodeToString(s.GetParentSpanId()) != parent {
+			t.Errorf("span %d hangs elsewhere: %v", i, s)
+		}
+		if i == 0 {
+			parent = hex.EncodeToString(s.GetSpanId())
+		}
+		if failed := s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR; failed != (i == 1) {
+			t.Errorf("the status of span %d is %v", i, s.GetStatus())
+		}
+		if s.GetEndTimeUnixNano() <= s.GetStartTimeUnixNano() {
+			t.Errorf("span %d takes no time", i)
+		}
+	}
+	if spans[0].GetKind() != trace.Span_SPAN_KIND_SERVER || spans[1].GetKind() != trace.Span_SPAN_KIND_CLIENT {
+		t.Errorf("kinds %v, %v", spans[0].GetKind(), spans[1].GetKind())
+	}
+	if strings.Contains(body, "secret") {
+		t.Error("what a provider said got out")
+	}
+}
+
+// A collector that refuses spans is told of at the end.
+func TestRefused(t *testing.T) {
+	collector := httptest.NewServer(http.NotFoundHandler())
+	defer collector.Close()
+	spans := observe.NewSpans(collector.URL)
+	spans.Ended(&broker.Call{}, &broker.Report{})
+	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+		t.Errorf("got %v", err)
+	}
+}
