@@ -19,6 +19,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if os.Getenv(serveMCP) != "" {
+		if err := serveGoSDK(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	dir, err := os.MkdirTemp("", "wirectl-interop")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
