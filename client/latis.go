@@ -120,6 +120,9 @@ type LatisPrompt struct {
 	Content  string
 	Metadata map[string]string
 	Cancel   CancelAfter
+	// Beside, if not nil, is made when the prompt has been sent, and ends with it
+	// or later.
+	Beside Call
 }
 
 // CancelAfter says when a request is to be cancelled: after that many parts of
@@ -143,7 +146,7 @@ func ParseCancelAfter(text string) (CancelAfter, error) {
 // Prompt is the call that sends p.
 func (l *Latis) Prompt(p LatisPrompt) Call {
 	return func(ctx context.Context, out func(Part)) error {
-		r := &promptRun{latis: l, prompt: p, out: out, due: make(chan struct{})}
+		r := &promptRun{latis: l, prompt: p, out: serialized(out), due: make(chan struct{})}
 		return r.run(ctx)
 	}
 }
@@ -163,6 +166,16 @@ func (r *promptRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.prompt.Beside == nil {
+		return r.follow(ctx, c)
+	}
+	beside := make(chan error, 1)
+	go func() { beside <- r.prompt.Beside(ctx, r.out) }()
+	return firstOf(r.follow(ctx, c), <-beside)
+}
+
+// follow waits for the end of the prompt, and cancels it when that is due.
+func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 	var timer <-chan time.Time
 	if d := r.prompt.Cancel.Time; d > 0 {
 		t := time.NewTimer(d)

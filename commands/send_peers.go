@@ -80,9 +80,15 @@ func (s *sending) latis() (*dialer, error) {
 		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
 	case hasPrompt:
 		call = func(l *client.Latis) client.Call {
-			return l.Prompt(client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after})
+			p := client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after}
+			if s.c.Bool("state") {
+				p.Beside = l.State()
+			}
+			return l.Prompt(p)
 		}
-	case !s.c.Bool("state") && !s.c.Bool("subscribe") && s.c.String("session") == "":
+	case s.c.Bool("state"):
+		call = (*client.Latis).State
+	case !s.c.Bool("subscribe") && s.c.String("session") == "":
 		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
 	}
 	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
@@ -94,31 +100,22 @@ func (s *sending) latis() (*dialer, error) {
 		if err := s.enterSession(ctx, l, metadata); err != nil {
 			return nil, firstError(err, l.Close())
 		}
-		return &peer{s.withState(l, call), l.Close}, nil
+		return &peer{s.subscribed(l, call), l.Close}, nil
 	}}, nil
 }
 
-// withState adds what --state and --subscribe ask for to the call, which may be
-// nil.
-func (s *sending) withState(l *client.Latis, call func(*client.Latis) client.Call) client.Call {
-	var calls []client.Call
-	if call != nil {
-		calls = append(calls, call(l))
-	}
-	if s.c.Bool("state") {
-		calls = append(calls, l.State())
-	}
-	all := client.Together(calls...)
+// subscribed adds what --subscribe asks for to a call, which is nil where the
+// session is all that was to be asked for.
+func (s *sending) subscribed(l *client.Latis, call func(*client.Latis) client.Call) client.Call {
 	switch {
-	case len(calls) == 1:
-		all = calls[0]
-	case len(calls) == 0 && s.c.Bool("subscribe"):
+	case call == nil && s.c.Bool("subscribe"):
 		return l.Subscribe()
+	case call == nil:
+		return func(context.Context, func(client.Part)) error { return nil }
+	case !s.c.Bool("subscribe"):
+		return call(l)
 	}
-	if s.c.Bool("subscribe") {
-		return client.During(l.Subscribe(), all)
-	}
-	return all
+	return client.During(l.Subscribe(), call(l))
 }
 
 // enterSession makes or resumes the session that --session names.

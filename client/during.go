@@ -6,21 +6,6 @@ import (
 	"sync"
 )
 
-// Together is the call that makes several at once and ends when all have ended.
-// The first error among them is its own.
-func Together(calls ...Call) Call {
-	return func(ctx context.Context, out func(Part)) error {
-		shared := serialized(out)
-		errs := make([]error, len(calls))
-		var all sync.WaitGroup
-		for i, call := range calls {
-			all.Go(func() { errs[i] = call(ctx, shared) })
-		}
-		all.Wait()
-		return firstOf(errs...)
-	}
-}
-
 // During is the call that makes call, and beside it another one that is ended
 // when call has ended.
 func During(beside, call Call) Call {
