@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed" // the worker
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,17 +43,9 @@ type processLine struct {
 
 // Run runs the tool, as [Handler] wants it.
 func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error) {
-	endpoint, err := transport.Parse(append([]string{"exec"}, h.Argv...), transport.Options{Grace: workerGrace})
+	process, err := transport.Start(ctx, h.Argv, transport.Options{Grace: workerGrace})
 	if err != nil {
 		return nil, err
-	}
-	conn, err := endpoint.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	process, ok := conn.(transport.Process)
-	if !ok {
-		return nil, errors.Join(errors.New("exec has not started a process"), conn.Close())
 	}
 	var others sync.WaitGroup
 	defer others.Wait()

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -210,3 +211,20 @@ func (p *process) endsWithin(d time.Duration) bool {
 // sweepGrace is how long the rest of a group may take to end after its leader
 // has: often it ends at the same time, and nothing tells when.
 const sweepGrace = time.Second
+
+// Start starts a program, as dialling the endpoint "exec" with these words does.
+func Start(ctx context.Context, argv []string, opts Options) (Process, error) {
+	endpoint, err := Parse(append([]string{"exec"}, argv...), opts)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := endpoint.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	process, ok := conn.(Process)
+	if !ok {
+		return nil, errors.Join(errors.New("exec has not started a process"), conn.Close())
+	}
+	return process, nil
+}

@@ -3,7 +3,6 @@ package unit
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,17 +33,9 @@ const ExecFailed = "EXEC_FAILED"
 
 // Answer answers p, as [Agent] wants it.
 func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
-	endpoint, err := transport.Parse(append([]string{"exec"}, e.Argv...), transport.Options{Grace: execGrace})
+	process, err := transport.Start(ctx, e.Argv, transport.Options{Grace: execGrace})
 	if err != nil {
 		return nil, err
-	}
-	conn, err := endpoint.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	process, ok := conn.(transport.Process)
-	if !ok {
-		return nil, errors.Join(errors.New("exec has not started a process"), conn.Close())
 	}
 	defer process.Close()
 	stop := context.AfterFunc(ctx, func() { process.Close() })
