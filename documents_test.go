@@ -49,7 +49,7 @@ func testDocument(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	if *update {
-		text = console.ReplaceAllFunc(text, rerun)
+		text = console.ReplaceAllFunc(text, func(block []byte) []byte { return rerun(block, t.TempDir()) })
 		if err := os.WriteFile(name, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -97,11 +97,12 @@ func calls(block string) []call {
 // script runs the command as it looks on a terminal.
 func (c call) script() string { return "{ " + c.command + "; } 2>&1 || true" }
 
-// rerun returns a block with what its commands print now.
-func rerun(block []byte) []byte {
+// rerun returns a block with what its commands print now, run in dir.
+func rerun(block []byte, dir string) []byte {
 	out := []byte("```console\n")
 	for _, c := range calls(string(console.FindSubmatch(block)[1])) {
 		cmd := exec.Command("sh", "-c", c.script())
+		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), columns)
 		printed, _ := cmd.Output()
 		out = append(out, "$ "+c.command+"\n"...)
