@@ -15,22 +15,19 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
-	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/relay"
-	"github.com/wirectl/wirectl/session"
 )
 
 // A watch is all that sees what passes a relay: the tap, the capture, and the
 // judge, who prints and counts.
 type watch struct {
 	v        *relaying
-	fan      *relay.Fan // nil if nobody watches
-	hub      *tap.Hub
+	fan      *relay.Fan  // nil if nobody watches
+	hub      *tap.Hub    // nil if there is no tap
 	tap      *tap.Server // nil if there is none
 	gate     *relay.Gate // nil if nothing is to be changed
 	recorder *recorder.Recorder
-	judge    *judge
+	judge    *judge // nil if nobody wants to know
 
 	mu     sync.Mutex
 	total  relay.Result
@@ -60,16 +57,17 @@ func (v *relaying) newWatch() (*watch, error) {
 		s.Protocol = v.cfg.Protocol.Name()
 	}
 	var sinks []capture.Writer
-	judged, tapped := v.c.Bool("print") || !v.c.Bool("quiet"), !v.c.Bool("no-tap")
-	if judged || tapped {
+	tapped := !v.c.Bool("no-tap")
+	if tapped {
 		w.hub = tap.NewHub(s, tap.Options{})
 		sinks = append(sinks, w.hub)
 	}
-	if judged {
+	if v.c.Bool("print") || !v.c.Bool("quiet") {
 		var err error
-		if w.judge, err = v.newJudge(w.hub); err != nil {
+		if w.judge, err = v.newJudge(s); err != nil {
 			return nil, err
 		}
+		sinks = append(sinks, w.judge)
 	}
 	if name := v.c.String("capture"); name != "" {
 		sink, err := w.record(name, s)
@@ -187,7 +185,8 @@ func (w *watch) add(r *relay.Result) {
 	}
 }
 
-// closing is how long the capture may take to write what is left.
+// closing is how long the capture and the judge may take for what is left. A
+// signal makes an end of it.
 const closing = 10 * time.Second
 
 // end ends watching, and says what was seen.
@@ -198,14 +197,18 @@ func (w *watch) end() error {
 	if w.tap != nil {
 		w.tap.Close()
 	}
-	if w.judge != nil {
-		<-w.judge.done
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	go func() {
+		_ = w.v.untilSignal(ctx, nil)
+		cancel()
+	}()
 	var err error
 	if w.recorder != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closing)
-		defer cancel()
 		err = w.recorder.Close(ctx)
+	}
+	if w.judge != nil {
+		w.judge.end(ctx, w.v.warn)
 	}
 	if w.judge != nil && w.relays > 0 {
 		w.v.warn(w.summary())
@@ -226,91 +229,5 @@ func (w *watch) summary() string {
 	if t.Worst.For >= w.v.c.Duration("patience") {
 		fmt.Fprintf(&b, "; worst stall: %v", t.Worst)
 	}
-	return b.String()
-}
-
-// A judge reads the frames of a hub as they pass. One that is too slow misses
-// some, and says how many.
-type judge struct {
-	trackers track.Trackers
-	lost     int64
-	err      error // of printing; valid when done
-	done     chan struct{}
-}
-
-func (v *relaying) newJudge(h *tap.Hub) (*judge, error) {
-	j := &judge{done: make(chan struct{})}
-	viewer := h.View()
-	in := decode.Input{Capture: &honest{Viewer: viewer, lost: &j.lost}}
-	cfg := v.cfg
-	cfg.Workers, cfg.Resync = 1, true
-	f := track.NewFollower(&j.trackers, in, cfg)
-	view := f.View
-	if v.c.Bool("print") {
-		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
-		if err != nil {
-			return nil, err
-		}
-		text := decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
-		view = func(dst []byte, it *decode.Item) ([]byte, error) {
-			if dst, err := f.View(dst, it); err != nil {
-				return dst, err
-			}
-			return text(dst, it)
-		}
-	}
-	go func() {
-		defer close(j.done)
-		defer viewer.Close()
-		_, j.err = decode.Run(context.Background(), in, v.Stderr, cfg, func() decode.View { return view })
-		f.End()
-	}()
-	return j, nil
-}
-
-// An honest viewer counts what it misses.
-type honest struct {
-	*tap.Viewer
-	lost *int64
-}
-
-func (h *honest) Next(r *capture.Record) error {
-	err := h.Viewer.Next(r)
-	if n, ok := tap.ParseNote(r); ok && err == nil {
-		*h.lost += n.Lost
-	}
-	return err
-}
-
-// summary says what became of the exchanges.
-func (j *judge) summary() string {
-	var b strings.Builder
-	var exchanges, findings int64
-	classes := map[session.Class]int64{}
-	for _, t := range j.trackers.List {
-		s := t.Stats()
-		exchanges += s.Opened
-		for class, n := range s.Cancels {
-			classes[session.Class(class)] += n
-		}
-		for _, n := range s.Findings {
-			findings += n
-		}
-	}
-	fmt.Fprintf(&b, "; %s", plural(exchanges, "exchange"))
-	var cancels []string
-	for class := session.Class(0); int(class) < len(session.Stats{}.Cancels); class++ {
-		if n := classes[class]; n > 0 {
-			cancels = append(cancels, fmt.Sprintf("%d %v", n, class))
-		}
-	}
-	if len(cancels) > 0 {
-		fmt.Fprintf(&b, "; cancels: %s", strings.Join(cancels, ", "))
-	}
-	if j.lost > 0 { // an answer to what was not seen would be found wrong
-		fmt.Fprintf(&b, "; not judged, since %s passed too fast", plural(j.lost, "frame"))
-		return b.String()
-	}
-	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
 	return b.String()
 }

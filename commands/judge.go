@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A judge prints what passes a relay, and knows at the end what became of it.
+// It gets what a capture would get, and as that does: what comes faster than it
+// can be judged waits in memory, and then in a temporary file. So it neither
+// misses a frame nor delays one.
+type judge struct {
+	trackers track.Trackers
+	backlog  *recorder.Recorder
+	pipe     *io.PipeWriter // from the backlog to whoever judges
+	most     int64          // bytes that may wait
+	waiting  atomic.Int64   // bytes that were taken in and not judged
+	passed   atomic.Int64   // frames
+	missed   atomic.Int64   // the first frame that was not taken in; 0 if there is none
+	judged   int64          // frames, from the first one on; valid when done
+	done     chan struct{}
+}
+
+// maxWaiting bounds what may wait to be judged, in bytes: disks are not there
+// to be filled by who did not ask for it.
+const maxWaiting = 1 << 30
+
+func (v *relaying) newJudge(s capture.Session) (*judge, error) {
+	from, to := io.Pipe()
+	j := &judge{pipe: to, most: maxWaiting, done: make(chan struct{})}
+	show := decode.View(func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil })
+	if v.c.Bool("print") {
+		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		show = decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
+	}
+	go func() {
+		defer close(j.done)
+		defer from.Close()
+		j.judge(from, v.Stderr, v.cfg, show)
+	}()
+	var err error
+	if j.backlog, err = recorder.New(to, recorder.Config{Session: s}); err != nil {
+		to.Close()
+	}
+	return j, err
+}
+
+// Write takes in a record; see [capture.Writer].
+func (j *judge) Write(r *capture.Record) error {
+	n := j.passed.Load()
+	if r.Kind == capture.Frame {
+		n = j.passed.Add(1)
+	}
+	if j.waiting.Load() > j.most {
+		j.missed.CompareAndSwap(0, n)
+		return nil
+	}
+	j.waiting.Add(sizeOf(r))
+	return j.backlog.Write(r)
+}
+
+// sizeOf is what a record adds to what waits.
+func sizeOf(r *capture.Record) int64 { return int64(len(r.Raw) + len(r.Text)) }
+
+// judge reads what was taken in, to its end. Behind a frame that is missing
+// nothing can be judged any more, but still be shown.
+func (j *judge) judge(from io.Reader, to io.Writer, cfg decode.Config, show decode.View) {
+	r, err := pcapng.NewReader(from, 0)
+	if err != nil {
+		return // it was ended before it began
+	}
+	in := decode.Input{Capture: &awaited{Reader: r, waiting: &j.waiting}}
+	cfg.Workers, cfg.Resync = 1, true
+	f := track.NewFollower(&j.trackers, in, cfg)
+	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		if missed := j.missed.Load(); missed == 0 || it.Seq < missed {
+			j.judged++
+			if dst, err := f.View(dst, it); err != nil {
+				return dst, err
+			}
+		}
+		return show(dst, it)
+	}
+	_, _ = decode.Run(context.Background(), in, to, cfg, func() decode.View { return view }) // what is missing is counted
+	f.End()
+}
+
+// An awaited reader counts what it has read.
+type awaited struct {
+	*pcapng.Reader
+	waiting *atomic.Int64
+}
+
+func (a *awaited) Next(r *capture.Record) error {
+	err := a.Reader.Next(r)
+	a.waiting.Add(-sizeOf(r))
+	return err
+}
+
+// end lets the judge come to its end, for as long as ctx does. It says so where
+// that takes long.
+func (j *judge) end(ctx context.Context, warn func(text string)) {
+	late := time.AfterFunc(time.Second, func() {
+		warn(fmt.Sprintf("judging what has passed: %s to go", plural(j.waiting.Load(), "byte")))
+	})
+	defer late.Stop()
+	_ = j.backlog.Close(ctx) // what is missing is counted
+	j.pipe.Close()
+	<-j.done
+}
+
+// summary says what became of the exchanges.
+func (j *judge) summary() string {
+	var b strings.Builder
+	if passed := j.passed.Load(); j.judged < passed {
+		fmt.Fprintf(&b, "; judged are the first %s, the others came too fast", plural(j.judged, "frame"))
+	}
+	var exchanges, findings int64
+	classes := map[session.Class]int64{}
+	for _, t := range j.trackers.List {
+		s := t.Stats()
+		exchanges += s.Opened
+		for class, n := range s.Cancels {
+			classes[session.Class(class)] += n
+		}
+		for _, n := range s.Findings {
+			findings += n
+		}
+	}
+	fmt.Fprintf(&b, "; %s", plural(exchanges, "exchange"))
+	var cancels []string
+	for class := session.Class(0); int(class) < len(session.Stats{}.Cancels); class++ {
+		if n := classes[class]; n > 0 {
+			cancels = append(cancels, fmt.Sprintf("%d %v", n, class))
+		}
+	}
+	if len(cancels) > 0 {
+		fmt.Fprintf(&b, "; cancels: %s", strings.Join(cancels, ", "))
+	}
+	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
+	return b.String()
+}

@@ -1,0 +1,41 @@
+package commands
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// What comes while too much waits is told of, and what came before is judged.
+func TestJudgeSaysWhatItMissed(t *testing.T) {
+	v := &relaying{
+		invocation: &invocation{Env: Env{Stderr: io.Discard}},
+		c:          cli.NewContext(nil, flag.NewFlagSet("", flag.PanicOnError), nil),
+	}
+	j, err := v.newJudge(capture.Session{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range 3 {
+		if id == 2 {
+			j.most = -1
+		}
+		raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, id)
+		r := capture.Record{Protocol: "mcp", Framing: "line", Frame: frame.Frame{Dir: frame.C2U, Raw: raw, End: len(raw)}}
+		if err := j.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.end(t.Context(), func(string) {})
+	const want = "; judged are the first 2 frames, the others came too fast; 2 exchanges"
+	if got := j.summary(); !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
