@@ -109,9 +109,10 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
-	c.Traceparent = c.Parent
-	if b.trace != nil {
+	if c.Parent = validTraceparent(c.Parent); b.trace != nil {
 		c.Traceparent = b.trace(c.Parent)
+	} else {
+		c.Traceparent = c.Parent
 	}
 	b.running.Add(1)
 	err := b.do(ctx, t, c)

@@ -376,3 +376,32 @@ func TestPyQuote(t *testing.T) {
 		}
 	}
 }
+
+// A trace context is passed on as it came; what is none, which could smuggle
+// headers to a provider, is not.
+func TestTraceparentIsPassedOn(t *testing.T) {
+	var got string
+	k := &broker.Backend{Name: "k", Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
+		got = r.Traceparent
+		return nil
+	})}
+	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	for parent, want := range map[string]string{good: good, good + "\r\nAuthorization: x": "", "x": "", "": ""} {
+		if err := b.Do(t.Context(), &broker.Call{Model: "m", Parent: parent}); err != nil || got != want {
+			t.Errorf("%q: %q was passed on (%v), want %q", parent, got, err, want)
+		}
+	}
+}
+
+// The class of an error is a word, whatever the error says.
+func TestErrorType(t *testing.T) {
+	for want, err := range map[string]error{
+		"rate_limited": status(429, 0), "timed_out": &provider.Error{Cause: provider.TimedOut}, "internal": errors.New("a long story"),
+		"cancelled": broker.ErrGone, "unknown_model": &broker.UnknownModelError{Model: "x"},
+	} {
+		if got := broker.ErrorType(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}

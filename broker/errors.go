@@ -70,3 +70,14 @@ func CauseOf(err error) provider.Cause {
 	}
 	return provider.Internal
 }
+
+// ErrorType names the class of an error in one word.
+func ErrorType(err error) string {
+	switch outcomeOf(err) {
+	case Cancelled:
+		return "cancelled"
+	case Refused:
+		return "unknown_model"
+	}
+	return CauseOf(err).String()
+}

@@ -164,17 +164,20 @@ func (s *serving) doors() ([]service.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := web.Access{Token: cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")), AnyHost: s.c.Bool("allow-remote")}
-	p, guarded := s.out.publisher, access.Token != ""
+	access := web.Access{Token: cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes}
+	p, guard := s.out.publisher, service.TokenMissing
+	if access.Token != "" {
+		guard = service.Token
+	}
 	serveLatis := s.latisUnit()
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
-		{Name: "proxy", Authenticates: guarded, Server: s.limited(proxy.New(s.broker, p, access))},
+		{Name: "proxy", Guard: guard, Server: s.limited(proxy.New(s.broker, p, access))},
 		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, s.stop))},
 		{Name: "latis", Server: latis.New(serveLatis, p)},
 		{Name: "latis_ws", Server: latis.NewWS(serveLatis, p)},
-		{Name: "openai", Authenticates: guarded, Server: s.limited(openai.New(s.broker, p, access))},
-		{Name: "admin", Authenticates: guarded, Server: s.limited(admin.New(s.broker, access))},
+		{Name: "openai", Guard: guard, Server: s.limited(openai.New(s.broker, p, access))},
+		{Name: "admin", Guard: guard, Server: s.limited(admin.New(s.broker, access))},
 	}
 	for i := range doors {
 		doors[i].Addr = addrs[doors[i].Name]

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,18 +163,8 @@ func (b *builder) providers(*Config) error {
 
 func (b *builder) provider(name string, p *Provider) (provider.Provider, error) {
 	path := []string{"providers", name}
-	for _, n := range []struct {
-		key string
-		bad bool
-	}{
-		{"concurrency", p.Concurrency < 0},
-		{"rate", p.Rate < 0},
-		{"burst", p.Burst < 0},
-		{"retries", p.Retries != nil && (*p.Retries < 0 || *p.Retries > 10)},
-	} {
-		if n.bad {
-			return nil, b.at(append(path, n.key), "expected a number from 0%s", map[bool]string{true: " to 10"}[n.key == "retries"])
-		}
+	if err := b.numbers(path, p); err != nil {
+		return nil, err
 	}
 	if p.BaseURL != "" {
 		if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
@@ -192,6 +185,51 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 	}
 	return made, nil
 }
+
+// numbers checks those of a provider.
+func (b *builder) numbers(path []string, p *Provider) error {
+	retries := 0
+	if p.Retries != nil {
+		retries = *p.Retries
+	}
+	for _, n := range []struct {
+		key    string
+		is     float64
+		atMost float64
+	}{
+		{"concurrency", float64(p.Concurrency), math.MaxInt32},
+		{"rate", p.Rate, math.MaxInt32},
+		{"burst", float64(p.Burst), math.MaxInt32},
+		{"retries", float64(retries), 10},
+		{"breaker.failures", float64(p.Breaker.Failures), math.MaxInt32},
+		{"max_tokens", float64(p.MaxTokens), math.MaxInt32},
+	} {
+		if !(0 <= n.is && n.is <= n.atMost) { // so that NaN is refused, too
+			return b.at(append(path, strings.Split(n.key, ".")...), "expected a number from 0 to %v", int64(n.atMost))
+		}
+	}
+	return b.mock(append(path, "mock"), &p.Mock)
+}
+
+// mock checks what a mock is to answer with.
+func (b *builder) mock(path []string, m *Mock) error {
+	for i, l := range m.Script {
+		if l.Status != 0 && !isFailure(l.Status) {
+			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
+		}
+	}
+	for i, f := range m.Faults {
+		switch at := append(path, "faults", strconv.Itoa(i)); {
+		case f.Every < 1:
+			return b.at(append(at, "every"), "expected a number from 1: every how many calls one fails")
+		case f.Status != 0 && !isFailure(f.Status):
+			return b.at(append(at, "status"), "expected the status of an error, from 400 to 599, or none for an answer that is cut")
+		}
+	}
+	return nil
+}
+
+func isFailure(status int) bool { return status >= 400 && status <= 599 }
 
 // kinds makes the providers.
 var kinds = map[string]func(p *Provider, key string) (provider.Provider, error){
@@ -272,17 +310,24 @@ func (b *builder) models(c *Config) error {
 		if m.Provider != "" && len(m.Routes) > 0 {
 			return b.at(path, "expected either provider or routes, and here are both")
 		}
-		if m.Provider != "" {
-			m.Routes = []Route{{Provider: m.Provider, Model: m.Model}}
-		}
-		if len(m.Routes) == 0 {
+		if m.Provider == "" && len(m.Routes) == 0 {
 			return b.at(path, "expected a provider, or routes")
 		}
 		made := broker.Model{Name: name, Fallbacks: m.Fallbacks}
-		for _, r := range m.Routes {
+		if m.Provider != "" {
+			m.Routes = []Route{{Provider: m.Provider, Model: m.Model}}
+		}
+		for i, r := range m.Routes {
+			at := path
+			if m.Provider == "" {
+				at = append(path, "routes", strconv.Itoa(i))
+			}
 			backend := b.backends[r.Provider]
-			if backend == nil {
-				return b.at(append(path, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
+			switch {
+			case backend == nil:
+				return b.at(append(at, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
+			case r.Weight < 0:
+				return b.at(append(at, "weight"), "expected a number from 0; 0 is the same as 1")
 			}
 			made.Routes = append(made.Routes, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
 		}
@@ -293,34 +338,55 @@ func (b *builder) models(c *Config) error {
 
 // names checks what refers to models by name.
 func (b *builder) names(c *Config) error {
-	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = b.File.Default, b.Aliases, b.Limits.Batch
-	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
-		for _, f := range b.Models[name].Fallbacks {
-			if !b.known(f) {
-				return b.at([]string{"models", name, "fallbacks"}, "there is no model %q", f)
-			}
-		}
-	}
+	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = cmp.Or(b.File.Default, b.only()), b.Aliases, b.Limits.Batch
 	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
-		if !b.known(b.Aliases[alias]) {
+		switch _, model := b.Models[alias]; {
+		case model:
+			return b.at([]string{"aliases", alias}, "there is a model of that name")
+		case b.find(b.Aliases[alias]) == "":
 			return b.at([]string{"aliases", alias}, "there is no model %q", b.Aliases[alias])
 		}
 	}
-	if _, isAlias := b.Aliases[b.File.Default]; b.File.Default != "" && !isAlias && !b.known(b.File.Default) {
-		return b.at([]string{"default"}, "there is no model %q", b.File.Default)
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		for i, f := range b.Models[name].Fallbacks {
+			path := []string{"models", name, "fallbacks", strconv.Itoa(i)}
+			switch b.find(cmp.Or(b.Aliases[f], f)) {
+			case "":
+				return b.at(path, "there is no model %q", f)
+			case name:
+				return b.at(path, "%q is the model itself; expected another to fall back to", f)
+			}
+		}
+	}
+	if d := b.File.Default; d != "" && b.find(cmp.Or(b.Aliases[d], d)) == "" {
+		return b.at([]string{"default"}, "there is no model %q", d)
 	}
 	return nil
 }
 
-// known reports whether a name is that of a model, or fits a pattern.
-func (b *builder) known(name string) bool {
-	for pattern := range b.Models {
-		before, after, wild := strings.Cut(pattern, "*")
-		if pattern == name || wild && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) {
-			return true
+// only returns the name of the model, if there is just one: it needs not be
+// called the default.
+func (b *builder) only() string {
+	for name := range b.Models {
+		if len(b.Models) == 1 && !strings.Contains(name, "*") {
+			return name
 		}
 	}
-	return false
+	return ""
+}
+
+// find returns the model, or the longest pattern, that a name leads to.
+func (b *builder) find(name string) (found string) {
+	for pattern := range b.Models {
+		before, after, wild := strings.Cut(pattern, "*")
+		switch {
+		case pattern == name:
+			return name
+		case wild && len(pattern) > len(found) && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
+			found = pattern
+		}
+	}
+	return found
 }
 
 func (b *builder) token(c *Config) (err error) {
@@ -329,9 +395,17 @@ func (b *builder) token(c *Config) (err error) {
 }
 
 func (b *builder) limits(*Config) error {
-	l := b.Limits
-	if l.Batch < 0 || l.Connections < 0 || l.BodyBytes < 0 {
-		return b.at([]string{"limits"}, "expected numbers from 0")
+	for _, n := range []struct {
+		key string
+		is  int64
+	}{
+		{"batch", int64(b.Limits.Batch)},
+		{"connections", int64(b.Limits.Connections)},
+		{"body_bytes", b.Limits.BodyBytes},
+	} {
+		if n.is < 0 {
+			return b.at([]string{"limits", n.key}, "expected a number from 0; 0 is the usual limit")
+		}
 	}
 	return nil
 }
@@ -342,14 +416,22 @@ func Address(door, text string) (string, error) {
 	if text == "off" {
 		return text, nil
 	}
-	host, port, found := "", text, false
-	if i := strings.LastIndexByte(text, ':'); i >= 0 {
-		host, port, found = text[:i], text[i+1:], true
+	host, port, err := net.SplitHostPort(text)
+	if err != nil && !strings.ContainsAny(text, ":[]") {
+		port, err = text, nil
 	}
-	if port == "" || strings.Trim(port, "0123456789") != "" || found && strings.Contains(strings.Trim(host, "[]"), "/") {
-		return "", fmt.Errorf("%q is no address for the door %s; expected HOST:PORT, PORT or off", text, door)
+	switch _, bad := strconv.ParseUint(port, 10, 16); {
+	case err == nil && bad == nil && !strings.Contains(host, "/"):
+		return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
+	case err == nil && host == "" && strings.ContainsAny(port, ".abcdefghijklmnopqrstuvwxyz"): // it was a host
+		return "", fmt.Errorf("%q has no port for the door %s; expected HOST:PORT, as %s is, or PORT, or off", text, door, net.JoinHostPort(port, usualPort(door)))
 	}
-	return cmp.Or(host, "127.0.0.1") + ":" + port, nil
+	return "", fmt.Errorf("%q is no address for the door %s; expected HOST:PORT, PORT or off", text, door)
+}
+
+func usualPort(door string) string {
+	i := slices.IndexFunc(Doors, func(d Door) bool { return d.Name == door })
+	return Doors[i].Port
 }
 
 // among lists what there is to choose from, if there is anything.

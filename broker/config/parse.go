@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/wirectl/wirectl/nearest"
 )
@@ -47,7 +49,7 @@ func parse(name string, data []byte) (*document, error) {
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
 		return d, nil
 	}
-	if err := d.checkKeys(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
+	if err := d.check(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
 		return nil, err
 	}
 	if err := yaml.NodeToValue(tree.Docs[0].Body, &d.File, yaml.Strict()); err != nil {
@@ -64,36 +66,44 @@ func (d *document) at(path []string, format string, args ...any) error {
 	}
 	node := d.ast.Docs[0].Body
 	for _, key := range path {
-		pair := member(node, key)
-		if pair == nil {
+		var tok *token.Token
+		if tok, node = child(node, key); tok == nil {
 			break
 		}
-		if tok := pair.Key.GetToken(); tok != nil {
-			e.Line, e.Column = tok.Position.Line, tok.Position.Column
-		}
-		node = pair.Value
+		e.Line, e.Column = tok.Position.Line, tok.Position.Column
 	}
 	return e
 }
 
-func member(node ast.Node, key string) *ast.MappingValueNode {
-	var pairs []*ast.MappingValueNode
+// child returns what a node has under a key, or at an index, and where that
+// begins.
+func child(node ast.Node, key string) (*token.Token, ast.Node) {
+	if list, ok := node.(*ast.SequenceNode); ok {
+		if i, err := strconv.Atoi(key); err == nil && i < len(list.Values) {
+			return list.Values[i].GetToken(), list.Values[i]
+		}
+		return nil, nil
+	}
+	for _, pair := range pairs(node) {
+		if tok := pair.Key.GetToken(); tok != nil && tok.Value == key {
+			return tok, pair.Value
+		}
+	}
+	return nil, nil
+}
+
+// pairs returns the keys of a mapping with their values.
+func pairs(node ast.Node) []*ast.MappingValueNode {
 	switch n := node.(type) {
 	case *ast.MappingNode:
-		pairs = n.Values
+		return n.Values
 	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	}
-	for _, pair := range pairs {
-		if tok := pair.Key.GetToken(); tok != nil && tok.Value == key {
-			return pair
-		}
+		return []*ast.MappingValueNode{n}
 	}
 	return nil
 }
 
-// translate says in the words of the file what the YAML module says in those of
-// Go.
+// translate says where the YAML module found a fault.
 func (d *document) translate(err error) error {
 	e := &Error{Name: d.name, Msg: err.Error()}
 	var de *durationError
@@ -108,49 +118,45 @@ func (d *document) translate(err error) error {
 	if tok := ye.GetToken(); tok != nil {
 		e.Line, e.Column = tok.Position.Line, tok.Position.Column
 	}
-	var mismatch *yaml.TypeError
-	var unexpected *yaml.UnexpectedNodeTypeError
-	switch {
-	case errors.As(err, &mismatch):
-		e.Msg = fmt.Sprintf("found a value of type %s; expected %s", mismatch.SrcType, expected(mismatch.DstType))
-	case errors.As(err, &unexpected):
-		e.Msg = fmt.Sprintf("found a value of type %s; expected a %s", strings.ToLower(unexpected.Actual.String()), strings.ToLower(unexpected.Expected.String()))
-	}
 	return e
 }
 
-// checkKeys looks for keys that nothing reads. A fault of the shape is for the
-// decoding to find.
-func (d *document) checkKeys(node ast.Node, t reflect.Type) error {
-	var pairs []*ast.MappingValueNode
+// check looks for keys that nothing reads, and for values that are not of the
+// type that is read.
+func (d *document) check(node ast.Node, t reflect.Type) error {
 	switch n := node.(type) {
-	case *ast.MappingNode:
-		pairs = n.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	case *ast.SequenceNode:
-		if t.Kind() == reflect.Slice {
-			for _, value := range n.Values {
-				if err := d.checkKeys(value, t.Elem()); err != nil {
-					return err
-				}
+	case nil, *ast.NullNode, *ast.AliasNode, *ast.TagNode: // the decoding knows what they are
+		return nil
+	case *ast.AnchorNode:
+		return d.check(n.Value, t)
+	}
+	if found, want := nodeKind(node), kindOf(t); !want.takes(found) {
+		return d.fault(node.GetToken(), "found %s; expected %s%s", found, want, looks[want])
+	}
+	if list, ok := node.(*ast.SequenceNode); ok && t.Kind() == reflect.Slice {
+		for _, value := range list.Values {
+			if err := d.check(value, t.Elem()); err != nil {
+				return err
 			}
 		}
 	}
-	for _, pair := range pairs {
+	for _, pair := range pairs(node) {
 		tok := pair.Key.GetToken()
 		inner, expected := valueType(t, tok.Value)
 		switch {
 		case expected != nil:
-			msg := fmt.Sprintf("unknown key %q%s; expected one of %s", tok.Value, nearest.Question(tok.Value, expected), strings.Join(expected, ", "))
-			return &Error{Name: d.name, Line: tok.Position.Line, Column: tok.Position.Column, Msg: msg}
+			return d.fault(tok, "unknown key %q%s; expected one of %s", tok.Value, nearest.Question(tok.Value, expected), strings.Join(expected, ", "))
 		case inner != nil:
-			if err := d.checkKeys(pair.Value, inner); err != nil {
+			if err := d.check(pair.Value, inner); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (d *document) fault(tok *token.Token, format string, args ...any) error {
+	return &Error{d.name, tok.Position.Line, tok.Position.Column, fmt.Sprintf(format, args...)}
 }
 
 // valueType returns the type of what stands under a key of t. Where t has no
@@ -159,6 +165,8 @@ func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	switch t.Kind() {
 	case reflect.Map:
 		return t.Elem(), nil
+	case reflect.Pointer:
+		return valueType(t.Elem(), key)
 	case reflect.Struct:
 		for field := range t.Fields() {
 			name := field.Tag.Get("yaml")
@@ -171,19 +179,72 @@ func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	return nil, expected
 }
 
-// expected names what a Go type is in YAML.
-func expected(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Map, reflect.Struct:
-		return "a mapping, with lines of the form key: value"
-	case reflect.Slice:
-		return "a list, with lines that begin with -"
-	case reflect.String:
-		return "text"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
+// A kind is what a value is, in the words of people.
+type kind string
+
+const (
+	mapping  kind = "a mapping"
+	list     kind = "a list"
+	text     kind = "text"
+	number   kind = "a number"
+	whole    kind = "a whole number"
+	truth    kind = "true or false"
+	duration kind = "a duration like 1.5s, 200ms or 5m"
+	anything kind = "a value"
+)
+
+// looks is how a kind is written.
+var looks = map[kind]string{
+	mapping: ", with lines of the form key: value",
+	list:    ", with lines that begin with -",
+}
+
+// takes reports whether a value of the kind found will do.
+func (k kind) takes(found kind) bool {
+	switch k {
+	case anything:
+		return true
+	case text, duration:
+		return found != mapping && found != list
+	case number:
+		return found == number || found == whole
 	}
-	return t.String()
+	return found == k
+}
+
+func nodeKind(node ast.Node) kind {
+	switch node.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return mapping
+	case *ast.SequenceNode:
+		return list
+	case *ast.IntegerNode:
+		return whole
+	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return number
+	case *ast.BoolNode:
+		return truth
+	}
+	return text
+}
+
+func kindOf(t reflect.Type) kind {
+	if t == reflect.TypeFor[Duration]() {
+		return duration
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Map, reflect.Struct:
+		return mapping
+	case reflect.Slice:
+		return list
+	case reflect.String:
+		return text
+	case reflect.Float64:
+		return number
+	case reflect.Int, reflect.Int64:
+		return whole
+	}
+	return anything
 }

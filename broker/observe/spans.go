@@ -86,25 +86,17 @@ func number(key string, value int64) attribute {
 // Traceparent returns the trace context under which a call goes on: that of the
 // client with a span of ours, or a new one.
 func Traceparent(client string) string {
-	trace, _, ok := parseTraceparent(client)
+	trace, _, flags, ok := broker.ParseTraceparent(client)
 	if !ok {
-		trace = randomHex(16)
+		trace, flags = randomHex(16), "01"
 	}
-	return "00-" + trace + "-" + randomHex(8) + "-01"
+	return "00-" + trace + "-" + randomHex(8) + "-" + flags
 }
 
-// parseTraceparent reads a W3C trace context.
-func parseTraceparent(s string) (trace, parent string, ok bool) {
-	parts := strings.Split(s, "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || len(parts[2]) != 16 {
-		return "", "", false
-	}
-	for _, p := range parts[1:3] {
-		if strings.Trim(p, "0123456789abcdef") != "" || strings.Trim(p, "0") == "" {
-			return "", "", false
-		}
-	}
-	return parts[1], parts[2], true
+// sampled reports whether whoever began a trace wants it recorded.
+func sampled(flags string) bool {
+	n, err := strconv.ParseUint(flags, 16, 8)
+	return err != nil || n&1 == 1
 }
 
 func randomHex(n int) string {
@@ -113,10 +105,13 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Ended queues the spans of a call. When too many wait, they are lost, and
-// counted.
+// Ended queues the spans of a call, unless its client wants no record of the
+// trace. When too many wait, they are lost, and counted.
 func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
 	spans := spansOf(c, r)
+	if len(spans) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -130,11 +125,14 @@ func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
 }
 
 func spansOf(c *broker.Call, r *broker.Report) []span {
-	trace, own, ok := parseTraceparent(c.Traceparent)
-	if !ok {
+	trace, own, flags, ok := broker.ParseTraceparent(c.Traceparent)
+	switch {
+	case !ok:
 		trace, own = randomHex(16), randomHex(8)
+	case !sampled(flags):
+		return nil
 	}
-	_, parent, _ := parseTraceparent(c.Parent)
+	_, parent, _, _ := broker.ParseTraceparent(c.Parent)
 	root := newSpan(trace, own, parent, "chat "+c.Name, 2, c.Started, c.Took)
 	root.Attributes = append(root.Attributes,
 		text("gen_ai.operation.name", "chat"), text("gen_ai.request.model", c.Model), text("gen_ai.response.model", c.Name),
@@ -146,7 +144,7 @@ func spansOf(c *broker.Call, r *broker.Report) []span {
 		}})
 	}
 	if r.Err != nil {
-		root.fail(broker.Message(r.Err))
+		root.fail(r.Err)
 	}
 	list := []span{root}
 	for i := range c.Hops {
@@ -154,7 +152,7 @@ func spansOf(c *broker.Call, r *broker.Report) []span {
 		hop := newSpan(trace, randomHex(8), own, "chat "+h.Model, 3, h.Started, h.Took)
 		hop.Attributes = append(hop.Attributes, text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", h.Provider), text("gen_ai.request.model", h.Model))
 		if h.Err != nil {
-			hop.fail(broker.Message(h.Err))
+			hop.fail(h.Err)
 		}
 		list = append(list, hop)
 	}
@@ -168,9 +166,9 @@ func newSpan(trace, id, parent, name string, kind int, start time.Time, took tim
 	}
 }
 
-func (s *span) fail(message string) {
-	s.Status.Code, s.Status.Message = 2, message
-	s.Attributes = append(s.Attributes, text("error.type", message))
+func (s *span) fail(err error) {
+	s.Status.Code, s.Status.Message = 2, broker.Message(err)
+	s.Attributes = append(s.Attributes, text("error.type", broker.ErrorType(err)))
 }
 
 // run sends what is queued, many calls at a time.

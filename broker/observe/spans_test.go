@@ -44,7 +44,7 @@ func received(t *testing.T) []byte {
 	c := &broker.Call{Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: observe.Traceparent(client), Started: time.Now(), Took: time.Second}
 	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
 	c.Hops = []broker.Hop{
-		{Provider: "one", Model: "x", Started: c.Started, Took: time.Millisecond, Err: errors.New("secret")},
+		{Provider: "one", Model: "x", Started: c.Started, Took: time.Millisecond, Err: provider.StatusError(429, 0, errors.New("secret"))},
 		{Provider: "two", Model: "y", Started: c.Started, Took: time.Millisecond},
 	}
 	spans.Ended(c, &broker.Report{})
@@ -86,6 +86,14 @@ func TestSpans(t *testing.T) {
 			t.Errorf("span %d takes no time", i)
 		}
 	}
+	for _, a := range spans[1].GetAttributes() {
+		if a.GetKey() == "error.type" && a.GetValue().GetStringValue() != "rate_limited" {
+			t.Errorf("the class of the error is %q", a.GetValue().GetStringValue())
+		}
+	}
+	if got := spans[1].GetAttributes(); got[len(got)-1].GetKey() != "error.type" {
+		t.Errorf("the error has no class: %v", got)
+	}
 	if spans[0].GetKind() != trace.Span_SPAN_KIND_SERVER || spans[1].GetKind() != trace.Span_SPAN_KIND_CLIENT {
 		t.Errorf("kinds %v, %v", spans[0].GetKind(), spans[1].GetKind())
 	}
@@ -102,5 +110,39 @@ func TestRefused(t *testing.T) {
 	spans.Ended(&broker.Call{}, &broker.Report{})
 	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The context of a client is gone on with as the client wants it; what is none
+// begins a trace of our own.
+func TestTraceparent(t *testing.T) {
+	for _, tt := range []struct{ client, begins, ends string }{
+		{client, "00-0af7651916cd43dd8448eb211c80319c-", "-01"},
+		{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", "00-0af7651916cd43dd8448eb211c80319c-", "-00"},
+		{"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03-later", "00-0af7651916cd43dd8448eb211c80319c-", "-03"},
+		{"", "00-", "-01"},
+		{client + "-more", "00-", "-01"},
+		{"ff" + client[2:], "00-", "-01"},
+		{client + "\r\nX: y", "00-", "-01"},
+		{"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-", "-01"},
+	} {
+		got := observe.Traceparent(tt.client)
+		_, _, _, ok := broker.ParseTraceparent(got)
+		foreign := tt.begins == "00-" && strings.Contains(got, "0af7651916cd43dd8448eb211c80319c")
+		if !ok || foreign || !strings.HasPrefix(got, tt.begins) || !strings.HasSuffix(got, tt.ends) {
+			t.Errorf("%q became %q", tt.client, got)
+		}
+	}
+}
+
+// A trace that its client wants no record of gets none.
+func TestUnsampled(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
+	defer collector.Close()
+	spans := observe.NewSpans(collector.URL)
+	unsampled := observe.Traceparent(client[:len(client)-2] + "00")
+	spans.Ended(&broker.Call{Traceparent: unsampled}, &broker.Report{})
+	if err := spans.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,11 +29,20 @@ type Door struct {
 	Name string
 	// Addr is where it listens: HOST:PORT, or off.
 	Addr string
-	// Authenticates says that clients have to show a token, so that the door
-	// may be opened to other machines.
-	Authenticates bool
-	Server        Server
+	// Guard says whether clients have to show a token, so that the door may be
+	// opened to other machines.
+	Guard  Guard
+	Server Server
 }
+
+// Guard is what keeps strangers out of a door.
+type Guard uint8
+
+const (
+	Nothing      Guard = iota // its protocol has no place for a token
+	TokenMissing              // it would ask for a token, but none is set
+	Token
+)
 
 // Off is the address of a door that stays shut.
 const Off = "off"
@@ -46,8 +55,8 @@ type Service struct {
 	failed    chan error
 }
 
-// Open listens at all doors that are not off. With remote, doors that
-// authenticate may listen beyond this machine.
+// Open listens at all doors that are not off. With remote, doors that ask for a
+// token may listen beyond this machine.
 func Open(ctx context.Context, doors []Door, remote bool) (*Service, error) {
 	s := &Service{failed: make(chan error, len(doors))}
 	for _, d := range doors {
@@ -90,10 +99,12 @@ func mayListen(d Door, remote bool) error {
 	switch {
 	case strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback():
 		return nil
+	case d.Guard == Nothing:
+		return fmt.Errorf("the door %s on %s would be open to other machines, and its protocol has no place for a token: keep it on 127.0.0.1; the doors proxy, openai and admin may be opened", d.Name, d.Addr)
 	case !remote:
-		return fmt.Errorf("the door %s on %s would be open to other machines: that needs --allow-remote", d.Name, d.Addr)
-	case !d.Authenticates:
-		return fmt.Errorf("the door %s on %s would be open to other machines, and lets in everybody: set a token (token: in the configuration, or WIRECTL_TOKEN), which the doors proxy, openai and admin ask for, and keep the others on 127.0.0.1", d.Name, d.Addr)
+		return fmt.Errorf("the door %s on %s would be open to other machines: that needs --allow-remote, and a token", d.Name, d.Addr)
+	case d.Guard == TokenMissing:
+		return fmt.Errorf("the door %s on %s would be open to other machines, and lets in everybody: set a token (token: in the configuration, or WIRECTL_TOKEN)", d.Name, d.Addr)
 	}
 	return nil
 }

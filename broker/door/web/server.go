@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -37,6 +38,8 @@ type Access struct {
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
 	AnyHost bool
+	// MaxBody, unless it is 0, bounds bodies instead of the door's own limit.
+	MaxBody int64
 }
 
 // A Fault is what is wrong with a request.
@@ -49,6 +52,7 @@ const maxHead = 32 << 10
 
 // Server returns a server that speaks HTTP.
 func Server(cfg Config) *door.Server {
+	cfg.Limit = cmp.Or(cfg.MaxBody, cfg.Limit)
 	return &door.Server{Handle: func(ctx context.Context, c *door.Conn) {
 		if cfg.Opened != nil {
 			if closed := cfg.Opened(c); closed != nil {

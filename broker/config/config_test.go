@@ -1,0 +1,200 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
+)
+
+// world has one variable and one file.
+var world = config.Env{
+	Getenv: func(name string) string { return map[string]string{"KEY": "sk-planted"}[name] },
+	ReadFile: func(name string) ([]byte, error) {
+		if name == "key.txt" {
+			return []byte("sk-planted\n"), nil
+		}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	},
+}
+
+// Without a file, or with one that says nothing of models, a mock answers.
+func TestDefault(t *testing.T) {
+	for name, text := range map[string]string{"built in": config.Default, "empty": "", "a comment": "# later\n", "no models": "listen: {rlm: 1234}\n"} {
+		c, err := config.Parse("c.yaml", []byte(text), world)
+		if err != nil || c.Broker.Default != "mock" || len(c.Broker.Models) != 1 || c.Broker.Models[0].Name != "mock" {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}
+
+// A file that uses everything comes out as it is meant.
+func TestWhole(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte(`
+default: fast
+listen: {rlm: 9000, proxy: "0.0.0.0:9001", nexus: off, admin: ":9002", openai: "[::1]:9003"}
+providers:
+  a: {kind: openai, key: {env: KEY}, concurrency: 3, rate: 2.5, burst: 4, retries: 0, backoff: 1s, max_wait: 2s,
+      breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue}}
+  b: {kind: anthropic, key: {file: key.txt}, max_tokens: 9}
+  m: {kind: mock, mock: {prefix: "", latency: 1ms, script: [{when: a, tool_calls: [{id: x, name: f, arguments: {n: 1}}]}], faults: [{every: 2}]}}
+models:
+  one: {provider: a, model: big, fallbacks: [fast, "two-5"]}
+  "two-*": {routes: [{provider: a, weight: 3}, {provider: b, model: small}]}
+  m: {provider: m, fallbacks: [one]}
+aliases: {fast: two-1}
+limits: {batch: 2, connections: 3, body_bytes: 4, idle: 5s, read: 6s}
+token: {env: KEY}
+`), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for door, want := range map[string]string{"rlm": "127.0.0.1:9000", "proxy": "0.0.0.0:9001", "nexus": "off", "latis": "127.0.0.1:8766", "admin": "127.0.0.1:9002", "openai": "[::1]:9003"} {
+		if c.Listen[door] != want {
+			t.Errorf("%s listens on %s, want %s", door, c.Listen[door], want)
+		}
+	}
+	m, one, two := c.Broker.Models[0], c.Broker.Models[1], c.Broker.Models[2]
+	a := one.Routes[0].Backend
+	got := []any{m.Name, one.Name, one.Routes[0].Model, two.Name, two.Routes[0].Weight, two.Routes[0].Backend == a, two.Routes[1].Backend.Retries, c.Broker.Default, c.Token, c.Limits.BodyBytes}
+	want := []any{"m", "one", "big", "two-*", 3, true, 2, "fast", "sk-planted", int64(4)}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	limits := broker.Backend{
+		Name: "a", Provider: a.Provider, Concurrency: 3, Rate: 2.5, Burst: 4, Backoff: time.Second, MaxWait: 2 * time.Second,
+		Breaker: 5, BreakerDelay: 3 * time.Second, FirstPart: 4 * time.Second, Total: time.Minute,
+	}
+	if *a != limits {
+		t.Errorf("got %+v, want %+v", *a, limits)
+	}
+	if _, err := broker.New(c.Broker, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fault is told with its line, its column, and what was expected there.
+func TestFaults(t *testing.T) {
+	const models = "providers: {m: {kind: mock}}\nmodels:\n"
+	for _, tt := range []struct{ text, want string }{
+		// What is no YAML, or no mapping.
+		{"models: {a: {provider: m", "1:13: could not find flow mapping end token '}'"},
+		{"default: x\ndefault: y", `2:1: mapping key "default" already defined at [1:1]`},
+		{"- x", "1:1: found a list; expected a mapping, with lines of the form key: value"},
+		{"just text", "1:1: found text; expected a mapping, with lines of the form key: value"},
+		{"default: a\n---\ndefault: b", "there are several documents; expected one"},
+
+		// Keys that nothing reads.
+		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token`},
+		{models + "  a: {provider: m, modle: x}", `3:20: unknown key "modle" (did you mean model?); expected one of provider, model, routes, fallbacks`},
+		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
+		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
+
+		// Values of another type.
+		{"default: [a]", "1:10: found a list; expected text"},
+		{"limits: {batch: 1.5}", "1:17: found a number; expected a whole number"},
+		{"limits: {batch: many}", "1:17: found text; expected a whole number"},
+		{"limits: {idle: 5}", `1:16: "5" is no duration: expected something like 1.5s, 200ms or 5m`},
+		{"limits: {idle: -5s}", `1:16: "-5s" is no duration: expected something like 1.5s, 200ms or 5m`},
+		{"limits: {idle: [1s]}", "1:16: found a list; expected a duration like 1.5s, 200ms or 5m"},
+		{"models: {a: {routes: {provider: m}}}", "1:22: found a mapping; expected a list, with lines that begin with -"},
+
+		// Numbers out of range.
+		{"providers:\n  m: {kind: mock, concurrency: -1}", "2:19: providers.m.concurrency: expected a number from 0 to 2147483647"},
+		{"providers:\n  m: {kind: mock, rate: .nan}", "2:19: providers.m.rate: expected a number from 0 to 2147483647"},
+		{"providers:\n  m: {kind: mock, retries: 11}", "2:19: providers.m.retries: expected a number from 0 to 10"},
+		{"providers:\n  m: {kind: mock, breaker: {failures: -1}}", "2:29: providers.m.breaker.failures: expected a number from 0 to 2147483647"},
+		{"providers:\n  m:\n    kind: mock\n    mock:\n      faults:\n        - every: 0", "6:11: providers.m.mock.faults.0.every: expected a number from 1: every how many calls one fails"},
+		{"providers:\n  m: {kind: mock, mock: {script: [{status: 200}]}}", "2:36: providers.m.mock.script.0.status: expected the status of an error, from 400 to 599"},
+		{"limits:\n  body_bytes: -1", "2:3: limits.body_bytes: expected a number from 0; 0 is the usual limit"},
+		{models + "  a: {routes: [{provider: m, weight: -1}]}", "3:30: models.a.routes.0.weight: expected a number from 0; 0 is the same as 1"},
+
+		// Names that lead nowhere.
+		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is no kind of provider; expected one of anthropic, gemini, mock, openai`},
+		{"providers: {m: {}}", `1:13: providers.m.kind: "" is no kind of provider; expected one of anthropic, gemini, mock, openai`},
+		{models + "  a: {provider: x}", `3:7: models.a.provider: there is no provider "x"; expected a key of providers: m`},
+		{models + "  a: {routes: [{provider: m}, {provider: x}]}", `3:32: models.a.routes.1.provider: there is no provider "x"; expected a key of providers: m`},
+		{models + "  a: {provider: m, fallbacks: [b]}", `3:32: models.a.fallbacks.0: there is no model "b"`},
+		{models + "  a: {provider: m}\naliases: {b: c}", `4:11: aliases.b: there is no model "c"`},
+		{models + "  a: {provider: m}\ndefault: c", `4:1: default: there is no model "c"`},
+		{"listen: {rlm: 1, rml: 2}", "1:18: listen.rml: there is no such door; expected one of rlm, proxy, nexus, latis, latis_ws, openai, admin"},
+
+		// Models that make no sense.
+		{models + "  a: {}", "3:3: models.a: expected a provider, or routes"},
+		{models + "  a: {provider: m, routes: [{provider: m}]}", "3:3: models.a: expected either provider or routes, and here are both"},
+		{models + `  "a*b*": {provider: m}`, "3:3: models.a*b*: expected a name without space around it and with one * at most"},
+		{models + "  a: {provider: m, fallbacks: [a]}", `3:32: models.a.fallbacks.0: "a" is the model itself; expected another to fall back to`},
+		{models + "  a: {provider: m, fallbacks: [b]}\naliases: {b: a}", `3:32: models.a.fallbacks.0: "b" is the model itself; expected another to fall back to`},
+		{models + `  "a-*": {provider: m, fallbacks: [a-1]}`, `3:36: models.a-*.fallbacks.0: "a-1" is the model itself; expected another to fall back to`},
+		{models + "  a: {provider: m}\naliases: {a: a}", "4:11: aliases.a: there is a model of that name"},
+
+		// Secrets, which are named by where they should be.
+		{"providers: {m: {kind: openai, key: {env: NONE}}}", "1:31: providers.m.key: the environment variable NONE is not set"},
+		{"providers: {m: {kind: openai, key: {file: none.txt}}}", "1:31: providers.m.key: cannot read none.txt: file does not exist"},
+		{"providers: {m: {kind: openai, key: {env: KEY, file: key.txt}}}", "1:31: providers.m.key: expected either env or file, and here are both"},
+		{"providers: {m: {kind: openai, base_url: \"http://u:sk-planted@h\"}}", "1:31: providers.m.base_url: expected a URL that begins with http:// or https://, without user and password"},
+
+		// Addresses.
+		{"listen: {rlm: 0.0.0.0}", `1:10: listen.rlm: "0.0.0.0" has no port for the door rlm; expected HOST:PORT, as 0.0.0.0:8760 is, or PORT, or off`},
+		{"listen: {rlm: localhost}", `1:10: listen.rlm: "localhost" has no port for the door rlm; expected HOST:PORT, as localhost:8760 is, or PORT, or off`},
+		{"listen: {rlm: \"::1\"}", `1:10: listen.rlm: "::1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
+		{"listen: {rlm: 70000}", `1:10: listen.rlm: "70000" is no address for the door rlm; expected HOST:PORT, PORT or off`},
+		{"listen: {rlm: \"http://h:1\"}", `1:10: listen.rlm: "http://h:1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
+	} {
+		_, err := config.Parse("c.yaml", []byte(tt.text), world)
+		var ce *config.Error
+		if !errors.As(err, &ce) {
+			t.Errorf("%s\n got %v, want a fault", tt.text, err)
+			continue
+		}
+		if got := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "c.yaml: "), "c.yaml:"); got != tt.want {
+			t.Errorf("%s\n got %s\nwant %s", tt.text, got, tt.want)
+		}
+		if strings.Contains(err.Error(), "sk-planted") {
+			t.Errorf("%s\nthe error tells a key: %v", tt.text, err)
+		}
+	}
+}
+
+// The only model needs not be called the default; of several, none is, and a
+// pattern is no model to call.
+func TestOnlyModelIsTheDefault(t *testing.T) {
+	for text, want := range map[string]string{
+		"providers: {m: {kind: mock}}\nmodels: {a: {provider: m}}":                              "a",
+		"providers: {m: {kind: mock}}\nmodels: {a: {provider: m}, b: {provider: m}}":            "",
+		"providers: {m: {kind: mock}}\nmodels: {\"a*\": {provider: m}}":                         "",
+		"providers: {m: {kind: mock}}\nmodels: {\"a*\": {provider: m}}\ndefault: a-1":           "a-1",
+		"providers: {m: {kind: mock}}\nmodels: {a: {provider: m}}\ndefault: x\naliases: {x: a}": "x",
+	} {
+		c, err := config.Parse("c.yaml", []byte(text), world)
+		if err != nil || c.Broker.Default != want {
+			t.Errorf("%s\n got %v, %v, want %q", text, c, err, want)
+		}
+	}
+}
+
+// FuzzParse: whatever the file, it is read or refused, and what is read makes a
+// broker.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		config.Default, "a: [", "&a {default: *a}", "<<: {default: a}", "? [a]: b", "models: {a: {routes: [{provider: m}]}}\nproviders: {m: {kind: mock}}",
+		"providers: {m: {kind: mock, mock: {script: [{when: x, tool_calls: [{arguments: {a: .inf}}]}]}}}", "!!binary x", "limits: {idle: 1h}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := config.Parse("c.yaml", text, world)
+		if err != nil {
+			return
+		}
+		if _, err := broker.New(c.Broker, nil); err != nil {
+			t.Errorf("%q was accepted: %v", text, err)
+		}
+	})
+}
