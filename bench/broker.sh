@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/wirectl-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
-go build -tags urfave_cli_no_docs -trimpath -ldflags='-s -w' -o "$dir/wirectl" .
+tools/build "$dir/wirectl"
 go build -o "$dir/broker" ./bench/broker
 export PATH="$dir:$PATH" PEERS=bench/peers PORTKEY=
 if command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix "$dir/npm" @portkey-ai/gateway@1.15.2 >/dev/null 2>&1; then

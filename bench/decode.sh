@@ -28,9 +28,7 @@ dir=$(mktemp -d "$scratch/wirectl-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 
 mkdir "$dir/bin"
-# wirectl as it is released: without the symbols, and without the library's
-# generator of documentation, which costs a start a third of a millisecond.
-go build -tags urfave_cli_no_docs -trimpath -ldflags='-s -w' -o "$dir/bin/" .
+tools/build "$dir/bin/"
 go build -o "$dir/bin/" ./bench/corpus ./bench/run ./bench/peers/...
 cp bench/peers/decode.py "$dir/bin/"
 if command -v tshark >/dev/null; then

@@ -21,7 +21,7 @@ scratch=${TMPDIR:-/tmp}
 [[ -w /dev/shm ]] && scratch=/dev/shm
 dir=$(mktemp -d "$scratch/wirectl-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
-go build -tags urfave_cli_no_docs -trimpath -ldflags='-s -w' -o "$dir/bin/" .
+tools/build "$dir/bin/"
 go build -o "$dir/bin/" ./bench/corpus
 cc -O2 -o "$dir/bin/peer" bench/peers/relay.c
 export PATH="$dir/bin:$PATH" XDG_RUNTIME_DIR="$dir"

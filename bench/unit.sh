@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -tags urfave_cli_no_docs -trimpath -ldflags='-s -w' -o "$dir/" .
+tools/build "$dir/"
 go build -o "$dir/unit-bench" ./bench/unit
 export PATH="$dir:$PATH"
 

@@ -10,6 +10,18 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
+// respelled returns a command line that names its command by the name that the
+// command has, for two that are written otherwise.
+func respelled(args []string) []string {
+	switch {
+	case len(args) > 1 && args[1] == "--version":
+		return slices.Replace(slices.Clone(args), 1, 2, "version")
+	case len(args) > 2 && args[1] == "serve" && args[2] == "theory":
+		return slices.Replace(slices.Clone(args), 1, 3, "theory", "serve")
+	}
+	return args
+}
+
 // arrange takes the operands out of args, so that flags may stand before and
 // after them: the library takes everything behind the first operand for
 // operands. What follows "--" is operands, whatever it looks like.
@@ -19,12 +31,6 @@ import (
 func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
-	}
-	if args[1] == "--version" {
-		args = slices.Replace(slices.Clone(args), 1, 2, "version")
-	}
-	if len(args) > 2 && args[1] == "serve" && args[2] == "theory" {
-		args = slices.Replace(slices.Clone(args), 1, 3, "theory", "serve")
 	}
 	name := args[1]
 	if strings.HasPrefix(name, "-") || name == "help" || name == "h" {

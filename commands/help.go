@@ -25,9 +25,11 @@ const (
 
 var groups = []string{reading, between, speaking, about}
 
-// The library calls this variable for every help that is asked for; its own
-// templates know no width.
+// The library calls these variables: one for every help that is asked for, as its
+// own templates know no width, and one for each flag of a command that runs, to
+// sort by, where its own goes through patterns and reflection.
 func init() {
+	cli.FlagStringer = func(f cli.Flag) string { return f.Names()[0] }
 	cli.HelpPrinter = func(w io.Writer, _ string, subject any) {
 		switch s := subject.(type) {
 		case *cli.App:

@@ -42,6 +42,16 @@ func narrow(t *testing.T, name string, help []byte) {
 	}
 }
 
+// A command that is asked for alone is found by the name it has among all.
+func TestEveryCommandAlone(t *testing.T) {
+	for _, m := range makers {
+		app := newAppFor(&invocation{}, []string{"wirectl", m.name})
+		if len(app.Commands) != 1 || app.Commands[0].Name != m.name || len(app.Commands[0].Aliases) > 0 {
+			t.Errorf("%s makes %q", m.name, commandNames(app))
+		}
+	}
+}
+
 // Tab offers what a flag's sentence lists: every flag with a value lists its
 // values, or says in backquotes what stands for one.
 func TestEveryFlagCompletes(t *testing.T) {

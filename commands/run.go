@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -42,10 +43,11 @@ type invocation struct {
 // and returns the exit status.
 func Run(ctx context.Context, env Env, args []string) int {
 	inv := &invocation{Env: env}
-	app := newApp(inv)
 	if len(args) > 1 && args[1] == completeWord {
-		return status(inv.complete(app, args[2:]))
+		return status(inv.complete(newApp(inv), args[2:]))
 	}
+	args = respelled(args)
+	app := newAppFor(inv, args)
 	args, err := inv.arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)
@@ -132,8 +134,53 @@ func (e *childError) Unwrap() error { return e.err }
 
 func wrongUsage(_ *cli.Context, err error, _ bool) error { return &usageError{err} }
 
+// A maker makes one command.
+type maker struct {
+	name string
+	make func(*invocation) *cli.Command
+}
+
+// makers are of every command, in the order in which help lists them.
+var makers = []maker{
+	{"decode", decodeCommand},
+	{"encode", encodeCommand},
+	{"convert", convertCommand},
+	{"lint", lintCommand},
+	{"stats", statsCommand},
+	{"diff", diffCommand},
+	{"taps", tapsCommand},
+	{"wrap", wrapCommand},
+	{"unwrap", unwrapCommand},
+	{"serve", serveCommand},
+	{"send", sendCommand},
+	{"unit", unitCommand},
+	{"monitor", monitorCommand},
+	{"report", reportCommand},
+	{"demo", demoCommand},
+	{"replay", replayCommand},
+	{"theory", theoryCommand},
+	{"list", listCommand},
+	{"relay", func(inv *invocation) *cli.Command { return inv.withEndpoint(relayCommand(inv)) }},
+	{"completion", completionCommand},
+	{"doctor", doctorCommand},
+	{"version", versionCommand},
+}
+
 // newApp returns the application, with every command.
-func newApp(inv *invocation) *cli.App {
+func newApp(inv *invocation) *cli.App { return newAppOf(inv, makers) }
+
+// newAppFor returns the application as the command line args needs it: with the
+// one command that it names, if it does. Many have dozens of flags, and to make
+// them all takes longer than what some commands do.
+func newAppFor(inv *invocation, args []string) *cli.App {
+	named := slices.IndexFunc(makers, func(m maker) bool { return len(args) > 1 && m.name == args[1] })
+	if named < 0 {
+		return newApp(inv)
+	}
+	return newAppOf(inv, makers[named:named+1])
+}
+
+func newAppOf(inv *invocation, makers []maker) *cli.App {
 	app := &cli.App{
 		Name:  "wirectl",
 		Usage: "read the wire protocols that AI agents speak",
@@ -141,43 +188,21 @@ func newApp(inv *invocation) *cli.App {
 			"   wirectl decode fixture:mcp-everything\n" +
 			"   wirectl decode < dump.bin\n\n" +
 			"wirectl help COMMAND tells more of a command.",
-		Writer:      inv.Stdout,
-		ErrWriter:   inv.Stderr,
-		HideVersion: true,
-		Commands: []*cli.Command{
-			decodeCommand(inv),
-			encodeCommand(inv),
-			convertCommand(inv),
-			lintCommand(inv),
-			statsCommand(inv),
-			diffCommand(inv),
-			tapsCommand(inv),
-			wrapCommand(inv),
-			unwrapCommand(inv),
-			serveCommand(inv),
-			sendCommand(inv),
-			unitCommand(inv),
-			monitorCommand(inv),
-			reportCommand(inv),
-			demoCommand(inv),
-			replayCommand(inv),
-			theoryCommand(inv),
-			listCommand(inv),
-			inv.withEndpoint(relayCommand(inv)),
-			completionCommand(inv),
-			doctorCommand(inv),
-			versionCommand(inv),
-		},
+		Writer:                 inv.Stdout,
+		ErrWriter:              inv.Stderr,
+		HideVersion:            true,
 		UseShortOptionHandling: true,
 		// The status is chosen by status alone: left to itself the library
 		// exits in the middle of Run for any error that has an exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   wrongUsage,
 	}
-	for _, c := range app.Commands {
+	for _, m := range makers {
+		c := m.make(inv)
 		c.OnUsageError = wrongUsage
 		c.HideHelpCommand = true
 		c.UseShortOptionHandling = true
+		app.Commands = append(app.Commands, c)
 	}
 	return app
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"sync"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
@@ -103,7 +104,9 @@ func isPcapng(b *bufio.Reader) bool {
 }
 
 // recordHead matches how our records begin, and hardly any message does.
-var recordHead = regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
+var recordHead = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
+})
 
 // isNDJSON reports whether the first line is a record. It waits for no more
 // than that line.
@@ -140,7 +143,7 @@ func beginsRecord(b *bufio.Reader) bool {
 			return false
 		}
 		if head[n-1] == ':' && n > len(begin) {
-			return recordHead.Match(head)
+			return recordHead().Match(head)
 		}
 	}
 	return false

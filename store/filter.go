@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,13 +53,16 @@ func ParseFilter(text string) (*Filter, error) {
 	}
 	var err error
 	f.where, err = query.Parse(strings.Join(conditions, " and "), Fields)
-	if err != nil && word.MatchString(text) {
+	if err != nil && isWord(text) {
 		err = fmt.Errorf("%q is no field with a value, and none of %s", text, strings.Join(Words, ", "))
 	}
 	return f, err
 }
 
-var word = regexp.MustCompile(`^[a-z-]+$`)
+// isWord reports whether text is letters and hyphens.
+func isWord(text string) bool {
+	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz-") == ""
+}
 
 // terms parts a filter at each "and" that is not in quotes.
 func terms(text string) (list []string) {
