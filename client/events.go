@@ -6,23 +6,30 @@ import (
 	"io"
 )
 
-// readEvents hands the data of each server-sent event to take.
-func readEvents(r io.Reader, take func(data []byte) error) error {
+// readEvents hands the name and the data of each server-sent event to take.
+func readEvents(r io.Reader, take func(name string, data []byte) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxBody)
+	var name string
 	var data []byte
 	for s.Scan() {
-		line := s.Bytes()
-		switch value, isData := bytes.CutPrefix(line, []byte("data:")); {
-		case len(line) == 0 && len(data) > 0:
-			if err := take(data); err != nil {
-				return err
+		field, value, _ := bytes.Cut(s.Bytes(), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			name = string(value)
+		case "data":
+			data = append(append(data, value...), '\n')
+		case "":
+			if len(s.Bytes()) > 0 { // a comment
+				continue
 			}
-			data = data[:0]
-		case isData && len(data) > 0:
-			data = append(append(data, '\n'), bytes.TrimPrefix(value, []byte(" "))...)
-		case isData:
-			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
+			if len(data) > 1 {
+				if err := take(name, data[:len(data)-1]); err != nil {
+					return err
+				}
+			}
+			name, data = "", data[:0]
 		}
 	}
 	return s.Err()

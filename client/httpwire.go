@@ -31,7 +31,9 @@ func (o *HTTPOptions) client() *http.Client {
 }
 
 // DialHTTP begins to speak a dialect as MCP's streamable HTTP does: each message
-// is posted to the URL, and answered by JSON or by a stream of events.
+// is posted to the URL, and answered by JSON or by a stream of events. A server
+// that takes no post there is asked for its events in the older way of MCP, which
+// then bring all answers, and first the URL to post to.
 func DialHTTP(ctx context.Context, url string, d *Dialect, w *Watch, o RPCOptions, h HTTPOptions) (*RPC, error) {
 	r := newRPC(d, o)
 	alive, stop := context.WithCancel(context.Background())
@@ -42,7 +44,6 @@ func DialHTTP(ctx context.Context, url string, d *Dialect, w *Watch, o RPCOption
 // httpWire takes messages to a server by posting them.
 type httpWire struct {
 	rpc   *RPC
-	url   string
 	watch *Watch
 	http  HTTPOptions
 	alive context.Context // ends with the connection
@@ -50,6 +51,8 @@ type httpWire struct {
 	posts sync.WaitGroup
 
 	mu      sync.Mutex
+	url     string // where to post
+	sent    bool   // a message was accepted
 	session string // the Mcp-Session-Id that the server gave
 	taking  sync.Mutex
 }
@@ -60,45 +63,99 @@ func (w *httpWire) send(ctx context.Context, payload []byte) error {
 	if err := w.see(frame.C2U, payload); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithCancel(w.alive)
-	stop := context.AfterFunc(ctx, cancel)
-	req, err := http.NewRequestWithContext(bounded, http.MethodPost, w.url, bytes.NewReader(payload))
+	resp, err := w.post(ctx, payload)
 	if err != nil {
-		cancel()
 		return err
 	}
-	w.setHeader(req.Header)
+	if resp.StatusCode >= 400 {
+		return refused(resp)
+	}
+	w.accepted(resp.Header.Get("Mcp-Session-Id"))
+	w.follow(resp)
+	return nil
+}
+
+// post posts a message, in the older way if the server knows no newer.
+func (w *httpWire) post(ctx context.Context, payload []byte) (*http.Response, error) {
+	resp, err := w.request(ctx, http.MethodPost, payload)
+	if err != nil || !w.isOlder(resp) {
+		return resp, err
+	}
+	refusal := refused(resp)
+	if err := w.listen(ctx); err != nil {
+		if fault, ok := errorAs[*FaultError](err); ok {
+			return nil, fault
+		}
+		return nil, refusal // it says more than that the older way is none
+	}
+	return w.request(ctx, http.MethodPost, payload)
+}
+
+// request makes a request, whose answer lasts until its body is closed, the
+// connection ends, or ctx does before there is an answer.
+func (w *httpWire) request(ctx context.Context, method string, payload []byte) (*http.Response, error) {
+	bounded, cancel := context.WithCancel(w.alive)
+	stop := context.AfterFunc(ctx, cancel)
+	w.mu.Lock()
+	url := w.url
+	w.mu.Unlock()
+	req, err := http.NewRequestWithContext(bounded, method, url, bytes.NewReader(payload))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w.setHeader(req.Header, method)
 	resp, err := w.http.client().Do(req)
 	if err != nil {
 		cancel()
-		return err
+		return nil, err
 	}
 	stop() // from here on the caller waits for the answer, and not for us
-	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
-		w.mu.Lock()
-		w.session = id
-		w.mu.Unlock()
+	resp.Body = cancelling{resp.Body, cancel}
+	return resp, nil
+}
+
+// cancelling is a body whose request ends when it is closed.
+type cancelling struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (c cancelling) Close() error {
+	defer c.cancel()
+	return c.ReadCloser.Close()
+}
+
+func (w *httpWire) accepted(session string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent = true
+	if session != "" {
+		w.session = session
 	}
-	if resp.StatusCode >= 400 {
-		defer cancel()
-		return refused(resp)
-	}
+}
+
+// follow reads an answer.
+func (w *httpWire) follow(resp *http.Response) {
 	w.posts.Go(func() {
-		defer cancel()
 		defer resp.Body.Close()
 		if err := w.read(resp); err != nil && w.alive.Err() == nil {
 			w.rpc.fail(err)
 		}
 	})
-	return nil
 }
 
-func (w *httpWire) setHeader(h http.Header) {
+func (w *httpWire) setHeader(h http.Header, method string) {
 	for k, v := range w.http.Header {
 		h[k] = v
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Accept", "application/json, text/event-stream")
+	switch method {
+	case http.MethodPost:
+		h.Set("Content-Type", "application/json")
+		h.Set("Accept", "application/json, text/event-stream")
+	case http.MethodGet:
+		h.Set("Accept", "text/event-stream")
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.session != "" {
@@ -116,15 +173,22 @@ func refused(resp *http.Response) error {
 
 // read takes in the messages of an answer.
 func (w *httpWire) read(resp *http.Response) error {
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if media == "text/event-stream" {
-		return readEvents(resp.Body, w.receive)
+	switch {
+	case resp.StatusCode == http.StatusAccepted: // what there is to say comes elsewhere
+		return nil
+	case isEvents(resp):
+		return readEvents(resp.Body, func(_ string, data []byte) error { return w.receive(data) })
 	}
 	body, err := readBody(resp.Body)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
 	return w.receive(body)
+}
+
+func isEvents(resp *http.Response) bool {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return media == "text/event-stream"
 }
 
 func readBody(r io.Reader) ([]byte, error) {
@@ -173,12 +237,7 @@ func (w *httpWire) close() error {
 	}
 	ctx, cancel := context.WithTimeout(w.alive, parting)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, w.url, nil)
-	if err != nil {
-		return err
-	}
-	w.setHeader(req.Header)
-	resp, err := w.http.client().Do(req)
+	resp, err := w.request(ctx, http.MethodDelete, nil)
 	if err != nil {
 		return fmt.Errorf("the session could not be ended: %w", err)
 	}

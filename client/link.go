@@ -12,8 +12,12 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// errClosed is the error of a call on a link that we have closed.
-var errClosed = errors.New("the connection is closed")
+var (
+	// errClosed is the error of a call on a connection that we have closed.
+	errClosed = errors.New("the connection is closed")
+	// errEnded is that of a call on one that the peer has ended.
+	errEnded = errors.New("the peer ended the connection")
+)
 
 // A link is a connection on which messages go both ways at any time.
 type link struct {
@@ -63,23 +67,18 @@ func (l *link) read() {
 
 // failure says why nothing more was read.
 func (l *link) failure(err error) error {
-	var broken *frame.Error
 	switch {
 	case l.cut.Load():
 		return errClosed
 	case err == nil && l.closing.Load():
 		return errClosed
 	case err == nil:
-		return errors.New("the peer ended the connection")
-	case errors.As(err, &broken) && isFraming(broken.Err):
+		return errEnded
+	case frame.IsFault(err):
 		l.watch.fault(l.number, err)
 		return &FaultError{err}
 	}
 	return err
-}
-
-func isFraming(err error) bool {
-	return errors.Is(err, frame.ErrTruncated) || errors.Is(err, frame.ErrTooLarge) || errors.Is(err, frame.ErrMalformed)
 }
 
 // send sends a message.

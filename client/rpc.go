@@ -73,9 +73,14 @@ type rpcMessage struct {
 	Message    string          `json:"message"`
 }
 
-// DialRPC begins to speak a dialect on a connection, which it takes over.
+// DialRPC begins to speak a dialect on a connection, which it takes over. On one
+// that keeps the bounds of messages each message of the dialect is one of those.
 func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPCOptions) (*RPC, error) {
 	r := newRPC(d, o)
+	if m, ok := nc.(transport.Messenger); ok {
+		r.wire = newMessageWire(r, m, w)
+		return r, r.begin(ctx)
+	}
 	l := newLink(nc, 1, d.framing, w, func(payload []byte, _ *protocol.Message) error { return r.receive(payload) })
 	r.wire = linkWire{l}
 	l.start()

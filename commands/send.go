@@ -27,7 +27,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			"   wirectl send --prompt 'a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
 			"   wirectl send mcp tools/list '{}' -- npx server\n" +
 			"   wirectl send -n 10000 -c 64 latis ping tcp://127.0.0.1:7000",
-		Flags: []cli.Flag{
+		Flags: append(listenFlags(),
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "latis, rlm, acp, nexus: ask `TEXT`, or what standard input holds if it is -"},
 			&cli.StringFlag{Name: "prompts", Usage: "rlm: ask all prompts of `FILE` as one batch: a JSON array, or one on each line"},
 			&cli.StringFlag{Name: "model", Usage: "rlm: ask the model `NAME`"},
@@ -52,7 +52,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.IntFlag{Name: "concurrency", Aliases: []string{"c"}, Value: 1, Usage: "with -n: have `N` of them in flight at once"},
 			&cli.DurationFlag{Name: "timeout", Usage: "give up after that `TIME`"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
-		},
+		),
 		Action: inv.send,
 	})
 }
@@ -113,7 +113,12 @@ func (inv *invocation) sending(c *cli.Context) (*sending, error) {
 		return nil, usagef("name a PROTOCOL and an ENDPOINT: wirectl send --prompt hi latis -- wirectl unit")
 	}
 	var err error
-	if s.endpoint, err = inv.endpoint(c, 3); err != nil {
+	if c.String("listen") != "" {
+		s.endpoint, err = inv.awaited(c)
+	} else {
+		s.endpoint, err = inv.endpoint(c, 3)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.protocol = inv.operands[0]

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -30,6 +31,12 @@ type dialer struct {
 func (s *sending) dialer() (*dialer, error) {
 	if s.params != nil && !json.Valid(s.params) {
 		return nil, usagef("PARAMS is JSON, and not %q", s.params)
+	}
+	switch s.protocol {
+	case rlm.Protocol.Name(), theory.Protocol.Name(), nexus.Protocol.Name():
+		if s.c.String("listen") != "" {
+			return nil, usagef("--listen waits for one connection, and %s makes one for each request: name an ENDPOINT", s.protocol)
+		}
 	}
 	for _, p := range []struct {
 		protocol protocol.Protocol
@@ -343,13 +350,24 @@ func (s *sending) rpcCall(ctx context.Context, r *client.RPC, text string, hasPr
 	return r.Call(s.method, s.params), nil
 }
 
-// httpOptions are what requests over HTTP carry.
+// httpOptions are what requests over HTTP carry, and whom they trust.
 func (s *sending) httpOptions() (client.HTTPOptions, error) {
 	opts, err := s.transportOptions(s.c)
+	if err != nil {
+		return client.HTTPOptions{}, err
+	}
 	if token := s.c.String("token"); token != "" {
 		opts.Header.Set("Authorization", "Bearer "+token)
 	}
-	return client.HTTPOptions{Header: opts.Header, Client: http.DefaultClient}, err
+	h := client.HTTPOptions{Header: opts.Header, Client: http.DefaultClient}
+	u, err := url.Parse(s.endpoint.String())
+	if err != nil || u.Scheme != "https" && u.Scheme != "wss" {
+		return h, err
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig, err = opts.ClientTLS(u.Hostname())
+	h.Client = &http.Client{Transport: t}
+	return h, err
 }
 
 // connect reaches the endpoint. What a process writes to its standard error is

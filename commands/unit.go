@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/quic"
 	"github.com/wirectl/wirectl/unit"
 )
 
@@ -77,27 +77,28 @@ func (inv *invocation) unit(c *cli.Context) error {
 		inv.announce(c, l)
 		return u.Listen(c.Context, l)
 	case c.String("dial") != "":
-		return inv.serveUnit(c, u, c.String("dial"))
+		return inv.serveUnit(c, c.String("dial"), u.Dial)
 	}
-	return inv.serveUnit(c, u, "stdio")
+	return inv.serveUnit(c, "stdio", u.ServeOne)
 }
 
-// serveUnit serves one connection, to an address or over stdio.
-func (inv *invocation) serveUnit(c *cli.Context, u *unit.Unit, address string) error {
+// serveUnit serves who is at an address.
+func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(context.Context, transport.Endpoint) error) error {
 	opts, err := inv.transportOptions(c)
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(address, "quic://") && len(opts.Subprotocols) == 0 {
+		// A stream of QUIC is not there for the peer before somebody writes to it,
+		// and a unit waits to be spoken to: what comes first is gRPC's to say.
+		opts.Subprotocols = []string{quic.GRPC}
 	}
 	e, err := transport.Parse([]string{address}, opts)
 	if err != nil {
 		return &usageError{err}
 	}
-	conn, err := e.Dial(c.Context)
-	if err != nil {
-		return err
-	}
-	err = u.Serve(c.Context, conn)
-	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
+	err = serve(c.Context, e)
+	if frame.IsFault(err) {
 		return &faultError{fmt.Errorf("the controller broke its protocol: %w", err)}
 	}
 	return err

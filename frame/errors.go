@@ -36,6 +36,12 @@ type Error struct {
 	length uint64 // what is over the limit
 }
 
+// IsFault reports whether err says that a stream broke its framing, rather than
+// that it could not be read.
+func IsFault(err error) bool {
+	return errors.Is(err, ErrTruncated) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrMalformed)
+}
+
 // headSize is how much of a fault an Error keeps.
 const headSize = 256
 

@@ -19,19 +19,23 @@ var port = regexp.MustCompile(`^(\d+)$`)
 var at = regexp.MustCompile(`listening at (\S+)`)
 
 // The reference server of MCP answers what send asks, over its standard streams
-// and over HTTP.
+// and over HTTP, in the newer way and in the older one.
 func TestSendMCP(t *testing.T) {
 	node := need(t, "node")
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
-	for name, endpoint := range map[string]func(t *testing.T) []string{
-		"stdio": func(*testing.T) []string { return []string{"--", node, server} },
-		"HTTP": func(t *testing.T) []string {
+	web := func(mode, path string) func(t *testing.T) []string {
+		return func(t *testing.T) []string {
 			number := freePort(t)
-			cmd := exec.CommandContext(t.Context(), node, server, "streamableHttp")
+			cmd := exec.CommandContext(t.Context(), node, server, mode)
 			cmd.Env = append(cmd.Environ(), "PORT="+number)
-			listening(t, cmd, regexp.MustCompile(`listening on port (\d+)`))
-			return []string{"http://127.0.0.1:" + number + "/mcp"}
-		},
+			listening(t, cmd, regexp.MustCompile(`(?:listening|running) on port (\d+)`))
+			return []string{"http://127.0.0.1:" + number + path}
+		}
+	}
+	for name, endpoint := range map[string]func(t *testing.T) []string{
+		"stdio":         func(*testing.T) []string { return []string{"--", node, server} },
+		"HTTP":          web("streamableHttp", "/mcp"),
+		"HTTP with SSE": web("sse", "/sse"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +49,18 @@ func TestSendMCP(t *testing.T) {
 				t.Errorf("the echo gives %s", echo)
 			}
 		})
+	}
+}
+
+// The example server of the ACP SDK answers over WebSocket what send asks.
+func TestSendACPOverWebSocket(t *testing.T) {
+	number := freePort(t)
+	cmd := exec.CommandContext(t.Context(), need(t, "node"), filepath.Join(npm(t), "@agentclientprotocol/sdk/dist/examples/http-server.js"))
+	cmd.Env = append(cmd.Environ(), "PORT="+number)
+	listening(t, cmd, regexp.MustCompile(`listening at (ws://\S+)`))
+	out, _ := command(t, nil, "send", "-q", "--header", "Authorization: Bearer example-token", "--prompt", "hi", "acp", "ws://127.0.0.1:"+number+"/acp")
+	if !bytes.Contains(out, []byte("Hello from the ACP HTTP/WebSocket example server")) {
+		t.Errorf("the agent says %s", out)
 	}
 }
 

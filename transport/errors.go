@@ -91,6 +91,28 @@ func hintFor(err error) string {
 	return ""
 }
 
+// IsAbsent reports whether an endpoint was not reached because nobody was there,
+// so that it may be reached later: not because of what the peer said, or of what
+// was asked for.
+func IsAbsent(err error) bool {
+	var file *fs.PathError
+	var start *StartError
+	if errors.As(err, &file) || errors.As(err, &start) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	for _, absent := range []error{
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ENETUNREACH, syscall.EHOSTUNREACH,
+		fs.ErrNotExist, // of a Unix socket
+	} {
+		if errors.Is(err, absent) {
+			return true
+		}
+	}
+	var dns *net.DNSError
+	var timeout net.Error
+	return errors.As(err, &dns) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // A StartError says why a program did not start, or how one that leads to it, such
 // as ssh, failed.
 type StartError struct {

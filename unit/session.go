@@ -107,6 +107,13 @@ func (s *sessions) end(n *session) {
 	n.destroy(ErrCancelled)
 }
 
+// none reports whether there is no session that could be resumed.
+func (s *sessions) none() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all) == 0
+}
+
 // answered counts a prompt.
 func (s *sessions) answered(n *session) {
 	s.mu.Lock()

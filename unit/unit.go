@@ -2,7 +2,7 @@
 // prompts, streams what an [Agent] answers, and obeys cancels. It is strict with
 // itself, so that what lint finds in a session with it is the controller's.
 //
-// It serves connections, and neither listens nor dials: that is for its caller.
+// It is given connections, listeners or endpoints, and parses no addresses.
 package unit
 
 import (
@@ -67,8 +67,8 @@ var (
 
 // Serve answers the messages of one connection and closes it. It returns when
 // the controller has ended its side and everything that it asked for is answered,
-// or when the connection fails, which cancels what is left; a *[frame.Error] says
-// that the controller broke the framing. At the end of ctx everything is
+// or when the connection fails, which cancels what is left; [frame.IsFault] tells
+// whether the controller broke the framing. At the end of ctx everything is
 // cancelled.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -101,7 +102,7 @@ func explained(err error) error {
 	case errors.As(err, &te) && te.ErrorCode.IsCryptoError() && te.Remote:
 		return errors.New("the peer refused: " + te.Error())
 	case errors.As(err, &idle), errors.As(err, &handshake):
-		return errors.New("nobody answers: start the peer, or check the address")
+		return fmt.Errorf("nobody answers: %w", err)
 	}
 	return err
 }

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// messageWire takes messages to a peer that speaks WebSocket: each is one text
+// message, without the framing that a stream needs.
+type messageWire struct {
+	rpc   *RPC
+	conn  transport.Messenger
+	watch *Watch
+
+	writing sync.Mutex
+	ended   chan struct{} // closed when nothing more is read
+}
+
+func newMessageWire(r *RPC, conn transport.Messenger, w *Watch) *messageWire {
+	m := &messageWire{rpc: r, conn: conn, watch: w, ended: make(chan struct{})}
+	go m.read()
+	return m
+}
+
+func (w *messageWire) read() {
+	defer close(w.ended)
+	for {
+		m, err := w.conn.ReadMessage(context.Background())
+		if err == nil {
+			err = w.receive(m.Data)
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errEnded
+			}
+			w.rpc.fail(err)
+			return
+		}
+	}
+}
+
+func (w *messageWire) receive(message []byte) error {
+	payload := bytes.TrimSpace(message)
+	if _, err := w.watch.see(1, frame.U2C, frame.Line.Name(), asLine(payload)); err != nil {
+		return &FaultError{err}
+	}
+	return w.rpc.receive(payload)
+}
+
+// send does not end with the context of the request: that would end the
+// connection.
+func (w *messageWire) send(_ context.Context, payload []byte) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	if _, err := w.watch.see(1, frame.C2U, frame.Line.Name(), asLine(payload)); err != nil {
+		return err
+	}
+	return w.conn.WriteMessage(context.Background(), transport.Message{Text: true, Data: payload})
+}
+
+func (w *messageWire) close() error {
+	err := w.conn.Close()
+	<-w.ended
+	w.watch.end(1)
+	return err
+}
