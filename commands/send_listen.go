@@ -13,19 +13,19 @@ func (inv *invocation) awaited(c *cli.Context) (transport.Endpoint, error) {
 	if len(inv.endpointWords) > 0 || len(inv.operands) > 3 {
 		return nil, usagef("--listen waits for the peer, and an ENDPOINT is where it waits: give one of them")
 	}
-	return awaited{inv, c}, nil
+	return caller{inv, c}, nil
 }
 
-// awaited is a peer that connects to us.
-type awaited struct {
+// A caller is a peer that connects to us.
+type caller struct {
 	inv *invocation
 	c   *cli.Context
 }
 
-func (a awaited) String() string { return a.c.String("listen") }
+func (a caller) String() string { return a.c.String("listen") }
 
 // Dial waits for the peer; another one is not taken.
-func (a awaited) Dial(ctx context.Context) (transport.Conn, error) {
+func (a caller) Dial(ctx context.Context) (transport.Conn, error) {
 	l, err := a.inv.listen(a.c)
 	if err != nil {
 		return nil, err
