@@ -17,6 +17,7 @@ type eraser struct {
 	values []*regexp.Regexp
 	named  *regexp.Regexp // a secret key in text, and its value
 	spoken string         // the key that is no secret after all
+	blind  bool           // something has been met that keys cannot be looked for in
 
 	mayMatch *prefilter // of values
 	mayName  *prefilter // of named
@@ -162,10 +163,41 @@ func (e *eraser) value(token []byte, secret bool) []byte {
 
 // inside returns the text of a string without its secrets.
 func (e *eraser) inside(text []byte) []byte {
-	if len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.Valid(text) == nil {
+	if isJSON(text) {
 		return e.json(nil, text)
 	}
 	return replace(text, e.matches(text))
+}
+
+// isJSON reports whether a text is a JSON object or array.
+func isJSON(text []byte) bool {
+	return len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.Valid(text) == nil
+}
+
+// Hides reports whether a name of protobuf is that of a secret.
+func (e *eraser) Hides(name string) bool { return e.isSecret([]byte(name)) }
+
+// Text returns what becomes of a string of protobuf.
+func (e *eraser) Text(text []byte, hidden bool) []byte {
+	switch {
+	case hidden:
+		return []byte(Redacted)
+	case !utf8.Valid(text):
+		return e.mask(text)
+	}
+	if isJSON(text) {
+		return e.json(nil, text)
+	}
+	return e.text(text)
+}
+
+// Unknown returns what becomes of bytes of protobuf that no schema describes.
+func (e *eraser) Unknown(value []byte, hidden bool) []byte {
+	if hidden {
+		return []byte(Redacted)
+	}
+	e.blind = e.blind || len(e.keys) > 0 && len(value) > 0
+	return e.mask(value)
 }
 
 // tokenEnd returns the offset after the string or number that begins at i, in

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"regexp"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 // A Redaction says what is taken out of a session before it is kept.
@@ -16,8 +20,11 @@ import (
 // pattern matches inside any string that is no key; all else stays as it is
 // written, and the frame is made anew around its new length. JSON inside a
 // string is JSON, too.
+// Protobuf is walked by its schema, if that is known, and the names are those of
+// its fields, in the schema or in JSON, and the keys of its maps: strings and bytes
+// become "[redacted]", numbers zero, and lengths are written anew.
 // In the text of other records, what follows a secret key and ':' or '=' is
-// replaced alike. In payloads that are no JSON, and in bytes that are no frame,
+// replaced alike. In all other payloads, and in bytes that are no frame,
 // asterisks take the place of the secrets, byte for byte, so that lengths stay
 // right; a compressed payload, which cannot be looked into, becomes asterisks
 // altogether. The wrappers of frames are left alone, but for those of a carrier:
@@ -30,7 +37,22 @@ type Redaction struct {
 	Keys []string
 	// Values match what is secret wherever it stands.
 	Values []*regexp.Regexp
+	// Protocol is that of all frames; nil leaves it to each record to name its
+	// own, and to the payload where it names none.
+	Protocol protocol.Protocol
+	// Calls say what the messages of gRPC calls are; nil knows Latis alone.
+	Calls *all.Calls
+	// Blind, if not nil, is called for each frame in which keys could not be
+	// looked for, because no schema describes what is in it.
+	Blind func(*Record)
 }
+
+// IsEmpty reports whether nothing is to be taken out.
+func (x *Redaction) IsEmpty() bool { return len(x.Keys)+len(x.Values) == 0 }
+
+// BlindNote is the text of the note in front of the first record in which keys
+// could not be looked for.
+const BlindNote = "redaction: the next frame, and maybe others behind it, is protobuf without a schema or other bytes, in which keys could not be looked for"
 
 // Redacted is what stands in the place of a secret.
 const Redacted = "[redacted]"
@@ -67,13 +89,19 @@ func (x Redaction) Session(s Session) Session {
 // Redact returns the writer that writes to w what x leaves of the records of
 // the session s.
 func Redact(w Writer, s *Session, x Redaction) Writer {
-	return &redactor{w: w, session: s, eraser: newEraser(x)}
+	return &redactor{
+		w: w, eraser: newEraser(x), blind: x.Blind, session: s,
+		reading: reading{session: s, given: x.Protocol, calls: all.OpenCalls{Known: x.Calls}},
+	}
 }
 
 type redactor struct {
 	w       Writer
 	session *Session
 	eraser  *eraser
+	reading reading
+	blind   func(*Record)
+	noted   bool // that something could not be looked into
 	payload []byte
 	raw     []byte
 	meta    []byte
@@ -87,47 +115,99 @@ func (x *redactor) Write(r *Record) error {
 		clean.Flaw = frame.Recall(string(x.eraser.text([]byte(r.Flaw.Error()))))
 	}
 	if r.Kind == Frame {
+		x.eraser.blind = false
 		x.frame(&clean)
+		if err := x.confess(r); err != nil {
+			return err
+		}
 	}
 	return x.w.Write(&clean)
 }
 
+// confess says if keys could not be looked for in a frame.
+func (x *redactor) confess(r *Record) error {
+	if !x.eraser.blind {
+		return nil
+	}
+	if x.blind != nil {
+		x.blind(r)
+	}
+	if x.noted {
+		return nil
+	}
+	x.noted = true
+	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(BlindNote), Frame: frame.Frame{Conn: r.Conn}})
+}
+
 // frame takes the secrets out of a frame.
 func (x *redactor) frame(r *Record) {
-	payload := r.Payload()
+	p := x.reading.protocol(r)
 	switch {
-	case r.Meta != nil && !r.Gap:
-		x.carried(r, payload)
 	case r.Gap:
 		r.Raw = x.eraser.mask(r.Raw)
+	case r.Meta != nil:
+		x.carried(r, p)
 	case r.Compressed:
-		x.splice(r, bytes.Repeat([]byte("*"), len(payload)))
-	case jsonscan.Valid(payload) == nil:
-		x.eraser.spoken = spoken[cmp.Or(r.Protocol, x.session.Protocol)]
-		x.payload = x.eraser.json(x.payload[:0], payload)
-		if !bytes.Equal(x.payload, payload) {
-			x.reframe(r, x.payload)
-		}
+		x.splice(r, stars(r.Payload()))
 	default:
-		x.splice(r, x.eraser.mask(payload))
+		payload := r.Payload()
+		switch clean := x.clean(r, p); {
+		case bytes.Equal(clean, payload):
+		case len(clean) == len(payload):
+			x.splice(r, clean)
+		default:
+			x.reframe(r, clean)
+		}
 	}
+}
+
+// stars is as many asterisks as there are bytes.
+func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
+
+// clean returns the payload of a frame in protocol p without its secrets, valid
+// until the next call.
+func (x *redactor) clean(r *Record, p protocol.Protocol) []byte {
+	payload := r.Payload()
+	x.eraser.spoken = spoken[p.Name()]
+	if p, ok := p.(protobuf.Edited); ok {
+		clean, err := p.AppendEdited(x.payload[:0], payload, x.eraser)
+		if err == nil {
+			x.payload = clean
+			return clean
+		}
+	}
+	if jsonscan.Valid(payload) == nil {
+		x.payload = x.eraser.json(x.payload[:0], payload)
+		return x.payload
+	}
+	if p.Encoding() == protocol.Protobuf && len(payload) > 0 || !isText(payload) && !isSignal(r) {
+		x.eraser.blind = len(x.eraser.keys) > 0
+	}
+	return x.eraser.mask(payload)
+}
+
+// isSignal reports whether what a frame holds is a carrier's own, and no body.
+func isSignal(r *Record) bool {
+	return r.Meta != nil && r.Meta.Signal != frame.NoSignal && r.Meta.Head == nil
+}
+
+// isText reports whether bytes are text, in which keys can be found.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
 }
 
 // carried takes the secrets out of a frame that came in a carrier. Where there
 // are any, the payload is all that is left of the bytes: what wrapped it may have
 // the same secrets in a form that hides them.
-func (x *redactor) carried(r *Record, payload []byte) {
+func (x *redactor) carried(r *Record, p protocol.Protocol) {
+	payload := r.Payload()
 	x.meta = AppendMeta(x.meta[:0], r.Meta)
 	meta := x.eraser.json(nil, x.meta)
 	var clean []byte
-	switch {
-	case r.Compressed:
-		clean = bytes.Repeat([]byte("*"), len(payload))
-	case jsonscan.Valid(payload) == nil:
-		x.eraser.spoken = spoken[cmp.Or(r.Protocol, x.session.Protocol)]
-		clean = x.eraser.json(nil, payload)
-	default:
-		clean = x.eraser.mask(payload)
+	if r.Compressed {
+		clean = stars(payload)
+	} else {
+		clean = bytes.Clone(x.clean(r, p))
 	}
 	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) {
 		return

@@ -11,7 +11,9 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/latis"
 )
 
 // keep is a writer that keeps the last record.
@@ -108,6 +110,75 @@ func TestRedactBytes(t *testing.T) {
 	}
 }
 
+// In protobuf of a known schema names are those of its fields. A protocol is known
+// by its name, by the path of a call, by what was given, or by the payload.
+func TestRedactProtobuf(t *testing.T) {
+	const (
+		in   = `{"id":"1","promptSend":{"content":"hi","metadata":{"api_key":"abc","n":"sk-0123456789abcdefgh"}}}`
+		want = `{"id":"1","promptSend":{"content":"hi","metadata":{"api_key":"[redacted]","n":"[redacted]"}}}`
+	)
+	payload, err := latis.Protocol.AppendPayload(nil, []byte(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]capture.Record{
+		"named":      {Protocol: "latis"},
+		"recognized": {Protocol: "bytes"},
+	} {
+		for _, framing := range []frame.Framing{frame.Len32, frame.GRPC, frame.Varint} {
+			r.Framing, r.Frame = framing.Name(), framed(t, framing, string(payload))
+			clean := redact(t, capture.Secrets(), r)
+			got, _, err := latis.Protocol.AppendJSON(nil, clean.Payload())
+			if string(got) != want || err != nil {
+				t.Errorf("%s, %s: got %s, %v", name, framing.Name(), got, err)
+			}
+			if !frame.Exact(framing, &clean.Frame) {
+				t.Errorf("%s: the frame %q does not hold its payload", framing.Name(), clean.Raw)
+			}
+		}
+	}
+}
+
+// Where keys cannot be looked for, that is told for each frame and noted once;
+// where none are given, nothing is amiss.
+func TestRedactBlind(t *testing.T) {
+	for name, tt := range map[string]struct {
+		protocol, payload string
+		blind             int
+	}{
+		"protobuf without a schema": {"protobuf", "\x0a\x03abc", 2},
+		"bytes":                     {"bytes", "\xff\x00", 2},
+		"latis, not understood":     {"latis", "\xff\x00", 2},
+		"latis with another field":  {"latis", "\x0a\x011b\x00\xba\x3e\x03abc", 2},
+		"latis":                     {"latis", "\x0a\x011b\x00", 0},
+		"nothing":                   {"protobuf", "", 0},
+		"text":                      {"bytes", "a line", 0},
+	} {
+		for _, keys := range []int{0, 1} {
+			var kept []capture.Record
+			blind := 0
+			x := capture.Redaction{Keys: []string{"key"}[:keys], Blind: func(*capture.Record) { blind++ }}
+			w := capture.Redact(writerFunc(func(r *capture.Record) { kept = append(kept, r.Clone()) }), &capture.Session{}, x)
+			for range 2 {
+				r := capture.Record{Protocol: tt.protocol, Frame: framed(t, frame.Len32, tt.payload)}
+				if err := w.Write(&r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if blind != keys*tt.blind {
+				t.Errorf("%s, %d keys: told of %d frames", name, keys, blind)
+			}
+			if noted := len(kept) == 3 && kept[0].Kind == capture.Note; noted != (blind > 0) {
+				t.Errorf("%s, %d keys: kept %d records", name, keys, len(kept))
+			}
+		}
+	}
+}
+
+type writerFunc func(r *capture.Record)
+
+func (f writerFunc) Write(r *capture.Record) error { f(r); return nil }
+
 // Logs, command lines and faults hold secrets, too.
 func TestRedactText(t *testing.T) {
 	for in, want := range map[string]string{
@@ -154,7 +225,8 @@ func FuzzRedact(f *testing.F) {
 			t.Errorf("bad frame %q", clean.Raw)
 		}
 		if jsonscan.Valid(payload) != nil {
-			if len(clean.Raw) != len(r.Raw) {
+			var m protocol.Message
+			if len(clean.Raw) != len(r.Raw) && (latis.Protocol.Parse(payload, &m) != nil || latis.Protocol.Parse(clean.Payload(), &m) != nil) {
 				t.Errorf("the length of %q changed", payload)
 			}
 			return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func (inv *invocation) convert(c *cli.Context) error {
 		return err
 	}
 	defer done()
-	if !v.redacts() {
+	if v.redaction.IsEmpty() {
 		return v.outcome(v.write(r))
 	}
 	redacted := convert.Redact(r, v.redaction)
@@ -105,13 +104,18 @@ func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
 	if err := v.chooseFormat(); err != nil {
 		return nil, err
 	}
-	if err := v.chooseRedaction(); err != nil {
-		return nil, err
-	}
 	var err error
 	if v.cfg, err = inv.decodeConfig(c); err != nil {
 		return nil, err
 	}
+	if v.redaction, err = redactionOf(c, v.cfg, !c.Bool("keep-secrets")); err != nil {
+		return nil, err
+	}
+	blind := &blindSpot{say: inv.notice(c, v.in)}
+	if c.IsSet("redact") { // what was asked for is not done
+		blind.say = func(text string) { inv.say(v.in, text) }
+	}
+	v.redaction.Blind = blind.warn
 	return v, v.mayWrite()
 }
 
@@ -138,22 +142,6 @@ func (v *conversion) chooseFormat() error {
 	return nil
 }
 
-// chooseRedaction reads what is to be taken out.
-func (v *conversion) chooseRedaction() error {
-	if !v.c.Bool("keep-secrets") {
-		v.redaction = capture.Secrets()
-	}
-	v.redaction.Keys = append(v.redaction.Keys, v.c.StringSlice("redact")...)
-	for _, expr := range v.c.StringSlice("redact-value") {
-		value, err := regexp.Compile(expr)
-		if err != nil {
-			return &usageError{fmt.Errorf("--redact-value: %w", err)}
-		}
-		v.redaction.Values = append(v.redaction.Values, value)
-	}
-	return nil
-}
-
 // mayWrite says why OUT cannot be what was asked for.
 func (v *conversion) mayWrite() error {
 	in, inErr := os.Stat(v.in)
@@ -164,13 +152,11 @@ func (v *conversion) mayWrite() error {
 	return nil
 }
 
-func (v *conversion) redacts() bool { return len(v.redaction.Keys)+len(v.redaction.Values) > 0 }
-
 // needed returns the redaction if there is anything in IN for it, or if that
 // cannot be known beforehand: a session that is not changed is not to say that
 // it was.
 func (v *conversion) needed() (capture.Redaction, error) {
-	if !v.redacts() || !v.rereadable() {
+	if v.redaction.IsEmpty() || !v.rereadable() {
 		return v.redaction, nil
 	}
 	r, done, err := v.open(v.c.Context)

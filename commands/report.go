@@ -72,7 +72,10 @@ func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *s
 	}
 	defer done()
 	if !c.Bool("keep-secrets") {
-		r = convert.Redact(r, capture.Secrets())
+		x := capture.Secrets()
+		x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
+		x.Blind = (&blindSpot{say: cfg.Notice}).warn
+		r = convert.Redact(r, x)
 	}
 	err = take(c.Context, s, decode.Input{Capture: r}, cfg)
 	if errors.Is(err, capture.ErrCut) {

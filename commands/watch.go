@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -130,16 +129,12 @@ func tapName(endpoint []string) string {
 // record begins a capture.
 func (w *watch) record(name string, s capture.Session) (capture.Writer, error) {
 	c := w.v.c
-	x, err := redactionOf(c.StringSlice("redact"), c.StringSlice("redact-value"))
+	x, err := redactionOf(c, w.v.cfg, c.Bool("redact-secrets"))
 	if err != nil {
 		return nil, err
 	}
-	if c.Bool("redact-secrets") {
-		known := capture.Secrets()
-		x.Keys, x.Values = append(x.Keys, known.Keys...), append(x.Values, known.Values...)
-	}
-	redacts := len(x.Keys)+len(x.Values) > 0
-	if redacts {
+	x.Blind = (&blindSpot{say: w.v.warn}).warn
+	if !x.IsEmpty() {
 		s = x.Session(s)
 	}
 	cfg := recorder.Config{
@@ -151,23 +146,10 @@ func (w *watch) record(name string, s capture.Session) (capture.Writer, error) {
 	} else {
 		w.recorder, err = recorder.Create(name, cfg)
 	}
-	if err != nil || !redacts {
+	if err != nil || x.IsEmpty() {
 		return w.recorder, err
 	}
 	return capture.Redact(w.recorder, &s, x), nil
-}
-
-// redactionOf reads what is to be taken out.
-func redactionOf(keys, values []string) (x capture.Redaction, err error) {
-	x.Keys = keys
-	for _, expr := range values {
-		value, err := regexp.Compile(expr)
-		if err != nil {
-			return x, &usageError{fmt.Errorf("--redact-value: %w", err)}
-		}
-		x.Values = append(x.Values, value)
-	}
-	return x, nil
 }
 
 // add counts what a relay did.

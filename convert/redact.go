@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/wirectl/wirectl/capture"
 )
@@ -19,7 +20,7 @@ type Redacted struct {
 	session capture.Session // as it is to be kept
 	told    capture.Session // as the reader tells it
 	record  capture.Record
-	out     *capture.Record
+	clean   []capture.Record // what the eraser has made of it, and not yet given out
 }
 
 // Redact returns what x leaves of the records of r.
@@ -65,21 +66,29 @@ func (rd *Redacted) Session() *capture.Session {
 
 // Next reads the next record; see [capture.Reader].
 func (rd *Redacted) Next(rec *capture.Record) error {
+	if len(rd.clean) > 0 {
+		*rec = rd.clean[0]
+		rd.clean = slices.Delete(rd.clean, 0, 1)
+		return nil
+	}
 	if err := rd.reader.Next(&rd.record); err != nil {
 		rd.session.Redacted = rd.told.Redacted || rd.Count > 0
 		*rec = capture.Record{}
 		return err
 	}
-	rd.out = rec
-	return rd.eraser.Write(&rd.record)
+	if err := rd.eraser.Write(&rd.record); err != nil {
+		return err
+	}
+	return rd.Next(rec)
 }
 
-// erased takes what the eraser has made of a record.
+// erased takes what the eraser has made of a record: that, and maybe a note in
+// front of it.
 type erased struct{ *Redacted }
 
 func (e erased) Write(r *capture.Record) error {
-	*e.out = *r
-	if !sameText(r, &e.record) {
+	e.clean = append(e.clean, *r)
+	if r.Kind == e.record.Kind && !sameText(r, &e.record) {
 		e.Count++
 	}
 	return nil

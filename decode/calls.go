@@ -5,19 +5,22 @@ import (
 	"fmt"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// calls are the gRPC calls of a capture. What their messages are is told by their
-// paths, so that a connection may carry any number of protocols.
+// calls are the gRPC calls of a capture, which say by their paths what their
+// messages are.
 type calls struct {
-	known *all.Calls
-	named bool // the protocol is given, whatever the paths say
-	wires [3]wires
-	told  map[string]bool // paths that the schema lacks
+	open     all.OpenCalls
+	named    bool // the protocol is given, whatever the paths say
+	readings map[protocol.Protocol]*reading
+	told     map[string]bool // paths that the schema lacks
 }
 
-func newCalls(cfg *Config) calls { return calls{known: cfg.Calls, named: cfg.Protocol != nil} }
+func newCalls(cfg *Config) calls {
+	return calls{open: all.OpenCalls{Known: cfg.Calls}, named: cfg.Protocol != nil}
+}
 
 // maxTold bounds the methods that are told of as unknown.
 const maxTold = 16
@@ -25,31 +28,22 @@ const maxTold = 16
 // call returns how the frame of a call is to be read, if its path tells; nil of
 // any other.
 func (c *captured) call(f *frame.Frame) *reading {
-	m := f.Meta
-	if m == nil || f.Gap || c.calls.named {
+	if c.calls.named {
 		return nil
 	}
-	at := wire{f.Conn, f.Stream}
-	switch {
-	case m.Signal == frame.Request:
-		c.beginCall(at, m.Head)
-	case m.Signal == frame.NoSignal && m.Framing == frame.GRPC.Name():
-		return c.calls.wires[f.Dir].readings[at]
+	p := c.calls.open.Protocol(f)
+	if p == nil {
+		return nil
 	}
-	return nil
-}
-
-// beginCall takes in the head of what may be a call.
-func (c *captured) beginCall(at wire, head *frame.Head) {
-	request, answer, known := c.calls.known.Of(head)
-	if request == nil {
-		return
+	r := c.calls.readings[p]
+	if r == nil {
+		r = &reading{framing: frame.GRPC, protocol: p}
+		if c.calls.readings == nil {
+			c.calls.readings = map[protocol.Protocol]*reading{}
+		}
+		c.calls.readings[p] = r
 	}
-	if !known {
-		c.lacks(head.Target())
-	}
-	c.calls.wires[frame.C2U].set(at, &reading{framing: frame.GRPC, protocol: request})
-	c.calls.wires[frame.U2C].set(at, &reading{framing: frame.GRPC, protocol: answer})
+	return r
 }
 
 // lacks tells, once, of a method that the schema does not have, if one was given.
@@ -66,7 +60,9 @@ func (c *captured) lacks(path string) {
 
 // hasSchema reports whether a schema is given, but no message: paths of calls are
 // to tell.
-func (c *calls) hasSchema() bool { return !c.named && c.known != nil && c.known.Schema != nil }
+func (c *calls) hasSchema() bool {
+	return !c.named && c.open.Known != nil && c.open.Known.Schema != nil
+}
 
 // ErrNoMessage is the error of a stream that is to be read by a schema, where
 // nothing tells which of its messages the payloads are.

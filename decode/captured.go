@@ -36,7 +36,9 @@ const batchSize = 256 << 10
 
 func newCaptured(r capture.Reader, cfg Config) *captured {
 	live, _ := r.(capture.Live)
-	return &captured{cfg: cfg, reader: r, live: live, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+	c := &captured{cfg: cfg, reader: r, live: live, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+	c.calls.open.Lacking = c.lacks
+	return c
 }
 
 func (c *captured) next(b *batch) bool {

@@ -22,11 +22,19 @@ var (
 // AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
 // message without a payload that is known is written as a ConnectRequest.
 func (latis) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
-	schema := request()
+	return schemaOf(payload).AppendJSON(dst, payload)
+}
+
+// AppendEdited appends payload as e wants it, as [protobuf.Edited] has it.
+func (latis) AppendEdited(dst, payload []byte, e protobuf.Editor) ([]byte, error) {
+	return schemaOf(payload).AppendEdited(dst, payload, e)
+}
+
+func schemaOf(payload []byte) *protobuf.Schema {
 	if isResponse(payload) {
-		schema = response()
+		return response()
 	}
-	return schema.AppendJSON(dst, payload)
+	return request()
 }
 
 // AppendPayload appends the message that the protojson describes. Which of the

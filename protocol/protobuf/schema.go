@@ -30,8 +30,9 @@ const denseNumbers = 256
 // field is one field of a message, or the key or value of a map.
 type field struct {
 	num    protowire.Number
-	name   string // as in the source
-	member []byte // the name of the JSON member, quoted, and the colon
+	name   string   // as in the source
+	names  []string // all that it goes by: also in JSON, and that of its oneof
+	member []byte   // the name of the JSON member, quoted, and the colon
 	kind   protoreflect.Kind
 	wire   protowire.Type // of one element
 	slot   int            // what the field shares with those that displace it
@@ -125,6 +126,13 @@ func compileField(fd protoreflect.FieldDescriptor) *field {
 		implicit: !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
 		repeated: fd.IsList(),
 		packed:   fd.IsPacked(),
+	}
+	f.names = []string{f.name}
+	if fd.JSONName() != f.name {
+		f.names = append(f.names, fd.JSONName())
+	}
+	if oneof := fd.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
+		f.names = append(f.names, string(oneof.Name()))
 	}
 	f.packable = f.repeated && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
 	switch {

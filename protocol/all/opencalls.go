@@ -1,0 +1,70 @@
+package all
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// OpenCalls remember the gRPC calls of a session, and say by them in which
+// protocol the messages on their streams are, so that a connection may carry any
+// number of protocols. A session can name any number of calls: those that began
+// long ago are forgotten.
+type OpenCalls struct {
+	// Known says what is known of a call; nil knows Latis alone.
+	Known *Calls
+	// Lacking, if not nil, is told the path of each call that nobody has described.
+	Lacking func(path string)
+
+	young, old map[callKey]call
+}
+
+type callKey struct {
+	conn   int
+	stream int64
+}
+
+type call struct{ request, answer protocol.Protocol }
+
+// maxYoung is how many calls begin before older ones are forgotten.
+const maxYoung = 1 << 15
+
+// Protocol returns the protocol of a message of a call; nil for any other frame,
+// and where the path of the call tells nothing. It takes in the heads of calls.
+func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
+	m := f.Meta
+	if m == nil || f.Gap {
+		return nil
+	}
+	at := callKey{f.Conn, f.Stream}
+	switch {
+	case m.Signal == frame.Request:
+		o.begin(at, m.Head)
+	case m.Signal == frame.NoSignal && m.Framing == frame.GRPC.Name():
+		c, young := o.young[at]
+		if !young {
+			c = o.old[at]
+		}
+		switch f.Dir {
+		case frame.C2U:
+			return c.request
+		case frame.U2C:
+			return c.answer
+		}
+	}
+	return nil
+}
+
+// begin takes in the head of what may be a call.
+func (o *OpenCalls) begin(at callKey, head *frame.Head) {
+	request, answer, known := o.Known.Of(head)
+	if request == nil {
+		return
+	}
+	if !known && o.Lacking != nil {
+		o.Lacking(head.Target())
+	}
+	if o.young == nil || len(o.young) == maxYoung {
+		o.young, o.old = map[callKey]call{}, o.young
+	}
+	o.young[at] = call{request, answer}
+}

@@ -1,0 +1,277 @@
+package protobuf
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// An Editor says what becomes of the values of a message, by the names that the
+// schema gives them. What is hidden is hidden with all that is inside.
+type Editor interface {
+	// Hides reports whether what goes by a name is to be hidden: that of a
+	// field, in the schema or in JSON, or of its oneof; or the key of a map.
+	Hides(name string) bool
+	// Text returns what becomes of a string or of bytes.
+	Text(text []byte, hidden bool) []byte
+	// Unknown returns what becomes of bytes that the schema does not describe:
+	// the value of a field that it lacks, or of a type that it does not know.
+	Unknown(value []byte, hidden bool) []byte
+}
+
+// An Edited is a protocol whose messages can be edited, because their schema is
+// known.
+type Edited interface {
+	// AppendEdited appends a message as e wants it. Whatever the values become,
+	// it can be read by the same schema; what stays the same keeps its bytes. On
+	// error dst is returned as it came.
+	AppendEdited(dst, wire []byte, e Editor) ([]byte, error)
+}
+
+// AppendEdited appends a message as e wants it; see [Edited]. Hidden numbers
+// become zero; truth values and the keys of maps stay.
+func (s *Schema) AppendEdited(dst, wire []byte, e Editor) ([]byte, error) {
+	d := editing{reader: reader{wire: wire}, editor: e, root: s, dst: dst}
+	if !d.message(s, len(wire), 0, false) {
+		return dst, d.err.of(s)
+	}
+	return d.dst, nil
+}
+
+func (t *typed) AppendEdited(dst, payload []byte, e Editor) ([]byte, error) {
+	return t.schema.AppendEdited(dst, payload, e)
+}
+
+// editing writes a message while it walks it. Its methods return false once the
+// reader has failed.
+type editing struct {
+	reader
+	editor Editor
+	root   *Schema // knows the types that a google.protobuf.Any holds
+	dst    []byte
+	depth  int
+}
+
+// noSchema is that of a group that no schema knows.
+var noSchema = &Schema{}
+
+// message edits the message that ends at end or, if group is not zero, with the
+// end of that group.
+func (d *editing) message(s *Schema, end int, group protowire.Number, hidden bool) bool {
+	if d.depth++; d.depth > maxDepth {
+		return d.fail(d.pos, "messages are nested too deep")
+	}
+	defer func() { d.depth-- }()
+	if s.name == "google.protobuf.Any" {
+		return d.any(end, hidden)
+	}
+	for d.pos < end {
+		num, typ, ok := d.keepTag(s, end)
+		switch {
+		case !ok:
+			return false
+		case typ == protowire.EndGroupType && num == group && group != 0:
+			return true
+		}
+		if f := s.field(num); f == nil || !f.takes(typ) {
+			ok = d.unknown(num, typ, end, hidden)
+		} else if ok = d.value(f, typ, end, hidden || f.hidden(d.editor)); !ok {
+			d.err.within(f.name)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return group == 0 || d.fail(end, "truncated")
+}
+
+// hidden reports whether a field goes by a name that is hidden.
+func (f *field) hidden(e Editor) bool {
+	return slices.ContainsFunc(f.names, e.Hides)
+}
+
+// keepTag consumes a tag, which stays.
+func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type, bool) {
+	start, read := d.pos, d.tag
+	if s == noSchema {
+		read = d.tagInGroup
+	}
+	num, typ, ok := read(end)
+	d.keep(start)
+	return num, typ, ok
+}
+
+// keep appends what was read since start.
+func (d *editing) keep(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
+
+// value edits a value of a field whose tag was read.
+func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool {
+	switch {
+	case f.mapKey != nil:
+		return d.within(end, func(stop int) bool { return d.entry(f, stop, hidden) })
+	case f.kind == protoreflect.GroupKind:
+		return d.message(f.message, end, f.num, hidden)
+	case f.kind == protoreflect.MessageKind:
+		return d.within(end, func(stop int) bool { return d.message(f.message, stop, 0, hidden) })
+	case f.kind == protoreflect.StringKind, f.kind == protoreflect.BytesKind:
+		return d.text(end, hidden)
+	case typ == protowire.BytesType:
+		return d.within(end, func(stop int) bool {
+			for ok := true; d.pos < stop; {
+				if ok = d.number(f.wire, stop, hidden && f.kind != protoreflect.BoolKind); !ok {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	return d.number(typ, end, hidden && f.kind != protoreflect.BoolKind)
+}
+
+// within edits what follows a length up to its end, and writes the length that it
+// then has.
+func (d *editing) within(end int, edit func(stop int) bool) bool {
+	start, at := d.pos, len(d.dst)
+	stop, ok := d.length(end)
+	if !ok {
+		return false
+	}
+	d.keep(start)
+	size, body := stop-d.pos, len(d.dst)
+	if !edit(stop) {
+		return false
+	}
+	if n := len(d.dst) - body; n != size {
+		d.dst = slices.Replace(d.dst, at, body, protowire.AppendVarint(nil, uint64(n))...)
+	}
+	return true
+}
+
+// text edits a string or bytes.
+func (d *editing) text(end int, hidden bool) bool {
+	return d.within(end, func(stop int) bool {
+		d.dst = append(d.dst, d.editor.Text(d.wire[d.pos:stop], hidden)...)
+		d.pos = stop
+		return true
+	})
+}
+
+// number edits a value that has no length.
+func (d *editing) number(typ protowire.Type, end int, hidden bool) bool {
+	start := d.pos
+	if !d.skip(0, typ, end) {
+		return false
+	}
+	switch {
+	case !hidden:
+		d.keep(start)
+	case typ == protowire.VarintType:
+		d.dst = append(d.dst, 0)
+	default:
+		d.dst = append(d.dst, make([]byte, d.pos-start)...)
+	}
+	return true
+}
+
+// entry edits an entry of the map f. Its key need not come first.
+func (d *editing) entry(f *field, end int, hidden bool) bool {
+	if f.mapKey.kind == protoreflect.StringKind {
+		for ahead := d.reader; !hidden && ahead.pos < end; {
+			num, key, ok := ahead.skipField(end)
+			if !ok {
+				break
+			}
+			hidden = num == f.mapKey.num && key != nil && d.editor.Hides(string(key))
+		}
+	}
+	for d.pos < end {
+		start := d.pos
+		num, typ, ok := d.keepTag(f.message, end)
+		switch {
+		case !ok:
+			return false
+		case num == f.mapKey.num && f.mapKey.takes(typ):
+			start = d.pos
+			ok = d.skip(num, typ, end)
+			d.keep(start)
+		case num == f.mapValue.num && f.mapValue.takes(typ):
+			ok = d.value(f.mapValue, typ, end, hidden)
+		default:
+			ok = d.unknown(num, typ, end, hidden)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// unknown edits a field that the schema lacks, whose tag was read.
+func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hidden bool) bool {
+	switch typ {
+	case protowire.BytesType:
+		return d.opaque(end, hidden)
+	case protowire.StartGroupType:
+		return d.message(noSchema, end, num, hidden)
+	case protowire.VarintType, protowire.Fixed32Type, protowire.Fixed64Type:
+		return d.number(typ, end, hidden)
+	}
+	return d.skip(num, typ, end)
+}
+
+// opaque edits bytes that nothing describes.
+func (d *editing) opaque(end int, hidden bool) bool {
+	return d.within(end, func(stop int) bool {
+		d.dst = append(d.dst, d.editor.Unknown(d.wire[d.pos:stop], hidden)...)
+		d.pos = stop
+		return true
+	})
+}
+
+// any edits a google.protobuf.Any that ends at end: what it holds is a message of
+// the type that it names, which need not come first.
+func (d *editing) any(end int, hidden bool) bool {
+	const url, value = 1, 2
+	var held *Schema
+	for ahead := d.reader; ahead.pos < end; {
+		num, text, ok := ahead.skipField(end)
+		if !ok {
+			break
+		}
+		if num == url && text != nil {
+			held = d.root.typeOf(string(text))
+		}
+	}
+	for d.pos < end {
+		num, typ, ok := d.keepTag(d.root, end)
+		switch {
+		case !ok:
+			return false
+		case num == url && typ == protowire.BytesType:
+			start := d.pos
+			ok = d.skip(num, typ, end)
+			d.keep(start)
+		case num == value && typ == protowire.BytesType && held != nil:
+			ok = d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
+		default:
+			ok = d.unknown(num, typ, end, hidden)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// typeOf returns the schema of the type that a google.protobuf.Any names; nil if
+// it is not known.
+func (s *Schema) typeOf(url string) *Schema {
+	name := protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
+	t, err := s.types().FindMessageByName(name)
+	if err != nil {
+		return nil
+	}
+	return Compile(t.Descriptor())
+}
