@@ -54,10 +54,14 @@ func (r *route) complete(ctx context.Context, c *Call) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
 		c.Completion.Reset()
-		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: time.Now()})
+		started := c.Started
+		if len(c.Hops) > 0 {
+			started = time.Now()
+		}
+		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: started})
 		hop := &c.Hops[len(c.Hops)-1]
 		err := r.attempt(ctx, c, hop)
-		hop.Took, hop.Err = time.Since(hop.Started), err
+		hop.Took, hop.Err = time.Since(started), err
 		if err == nil || !elsewhere(ctx, err) || attempt >= r.Retries {
 			return err
 		}
@@ -147,43 +151,37 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 }
 
 // ask asks the provider, within the limits of time.
-func (r *route) ask(ctx context.Context, c *Call, hop *Hop) (err error) {
-	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Emit: c.Emit, Traceparent: c.Traceparent}
+func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
+	a := attempts.Get().(*attempt)
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Emit: c.Emit, Traceparent: c.Traceparent}
 	if c.Tap != nil {
-		req.Exchange = c.Tap.Provider(c, hop)
-		defer func() { req.Exchange.Ended(err) }()
+		a.req.Exchange = c.Tap.Provider(c, hop)
 	}
+	var err error
+	again := true
 	if r.immediate {
-		return r.Provider.Complete(ctx, &req, &c.Completion)
+		err = r.Provider.Complete(ctx, &a.req, &c.Completion)
+	} else {
+		again, err = a.run(ctx, r, c)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if r.Total > 0 {
-		defer time.AfterFunc(r.Total, func() { cancel(errTimeout) }).Stop()
+	if c.Tap != nil {
+		a.req.Exchange.Ended(err)
 	}
-	began := false
-	if c.Emit != nil {
-		stop := func() bool { return true }
-		if r.FirstPart > 0 {
-			stop = time.AfterFunc(r.FirstPart, func() { cancel(errTimeout) }).Stop
-		}
-		defer func() { stop() }()
-		req.Emit = func(p provider.Part) error {
-			if !began {
-				began = true
-				stop()
-			}
-			return c.Emit(p)
-		}
+	if again {
+		a.req = provider.Request{}
+		attempts.Put(a)
 	}
-	return begun(r.Provider.Complete(ctx, &req, &c.Completion), began)
+	return err
 }
 
 // begun marks an error of a call of which parts had been emitted: making it
 // again would repeat them.
 func begun(err error, began bool) error {
+	if err == nil || !began {
+		return err
+	}
 	var e *provider.Error
-	if !began || !errors.As(err, &e) || e.Began {
+	if !errors.As(err, &e) || e.Began {
 		return err
 	}
 	marked := *e

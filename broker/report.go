@@ -18,10 +18,11 @@ type Report struct {
 }
 
 func outcomeOf(err error) Outcome {
+	if err == nil {
+		return OK // before errors.As, for which the variable takes memory
+	}
 	var unknown *UnknownModelError
 	switch {
-	case err == nil:
-		return OK
 	case errors.Is(err, ErrGone), errors.Is(err, ErrCancelled), errors.Is(err, ErrShutdown), errors.Is(err, context.Canceled):
 		return Cancelled
 	case errors.As(err, &unknown):

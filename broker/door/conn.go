@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/life"
 )
 
 // A Conn is a client's connection. It is read and written by one goroutine.
@@ -28,6 +28,12 @@ type Conn struct {
 	r, w   int    // what was read and not consumed is buf[r:w]
 	out    []byte // what is to be written
 	idle   atomic.Bool
+	readBy time.Time // the read deadline that is set for the next request, if any
+	first  firstRead
+	watch  *watch // made when a call is first watched
+
+	serving context.Context // the handler's
+	life    *life.Context   // below it, made when a call is first watched
 
 	writing sync.Mutex
 	early   int  // how many bytes of the next answer are written already
@@ -68,8 +74,8 @@ func (c *Conn) release() {
 // keep keeps a large buffer for others.
 func keep(b []byte) {
 	if n := cap(b); n >= largeBuffer && n <= keptBuffer {
-		b = b[:n]
-		largeBuffers.Put(&b)
+		kept := b[:n]
+		largeBuffers.Put(&kept)
 	}
 }
 
@@ -117,7 +123,7 @@ func (c *Conn) Await() error {
 	if c.server.Stopping() {
 		return io.EOF
 	}
-	if err := c.SetReadDeadline(time.Now().Add(c.server.Times.Idle)); err != nil {
+	if err := c.setIdle(time.Now()); err != nil {
 		return err
 	}
 	if c.server.Stopping() { // since the deadline was set
@@ -135,6 +141,23 @@ func (c *Conn) Await() error {
 	return err
 }
 
+// setIdle sets the deadline for the next request. To set one costs as much as to
+// find the model: the one that is set stays while it is far enough away.
+func (c *Conn) setIdle(now time.Time) error {
+	idle := c.server.Times.Idle
+	if c.readBy.Sub(now) >= idle {
+		return nil
+	}
+	c.readBy = now.Add(idle + idle/8)
+	return c.SetReadDeadline(c.readBy)
+}
+
+// setRead sets another deadline for reading.
+func (c *Conn) setRead(t time.Time) {
+	c.readBy = time.Time{}
+	_ = c.SetReadDeadline(t)
+}
+
 // longAgo ends a read that waits.
 var longAgo = time.Unix(1, 0)
 
@@ -143,13 +166,13 @@ func (c *Conn) interrupt() { _ = c.SetReadDeadline(longAgo) }
 // Begin sets the time for a request that has begun. A server that is stopping
 // takes in what has begun.
 func (c *Conn) Begin() {
-	_ = c.SetReadDeadline(time.Now().Add(c.server.Times.Read))
+	c.setRead(time.Now().Add(c.server.Times.Read))
 }
 
 // Extend gives a request of n bytes the further time that its size allows it.
 func (c *Conn) Extend(n int) {
 	if steps := n >> 16; steps > 0 {
-		_ = c.SetReadDeadline(time.Now().Add(c.server.Times.Read + time.Duration(steps)*c.server.Times.Read/64))
+		c.setRead(time.Now().Add(c.server.Times.Read + time.Duration(steps)*c.server.Times.Read/64))
 	}
 }
 
@@ -183,7 +206,7 @@ func (c *Conn) Drain(n int64) {
 	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = cw.CloseWrite()
 	}
-	_ = c.SetReadDeadline(time.Now().Add(drainTime))
+	c.setRead(time.Now().Add(drainTime))
 	c.r, c.w = 0, 0
 	c.grow(smallBuffer)
 	for n > 0 {
@@ -243,59 +266,6 @@ func (c *Conn) Rest() {
 		keep(c.out)
 		c.out = nil
 	}
-}
-
-// Watch returns a context that ends with [broker.ErrGone] when the client goes
-// away. first is the byte that the answer is sure to begin with: where the
-// client's end of the stream leaves open whether it is gone or only has no more
-// to ask, that byte is written ahead, and a client that is gone refuses it. Until
-// stop is called nobody may read.
-func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop func()) {
-	if c.raw == nil || !canWatch {
-		return ctx, func() {}
-	}
-	_ = c.Flush() // a failure comes up again with the answer
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	timer := time.AfterFunc(watchDelay, func() {
-		defer close(done)
-		_ = c.SetReadDeadline(time.Time{})
-		if c.gone(first, ctx.Done()) {
-			cancel(broker.ErrGone)
-		}
-	})
-	return ctx, func() {
-		cancel(nil)
-		if !timer.Stop() {
-			c.interrupt()
-			<-done
-		}
-	}
-}
-
-// watchDelay is how long a call runs before its client is watched: most that are
-// answered from nearby are over by then, and cost no goroutine.
-const watchDelay = time.Millisecond
-
-// gone waits until the client is gone, or a deadline passes, and reports which.
-func (c *Conn) gone(first byte, done <-chan struct{}) bool {
-	half := false
-	gone := false
-	err := c.raw.Read(func(fd uintptr) bool {
-		select {
-		case <-done: // and the deadline may have been set before ours was taken off
-			return true
-		default:
-		}
-		ended, broken := state(fd)
-		if ended && !half && !broken {
-			half = true
-			broken = c.writeEarly(first) != nil // a refusal comes as another event
-		}
-		gone = broken
-		return broken
-	})
-	return err == nil && gone
 }
 
 func (c *Conn) writeEarly(first byte) error {

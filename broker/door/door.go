@@ -110,6 +110,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) { s.handle(ctx, s.a
 
 func (s *Server) handle(ctx context.Context, c *Conn) {
 	defer s.remove(c)
+	c.serving = ctx
 	s.Handle(ctx, c)
 }
 
@@ -136,6 +137,7 @@ func (s *Server) remove(c *Conn) {
 	c.Close()
 	c.release()
 	c.Rest()
+	c.unwatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)

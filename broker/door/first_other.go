@@ -2,6 +2,8 @@
 
 package door
 
+type firstRead struct{}
+
 // readFirst reads what comes next.
 func (c *Conn) readFirst() (int, error) {
 	c.grow(smallBuffer)

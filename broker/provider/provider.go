@@ -8,6 +8,7 @@ package provider
 
 import (
 	"context"
+	"strings"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -16,7 +17,8 @@ import (
 type Provider interface {
 	// Complete asks for one completion and fills in c, which is empty. When
 	// r.Emit is set the completion is streamed: parts go to Emit as they come,
-	// and c holds the whole at the end. Complete returns as soon as ctx ends,
+	// and c holds the whole at the end. Neither r nor c is kept, and nothing of
+	// theirs. Complete returns as soon as ctx ends,
 	// and the backend is told, by the closing of its connection, to stop.
 	// Errors that are worth an answer of their own are of type [*Error].
 	Complete(ctx context.Context, r *Request, c *Completion) error
@@ -81,12 +83,16 @@ type Completion struct {
 	// answered with, nil if it speaks something else or streamed.
 	Chat []byte
 
-	scratch []byte
+	scratch, room []byte
 }
 
-// Reset empties c but keeps its memory for the next call.
+// Reset empties c but keeps its memory for the next call: what was in c is good
+// up to here.
 func (c *Completion) Reset() {
-	*c = Completion{ToolCalls: c.ToolCalls[:0], scratch: c.scratch[:0]}
+	*c = Completion{ToolCalls: c.ToolCalls[:0], scratch: c.scratch[:0], room: c.room}
+	if cap(c.room) > maxKept {
+		c.room = nil
+	}
 }
 
 // SetText sets the text to the JSON string token that is prefix, which needs no
@@ -98,6 +104,18 @@ func (c *Completion) SetText(prefix string, token []byte) {
 	c.scratch, c.Text = b, b
 }
 
+// Room returns n bytes for an answer of which the completion will be a part. They
+// are the completion's own, and good until its Reset.
+func (c *Completion) Room(n int) []byte {
+	if cap(c.room) < n {
+		c.room = make([]byte, n)
+	}
+	return c.room[:n]
+}
+
+// maxKept is how much room is kept for the next call.
+const maxKept = 64 << 10
+
 // Plain returns the text without quotes and escapes.
 func (c *Completion) Plain() string { return Unquote(c.Text) }
 
@@ -105,6 +123,15 @@ func (c *Completion) Plain() string { return Unquote(c.Text) }
 func Unquote(token []byte) string {
 	text, _ := jsonscan.Unquote(token)
 	return string(text)
+}
+
+// UnquoteAs is Unquote for a token that likely says what the one before it said:
+// if so, it takes no memory.
+func UnquoteAs(before string, token []byte) string {
+	if len(token) == len(before)+2 && string(token[1:len(token)-1]) == before && strings.IndexByte(before, '\\') < 0 {
+		return before
+	}
+	return Unquote(token)
 }
 
 // Quote returns text as a JSON string token.

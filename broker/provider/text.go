@@ -9,6 +9,20 @@ func (c *Completion) AppendText(token []byte) {
 	c.Text = c.scratch
 }
 
+// Reason returns what a string token says of why a completion is finished. It
+// takes no memory for what is usual.
+func Reason(token []byte) string {
+	switch string(token) {
+	case `"stop"`:
+		return "stop"
+	case `"length"`:
+		return "length"
+	case `"tool_calls"`:
+		return "tool_calls"
+	}
+	return Unquote(token)
+}
+
 // Seal gives a completion without text the empty one.
 func (c *Completion) Seal() {
 	if c.Text == nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
@@ -43,10 +44,10 @@ type handler struct {
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	switch {
 	case r.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
-		e := exchange{handler: h, r: r, w: w}
-		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
+		e := exchanges.Get().(*exchange)
+		e.open(h, r, w)
 		e.complete(ctx)
-		e.tap.Close()
+		e.close()
 	case r.Path == "/v1/chat/completions":
 		w.Set("Allow", "POST")
 		w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
@@ -99,6 +100,30 @@ type exchange struct {
 	created           int64
 }
 
+// exchanges are used again: what one took of memory is there for the next.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+func (e *exchange) open(h *handler, r *web.Request, w *web.Response) {
+	e.handler, e.r, e.w = h, r, w
+	if h.publish != nil {
+		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
+	}
+}
+
+func (e *exchange) close() {
+	e.tap.Close()
+	model := e.call.Model
+	e.call.Reset()
+	e.call.Model = model // likely to be the next one's
+	*e = exchange{call: e.call, chunks: e.chunks[:0]}
+	if cap(e.chunks) <= maxChunks {
+		exchanges.Put(e)
+	}
+}
+
+// maxChunks is how large a buffer is kept.
+const maxChunks = 64 << 10
+
 // read reads the request. The fault is a sentence for the client, param what it
 // is about.
 func (e *exchange) read() (fault, param string) {
@@ -136,24 +161,21 @@ func (e *exchange) read() (fault, param string) {
 }
 
 func (e *exchange) complete(ctx context.Context) {
-	e.tap.HTTP(frame.C2U, e.r.Start(), e.r.Body)
+	if e.tap != nil {
+		e.tap.HTTP(frame.C2U, e.r.Start(), e.r.Body)
+	}
 	if fault, param := e.read(); fault != "" {
 		e.json(http.StatusBadRequest, failure(fault, invalid, param, ""))
 		return
 	}
-	e.call = broker.Call{
-		Door: Name, Client: e.r.Conn.Client, Ref: e.r.Header("X-Request-Id"), Model: provider.Unquote(e.model),
-		Chat: e.r.Body, Parent: e.r.Header("Traceparent"), Tap: e.tap.Tap(),
-	}
+	c := &e.call
+	c.Door, c.Client, c.Ref = Name, e.r.Conn.Client, e.r.Header("X-Request-Id")
+	c.Model = provider.UnquoteAs(c.Model, e.model)
+	c.Chat, c.Parent, c.Tap = e.r.Body, e.r.Header("Traceparent"), e.tap.Tap()
 	if e.stream {
-		e.call.Emit = e.emit
+		c.Emit = e.emit
 	}
-	stop := func() {}
-	if !e.broker.Immediate(e.call.Model) {
-		ctx, stop = e.r.Watch(ctx)
-	}
-	err := e.broker.Do(ctx, &e.call)
-	stop()
+	err := e.do(ctx)
 	switch {
 	case err != nil:
 		e.fail(err)
@@ -166,8 +188,20 @@ func (e *exchange) complete(ctx context.Context) {
 	}
 }
 
+// do makes the call, which ends when the client goes away.
+func (e *exchange) do(ctx context.Context) error {
+	if !e.broker.Immediate(e.call.Model) {
+		watched, stop := e.r.Watch(ctx)
+		defer stop()
+		ctx = watched
+	}
+	return e.broker.Do(ctx, &e.call)
+}
+
 func (e *exchange) json(status int, body []byte) {
-	e.tap.HTTP(frame.U2C, web.StatusLine(status), body)
+	if e.tap != nil {
+		e.tap.HTTP(frame.U2C, web.StatusLine(status), body)
+	}
 	e.w.JSON(status, body)
 }
 

@@ -148,7 +148,7 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 		s.tap.Frame(frame.C2U, s.Buffered()[:prefix+len(payload)], prefix)
 	}
 	err := s.req.parse(payload)
-	s.model = provider.Unquote(s.req.model)
+	s.model = provider.UnquoteAs(s.model, s.req.model)
 	if err == nil && s.req.prompts != nil {
 		err = s.broker.Find(s.model)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker/door"
 )
@@ -130,12 +131,19 @@ func contains(list []byte, word string) bool {
 // token reports whether b is a token as HTTP has them.
 func token(b []byte) bool {
 	for _, c := range b {
-		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
+		if !tokenBytes[c] {
 			return false
 		}
 	}
 	return len(b) > 0
 }
+
+var tokenBytes = func() (is [256]bool) {
+	for c := byte('!'); c < 0x7f; c++ {
+		is[c] = strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) < 0
+	}
+	return is
+}()
 
 // length finds out how long the body is: n bytes, or chunks.
 func (r *Request) length() (n int64, chunked bool, _ *Fault) {

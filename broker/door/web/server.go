@@ -337,10 +337,14 @@ func (s *session) admit() *Fault {
 			return &Fault{401, "Unauthorized"}
 		}
 	}
-	if !s.cfg.AnyHost && !Local(s.req.Header("Host")) {
+	if !s.cfg.AnyHost && !local(s.req.header("Host")) {
 		return &Fault{403, "Forbidden host"}
 	}
 	return nil
+}
+
+func local(host []byte) bool {
+	return string(host) == "127.0.0.1" || string(host) == "localhost" || Local(string(host))
 }
 
 // Local reports whether a Host header names this machine, or an address, which

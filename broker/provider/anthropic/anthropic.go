@@ -52,7 +52,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return stream(ctx, resp, r, c)
 	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := upstream.Body(ctx, resp, r, c)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := upstream.Body(ctx, resp, r, c)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return stream(ctx, resp, r, c)
 	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := upstream.Body(ctx, resp, r, c)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,8 @@ func body(r *provider.Request) []byte {
 
 // withModel returns chat, a JSON object, with another model.
 func withModel(chat []byte, model string) []byte {
-	name := jsonscan.AppendQuote(nil, []byte(model))
+	var room [64]byte
+	name := jsonscan.AppendQuote(room[:0], []byte(model))
 	var s jsonscan.Scanner
 	s.Init(chat)
 	start, end := -1, 0
@@ -143,7 +144,7 @@ func readChoice(choice []byte, c *provider.Completion) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "finish_reason":
-			c.Finish = provider.Unquote(s.Value())
+			c.Finish = provider.Reason(s.Value())
 		case "message":
 			for ok := s.Object(); ok && s.Next(); {
 				switch string(s.Key()) {

@@ -36,7 +36,7 @@ func chunk(data []byte, c *provider.Completion, calls *calls) (text []byte) {
 	}
 	choice := first(data, "choices")
 	if reason, ok := jsonscan.Get(choice, "finish_reason"); ok && jsonscan.KindOf(reason) == jsonscan.String {
-		c.Finish = provider.Unquote(reason)
+		c.Finish = provider.Reason(reason)
 	}
 	if token, ok := jsonscan.Get(choice, "delta", "content"); ok && jsonscan.KindOf(token) == jsonscan.String {
 		c.AppendText(token)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wirectl/wirectl/broker/life"
 )
 
 // plain speaks HTTP/1.1 without TLS, as backends of one's own do. It is what
@@ -27,13 +29,20 @@ type plain struct {
 	maxIdle int
 }
 
+// A plainConn serves one call after the other, and so do its parts.
 type plainConn struct {
 	net.Conn
 	r     *bufio.Reader
 	w     []byte
 	used  time.Time
 	again bool // it has answered before
+	hook  life.Hook
+	resp  Response
+	body  plainBody
 }
+
+// Ended closes the connection because the call that uses it was given up.
+func (c *plainConn) Ended(error) { c.Close() }
 
 // idleTime is how long a connection is kept that no call uses.
 const idleTime = 60 * time.Second
@@ -107,17 +116,27 @@ var errNothing = errors.New("the connection was closed before an answer")
 const together = 16 << 10
 
 func (p *plain) exchange(ctx context.Context, c *plainConn, path, traceparent string, body []byte) (*Response, error) {
-	stop := func() bool { return true }
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { c.Close() })
-	}
-	fail := func(err error) (*Response, error) {
-		stop()
+	c.hook = life.Listen(ctx, c)
+	if err := c.ask(p.head, path, traceparent, body); err != nil {
+		c.hook.Stop()
 		c.Close()
 		return nil, err
 	}
+	c.body = plainBody{p: p, c: c, keep: c.resp.keep, left: c.resp.Length}
+	switch {
+	case c.resp.chunked:
+		c.body.r, c.body.left = httputil.NewChunkedReader(c.r), -1
+	case c.resp.Length < 0:
+		c.body.keep = false
+	}
+	c.resp.Body = &c.body
+	return &c.resp, nil
+}
+
+// ask sends a request and reads the head of the answer.
+func (c *plainConn) ask(head []byte, path, traceparent string, body []byte) error {
 	c.w = append(append(append(c.w[:0], "POST "...), path...), " HTTP/1.1\r\n"...)
-	c.w = append(c.w, p.head...)
+	c.w = append(c.w, head...)
 	if traceparent != "" {
 		c.w = append(append(append(c.w, "Traceparent: "...), traceparent...), "\r\n"...)
 	}
@@ -132,30 +151,15 @@ func (p *plain) exchange(ctx context.Context, c *plainConn, path, traceparent st
 		_, err = buffers.WriteTo(c.Conn)
 	}
 	if err != nil {
-		return fail(errors.Join(errNothing, err))
+		return errors.Join(errNothing, err)
 	}
 	if _, err := c.r.Peek(1); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || isReset(err) {
 			err = errors.Join(errNothing, err)
 		}
-		return fail(err)
+		return err
 	}
-	resp, err := c.readHead()
-	if err != nil {
-		return fail(err)
-	}
-	b := &plainBody{p: p, c: c, stop: stop, keep: resp.keep}
-	switch {
-	case resp.chunked:
-		b.r = httputil.NewChunkedReader(c.r)
-	case resp.Length >= 0:
-		b.r = &io.LimitedReader{R: c.r, N: resp.Length}
-	default:
-		b.r, b.keep = c.r, false
-	}
-	b.left = resp.Length
-	resp.Body = b
-	return resp, nil
+	return c.readHead()
 }
 
 func isReset(err error) bool {
@@ -167,9 +171,9 @@ const maxHead = 64 << 10
 
 // readHead reads the head of an answer. Those that only tell of one to come are
 // passed over.
-func (c *plainConn) readHead() (*Response, error) {
+func (c *plainConn) readHead() error {
 	for {
-		resp := &Response{Length: -1, keep: true}
+		c.resp = Response{Length: -1, keep: true}
 		size := 0
 		for first := true; ; first = false {
 			line, err := c.r.ReadSlice('\n')
@@ -177,18 +181,18 @@ func (c *plainConn) readHead() (*Response, error) {
 				err = io.ErrUnexpectedEOF
 			}
 			if size += len(line); err != nil || size > maxHead {
-				return nil, fmt.Errorf("the head of the answer cannot be read: %w", err)
+				return fmt.Errorf("the head of the answer cannot be read: %w", err)
 			}
 			line = bytes.TrimRight(line, "\r\n")
 			if len(line) == 0 && !first {
 				break
 			}
-			if err := resp.headLine(line, first); err != nil {
-				return nil, err
+			if err := c.resp.headLine(line, first); err != nil {
+				return err
 			}
 		}
-		if resp.StatusCode >= 200 {
-			return resp, nil
+		if c.resp.StatusCode >= 200 {
+			return nil
 		}
 	}
 }
@@ -241,30 +245,33 @@ func (r *Response) headLine(line []byte, first bool) error {
 }
 
 // plainBody is the body of an answer. Its connection is used again when it was
-// read to its end.
+// read to its end; from Close on the body is another's.
 type plainBody struct {
 	p    *plain
 	c    *plainConn
-	r    io.Reader
-	left int64 // -1 where only the end tells
+	r    io.Reader // of chunks, nil for a body without
+	left int64     // -1 where only the end tells
 	keep bool
 	end  bool
-	stop func() bool
 }
 
 func (b *plainBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if b.left >= 0 {
-		b.left -= int64(n)
-		switch {
-		case b.left == 0:
-			b.end = true
-		case err == io.EOF:
-			err = io.ErrUnexpectedEOF
-		}
-	}
-	if err == io.EOF {
+	switch {
+	case b.r != nil:
+		n, err := b.r.Read(p)
+		b.end = b.end || err == io.EOF
+		return n, err
+	case b.left < 0:
+		return b.c.r.Read(p)
+	case b.left == 0:
 		b.end = true
+		return 0, io.EOF
+	}
+	n, err := b.c.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	b.end = b.left == 0
+	if err == io.EOF && !b.end {
+		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
@@ -273,13 +280,14 @@ func (b *plainBody) Close() error {
 	if b.c == nil {
 		return nil
 	}
-	c := b.c
-	b.c = nil
-	if _, counted := b.r.(*io.LimitedReader); !counted && b.end && b.keep {
-		b.keep = chunkedEnd(c.r)
+	c, p := b.c, b.p
+	whole := b.keep && (b.end || b.left == 0)
+	if whole && b.r != nil {
+		whole = chunkedEnd(c.r)
 	}
-	if b.stop() && b.end && b.keep && c.r.Buffered() == 0 {
-		b.p.put(c)
+	*b = plainBody{}
+	if c.hook.Stop() && whole && c.r.Buffered() == 0 {
+		p.put(c)
 		return nil
 	}
 	return c.Close()

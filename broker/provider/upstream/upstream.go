@@ -185,10 +185,10 @@ func (r *Response) wait(now time.Time) time.Duration {
 	return 0
 }
 
-// Body reads an answer to its end.
-func Body(ctx context.Context, resp *Response, r *provider.Request) ([]byte, error) {
+// Body reads an answer to its end. A short one is in the room of c.
+func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.Completion) ([]byte, error) {
 	defer resp.Body.Close()
-	body, err := readAll(resp)
+	body, err := readAll(resp, c)
 	switch {
 	case err != nil:
 		return nil, provider.Broken(ctx, err)
@@ -201,11 +201,11 @@ func Body(ctx context.Context, resp *Response, r *provider.Request) ([]byte, err
 	return body, nil
 }
 
-func readAll(resp *Response) ([]byte, error) {
+func readAll(resp *Response, c *provider.Completion) ([]byte, error) {
 	if resp.Length < 0 || resp.Length > 1<<20 {
 		return io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	}
-	body := make([]byte, resp.Length)
+	body := c.Room(int(resp.Length))
 	_, err := io.ReadFull(resp.Body, body)
 	return body, err
 }

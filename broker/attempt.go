@@ -1,0 +1,57 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// An attempt is what a provider is asked, and for how long. It is used again.
+type attempt struct {
+	life.Context
+	req   provider.Request
+	timer *time.Timer // ends the context; nil until it is needed
+}
+
+var attempts = sync.Pool{New: func() any { return new(attempt) }}
+
+// run asks the provider of r. If again is false, the attempt must not be used
+// again.
+func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err error) {
+	a.Begin(ctx)
+	began := false
+	if c.Emit != nil {
+		first := func() {}
+		if r.FirstPart > 0 {
+			t := time.AfterFunc(r.FirstPart, a.timeout)
+			defer t.Stop()
+			first = func() { t.Stop() }
+		}
+		a.req.Emit = func(p provider.Part) error {
+			if !began {
+				began = true
+				first()
+			}
+			return c.Emit(p)
+		}
+	}
+	a.limit(r.Total)
+	err = begun(r.Provider.Complete(&a.Context, &a.req, &c.Completion), began)
+	inTime := r.Total == 0 || a.timer.Stop()
+	return a.Finish() && inTime, err
+}
+
+func (a *attempt) limit(d time.Duration) {
+	switch {
+	case d == 0:
+	case a.timer == nil:
+		a.timer = time.AfterFunc(d, a.timeout)
+	default:
+		a.timer.Reset(d)
+	}
+}
+
+func (a *attempt) timeout() { a.End(errTimeout) }

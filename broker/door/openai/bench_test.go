@@ -1,0 +1,84 @@
+package openai_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	backend "github.com/wirectl/wirectl/broker/provider/openai"
+)
+
+// BenchmarkCompletion makes one call after the other, through the door and on to
+// a backend that answers at once. Client and backend allocate nothing.
+func BenchmarkCompletion(b *testing.B) {
+	const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"forty-two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
+	p := backend.New(backend.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
+	b.Cleanup(p.CloseIdleConnections)
+	conn := doortest.Dial(b, strings.TrimPrefix(start(b, p), "http://"))
+	body := `{"model":"mock","messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`
+	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	r := bufio.NewReader(conn)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := conn.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if err := skim(r, len(answer)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// answering returns the URL of a backend that gives one answer to all requests
+// on its one connection.
+func answering(b *testing.B, answer string) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { ln.Close() })
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		buf, out := make([]byte, 64<<10), []byte(answer)
+		for {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			if !bytes.HasSuffix(buf[:n], []byte("]}")) {
+				continue // of a request that comes in pieces, the last counts
+			}
+			if _, err := conn.Write(out); err != nil {
+				return
+			}
+		}
+	}()
+	return "http://" + ln.Addr().String()
+}
+
+// skim reads an answer of which the length is known.
+func skim(r *bufio.Reader, length int) error {
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(line) == 2 {
+			break
+		}
+	}
+	n, err := r.Discard(length)
+	if n < length && err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
