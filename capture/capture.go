@@ -114,6 +114,15 @@ type Live interface {
 	Buffered() bool
 }
 
+// A Placed is a Reader that can tell where in its input records lie, so that
+// they can be read from there again.
+type Placed interface {
+	Reader
+	// Place is where the record begins that Next has returned last; -1 where
+	// its input cannot be returned to.
+	Place() int64
+}
+
 // A Writer takes the records of a session, in order. It keeps none of their
 // bytes after Write has returned.
 type Writer interface {

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"io"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
@@ -97,6 +99,10 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 		if src, err = open(); err != nil {
 			return located(name, nil, err)
 		}
+		if file := captureFile(name, src.Input); file != nil {
+			defer file.Close()
+			s.ReadAgain(pcapng.NewRandom(file, cfg.Limit))
+		}
 	}
 	done := make(chan struct{})
 	go func() {
@@ -115,6 +121,23 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 	stop()
 	<-done
 	return err
+}
+
+// captureFile opens the file that a capture is read from once more; nil if it
+// cannot be returned to.
+func captureFile(name string, in decode.Input) *os.File {
+	if r, ok := in.Capture.(capture.Placed); !ok || r.Place() < 0 || isTap(name) || name == "-" {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil
+	}
+	return file
 }
 
 // openWire looks on at a tap, through which its wire can be changed.
@@ -236,6 +259,14 @@ func (o *overheard) Next(r *capture.Record) error {
 		o.store.Event(r)
 	}
 	return err
+}
+
+// Place is where the record at hand begins; see [capture.Placed].
+func (o *overheard) Place() int64 {
+	if r, ok := o.Reader.(capture.Placed); ok {
+		return r.Place()
+	}
+	return -1
 }
 
 // Buffered reports whether Next would not wait.

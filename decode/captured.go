@@ -18,7 +18,8 @@ type captured struct {
 	cfg    Config
 	reader capture.Reader
 	record capture.Record
-	live   capture.Live // the reader, if it can tell whether it would wait
+	live   capture.Live   // the reader, if it can tell whether it would wait
+	placed capture.Placed // the reader, if it can tell where records lie
 	wires  wires
 	calls  calls
 	conn   int // the first connection's number in the capture
@@ -36,15 +37,16 @@ const batchSize = 256 << 10
 
 func newCaptured(r capture.Reader, cfg Config) *captured {
 	live, _ := r.(capture.Live)
-	c := &captured{cfg: cfg, reader: r, live: live, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+	placed, _ := r.(capture.Placed)
+	c := &captured{cfg: cfg, reader: r, live: live, placed: placed, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
 	c.calls.open.Lacking = c.lacks
 	return c
 }
 
 func (c *captured) next(b *batch) bool {
-	b.Frames, b.since, b.times = b.Frames[:0], b.since[:0], b.times[:0]
+	b.Frames, b.since, b.times, b.place = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0]
 	b.first = c.seq
-	var arena []byte
+	arena := b.arena[:0]
 	for c.failed == nil && len(arena) < batchSize && (len(b.Frames) == 0 || c.buffered()) {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
@@ -56,6 +58,9 @@ func (c *captured) next(b *batch) bool {
 		if c.failed = c.add(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
 			break
 		}
+	}
+	if b.arena = arena; cap(arena) > 4*batchSize {
+		b.arena = nil // kept by nothing that one large frame has grown
 	}
 	c.seq, c.pending = c.seq+c.pending, 0
 	return len(b.Frames) > 0
@@ -87,6 +92,9 @@ func (c *captured) add(b *batch, raw []byte) error {
 	c.pending++
 	b.Frames = append(b.Frames, f)
 	b.times = append(b.times, c.clock(c.record.Time, c.record.Written))
+	if c.placed != nil {
+		b.place = append(b.place, c.placed.Place())
+	}
 	return nil
 }
 

@@ -43,7 +43,8 @@ type Config struct {
 	FirstSeq int64
 	Conn     int
 	// Workers is how many goroutines parse and show; 1 works without any, unless
-	// Ahead says that the input is to be read on one of its own meanwhile.
+	// Ahead says that the input is to be read and parsed on two of their own
+	// meanwhile.
 	Workers int
 	Ahead   bool
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
@@ -102,6 +103,16 @@ type batch struct {
 	first int64   // the number of the first item
 	since []since // at least one, the first from index 0
 	times []times // of each frame, where they are known
+	place []int64 // of each frame in its capture, where that can be told
+	arena []byte  // of the bytes of frames that are taken from a capture
+}
+
+// end is the index of the frame after those for which since[run] holds.
+func (b *batch) end(run int) int {
+	if run+1 < len(b.since) {
+		return b.since[run+1].index
+	}
+	return len(b.Frames)
 }
 
 // since says from which frame of a batch on a framing and a protocol hold.

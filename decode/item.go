@@ -15,6 +15,7 @@ import (
 // during the call only.
 type Item struct {
 	Seq      int64
+	Place    int64 // in the capture, as [capture.Placed] has it; -1 is none
 	Frame    *frame.Frame
 	Framing  frame.Framing
 	Protocol protocol.Protocol

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/wirectl/wirectl/protocol"
 )
 
 // A pipeline moves batches from the feed through workers to the output. One
 // goroutine reads, the workers parse and show, one goroutine writes; a fixed
-// set of jobs goes around among them, which bounds the memory.
+// set of jobs goes around among them, which bounds the memory. Where there is
+// one worker it may be spared the parsing, which yet another goroutine does.
 type pipeline struct {
 	cfg     Config
 	feed    feed
@@ -23,6 +27,7 @@ type pipeline struct {
 // A job is a batch and what is to be seen of it.
 type job struct {
 	batch  batch
+	ahead  []parsed // by frame; none where they are not parsed ahead
 	out    []byte
 	faults int64
 	err    error
@@ -62,6 +67,9 @@ func (p *pipeline) inline(ctx context.Context) error {
 
 func (p *pipeline) parallel(ctx context.Context) error {
 	n := max(p.cfg.Workers, 1) + 2
+	if p.cfg.Ahead {
+		n++
+	}
 	free := make(chan *job, n)
 	todo := make(chan *job, n)
 	order := make(chan *job, n)
@@ -77,10 +85,23 @@ func (p *pipeline) parallel(ctx context.Context) error {
 		defer close(order)
 		return p.read(ctx, free, todo, order)
 	})
+	parsed := todo
+	if p.cfg.Ahead {
+		parsed = make(chan *job, n)
+		g.Go(func() error {
+			defer close(parsed)
+			it := NewItem(p.cfg)
+			for j := range todo {
+				j.parse(it)
+				parsed <- j
+			}
+			return nil
+		})
+	}
 	for range max(p.cfg.Workers, 1) {
 		g.Go(func() error {
 			w := p.newWorker()
-			for j := range todo {
+			for j := range parsed {
 				w.work(j)
 				j.done <- struct{}{}
 			}
@@ -146,24 +167,62 @@ func (p *pipeline) newWorker() *worker {
 	return &worker{match: p.cfg.Match, view: p.newView(), item: *NewItem(p.cfg)}
 }
 
+// Parsed is what an item has of a frame that was parsed ahead of its view. One
+// that is compressed is not: its payload lies in the item's own memory.
+type parsed struct {
+	ready   bool
+	payload []byte
+	message protocol.Message
+	err     error
+	well    bool
+}
+
+// parse parses the frames of a job's batch, by way of an item.
+func (j *job) parse(it *Item) {
+	b := &j.batch
+	j.ahead = slices.Grow(j.ahead[:0], len(b.Frames))[:len(b.Frames)]
+	for run, s := range b.since {
+		for i := s.index; i < b.end(run); i++ {
+			f := &b.Frames[i]
+			if f.Compressed {
+				j.ahead[i].ready = false
+				continue
+			}
+			it.Read(f, s.protocol)
+			j.ahead[i] = parsed{true, it.Payload, it.Message, it.Err, it.well}
+		}
+	}
+}
+
+// read makes it the item of a frame of the job's, which may be parsed already.
+func (j *job) read(it *Item, i int, p protocol.Protocol) {
+	f := &j.batch.Frames[i]
+	if i >= len(j.ahead) || !j.ahead[i].ready {
+		it.Read(f, p)
+		return
+	}
+	a := &j.ahead[i]
+	it.Frame, it.Protocol = f, p
+	it.Payload, it.Message, it.Err, it.well = a.payload, a.message, a.err, a.well
+}
+
 // work shows the items of a job's batch.
 func (w *worker) work(j *job) {
 	j.out, j.faults, j.err = j.out[:0], 0, nil
 	b := &j.batch
 	it := &w.item
 	for run, s := range b.since {
-		end := len(b.Frames)
-		if run+1 < len(b.since) {
-			end = b.since[run+1].index
-		}
 		it.Framing = s.framing
-		for i := s.index; i < end && j.err == nil; i++ {
-			it.Seq = b.first + int64(i)
+		for i := s.index; i < b.end(run) && j.err == nil; i++ {
+			it.Seq, it.Place = b.first+int64(i), -1
+			if len(b.place) > 0 {
+				it.Place = b.place[i]
+			}
 			if len(b.times) > 0 {
 				t := &b.times[i]
 				it.Time, it.Written, it.First, it.Previous = t.read, t.written, t.first, t.previous
 			}
-			it.Read(&b.Frames[i], s.protocol)
+			j.read(it, i, s.protocol)
 			j.err = w.show(j)
 			// A view may find more that is wrong. Gaps are counted by the feed.
 			if it.Err != nil && !it.Frame.Gap {

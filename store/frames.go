@@ -5,7 +5,7 @@ import "github.com/wirectl/wirectl/frame"
 // An entry is what the index has of a frame: all of fixed size, no pointer.
 type entry struct {
 	time   int64  // stamp: nanoseconds, or the number of the frame
-	at     int64  // where its bytes are kept; -1 if they are not
+	at     int64  // where its bytes are kept, or lie in the capture; -1 if they are gone
 	offset int64  // in its stream
 	wrote  uint32 // microseconds from read to written, plus one; 0 is unknown
 	raw    uint32 // bytes of the whole frame
@@ -29,6 +29,7 @@ const (
 	bad        flags = 1 << 4 // no message
 	finding    flags = 1 << 5 // a rule was broken by it
 	bookmark   flags = 1 << 6
+	placed     flags = 1 << 7 // its bytes are read from the capture again
 )
 
 func (e *entry) dir() frame.Dir { return frame.Dir(e.flags & dirs) }

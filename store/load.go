@@ -1,8 +1,11 @@
 package store
 
 import (
+	"bytes"
+	"errors"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
@@ -45,11 +48,18 @@ func (s *Store) load(seq int64, e *entry) error {
 	return nil
 }
 
-// read returns a frame as it was.
+// read returns a frame as it was. Its bytes are valid until the next one is
+// read.
 func (s *Store) read(seq int64, e *entry) (*frame.Frame, error) {
-	raw, err := s.bytes.read(nil, e.at, int(e.raw))
+	if e.flags&placed != 0 {
+		return s.readAgain(e)
+	}
+	raw, err := s.bytes.read(s.raw[:0], e.at, int(e.raw))
 	if err != nil {
 		return nil, err
+	}
+	if s.raw = raw; cap(raw) > maxShown {
+		s.raw = nil
 	}
 	f := &frame.Frame{
 		Raw: raw, Start: int(e.start), End: int(e.end), Offset: e.offset, Conn: int(e.conn), Dir: e.dir(),
@@ -57,6 +67,25 @@ func (s *Store) read(seq int64, e *entry) (*frame.Frame, error) {
 	}
 	return f, s.metas.restore(f, seq, &s.bytes)
 }
+
+// readAgain reads a frame from the capture.
+func (s *Store) readAgain(e *entry) (*frame.Frame, error) {
+	var r capture.Record
+	if w := s.wires[e.wire]; w.framing != nil {
+		r.Framing = w.framing.Name()
+	}
+	if err := s.source.ReadAt(e.at, &r); err != nil {
+		return nil, err
+	}
+	if len(r.Raw) != int(e.raw) || r.Offset != e.offset {
+		return nil, errChanged
+	}
+	f := r.Frame
+	f.Conn, f.Dir, f.Flaw = int(e.conn), e.dir(), nil
+	return &f, nil
+}
+
+var errChanged = errors.New("the capture was changed since it was read")
 
 // maxShown is the largest frame that is read again for one line of a list.
 const maxShown = 1 << 20
@@ -197,9 +226,9 @@ func (s *Store) Detail(seq int64) *Detail {
 		d.Err = err.Error()
 	} else {
 		it := s.item
-		d.Raw, d.Payload, d.Phase, d.Written = it.Frame.Raw, append([]byte(nil), it.Payload...), it.Message.Phase, it.Written
+		d.Raw, d.Payload, d.Phase, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Message.Phase, it.Written
 		if form, _, err := it.JSON(); err == nil {
-			d.JSON = append([]byte(nil), form...)
+			d.JSON = bytes.Clone(form)
 		}
 		if it.Err != nil {
 			d.Fault = it.Err.Error()

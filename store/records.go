@@ -48,7 +48,7 @@ func (r *Records) add(s *Store, seq int64) {
 	if w.framing != nil {
 		rec.Framing = w.framing.Name()
 	}
-	rec.Frame = *f
+	rec.Frame = f.Clone()
 	r.list = append(r.list, rec)
 }
 

@@ -61,8 +61,10 @@ type Store struct {
 	lastWire int
 	trackers track.Trackers
 	follower *track.Follower
+	source   Source          // where frames can be read again; nil if nowhere
 	session  capture.Session // what the capture said about itself at its beginning
 	item     *decode.Item    // for frames that are read again
+	raw      []byte          // their bytes
 	cache    map[int64]*Frame
 
 	first, last int64 // stamps of the first and the last frame
@@ -115,6 +117,22 @@ func (s *Store) Close() error {
 // Version grows with everything that is taken in.
 func (s *Store) Version() int64 { return s.version.Load() }
 
+// A Source is the capture that a session is read from, where any frame of it
+// can be read once more.
+type Source interface {
+	// ReadAt reads the frame that begins at a place; see [capture.Placed]. Its
+	// bytes are valid until the next call.
+	ReadAt(place int64, r *capture.Record) error
+}
+
+// ReadAgain says where frames are to be read again, so that their bytes need
+// not be kept. It is called ahead of Begin; the source is used until Close.
+func (s *Store) ReadAgain(from Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source = from
+}
+
 // Begin says where the session that follows is read from.
 func (s *Store) Begin(in decode.Input) {
 	s.mu.Lock()
@@ -147,8 +165,13 @@ func (s *Store) take(it *decode.Item) {
 	if f.Dir == frame.DirUnknown {
 		e.flags = flags(it.Message.From)
 	}
-	e.at, e.raw, e.size = s.bytes.keep(f.Raw), uint32(len(f.Raw)), uint32(f.Size())
-	s.metas.keep(it.Seq, f, &s.bytes)
+	e.raw, e.size = uint32(len(f.Raw)), uint32(f.Size())
+	if s.source != nil && it.Place >= 0 {
+		e.at, e.flags = it.Place, e.flags|placed
+	} else {
+		e.at = s.bytes.keep(f.Raw)
+		s.metas.keep(it.Seq, f, &s.bytes)
+	}
 	s.when(e, it)
 	switch {
 	case f.Gap:

@@ -161,6 +161,25 @@ func TestSpill(t *testing.T) {
 	}
 }
 
+// Of a capture that can be returned to nothing is kept: frames are read again
+// where they lie, and where that has changed it is said.
+func TestReadAgain(t *testing.T) {
+	file := calls(t, 6_000)
+	s := store.New(store.Options{})
+	defer s.Close()
+	s.ReadAgain(pcapng.NewRandom(bytes.NewReader(file), 0))
+	take(t, s, open(t, bytes.Clone(file)))
+	for _, seq := range []int64{1, 5_999, 6_000, 3_000, 2_999, 7} {
+		if d := s.Detail(seq); d.Err != "" || !bytes.Contains(d.Payload, fmt.Appendf(nil, ":%d", (seq-1)/4)) {
+			t.Errorf("frame %d: %q %s", seq, d.Payload, d.Err)
+		}
+	}
+	clear(file)
+	if d := s.Detail(2_000); !strings.Contains(d.Err, "no more") {
+		t.Errorf("%q %s", d.Payload, d.Err)
+	}
+}
+
 // A filter finds the same frames whether it was set before they came or after.
 func TestFilter(t *testing.T) {
 	file := calls(t, 800)
@@ -203,11 +222,12 @@ func TestFilter(t *testing.T) {
 }
 
 func BenchmarkTake(b *testing.B) {
-	const n = 200_000
+	const n = 1_000_000
 	file := calls(b, n)
 	b.ResetTimer()
 	for b.Loop() {
 		s := store.New(store.Options{Spill: true})
+		s.ReadAgain(pcapng.NewRandom(bytes.NewReader(file), 0))
 		take(b, s, open(b, file))
 		s.Close()
 	}

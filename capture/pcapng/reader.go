@@ -21,6 +21,7 @@ type Reader struct {
 	raw     []byte // the frame at hand, put together
 	apart   []byte // its bytes, if the payload is no part of them
 	meta    []byte // what its carrier says of it
+	packed  bool   // the input is compressed
 	err     error
 }
 
@@ -31,11 +32,11 @@ func NewReader(r io.Reader, limit int) (*Reader, error) {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	r, err := inflated(r)
+	r, packed, err := inflated(r)
 	if err != nil {
 		return nil, err
 	}
-	pr := &Reader{blocks: blocks{r: r, limit: limit}}
+	pr := &Reader{blocks: blocks{r: r, limit: limit}, packed: packed}
 	return pr, pr.begin()
 }
 
@@ -79,10 +80,24 @@ func (r *Reader) Next(rec *capture.Record) error {
 // Buffered reports whether Next is sure not to wait; see [capture.Live].
 func (r *Reader) Buffered() bool { return r.err != nil || r.blocks.buffered() }
 
+// Place is where the record at hand begins; see [capture.Placed] and [Random].
+func (r *Reader) Place() int64 {
+	if r.packed {
+		return -1
+	}
+	return r.blocks.offset
+}
+
 // block takes in one block and reports whether it is a record.
 func (r *Reader) block(kind uint32, body []byte, rec *capture.Record) (bool, error) {
 	switch kind {
 	case enhancedPacket:
+		*rec = capture.Record{}
+		if len(body) >= 4 {
+			if err := r.place(r.blocks.order.u32(body), rec); err != nil {
+				return false, err
+			}
+		}
 		err := r.packet(body, rec)
 		return err == nil, err
 	case customBlock:
@@ -137,15 +152,13 @@ func (r *Reader) iface(body []byte) error {
 	return nil
 }
 
+// packet completes a record, of which its interface has told, by its packet.
 func (r *Reader) packet(body []byte, rec *capture.Record) error {
 	o := r.blocks.order
 	if len(body) < 20 {
 		return r.blocks.malformed("a packet block of %d bytes", len(body))
 	}
-	*rec = capture.Record{Kind: capture.Frame, Time: at(uint64(o.u32(body[4:]))<<32 | uint64(o.u32(body[8:])))}
-	if err := r.place(o.u32(body), rec); err != nil {
-		return err
-	}
+	rec.Time = at(uint64(o.u32(body[4:]))<<32 | uint64(o.u32(body[8:])))
 	n, size := o.u32(body[12:]), len(body)-20
 	switch {
 	case uint64(n) > uint64(size) || int(n)+padding(int(n)) > size:
