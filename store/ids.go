@@ -2,6 +2,9 @@ package store
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -17,13 +20,11 @@ const (
 	ByBytes                // the largest first
 	ByParts                // those with most parts first
 	ByTrouble              // findings and cancels first
-	ByConn                 // connection by connection
-	ByKind                 // kind by kind
 	ByArrival              // the oldest first
 	numOfSorts             //
 )
 
-var sortNames = [numOfSorts]string{"in flight", "slowest", "bytes", "parts", "trouble", "connection", "kind", "oldest"}
+var sortNames = [numOfSorts]string{"in flight", "slowest", "bytes", "parts", "trouble", "oldest"}
 
 // String returns what people call the order.
 func (s Sort) String() string { return sortNames[s%numOfSorts] }
@@ -31,26 +32,96 @@ func (s Sort) String() string { return sortNames[s%numOfSorts] }
 // Next returns the order after this one.
 func (s Sort) Next() Sort { return (s + 1) % numOfSorts }
 
-// Groups reports whether exchanges that belong together stand together.
-func (s Sort) Groups() bool { return s == ByConn || s == ByKind }
+// A Grouping says which exchanges stand together, below a heading.
+type Grouping uint8
+
+const (
+	Ungrouped Grouping = iota
+	GroupKind
+	GroupConn
+	numOfGroupings
+)
+
+var groupingNames = [numOfGroupings]string{"nothing", "kind", "connection"}
+
+// String returns what people group by.
+func (g Grouping) String() string { return groupingNames[g%numOfGroupings] }
+
+// Next returns the grouping after this one.
+func (g Grouping) Next() Grouping { return (g + 1) % numOfGroupings }
+
+// of returns the number of the group that an exchange is in.
+func (g Grouping) of(r *row) uint32 {
+	switch g {
+	case GroupKind:
+		return uint32(r.kind)
+	case GroupConn:
+		return r.conn
+	}
+	return 0
+}
+
+// A Spot is one in the list of exchanges: one of them, by its mark, or the
+// heading of a group, by its number.
+type Spot struct {
+	Number  uint32
+	Heading bool
+}
+
+// A Group is what a heading says of the exchanges below it.
+type Group struct {
+	Number                  uint32
+	Name                    string
+	Folded                  bool
+	Total                   int64
+	Open, Cancelled, Failed int64
+	Found                   int64 // findings
+	Bytes                   int64
+}
+
+// Folds are groups that are folded away: none or all of them, but for some.
+type Folds struct {
+	All bool
+	But map[uint32]bool
+}
+
+// Has reports whether a group is folded away.
+func (f *Folds) Has(group uint32) bool { return f.All != f.But[group] }
+
+// Turn folds a group away, or unfolds it.
+func (f *Folds) Turn(group uint32) {
+	if f.But == nil {
+		f.But = map[uint32]bool{}
+	}
+	if f.But[group] = !f.But[group]; !f.But[group] {
+		delete(f.But, group)
+	}
+}
 
 // IDsQuery asks for exchanges.
 type IDsQuery struct {
 	Sort     Sort
-	OpenOnly bool   // without those that are over
-	At       uint32 // the mark of the one that is selected; 0 is the first
-	Move     int    // that many further
-	Line     int    // the line of the screen that it is on, where it stays
-	N        int    // as many as fit
+	Group    Grouping
+	Folds    Folds // groups of which there is only the heading
+	OpenOnly bool  // without those that are over
+	At       Spot  // the one that is selected; the zero Spot is the first
+	Move     int   // that many further
+	Line     int   // the line of the screen that it is on, where it stays
+	N        int   // as many as fit
 }
 
-// IDs are some exchanges in the order asked for.
+// sameOrder reports whether two queries ask for the same list.
+func (q *IDsQuery) sameOrder(as *IDsQuery) bool {
+	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.All == as.Folds.All && maps.Equal(q.Folds.But, as.Folds.But)
+}
+
+// IDs are some exchanges in the order asked for, and the headings among them.
 type IDs struct {
 	List  []Exchange
 	Top   int // the index of the first
 	Total int // in the order
 	Index int // of the one that is selected
-	At    uint32
+	At    Spot
 }
 
 // IDs returns the exchanges that fit on a screen, the selected one among them.
@@ -58,7 +129,7 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var o order
-	if q.Sort == ByTime && s.filter == nil {
+	if q.Sort == ByTime && q.Group == Ungrouped && s.filter == nil {
 		o = &natural{s, q.OpenOnly}
 	} else {
 		o = s.sort(q)
@@ -67,7 +138,7 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	if out.Total == 0 {
 		return out
 	}
-	if q.At != 0 {
+	if q.At != (Spot{}) {
 		out.Index = o.index(q.At)
 	}
 	out.Top = max(0, min(out.Index-q.Line, out.Total-q.N))
@@ -75,17 +146,24 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	out.Top = min(out.Top, out.Index)
 	out.Top = max(out.Top, out.Index-q.N+1)
 	for i := out.Top; i < min(out.Top+q.N, out.Total); i++ {
-		out.List = append(out.List, s.exchange(s.rows.of(o.at(i))))
+		if at := o.at(i); at.Heading {
+			out.List = append(out.List, Exchange{Group: s.sorted.groups[at.Number]})
+		} else {
+			r := s.rows.of(at.Number)
+			x := s.exchange(r)
+			x.Within = q.Group.of(r)
+			out.List = append(out.List, x)
+		}
 	}
 	out.At = o.at(out.Index)
 	return out
 }
 
-// An order is a list of marks.
+// An order is a list of exchanges, and of headings if they are in groups.
 type order interface {
 	len() int
-	at(i int) uint32
-	index(mark uint32) int
+	at(i int) Spot
+	index(at Spot) int
 }
 
 // natural is the order in which those in flight come first, and then the others,
@@ -102,10 +180,10 @@ func (o *natural) len() int {
 	return int(o.rows.n)
 }
 
-func (o *natural) at(i int) uint32 {
+func (o *natural) at(i int) Spot {
 	open := o.rows.open
 	if i < len(open) {
-		return open[len(open)-1-i]
+		return Spot{Number: open[len(open)-1-i]}
 	}
 	// The closed one with i-len(open) closed ones above it: every open one
 	// above it moves it down by one.
@@ -113,82 +191,154 @@ func (o *natural) at(i int) uint32 {
 	for j := len(open) - 1; j >= 0 && open[j] >= mark; j-- {
 		mark--
 	}
-	return mark
+	return Spot{Number: mark}
 }
 
-func (o *natural) index(mark uint32) int {
+func (o *natural) index(at Spot) int {
 	open := o.rows.open
-	i, found := slices.BinarySearch(open, mark)
+	i, found := slices.BinarySearch(open, at.Number)
 	switch {
 	case found:
 		return len(open) - 1 - i
-	case o.openOnly:
+	case o.openOnly || at.Heading:
 		return 0
 	}
-	above := int(int64(o.rows.base+o.rows.n) - int64(mark))
+	above := int(int64(o.rows.base+o.rows.n) - int64(at.Number))
 	return len(open) + above - (len(open) - i)
 }
 
 // sorted is an order that was made, for as long as it is good.
 type sorted struct {
+	*Store
 	query   IDsQuery
 	version int64
 	filter  *Filter
 	made    time.Time
 	took    time.Duration
-	marks   []uint32
+	spots   []Spot
+	groups  map[uint32]*Group
+	least   uint32 // of the marks
 }
 
-func (o *sorted) len() int              { return len(o.marks) }
-func (o *sorted) at(i int) uint32       { return o.marks[i] }
-func (o *sorted) index(mark uint32) int { return max(0, slices.Index(o.marks, mark)) }
+func (o *sorted) len() int      { return len(o.spots) }
+func (o *sorted) at(i int) Spot { return o.spots[i] }
+
+// index returns where a spot is. An exchange that is folded away is found at
+// the heading of its group.
+func (o *sorted) index(at Spot) int {
+	i := slices.Index(o.spots, at)
+	if r := o.rows.of(at.Number); i < 0 && !at.Heading && r != nil && o.query.Group != Ungrouped {
+		i = slices.Index(o.spots, Spot{o.query.Group.of(r), true})
+	}
+	return max(i, 0)
+}
 
 // sort returns the order asked for. It is made anew when something has changed,
 // but only so often that it takes a small part of the time.
 func (s *Store) sort(q IDsQuery) order {
 	o := &s.sorted
-	same := o.query.Sort == q.Sort && o.query.OpenOnly == q.OpenOnly && o.filter == s.filter && o.marks != nil
-	if same && (o.version == s.version.Load() || time.Since(o.made) < 20*o.took) && o.fits(s) {
+	same := o.spots != nil && o.filter == s.filter && o.query.sameOrder(&q)
+	fresh := o.version == s.version.Load() || time.Since(o.made) < 20*o.took
+	if same && fresh && int64(o.least) > s.rows.base { // all that is in it is still there
 		return o
 	}
 	start := time.Now()
-	keys := s.keys(q)
-	slices.SortFunc(keys, func(a, b sortKey) int {
-		return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(b.mark, a.mark))
-	})
-	o.marks = o.marks[:0]
-	if o.marks == nil {
-		o.marks = []uint32{}
-	}
-	for _, k := range keys {
-		o.marks = append(o.marks, k.mark)
-	}
-	o.query, o.filter, o.version = q, s.filter, s.version.Load()
+	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
+	o.query.Folds.But = maps.Clone(q.Folds.But)
+	o.lay(s.keys(q))
 	o.made = time.Now()
 	o.took = o.made.Sub(start)
 	return o
 }
 
-// fits reports whether all that is in the order is still there.
-func (o *sorted) fits(s *Store) bool {
-	return len(o.marks) == 0 || int64(slices.Min(o.marks)) > s.rows.base
+// lay makes the list of the exchanges, below the headings of their groups. A
+// group of which all are folded away has a heading, too.
+func (o *sorted) lay(keys []sortKey) {
+	slices.SortFunc(keys, func(a, b sortKey) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(b.key, a.key), cmp.Compare(b.mark, a.mark))
+	})
+	o.spots, o.least = slices.Grow(o.spots[:0], len(keys)+1), math.MaxUint32
+	below := func(group uint32) {
+		for len(keys) > 0 && keys[0].group == group {
+			o.spots = append(o.spots, Spot{Number: keys[0].mark})
+			o.least = min(o.least, keys[0].mark)
+			keys = keys[1:]
+		}
+	}
+	if o.query.Group == Ungrouped {
+		below(0)
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(o.groups)) {
+		o.spots = append(o.spots, Spot{n, true})
+		below(n)
+	}
 }
 
 type sortKey struct {
-	key  int64
-	mark uint32
+	key   int64
+	group uint32
+	mark  uint32
 }
 
+// keys returns what to sort the exchanges by that are to be listed, and counts
+// those of each group, listed or not.
 func (s *Store) keys(q IDsQuery) []sortKey {
 	keys := make([]sortKey, 0, s.rows.n)
+	s.sorted.groups = map[uint32]*Group{}
+	var g *Group
 	for i := range s.rows.n {
 		r := &s.rows.chunks[i/chunk][i%chunk]
-		if q.OpenOnly && r.outcome != uint8(session.Open) || s.filter != nil && !r.hit {
+		if s.filter != nil && !r.hit {
 			continue
 		}
-		keys = append(keys, sortKey{s.key(r, q.Sort), r.mark})
+		n := q.Group.of(r)
+		if q.Group != Ungrouped {
+			if g == nil || g.Number != n {
+				g = s.group(q, n)
+			}
+			g.count(r)
+		}
+		if q.OpenOnly && r.outcome != uint8(session.Open) || g != nil && g.Folded {
+			continue
+		}
+		keys = append(keys, sortKey{s.key(r, q.Sort), n, r.mark})
 	}
 	return keys
+}
+
+// group returns the group of that number.
+func (s *Store) group(q IDsQuery, n uint32) *Group {
+	g := s.sorted.groups[n]
+	if g == nil {
+		g = &Group{Number: n, Folded: q.Folds.Has(n)}
+		switch q.Group {
+		case GroupKind:
+			g.Name = s.kinds.list[n]
+		case GroupConn:
+			g.Name = fmt.Sprintf("connection %d", n)
+			if p := s.peers[int(n)]; p != nil && p.Name != "" {
+				g.Name += "  " + p.Name
+			}
+		}
+		s.sorted.groups[n] = g
+	}
+	return g
+}
+
+func (g *Group) count(r *row) {
+	g.Total++
+	g.Bytes += r.in + r.out
+	g.Found += int64(r.found)
+	if r.class > 0 {
+		g.Cancelled++
+	}
+	switch session.Outcome(r.outcome) {
+	case session.Open:
+		g.Open++
+	case session.Failed, session.Abandoned:
+		g.Failed++
+	}
 }
 
 // key returns what an exchange is sorted by, the greatest first.
@@ -212,10 +362,6 @@ func (s *Store) key(r *row, by Sort) int64 {
 			key += 2
 		}
 		return key
-	case ByConn:
-		return -int64(r.conn)
-	case ByKind:
-		return -int64(r.kind)
 	case ByArrival:
 		return -int64(r.mark)
 	}

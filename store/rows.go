@@ -200,9 +200,11 @@ func (l *lane) fold() {
 	l.slot *= 2
 }
 
-// An Exchange is a row as the screen has it. Times are stamps: nanoseconds
+// An Exchange is a row as the screen has it, or a heading. Times are stamps: nanoseconds
 // since 1970, or numbers of frames where times are not known; 0 is not yet.
 type Exchange struct {
+	Group                                         *Group // not nil for the heading of one; all else is zero
+	Within                                        uint32 // the number of its group
 	Mark                                          uint32
 	ID, Kind                                      string
 	Label                                         string // of the request: the name of a tool

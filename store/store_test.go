@@ -126,10 +126,34 @@ func TestNaturalOrder(t *testing.T) {
 		t.Fatalf("%d exchanges, the first %v", all.Total, all.List[0].Outcome)
 	}
 	for i, x := range all.List {
-		got := s.IDs(store.IDsQuery{At: x.Mark, N: 10})
-		if got.Index != i || got.At != x.Mark {
+		at := store.Spot{Number: x.Mark}
+		got := s.IDs(store.IDsQuery{At: at, N: 10})
+		if got.Index != i || got.At != at {
 			t.Fatalf("exchange %d is at %d, want %d", x.Mark, got.Index, i)
 		}
+	}
+}
+
+// Groups count all that is in them, and list what is not folded away.
+func TestGroups(t *testing.T) {
+	s := filled(t, store.Options{}, open(t, calls(t, 403)))
+	q := store.IDsQuery{Group: store.GroupKind, N: 1000}
+	all := s.IDs(q)
+	if g := all.List[0].Group; all.Total != 102 || g == nil || g.Name != "tools/call" || g.Total != 101 || g.Failed != 1 {
+		t.Fatalf("%d lines, the first %+v", all.Total, g)
+	}
+	q.At = store.Spot{Number: all.List[50].Mark}
+	if got := s.IDs(q); got.Index != 50 || got.List[50].Within != all.List[0].Group.Number {
+		t.Errorf("it is at %d", got.Index)
+	}
+	q.Folds.Turn(all.List[0].Group.Number)
+	folded := s.IDs(q)
+	if folded.Total != 1 || !folded.At.Heading || folded.List[0].Group.Total != 101 {
+		t.Errorf("folded: %+v", folded)
+	}
+	q.Folds.All = true // but for that one
+	if got := s.IDs(q); got.Total != 102 {
+		t.Errorf("%d lines", got.Total)
 	}
 }
 

@@ -26,7 +26,7 @@ func (m *Model) setFilter(text string) tea.Cmd {
 		return nil
 	}
 	m.filter = strings.TrimSpace(text)
-	m.ids.at, m.ids.line, m.ids.moved = 0, 0, 0
+	m.ids.at, m.ids.line, m.ids.moved = store.Spot{}, 0, 0
 	m.frames.at, m.frames.top, m.frames.follow = 0, 0, f == nil
 	s, ask := m.store, m.ask()
 	return func() tea.Msg {

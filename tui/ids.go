@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -15,16 +16,21 @@ import (
 // idsState is what is selected among the exchanges.
 type idsState struct {
 	sort     store.Sort
+	group    store.Grouping
+	folds    store.Folds
 	openOnly bool
-	at       uint32 // mark of the selected one; 0 is the first, whichever it is
-	moved    int    // since the last page
-	line     int    // of the screen that it is on
-	zoom     int    // doublings of the scale
-	pan      int    // in quarters of the window
+	at       store.Spot // the selected one; zero is the first, whichever it is
+	moved    int        // since the last page
+	line     int        // of the screen that it is on
+	zoom     int        // doublings of the scale
+	pan      int        // in quarters of the window
 }
 
 func (st *idsState) query(n int) store.IDsQuery {
-	return store.IDsQuery{Sort: st.sort, OpenOnly: st.openOnly, At: st.at, Move: st.moved, Line: st.line, N: n}
+	return store.IDsQuery{
+		Sort: st.sort, Group: st.group, Folds: store.Folds{All: st.folds.All, But: maps.Clone(st.folds.But)}, OpenOnly: st.openOnly,
+		At: st.at, Move: st.moved, Line: st.line, N: n,
+	}
 }
 
 // settle takes over what the store has selected. The first one stays selected
@@ -35,12 +41,29 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 	}
 	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
 	if p.Index == 0 && !frozen {
-		st.at = 0
+		st.at = store.Spot{}
 	}
 }
 
+// fold folds away what stands below the selected heading, or below that of the
+// selected exchange, or unfolds it.
+func (st *idsState) fold(p store.IDs) {
+	i := p.Index - p.Top
+	if st.group == store.Ungrouped || i < 0 || i >= len(p.List) {
+		return
+	}
+	if g := p.List[i].Group; g != nil {
+		st.folds.Turn(g.Number)
+		return
+	}
+	st.folds.Turn(p.List[i].Within)
+	st.at = store.Spot{Number: p.List[i].Within, Heading: true}
+	st.line = max(st.line-1, 0)
+}
+
+// selected returns the selected exchange; nil if that is a heading.
 func (st *idsState) selected(p store.IDs) *store.Exchange {
-	if i := p.Index - p.Top; i >= 0 && i < len(p.List) {
+	if i := p.Index - p.Top; i >= 0 && i < len(p.List) && p.List[i].Group == nil {
 		return &p.List[i]
 	}
 	return nil
@@ -58,9 +81,17 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Sort):
 		st.sort = st.sort.Next()
 		m.said = "sorted by " + st.sort.String()
+	case key.Matches(k, keys.Group):
+		st.group, st.folds = st.group.Next(), store.Folds{}
+		m.said = "grouped by " + st.group.String()
+	case key.Matches(k, keys.Fold):
+		st.fold(m.page.ids)
+	case key.Matches(k, keys.FoldAll):
+		folded := st.folds.All || len(st.folds.But) > 0
+		st.folds = store.Folds{All: !folded}
 	case key.Matches(k, keys.Live):
 		st.openOnly = !st.openOnly
-		st.at, st.line = 0, 0
+		st.at, st.line = store.Spot{}, 0
 	case key.Matches(k, keys.Wider):
 		st.zoom = min(st.zoom+1, 40)
 	case key.Matches(k, keys.Narrower):
@@ -88,6 +119,9 @@ func (m *Model) window(width int) window {
 	w := window{width: width}
 	for i := range m.page.ids.List {
 		x := &m.page.ids.List[i]
+		if x.Group != nil {
+			continue
+		}
 		if w.from == 0 || x.Opened < w.from {
 			w.from = x.Opened
 		}
@@ -153,7 +187,11 @@ func (m *Model) idsView(n int) []string {
 	for i := range m.page.ids.List {
 		x := &m.page.ids.List[i]
 		l := newLine(m.width)
-		m.idRow(l, x, c, w)
+		if x.Group != nil {
+			m.groupRow(l, x.Group, c)
+		} else {
+			m.idRow(l, x, c, w)
+		}
 		if i == m.page.ids.Index-m.page.ids.Top {
 			l.selected(th)
 		}
@@ -238,6 +276,58 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 		name += " +" + count(x.After)
 	}
 	l.left(paint, name, c.outcome-2)
+}
+
+// groupRow draws the heading of a group: how many are in it, and how they do.
+func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
+	th := m.theme
+	if g.Folded {
+		l.glyph(th.Key, glyphFolded)
+	} else {
+		l.glyph(th.Key, glyphUnfolded)
+	}
+	l.pad(1)
+	name := g.Name
+	if name == "" {
+		name = "(no kind)"
+	}
+	l.left(th.Title, name, c.id+c.kind+2)
+	for _, s := range []struct {
+		n     int64
+		paint render.Paint
+		glyph string
+		what  string
+	}{
+		{g.Total, th.Bold, "", plural(g.Total, "id", "ids")},
+		{g.Open, th.Open, glyphOpen, "in flight"},
+		{g.Cancelled, th.Cancel, glyphCancel, "cancelled"},
+		{g.Failed, th.Failed, glyphFailed, "failed"},
+		{g.Found, th.Warning, glyphFinding, plural(g.Found, "finding", "findings")},
+	} {
+		if s.n == 0 {
+			continue
+		}
+		text := count(s.n) + " " + s.what
+		if l.used+len(text)+4 > l.room {
+			return
+		}
+		if s.glyph != "" {
+			l.glyph(s.paint, s.glyph)
+			l.pad(1)
+		}
+		l.text(s.paint, text, l.room)
+		l.pad(2)
+	}
+	if l.used+12 < l.room {
+		l.text(th.Dim, size(g.Bytes)+" bytes", 12)
+	}
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // named appends the kind of an exchange, and what it is called if there is room.

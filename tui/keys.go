@@ -4,15 +4,15 @@ import "github.com/charmbracelet/bubbles/key"
 
 // keyMap is every key there is; the help is drawn from it.
 type keyMap struct {
-	Up, Down, PageUp, PageDown, Top, Bottom, Left, Right key.Binding
-	Next, Previous, Open, Back                           key.Binding
-	IDs, Frames, Findings, Stats, Peers                  key.Binding
-	Freeze, Follow, Sort, Live, Wider, Narrower, Fit     key.Binding
-	Filter, Search, SearchNext, SearchBack, Clear        key.Binding
-	Fold, FoldAll, JQ, Copy, Diff, Pane                  key.Binding
-	Bookmark, Note, Write                                key.Binding
-	Cancel, Resend, Hold, Release, Edit, Drop            key.Binding
-	Theme, Help, Quit                                    key.Binding
+	Up, Down, PageUp, PageDown, Top, Bottom, Left, Right    key.Binding
+	Next, Previous, Open, Back                              key.Binding
+	IDs, Frames, Findings, Stats, Peers                     key.Binding
+	Freeze, Follow, Sort, Group, Live, Wider, Narrower, Fit key.Binding
+	Filter, Search, SearchNext, SearchBack, Clear           key.Binding
+	Fold, FoldAll, JQ, Copy, Diff, Pane                     key.Binding
+	Bookmark, Note, Write                                   key.Binding
+	Cancel, Resend, Hold, Release, Edit, Drop               key.Binding
+	Theme, Help, Quit                                       key.Binding
 }
 
 func bind(help string, keys ...string) key.Binding {
@@ -33,7 +33,7 @@ func newKeyMap() keyMap {
 		Open: bind("open what is selected", "enter"), Back: bind("back", "esc", "backspace"),
 		IDs: bind("ids", "1"), Frames: bind("frames", "2"), Findings: bind("findings", "3"), Stats: bind("stats", "4"), Peers: bind("peers", "5"),
 		Freeze: bind("freeze, or go on", " "), Follow: bind("follow the newest", "F"),
-		Sort: bind("sort and group", "s"), Live: bind("those in flight only", "c"),
+		Sort: bind("sort", "s"), Group: bind("group by kind or connection", "b"), Live: bind("those in flight only", "c"),
 		Wider: bind("more of each second", "+", "="), Narrower: bind("less of each second", "-"), Fit: bind("fit the time", "0"),
 		Filter: bind("filter", "f", ":"), Search: bind("search", "/"), SearchNext: bind("next match", "n"), SearchBack: bind("match before", "N"),
 		Clear: bind("no filter", "x"),
@@ -56,7 +56,7 @@ func (k *keyMap) groups() []keyGroup {
 	return []keyGroup{
 		{"Views", []key.Binding{k.IDs, k.Frames, k.Findings, k.Stats, k.Peers, k.Next, k.Previous, k.Open, k.Back}},
 		{"Moving", []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Top, k.Bottom, k.Left, k.Right, k.Follow, k.Freeze}},
-		{"Ids", []key.Binding{k.Sort, k.Live, k.Wider, k.Narrower, k.Fit, k.Note}},
+		{"Ids", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Note}},
 		{"Finding", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
 		{"The wire", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},

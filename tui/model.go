@@ -462,6 +462,8 @@ func (m *Model) openSelected() tea.Cmd {
 		if x := m.ids.selected(m.page.ids); x != nil {
 			return m.openFrame(x.First)
 		}
+		m.ids.fold(m.page.ids)
+		return m.ask()
 	case viewFrames:
 		if f := m.frames.selected(m.page.frames); f != nil {
 			return m.openFrame(f.Seq)

@@ -165,6 +165,9 @@ func (m *Model) tabs() string {
 	}
 	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
 		label := "by " + m.ids.sort.String()
+		if m.ids.group != store.Ungrouped {
+			label += ", grouped by " + m.ids.group.String()
+		}
 		if m.ids.openOnly {
 			label += ", in flight only"
 		}
@@ -269,7 +272,7 @@ func (m *Model) hints(l *line) {
 	case m.detail != nil:
 		list = []key.Binding{k.Back, k.Help, k.Pane, k.Fold, k.Search, k.JQ, k.Copy, k.Write}
 	case m.view == viewIDs:
-		list = append(list, k.Sort, k.Live, k.Wider, k.Cancel)
+		list = append(list, k.Sort, k.Group, k.Live, k.Wider, k.Cancel)
 	case m.view == viewFrames:
 		list = append(list, k.Search, k.Follow, k.Bookmark, k.Diff, k.Write)
 	}

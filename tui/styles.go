@@ -106,6 +106,9 @@ const (
 	glyphMark    = "◆"
 	glyphFinding = "!"
 	glyphAltered = "≠"
+
+	glyphFolded   = "▸"
+	glyphUnfolded = "▾"
 )
 
 // bars are how full a slot of time is.

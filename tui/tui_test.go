@@ -143,6 +143,7 @@ func TestGolden(t *testing.T) {
 	}{
 		{"ids", "mcp-cancel", nil},
 		{"ids-latis", "latis-cancel", nil},
+		{"ids-groups", "mcp-everything", []string{"b", "j", "j", "o"}},
 		{"frames", "mcp-cancel", []string{"2", "g"}},
 		{"detail", "mcp-cancel", []string{"2", "g", "down", "down", "enter"}},
 		{"compare", "mcp-everything", []string{"j", "j", "d"}},
@@ -222,6 +223,41 @@ func TestKeys(t *testing.T) {
 	sc.shows("cannot be changed")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
+}
+
+// Groups fold one by one and all at once, by keys and by the mouse; of those in
+// flight only, the headings still count all.
+func TestGroups(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
+	lacks := func(text string) {
+		t.Helper()
+		if strings.Contains(sc.text(), text) {
+			t.Errorf("the screen has %q:\n%s", text, sc.text())
+		}
+	}
+	sc.press("b")
+	sc.shows("grouped by kind", "▾ tools/call", "3 ids", "▾ initialize")
+	sc.press("O")
+	sc.shows("▸ tools/call", "▸ initialize", "3 ids")
+	lacks("crossed")
+	sc.press("j", "j", "enter")
+	sc.shows("▾ ping")
+	sc.press("O", "c")
+	lacks("● done")
+	sc.shows("▾ ping", "1 id")
+	sc.press("c", "g", "b")
+	sc.shows("▾ connection 1", "5 ids", "crossed")
+	click := func(y int) {
+		sc.send(tea.MouseMsg{X: 4, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+		sc.send(sc.size)
+	}
+	click(4) // the exchange below the heading
+	sc.press("o")
+	lacks("crossed")
+	click(3)
+	sc.shows("▾ connection 1", "crossed")
+	sc.press("j", "b", "s")
+	sc.shows("late result", "by slowest")
 }
 
 // Keys that are typed faster than they are read come as one.
