@@ -1,6 +1,10 @@
 package store
 
-import "github.com/wirectl/wirectl/frame"
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
 
 // An entry is what the index has of a frame: all of fixed size, no pointer.
 type entry struct {
@@ -33,6 +37,14 @@ const (
 )
 
 func (e *entry) dir() frame.Dir { return frame.Dir(e.flags & dirs) }
+
+// written is when a frame was written that was read at a time.
+func (e *entry) written(read time.Time) time.Time {
+	if e.wrote == 0 || read.IsZero() {
+		return time.Time{}
+	}
+	return read.Add(time.Duration(e.wrote-1) * time.Microsecond)
+}
 
 // chunk is how many entries are taken, and dropped, at once.
 const chunk = 1 << 12

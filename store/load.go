@@ -40,9 +40,7 @@ func (s *Store) load(seq int64, e *entry) error {
 	it.Time, it.First, it.Previous, it.Written = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if s.timed {
 		it.Time, it.First = time.Unix(0, e.time), time.Unix(0, s.first)
-		if e.wrote > 0 {
-			it.Written = it.Time.Add(time.Duration(e.wrote-1) * time.Microsecond)
-		}
+		it.Written = e.written(it.Time)
 	}
 	it.Read(f, w.protocol)
 	return nil

@@ -7,64 +7,95 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// Records reads some of the frames as a capture; see [capture.Reader].
+// Records reads some of the frames as a capture; see [capture.Reader]. It takes
+// each from the store as it comes to it.
 type Records struct {
+	store   *Store
 	session capture.Session
-	list    []capture.Record
+	seqs    []int64
 	next    int
+	gone    int
 }
 
-// Records returns the frames of an exchange, or if it has none, the one of that
+// RecordsOf returns the frames of an exchange, or if it has none, the one of that
 // number.
-func (s *Store) Records(seq int64, mark uint32) *Records {
+func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := &Records{session: capture.Session{Created: time.Now()}}
 	r := s.rows.of(mark)
 	if r == nil {
-		out.add(s, seq)
-		return out
+		return s.records([]int64{seq})
 	}
+	var seqs []int64
 	for n := max(r.first, s.frames.first); n <= r.last; n++ {
 		if e := s.frames.at(n); e != nil && (e.of == mark || n == r.first || n == r.cancel) {
-			out.add(s, n)
+			seqs = append(seqs, n)
 		}
 	}
-	return out
+	return s.records(seqs)
 }
 
-// add takes a frame that can be read again.
-func (r *Records) add(s *Store, seq int64) {
-	e := s.frames.at(seq)
-	if e == nil {
-		return
+// Listed returns the frames of the list as it is: those that the filter matches,
+// or all of them.
+func (s *Store) Listed() *Records {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seqs := make([]int64, s.listed())
+	for i := range seqs {
+		seqs[i] = s.listedAt(int64(i))
 	}
-	f, err := s.read(seq, e)
-	if err != nil {
-		return
+	return s.records(seqs)
+}
+
+func (s *Store) records(seqs []int64) *Records {
+	session := s.session
+	session.Protocol, session.Framing = "", "" // each record has its own
+	if session.Created.IsZero() {
+		session.Created = time.Now()
 	}
-	w := s.wires[e.wire]
-	rec := capture.Record{Kind: capture.Frame, Seq: seq, Time: s.since(e.time), Protocol: w.protocol.Name()}
-	if w.framing != nil {
-		rec.Framing = w.framing.Name()
-	}
-	rec.Frame = f.Clone()
-	r.list = append(r.list, rec)
+	return &Records{store: s, session: session, seqs: seqs}
 }
 
 // Len is how many there are.
-func (r *Records) Len() int { return len(r.list) }
+func (r *Records) Len() int { return len(r.seqs) }
 
-// Session says nothing but when they were read.
+// Gone is how many there were that could not be read any more.
+func (r *Records) Gone() int { return r.gone }
+
+// Session is what the capture says of itself that they are from.
 func (r *Records) Session() *capture.Session { return &r.session }
 
-// Next reads the next record.
+// Next reads the next record whose bytes can still be read.
 func (r *Records) Next(rec *capture.Record) error {
-	if r.next == len(r.list) {
-		*rec = capture.Record{}
-		return io.EOF
+	for r.next < len(r.seqs) {
+		seq := r.seqs[r.next]
+		r.next++
+		if r.store.record(seq, rec) {
+			return nil
+		}
+		r.gone++
 	}
-	*rec = r.list[r.next]
-	r.next++
-	return nil
+	*rec = capture.Record{}
+	return io.EOF
+}
+
+// record makes rec the record of a frame, with bytes of its own.
+func (s *Store) record(seq int64, rec *capture.Record) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.frames.at(seq)
+	if e == nil {
+		return false
+	}
+	f, err := s.read(seq, e)
+	if err != nil {
+		return false
+	}
+	w := s.wires[e.wire]
+	*rec = capture.Record{Kind: capture.Frame, Seq: seq, Time: s.since(e.time), Protocol: w.protocol.Name(), Frame: f.Clone()}
+	rec.Written = e.written(rec.Time)
+	if w.framing != nil {
+		rec.Framing = w.framing.Name()
+	}
+	return true
 }

@@ -115,26 +115,57 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	return nil
 }
 
-// askForFile asks where to write a frame or its exchange to.
+// A scope is what could be written to a file.
+type scope struct {
+	what    string
+	records func() *store.Records
+}
+
+// scopes returns what could be written where a frame is selected: its exchange,
+// the frame alone, or all that are listed.
+func (m *Model) scopes(seq int64, mark uint32) (list []scope) {
+	s, o := m.store, &m.page.overview
+	if mark != 0 {
+		list = append(list, scope{"the exchange", func() *store.Records { return s.RecordsOf(seq, mark) }})
+	}
+	list = append(list, scope{"frame #" + count(seq), func() *store.Records { return s.RecordsOf(seq, 0) }})
+	all := "all " + count(o.Frames-o.Dropped) + " frames"
+	if m.filter != "" {
+		all = "the " + count(o.Matches) + " frames that match"
+	}
+	return append(list, scope{all, s.Listed})
+}
+
+// askForFile asks what to write and where to.
 func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
-	if m.config.Write == nil {
+	write := m.config.Write
+	if write == nil {
 		return nil
 	}
-	label := "write the exchange to (.ndjson, .pcapng or a folder) "
-	if mark == 0 {
-		label = "write the frame to (.ndjson, .pcapng or a folder) "
-	}
-	return m.askFor(label, "", func(name string) tea.Cmd {
+	scopes, at := m.scopes(seq, mark), 0
+	cmd := m.askFor("", "", func(name string) tea.Cmd {
 		if name == "" {
 			return nil
 		}
-		s, write := m.store, m.config.Write
+		records := scopes[at].records
 		return func() tea.Msg {
-			r := s.Records(seq, mark)
+			r := records()
 			if err := write(name, r); err != nil {
 				return saidMsg{err.Error(), true}
+			}
+			if r.Gone() > 0 {
+				return saidMsg{"wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are not kept any more", true}
 			}
 			return saidMsg{"wrote " + count(int64(r.Len())) + " frames to " + name, false}
 		}
 	})
+	p := m.prompt
+	p.hint = ".ndjson, .pcapng, .pcapng.zst or a folder"
+	p.turn = func() {
+		at = (at + 1) % len(scopes)
+		p.label = "write " + scopes[at].what + " (tab: " + scopes[(at+1)%len(scopes)].what + ") to "
+	}
+	at = len(scopes) - 1
+	p.turn() // to the first
+	return cmd
 }

@@ -70,6 +70,21 @@ func TestCopyAndWrite(t *testing.T) {
 	if name != "out.pcapng" || frames != 5 {
 		t.Errorf("it wrote %d frames to %q", frames, name)
 	}
+	for turns, want := range map[int]int{1: 1, 2: 18, 3: 5} {
+		sc.press("w")
+		for range turns {
+			sc.press("tab")
+		}
+		if sc.press("all.ndjson", "enter"); frames != want {
+			t.Errorf("after %d turns it wrote %d frames", turns, frames)
+		}
+	}
+	sc.press("f", "kind==result", "enter", "2", "w", "tab", "tab")
+	sc.shows("write the 4 frames that match")
+	if sc.press("matches", "enter"); frames != 4 || name != "matches" {
+		t.Errorf("it wrote %d frames to %q", frames, name)
+	}
+	sc.press("x", "1", "j")
 	sc.press("enter", "y")
 	text, ok := strings.CutPrefix(clipboard.String(), "\x1b]52;c;")
 	payload, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(text, "\a"))

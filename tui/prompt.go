@@ -12,6 +12,9 @@ type prompt struct {
 	done  func(text string) tea.Cmd
 	// complete returns what the text could go on with; nil is nothing.
 	complete func(text string) []string
+	// turn turns to another thing to ask for; nil if there is one.
+	turn func()
+	hint string // what the text is like, as long as there is none
 }
 
 func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
@@ -28,6 +31,9 @@ func (m *Model) promptKey(k tea.KeyMsg) tea.Cmd {
 		m.prompt = nil
 		return p.done(string(p.text))
 	case tea.KeyTab:
+		if p.turn != nil {
+			p.turn()
+		}
 		if p.complete != nil {
 			p.set(completed(string(p.text), p.complete(string(p.text))))
 		}

@@ -212,11 +212,14 @@ func (m *Model) foot() string {
 	case m.pending != nil:
 		l.text(th.Warning, " "+m.pending.question+" y/n", m.width)
 	case m.prompt != nil:
-		l.text(th.Key, " "+m.prompt.label, m.width/2)
 		p := m.prompt
+		l.text(th.Key, " "+p.label, m.width*3/4)
 		l.text(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
 		l.glyph(th.Key, "▏")
 		l.text(render.Paint{}, string(p.text[p.at:]), m.width)
+		if len(p.text) == 0 {
+			l.text(th.Dim, " "+p.hint, m.width)
+		}
 		if p.complete != nil {
 			l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
 		}
