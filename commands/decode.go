@@ -177,7 +177,7 @@ func located(name string, framing frame.Framing, err error) error {
 // reading.
 func isFault(err error) bool {
 	return slices.ContainsFunc([]error{
-		frame.ErrTruncated, frame.ErrTooLarge, frame.ErrMalformed, decode.ErrUnknown,
+		frame.ErrTruncated, frame.ErrTooLarge, frame.ErrMalformed, frame.ErrUnknown,
 		capture.ErrCut, capture.ErrMalformed, capture.ErrTooLarge, capture.ErrForeign,
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -13,7 +12,7 @@ var advice = map[frame.Accident]string{
 	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
 	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
 	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
-	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --resync",
+	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --framing grpc --resync",
 	frame.SSHBanner:       "the bytes were recorded outside ssh: record what ssh carries instead",
 	frame.ShellBanner:     "a login shell greets before the program speaks: silence it, or skip it with --resync",
 	frame.ShellError:      "the command did not start: run it by hand and read what it says",
@@ -56,13 +55,16 @@ func hintFor(err error, framing frame.Framing) string {
 	if !errors.As(err, &fe) {
 		return ""
 	}
+	if fe.Accident == frame.HTTP2 && errors.Is(err, frame.ErrUnknown) {
+		return "the recording ends inside the preface with which a client begins"
+	}
 	if about, ok := advised[fe.Accident]; !ok || about != framing {
 		if hint := advice[fe.Accident]; hint != "" {
 			return hint
 		}
 	}
 	switch {
-	case errors.Is(err, decode.ErrUnknown):
+	case errors.Is(err, frame.ErrUnknown):
 		return "name it with --framing; wirectl list has them all"
 	case framing == nil:
 		return ""

@@ -191,10 +191,10 @@ func detectRecording(fsys fs.FS, cfg Config) (*stream, error) {
 		s := newStream(f, cfg)
 		s.detect()
 		f.Close()
-		if s.framing != nil {
+		if s.framing != nil && s.framing != frame.Unknown {
 			return s, nil
 		}
-		failed = cmp.Or(s.failed, ErrUnknown)
+		failed = cmp.Or(s.failed, frame.ErrUnknown)
 	}
 	return nil, failed
 }

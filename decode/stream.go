@@ -1,13 +1,13 @@
 package decode
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 // A stream yields batches of frames and says which protocol each is in. It
@@ -70,9 +70,6 @@ func (s *stream) account(r *Result) {
 	r.Framing, r.NextSeq = s.framing, s.seq
 }
 
-// ErrUnknown is the error of a stream whose framing could not be detected.
-var ErrUnknown = errors.New("cannot tell how this stream is framed")
-
 // detect settles framing and protocol, waiting for no more than the first
 // frame, or 64 KiB.
 func (s *stream) detect() {
@@ -90,10 +87,10 @@ func (s *stream) detect() {
 			return
 		}
 		if guess.Framing == nil {
-			s.failed = unknown(head)
-			return
+			guess.Framing, guess.Protocol = frame.Unknown, opaque.Bytes
+		} else {
+			s.notice("%s", guess.String())
 		}
-		s.notice("%s", guess.String())
 	}
 	s.framing = guess.Framing
 	s.scanner.SetFraming(guess.Framing)
@@ -138,11 +135,4 @@ func (s *stream) notice(format string, args ...any) {
 	if s.cfg.Notice != nil {
 		s.cfg.Notice(fmt.Sprintf(format, args...))
 	}
-}
-
-// unknown says what a stream that no framing fits looks like.
-func unknown(head []byte) error {
-	err := &frame.Error{Err: ErrUnknown, Frame: 1, Head: head[:min(len(head), 64)]}
-	err.Accident = frame.Recognize(head)
-	return err
 }

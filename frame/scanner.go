@@ -199,6 +199,9 @@ func (s *Scanner) cut() bool {
 		s.err = &Error{Err: s.readErr, Frame: s.count + 1, Offset: s.offset}
 		return false
 	case len(data) == 0:
+		if s.framing == Unknown && s.lost != nil {
+			s.err = s.lost
+		}
 		return false
 	}
 	return s.fault(truncated(&s.extent, data), data)
