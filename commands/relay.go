@@ -46,6 +46,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
 			grpcEncodingFlag(),
 			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour what --print writes: auto, always or never"},
+			&cli.BoolFlag{Name: "reflect", Usage: "between gRPC and gRPC: first ask the unit for its schemas, so that messages are shown by their names"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: give all controllers one unit, rather than each its own"},
 		}, slices.Concat(alterFlags(), listenFlags(), streamFlags())...),
 		Action: inv.relay,
@@ -122,6 +123,8 @@ func (v *relaying) check() error {
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
 		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", v.unit)
+	case c.Bool("reflect") && (!isGRPC(listen) || !isGRPC(v.unit.String())):
+		return usagef("--reflect asks a unit for what gRPC calls mean: it stands between --listen grpc://… and grpc://…")
 	case c.Bool("shared") && (isHTTP || listen == ""):
 		return usagef("--shared is about controllers that --listen takes, of a unit that is a stream")
 	case c.String("capture") == "-" && listen == "":

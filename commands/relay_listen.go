@@ -17,6 +17,9 @@ func (v *relaying) serve(ctx context.Context) error {
 		return err
 	}
 	defer l.Close()
+	if v.c.Bool("reflect") {
+		v.reflect(ctx)
+	}
 	v.warn("listening on " + l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -125,6 +125,21 @@ func TestRelayRouteGuide(t *testing.T) {
 	})
 }
 
+// A relay that asks the server for its schemas has them in the capture: whoever
+// reads that knows all messages.
+func TestRelayReflection(t *testing.T) {
+	unit, _ := served(t, example(t, "features/reflection/server"))
+	capture := filepath.Join(t.TempDir(), "session.pcapng")
+	cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--reflect", "--capture", capture, "--listen", "grpc://127.0.0.1:0", "grpc://"+unit)
+	address, stop := listening(t, cmd, listeningOn)
+	runs(t, example(t, "helloworld/greeter_client"), "-addr", strings.TrimPrefix(address, "grpc://"), "-name", "wirectl")
+	stop()
+	ndjson, _ := command(t, nil, "decode", "-q", "-o", "ndjson", capture)
+	count(t, ndjson, map[string]int{
+		`"kind":"helloworld.HelloRequest"`: 1, `"payload":{"name":"wirectl"}`: 1, `"payload":{"message":"Hello wirectl"}`: 1, `"phase":"cancel"`: 0,
+	})
+}
+
 // A cancel of the client reaches the server, and is one in the capture.
 func TestRelayCancellation(t *testing.T) {
 	capture, said := recordCalls(t, "features/cancellation/server", "features/cancellation/client", "code = Canceled")

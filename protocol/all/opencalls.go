@@ -3,11 +3,13 @@ package all
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 // OpenCalls remember the gRPC calls of a session, and say by them in which
 // protocol the messages on their streams are, so that a connection may carry any
-// number of protocols. A session can name any number of calls: those that began
+// number of protocols. A server's answers to reflection tell it what the messages
+// of later calls are. A session can name any number of calls: those that began
 // long ago are forgotten.
 type OpenCalls struct {
 	// Known says what is known of a call; nil knows Latis alone.
@@ -15,6 +17,7 @@ type OpenCalls struct {
 	// Lacking, if not nil, is told the path of each call that nobody has described.
 	Lacking func(path string)
 
+	learned    protobuf.Learned
 	young, old map[callKey]call
 }
 
@@ -23,7 +26,10 @@ type callKey struct {
 	stream int64
 }
 
-type call struct{ request, answer protocol.Protocol }
+type call struct {
+	request, answer protocol.Protocol
+	reflection      bool // the answers tell of schemas
+}
 
 // maxYoung is how many calls begin before older ones are forgotten.
 const maxYoung = 1 << 15
@@ -48,6 +54,9 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 		case frame.C2U:
 			return c.request
 		case frame.U2C:
+			if c.reflection {
+				o.learned.Learn(f.Payload())
+			}
 			return c.answer
 		}
 	}
@@ -60,11 +69,18 @@ func (o *OpenCalls) begin(at callKey, head *frame.Head) {
 	if request == nil {
 		return
 	}
+	path := head.Target()
+	if !known {
+		if learnt, too, ok := o.learned.Messages(path); ok {
+			request, answer, known = learnt, too, true
+		}
+	}
 	if !known && o.Lacking != nil {
-		o.Lacking(head.Target())
+		o.Lacking(path)
 	}
 	if o.young == nil || len(o.young) == maxYoung {
 		o.young, o.old = map[callKey]call{}, o.young
 	}
-	o.young[at] = call{request, answer}
+	o.young[at] = call{request, answer, path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
+		path == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}
 }

@@ -200,13 +200,11 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 	return Client(ctx, raw, u.Host, creds, opts)
 }
 
-// Client calls the service over a connection that carries HTTP/2, and takes it
-// over. The context bounds the beginning.
-func Client(ctx context.Context, raw net.Conn, authority string, creds credentials.TransportCredentials, opts transport.Options) (transport.Conn, error) {
+// over returns a client of the connection raw, which carries HTTP/2, and no other.
+func over(raw net.Conn, authority string, creds credentials.TransportCredentials, limit int) (*grpc.ClientConn, error) {
 	dialled := make(chan net.Conn, 1)
 	dialled <- raw
-	limit := int(opts.MessageLimit())
-	cc, err := grpc.NewClient("passthrough:///"+authority,
+	return grpc.NewClient("passthrough:///"+authority,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			select {
@@ -218,6 +216,12 @@ func Client(ctx context.Context, raw net.Conn, authority string, creds credentia
 		}),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{}), grpc.MaxCallRecvMsgSize(limit), grpc.MaxCallSendMsgSize(limit)))
+}
+
+// Client calls the service over a connection that carries HTTP/2, and takes it
+// over. The context bounds the beginning.
+func Client(ctx context.Context, raw net.Conn, authority string, creds credentials.TransportCredentials, opts transport.Options) (transport.Conn, error) {
+	cc, err := over(raw, authority, creds, int(opts.MessageLimit()))
 	if err != nil {
 		raw.Close()
 		return nil, err

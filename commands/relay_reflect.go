@@ -1,0 +1,54 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport/grpc"
+)
+
+// reflectionWait is how long a server may take to tell its schemas.
+const reflectionWait = 10 * time.Second
+
+// reflect asks the unit for the schemas of its services, as a client of the relay
+// itself: the answers pass the relay, so that a capture has them, and whoever
+// reads it knows the messages of all calls.
+func (v *relaying) reflect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reflectionWait)
+	defer cancel()
+	unit, err := v.unit.Dial(ctx)
+	if err == nil {
+		err = v.reflectBy(ctx, v.between(nil, unit, v.watch.nextConn()))
+	}
+	if err != nil {
+		v.warn("the unit does not tell its schemas: " + err.Error() + "; calls are shown without them, unless --proto FILE has them")
+	}
+}
+
+// reflectBy relays the conversation.
+func (v *relaying) reflectBy(ctx context.Context, cfg relay.Config) error {
+	ours, theirs := net.Pipe()
+	cfg.Controller, cfg.Signals = pipe{ours}, nil
+	var relaying sync.WaitGroup
+	defer relaying.Wait()
+	relaying.Go(func() {
+		if _, err := relay.Run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
+			v.warn(err.Error())
+		}
+	})
+	services, err := grpc.Reflect(ctx, theirs, "reflection")
+	if err == nil {
+		v.warn("the unit tells the schemas of " + plural(int64(len(services)), "service"))
+	}
+	return err
+}
+
+// A pipe is one end of a connection within the program.
+type pipe struct{ net.Conn }
+
+// CloseWrite fails: a pipe has no half-close.
+func (pipe) CloseWrite() error { return errors.ErrUnsupported }

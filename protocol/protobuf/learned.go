@@ -1,0 +1,111 @@
+package protobuf
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// maxLearned bounds the files that are learned, and those that wait for what they
+// import.
+const maxLearned = 4096
+
+// Learned are the methods of services whose schemas come in the stream itself, as
+// a server's answers to questions of reflection. The zero value knows none.
+type Learned struct {
+	seen    map[string]bool // names of files that are known or wait
+	waiting []*descriptorpb.FileDescriptorProto
+	files   protoregistry.Files
+	methods []*Methods
+}
+
+// Learn takes in an answer of gRPC's server reflection, a ServerReflectionResponse.
+// What cannot be read is passed over: it is the peer's to judge.
+func (l *Learned) Learn(answer []byte) {
+	const filesNumber, fileNumber = 4, 1
+	for _, response := range fieldsOf(answer, filesNumber) {
+		for _, data := range fieldsOf(response, fileNumber) {
+			file := &descriptorpb.FileDescriptorProto{}
+			if proto.Unmarshal(data, file) == nil && !l.seen[file.GetName()] && len(l.seen) < maxLearned {
+				if l.seen == nil {
+					l.seen = map[string]bool{}
+				}
+				l.seen[file.GetName()] = true
+				l.waiting = append(l.waiting, file)
+			}
+		}
+	}
+	for l.settle() {
+	}
+}
+
+// settle takes up the files whose imports are all known, and reports whether there
+// were any.
+func (l *Learned) settle() (any bool) {
+	waiting := l.waiting[:0]
+	for _, file := range l.waiting {
+		fd, err := protodesc.NewFile(file, l)
+		if err != nil || l.files.RegisterFile(fd) != nil {
+			waiting = append(waiting, file)
+			continue
+		}
+		any = true
+		if fd.Services().Len() > 0 {
+			l.methods = append(l.methods, NewMethods(fd))
+		}
+	}
+	l.waiting = waiting
+	return any
+}
+
+// FindFileByPath finds an import: of what was learned, or of what everybody has.
+func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if fd, err := l.files.FindFileByPath(path); err == nil {
+		return fd, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+// FindDescriptorByName is FindFileByPath for what is in files.
+func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if d, err := l.files.FindDescriptorByName(name); err == nil {
+		return d, nil
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}
+
+// Messages is [Methods.Messages].
+func (l *Learned) Messages(path string) (request, answer protocol.Protocol, ok bool) {
+	for _, m := range l.methods {
+		if request, answer, ok = m.Messages(path); ok {
+			return request, answer, true
+		}
+	}
+	return nil, nil, false
+}
+
+// fieldsOf returns the values of a length-delimited field, as far as the message
+// can be read.
+func fieldsOf(message []byte, want protowire.Number) (values [][]byte) {
+	for len(message) > 0 {
+		num, typ, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return values
+		}
+		m := protowire.ConsumeFieldValue(num, typ, message[n:])
+		if m < 0 {
+			return values
+		}
+		if num == want && typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(message[n:])
+			values = append(values, value)
+		}
+		message = message[n+m:]
+	}
+	return values
+}

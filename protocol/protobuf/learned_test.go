@@ -1,0 +1,89 @@
+package protobuf_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+)
+
+// told is an answer of server reflection that tells of files.
+func told(t testing.TB, files ...*descriptorpb.FileDescriptorProto) []byte {
+	t.Helper()
+	var response []byte
+	for _, file := range files {
+		data, err := proto.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response = protowire.AppendBytes(protowire.AppendTag(response, 1, protowire.BytesType), data)
+	}
+	return protowire.AppendBytes(protowire.AppendTag([]byte("\x0a\x01x"), 4, protowire.BytesType), response)
+}
+
+func message(name string) *descriptorpb.DescriptorProto {
+	return &descriptorpb.DescriptorProto{Name: &name, Field: []*descriptorpb.FieldDescriptorProto{{
+		Name: proto.String("name"), Number: proto.Int32(1),
+		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
+	}}}
+}
+
+// jobs is a service whose messages are in a file of their own.
+func jobs() (service, types *descriptorpb.FileDescriptorProto) {
+	service = &descriptorpb.FileDescriptorProto{
+		Name: proto.String("jobs.proto"), Package: proto.String("acme.v1"), Syntax: proto.String("proto3"), Dependency: []string{"job.proto"},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Jobs"), Method: []*descriptorpb.MethodDescriptorProto{{
+			Name: proto.String("Start"), InputType: proto.String(".acme.v1.Job"), OutputType: proto.String(".acme.v1.Status"),
+		}}}},
+	}
+	types = &descriptorpb.FileDescriptorProto{
+		Name: proto.String("job.proto"), Package: proto.String("acme.v1"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{message("Job"), message("Status")},
+	}
+	return service, types
+}
+
+// A schema is known when all that it imports has come, in whatever order, and
+// what is no schema disturbs nothing.
+func TestLearned(t *testing.T) {
+	var l protobuf.Learned
+	service, types := jobs()
+	const path = "/acme.v1.Jobs/Start"
+	for _, answer := range [][]byte{nil, []byte("garbage"), told(t), told(t, service), told(t, service)} {
+		l.Learn(answer)
+		if _, _, ok := l.Messages(path); ok {
+			t.Fatal("the messages are known before their types")
+		}
+	}
+	l.Learn(told(t, types))
+	request, answer, ok := l.Messages(path)
+	if !ok {
+		t.Fatal("the method is not known")
+	}
+	for _, p := range []protocol.Protocol{request, answer} {
+		json, _, err := p.(protocol.Transcoder).AppendJSON(nil, []byte("\x0a\x03abc"))
+		if err != nil || string(json) != `{"name":"abc"}` {
+			t.Errorf("a message reads %s, %v", json, err)
+		}
+	}
+}
+
+// Whatever a peer tells for its schema, learning it ends.
+func FuzzLearn(f *testing.F) {
+	service, types := jobs()
+	f.Add(told(f, service, types))
+	f.Add(told(f, types, service))
+	f.Add([]byte("\x22\x02\x0a\x00"))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		var l protobuf.Learned
+		l.Learn(answer)
+		l.Learn(answer)
+		if request, _, ok := l.Messages("/acme.v1.Jobs/Start"); ok {
+			_, _, _ = request.(protocol.Transcoder).AppendJSON(nil, []byte("\x0a\x03abc"))
+		}
+	})
+}
