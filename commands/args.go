@@ -33,7 +33,7 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 		return args, nil
 	}
 	name := args[1]
-	if strings.HasPrefix(name, "-") || name == "help" || name == "h" {
+	if strings.HasPrefix(name, "-") || isHelp(name) {
 		return args, nil
 	}
 	cmd := app.Command(name)
@@ -73,6 +73,9 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	}
 	return arranged, nil
 }
+
+// isHelp reports whether a command is the one that the library brings along.
+func isHelp(name string) bool { return name == "help" || name == "h" }
 
 func unknownCommand(app *cli.App, name string) error {
 	return usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))

@@ -62,7 +62,7 @@ func (inv *invocation) completionOf(app *cli.App, words []string) completion {
 	if len(words) == 1 {
 		return completion{candidates: commandCandidates(app)}
 	}
-	if words[0] == "help" || words[0] == "h" {
+	if isHelp(words[0]) {
 		return inv.operandCompletion(app, "COMMAND")
 	}
 	cmd := app.Command(words[0])

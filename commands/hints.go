@@ -55,8 +55,14 @@ func hintFor(err error, framing frame.Framing) string {
 	if !errors.As(err, &fe) {
 		return ""
 	}
-	if fe.Accident == frame.HTTP2 && errors.Is(err, frame.ErrUnknown) {
-		return "the recording ends inside the preface with which a client begins"
+	switch fe.Accident {
+	case frame.HTTPResponse, frame.HTTPRequest, frame.HTTP2:
+		switch {
+		case errors.Is(err, frame.ErrUnknown):
+			return "the recording ends inside the preface with which a client begins"
+		case fe.Offset > 0:
+			return "HTTP is spoken from here on: look for a proxy on the way, or skip it with --resync"
+		}
 	}
 	if about, ok := advised[fe.Accident]; !ok || about != framing {
 		if hint := advice[fe.Accident]; hint != "" {

@@ -52,7 +52,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
-	if exit := cli.ExitCoder(nil); errors.As(err, &exit) { // help for what there is not
+	if exit := cli.ExitCoder(nil); errors.As(err, &exit) && isHelp(args[1]) {
 		err = unknownCommand(app, args[len(args)-1])
 	}
 	if ctx.Err() != nil {
