@@ -34,6 +34,7 @@ type framer struct {
 	settled bool
 	batch   frame.Batch
 	pushed  []byte // what the scanner has not read yet
+	within  bool   // the frames at hand lie within what was pushed
 	ended   bool
 	next    func() (*frame.Batch, bool)
 	stop    func()
@@ -68,10 +69,12 @@ func (f *framer) inPlace(use func(*frame.Batch)) {
 		n := f.scanner.ScanIn(f.pushed, &f.batch)
 		f.pushed = f.pushed[n:]
 		if len(f.batch.Frames) == 0 {
-			return
+			break
 		}
+		f.within = true
 		use(&f.batch)
 	}
+	f.within = false
 }
 
 // end says that nothing more will be pushed, and hands what is left to use.
@@ -157,6 +160,11 @@ func (g *grammar) most() int {
 		return g.limit
 	}
 	return all.Limit(g.protocol, g.framing)
+}
+
+// settled reports whether all is known that frames can tell.
+func (g *grammar) settled() bool {
+	return g.framing != nil && g.protocol != nil && g.refiner == nil
 }
 
 // refine lets a frame tell more of the protocol.

@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"sort"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -8,11 +10,15 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// An observer makes records of what a relay moves, on a goroutine of its own.
+// An observer makes records of what a relay moves, on a goroutine of its own. What
+// comes in large pieces is looked at by whoever moved it, if that is quick: where it
+// lies in the cache of a processor already, and without waking anybody.
 type observer struct {
 	queue   *queue
-	wholes  bool // what passes are whole messages
-	behind  bool // there is more to do than can wait
+	mu      sync.Mutex // whoever has it takes from the queue, and guards all below
+	wholes  bool       // what passes are whole messages
+	slab    *slab      // of the bytes at hand
+	run     capture.Run
 	sink    *Fan
 	conn    int
 	grammar grammar
@@ -66,30 +72,53 @@ func kindOf(cfg *Config) carrier.Kind {
 	return carrier.Auto
 }
 
-// run observes until the queue is closed.
-func (o *observer) run() {
+// observe observes until the queue is closed.
+func (o *observer) observe() {
 	defer close(o.stopped)
 	defer o.timer.Stop()
-	var chunks []*chunk
 	for open := true; open; {
 		<-o.queue.wake
-		for {
-			chunks, open = o.queue.take(chunks[:0])
-			if len(chunks) == 0 {
-				break
-			}
-			for _, c := range chunks {
-				o.see(c)
-			}
-			clear(chunks)
-		}
+		open = o.seeAll()
 	}
 	o.end(frame.C2U, time.Now())
 	o.end(frame.U2C, time.Now())
 }
 
+// seeAll records all that is queued, and reports whether more may come.
+func (o *observer) seeAll() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		c, open := o.queue.take(false)
+		if c == nil {
+			return open
+		}
+		o.see(c, o.written(c))
+	}
+}
+
+// catchUp records what is queued and was written, for whoever moves bytes. It
+// returns false if that would take long, and is better left to the observer's own
+// goroutine.
+func (o *observer) catchUp() bool {
+	if !o.mu.TryLock() {
+		return false
+	}
+	defer o.mu.Unlock()
+	if o.kind != carrier.Plain || !o.grammar.settled() || o.sink.slow {
+		return false
+	}
+	for {
+		c, _ := o.queue.take(true)
+		if c == nil {
+			return !o.queue.presses()
+		}
+		o.see(c, c.writtenAt())
+	}
+}
+
 // see records what a chunk completes.
-func (o *observer) see(c *chunk) {
+func (o *observer) see(c *chunk, written time.Time) {
 	switch {
 	case c.event != nil:
 		o.sink.Write(c.event)
@@ -101,10 +130,11 @@ func (o *observer) see(c *chunk) {
 		if len(l.marks) == maxMarks {
 			l.marks = append(l.marks[:0], l.marks[maxMarks/2:]...)
 		}
-		l.marks = append(l.marks, mark{l.end, c.read, o.written(c)})
-		o.behind = o.queue.presses()
+		l.marks = append(l.marks, mark{l.end, c.read, written})
+		o.slab = c.slab
 		o.push(c.dir, c.data)
-		c.slab.release()
+		o.slab = nil
+		c.slab.Release()
 		o.queue.seen(len(c.data))
 	}
 }
@@ -151,7 +181,7 @@ func (o *observer) cut(dir frame.Dir, data []byte) {
 	if l.framer == nil {
 		l.framer = newFramer(&o.grammar)
 	}
-	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b) })
+	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 }
 
 // carried records frames that a carrier has given out. Which protocol they are
@@ -176,9 +206,12 @@ func (o *observer) carried(l *lane, frames []frame.Frame) {
 // written waits, but not long, to learn when a chunk was written. It does not wait
 // while there is much to do: whoever is to write it may be waiting for room.
 func (o *observer) written(c *chunk) time.Time {
+	if c.data == nil {
+		return time.Time{}
+	}
 	for {
-		if at := c.written.Load(); at != 0 {
-			return time.Unix(0, at)
+		if at := c.writtenAt(); !at.IsZero() {
+			return at
 		}
 		left := settleTime - time.Since(c.read)
 		if left <= 0 || o.queue.presses() {
@@ -192,41 +225,51 @@ func (o *observer) written(c *chunk) time.Time {
 	}
 }
 
-// frames records a run of frames.
-func (o *observer) frames(l *lane, dir frame.Dir, b *frame.Batch) {
-	if o.skip(l, b) {
-		return
+// leastHeld is how many bytes are worth to be held rather than copied: little of
+// what is held may keep all of a slab.
+const leastHeld = 16 << 10
+
+// frames records frames, in runs of those that were whole at the same time. Where
+// they lie within what was read, they need no copy.
+func (o *observer) frames(l *lane, dir frame.Dir, frames []frame.Frame) {
+	var memory capture.Memory
+	if first, last := &frames[0], &frames[len(frames)-1]; l.framer.within && last.Offset-first.Offset >= leastHeld {
+		memory = o.slab
 	}
-	rec := &o.record
-	for i := range b.Frames {
-		f := &b.Frames[i]
-		f.Conn, f.Dir = o.conn, dir
-		o.grammar.refine(f)
-		m := l.mark(f.Offset + int64(len(f.Raw)))
-		*rec = capture.Record{
-			Kind: capture.Frame, Time: m.read, Written: m.written,
-			Protocol: o.grammar.protocol.Name(), Framing: o.grammar.framing.Name(), Frame: *f,
+	for len(frames) > 0 {
+		n, m := l.sameMark(frames)
+		if o.grammar.refiner != nil {
+			n = 1
 		}
-		if !f.Gap {
-			l.frames++
+		for i := range frames[:n] {
+			f := &frames[i]
+			f.Conn, f.Dir = o.conn, dir
+			if !f.Gap {
+				l.frames++
+			}
 		}
-		o.sink.write(rec, o.behind)
+		o.grammar.refine(&frames[0])
+		o.run = capture.Run{
+			Shared: capture.Record{
+				Kind: capture.Frame, Time: m.read, Written: m.written,
+				Protocol: o.grammar.protocol.Name(), Framing: o.grammar.framing.Name(),
+			},
+			Frames: frames[:n], Memory: memory,
+		}
+		o.sink.writeRun(&o.run)
+		frames = frames[n:]
 	}
 }
 
-// skip counts a run of frames that nobody gets: there is too much to do.
-func (o *observer) skip(l *lane, b *frame.Batch) bool {
-	if !o.behind || o.grammar.refiner != nil || !o.sink.skip(len(b.Frames)) {
-		return false
+// sameMark returns how many frames were whole at the time of the first, and its mark.
+func (l *lane) sameMark(frames []frame.Frame) (n int, m mark) {
+	endOf := func(f *frame.Frame) int64 { return f.Offset + int64(len(f.Raw)) }
+	m = l.mark(endOf(&frames[0]))
+	if len(l.marks) == 1 {
+		return len(frames), m
 	}
-	for i := range b.Frames {
-		if !b.Frames[i].Gap {
-			l.frames++
-		}
-	}
-	last := &b.Frames[len(b.Frames)-1]
-	l.mark(last.Offset + int64(len(last.Raw)))
-	return true
+	n = sort.Search(len(frames), func(i int) bool { return endOf(&frames[i]) > m.end })
+	return max(n, 1), m
 }
 
 // mark returns the mark of the byte before a position, and forgets those before.
@@ -251,7 +294,7 @@ func (o *observer) end(dir frame.Dir, at time.Time) {
 	}
 	switch {
 	case l.framer != nil:
-		l.framer.end(func(b *frame.Batch) { o.frames(l, dir, b) })
+		l.framer.end(func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 	case o.carrier != nil && l.end > 0:
 		o.carried(l, o.carrier.End(dir))
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -195,7 +194,6 @@ func (p *poller) close() {
 
 // run moves bytes until both directions have ended or it is stopped.
 func (p *poller) run() {
-	runtime.LockOSThread()
 	defer close(p.done)
 	defer p.close()
 	for p.wait() {
@@ -326,8 +324,24 @@ func (p *poller) write(w *polled) {
 		if w.wait.since.Load() != 0 {
 			w.wait.end()
 		}
-		w.wrote(w.chunk)
-		w.chunk = nil
+		p.wrote(w)
+	}
+}
+
+// wrote says that a chunk was written. One that is large, and those before it, are
+// looked at here.
+func (p *poller) wrote(w *polled) {
+	c := w.chunk
+	w.chunk = nil
+	switch {
+	case c == nil:
+	case len(c.data) < leastSplice:
+		w.wrote(c)
+	default:
+		c.written.Store(time.Now().UnixNano())
+		if !p.relay.seen.catchUp() {
+			p.relay.queue.rouse()
+		}
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 // short of processor time, which to spill would only take more of.
 type queue struct {
 	mu      sync.Mutex
-	chunks  []*chunk // a ring would save moving; the queue is mostly short
+	chunks  []*chunk
+	taken   int // of the chunks
 	bytes   int
 	closed  bool
 	room    sync.Cond
@@ -40,6 +41,14 @@ type chunk struct {
 	event   *capture.Record
 }
 
+// writtenAt is when the data had been written; the zero time if it has not been.
+func (c *chunk) writtenAt() time.Time {
+	if at := c.written.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
 func newQueue() *queue {
 	q := &queue{wake: make(chan struct{}, 1)}
 	q.room.L = &q.mu
@@ -49,7 +58,7 @@ func newQueue() *queue {
 // data hands over what was read, before it is written to the other side. The
 // chunk's slab is kept until the observer has seen it.
 func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
-	s.hold()
+	s.Hold()
 	c := &chunk{dir: dir, data: data, slab: s, read: at}
 	q.push(c)
 	return c
@@ -73,13 +82,13 @@ func (q *queue) push(c *chunk) {
 	}
 	q.chunks = append(q.chunks, c)
 	q.bytes += len(c.data)
+	q.waiting.Add(int64(len(c.data)))
 }
 
 // done marks a chunk as written. It may be called once only.
 func (q *queue) done(c *chunk, at time.Time) {
-	n := q.waiting.Add(int64(len(c.data)))
 	c.written.Store(at.UnixNano())
-	if !q.lazy || n > rouseAt {
+	if !q.lazy || q.waiting.Load() > rouseAt {
 		q.rouse()
 	}
 }
@@ -96,14 +105,23 @@ func (q *queue) rouse() {
 	}
 }
 
-// take returns all that is queued, and whether more may come.
-func (q *queue) take(into []*chunk) (_ []*chunk, open bool) {
+// take returns what was queued first, or nil if that is nothing, or what is not
+// written yet though it is to be. It also returns whether more may come.
+func (q *queue) take(written bool) (c *chunk, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	into = append(into, q.chunks...)
-	clear(q.chunks)
-	q.chunks = q.chunks[:0]
-	return into, !q.closed
+	if len(q.chunks) == q.taken {
+		q.chunks, q.taken = q.chunks[:0], 0
+		q.waiting.Store(0)
+		return nil, !q.closed
+	}
+	c = q.chunks[q.taken]
+	if written && c.data != nil && c.written.Load() == 0 {
+		return nil, true
+	}
+	q.chunks[q.taken] = nil
+	q.taken++
+	return c, true
 }
 
 // presses reports whether the observer had better hurry: more than a full read

@@ -35,9 +35,10 @@ func newSlab(size int) *slab {
 	return s
 }
 
-func (s *slab) hold() { s.holders.Add(1) }
+// Hold and Release are those of [capture.Memory].
+func (s *slab) Hold() { s.holders.Add(1) }
 
-func (s *slab) release() {
+func (s *slab) Release() {
 	if s.holders.Add(-1) == 0 && len(s.buf) == fullSlab {
 		slabs.Put(s)
 	}
@@ -70,7 +71,7 @@ func (w *well) room() []byte {
 func (w *well) atLeast(n int) []byte {
 	room := w.room()
 	if len(room) < n {
-		w.slab.release()
+		w.slab.Release()
 		w.slab = newSlab(max(n, w.size))
 		room = w.slab.buf
 	}
@@ -88,14 +89,14 @@ func (w *well) took(n int) []byte {
 }
 
 func (w *well) replace() {
-	w.slab.release()
+	w.slab.Release()
 	w.slab = newSlab(w.size)
 }
 
 // close gives the memory back.
 func (w *well) close() {
 	if w.slab != nil {
-		w.slab.release()
+		w.slab.Release()
 		w.slab = nil
 	}
 }

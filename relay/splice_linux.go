@@ -18,38 +18,34 @@ type splice struct {
 const leastSplice = 16 << 10
 
 // see takes note of what waits in the pipe that is read, and leaves it there to be
-// spliced. It returns 0 if that is little, or nothing.
-func (w *polled) see() int {
-	n, err := unix.IoctlGetInt(w.in.fd, unix.TIOCINQ)
-	if w.splice.on = err == nil && n >= leastSplice; !w.splice.on {
-		return 0
-	}
+// spliced. It returns 0 if that is nothing. If it is little, the next is read.
+func (w *polled) see() (n int) {
 	if w.relay.queue == nil {
+		n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ)
 		w.count(n)
-	} else {
-		n = w.tee(n)
+	} else if w.splice.open() == nil {
+		n = w.tee()
 	}
+	w.splice.on = n >= leastSplice
 	w.splice.left = n
 	return n
 }
 
-// tee lets the observer see up to n bytes. It returns how many that are.
-func (w *polled) tee(n int) int {
+// tee lets the observer see what waits. It returns how many bytes that are.
+func (w *polled) tee() int {
 	s := &w.splice
 	room := w.well.atLeast(filledPipe)
 	data := room[:0]
-	if err := s.open(); err == nil {
-		teed, _ := unix.Tee(w.in.fd, s.side[1], min(n, len(room)), unix.SPLICE_F_NONBLOCK)
-		for int64(len(data)) < teed {
-			n, err := unix.Read(s.side[0], room[len(data):teed])
-			if err != nil && err != unix.EINTR {
-				s.close() // what it may still hold is not wanted
-				break
-			}
-			data = room[:len(data)+max(n, 0)]
+	teed, _ := unix.Tee(w.in.fd, s.side[1], len(room), unix.SPLICE_F_NONBLOCK)
+	for int64(len(data)) < teed {
+		n, err := unix.Read(s.side[0], room[len(data):teed])
+		if err != nil && err != unix.EINTR {
+			s.close() // what it may still hold is not wanted
+			break
 		}
+		data = room[:len(data)+max(n, 0)]
 	}
-	if s.on = len(data) > 0; s.on {
+	if len(data) > 0 {
 		w.chunk = w.way.read(w.well.took(len(data)))
 	}
 	return len(data)

@@ -124,7 +124,7 @@ func sideOf(dir frame.Dir) string {
 // start begins to move bytes.
 func (r *relay) start() {
 	if r.seen != nil {
-		go r.seen.run()
+		go r.seen.observe()
 	}
 	if !r.poll() {
 		r.moving.Go(r.ways[frame.C2U].mover())

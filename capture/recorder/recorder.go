@@ -137,16 +137,49 @@ func start(out output, cfg Config) (*Recorder, error) {
 func (r *Recorder) Write(rec *capture.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.room(rec) {
-		return nil
+	frames := 0
+	if rec.Kind == capture.Frame {
+		frames = 1
 	}
+	if r.room(frames) {
+		r.owe()
+		r.append(rec)
+	}
+	return nil
+}
+
+// WriteRun takes in a run of records; see [capture.RunWriter]. Those that are held
+// are copied only when they are written.
+func (r *Recorder) WriteRun(run *capture.Run) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for done := 0; done < len(run.Frames); {
+		if !r.room(len(run.Frames) - done) {
+			return nil
+		}
+		r.owe()
+		last := r.last()
+		n := 0
+		if r.open(last) {
+			n = last.AppendRun(run, done)
+		}
+		if n == 0 {
+			last = r.push()
+			n = last.AppendRun(run, done)
+		}
+		done += n
+		r.appended(last)
+	}
+	return nil
+}
+
+// owe says how many frames were dropped, ahead of what comes next.
+func (r *Recorder) owe() {
 	if r.dropped > 0 {
 		note := droppedNote(r.dropped)
 		r.dropped = 0
 		r.append(&note)
 	}
-	r.append(rec)
-	return nil
 }
 
 func droppedNote(frames int64) capture.Record {
@@ -167,13 +200,12 @@ func (r *Recorder) Alter() {
 	}
 }
 
-// room reports whether a record is to be taken, as the policy has it.
-func (r *Recorder) room(rec *capture.Record) bool {
+// room reports whether there is room for records, so many of which are frames, as
+// the policy has it.
+func (r *Recorder) room(frames int) bool {
 	for !r.ended && r.memory > r.cfg.Memory {
 		if r.cfg.Policy == Drop {
-			if rec.Kind == capture.Frame {
-				r.dropped++
-			}
+			r.dropped += int64(frames)
 			return false
 		}
 		r.changed.Wait()
@@ -184,10 +216,20 @@ func (r *Recorder) room(rec *capture.Record) bool {
 // append appends a record to the queue, and sees to it that somebody writes it.
 func (r *Recorder) append(rec *capture.Record) {
 	last := r.last()
-	if last == nil || last.Segment == nil || last.busy || last.session != r.session || !last.Append(rec) {
+	if !r.open(last) || !last.Append(rec) {
 		last = r.push()
 		last.Append(rec)
 	}
+	r.appended(last)
+}
+
+// open reports whether more can be appended to an item.
+func (r *Recorder) open(it *item) bool {
+	return it != nil && it.Segment != nil && !it.busy && it.session == r.session
+}
+
+// appended takes note of what was appended to the last item.
+func (r *Recorder) appended(last *item) {
 	cost := last.Cost()
 	r.memory += cost - last.cost
 	last.cost = cost
@@ -232,11 +274,7 @@ func (r *Recorder) push() *item {
 // is stuck behind.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
-	if r.dropped > 0 {
-		note := droppedNote(r.dropped)
-		r.dropped = 0
-		r.append(&note)
-	}
+	r.owe()
 	r.end()
 	r.mu.Unlock()
 	select {

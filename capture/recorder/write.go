@@ -106,8 +106,8 @@ func (r *Recorder) recycle(it *item) {
 
 // reuse keeps a segment whose records nobody holds any more.
 func (r *Recorder) reuse(s *segment.Segment) {
+	s.Reset()
 	if len(r.spare) < maxSpare {
-		s.Reset()
 		r.spare = append(r.spare, s)
 	}
 }

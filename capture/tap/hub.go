@@ -85,6 +85,35 @@ func (h *Hub) Write(r *capture.Record) error {
 	return nil
 }
 
+// WriteRun takes in a run of records; see [capture.RunWriter].
+func (h *Hub) WriteRun(r *capture.Run) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	for done := 0; done < len(r.Frames); {
+		newest := h.newest()
+		n := 0
+		if newest != nil {
+			n = newest.AppendRun(r, done)
+		}
+		if n == 0 {
+			n = h.begin().AppendRun(r, done)
+		}
+		for i := range n {
+			h.bytes += int64(len(r.Frames[done+i].Raw))
+		}
+		done += n
+		h.next += int64(n)
+		h.frames += int64(n)
+	}
+	if h.waiting > 0 {
+		h.wake()
+	}
+	return nil
+}
+
 // Alter marks the session as altered, from the next record on: somebody asked
 // for faults, edits or frames of their own.
 func (h *Hub) Alter() {
@@ -177,8 +206,11 @@ const maxSpare = 2
 
 // recycle keeps the memory of a run that is read no more.
 func (h *Hub) recycle(r *run) {
-	if r.gone && r.users == 0 && len(h.spare) < maxSpare {
-		r.Reset()
+	if !r.gone || r.users > 0 {
+		return
+	}
+	r.Reset()
+	if len(h.spare) < maxSpare {
 		h.spare = append(h.spare, r)
 	}
 }

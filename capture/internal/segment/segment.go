@@ -15,12 +15,15 @@ const (
 	Size = 128 << 10
 	// Records is how many records a segment holds.
 	Records = 512
+	// Held is how many bytes a segment holds that it has not copied.
+	Held = 1 << 20
 
 	recordSize = int64(unsafe.Sizeof(capture.Record{}))
 )
 
-// A Segment is a run of records with bytes of their own. Records that are in it
-// do not change while others are appended, so that they may be read meanwhile.
+// A Segment is records with bytes of their own, or in memory that it holds. Records
+// that are in it do not change while others are appended, so that they may be read
+// meanwhile.
 type Segment struct {
 	// Session is what holds for the records.
 	Session *capture.Session
@@ -28,6 +31,8 @@ type Segment struct {
 	Records []capture.Record
 
 	bytes []byte
+	held  int64 // bytes in memory that is held
+	holds []capture.Memory
 }
 
 // Append appends a copy of r. It returns false if there is no room; an empty
@@ -58,6 +63,32 @@ func (s *Segment) Append(r *capture.Record) bool {
 	return true
 }
 
+// AppendRun appends as many records of a run as there is room for, from the one
+// with that index on, and returns how many. An empty segment has room for one.
+func (s *Segment) AppendRun(r *capture.Run, from int) int {
+	n := 0
+	if r.Memory == nil {
+		for ; from+n < len(r.Frames); n++ {
+			if rec := r.Record(from + n); !s.Append(&rec) {
+				break
+			}
+		}
+		return n
+	}
+	if s.Records == nil {
+		s.Records = make([]capture.Record, 0, Records)
+	}
+	for ; from+n < len(r.Frames) && len(s.Records) < Records && s.held < Held; n++ {
+		s.Records = append(s.Records, r.Record(from+n))
+		s.held += int64(len(r.Frames[from+n].Raw))
+	}
+	if n > 0 {
+		r.Memory.Hold()
+		s.holds = append(s.holds, r.Memory)
+	}
+	return n
+}
+
 func (s *Segment) keep(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -68,13 +99,20 @@ func (s *Segment) keep(b []byte) []byte {
 }
 
 // Cost is about how much memory the records take.
-func (s *Segment) Cost() int64 { return int64(len(s.bytes)) + int64(len(s.Records))*recordSize }
+func (s *Segment) Cost() int64 {
+	return int64(len(s.bytes)) + s.held + int64(len(s.Records))*recordSize
+}
 
 // Reset empties the segment, whose records nobody may hold any more. It keeps
 // no more memory than that of an ordinary one.
 func (s *Segment) Reset() {
 	clear(s.Records) // it keeps no flaw and no name alive
 	s.Records, s.Session = s.Records[:0], nil
+	for _, m := range s.holds {
+		m.Release()
+	}
+	clear(s.holds)
+	s.holds, s.held = s.holds[:0], 0
 	if s.bytes = s.bytes[:0]; cap(s.bytes) > Size {
 		s.bytes = nil
 	}
