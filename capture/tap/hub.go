@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"slices"
 	"sort"
 	"sync"
 
@@ -33,12 +34,14 @@ type Hub struct {
 
 	mu      sync.Mutex
 	session *capture.Session // replaced, never changed
-	ring    []*run           // oldest first
+	ring    []*run           // oldest first; between two may be some that are gone
 	spare   []*run
 	next    int64 // the number of the record that comes next, from 0
 	frames  int64
 	bytes   int64 // of frames
-	cost    int64 // of all runs but the newest
+	kept    held  // by all runs but the newest
+	floods  held  // by those of them that hold floods
+	flood   flood
 	viewers map[*Viewer]struct{}
 	waiting int // viewers that wait
 	closed  bool
@@ -50,7 +53,16 @@ type run struct {
 	first  int64 // the number of its first record
 	frames int64 // frames before its first record
 	users  int   // viewers that read it
+	flood  bool  // it holds a part of one
 	gone   bool  // no longer in the ring
+}
+
+// held is what runs hold.
+type held struct{ bytes, records int64 }
+
+func (k *held) add(r *run, sign int64) {
+	k.bytes += sign * r.Cost()
+	k.records += sign * int64(len(r.Records))
 }
 
 // NewHub returns the hub of a session, which is about to begin.
@@ -92,8 +104,13 @@ func (h *Hub) WriteRun(r *capture.Run) error {
 	if h.closed {
 		return nil
 	}
+	h.flood.take(r)
+	h.flood.on = h.flood.on && len(h.viewers) == 0
 	for done := 0; done < len(r.Frames); {
 		newest := h.newest()
+		if newest != nil && newest.flood != h.flood.on {
+			newest = h.begin()
+		}
 		n := 0
 		if newest != nil {
 			n = newest.AppendRun(r, done)
@@ -175,28 +192,41 @@ func (h *Hub) newest() *run {
 	return h.ring[len(h.ring)-1]
 }
 
-// begin appends a run to the ring, and takes from its old end what is too much.
+// begin appends a run to the ring, and takes out of it what is too much.
 func (h *Hub) begin() *run {
 	if newest := h.newest(); newest != nil {
-		h.cost += newest.Cost()
+		h.kept.add(newest, 1)
+		if newest.flood {
+			h.floods.add(newest, 1)
+		}
 	}
 	r := &run{}
 	if n := len(h.spare); n > 0 {
 		r, h.spare = h.spare[n-1], h.spare[:n-1]
 	}
-	r.Session, r.first, r.frames, r.gone = h.session, h.next, h.frames, false
+	r.Session, r.first, r.frames, r.flood, r.gone = h.session, h.next, h.frames, h.flood.on, false
 	h.ring = append(h.ring, r)
-	for len(h.ring) > 1 && (h.cost > h.opts.Bytes || h.next-h.ring[0].first > h.opts.Records) {
-		h.evict()
+	for len(h.ring) > 1 && (h.kept.bytes > h.opts.Bytes || h.kept.records > h.opts.Records) {
+		h.evict(0)
+	}
+	for i := 0; i < len(h.ring)-1 && h.floods.bytes > floodKept; {
+		if h.ring[i].flood {
+			h.evict(i)
+		} else {
+			i++
+		}
 	}
 	return r
 }
 
-// evict takes the oldest run out of the ring.
-func (h *Hub) evict() {
-	old := h.ring[0]
-	h.ring = append(h.ring[:0], h.ring[1:]...)
-	h.cost -= old.Cost()
+// evict takes a run out of the ring.
+func (h *Hub) evict(i int) {
+	old := h.ring[i]
+	h.ring = slices.Delete(h.ring, i, i+1)
+	h.kept.add(old, -1)
+	if old.flood {
+		h.floods.add(old, -1)
+	}
 	old.gone = true
 	h.recycle(old)
 }
@@ -215,10 +245,14 @@ func (h *Hub) recycle(r *run) {
 	}
 }
 
-// at returns the run that holds the record of that number, which is kept.
+// at returns the run that holds the record of that number, or, if that is kept no
+// more, the one behind it.
 func (h *Hub) at(number int64) *run {
-	i := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].first > number })
-	return h.ring[i-1]
+	i := sort.Search(len(h.ring)-1, func(i int) bool {
+		r := h.ring[i]
+		return r.first+int64(len(r.Records)) > number
+	})
+	return h.ring[i]
 }
 
 // wake wakes all viewers that wait.

@@ -131,10 +131,12 @@ func (v *Viewer) fetch() (wait bool, err error) {
 		return false, io.ErrClosedPipe
 	case len(v.posted) > 0:
 		v.records, v.posted = v.posted, nil
-	case v.number < h.next && v.number < h.ring[0].first:
-		v.behind(h.ring[0])
 	case v.number < h.next:
-		v.take(h.at(v.number))
+		if r := h.at(v.number); v.number < r.first {
+			v.behind(r)
+		} else {
+			v.take(r)
+		}
 	case h.closed:
 		return false, io.EOF
 	default:
@@ -156,9 +158,9 @@ func (v *Viewer) release() {
 }
 
 // behind passes over what is no longer kept.
-func (v *Viewer) behind(oldest *run) {
-	note := Note{Tap: Lost, Lost: oldest.frames - v.frames}
-	v.number, v.frames = oldest.first, oldest.frames
+func (v *Viewer) behind(next *run) {
+	note := Note{Tap: Lost, Lost: next.frames - v.frames}
+	v.number, v.frames = next.first, next.frames
 	v.records = []capture.Record{note.Record()}
 }
 

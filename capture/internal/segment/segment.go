@@ -15,8 +15,10 @@ const (
 	Size = 128 << 10
 	// Records is how many records a segment holds.
 	Records = 512
-	// Held is how many bytes a segment holds that it has not copied.
-	Held = 1 << 20
+	// Held is about how many bytes a segment holds that it has not copied.
+	Held = 256 << 10
+
+	firstSize = 8 << 10 // of the memory for bytes, which grows as they come
 
 	recordSize = int64(unsafe.Sizeof(capture.Record{}))
 )
@@ -30,9 +32,10 @@ type Segment struct {
 	// Records are the run, oldest first.
 	Records []capture.Record
 
-	bytes []byte
-	held  int64 // bytes in memory that is held
-	holds []capture.Memory
+	bytes  []byte
+	copied int64 // bytes of all records that were copied
+	held   int64 // bytes in memory that is held
+	holds  []capture.Memory
 }
 
 // Append appends a copy of r. It returns false if there is no room; an empty
@@ -42,15 +45,12 @@ func (s *Segment) Append(r *capture.Record) bool {
 	if r.Meta != nil {
 		n += len(r.Meta.Data)
 	}
-	full := len(s.Records) == Records || n > cap(s.bytes)-len(s.bytes)
-	switch {
-	case len(s.Records) > 0 && full:
+	if len(s.Records) > 0 && (len(s.Records) >= Records || s.copied+int64(n) > Size) {
 		return false
-	case s.Records == nil:
-		s.Records = make([]capture.Record, 0, Records)
 	}
-	if n > cap(s.bytes) {
-		s.bytes = make([]byte, 0, max(n, Size))
+	s.copied += int64(n)
+	if n > cap(s.bytes)-len(s.bytes) {
+		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size), firstSize))
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
@@ -75,9 +75,6 @@ func (s *Segment) AppendRun(r *capture.Run, from int) int {
 		}
 		return n
 	}
-	if s.Records == nil {
-		s.Records = make([]capture.Record, 0, Records)
-	}
 	for ; from+n < len(r.Frames) && len(s.Records) < Records && s.held < Held; n++ {
 		s.Records = append(s.Records, r.Record(from+n))
 		s.held += int64(len(r.Frames[from+n].Raw))
@@ -88,6 +85,9 @@ func (s *Segment) AppendRun(r *capture.Run, from int) int {
 	}
 	return n
 }
+
+// Holds reports whether the segment holds memory.
+func (s *Segment) Holds() bool { return len(s.holds) > 0 }
 
 func (s *Segment) keep(b []byte) []byte {
 	if len(b) == 0 {
@@ -100,7 +100,7 @@ func (s *Segment) keep(b []byte) []byte {
 
 // Cost is about how much memory the records take.
 func (s *Segment) Cost() int64 {
-	return int64(len(s.bytes)) + s.held + int64(len(s.Records))*recordSize
+	return s.copied + s.held + int64(len(s.Records))*recordSize
 }
 
 // Reset empties the segment, whose records nobody may hold any more. It keeps
@@ -112,7 +112,7 @@ func (s *Segment) Reset() {
 		m.Release()
 	}
 	clear(s.holds)
-	s.holds, s.held = s.holds[:0], 0
+	s.holds, s.held, s.copied = s.holds[:0], 0, 0
 	if s.bytes = s.bytes[:0]; cap(s.bytes) > Size {
 		s.bytes = nil
 	}
