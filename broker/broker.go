@@ -79,6 +79,20 @@ type Call struct {
 	Completion provider.Completion
 	// Tap publishes what is said to providers; it may be nil.
 	Tap Tap
+
+	found found
+}
+
+// found is what a call was led to by its names. The next call of its owner mostly
+// has the same.
+type found struct {
+	table   *table
+	asked   string
+	model   *model
+	name    string
+	ledger  *ledger
+	key     accountKey
+	account *account
 }
 
 // A Tap makes the exchanges at which a call's words to a provider are seen.
@@ -101,7 +115,7 @@ type Hop struct {
 func (c *Call) Reset() {
 	completion, hops := c.Completion, c.Hops[:0]
 	completion.Reset()
-	*c = Call{Completion: completion, Hops: hops}
+	*c = Call{Completion: completion, Hops: hops, found: c.found}
 }
 
 // Do makes a call. When it fails, [Message] says what the client may know.
@@ -117,7 +131,11 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 	b.running.Add(1)
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)
-	c.Took = time.Since(c.Started)
+	if len(c.Hops) == 1 {
+		c.Took = c.Hops[0].Took // to look at the clock again would cost more than what came since
+	} else {
+		c.Took = time.Since(c.Started)
+	}
 	b.ledger.add(c, err)
 	if b.watch != nil {
 		b.watch.Ended(c, newReport(c, err))
@@ -126,15 +144,18 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 }
 
 func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
-	m, name, err := t.find(c.Model)
-	if err != nil {
-		return err
+	if f := &c.found; f.table != t || f.asked != c.Model {
+		m, name, err := t.find(c.Model)
+		if err != nil {
+			return err
+		}
+		f.table, f.asked, f.model, f.name = t, c.Model, m, name
 	}
-	c.Name = name
+	c.Name = c.found.name
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return m.complete(ctx, c)
+	return c.found.model.complete(ctx, c)
 }
 
 // Immediate reports whether calls for the model wait for nothing, so that there

@@ -48,7 +48,11 @@ type ledger struct {
 }
 
 func (l *ledger) add(c *Call, err error) {
-	a := l.account(accountKey{c.Door, c.Client, cmp.Or(c.Name, "unknown")})
+	key := accountKey{c.Door, c.Client, cmp.Or(c.Name, "unknown")}
+	if f := &c.found; f.ledger != l || f.key != key {
+		f.ledger, f.key, f.account = l, key, l.account(key)
+	}
+	a := c.found.account
 	a.outcomes[outcomeOf(err)].Add(1)
 	if u := c.Completion.Usage; err == nil {
 		a.input.Add(u.Input)

@@ -36,8 +36,9 @@ type Conn struct {
 	life    *life.Context   // below it, made when a call is first watched
 
 	writing sync.Mutex
-	early   int  // how many bytes of the next answer are written already
-	midway  bool // part of an answer is written, and more of it will be
+	writeBy time.Time // the write deadline that is set
+	early   int       // how many bytes of the next answer are written already
+	midway  bool      // part of an answer is written, and more of it will be
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
@@ -241,12 +242,23 @@ func (c *Conn) flush(midway bool) error {
 	c.midway = midway
 	out := c.out[min(c.early, len(c.out)):]
 	c.early = max(0, c.early-len(c.out))
-	err := c.SetWriteDeadline(time.Now().Add(c.server.Times.Write + time.Duration(len(out)>>16)*c.server.Times.Write/64))
+	err := c.setWrite(time.Duration(len(out)>>16) * c.server.Times.Write / 64)
 	if err == nil {
 		_, err = c.Conn.Write(out)
 	}
 	c.out = c.out[:0]
 	return err
+}
+
+// setWrite sets the deadline for a write that may take so much longer than usual.
+// As in setIdle, one that is far enough away stays.
+func (c *Conn) setWrite(longer time.Duration) error {
+	now, limit := time.Now(), c.server.Times.Write+longer
+	if left := c.writeBy.Sub(now); left >= limit && left <= 2*limit {
+		return nil
+	}
+	c.writeBy = now.Add(limit + limit/8)
+	return c.SetWriteDeadline(c.writeBy)
 }
 
 // Reserve makes room for n bytes of answers.
@@ -274,7 +286,7 @@ func (c *Conn) writeEarly(first byte) error {
 	if c.midway || c.early > 0 {
 		return nil // the rest of the answer will be refused
 	}
-	_ = c.SetWriteDeadline(time.Now().Add(c.server.Times.Write))
+	_ = c.setWrite(0)
 	n, err := c.Conn.Write([]byte{first})
 	c.early += n
 	return err

@@ -96,10 +96,9 @@ func AppendCompletion(b []byte, c *broker.Call) []byte {
 func appendSeconds(b []byte, ns int64) []byte {
 	micros := ns / 1000
 	b = strconv.AppendInt(b, micros/1e6, 10)
-	b = append(b, '.')
-	for unit := int64(1e5); unit > 0; unit /= 10 {
-		b = append(b, byte('0'+micros/unit%10))
-	}
+	point := len(b)
+	b = strconv.AppendInt(b, 1e6+micros%1e6, 10)
+	b[point] = '.' // where the 1 is
 	return b
 }
 

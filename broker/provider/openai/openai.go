@@ -122,12 +122,12 @@ func read(answer []byte, c *provider.Completion) error {
 		case "choices":
 			for array := s.Array(); array && s.Elem(); {
 				if !chosen {
-					readChoice(s.Value(), c)
+					readChoice(&s, c)
 					chosen = true
 				}
 			}
 		case "usage":
-			readUsage(s.Value(), c)
+			readUsage(&s, c)
 		}
 	}
 	if s.End() != nil || !chosen {
@@ -138,9 +138,7 @@ func read(answer []byte, c *provider.Completion) error {
 	return nil
 }
 
-func readChoice(choice []byte, c *provider.Completion) {
-	var s jsonscan.Scanner
-	s.Init(choice)
+func readChoice(s *jsonscan.Scanner, c *provider.Completion) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "finish_reason":
@@ -160,9 +158,15 @@ func readChoice(choice []byte, c *provider.Completion) {
 	}
 }
 
-func readUsage(usage []byte, c *provider.Completion) {
-	c.Usage.Input = cmp.Or(number(usage, "prompt_tokens"), c.Usage.Input)
-	c.Usage.Output = cmp.Or(number(usage, "completion_tokens"), c.Usage.Output)
+func readUsage(s *jsonscan.Scanner, c *provider.Completion) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "prompt_tokens":
+			c.Usage.Input = cmp.Or(count(s.Value()), c.Usage.Input)
+		case "completion_tokens":
+			c.Usage.Output = cmp.Or(count(s.Value()), c.Usage.Output)
+		}
+	}
 }
 
 // CloseIdleConnections closes the connections that no call uses.

@@ -32,7 +32,9 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 // chunk takes in a chunk and returns the token of its text, nil if it has none.
 func chunk(data []byte, c *provider.Completion, calls *calls) (text []byte) {
 	if usage, ok := jsonscan.Get(data, "usage"); ok {
-		readUsage(usage, c)
+		var s jsonscan.Scanner
+		s.Init(usage)
+		readUsage(&s, c)
 	}
 	choice := first(data, "choices")
 	if reason, ok := jsonscan.Get(choice, "finish_reason"); ok && jsonscan.KindOf(reason) == jsonscan.String {
@@ -62,7 +64,12 @@ func first(data []byte, key string) []byte {
 // number returns a whole number, 0 if there is none.
 func number(data []byte, path ...string) int64 {
 	raw, _ := jsonscan.Get(data, path...)
-	n, _ := strconv.ParseInt(string(raw), 10, 64)
+	return count(raw)
+}
+
+// count returns the whole number that a token is, 0 if it is none.
+func count(token []byte) int64 {
+	n, _ := strconv.ParseInt(string(token), 10, 64)
 	return max(n, 0)
 }
 

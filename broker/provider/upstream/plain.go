@@ -183,7 +183,7 @@ func (c *plainConn) readHead() error {
 			if size += len(line); err != nil || size > maxHead {
 				return fmt.Errorf("the head of the answer cannot be read: %w", err)
 			}
-			line = bytes.TrimRight(line, "\r\n")
+			line = trimEnd(line)
 			if len(line) == 0 && !first {
 				break
 			}
@@ -195,6 +195,12 @@ func (c *plainConn) readHead() error {
 			return nil
 		}
 	}
+}
+
+// trimEnd takes the end off a line.
+func trimEnd(line []byte) []byte {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
 var errHead = errors.New("the answer is not HTTP")
