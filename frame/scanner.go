@@ -64,7 +64,7 @@ func NewScanner(r io.Reader, framing Framing) *Scanner {
 }
 
 // SetFraming sets the framing of what has not been scanned yet.
-func (s *Scanner) SetFraming(f Framing) { s.framing = f }
+func (s *Scanner) SetFraming(f Framing) { s.framing, s.extent = f, Extent{} }
 
 // SetLimit sets the largest payload, in bytes, that is accepted. The limit is
 // checked before memory for a payload is taken.

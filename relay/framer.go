@@ -16,8 +16,15 @@ type grammar struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
 	limit    int
+	named    all.Guess    // what was not to be guessed
+	doubtful bool         // no payload told the framing, and one of the other direction may
 	refiner  *all.Refiner // not nil while a later message may tell more
 	refined  int          // messages that it was asked about
+}
+
+// newGrammar returns the grammar of a connection of which that much was named.
+func newGrammar(f frame.Framing, p protocol.Protocol, limit int) grammar {
+	return grammar{framing: f, protocol: p, limit: limit, named: all.Guess{Framing: f, Protocol: p}}
 }
 
 // maxRefined is how many messages may be asked for the protocol: what has not been
@@ -30,6 +37,7 @@ const maxRefined = 256
 // pieces; the others are scanned where they lie, without a copy.
 type framer struct {
 	grammar *grammar
+	framing frame.Framing // the scanner's, once it is settled
 	scanner *frame.Scanner
 	settled bool
 	batch   frame.Batch
@@ -49,6 +57,9 @@ func newFramer(g *grammar) *framer {
 
 // push cuts more of the stream, and hands each run of whole frames to use.
 func (f *framer) push(data []byte, use func(*frame.Batch)) {
+	if f.settled && f.framing != f.grammar.framing {
+		f.conform()
+	}
 	f.pushed = data
 	for {
 		f.inPlace(use)
@@ -124,26 +135,41 @@ func (f *framer) settle() bool {
 	if len(head) == 0 {
 		return false
 	}
-	if g.framing == nil || g.protocol == nil {
-		guess := all.Guess{Framing: g.framing, Protocol: g.protocol}
-		for !guess.Detect(head, atEOF) {
+	if g.wanting() {
+		guess := g.named
+		for !guess.Detect(head, atEOF) && g.wanting() {
 			head, atEOF = f.scanner.Peek(len(head) + 1)
 		}
 		g.learn(&guess)
 	}
-	f.scanner.SetFraming(g.framing)
-	f.scanner.SetLimit(g.most())
-	f.scanner.SetAccept(all.Plausible(g.protocol))
+	f.conform()
 	return true
 }
 
+// conform has the scanner read what it has not given out yet as the grammar says.
+func (f *framer) conform() {
+	g := f.grammar
+	f.framing = g.framing
+	f.scanner.SetFraming(g.framing)
+	f.scanner.SetLimit(g.most())
+	f.scanner.SetAccept(all.Plausible(g.protocol))
+}
+
+// wanting reports whether a guess is wanted.
+func (g *grammar) wanting() bool { return g.framing == nil || g.protocol == nil || g.doubtful }
+
 // learn takes a guess for what the connection speaks, unless the other
-// direction has told meanwhile.
+// direction has told meanwhile. A line of text that a unit prints first tells
+// nothing, and what its controller sends corrects what it was taken for.
 func (g *grammar) learn(guess *all.Guess) {
+	if g.doubtful && guess.Clear() {
+		g.framing, g.protocol, g.refined = g.named.Framing, g.named.Protocol, 0
+	}
 	if g.framing == nil {
 		if g.framing = guess.Framing; g.framing == nil {
 			g.framing = frame.Line
 		}
+		g.doubtful = !guess.Clear()
 	}
 	if g.protocol == nil {
 		g.protocol = opaque.Bytes
@@ -172,8 +198,10 @@ func (g *grammar) refine(f *frame.Frame) {
 	if g.refiner == nil || f.Gap {
 		return
 	}
-	p, _, done := g.refiner.Refine(f.Payload())
-	g.protocol = p
+	p, why, done := g.refiner.Refine(f.Payload())
+	if g.protocol = p; why != "" {
+		g.doubtful = false
+	}
 	if g.refined++; done || g.refined == maxRefined {
 		g.refiner = nil
 	}

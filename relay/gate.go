@@ -57,7 +57,7 @@ func NewGate(cfg GateConfig) *Gate {
 func (g *Gate) between(cfg *Config) *link {
 	k := &link{
 		gate: g, cfg: cfg, conn: cfg.Conn, closed: make(chan struct{}),
-		grammar: grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit},
+		grammar: newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit),
 	}
 	for dir, src := range map[frame.Dir]transport.Conn{frame.C2U: cfg.Controller, frame.U2C: cfg.Unit} {
 		l := &passage{link: k, dir: dir, src: src, out: newOutbox(), openers: make(map[string]*opener)}

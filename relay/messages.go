@@ -106,7 +106,7 @@ func (w *way) unwrap(from transport.Messenger) {
 // one, too.
 func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg
-	g := grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit}
+	g := newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit)
 	s := frame.NewScanner(w.src, cfg.Framing)
 	s.Resync()
 	s.SetLimit(g.most())

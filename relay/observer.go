@@ -57,7 +57,7 @@ const settleTime = 50 * time.Millisecond
 func newObserver(q *queue, cfg *Config) *observer {
 	return &observer{
 		queue: q, wholes: cfg.wholes(), sink: cfg.Sink, conn: cfg.Conn,
-		grammar: grammar{framing: cfg.Framing, protocol: cfg.Protocol, limit: cfg.Limit},
+		grammar: newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit),
 		kind:    kindOf(cfg),
 		timer:   time.NewTimer(time.Hour), stopped: make(chan struct{}),
 	}

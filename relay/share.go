@@ -74,7 +74,7 @@ func NewShared(cfg SharedConfig) *Shared {
 }
 
 func (s *Shared) forgetGrammar() {
-	s.grammar = grammar{framing: s.cfg.Framing, protocol: s.cfg.Protocol, limit: s.cfg.Limit}
+	s.grammar = newGrammar(s.cfg.Framing, s.cfg.Protocol, s.cfg.Limit)
 }
 
 // known reports whether it is known how to read frames.

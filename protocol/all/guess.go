@@ -25,6 +25,9 @@ type Guess struct {
 // String says what the stream was taken for, and why.
 func (g *Guess) String() string { return strings.Join(g.reasons, ", ") }
 
+// Clear reports whether a payload told what the stream is.
+func (g *Guess) Clear() bool { return g.Framing != nil && !g.open }
+
 // Detect settles the guess from the head of a stream. It returns false when it
 // needs more of the head, which it never does of a stream's first
 // frame.DetectSize bytes.
