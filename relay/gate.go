@@ -37,13 +37,14 @@ type Gate struct {
 	cfg     GateConfig
 	altered sync.Once
 
-	mu      sync.Mutex
-	changed *sync.Cond // a frame that waited does no more, or a connection closed
-	where   *query.Where
-	links   map[int]*link // by connection
-	held    []*heldFrame  // in the order in which they came
-	number  int64         // of the frame that was held last
-	cancels int64         // that were sent
+	mu       sync.Mutex
+	changed  *sync.Cond // a frame that waited does no more, or a connection closed
+	where    *query.Where
+	links    map[int]*link // by connection
+	held     []*heldFrame  // in the order in which they came
+	heldSize int           // their bytes
+	number   int64         // of the frame that was held last
+	named    int64         // that were made up
 }
 
 // NewGate returns a gate.
@@ -54,9 +55,10 @@ func NewGate(cfg GateConfig) *Gate {
 }
 
 // between puts the gate between the two ends of a connection.
-func (g *Gate) between(cfg *Config) *link {
+func (g *Gate) between(r *relay) *link {
+	cfg := &r.cfg
 	k := &link{
-		gate: g, cfg: cfg, conn: cfg.Conn, closed: make(chan struct{}),
+		gate: g, relay: r, cfg: cfg, conn: cfg.Conn, closed: make(chan struct{}),
 		grammar: newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit),
 	}
 	for dir, src := range map[frame.Dir]transport.Conn{frame.C2U: cfg.Controller, frame.U2C: cfg.Unit} {

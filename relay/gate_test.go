@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -203,6 +204,36 @@ func TestGateUnholds(t *testing.T) {
 	line(t, unit, call(3))
 }
 
+// Only so much is held: then nothing more is taken from that side, which is said,
+// until frames are let go.
+func TestGateHoldsSoMuch(t *testing.T) {
+	where, _ := query.Parse("kind==tools/call", fault.Fields)
+	r, g, _ := gate(t, relay.GateConfig{Hold: where})
+	const most = 10_000
+	go func() {
+		for id := range most + 2 {
+			_, _ = io.WriteString(r.controller, call(id))
+		}
+	}()
+	want := "as many frames are held as can be: nothing more is taken from the controller until some are let go"
+	for told := []string(nil); len(told) == 0 || told[0] != want; runtime.Gosched() {
+		r.mu.Lock()
+		told = r.told
+		r.mu.Unlock()
+	}
+	notes, _ := g.Control(t.Context(), tap.Command{Do: tap.Waiting})
+	if len(notes) != most {
+		t.Errorf("%d frames wait", len(notes))
+	}
+	if _, err := g.Control(t.Context(), tap.Command{Do: tap.Hold}); err != nil {
+		t.Fatal(err)
+	}
+	unit := bufio.NewReader(r.unit)
+	for id := range most + 2 {
+		line(t, unit, call(id))
+	}
+}
+
 // What waits when its connection ends is given up, and keeps nothing.
 func TestGateEnds(t *testing.T) {
 	where, _ := query.Parse("kind==tools/call", fault.Fields)
@@ -251,7 +282,7 @@ func TestGateControl(t *testing.T) {
 	if got := control(tap.Command{Do: tap.Resend, Seq: 3}); got != "" {
 		t.Error(got)
 	}
-	line(t, unit, call(9))
+	line(t, unit, `{"jsonrpc":"2.0","id":2000000002,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"p9~2"}}}`+"\n")
 	if got := control(tap.Command{Do: tap.Resend, Seq: 4}); got != "history does not hold frame 4" {
 		t.Error(got)
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,20 +34,59 @@ func (h *heldFrame) note() tap.Note {
 	return n
 }
 
-// hold keeps a frame that is to wait. It returns false for any other.
+// What may wait at a gate: so many frames, and so many bytes of them.
+const (
+	maxHeld     = 10_000
+	maxHeldSize = 64 << 20
+)
+
+// full reports whether a gate can hold no more.
+func (g *Gate) full() bool { return len(g.held) >= maxHeld || g.heldSize >= maxHeldSize }
+
+// hold keeps a frame that is to wait. It returns false for any other. Where as
+// much is held as may be, it waits itself, and with it all that comes from that
+// side.
 func (g *Gate) hold(l *passage, it *fault.Item) bool {
 	g.mu.Lock()
-	if g.where == nil || it.Frame.Gap || !g.where.Match(it) {
+	for told := false; g.full() && g.holds(l, it); {
+		if !told {
+			told = true
+			g.mu.Unlock()
+			l.link.relay.warn(fmt.Sprintf("as many frames are held as can be: nothing more is taken from the %s until some are let go", sideOf(opposite(l.dir))))
+			g.mu.Lock()
+			continue
+		}
+		g.changed.Wait()
+	}
+	if !g.holds(l, it) {
 		g.mu.Unlock()
 		return false
 	}
 	g.number++
 	h := &heldFrame{g.number, l, *it.Frame, it.Protocol.Encoding() == protocol.JSON, false}
 	g.held = append(g.held, h)
+	g.heldSize += len(h.frame.Raw)
 	g.mu.Unlock()
 	g.alter(l.link.conn, l.dir, "held: %s", describe(it))
 	g.tell(h.note())
 	return true
+}
+
+// holds reports whether a frame is to wait. Nothing does whose link has closed.
+func (g *Gate) holds(l *passage, it *fault.Item) bool {
+	return g.where != nil && !it.Frame.Gap && g.links[l.link.conn] == l.link && g.where.Match(it)
+}
+
+// unhold gives up the frames that are meant.
+func (g *Gate) unhold(meant func(*heldFrame) bool) {
+	g.held = slices.DeleteFunc(g.held, func(h *heldFrame) bool {
+		if !meant(h) {
+			return false
+		}
+		g.heldSize -= len(h.frame.Raw)
+		return true
+	})
+	g.changed.Broadcast()
 }
 
 // drain waits until nothing of a passage is held, or its link has closed.
@@ -62,20 +102,10 @@ func (g *Gate) drain(l *passage) {
 func (g *Gate) forget(k *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = slices.DeleteFunc(g.held, func(h *heldFrame) bool { return h.passage.link == k })
 	if g.links[k.conn] == k {
 		delete(g.links, k.conn)
 	}
-	g.changed.Broadcast()
-}
-
-// nextCancel numbers a cancel that has an id of its own, far from the ids that
-// programs count from 1.
-func (g *Gate) nextCancel() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cancels++
-	return 9_000_000_000 + g.cancels
+	g.unhold(func(h *heldFrame) bool { return h.passage.link == k })
 }
 
 // Control does what a viewer asks for; see [tap.Controller].
@@ -125,8 +155,7 @@ func (g *Gate) injectFor(c tap.Command) error {
 	if c.To == "controller" {
 		dir = frame.U2C
 	}
-	framing, _ := k.speaks()
-	return k.passages[dir].inject(framing, c.Bytes(), "a frame of a viewer's")
+	return k.passages[dir].inject(c.Bytes(), "a frame of a viewer's")
 }
 
 func (g *Gate) cancelFor(c tap.Command) error {
@@ -134,11 +163,18 @@ func (g *Gate) cancelFor(c tap.Command) error {
 	if err != nil {
 		return err
 	}
-	err = k.cancel(c.ID, frame.C2U)
-	if err == errNoExchange {
-		err = k.cancel(c.ID, frame.U2C)
+	names := [][]byte{c.ID}
+	if text := ""; json.Unmarshal(c.ID, &text) == nil {
+		names = append(names, []byte(text)) // that of a protocol without quotes
 	}
-	return err
+	for _, name := range names {
+		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+			if err := k.cancel(name, dir); err != errNoExchange {
+				return err
+			}
+		}
+	}
+	return errNoExchange
 }
 
 func (g *Gate) resend(c tap.Command) error {
@@ -156,8 +192,7 @@ func (g *Gate) resend(c tap.Command) error {
 	if r.Gap || r.Dir == frame.DirUnknown {
 		return fmt.Errorf("frame %d is none that can be sent", c.Seq)
 	}
-	k.passages[r.Dir].send(r.Raw, "frame %d once more", c.Seq)
-	return nil
+	return k.passages[r.Dir].resend(&r)
 }
 
 // holdWhere sets which frames wait. Without a condition, those that do are let
@@ -166,8 +201,9 @@ func (g *Gate) holdWhere(condition string) error {
 	if condition == "" {
 		g.mu.Lock()
 		g.where = nil
+		gone := g.flush(func(*heldFrame) bool { return true })
 		g.mu.Unlock()
-		g.letGo(func(*heldFrame) bool { return true })
+		g.released("released", gone...)
 		return nil
 	}
 	where, err := query.Parse(condition, fault.Fields)
@@ -177,6 +213,7 @@ func (g *Gate) holdWhere(condition string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.where = where
+	g.changed.Broadcast()
 	return nil
 }
 
@@ -194,7 +231,7 @@ func (g *Gate) waiting() (notes []tap.Note) {
 
 // release lets a frame that is held go as it is, as another, or never.
 func (g *Gate) release(c tap.Command) error {
-	h := g.takeHeld(func(h *heldFrame) bool { return h.number == c.Held })
+	h := g.takeHeld(c.Held)
 	if h == nil {
 		return fmt.Errorf("no frame waits as number %d", c.Held)
 	}
@@ -215,13 +252,13 @@ func (g *Gate) release(c tap.Command) error {
 	return nil
 }
 
-// takeHeld takes the frame that has waited longest of those that are meant; nil
-// if there is none. Until it is let go, nobody else can take it.
-func (g *Gate) takeHeld(meant func(*heldFrame) bool) *heldFrame {
+// takeHeld takes the frame of a number; nil if there is none. Until it is let go,
+// nobody else can take it.
+func (g *Gate) takeHeld(number int64) *heldFrame {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, h := range g.held {
-		if !h.taken && meant(h) {
+		if h.number == number && !h.taken {
 			h.taken = true
 			return h
 		}
@@ -231,9 +268,23 @@ func (g *Gate) takeHeld(meant func(*heldFrame) bool) *heldFrame {
 
 // letGo lets the frames go that are meant, as they are.
 func (g *Gate) letGo(meant func(*heldFrame) bool) {
-	for h := g.takeHeld(meant); h != nil; h = g.takeHeld(meant) {
-		g.let(h, h.frame.Raw, "released")
-	}
+	g.mu.Lock()
+	gone := g.flush(meant)
+	g.mu.Unlock()
+	g.released("released", gone...)
+}
+
+// flush sends the frames that are meant, ahead of all that comes now.
+func (g *Gate) flush(meant func(*heldFrame) bool) (gone []*heldFrame) {
+	g.unhold(func(h *heldFrame) bool {
+		if h.taken || !meant(h) {
+			return false
+		}
+		h.passage.out.put(h.frame.Raw, false)
+		gone = append(gone, h)
+		return true
+	})
+	return gone
 }
 
 // putBack holds a frame again that was taken.
@@ -247,8 +298,14 @@ func (g *Gate) putBack(h *heldFrame) {
 func (g *Gate) let(h *heldFrame, raw []byte, how string) {
 	h.passage.out.put(raw, false)
 	g.mu.Lock()
-	g.held = slices.DeleteFunc(g.held, func(other *heldFrame) bool { return other == h })
-	g.changed.Broadcast()
+	g.unhold(func(other *heldFrame) bool { return other == h })
 	g.mu.Unlock()
-	g.tell(tap.Note{Tap: tap.Released, Held: h.number, How: how, Conn: h.frame.Conn, Dir: h.frame.Dir.String()})
+	g.released(how, h)
+}
+
+// released tells what became of frames that were held.
+func (g *Gate) released(how string, gone ...*heldFrame) {
+	for _, h := range gone {
+		g.tell(tap.Note{Tap: tap.Released, Held: h.number, How: how, Conn: h.frame.Conn, Dir: h.frame.Dir.String()})
+	}
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -18,6 +17,7 @@ import (
 // A link is a connection that passes a gate.
 type link struct {
 	gate     *Gate
+	relay    *relay
 	cfg      *Config
 	conn     int
 	passages [3]*passage // by direction
@@ -61,13 +61,7 @@ type passage struct {
 	framer  *framer
 	faults  *fault.Filter
 	item    fault.Item
-	openers map[string]*opener // of exchanges; the link's lock guards it
-}
-
-// An opener is the message that opened an exchange.
-type opener struct {
-	payload []byte
-	keys    []string
+	openers map[string]*opener // of exchanges, by their names; the link's lock guards it
 }
 
 // run passes frames on until the source ends or the link closes.
@@ -141,8 +135,9 @@ func (l *passage) pass(frames []frame.Frame) bool {
 		f := &frames[i]
 		framing, p := l.link.speaks()
 		l.item.Read(f, framing, p)
-		l.remember(&l.item)
 		switch {
+		case l.follow(&l.item):
+			l.keep(&l.item)
 		case l.link.gate.hold(l, &l.item):
 		case l.faults == nil:
 			l.out.put(f.Raw, true)
@@ -195,42 +190,6 @@ func (l *passage) take(steps []fault.Step) bool {
 	return true
 }
 
-// maxOpeners bounds the exchanges that are remembered.
-const maxOpeners = 1 << 13
-
-// remember keeps what opens an exchange, as long as that is open: a cancel may
-// have to say what it is.
-func (l *passage) remember(it *fault.Item) {
-	m := &it.Message
-	k := l.link
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch m.Phase {
-	case protocol.Open:
-		if len(l.openers) >= maxOpeners {
-			clear(l.openers)
-		}
-		o := &opener{payload: bytes.Clone(it.Frame.Payload()), keys: []string{string(m.ID.Text)}}
-		if !m.Bind.IsZero() {
-			o.keys = append(o.keys, string(m.Bind.Text))
-		}
-		for _, key := range o.keys {
-			l.openers[key] = o
-		}
-	case protocol.Close, protocol.Fail, protocol.Cancelled:
-		id := m.ID
-		if id.IsZero() {
-			id = m.Ref
-		}
-		other := k.passages[opposite(l.dir)]
-		if o := other.openers[string(id.Text)]; o != nil {
-			for _, key := range o.keys {
-				delete(other.openers, key)
-			}
-		}
-	}
-}
-
 // errNoExchange says that there is nothing to cancel.
 var errNoExchange = errors.New("no open exchange has that id")
 
@@ -239,37 +198,14 @@ func (k *link) cancel(id []byte, dir frame.Dir) error {
 	l := k.passages[dir]
 	k.mu.Lock()
 	o := l.openers[string(id)]
-	framing, p := k.grammar.framing, k.grammar.protocol
+	p := k.grammar.protocol
 	k.mu.Unlock()
 	if o == nil {
 		return errNoExchange
 	}
-	var opened protocol.Message
-	if err := p.Parse(o.payload, &opened); err != nil {
-		return err
-	}
-	payload, err := all.AppendCancel(nil, p, &opened, k.gate.nextCancel())
+	payload, err := all.AppendCancel(nil, p, &o.message, firstOwn+k.gate.nextName())
 	if err != nil {
 		return err
 	}
-	return l.inject(framing, payload, "a cancel of %s", opened.ID.Text)
-}
-
-// inject sends a payload that nobody sent.
-func (l *passage) inject(framing frame.Framing, payload []byte, format string, args ...any) error {
-	if framing == nil {
-		return errors.New("nothing has passed yet, so nothing tells how frames are delimited: name it with --framing")
-	}
-	raw, err := frame.Append(nil, framing, payload)
-	if err != nil {
-		return err
-	}
-	l.send(raw, format, args...)
-	return nil
-}
-
-// send sends a frame that nobody sent, and says so.
-func (l *passage) send(raw []byte, format string, args ...any) {
-	l.link.gate.alter(l.link.conn, l.dir, "sent to the "+sideOf(l.dir)+" by request: "+format, args...)
-	l.out.put(raw, false)
+	return l.inject(payload, "a cancel of %s", o.message.ID.Text)
 }

@@ -125,7 +125,7 @@ func newRelay(cfg Config) *relay {
 	r.stalls.init(r)
 	fromController, fromUnit := cfg.Controller, cfg.Unit
 	if cfg.Gate != nil {
-		r.link = cfg.Gate.between(&r.cfg)
+		r.link = cfg.Gate.between(r)
 		fromController, fromUnit = gated{fromController, r.link.passages[frame.C2U]}, gated{fromUnit, r.link.passages[frame.U2C]}
 	}
 	r.ways[frame.C2U] = newWay(r, frame.C2U, fromController, cfg.Unit)

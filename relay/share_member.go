@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -175,13 +174,7 @@ func (m *Member) call(t protocol.Token, opens bool) string {
 func (s *Shared) invent(n routeName) string {
 	for {
 		s.named++
-		text := fmt.Sprint(firstName + s.named)
-		switch bare, quoted := strings.CutSuffix(n.text, `"`); {
-		case quoted && s.grammar.protocol.Encoding() == protocol.JSON:
-			text = fmt.Sprintf(`%s~%d"`, bare, s.named)
-		case s.grammar.protocol.Encoding() != protocol.JSON:
-			text = fmt.Sprintf("%s~%d", n.text, s.named)
-		}
+		text := nameLike(s.grammar.protocol, n.text, firstName, s.named)
 		if len(s.routes.named[routeName{n.space, text}]) == 0 {
 			return text
 		}

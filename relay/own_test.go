@@ -1,0 +1,125 @@
+package relay_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/relay"
+)
+
+// latisFrame is the frame of a message.
+func latisFrame(t *testing.T, json string) string {
+	t.Helper()
+	payload, err := latis.Protocol.AppendPayload(nil, []byte(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := frame.Append(nil, frame.Len32, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// asked starts a relay whose gate does what a viewer asks. The gate finds the
+// frame as number 1.
+func asked(t *testing.T, framing frame.Framing, p protocol.Protocol, found string) (*running, func(tap.Command), *memory) {
+	t.Helper()
+	told := &memory{}
+	header := map[frame.Framing]int{frame.Len32: 4}[framing]
+	g := relay.NewGate(relay.GateConfig{Sink: told.sink(), Find: func(int64) (capture.Record, bool) {
+		return capture.Record{Seq: 1, Frame: frame.Frame{
+			Raw: []byte(found), Start: header, End: len(strings.TrimSuffix(found, "\n")), Dir: frame.C2U,
+		}}, true
+	}})
+	return start(t, relay.Config{Gate: g, Framing: framing, Protocol: p}), func(c tap.Command) {
+		t.Helper()
+		if _, err := g.Control(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}, told
+}
+
+// The controller does not hear of the answer to a cancel that it has not sent,
+// but of the end of what it has asked for. The capture has both.
+func TestGateKeepsAnswersToCancels(t *testing.T) {
+	ask := latisFrame(t, `{"id":"p","promptSend":{"content":"hi"}}`)
+	end := latisFrame(t, `{"id":"p","responseCancelled":{"requestId":"p"}}`)
+	r, control, told := asked(t, frame.Len32, latis.Protocol, ask)
+	say(t, r.controller, ask)
+	hear(t, r.unit, ask)
+	control(tap.Command{Do: tap.Cancel, ID: json.RawMessage(`"p"`)})
+	hear(t, r.unit, latisFrame(t, `{"id":"2000000001","promptCancel":{"targetId":"p"}}`))
+	ack := latisFrame(t, `{"id":"2000000001","ack":{}}`)
+	say(t, r.unit, ack+end)
+	hear(t, r.controller, end)
+	r.controller.Close()
+	r.unit.Close()
+	<-r.done
+	if raw := string(r.raw(frame.U2C)); !strings.Contains(raw, ack) || !strings.Contains(raw, end) {
+		t.Errorf("the session has %q", raw)
+	}
+	if got := told.said(2)[1]; got != "kept from the controller, which did not ask: u2c ACK 2000000001" {
+		t.Error(got)
+	}
+}
+
+// What is sent once more is another exchange. Nobody but the session hears what
+// answers it, to its end; it can be cancelled like any other.
+func TestGateResends(t *testing.T) {
+	ask := latisFrame(t, `{"id":"p","promptSend":{"content":"hi"}}`)
+	r, control, _ := asked(t, frame.Len32, latis.Protocol, ask)
+	say(t, r.controller, ask)
+	hear(t, r.unit, ask)
+	control(tap.Command{Do: tap.Resend, Seq: 1})
+	hear(t, r.unit, latisFrame(t, `{"id":"p~1","promptSend":{"content":"hi"}}`))
+	control(tap.Command{Do: tap.Cancel, ID: json.RawMessage(`"p~1"`)})
+	hear(t, r.unit, latisFrame(t, `{"id":"2000000002","promptCancel":{"targetId":"p~1"}}`))
+	chunk := latisFrame(t, `{"id":"p","responseChunk":{"requestId":"p","content":"ho"}}`)
+	say(t, r.unit, latisFrame(t, `{"id":"p~1","responseChunk":{"requestId":"p~1","content":"ho"}}`)+
+		latisFrame(t, `{"id":"2000000002","ack":{}}`)+
+		latisFrame(t, `{"id":"p~1","responseCancelled":{"requestId":"p~1"}}`)+chunk)
+	hear(t, r.controller, chunk)
+}
+
+// So it is with JSON, where progress goes by another name; and with requests
+// that a viewer makes up.
+func TestGateKeepsAnswersOfOwnRequests(t *testing.T) {
+	r, control, _ := asked(t, frame.Line, jsonrpc.MCP, call(7))
+	unit := bufio.NewReader(r.unit)
+	say(t, r.controller, call(7))
+	line(t, unit, call(7))
+	control(tap.Command{Do: tap.Resend, Seq: 1})
+	line(t, unit, `{"jsonrpc":"2.0","id":2000000001,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"p7~1"}}}`+"\n")
+	control(tap.Command{Do: tap.Inject, To: "unit", Payload: json.RawMessage(`{"jsonrpc":"2.0","id":"me","method":"ping"}`)})
+	line(t, unit, `{"jsonrpc":"2.0","id":"me","method":"ping"}`+"\n")
+	say(t, r.unit, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p7~1","progress":1}}`+"\n"+
+		`{"jsonrpc":"2.0","id":2000000001,"result":{}}`+"\n"+
+		`{"jsonrpc":"2.0","id":"me","result":{}}`+"\n"+
+		`{"jsonrpc":"2.0","id":"me","result":{"once":"more"}}`+"\n")
+	hear(t, r.controller, `{"jsonrpc":"2.0","id":"me","result":{"once":"more"}}`+"\n")
+}
+
+// What asks under no id is refused, since its answer would be taken for another.
+func TestGateRefusesToResend(t *testing.T) {
+	found := `{"prompt":"hi"}`
+	g := relay.NewGate(relay.GateConfig{Find: func(int64) (capture.Record, bool) {
+		return capture.Record{Seq: 1, Frame: frame.Frame{Raw: []byte(found), End: len(found), Dir: frame.C2U}}, true
+	}})
+	r := start(t, relay.Config{Gate: g, Framing: frame.Line, Protocol: rlm.Protocol})
+	say(t, r.controller, found+"\n")
+	hear(t, r.unit, found+"\n")
+	_, err := g.Control(t.Context(), tap.Command{Do: tap.Resend, Seq: 1})
+	if err == nil || !strings.Contains(err.Error(), "frame 1 asks without an id") {
+		t.Error(err)
+	}
+}
