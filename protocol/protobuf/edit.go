@@ -119,8 +119,8 @@ func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool
 		return d.text(end, hidden)
 	case typ == protowire.BytesType:
 		return d.within(end, func(stop int) bool {
-			for ok := true; d.pos < stop; {
-				if ok = d.number(f.wire, stop, hidden && f.kind != protoreflect.BoolKind); !ok {
+			for d.pos < stop {
+				if !d.number(f.wire, stop, hidden && f.kind != protoreflect.BoolKind) {
 					return false
 				}
 			}
@@ -187,13 +187,12 @@ func (d *editing) entry(f *field, end int, hidden bool) bool {
 		}
 	}
 	for d.pos < end {
-		start := d.pos
 		num, typ, ok := d.keepTag(f.message, end)
 		switch {
 		case !ok:
 			return false
 		case num == f.mapKey.num && f.mapKey.takes(typ):
-			start = d.pos
+			start := d.pos
 			ok = d.skip(num, typ, end)
 			d.keep(start)
 		case num == f.mapValue.num && f.mapValue.takes(typ):
