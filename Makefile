@@ -55,10 +55,9 @@ fresh:
 update:
 	$(GO) test . -update
 
-# What a release would be, in dist/, without publishing it.
+# What a release would be, in dist/, without publishing it; made twice, and compared.
 snapshot:
-	$(GO) tool -modfile=tools/release/go.mod goreleaser check
-	$(GO) tool -modfile=tools/release/go.mod goreleaser build --snapshot --clean
+	tools/packages dist
 
 # The speed of decode, as ratios to its peers.
 bench:
