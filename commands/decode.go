@@ -136,7 +136,7 @@ func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config,
 	cfg.Notice, cfg.Interrupt = inv.notice(c, name), cancel
 	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
 	if err != nil {
-		return decode.Result{}, located(name, nil, err)
+		return decode.Result{}, err
 	}
 	defer src.close()
 	result, err := decode.Run(c.Context, src.Input, inv.Stdout, cfg, newView)

@@ -97,7 +97,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 	if name != "live" { // which may be waited for
 		var err error
 		if src, err = open(); err != nil {
-			return located(name, nil, err)
+			return err
 		}
 		if file := captureFile(name, src.Input); file != nil {
 			defer file.Close()
@@ -152,7 +152,7 @@ func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, c
 	in, err := decode.Open(src, cfg)
 	if err != nil {
 		src.close()
-		return nil, err
+		return nil, unopened(name, err)
 	}
 	return &opened{in, src.close}, nil
 }

@@ -112,7 +112,7 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 		folder, clear := inv.meterFolder(folder)
 		r, err := decode.OpenRecording(folder, cfg)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, unopened(name, err)
 		}
 		return &opened{decode.Input{Capture: r}, func() { r.Close(); clear() }}, nil
 	}
@@ -128,9 +128,17 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 	in, err := decode.Open(reader, cfg)
 	if err != nil {
 		src.close()
-		return nil, fmt.Errorf("%s: %w", label(name), err)
+		return nil, unopened(name, err)
 	}
 	return &opened{in, src.close}, nil
+}
+
+// unopened says of an error in which input it is, and whether that is to blame.
+func unopened(name string, err error) error {
+	if fault := located(name, nil, err); fault != err {
+		return fault
+	}
+	return fmt.Errorf("%s: %w", label(name), err)
 }
 
 // recordingFolder returns the folder of the recording that name names; nil if

@@ -18,7 +18,7 @@ func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Confi
 	cfg.Notice = inv.notice(c, name)
 	src, err := inv.openSession(c.Context, name, cfg, false)
 	if err != nil {
-		return decode.Result{}, false, located(name, nil, err)
+		return decode.Result{}, false, err
 	}
 	defer src.close()
 	view := newView(src.Input, cfg)

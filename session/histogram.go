@@ -51,16 +51,16 @@ func bucketOf(d time.Duration) int {
 }
 
 // Quantile returns the duration that a share of q of all does not exceed, as
-// near as the buckets tell; 0 if there are none. Quantile(0) is Min, and
-// Quantile(1) is Max.
+// near as the buckets tell; 0 if there are none. The shortest and the longest
+// are exact.
 func (h *Histogram) Quantile(q float64) time.Duration {
+	rank := int64(math.Ceil(q * float64(h.Count)))
 	switch {
-	case h.Count == 0 || q <= 0:
+	case rank <= 1:
 		return h.Min
-	case q >= 1:
+	case rank >= h.Count:
 		return h.Max
 	}
-	rank := int64(math.Ceil(q * float64(h.Count)))
 	for i, n := range h.buckets {
 		rank -= int64(n)
 		if rank <= 0 {

@@ -120,10 +120,11 @@ func (b *blocks) ended() error {
 	case b.readErr == io.EOF && rest == 0:
 		return io.EOF
 	case b.readErr == io.EOF || errors.Is(b.readErr, io.ErrUnexpectedEOF):
-		return &capture.Error{
-			Err: capture.ErrCut, Offset: b.offset,
-			Detail: fmt.Sprintf("the last %d bytes are no whole block", rest),
+		e := &capture.Error{Err: capture.ErrCut, Offset: b.offset, Detail: "the compression ends early"}
+		if rest > 0 {
+			e.Detail = fmt.Sprintf("the last %d bytes are no whole block", rest)
 		}
+		return e
 	}
 	return &capture.Error{Err: b.readErr, Offset: b.offset}
 }
