@@ -153,7 +153,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Emit: c.Emit, Traceparent: c.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, Emit: c.Emit, Traceparent: c.Traceparent}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}

@@ -59,9 +59,9 @@ type Call struct {
 	Door, Client, Ref string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat and Emit are as in [provider.Request].
-	Prompt, Chat []byte
-	Emit         func(provider.Part) error
+	// Prompt, Chat, Message and Emit are as in [provider.Request].
+	Prompt, Chat, Message []byte
+	Emit                  func(provider.Part) error
 	// Parent is the trace context that the client sent, if any, and Traceparent
 	// the one that the call goes on under, from Do on.
 	Parent, Traceparent string

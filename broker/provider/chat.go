@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -15,6 +16,9 @@ type Chat struct {
 	// Turns are the other messages.
 	Turns []Turn
 	Tools []Tool
+	// ToolChoice says whether a tool is to be called: auto, none, required,
+	// or "" if the request does not say. Tool is the one that has to be.
+	ToolChoice, Tool string
 	// MaxTokens is 0 if the request has no limit.
 	MaxTokens         int
 	Temperature, TopP *float64
@@ -71,6 +75,7 @@ func (r *Request) Read() *Chat {
 		Temperature         *float64
 		Top                 *float64        `json:"top_p"`
 		Stop                json.RawMessage `json:"stop"`
+		ToolChoice          json.RawMessage `json:"tool_choice"`
 		Tools               []struct {
 			Function Tool `json:"function"`
 		} `json:"tools"`
@@ -81,6 +86,7 @@ func (r *Request) Read() *Chat {
 	for _, t := range p.Tools {
 		chat.Tools = append(chat.Tools, t.Function)
 	}
+	chat.choose(p.ToolChoice)
 	var one string
 	if json.Unmarshal(p.Stop, &one) == nil && one != "" {
 		chat.Stop = []string{one}
@@ -92,6 +98,16 @@ func (r *Request) Read() *Chat {
 		delete(chat.Rest, name)
 	}
 	return chat
+}
+
+// choose reads which tool is to be called.
+func (c *Chat) choose(choice json.RawMessage) {
+	if c.ToolChoice = Unquote(choice); c.ToolChoice != "" {
+		return
+	}
+	if name, ok := jsonscan.Get(choice, "function", "name"); ok {
+		c.ToolChoice, c.Tool = "required", Unquote(name)
+	}
 }
 
 func (c *Chat) add(m Message) {
@@ -158,4 +174,30 @@ func (p TurnPart) Data() (mediaType, base64 string, ok bool) {
 	}
 	mediaType, base64, ok = strings.Cut(rest, ";base64,")
 	return mediaType, base64, ok
+}
+
+// WithModel returns the body of a request, a JSON object, with another model.
+func WithModel(body []byte, model string) []byte {
+	var room [64]byte
+	name := jsonscan.AppendQuote(room[:0], []byte(model))
+	var s jsonscan.Scanner
+	s.Init(body)
+	start, end := -1, 0
+	for ok := s.Object(); ok && start < 0 && s.Next(); {
+		if string(s.Key()) == "model" {
+			start = s.Offset()
+			end = start + len(s.Value())
+		}
+	}
+	switch {
+	case start < 0:
+		start = bytes.IndexByte(body, '{') + 1
+		end = start
+		name = append(append([]byte(`"model":`), name...), ',')
+	case bytes.Equal(body[start:end], name):
+		return body
+	}
+	b := make([]byte, 0, len(body)+len(name))
+	b = append(append(b, body[:start]...), name...)
+	return append(b, body[end:]...)
 }

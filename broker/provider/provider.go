@@ -39,6 +39,9 @@ type Request struct {
 	Prompt []byte
 	// Chat is the body of an OpenAI chat completion, a JSON object.
 	Chat []byte
+	// Message is the body of a request for one of Anthropic's messages, which
+	// Chat translates; nil where nobody spoke so.
+	Message []byte
 	// Emit takes the parts of a streamed completion, in order. Its error ends
 	// the call and is returned.
 	Emit func(Part) error
@@ -66,6 +69,9 @@ type Part struct {
 	// Chunk is the OpenAI chunk that the part came in, where the backend
 	// speaks that; nil elsewhere.
 	Chunk []byte
+	// Event is the event of Anthropic's that the part came in, where the
+	// request had a Message and the backend speaks so; nil elsewhere.
+	Event []byte
 }
 
 // A Completion is the outcome of a call.
@@ -82,6 +88,9 @@ type Completion struct {
 	// Chat is the body of the OpenAI chat completion that the backend
 	// answered with, nil if it speaks something else or streamed.
 	Chat []byte
+	// Message is the message of Anthropic's that answered the request's, as
+	// Chat is; nil elsewhere.
+	Message []byte
 
 	scratch, room []byte
 }

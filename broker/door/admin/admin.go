@@ -16,7 +16,7 @@ import (
 // New returns a server of the door.
 func New(b *broker.Broker, a web.Access) *door.Server {
 	h := handler{b}
-	return web.Server(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(f *web.Fault) []byte { return failure(f.Message) }})
+	return web.Server(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
 }
 
 type handler struct{ broker *broker.Broker }

@@ -26,7 +26,7 @@ func New(b *broker.Broker, p *publish.Publisher, shutdown func()) *door.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b)}
 	return web.Server(web.Config{
 		Handler: h.serve, Limit: Limit,
-		Fault: func(f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
+		Fault: func(_ string, f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
 	})
 }
 

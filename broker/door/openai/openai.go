@@ -1,5 +1,6 @@
 // Package openai is the broker's front door for everything that speaks to
-// OpenAI: chat completions, whole or streamed, and the list of models.
+// OpenAI: chat completions, whole or streamed, and the list of models. It answers
+// what speaks to Anthropic, too: see messages.go.
 package openai
 
 import (
@@ -32,7 +33,12 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
 	h := handler{b, p}
 	return web.Server(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a,
-		Fault: func(f *web.Fault) []byte { return failure(f.Message, kindOf(f.Status), "", "") },
+		Fault: func(path string, f *web.Fault) []byte {
+			if path == messagesPath {
+				return messageFailure(f.Message, f.Status)
+			}
+			return failure(f.Message, kindOf(f.Status), "", "")
+		},
 	})
 }
 
@@ -51,6 +57,8 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	case r.Path == "/v1/chat/completions":
 		w.Set("Allow", "POST")
 		w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
+	case r.Path == messagesPath:
+		h.message(ctx, r, w)
 	case r.Path == "/v1/models" && r.Method == http.MethodGet:
 		w.JSON(http.StatusOK, models(h.broker.Models()))
 	case strings.HasPrefix(r.Path, "/v1/models/") && r.Method == http.MethodGet:
@@ -169,9 +177,7 @@ func (e *exchange) complete(ctx context.Context) {
 		return
 	}
 	c := &e.call
-	c.Door, c.Client, c.Ref = Name, e.r.Conn.Client, e.r.Header("X-Request-Id")
-	c.Model = provider.UnquoteAs(c.Model, e.model)
-	c.Chat, c.Parent, c.Tap = e.r.Body, e.r.Header("Traceparent"), e.tap.Tap()
+	c.Model, c.Chat = provider.UnquoteAs(c.Model, e.model), e.r.Body
 	if e.stream {
 		c.Emit = e.emit
 	}
@@ -188,14 +194,17 @@ func (e *exchange) complete(ctx context.Context) {
 	}
 }
 
-// do makes the call, which ends when the client goes away.
+// do makes the call, which ends early when the client goes away.
 func (e *exchange) do(ctx context.Context) error {
-	if !e.broker.Immediate(e.call.Model) {
+	c := &e.call
+	c.Door, c.Client, c.Ref = Name, e.r.Conn.Client, e.r.Header("X-Request-Id")
+	c.Parent, c.Tap = e.r.Header("Traceparent"), e.tap.Tap()
+	if !e.broker.Immediate(c.Model) {
 		watched, stop := e.r.Watch(ctx)
 		defer stop()
 		ctx = watched
 	}
-	return e.broker.Do(ctx, &e.call)
+	return e.broker.Do(ctx, c)
 }
 
 func (e *exchange) json(status int, body []byte) {
@@ -282,10 +291,7 @@ func (e *exchange) fail(err error) {
 	if errors.As(err, &unknown) {
 		code, param = "model_not_found", "model"
 	}
-	var pe *provider.Error
-	if errors.As(err, &pe) && pe.RetryAfter > 0 {
-		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
-	}
+	e.retryAfter(err)
 	body := failure(broker.Message(err), kind, param, code)
 	if !e.w.Streaming() {
 		e.json(status, body)
@@ -294,6 +300,14 @@ func (e *exchange) fail(err error) {
 	e.send(body)
 	_ = e.w.Chunk(e.chunks)
 	e.w.Break()
+}
+
+// retryAfter hands on how long a backend wants to be left alone.
+func (e *exchange) retryAfter(err error) {
+	var pe *provider.Error
+	if errors.As(err, &pe) && pe.RetryAfter > 0 {
+		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
+	}
 }
 
 // statusOf chooses the status for a failure.

@@ -31,7 +31,12 @@ func start(t testing.TB, p provider.Provider) string {
 // post returns the status and the body, with what differs from run to run made 0.
 func post(t testing.TB, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	return postTo(t, url+"/v1/chat/completions", body)
+}
+
+func postTo(t testing.TB, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

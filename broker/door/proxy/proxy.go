@@ -23,7 +23,7 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
 	h := handler{b, p}
 	return web.Server(web.Config{
 		Handler: h.serve, Limit: rlm.Limit, Access: a,
-		Fault: func(f *web.Fault) []byte { return failure(f.Message) },
+		Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) },
 	})
 }
 

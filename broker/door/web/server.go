@@ -23,8 +23,8 @@ type Config struct {
 	// Limit is the largest body, in bytes.
 	Limit int64
 	// Fault returns the body, which is JSON, for a request that never gets to
-	// the handler.
-	Fault func(f *Fault) []byte
+	// the handler. The path is "" if it could not be read.
+	Fault func(path string, f *Fault) []byte
 	Access
 	// Opened is told each new connection, and returns what is to be done at
 	// its end; it may be nil.
@@ -33,7 +33,8 @@ type Config struct {
 
 // An Access says who is let in.
 type Access struct {
-	// Token is what clients have to show as a bearer token; "" lets in all.
+	// Token is what clients have to show, as a bearer token or as X-Api-Key; ""
+	// lets in all.
 	Token string
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
@@ -102,7 +103,7 @@ func (s *session) one(ctx context.Context) bool {
 	}
 	s.resp = Response{conn: c, head: s.req.Method == "HEAD", old: s.req.old, close: s.req.close || c.Stopping()}
 	if fault := s.admit(); fault != nil {
-		s.resp.JSON(fault.Status, s.cfg.Fault(fault))
+		s.resp.JSON(fault.Status, s.cfg.Fault(s.req.Path, fault))
 	} else {
 		s.cfg.Handler(ctx, &s.req, &s.resp)
 	}
@@ -333,7 +334,10 @@ func (s *session) line(at int) ([]byte, int, *Fault) {
 func (s *session) admit() *Fault {
 	if s.cfg.Token != "" {
 		shown, ok := strings.CutPrefix(s.req.Header("Authorization"), "Bearer ")
-		if !ok || subtle.ConstantTimeCompare([]byte(shown), []byte(s.cfg.Token)) != 1 {
+		if !ok { // clients of Anthropic's show theirs so
+			shown = s.req.Header("X-Api-Key")
+		}
+		if subtle.ConstantTimeCompare([]byte(shown), []byte(s.cfg.Token)) != 1 {
 			return &Fault{401, "Unauthorized"}
 		}
 	}
@@ -368,7 +372,7 @@ func (s *session) refuse(f *Fault) {
 		return
 	}
 	w := Response{conn: s.conn, close: true}
-	w.JSON(f.Status, s.cfg.Fault(f))
+	w.JSON(f.Status, s.cfg.Fault(s.req.Path, f))
 	if s.conn.Flush() == nil {
 		s.conn.Drain(4*s.cfg.Limit + 1<<20)
 	}

@@ -34,7 +34,7 @@ func echo(_ context.Context, r *web.Request, w *web.Response) {
 }
 
 func config() web.Config {
-	return web.Config{Handler: echo, Limit: limit, Fault: func(f *web.Fault) []byte { return []byte(f.Message) }}
+	return web.Config{Handler: echo, Limit: limit, Fault: func(_ string, f *web.Fault) []byte { return []byte(f.Message) }}
 }
 
 // talk writes to a server and returns the bodies of all answers, each behind its

@@ -61,11 +61,18 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 		return upstream.Malformed("it is no message")
 	}
 	m.complete(c)
+	if r.Message != nil {
+		c.Message = answer
+	}
 	return nil
 }
 
-// body writes the request in the words of the API.
+// body writes the request in the words of the API: the client's own if those
+// they are.
 func (p *Provider) body(r *provider.Request) ([]byte, error) {
+	if r.Message != nil {
+		return provider.WithModel(r.Message, r.Model), nil
+	}
 	chat := r.Read()
 	body := map[string]any{"model": r.Model, "max_tokens": cmp.Or(chat.MaxTokens, p.maxTokens), "messages": turns(chat)}
 	for name, value := range chat.Rest {
@@ -81,6 +88,7 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	set("top_p", chat.TopP, chat.TopP != nil)
 	set("stop_sequences", chat.Stop, len(chat.Stop) > 0)
 	set("tools", tools(chat.Tools), len(chat.Tools) > 0)
+	set("tool_choice", toolChoice(chat), len(chat.Tools) > 0 && chat.ToolChoice != "")
 	set("stream", true, r.Emit != nil)
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -96,7 +104,7 @@ type block struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
+	Content   any             `json:"content,omitempty"` // text, of the results of our tools
 	Source    *source         `json:"source,omitempty"`
 }
 
@@ -133,11 +141,11 @@ func turns(chat *provider.Chat) []turn {
 
 func contents(t provider.Turn) []block {
 	if t.Role == "tool" {
-		b := block{Type: "tool_result", ToolUseID: t.Answers}
+		said := ""
 		for _, p := range t.Parts {
-			b.Content += p.Text
+			said += p.Text
 		}
-		return []block{b}
+		return []block{{Type: "tool_result", ToolUseID: t.Answers, Content: said}}
 	}
 	var list []block
 	for _, p := range t.Parts {
@@ -166,6 +174,16 @@ func tools(list []provider.Tool) []map[string]any {
 		made = append(made, map[string]any{"name": t.Name, "description": t.Description, "input_schema": schema})
 	}
 	return made
+}
+
+func toolChoice(chat *provider.Chat) map[string]string {
+	switch {
+	case chat.Tool != "":
+		return map[string]string{"type": "tool", "name": chat.Tool}
+	case chat.ToolChoice == "required":
+		return map[string]string{"type": "any"}
+	}
+	return map[string]string{"type": chat.ToolChoice}
 }
 
 type usage struct {

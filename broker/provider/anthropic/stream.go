@@ -33,6 +33,10 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		if json.Unmarshal(data, &e) != nil {
 			return false, upstream.Malformed("an event is no JSON")
 		}
+		var part provider.Part
+		if r.Message != nil {
+			part.Event = data
+		}
 		switch e.Type {
 		case "message_start":
 			e.Message.Usage.count(c)
@@ -43,9 +47,8 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		case "content_block_delta":
 			arguments += e.Delta.Partial
 			if e.Delta.Type == "text_delta" {
-				token := provider.Quote(e.Delta.Text)
-				c.AppendText(token)
-				return false, r.Emit(provider.Part{Text: token})
+				part.Text = provider.Quote(e.Delta.Text)
+				c.AppendText(part.Text)
 			}
 		case "content_block_stop":
 			if n := len(c.ToolCalls); arguments != "" && n > 0 && json.Valid([]byte(arguments)) {
@@ -54,12 +57,15 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		case "message_delta":
 			c.Finish = finish(e.Delta.Stop)
 			e.Usage.count(c)
-		case "message_stop":
-			return true, nil
 		case "error":
 			return false, failure(e.Error.Type)
 		}
-		return false, nil
+		if part.Text != nil || part.Event != nil {
+			if err := r.Emit(part); err != nil {
+				return false, err
+			}
+		}
+		return e.Type == "message_stop", nil
 	})
 	c.Seal()
 	return err

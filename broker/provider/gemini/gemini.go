@@ -101,7 +101,20 @@ type request struct {
 	System   *content       `json:"systemInstruction,omitempty"`
 	Config   map[string]any `json:"generationConfig,omitempty"`
 	Tools    []toolset      `json:"tools,omitempty"`
+	Choice   *toolConfig    `json:"toolConfig,omitempty"`
 }
+
+type toolConfig struct {
+	Calling calling `json:"functionCallingConfig"`
+}
+
+type calling struct {
+	Mode    string   `json:"mode"`
+	Allowed []string `json:"allowedFunctionNames,omitempty"`
+}
+
+// modes are how the API says whether a tool is to be called.
+var modes = map[string]string{"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 type toolset struct {
 	Functions []provider.Tool `json:"functionDeclarations"`
@@ -167,6 +180,12 @@ func newRequest(chat *provider.Chat) *request {
 	set("stopSequences", chat.Stop, len(chat.Stop) > 0)
 	if len(chat.Tools) > 0 {
 		r.Tools = []toolset{{chat.Tools}}
+		if mode := modes[chat.ToolChoice]; mode != "" {
+			r.Choice = &toolConfig{calling{Mode: mode}}
+		}
+		if chat.Tool != "" {
+			r.Choice.Calling.Allowed = []string{chat.Tool}
+		}
 	}
 	return r
 }

@@ -5,7 +5,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"net/http"
@@ -76,7 +75,7 @@ func (p *Provider) path(model string) string {
 // body returns what is sent: the client's own words if it speaks OpenAI.
 func body(r *provider.Request) []byte {
 	if r.Chat != nil {
-		return withModel(r.Chat, r.Model)
+		return provider.WithModel(r.Chat, r.Model)
 	}
 	b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
 	b = append(append(b, `,"messages":`...), r.Messages()...)
@@ -84,32 +83,6 @@ func body(r *provider.Request) []byte {
 		b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
 	}
 	return append(b, '}')
-}
-
-// withModel returns chat, a JSON object, with another model.
-func withModel(chat []byte, model string) []byte {
-	var room [64]byte
-	name := jsonscan.AppendQuote(room[:0], []byte(model))
-	var s jsonscan.Scanner
-	s.Init(chat)
-	start, end := -1, 0
-	for ok := s.Object(); ok && start < 0 && s.Next(); {
-		if string(s.Key()) == "model" {
-			start = s.Offset()
-			end = start + len(s.Value())
-		}
-	}
-	switch {
-	case start < 0:
-		start = bytes.IndexByte(chat, '{') + 1
-		end = start
-		name = append(append([]byte(`"model":`), name...), ',')
-	case bytes.Equal(chat[start:end], name):
-		return chat
-	}
-	b := make([]byte, 0, len(chat)+len(name))
-	b = append(append(b, chat[:start]...), name...)
-	return append(b, chat[end:]...)
 }
 
 // read reads a chat completion.

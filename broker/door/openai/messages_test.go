@@ -1,0 +1,234 @@
+package openai_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/openai"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+)
+
+const question = `{"model":"mock","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
+
+// A client of Anthropic's gets messages, whatever the backend speaks.
+func TestMessage(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}, {ID: "c2", Name: "g", Arguments: []byte(`7`)}}},
+		{When: "long", Say: "so", Finish: "length"},
+		{When: "busy", Status: 429, RetryAfter: 2 * time.Second},
+		{When: "", Say: "so \"it\" is"},
+	}}))
+	for _, tt := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{question + "}", 200, `{"id":"msg_1","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"so \"it\" is"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":19,"output_tokens":3}}`},
+		{`{"messages":[{"role":"user","content":[{"type":"text","text":"call"}]}]}`, 200, `{"id":"msg_2","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"I see"},{"type":"tool_use","id":"c1","name":"f","input":{"a":"b"}},{"type":"tool_use","id":"c2","name":"g","input":{"arguments":7}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":2}}`},
+		{`{"messages":[{"role":"user","content":"long"}]}`, 200, `{"id":"msg_3","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"so"}],"stop_reason":"max_tokens","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":1}}`},
+		{`{"messages":[{"role":"user","content":"busy"}]}`, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"Internal broker error"}}`},
+		{`{`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body is not valid JSON."}}`},
+		{`[]`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body must be a JSON object."}}`},
+		{`{}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: Field required"}}`},
+		{`{"messages":{}}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: Input should be a valid list"}}`},
+		{`{"model":1,"messages":[]}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"model: Input should be a valid string"}}`},
+		{`{"model":"nope","messages":[]}`, 404, `{"type":"error","error":{"type":"not_found_error","message":"Unknown model 'nope'. Allowed: ['mock']"}}`},
+	} {
+		if status, body := postTo(t, url+"/v1/messages", tt.body); status != tt.status || body != tt.want {
+			t.Errorf("%.80s\n got %d %s\nwant %d %s", tt.body, status, body, tt.status, tt.want)
+		}
+	}
+}
+
+// A streamed message has the events that Anthropic's have, in their order.
+func TestMessageStream(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}}},
+		{When: "mute", Say: ""},
+	}}))
+	const begin = `event: message_start
+data: {"type":"message_start","message":{"id":"msg_N","type":"message","role":"assistant","model":"mock","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"output_tokens":0}}}
+
+`
+	for prompt, want := range map[string]string{
+		"call": begin + `event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" see"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"f","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":\"b\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":26,"output_tokens":2}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`,
+		"mute": begin + `event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":26,"output_tokens":0}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`,
+	} {
+		_, body := postTo(t, url+"/v1/messages", `{"stream":true,"messages":[{"role":"user","content":"`+prompt+`"}]}`)
+		body = strings.NewReplacer("msg_1", "msg_N", "msg_2", "msg_N").Replace(body)
+		if body != want {
+			t.Errorf("%s:\n got %s\nwant %s", prompt, body, want)
+		}
+	}
+	cut := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
+	if status, body := postTo(t, cut+"/v1/messages", question+`,"stream":true}`); status != 200 || body != "unexpected EOF" {
+		t.Errorf("a stream that is cut ends with %d %s", status, body)
+	}
+}
+
+// A backend that speaks OpenAI is asked what it has words for.
+func TestMessageTranslated(t *testing.T) {
+	p := doortest.NewHeld()
+	url := start(t, p)
+	body := `{"model":"mock","max_tokens":9,"temperature":0.5,"stop_sequences":["x"],"thinking":{"type":"enabled"},"stream":true,
+		"system":[{"type":"text","text":"be"},{"type":"text","text":" kind","cache_control":{"type":"ephemeral"}}],
+		"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search"}],
+		"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},
+		"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}]},
+		{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I call"},{"type":"tool_use","id":"c1","name":"f","input":{"a":1}}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"42"}]},{"type":"text","text":"so?"}]},
+		{"role":"user","content":"well?"}]}`
+	want := `{"max_tokens":9,"messages":[{"role":"system","content":"be kind"},` +
+		`{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]},` +
+		`{"role":"assistant","content":"I call","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},` +
+		`{"role":"tool","content":"42","tool_call_id":"c1"},{"role":"user","content":"so?"},{"role":"user","content":"well?"}],` +
+		`"model":"mock","parallel_tool_calls":false,"stop":["x"],"stream":true,"stream_options":{"include_usage":true},"temperature":0.5,` +
+		`"tool_choice":{"function":{"name":"f"},"type":"function"},"tools":[{"function":{"name":"f","description":"d","parameters":{"type":"object"}},"type":"function"}]}`
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		postTo(t, url+"/v1/messages", body)
+	}()
+	call := <-p.Calls
+	if got := string(call.Chat); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	if string(call.Message) != body {
+		t.Errorf("the words of the client became %s", call.Message)
+	}
+	call.Finish("so")
+	<-done
+}
+
+// Between a client and a backend that both speak to Anthropic nothing but the
+// name of the model changes.
+func TestMessagePassed(t *testing.T) {
+	const thinking = `{"type":"message","id":"theirs","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"so"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":3}}`
+	events := []string{
+		`{"type":"message_start","message":{"id":"theirs","usage":{"input_tokens":5,"output_tokens":1}}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"so"}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`,
+		`{"type":"message_stop"}`,
+	}
+	var stream string
+	for _, e := range events {
+		var of struct{ Type string }
+		_ = json.Unmarshal([]byte(e), &of)
+		stream += "event: " + of.Type + "\ndata: " + e + "\n\n"
+	}
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !bytes.Contains(body, []byte(`{"model":"big", "thinking":{"type":"enabled"},`)) {
+			t.Errorf("the backend got %s", body)
+		}
+		if bytes.Contains(body, []byte(`"stream":true`)) {
+			_, _ = io.WriteString(w, stream)
+			return
+		}
+		_, _ = io.WriteString(w, thinking)
+	}))
+	defer backend.Close()
+	p := anthropic.New(anthropic.Config{BaseURL: backend.URL})
+	defer p.CloseIdleConnections()
+	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "a", Provider: p}, Model: "big"}}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + doortest.Serve(t, openai.New(b, nil, web.Access{})) + "/v1/messages"
+	const body = `{"model":"m", "thinking":{"type":"enabled"},"messages":[{"role":"user","content":"hi"}]`
+	if status, got := postTo(t, url, body+"}"); status != 200 || got != thinking {
+		t.Errorf("%d %s", status, got)
+	}
+	if status, got := postTo(t, url, body+`,"stream":true}`); status != 200 || got != stream {
+		t.Errorf("%d %s", status, got)
+	}
+	usage := b.Usage()[0]
+	if usage.InputTokens != 10 || usage.OutputTokens != 6 {
+		t.Errorf("what was used: %+v", usage)
+	}
+}
+
+// Who shows no token is told so in the words that it speaks.
+func TestMessageToken(t *testing.T) {
+	url := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, nil), nil, web.Access{Token: "t"})) + "/v1/messages"
+	for key, want := range map[string]int{"t": 200, "": 401, "u": 401} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(question+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true
+		req.Header.Set("X-Api-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		refused := string(body) == `{"type":"error","error":{"type":"authentication_error","message":"Unauthorized"}}`
+		if resp.StatusCode != want || refused != (want == 401) {
+			t.Errorf("%q: %d %s", key, resp.StatusCode, body)
+		}
+	}
+}
+
+// FuzzMessage: whatever the body, the answer is JSON, and what is asked of other
+// backends is, too.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte(question + "}"))
+	f.Add([]byte(`{"system":[{"text":"a"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"url","url":"z"}}]}]}`))
+	f.Add([]byte(`{"messages":[{"content":{"a":"\ud800"}}],"model":null}`))
+	s := openai.New(doortest.Broker(f, nil), nil, web.Access{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if bytes.Contains(body, []byte("stream")) {
+			t.Skip()
+		}
+		if status, out := doortest.Post(s, "/v1/messages", body); !json.Valid(out) {
+			t.Fatalf("%q: %s %s", body, status, out)
+		}
+	})
+}
