@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,7 +107,7 @@ func script(t *testing.T, args ...string) (result map[string]any) {
 func TestBrokerSDK(t *testing.T) {
 	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
 	for _, model := range []string{"gpt", "claude", "gemini"} {
-		got := script(t, "openai", "http://"+doors["openai"]+"/v1", model)
+		got := script(t, "openai", "http://"+doors["openai"], model)
 		want := map[string]any{
 			"models": []any{"claude", "gemini", "gpt"}, "whole": "Hello from the mock.", "finish": "stop", "streamed": "Hello from the mock.",
 			"tool": map[string]any{"name": "get_weather", "arguments": `{"location":"Oslo"}`}, "toolFinish": "tool_calls",
@@ -116,6 +117,48 @@ func TestBrokerSDK(t *testing.T) {
 		b, _ := json.Marshal(want)
 		if !bytes.Equal(a, b) {
 			t.Errorf("%s:\n got %s\nwant %s", model, a, b)
+		}
+	}
+}
+
+// So does Anthropic's, with the events, the blocks and the errors of its own.
+func TestBrokerAnthropicSDK(t *testing.T) {
+	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
+	for _, model := range []string{"gpt", "claude", "gemini"} {
+		got, _ := json.Marshal(script(t, "anthropic", "http://"+doors["openai"], model))
+		want := `{"end":"end_turn","finish":"end_turn",` +
+			`"limited":"RateLimitError 429 rate_limit_error","limitedStream":"RateLimitError 429 rate_limit_error",` +
+			`"streamed":"Hello from the mock.","streamedTool":{"id":"string","input":{"location":"Oslo"},"name":"get_weather","stop_reason":"tool_use","type":"tool_use"},` +
+			`"together":[{"text":"Hello from the mock.","type":"text"}],` +
+			`"tool":{"id":"string","input":{"location":"Oslo"},"name":"get_weather","stop_reason":"tool_use","type":"tool_use"},` +
+			`"unknown":"NotFoundError 404 not_found_error","whole":[{"text":"Hello from the mock.","type":"text"}],"wrong":"BadRequestError 400 invalid_request_error"}`
+		if string(got) != want {
+			t.Errorf("%s:\n got %s\nwant %s", model, got, want)
+		}
+	}
+}
+
+// An SDK that aborts a stream ends the call at the backend.
+func TestBrokerAbort(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"so"}}]}`+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		ended <- struct{}{}
+	}))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(file, fmt.Appendf(nil, "providers: {p: {kind: openai, base_url: %q}}\nmodels: {m: {provider: p}}\n", backend.URL), 0o600))
+	doors := serve(t, "--config", file)
+	for _, what := range []string{"abortOpenAI", "abortAnthropic"} {
+		if got := script(t, what, "http://"+doors["openai"], "m"); got["content"] != "so" {
+			t.Errorf("%s: got %v", what, got)
+		}
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatalf("%s: the call goes on at the backend", what)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Conn struct {
 	writing sync.Mutex
 	writeBy time.Time // the write deadline that is set
 	early   int       // how many bytes of the next answer are written already
-	midway  bool      // part of an answer is written, and more of it will be
+	between []byte    // what may be written where an answer goes on; nil between answers
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
@@ -228,18 +228,19 @@ func (c *Conn) Out() []byte { return c.out }
 func (c *Conn) SetOut(b []byte) { c.out = b }
 
 // Flush writes the answers, of which the last is whole.
-func (c *Conn) Flush() error { return c.flush(false) }
+func (c *Conn) Flush() error { return c.flush(nil) }
 
-// FlushPart writes the answers, of which the last goes on.
-func (c *Conn) FlushPart() error { return c.flush(true) }
+// FlushPart writes the answers, of which the last goes on. What is between may be
+// written before the next part, and means nothing to the client.
+func (c *Conn) FlushPart(between []byte) error { return c.flush(between) }
 
-func (c *Conn) flush(midway bool) error {
+func (c *Conn) flush(between []byte) error {
 	if len(c.out) == 0 {
 		return nil
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.midway = midway
+	c.between = between
 	out := c.out[min(c.early, len(c.out)):]
 	c.early = max(0, c.early-len(c.out))
 	err := c.setWrite(time.Duration(len(out)>>16) * c.server.Times.Write / 64)
@@ -283,10 +284,14 @@ func (c *Conn) Rest() {
 func (c *Conn) writeEarly(first byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if c.midway || c.early > 0 {
+	_ = c.setWrite(0)
+	if c.between != nil {
+		_, err := c.Conn.Write(c.between)
+		return err
+	}
+	if c.early > 0 {
 		return nil // the rest of the answer will be refused
 	}
-	_ = c.setWrite(0)
 	n, err := c.Conn.Write([]byte{first})
 	c.early += n
 	return err

@@ -1,17 +1,21 @@
-// The official openai SDK as a client of the broker's OpenAI door, and jayson of
-// its nexus door. Writes what they got as JSON.
+// The official SDKs of OpenAI and Anthropic as clients of the broker's OpenAI
+// door, and jayson of its nexus door. Writes what they got as JSON.
 //
-//     node broker.cjs NODE_MODULES openai BASE_URL MODEL
+//     node broker.cjs NODE_MODULES openai|anthropic URL MODEL
+//     node broker.cjs NODE_MODULES abortOpenAI|abortAnthropic URL MODEL
 //     node broker.cjs NODE_MODULES jayson PORT
 const path = require('path');
 
 const [modules, what, where, model] = process.argv.slice(2);
 const load = (name) => require(path.join(modules, name));
 
+const openAI = () => new (load('openai'))({ baseURL: `${where}/v1`, apiKey: 'unused', maxRetries: 0 });
+const claude = () => new (load('@anthropic-ai/sdk'))({ baseURL: where, apiKey: 'unused', maxRetries: 0 });
+const say = (content, more) => ({ model, messages: [{ role: 'user', content }], ...more });
+const ask = (content, more) => say(content, { max_tokens: 100, ...more });
+
 async function openai() {
-  const OpenAI = load('openai');
-  const client = new OpenAI({ baseURL: where, apiKey: 'unused', maxRetries: 0 });
-  const say = (content, more) => ({ model, messages: [{ role: 'user', content }], ...more });
+  const client = openAI();
   const got = {};
   got.models = (await client.models.list()).data.map((m) => m.id);
   const whole = await client.chat.completions.create(say('hello'));
@@ -28,8 +32,45 @@ async function openai() {
   const failed = (promise) => promise.then(() => 'no error', (e) => `${e.status} ${e.code ?? e.type}`);
   got.unknown = await failed(client.chat.completions.create({ ...say('hello'), model: 'nope' }));
   got.limited = await failed(client.chat.completions.create(say('limited')));
-  const aborted = client.chat.completions.create(say('hello', { stream: true }));
-  (await aborted).controller.abort();
+  return got;
+}
+
+async function anthropic() {
+  const client = claude();
+  const got = {};
+  const whole = await client.messages.create(ask('hello'));
+  got.whole = whole.content;
+  got.finish = whole.stop_reason;
+  const stream = client.messages.stream(ask('hello'));
+  got.streamed = '';
+  stream.on('text', (text) => (got.streamed += text));
+  const message = await stream.finalMessage();
+  got.together = message.content;
+  got.end = message.stop_reason;
+  const tools = [{ name: 'get_weather', input_schema: { type: 'object' } }];
+  const tool = ({ content, stop_reason }) => ({ ...content[0], id: typeof content[0].id, stop_reason });
+  got.tool = tool(await client.messages.create(ask('weather', { tools })));
+  got.streamedTool = tool(await client.messages.stream(ask('weather', { tools })).finalMessage());
+  const failed = (promise) => promise.then(() => 'no error', (e) => `${e.constructor.name} ${e.status} ${e.error?.error?.type}`);
+  got.unknown = await failed(client.messages.create({ ...ask('hello'), model: 'nope' }));
+  got.limited = await failed(client.messages.create(ask('limited')));
+  got.limitedStream = await failed(client.messages.stream(ask('limited')).finalMessage());
+  got.wrong = await failed(client.messages.create({ model, max_tokens: 1 }));
+  return got;
+}
+
+// Each abort waits for the first text.
+async function abortOpenAI() {
+  for await (const chunk of await openAI().chat.completions.create(say('hello', { stream: true }))) {
+    return chunk.choices[0].delta; // leaving the loop aborts
+  }
+}
+
+async function abortAnthropic() {
+  const stream = claude().messages.stream(ask('hello'));
+  const got = {};
+  stream.on('text', (text) => { got.content = text; stream.abort(); });
+  await stream.done().catch((e) => (got.error = e.constructor.name));
   return got;
 }
 
@@ -45,7 +86,7 @@ async function jayson() {
   return got;
 }
 
-({ openai, jayson })[what]().then(
+({ openai, anthropic, abortOpenAI, abortAnthropic, jayson })[what]().then(
   (got) => process.stdout.write(JSON.stringify(got)),
   (err) => { console.error(err); process.exit(1); },
 );

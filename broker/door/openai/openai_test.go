@@ -120,6 +120,46 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A client that goes away in the middle of a stream is missed, though nothing
+// comes from the backend that could be written to it; one that only has ended
+// its side gets the rest.
+func TestGoneWhileNothingComes(t *testing.T) {
+	p := doortest.NewHeld()
+	addr := strings.TrimPrefix(start(t, p), "http://")
+	for version, comment := range map[string]string{"1.1": "3\r\n:\n\n\r\n", "1.0": ":\n\n"} {
+		for _, gone := range []bool{true, false} {
+			conn := doortest.Dial(t, addr)
+			_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/"+version+"\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
+			call := <-p.Calls
+			call.Say("so")
+			got := make([]byte, 4096)
+			n, err := conn.Read(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone {
+				conn.Close()
+				if err := <-call.Ended; err != broker.ErrGone {
+					t.Errorf("HTTP/%s: the call ended with %v", version, err)
+				}
+				continue
+			}
+			_ = conn.CloseWrite()
+			for !strings.HasSuffix(string(got[:n]), comment) {
+				more, err := conn.Read(got[n:])
+				if n += more; err != nil {
+					t.Fatalf("HTTP/%s: %q, %v", version, got[:n], err)
+				}
+			}
+			call.Finish("fine")
+			rest, err := io.ReadAll(conn)
+			if err != nil || !strings.Contains(string(rest), "[DONE]") {
+				t.Errorf("HTTP/%s: %q, %v", version, rest, err)
+			}
+		}
+	}
+}
+
 // A client that goes away ends its call, also in the middle of a stream.
 func TestDisconnect(t *testing.T) {
 	p := doortest.NewHeld()

@@ -37,7 +37,7 @@ func (e *exchange) begin() {
 		return
 	}
 	e.w.Set("Cache-Control", "no-cache")
-	e.w.Stream(http.StatusOK, "text/event-stream")
+	e.w.Stream(http.StatusOK)
 }
 
 // end ends the stream. Where the backend does not speak OpenAI, nothing of the

@@ -44,12 +44,12 @@ func (w *Response) Send(status int, contentType string, body []byte) {
 	w.sent = true
 }
 
-// Stream begins an answer that goes on with Chunk.
-func (w *Response) Stream(status int, contentType string) {
+// Stream begins an answer of events that goes on with Chunk.
+func (w *Response) Stream(status int) {
 	if w.old {
 		w.close = true
 	}
-	b := w.start(status, contentType)
+	b := w.start(status, "text/event-stream")
 	if !w.old {
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
@@ -57,20 +57,26 @@ func (w *Response) Stream(status int, contentType string) {
 	w.sent, w.streaming = true, true
 }
 
+// A comment is an event that clients pass over, as it stands in a stream.
+var (
+	comment        = []byte(":\n\n")
+	commentInChunk = []byte("3\r\n:\n\n\r\n")
+)
+
 // Chunk writes the next piece of a stream at once. Its error says that the
 // client is gone.
 func (w *Response) Chunk(p []byte) error {
 	if w.err == nil && !w.head && len(p) > 0 {
-		b := w.conn.Out()
+		b, between := w.conn.Out(), commentInChunk
 		if w.old {
-			b = append(b, p...)
+			b, between = append(b, p...), comment
 		} else {
 			b = strconv.AppendInt(b, int64(len(p)), 16)
 			b = append(b, "\r\n"...)
 			b = append(append(b, p...), "\r\n"...)
 		}
 		w.conn.SetOut(b)
-		w.err = w.conn.FlushPart()
+		w.err = w.conn.FlushPart(between)
 	}
 	return w.err
 }

@@ -24,7 +24,7 @@ const limit = 1000
 // echo answers with the method, the path and the body.
 func echo(_ context.Context, r *web.Request, w *web.Response) {
 	if r.Path == "/stream" {
-		w.Stream(200, "text/plain")
+		w.Stream(200)
 		for _, word := range strings.Fields(string(r.Body)) {
 			_ = w.Chunk([]byte(word))
 		}

@@ -84,29 +84,43 @@ type Call struct {
 	// Ended yields the cause for which the call was given up, nil if it
 	// finished.
 	Ended chan error
-	text  chan string
+
+	part, text chan string
 }
 
 // NewHeld returns such a provider. Its calls have to be received.
 func NewHeld() *Held { return &Held{make(chan *Call, 64)} }
+
+// Say emits a part.
+func (c *Call) Say(text string) { c.part <- text }
 
 // Finish ends a call with a text.
 func (c *Call) Finish(text string) { c.text <- text }
 
 // Complete waits.
 func (h *Held) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	call := &Call{r, make(chan error, 1), make(chan string, 1)}
+	call := &Call{r, make(chan error, 1), make(chan string), make(chan string, 1)}
 	h.Calls <- call
-	var err error
-	select {
-	case text := <-call.text:
-		c.Text, c.Finish = provider.Quote(text), "stop"
-		if r.Emit != nil {
-			err = r.Emit(provider.Part{Text: c.Text})
-		}
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+	err := call.wait(ctx, c)
 	call.Ended <- err
 	return err
+}
+
+func (c *Call) wait(ctx context.Context, into *provider.Completion) error {
+	for {
+		select {
+		case text := <-c.part:
+			if err := c.Emit(provider.Part{Text: provider.Quote(text)}); err != nil {
+				return err
+			}
+		case text := <-c.text:
+			into.Text, into.Finish = provider.Quote(text), "stop"
+			if c.Emit != nil {
+				return c.Emit(provider.Part{Text: into.Text})
+			}
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
