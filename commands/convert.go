@@ -254,7 +254,7 @@ func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
 	case v.format == convert.Trace:
 		return v.writeTrace(w, r)
 	case v.format == convert.HAR:
-		if err := convert.WriteHAR(w, r); err != nil {
+		if err := convert.WriteHAR(w, r, buildVersion()); err != nil {
 			return fmt.Errorf("%s: %w", label(v.in), err)
 		}
 		return nil

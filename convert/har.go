@@ -28,9 +28,10 @@ var ErrNoHTTP = errors.New("no HTTP traffic: HAR can hold nothing else")
 // of its upgrade and server-sent events to that of their response, as Chrome
 // writes them; of gRPC the entry has the sizes. Entries are written as they end;
 // what of them does not end is held up to the end of r. If r is cut, everything
-// before the cut is written, and its error returned.
-func WriteHAR(w io.Writer, r capture.Reader) error {
-	h := &archive{w: w, open: map[entryKey]*entry{}, last: map[int]*entry{}}
+// before the cut is written, and its error returned. The version is that of
+// wirectl.
+func WriteHAR(w io.Writer, r capture.Reader, version string) error {
+	h := &archive{w: w, version: version, open: map[entryKey]*entry{}, last: map[int]*entry{}}
 	var rec capture.Record
 	for {
 		err := r.Next(&rec)
@@ -52,6 +53,7 @@ func WriteHAR(w io.Writer, r capture.Reader) error {
 // An archive is being written.
 type archive struct {
 	w       io.Writer
+	version string
 	open    map[entryKey]*entry
 	seq     int            // requests
 	last    map[int]*entry // by connection: that of its latest response
@@ -358,7 +360,7 @@ func (h *archive) close(e *entry) error {
 	}
 	separator := ",\n"
 	if h.written == 0 {
-		separator = `{"log":{"version":"1.2","creator":{"name":"wirectl","version":""},"entries":[` + "\n"
+		separator = fmt.Sprintf(`{"log":{"version":"1.2","creator":{"name":"wirectl","version":%q},"entries":[`, h.version) + "\n"
 	}
 	h.written++
 	var b bytes.Buffer

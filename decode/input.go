@@ -152,6 +152,9 @@ func beginsRecord(b *bufio.Reader) bool {
 // OpenRecording returns the recording that a folder holds. What the
 // configuration leaves open is detected from what the controller sent first.
 func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
+	if cfg.Notice != nil && hasFiles(fsys, "c2s.bin", "s2c.bin") && !hasFiles(fsys, "timing.jsonl") {
+		cfg.Notice("without a timing.jsonl it is not known what came before what: all that the controller sent is taken first")
+	}
 	if cfg.carriedBy(firstOf(fsys)) {
 		return recording.OpenCarried(fsys, cfg.carrier())
 	}
@@ -160,6 +163,15 @@ func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
 		return nil, err
 	}
 	return recording.Open(fsys, s.framing, func(scanner *frame.Scanner) { s.adjust(scanner, s.protocol) })
+}
+
+func hasFiles(fsys fs.FS, names ...string) bool {
+	for _, name := range names {
+		if _, err := fs.Stat(fsys, name); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // firstOf returns what tells the carrier of a recording.
