@@ -83,12 +83,12 @@ func (c *comparison) messages(p pair) {
 func (c *comparison) only(p pair, a, b run) {
 	differ := p.a.outcome() != p.b.outcome()
 	for i := range a {
-		if !differ || !isEnd(a[i].phase) {
+		if !differ || !a[i].phase.Ends() {
 			c.add(p, Message, &a[i], nil, "", "", "")
 		}
 	}
 	for i := range b {
-		if !differ || !isEnd(b[i].phase) {
+		if !differ || !b[i].phase.Ends() {
 			c.add(p, Message, nil, &b[i], "", "", "")
 		}
 	}

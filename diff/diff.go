@@ -64,10 +64,6 @@ func (e *exchange) end() *message {
 	return &e.messages[e.ending-1]
 }
 
-func isEnd(p protocol.Phase) bool {
-	return p == protocol.Close || p == protocol.Fail || p == protocol.Cancelled
-}
-
 // outcome says how the exchange ended. One that was cancelled and never
 // answered is cancelled.
 func (e *exchange) outcome() session.Outcome {

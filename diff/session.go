@@ -79,7 +79,7 @@ func (s *Session) Add(r Record) {
 // exchangeOf returns the exchange that a message belongs to, which may be a
 // new one.
 func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) *exchange {
-	from, to := r.Dir, opposite(r.Dir)
+	from, to := r.Dir, r.Dir.Opposite()
 	switch {
 	case m.Phase == protocol.Open:
 		return s.begin(conn, from, m)
@@ -164,18 +164,7 @@ func (s *Session) place(e *exchange, r *Record, m *protocol.Message) {
 	}
 	e.cancel = e.cancel || m.Phase == protocol.Cancel && len(e.messages) > 0
 	e.messages = append(e.messages, add)
-	if isEnd(m.Phase) {
+	if m.Phase.Ends() {
 		e.ending = len(e.messages)
 	}
-}
-
-// opposite returns the other side.
-func opposite(d frame.Dir) frame.Dir {
-	switch d {
-	case frame.C2U:
-		return frame.U2C
-	case frame.U2C:
-		return frame.C2U
-	}
-	return frame.DirUnknown
 }

@@ -33,6 +33,17 @@ func (d Dir) String() string {
 	return "dir(?)"
 }
 
+// Opposite returns the other direction; it is unknown for one that is.
+func (d Dir) Opposite() Dir {
+	switch d {
+	case C2U:
+		return U2C
+	case U2C:
+		return C2U
+	}
+	return DirUnknown
+}
+
 // ParseDir returns the direction that String writes as name.
 func ParseDir(name string) (Dir, bool) {
 	for d, n := range dirNames {

@@ -154,6 +154,9 @@ func (p Phase) String() string {
 	return "phase(?)"
 }
 
+// Ends reports whether a message of the phase ends its exchange.
+func (p Phase) Ends() bool { return p == Close || p == Fail || p == Cancelled }
+
 // Faults is the set of rules that a message breaks by itself, whatever came
 // before it.
 type Faults uint32

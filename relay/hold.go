@@ -52,7 +52,7 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 		if !told {
 			told = true
 			g.mu.Unlock()
-			l.link.relay.warn(fmt.Sprintf("as many frames are held as can be: nothing more is taken from the %s until some are let go", sideOf(opposite(l.dir))))
+			l.link.relay.warn(fmt.Sprintf("as many frames are held as can be: nothing more is taken from the %s until some are let go", sideOf(l.dir.Opposite())))
 			g.mu.Lock()
 			continue
 		}

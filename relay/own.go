@@ -169,13 +169,13 @@ func (l *passage) follow(it *fault.Item) (own bool) {
 	if token.IsZero() {
 		token = m.ID
 	}
-	other := k.passages[opposite(l.dir)]
+	other := k.passages[l.dir.Opposite()]
 	o := other.openers[string(token.Text)]
 	if o == nil || m.Phase == protocol.Cancel {
 		return false
 	}
 	rules := all.Rules(it.Protocol)
-	if update := rules.Subscribe != "" && string(o.message.Kind) == rules.Subscribe && string(m.Kind) == rules.Update; ends(m) && !update {
+	if update := rules.Subscribe != "" && string(o.message.Kind) == rules.Subscribe && string(m.Kind) == rules.Update; m.Phase.Ends() && !update {
 		for _, key := range o.keys {
 			delete(other.openers, key)
 		}

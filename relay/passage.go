@@ -180,7 +180,7 @@ func (l *passage) take(steps []fault.Step) bool {
 		}
 		l.out.put(s.Bytes, true)
 		if s.Cancel != nil {
-			_ = l.link.cancel(s.Cancel, opposite(l.dir)) // an exchange that has ended meanwhile has no cancel
+			_ = l.link.cancel(s.Cancel, l.dir.Opposite()) // an exchange that has ended meanwhile has no cancel
 		}
 		if s.Close {
 			l.link.close()

@@ -147,11 +147,7 @@ func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 
 // answers reports whether a message answers, so that its ids are those of the
 // other side.
-func answers(m *protocol.Message) bool { return m.Phase == protocol.Part || ends(m) }
-
-func ends(m *protocol.Message) bool {
-	return m.Phase == protocol.Close || m.Phase == protocol.Fail || m.Phase == protocol.Cancelled
-}
+func answers(m *protocol.Message) bool { return m.Phase == protocol.Part || m.Phase.Ends() }
 
 // call returns what the unit is to call a token of the controller's.
 func (m *Member) call(t protocol.Token, opens bool) string {

@@ -84,7 +84,7 @@ func (w *way) wrote(c *chunk) {
 // finish passes on that the source has ended.
 func (w *way) finish(err error) {
 	if err != io.EOF {
-		w.end(&sideError{opposite(w.dir), err})
+		w.end(&sideError{w.dir.Opposite(), err})
 		return
 	}
 	if q := w.relay.queue; q != nil {
@@ -160,11 +160,4 @@ func (r *relay) drain() {
 			return
 		}
 	}
-}
-
-func opposite(dir frame.Dir) frame.Dir {
-	if dir == frame.C2U {
-		return frame.U2C
-	}
-	return frame.C2U
 }

@@ -37,7 +37,7 @@ func (l *ledger) bind(n name, exchange int) { l.exchanges[n] = append(l.exchange
 // belongs to none. If several have the name it is the oldest that is wanted, or
 // else the last.
 func (l *ledger) find(from frame.Dir, m *protocol.Message, wanted func(int) bool) int {
-	token, opener := m.Ref, opposite(from)
+	token, opener := m.Ref, from.Opposite()
 	switch {
 	case m.Phase == protocol.Open:
 		return 0

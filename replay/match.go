@@ -154,7 +154,7 @@ func (r *run) find(h *heard) (found, instead *step) {
 	case h.message.Phase == protocol.Open:
 		return r.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open }), nil
 	}
-	if exchange := r.live.find(opposite(r.options.Side), &h.message, r.expects); exchange != 0 {
+	if exchange := r.live.find(r.options.Side.Opposite(), &h.message, r.expects); exchange != 0 {
 		if found, instead = r.inExchange(h, exchange); found != nil || instead != nil {
 			return found, instead
 		}

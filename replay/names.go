@@ -52,7 +52,7 @@ func newNames(side frame.Dir) *names {
 func (n *names) meet(recorded, live *protocol.Message) {
 	for _, pair := range [][2]protocol.Token{{recorded.ID, live.ID}, {recorded.Bind, live.Bind}} {
 		if r, l := pair[0], pair[1]; !r.IsZero() && r.Space == l.Space {
-			n.tokens[name{opposite(n.side), r.Space, string(r.Text)}] = string(l.Text)
+			n.tokens[name{n.side.Opposite(), r.Space, string(r.Text)}] = string(l.Text)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 	if n.isOurs(m, t) {
 		return nil
 	}
-	if live, ok := n.tokens[name{opposite(n.side), t.Space, string(t.Text)}]; ok {
+	if live, ok := n.tokens[name{n.side.Opposite(), t.Space, string(t.Text)}]; ok {
 		return []byte(live)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 
 // isOurs reports whether a token in a message of ours is one that we gave.
 func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
-	answers := m.Phase == protocol.Part || isEnd(m.Phase)
+	answers := m.Phase == protocol.Part || m.Phase.Ends()
 	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol"
 )
 
 // An order says, for each frame of ours, what has to have happened before it is
@@ -78,7 +77,7 @@ func (s *Script) groups(side frame.Dir) []int {
 				groups[i] = groups[s.opened[open[n-1]].step]
 			}
 		}
-		if theirs && isEnd(st.message.Phase) && st.message.Phase != protocol.Cancel {
+		if theirs && st.message.Phase.Ends() {
 			ended[st.exchange] = true
 		}
 		for len(open) > 0 && ended[open[len(open)-1]] {

@@ -22,7 +22,7 @@ func (r *run) arrived(a arrival) error {
 	if st != nil {
 		seq = st.seq
 	}
-	r.trace(opposite(r.options.Side), seq, h.payload, &h.message, h.gap)
+	r.trace(r.options.Side.Opposite(), seq, h.payload, &h.message, h.gap)
 	if st == nil {
 		r.unforeseen(h, instead)
 		return nil
@@ -60,7 +60,7 @@ func (r *run) hear(f *frame.Frame) *heard {
 // match takes a live frame for a recorded one.
 func (r *run) match(st *step, h *heard) {
 	r.result.Matched++
-	if isEnd(h.message.Phase) {
+	if h.message.Phase.Ends() {
 		r.passParts(st)
 	}
 	if st.opens != 0 {
@@ -92,7 +92,7 @@ func (r *run) passParts(end *step) {
 func (r *run) unforeseen(h *heard, instead *step) {
 	m := &h.message
 	allowed := r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
-	if allowed || r.sweep != nil || !r.script.Has(opposite(r.options.Side)) {
+	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
 		return
 	}

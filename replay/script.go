@@ -157,7 +157,7 @@ func (s *Script) prepare(side frame.Dir) {
 		if st.well {
 			s.place(st, book, func(n int) bool { return !ended[n] })
 		}
-		if st.exchange != 0 && isEnd(st.message.Phase) {
+		if st.exchange != 0 && st.message.Phase.Ends() {
 			ended[st.exchange] = true
 		}
 		s.hear(st)
@@ -222,15 +222,4 @@ func (s *Script) place(st *step, book *ledger, open func(int) bool) {
 // what they do to another.
 func opens(m *protocol.Message) bool {
 	return m.Phase == protocol.Open || m.Phase == protocol.Cancel && !m.ID.IsZero()
-}
-
-func isEnd(p protocol.Phase) bool {
-	return p == protocol.Close || p == protocol.Fail || p == protocol.Cancelled
-}
-
-func opposite(d frame.Dir) frame.Dir {
-	if d == frame.C2U {
-		return frame.U2C
-	}
-	return frame.C2U
 }

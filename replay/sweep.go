@@ -161,7 +161,7 @@ func (w *sweep) message() *step {
 // leavesOut reports whether a frame of the controller is not sent: what follows
 // the request and answers nothing.
 func (w *sweep) leavesOut(s *Script, st *step) bool {
-	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !(st.well && isEnd(st.message.Phase))
+	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !(st.well && st.message.Phase.Ends())
 }
 
 // loosen lets the answers that follow the request wait for nothing but what they
@@ -199,7 +199,7 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 		if m.Phase == protocol.Part {
 			w.parts++
 		}
-		w.ended = w.ended || isEnd(m.Phase)
+		w.ended = w.ended || m.Phase.Ends()
 	}
 }
 

@@ -16,10 +16,10 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	case !token.IsZero():
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
 		return nil // it was to name what it is a part of
-	case m.Phase == protocol.Fail && ev.scope.refused(opposite(ev.from)):
+	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
 		return nil
 	}
-	e := t.find(ev.scope, opposite(ev.from), token)
+	e := t.find(ev.scope, ev.from.Opposite(), token)
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
 		e = nil
 	}
@@ -144,7 +144,7 @@ func outcomeOf(p protocol.Phase) Outcome {
 
 // endSubscriptions ends all subscriptions of the side that ev answers.
 func (t *Tracker) endSubscriptions(ev *event) {
-	for _, side := range sides(opposite(ev.from)) {
+	for _, side := range sides(ev.from.Opposite()) {
 		q := t.table.find(t.anonymousKey(ev.scope, side), nil)
 		if q == nil {
 			continue

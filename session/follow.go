@@ -33,17 +33,6 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 }
 
-// opposite returns the other side.
-func opposite(d frame.Dir) frame.Dir {
-	switch d {
-	case frame.C2U:
-		return frame.U2C
-	case frame.U2C:
-		return frame.C2U
-	}
-	return frame.DirUnknown
-}
-
 // sides returns the sides to look for an opener on, if it is to be on side.
 // One that is not known may be anywhere.
 func sides(side frame.Dir) []frame.Dir {

@@ -101,7 +101,7 @@ func (r *counted) due(m *protocol.Message) bool {
 		id = m.Ref.Text // as of progress
 	}
 	switch {
-	case m.Phase == protocol.Close || m.Phase == protocol.Fail || m.Phase == protocol.Cancelled:
+	case m.Phase.Ends():
 		delete(r.parts, string(id))
 		return false
 	case m.Phase != protocol.Part || len(id) == 0:
