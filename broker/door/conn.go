@@ -46,9 +46,20 @@ func newConn(nc net.Conn, s *Server) *Conn {
 	if sc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
-	c.Client, _, _ = net.SplitHostPort(nc.RemoteAddr().String())
+	c.Client = host(nc.RemoteAddr())
 	return c
 }
+
+// host returns the host of an address, without a string made for this machine's.
+func host(addr net.Addr) string {
+	if a, ok := addr.(*net.TCPAddr); ok && a.Zone == "" && a.IP.Equal(loopback) {
+		return "127.0.0.1"
+	}
+	name, _, _ := net.SplitHostPort(addr.String())
+	return name
+}
+
+var loopback = net.IPv4(127, 0, 0, 1)
 
 // Buffers that are used again: what a usual request fits in, and what large ones
 // grew to, up to a limit.

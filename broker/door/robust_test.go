@@ -82,7 +82,7 @@ func memory() int64 {
 // descriptors of this process, so there are fewer than the 10,000 of the figure
 // in docs/limits.md.
 func TestSilentConnections(t *testing.T) {
-	const n = 2000
+	const n = 1000
 	for _, f := range fronts {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil)))
 		f.ask(t, addr)
@@ -105,7 +105,7 @@ func TestSilentConnections(t *testing.T) {
 // A peer that sends a byte now and then is let go when its time is up, and
 // delays nobody.
 func TestSlowLoris(t *testing.T) {
-	for _, f := range fronts {
+	eachFront(t, func(t *testing.T, f front) {
 		s := f.make(doortest.Broker(t, nil))
 		s.Times.Read = 100 * time.Millisecond
 		addr := doortest.Serve(t, s)
@@ -124,6 +124,16 @@ func TestSlowLoris(t *testing.T) {
 		}
 		f.ask(t, addr)
 		group.Wait()
+	})
+}
+
+// eachFront tests all doors side by side.
+func eachFront(t *testing.T, test func(t *testing.T, f front)) {
+	for _, f := range fronts {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, f)
+		})
 	}
 }
 
@@ -186,7 +196,7 @@ func settle(t *testing.T, holds func() bool) {
 
 // Garbage gets an answer or an end, and the next client gets its answer.
 func TestGarbage(t *testing.T) {
-	for _, f := range fronts {
+	eachFront(t, func(t *testing.T, f front) {
 		s := f.make(doortest.Broker(t, nil))
 		s.Times.Read = 200 * time.Millisecond
 		addr := doortest.Serve(t, s)
@@ -197,7 +207,7 @@ func TestGarbage(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 		f.ask(t, addr)
-	}
+	})
 }
 
 // A client that ends its side and waits gets its answer at every door.

@@ -24,13 +24,12 @@ const Name = "rlm"
 
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher) *door.Server {
-	sessions := sync.Pool{New: func() any { return new(session) }}
 	return &door.Server{Handle: func(ctx context.Context, c *door.Conn) {
-		s := sessions.Get().(*session)
-		defer sessions.Put(s)
-		s.Conn, s.broker = c, b
-		s.tap = p.Open("rlm client "+c.RemoteAddr().String(), "rlm", "len32")
-		defer s.tap.Close()
+		s := session{Conn: c, broker: b}
+		if p != nil {
+			s.tap = p.Open("rlm client "+c.RemoteAddr().String(), "rlm", "len32")
+			defer s.tap.Close()
+		}
 		s.serve(ctx)
 	}}
 }
@@ -39,23 +38,32 @@ func New(b *broker.Broker, p *publish.Publisher) *door.Server {
 // answers are written together when no whole request waits.
 type session struct {
 	*door.Conn
+	*desk  // nil while the client is silent
 	broker *broker.Broker
 	tap    *publish.Conn
-	req    request
-	model  string
-	call   broker.Call
 }
+
+// A desk is what it takes to answer requests, one after the other.
+type desk struct {
+	req   request
+	model string
+	call  broker.Call
+}
+
+var desks = sync.Pool{New: func() any { return new(desk) }}
 
 // maxOut is how much is kept before it is written, though requests wait.
 const maxOut = 64 << 10
 
 func (s *session) serve(ctx context.Context) {
+	defer s.leave()
 	for {
 		if len(s.Buffered()) == 0 {
 			if s.Flush() != nil {
 				return
 			}
 			s.Rest()
+			s.leave()
 			if s.Await() != nil {
 				return
 			}
@@ -73,6 +81,15 @@ func (s *session) serve(ctx context.Context) {
 			_ = s.Flush()
 			return
 		}
+	}
+}
+
+// leave lets others have the desk.
+func (s *session) leave() {
+	if s.desk != nil {
+		s.call.Reset()
+		desks.Put(s.desk)
+		s.desk = nil
 	}
 }
 
@@ -146,6 +163,9 @@ func (s *session) finish(r *response, isError bool) {
 func (s *session) answer(ctx context.Context, payload []byte) {
 	if s.tap != nil {
 		s.tap.Frame(frame.C2U, s.Buffered()[:prefix+len(payload)], prefix)
+	}
+	if s.desk == nil {
+		s.desk = desks.Get().(*desk)
 	}
 	err := s.req.parse(payload)
 	s.model = provider.UnquoteAs(s.model, s.req.model)

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package service
+
+import "net"
+
+var listenConfig net.ListenConfig
