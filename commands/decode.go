@@ -182,6 +182,10 @@ func isFault(err error) bool {
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
+// maxWorkers is how many workers decode has at most: more would only wait for
+// their turn at reading, and take memory.
+const maxWorkers = 8
+
 // decodeConfig reads the flags that say how to read.
 func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 	stream, err := streamOf(c)
@@ -198,7 +202,7 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 		Resync:      c.Bool("resync"),
 		Compression: c.String("grpc-encoding"),
 		Skip:        c.Int64("skip"), Head: c.Int64("head"),
-		Workers: runtime.GOMAXPROCS(0),
+		Workers: min(runtime.GOMAXPROCS(0), maxWorkers),
 		Reframe: encode.Reframe(encode.Config{}),
 	}
 	if cfg.Skip < 0 || cfg.Head < 0 {

@@ -12,10 +12,11 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A pipeline moves batches from the feed through workers to the output. One
-// goroutine reads, the workers parse and show, one goroutine writes; a fixed
-// set of jobs goes around among them, which bounds the memory. Where there is
-// one worker it may be spared the parsing, which yet another goroutine does.
+// A pipeline moves batches from the feed through workers to the output. A worker
+// does all that there is to do with a batch, so that its bytes stay with one
+// core; workers take turns at reading and at writing. Where only one may see the
+// frames, it may be spared the reading and the parsing, which two more
+// goroutines do. A fixed set of jobs goes around, which bounds the memory.
 type pipeline struct {
 	cfg     Config
 	feed    feed
@@ -26,23 +27,28 @@ type pipeline struct {
 
 // A job is a batch and what is to be seen of it.
 type job struct {
+	turn   int       // at which it was read, and is written
+	free   chan *job // where it goes when it has been written
 	batch  batch
 	ahead  []parsed // by frame; none where they are not parsed ahead
 	out    []byte
 	faults int64
 	err    error
-	done   chan struct{}
 }
 
 // errEnough ends a run that has shown all that was asked for.
 var errEnough = errors.New("enough")
 
 func (p *pipeline) run(ctx context.Context) error {
-	// Which items are shown depends on how many were before, so that counting
-	// them off is not for workers that overtake each other.
-	work := p.parallel
-	if p.cfg.Workers <= 1 && !p.cfg.Ahead || p.cfg.Skip > 0 || p.cfg.Head > 0 {
-		work = p.inline
+	work := p.inline
+	switch {
+	case p.cfg.Skip > 0 || p.cfg.Head > 0:
+		// Which items are shown depends on how many were before, so that
+		// counting them off is not for workers that overtake each other.
+	case p.cfg.Ahead:
+		work = p.ahead
+	case p.cfg.Workers > 1:
+		work = p.parallel
 	}
 	if err := work(ctx); !errors.Is(err, errEnough) {
 		return err
@@ -65,52 +71,44 @@ func (p *pipeline) inline(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (p *pipeline) parallel(ctx context.Context) error {
-	n := max(p.cfg.Workers, 1) + 2
-	if p.cfg.Ahead {
-		n++
+// ahead has one worker, which sees the frames in their order, and reads and
+// parses ahead of it.
+func (p *pipeline) ahead(ctx context.Context) error {
+	const jobs = 4
+	free := make(chan *job, jobs)
+	read := make(chan *job, jobs)
+	parsed := make(chan *job, jobs)
+	for range jobs {
+		free <- new(job)
 	}
-	free := make(chan *job, n)
-	todo := make(chan *job, n)
-	order := make(chan *job, n)
-	for range n {
-		free <- &job{done: make(chan struct{}, 1)}
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	if p.cfg.Interrupt != nil {
-		defer context.AfterFunc(ctx, p.cfg.Interrupt)()
-	}
+	g, ctx := p.group(ctx)
 	g.Go(func() error {
-		defer close(todo)
-		defer close(order)
-		return p.read(ctx, free, todo, order)
+		defer close(read)
+		for {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case j := <-free:
+				if !p.feed.next(&j.batch) {
+					return nil
+				}
+				read <- j
+			}
+		}
 	})
-	parsed := todo
-	if p.cfg.Ahead {
-		parsed = make(chan *job, n)
-		g.Go(func() error {
-			defer close(parsed)
-			it := NewItem(p.cfg)
-			for j := range todo {
-				j.parse(it)
-				parsed <- j
-			}
-			return nil
-		})
-	}
-	for range max(p.cfg.Workers, 1) {
-		g.Go(func() error {
-			w := p.newWorker()
-			for j := range parsed {
-				w.work(j)
-				j.done <- struct{}{}
-			}
-			return nil
-		})
-	}
 	g.Go(func() error {
-		for j := range order {
-			<-j.done
+		defer close(parsed)
+		it := NewItem(p.cfg)
+		for j := range read {
+			j.parse(it)
+			parsed <- j
+		}
+		return nil
+	})
+	g.Go(func() error {
+		w := p.newWorker()
+		for j := range parsed {
+			w.work(j)
 			if err := p.finish(j); err != nil {
 				return err
 			}
@@ -121,21 +119,37 @@ func (p *pipeline) parallel(ctx context.Context) error {
 	return g.Wait()
 }
 
-// read hands out batches until the feed, or the context, ends. Every job
-// that is in todo is in order too.
-func (p *pipeline) read(ctx context.Context, free, todo, order chan *job) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case j := <-free:
-			if !p.feed.next(&j.batch) {
-				return nil
+// parallel has several workers.
+func (p *pipeline) parallel(ctx context.Context) error {
+	g, ctx := p.group(ctx)
+	q := &queue{p: p, done: make([]*job, p.cfg.Workers*jobsEach)}
+	for range p.cfg.Workers {
+		g.Go(func() error {
+			w := p.newWorker()
+			free := jobs()
+			for {
+				j, err := q.read(ctx, free)
+				if j == nil {
+					return err
+				}
+				w.work(j)
+				if err := q.write(j); err != nil {
+					return err
+				}
 			}
-			todo <- j
-			order <- j
-		}
+		})
 	}
+	return g.Wait()
+}
+
+// group returns a group of goroutines. When one fails, a read that waits for
+// input returns.
+func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context) {
+	g, ctx := errgroup.WithContext(ctx)
+	if p.cfg.Interrupt != nil {
+		context.AfterFunc(ctx, p.cfg.Interrupt)
+	}
+	return g, ctx
 }
 
 // finish writes a job's output, and keeps nothing that a large one has grown.

@@ -4,7 +4,8 @@ import "slices"
 
 // A Batch is a run of frames with a buffer of its own, so that frames can be
 // worked on while the scanner reads on. The zero Batch is ready to use; used
-// again, it lends its memory to the scanner.
+// again, it is read into the memory that it has, which may still be in the cache
+// of whoever worked on it.
 type Batch struct {
 	// Frames are valid until the batch is passed to ScanBatch again.
 	Frames []Frame
@@ -18,6 +19,7 @@ const maxBatch = 8 << 10
 // waits for the first one only: the batch holds what had been read by then.
 func (s *Scanner) ScanBatch(b *Batch) bool {
 	b.Frames = b.Frames[:0]
+	s.moveInto(b)
 	if !s.scan(b.grow()) {
 		b.Frames = b.Frames[:0]
 		return false
@@ -28,7 +30,7 @@ func (s *Scanner) ScanBatch(b *Batch) bool {
 			break
 		}
 	}
-	s.exchange(b)
+	b.buf, s.lent = s.buf, true
 	return true
 }
 
@@ -72,13 +74,17 @@ func (b *Batch) grow() *Frame {
 	return &b.Frames[n]
 }
 
-// exchange gives the scanner's buffer to b and takes b's instead.
-func (s *Scanner) exchange(b *Batch) {
+// moveInto makes the memory of b the scanner's buffer, if that one is lent to a
+// batch.
+func (s *Scanner) moveInto(b *Batch) {
+	if !s.lent {
+		return
+	}
 	rest := s.tail - s.head
 	buf := b.buf
-	b.buf = s.buf
 	if len(buf) < max(rest, readSize) || len(buf) > keepSize && rest < readSize {
 		buf = make([]byte, max(rest, readSize))
 	}
 	s.moveTo(buf)
+	s.lent = false
 }

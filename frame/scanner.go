@@ -26,6 +26,7 @@ type Scanner struct {
 	accept  func(payload []byte, whole bool) bool
 
 	buf        []byte
+	lent       bool  // to a batch, so that nothing but what is unread may be used of buf
 	head, tail int   // buf[head:tail] is read and not yet given out
 	offset     int64 // the position of buf[head] in the stream
 	eof        bool
@@ -211,6 +212,9 @@ func (s *Scanner) cut() bool {
 func (s *Scanner) fill() bool {
 	if s.eof {
 		return false
+	}
+	if s.lent {
+		s.moveInto(new(Batch))
 	}
 	s.makeRoom()
 	for range 100 {

@@ -1,0 +1,80 @@
+package decode
+
+import (
+	"context"
+	"sync"
+)
+
+// A queue has workers read batches one after the other, and writes what they make
+// of them in that order, whichever is done first.
+type queue struct {
+	p *pipeline
+
+	reading sync.Mutex
+	turn    int // of the batch that is read next
+
+	mu      sync.Mutex
+	done    []*job // those that wait for their turn, each at its turn modulo their number
+	next    int    // the turn that is written next
+	writing bool   // by some worker, which goes on as long as it finds the next one
+	err     error  // ended the writing
+}
+
+// jobsEach is how many jobs a worker has, so that it can go on while one waits
+// for its turn.
+const jobsEach = 2
+
+// jobs returns the jobs of one worker.
+func jobs() chan *job {
+	free := make(chan *job, jobsEach)
+	for range jobsEach {
+		free <- &job{free: free}
+	}
+	return free
+}
+
+// read reads the next batch into a job that is free. It returns none at the end of
+// the feed, or of the context, whose cause it then returns.
+func (q *queue) read(ctx context.Context, free chan *job) (*job, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case j := <-free:
+		q.reading.Lock()
+		defer q.reading.Unlock()
+		if ctx.Err() != nil || !q.p.feed.next(&j.batch) {
+			return nil, context.Cause(ctx)
+		}
+		j.turn = q.turn
+		q.turn++
+		return j, nil
+	}
+}
+
+// write writes a job if it is its turn, and those that have waited for it. If it
+// is not, or another worker writes just now, it is left to that one.
+func (q *queue) write(j *job) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.done[j.turn%len(q.done)] = j
+	if q.writing {
+		return nil
+	}
+	q.writing = true
+	for q.err == nil {
+		at := &q.done[q.next%len(q.done)]
+		j := *at
+		if j == nil {
+			break
+		}
+		*at = nil
+		q.mu.Unlock()
+		err := q.p.finish(j)
+		j.free <- j
+		q.mu.Lock()
+		q.next++
+		q.err = err
+	}
+	q.writing = false
+	return q.err
+}
