@@ -63,14 +63,14 @@ func (q *queue) write(j *job) error {
 	q.writing = true
 	for q.err == nil {
 		at := &q.done[q.next%len(q.done)]
-		j := *at
-		if j == nil {
+		due := *at
+		if due == nil {
 			break
 		}
 		*at = nil
 		q.mu.Unlock()
-		err := q.p.finish(j)
-		j.free <- j
+		err := q.p.finish(due)
+		due.free <- due
 		q.mu.Lock()
 		q.next++
 		q.err = err
