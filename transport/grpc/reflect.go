@@ -134,7 +134,9 @@ func (r *reflecting) ask(q *grpc_reflection_v1.ServerReflectionRequest) (*grpc_r
 		}
 		r.files[file.GetName()] = true
 		for _, name := range file.GetDependency() {
-			r.files[name] = r.files[name] // false if it is new
+			if _, known := r.files[name]; !known {
+				r.files[name] = false
+			}
 		}
 	}
 	return answer, nil
