@@ -13,6 +13,15 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
+// What controllers send comes back to them, so it is bounded where it does.
+const (
+	maxID            = 4 << 10  // bytes of an id
+	maxSessionData   = 64 << 10 // bytes of the metadata of a session, which is its state
+	maxSubscriptions = 64
+	maxComplaint     = 64 << 10 // bytes of what an error says
+	maxPart          = 1 << 20  // bytes of a part; longer ones are sent as several
+)
+
 // A conn is one connection that a unit serves.
 type conn struct {
 	unit *Unit
@@ -32,6 +41,7 @@ type prompt struct {
 	Prompt
 	cancel  context.CancelCauseFunc
 	session *session
+	parts   uint32 // that were sent
 }
 
 func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error)) *conn {
@@ -61,14 +71,14 @@ func (c *conn) finish() error {
 
 // take takes in one message. What it answers is not flushed.
 func (c *conn) take(payload []byte) {
-	if id, timestamp, ok := readPing(payload); ok {
+	if id, timestamp, ok := readPing(payload); ok && len(id) <= maxID {
 		c.send(&response{kind: pong, id: string(id), ping: timestamp, pong: time.Now().UnixNano()})
 		return
 	}
 	m, err := read(payload)
 	switch {
-	case m.Id == "" || !utf8.ValidString(m.Id):
-		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text", "bytes", len(payload))
+	case m.Id == "" || len(m.Id) > maxID || !utf8.ValidString(m.Id):
+		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
 	case err != nil:
 		c.fail(m.Id, errorf(BadRequest, "the message cannot be read: it is no ConnectRequest of latis.v1, or has text that is not UTF-8"))
 	default:
@@ -143,37 +153,52 @@ func (c *conn) begin(id string, m *latisv1.PromptSend) {
 	c.work.Go(func() {
 		defer cancel(nil)
 		defer stop()
-		sequence := uint32(0)
-		metadata, err := c.unit.agent.Answer(ctx, &p.Prompt, func(text string) error {
-			sequence++
-			return c.emit(ctx, p, text, sequence-1)
-		})
+		metadata, err := c.unit.agent.Answer(ctx, &p.Prompt, func(text string) error { return c.emit(ctx, p, text) })
 		c.end(ctx, p, metadata, err)
 	})
 }
 
 // emit sends a part of an answer, unless nobody wants it any more.
-func (c *conn) emit(ctx context.Context, p *prompt, text string, sequence uint32) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
+	for first := true; first || text != ""; first = false {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := c.out.await(ctx); err != nil {
+			return err
+		}
+		var part string
+		part, text = cutText(text, maxPart)
+		c.send(&response{kind: chunk, id: p.ID, sequence: p.parts, text: strings.ToValidUTF8(part, "\uFFFD")})
+		p.parts++
+		c.out.flush()
 	}
-	if err := c.out.await(ctx); err != nil {
-		return err
-	}
-	c.send(&response{kind: chunk, id: p.ID, sequence: sequence, text: strings.ToValidUTF8(text, "\uFFFD")})
-	c.out.flush()
 	return nil
+}
+
+// cutText cuts text behind n bytes at most, and not inside a character.
+func cutText(text string, n int) (head, rest string) {
+	if len(text) <= n {
+		return text, ""
+	}
+	for i := range utf8.UTFMax {
+		if utf8.RuneStart(text[n-i]) {
+			return text[:n-i], text[n-i:]
+		}
+	}
+	return text[:n], text[n:]
 }
 
 // end sends what ends a prompt. A cancel that was accepted has been before it,
 // so that it ends as cancelled, even where the agent was quicker.
 func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, err error) {
+	cause := context.Cause(ctx)
 	if p.session != nil {
-		c.unit.sessions.answered(p.session)
+		c.unit.sessions.ended(p.session, cause == nil || cause == ErrCancelled)
 	}
 	c.mu.Lock()
 	var known *Error
-	switch cause := context.Cause(ctx); {
+	switch {
 	case cause == ErrCancelled:
 		c.send(&response{kind: cancelled, id: p.ID})
 	case cause != nil: // nobody is there to be told
@@ -212,7 +237,7 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	case unsubscribe:
 		c.subscriptions = nil
 		c.send(&response{kind: ack, id: id})
-	case len(c.subscriptions) >= c.unit.options.MaxPrompts:
+	case len(c.subscriptions) >= maxSubscriptions:
 		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
 	default:
 		c.subscriptions = append(c.subscriptions, id)
@@ -220,8 +245,21 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	}
 }
 
-// publish tells the subscribers the state.
+// publish tells the subscribers the state: at once, or where much is unread when
+// there is room. Changes until then are one.
 func (c *conn) publish() {
+	if !c.out.defers(c.publishLocked) {
+		c.publishNow()
+	}
+}
+
+func (c *conn) publishLocked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.publishNow()
+}
+
+func (c *conn) publishNow() {
 	for _, id := range c.subscriptions {
 		c.sendState(id)
 	}
@@ -236,6 +274,14 @@ func (c *conn) sendState(id string) {
 }
 
 func (c *conn) createSession(id string, metadata map[string]string) {
+	size := 0
+	for k, v := range metadata {
+		size += len(k) + len(v)
+	}
+	if size > maxSessionData {
+		c.fail(id, errorf(BadRequest, "the metadata of the session has %d bytes; %d are allowed", size, maxSessionData))
+		return
+	}
 	s, err := c.unit.sessions.create(metadata)
 	if err != nil {
 		c.failWith(id, err)
@@ -278,7 +324,9 @@ func (c *conn) enter(s *session) {
 }
 
 func (c *conn) fail(id string, e *Error) {
-	c.send(&response{kind: failure, id: id, label: strings.ToValidUTF8(e.Code, "\uFFFD"), text: strings.ToValidUTF8(e.Message, "\uFFFD")})
+	code, _ := cutText(e.Code, maxComplaint)
+	text, _ := cutText(e.Message, maxComplaint)
+	c.send(&response{kind: failure, id: id, label: strings.ToValidUTF8(code, "\uFFFD"), text: strings.ToValidUTF8(text, "\uFFFD")})
 }
 
 // failWith is fail for an error that is an *Error.

@@ -25,6 +25,7 @@ type outbox struct {
 	buf, spare []byte
 	writing    bool // somebody has the turn to write
 	err        error
+	waiting    func() // what is to be called when there is room; nil if nothing
 }
 
 func newOutbox(w io.Writer, failed func(error)) *outbox {
@@ -89,6 +90,18 @@ func (o *outbox) await(ctx context.Context) error {
 	return o.err
 }
 
+// defers has f, which may add, called when there is room, and reports true; false
+// if there is room now. Of several only the last is called.
+func (o *outbox) defers(f func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) < outboxRoom {
+		return false
+	}
+	o.waiting = f
+	return true
+}
+
 // hasRoom waits until there is room, and reports whether writing goes on.
 func (o *outbox) hasRoom(ctx context.Context) bool { return o.await(ctx) == nil }
 
@@ -118,6 +131,12 @@ func (o *outbox) write() bool {
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if f := o.waiting; f != nil && len(o.buf) < outboxRoom {
+		o.waiting = nil
+		o.mu.Unlock()
+		f()
+		o.mu.Lock()
+	}
 	o.spare = out
 	if cap(o.spare) > 4*outboxRoom {
 		o.spare = nil

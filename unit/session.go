@@ -22,6 +22,7 @@ type session struct {
 
 	// The rest is the sessions' to touch.
 	prompts  int // that were answered
+	cutOff   int // that lost their connection before
 	attached int // connections that have it
 	expiry   *time.Timer
 }
@@ -114,11 +115,16 @@ func (s *sessions) none() bool {
 	return len(s.all) == 0
 }
 
-// answered counts a prompt.
-func (s *sessions) answered(n *session) {
+// ended counts a prompt, which was answered, if only by that it was cancelled, or
+// lost its connection before.
+func (s *sessions) ended(n *session, answered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.prompts++
+	if answered {
+		n.prompts++
+	} else {
+		n.cutOff++
+	}
 }
 
 // state returns what the session is made of.
@@ -133,5 +139,8 @@ func (n *session) state() map[string]string {
 	maps.Copy(state, n.metadata)
 	state["session_id"] = n.id
 	state["prompts"] = strconv.Itoa(n.prompts)
+	if n.cutOff > 0 {
+		state["cut_off"] = strconv.Itoa(n.cutOff)
+	}
 	return state
 }

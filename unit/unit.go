@@ -120,16 +120,22 @@ func (c *conn) read(nc transport.Conn) error {
 	s.SetLimit(all.Limit(latis.Protocol, frame.Len32))
 	var batch frame.Batch
 	for s.ScanBatch(&batch) {
-		for i := range batch.Frames {
-			c.take(batch.Frames[i].Payload())
-		}
-		c.out.flush()
-		if !c.out.hasRoom(c.ctx) {
-			return nil // the error is the outbox's to tell
+		for frames := range slices.Chunk(batch.Frames, maxUnflushed) {
+			for i := range frames {
+				c.take(frames[i].Payload())
+			}
+			c.out.flush()
+			if !c.out.hasRoom(c.ctx) {
+				return nil // the error is the outbox's to tell
+			}
 		}
 	}
 	return s.Err()
 }
+
+// maxUnflushed is how many messages are answered before it is seen to that the
+// answers are read.
+const maxUnflushed = 256
 
 func sortedKeys(m map[string]string) []string {
 	if len(m) == 0 {

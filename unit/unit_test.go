@@ -29,11 +29,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // with what goes over it.
 type controller struct {
 	t       *testing.T
-	conn    *net.TCPConn
+	conn    controlConn
 	scanner *frame.Scanner
 	tracker *session.Tracker
 	seq     int64
 	served  chan error
+}
+
+// controlConn is what a controller needs of its connection.
+type controlConn interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(seconds int) error
 }
 
 // connect lets u serve a TCP connection and returns the other end of it.
@@ -118,6 +125,16 @@ func (c *controller) next() string {
 	}
 	m := c.feed(frame.U2C, c.scanner.Frame().Payload())
 	return strings.Join(slices.DeleteFunc([]string{string(m.Kind), string(m.ID.Text), string(m.Label), string(m.Text)}, func(s string) bool { return s == "" }), " ")
+}
+
+// state returns that in the ACK that was read last.
+func (c *controller) state() map[string]string {
+	c.t.Helper()
+	m := &latisv1.ConnectResponse{}
+	if err := proto.Unmarshal(c.scanner.Frame().Payload(), m); err != nil {
+		c.t.Fatal(err)
+	}
+	return m.GetAck().GetState()
 }
 
 // expect reads that many responses and compares them, in whichever order they
@@ -261,8 +278,8 @@ func TestSubscription(t *testing.T) {
 
 // Many prompts are worked on at once, and each is answered under its own id.
 func TestManyPrompts(t *testing.T) {
-	const n = 100
-	h := newHeld()
+	const n = 1000
+	h := &held{make(chan string, n), make(chan struct{})}
 	c := connect(t, unit.New(h, unit.Options{}))
 	var requests []string
 	for i := range n {
@@ -332,11 +349,7 @@ func TestSessions(t *testing.T) {
 	again := connect(t, u)
 	again.send(`{"id":"1","sessionResume":{"sessionId":"` + id + `"}}`)
 	again.expect("ACK 1 " + id)
-	m := &latisv1.ConnectResponse{}
-	if err := proto.Unmarshal(again.scanner.Frame().Payload(), m); err != nil {
-		t.Fatal(err)
-	}
-	if got := m.GetAck().State; got["name"] != "first" || got["prompts"] != "1" {
+	if got := again.state(); got["name"] != "first" || got["prompts"] != "1" {
 		t.Errorf("the state is %v", got)
 	}
 	again.send(`{"id":"2","sessionDestroy":{"sessionId":"`+id+`"}}`, `{"id":"3","sessionResume":{"sessionId":"`+id+`"}}`)
@@ -407,7 +420,7 @@ func TestBytes(t *testing.T) {
 // byte or several.
 func TestSizes(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
-	for _, n := range []int{1, 90, 110, 111, 112, 113, 114, 115, 120, 127, 128, 129, 16370, 16380, 16384, 1 << 20} {
+	for _, n := range []int{1, 90, 110, 111, 112, 113, 114, 115, 120, 127, 128, 129, 16370, 16380, 16384, 1<<20 - 6} {
 		content := strings.Repeat("x", n)
 		c.send(`{"id":"1","promptSend":{"content":"` + content + `"}}`)
 		c.expect("RESPONSE_CHUNK 1 Echo: "+content, "RESPONSE_COMPLETE 1")
