@@ -25,31 +25,38 @@ func TestFramer(t *testing.T) {
 	}{
 		{
 			"text ahead of what a controller says", newGrammar(nil, nil, 0),
-			[]string{"<ready\n", ">" + call, "<" + reply}, "line 5, header 40, header 38",
+			[]string{"<ready\n", ">" + call, "<" + reply},
+			"line 5, header 40, header 38",
 		},
 		{
 			"and a text that has no end", newGrammar(nil, nil, 0),
-			[]string{"<ready", "< and", ">" + call, "< willing\n" + reply}, "header 40, gap 18, header 38",
+			[]string{"<ready", "< and", ">" + call, "< willing\n" + reply},
+			"header 40, gap 18, header 38",
 		},
 		{
 			"text behind which the rest of it waits", newGrammar(nil, nil, 0),
-			[]string{"<ready\nand", ">" + call, "< willing\n" + reply}, "line 5, header 40, gap 12, header 38",
+			[]string{"<ready\nand", ">" + call, "< willing\n" + reply},
+			"line 5, header 40, gap 12, header 38",
 		},
 		{
 			"text ahead of lines", newGrammar(nil, nil, 0),
-			[]string{"<ready\n", ">" + line, "<" + line}, "line 5, line 40, line 40",
+			[]string{"<ready\n", ">" + line, "<" + line},
+			"line 5, line 40, line 40",
 		},
 		{
 			"lines that are in the same direction as text", newGrammar(nil, nil, 0),
-			[]string{"<ready\n" + line, ">" + call}, "line 5, line 40, line 18, line 40",
+			[]string{"<ready\n" + line, ">" + call},
+			"line 5, line 40, line 18, line 40",
 		},
 		{
 			"a framing that was named", newGrammar(frame.Line, nil, 0),
-			[]string{"<ready\n", ">" + call}, "line 5, line 18, line 40",
+			[]string{"<ready\n", ">" + call},
+			"line 5, line 18, line 40",
 		},
 		{
 			"a protocol that was named", newGrammar(nil, jsonrpc.LSP, 0),
-			[]string{"<ready\n", ">" + call, "<" + reply}, "header 40, gap 6, header 38",
+			[]string{"<ready\n", ">" + call, "<" + reply},
+			"header 40, gap 6, header 38",
 		},
 	} {
 		got := cutAll(&tt.grammar, tt.says)

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 )
 
-// backupExtension is what the name of a backup has more.
+// backupExtension is what the name of a backup has more. Others that follow it
+// are numbered from 2.
 const backupExtension = ".before-wirectl"
 
 // Replace puts another configuration in the place of the one in a file, whose
-// mode stays, and returns the name of the file beside it that has the former.
+// mode stays, and returns the name of the file beside it that has the former. A
+// file that is there already is never overwritten by that.
 func Replace(name string, before, after []byte) (backup string, err error) {
 	if name, err = filepath.EvalSymlinks(name); err != nil {
 		return "", err
@@ -22,11 +24,39 @@ func Replace(name string, before, after []byte) (backup string, err error) {
 	if err != nil {
 		return "", err
 	}
-	backup = name + backupExtension
-	if err := overwrite(backup, before, info.Mode().Perm()); err != nil {
+	if backup, err = keep(name+backupExtension, before, info.Mode().Perm()); err != nil {
 		return "", err
 	}
 	return backup, overwrite(name, after, info.Mode().Perm())
+}
+
+// keep keeps data in a file of that name, or of one with the first number that is
+// free, unless one of them has it already.
+func keep(first string, data []byte, mode os.FileMode) (name string, err error) {
+	name = first
+	for n := 2; ; n++ {
+		err := create(name, data, mode)
+		if !errors.Is(err, os.ErrExist) {
+			return name, err
+		}
+		if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
+			return name, nil
+		}
+		name = fmt.Sprintf("%s-%d", first, n)
+	}
+}
+
+// create writes a file that is not there yet.
+func create(name string, data []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(name)
+	}
+	return err
 }
 
 // overwrite replaces a file, whole or not at all.
