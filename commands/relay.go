@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -87,7 +88,12 @@ func (inv *invocation) relay(c *cli.Context) error {
 	default:
 		err = v.once(c.Context)
 	}
-	return errors.Join(err, v.watch.end())
+	failed := v.watch.end()
+	if failed != nil && v.watch.exited { // the status is that of the unit's command
+		v.say("relay", fmt.Sprintf("the capture is not whole: %v", failed))
+		return err
+	}
+	return errors.Join(err, failed)
 }
 
 // read reads operands and flags.

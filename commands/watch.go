@@ -31,6 +31,7 @@ type watch struct {
 	mu     sync.Mutex
 	total  relay.Result
 	relays int
+	exited bool // the unit was a command, and has ended
 	conns  int // controllers that came
 }
 
@@ -157,6 +158,7 @@ func (w *watch) add(r *relay.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.relays++
+	w.exited = r.Exit != nil
 	t := &w.total
 	t.ToUnit.Frames += r.ToUnit.Frames
 	t.ToUnit.Bytes += r.ToUnit.Bytes

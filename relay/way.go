@@ -2,8 +2,10 @@ package relay
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -110,7 +112,15 @@ type sideError struct {
 	err error
 }
 
-func (e *sideError) Error() string { return sideOf(e.dir) + ": " + e.err.Error() }
+func (e *sideError) Error() string {
+	for _, gone := range []error{syscall.ECONNRESET, syscall.EPIPE, syscall.ENOTCONN} {
+		if errors.Is(e.err, gone) {
+			return fmt.Sprintf("the %s has gone: %v", sideOf(e.dir), gone)
+		}
+	}
+	return sideOf(e.dir) + ": " + e.err.Error()
+}
+
 func (e *sideError) Unwrap() error { return e.err }
 
 // sideOf names the side that takes what travels in a direction.
