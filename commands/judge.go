@@ -18,13 +18,14 @@ import (
 
 // A judge prints what passes a relay, and knows at the end what became of it.
 // It gets what a capture would get, and as that does: what comes faster than it
-// can be judged waits in memory, and then in a temporary file. So it neither
-// misses a frame nor delays one.
+// can be judged waits in memory, and then in a temporary file. It gives up what
+// comes faster even than that.
 type judge struct {
 	trackers track.Trackers
 	backlog  *recorder.Recorder
 	pipe     *io.PipeWriter // from the backlog to whoever judges
 	most     int64          // bytes that may wait
+	patience time.Duration  // how much longer frames may be kept waiting for it
 	waiting  atomic.Int64   // bytes that were taken in and not judged
 	passed   atomic.Int64   // frames
 	missed   atomic.Int64   // the first frame that was not taken in; 0 if there is none
@@ -32,13 +33,20 @@ type judge struct {
 	done     chan struct{}
 }
 
-// maxWaiting bounds what may wait to be judged, in bytes: disks are not there
-// to be filled by who did not ask for it.
-const maxWaiting = 1 << 30
+const (
+	// maxWaiting bounds what may wait to be judged, in bytes: disks are not there
+	// to be filled by who did not ask for it.
+	maxWaiting = 1 << 30
+	// inMemory is how much of it may wait in memory.
+	inMemory = 128 << 20
+	// maxDelay bounds how long frames are kept waiting in all because even the
+	// temporary file is too slow: millions of frames of a few bytes can do that.
+	maxDelay = 500 * time.Millisecond
+)
 
 func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 	from, to := io.Pipe()
-	j := &judge{pipe: to, most: maxWaiting, done: make(chan struct{})}
+	j := &judge{pipe: to, most: maxWaiting, patience: maxDelay, done: make(chan struct{})}
 	show := decode.View(func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil })
 	if v.c.Bool("print") {
 		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
@@ -53,7 +61,7 @@ func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 		j.judge(from, v.Stderr, v.cfg, show)
 	}()
 	var err error
-	if j.backlog, err = recorder.New(to, recorder.Config{Session: s}); err != nil {
+	if j.backlog, err = recorder.New(to, recorder.Config{Session: s, Memory: inMemory}); err != nil {
 		to.Close()
 	}
 	return j, err
@@ -65,12 +73,17 @@ func (j *judge) Write(r *capture.Record) error {
 	if r.Kind == capture.Frame {
 		n = j.passed.Add(1)
 	}
-	if j.waiting.Load() > j.most {
+	if j.waiting.Load() > j.most || j.patience <= 0 {
 		j.missed.CompareAndSwap(0, n)
 		return nil
 	}
 	j.waiting.Add(sizeOf(r))
-	return j.backlog.Write(r)
+	start := time.Now()
+	err := j.backlog.Write(r)
+	if took := time.Since(start); took > time.Millisecond {
+		j.patience -= took
+	}
+	return err
 }
 
 // sizeOf is what a record adds to what waits.
