@@ -55,7 +55,9 @@ type fan []capture.Writer
 func (f fan) Write(r *capture.Record) error {
 	var errs []error
 	for _, w := range f {
-		errs = append(errs, w.Write(r))
+		if err := w.Write(r); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

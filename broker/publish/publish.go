@@ -7,6 +7,7 @@ package publish
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,12 @@ type Publisher struct {
 	seq   int64
 	conns atomic.Int64
 	clock func() time.Time
+
+	// What is written is made here: a record for each would be garbage at once.
+	record capture.Record
+	meta   frame.Meta
+	text   []byte
+	heads  map[string]*frame.Head // by start line: these are kept, so there is one for all
 }
 
 // New returns a publisher to w, which has to be quick: see package capture/tap.
@@ -44,7 +51,10 @@ func (p *Publisher) Open(name, protocol, framing string) *Conn {
 		return nil
 	}
 	c := &Conn{p: p, number: int(p.conns.Add(1)), protocol: protocol, framing: framing}
-	c.write(capture.Record{Kind: capture.Opened, Text: []byte(name), Frame: frame.Frame{Conn: c.number}})
+	r := c.begin(capture.Opened)
+	p.text = append(p.text[:0], name...)
+	r.Text = p.text
+	c.write()
 	return c
 }
 
@@ -61,8 +71,9 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	if c == nil {
 		return
 	}
-	f := frame.Frame{Raw: raw, Start: start, End: len(raw), Conn: c.number, Dir: dir}
-	c.write(capture.Record{Kind: capture.Frame, Frame: f})
+	r := c.begin(capture.Frame)
+	r.Raw, r.Start, r.End, r.Dir = raw, start, len(raw), dir
+	c.write()
 }
 
 // HTTP publishes the body of a request or response, or an event of a stream. The
@@ -71,17 +82,34 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	if c == nil {
 		return
 	}
-	m := &frame.Meta{Framing: frame.HTTP}
+	r, p := c.begin(capture.Frame), c.p
+	p.meta = frame.Meta{Framing: frame.HTTP}
 	if start != "" {
-		m.Head = &frame.Head{Start: start}
+		p.meta.Head = p.headOf(start)
 	}
 	if len(body) == 0 {
-		m.Signal = frame.Response
+		p.meta.Signal = frame.Response
 		if dir == frame.C2U {
-			m.Signal = frame.Request
+			p.meta.Signal = frame.Request
 		}
 	}
-	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: body, End: len(body), Conn: c.number, Dir: dir, Meta: m}})
+	r.Raw, r.End, r.Dir, r.Meta = body, len(body), dir, &p.meta
+	c.write()
+}
+
+// maxHeads bounds the heads that are there for all; most are of a few kinds.
+const maxHeads = 100
+
+func (p *Publisher) headOf(start string) *frame.Head {
+	h := p.heads[start]
+	if h == nil {
+		h = &frame.Head{Start: start}
+		if p.heads == nil || len(p.heads) >= maxHeads {
+			p.heads = map[string]*frame.Head{}
+		}
+		p.heads[start] = h
+	}
+	return h
 }
 
 // Close publishes that the connection has ended in both directions.
@@ -90,7 +118,8 @@ func (c *Conn) Close() {
 		return
 	}
 	for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
-		c.write(capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: c.number, Dir: dir}})
+		c.begin(capture.HalfClosed).Dir = dir
+		c.write()
 	}
 }
 
@@ -99,15 +128,24 @@ func (c *Conn) Note(format string, args ...any) {
 	if c == nil {
 		return
 	}
-	c.write(capture.Record{Kind: capture.Note, Text: fmt.Appendf(nil, format, args...), Frame: frame.Frame{Conn: c.number}})
+	r, p := c.begin(capture.Note), c.p
+	p.text = fmt.Appendf(p.text[:0], format, args...)
+	r.Text = p.text
+	c.write()
 }
 
-func (c *Conn) write(r capture.Record) {
+// begin locks the publisher and begins a record, which write writes.
+func (c *Conn) begin(kind capture.Kind) *capture.Record {
 	p := c.p
-	r.Protocol, r.Framing = c.protocol, c.framing
 	p.mu.Lock()
+	p.record = capture.Record{Kind: kind, Protocol: c.protocol, Framing: c.framing, Time: p.clock(), Frame: frame.Frame{Conn: c.number}}
+	return &p.record
+}
+
+func (c *Conn) write() {
+	p := c.p
 	defer p.mu.Unlock()
-	r.Time = p.clock()
+	r := &p.record
 	if r.Kind == capture.Frame {
 		p.seq++
 		r.Seq = p.seq
@@ -115,7 +153,8 @@ func (c *Conn) write(r capture.Record) {
 		c.offsets[r.Dir] += int64(len(r.Raw))
 	}
 	// A writer that fails says so itself; the traffic goes on.
-	_ = p.to.Write(&r)
+	_ = p.to.Write(r)
+	p.record.Raw = nil // it is another's
 }
 
 // Tap returns the tap for a call that came by c.
@@ -147,7 +186,10 @@ type exchange struct {
 // Sent publishes the request.
 func (e *exchange) Sent(url string, body []byte) {
 	c := e.call
-	e.to = e.from.p.Open(fmt.Sprintf("call %d: %s connection %d to provider %s", c.ID, c.Door, e.from.number, e.hop.Provider), "json", frame.HTTP)
+	name := strconv.AppendInt(append(make([]byte, 0, 128), "call "...), c.ID, 10)
+	name = append(append(append(name, ": "...), c.Door...), " connection "...)
+	name = append(strconv.AppendInt(name, int64(e.from.number), 10), " to provider "...)
+	e.to = e.from.p.Open(string(append(name, e.hop.Provider...)), "json", frame.HTTP)
 	e.from.Note("call %d, id %s: model %s goes to provider %s on connection %d", c.ID, c.Ref, c.Name, e.hop.Provider, e.to.number)
 	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)
 }

@@ -51,6 +51,9 @@ func (r *Request) Start() string {
 
 // StatusLine returns the status line of a response, for taps.
 func StatusLine(status int) string {
+	if status == http.StatusOK {
+		return "HTTP/1.1 200 OK"
+	}
 	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
 }
 

@@ -1,0 +1,57 @@
+package publish_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// kept keeps copies of records.
+type kept []capture.Record
+
+func (k *kept) Write(r *capture.Record) error {
+	*k = append(*k, r.Clone())
+	return nil
+}
+
+// Connections publish side by side, and each record is what its connection said:
+// the next one does not write over it.
+func TestSideBySide(t *testing.T) {
+	var records kept
+	p := publish.New(&records)
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			c := p.Open(fmt.Sprintf("client %d", i), "json", frame.HTTP)
+			for j := range 100 {
+				line := fmt.Sprintf("POST /%d/%d HTTP/1.1", c.Number(), j)
+				c.HTTP(frame.C2U, line, []byte(line))
+				c.Note("%s", line)
+			}
+			c.Close()
+		})
+	}
+	group.Wait()
+	seq, last := int64(0), map[int]string{}
+	for _, r := range records {
+		switch r.Kind {
+		case capture.Frame:
+			seq++
+			if string(r.Raw) != r.Meta.Head.Start || r.Seq != seq {
+				t.Errorf("frame %d holds %q behind %q, want it to be frame %d", r.Seq, r.Raw, r.Meta.Head.Start, seq)
+			}
+			last[r.Conn] = string(r.Raw)
+		case capture.Note:
+			if string(r.Text) != last[r.Conn] {
+				t.Errorf("a note on connection %d says %q behind frame %q", r.Conn, r.Text, last[r.Conn])
+			}
+		}
+	}
+	if len(records) != 4*(1+200+2) {
+		t.Errorf("%d records", len(records))
+	}
+}
