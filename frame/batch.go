@@ -82,8 +82,8 @@ func (s *Scanner) moveInto(b *Batch) {
 	}
 	rest := s.tail - s.head
 	buf := b.buf
-	if len(buf) < max(rest, readSize) || len(buf) > keepSize && rest < readSize {
-		buf = make([]byte, max(rest, readSize))
+	if len(buf) < max(rest, s.most) || len(buf) > s.keep() && rest < s.most {
+		buf = make([]byte, max(rest, s.most))
 	}
 	s.moveTo(buf)
 	s.lent = false

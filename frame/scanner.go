@@ -22,6 +22,7 @@ type Scanner struct {
 	r       io.Reader
 	framing Framing
 	limit   int
+	most    int // what one read asks for
 	resync  bool
 	accept  func(payload []byte, whole bool) bool
 
@@ -49,11 +50,10 @@ type Skipped struct {
 }
 
 const (
-	readSize = 256 << 10 // what one read asks for
-	keepSize = 4 * readSize
-	gapSize  = 64 << 10 // the largest gap frame
-	peekSize = 512      // how much of a payload accept is asked about while resyncing
-	minRead  = 4 << 10  // the least room worth a read
+	readSize = 256 << 10 // what one read asks for, unless it is told otherwise
+	gapSize  = 64 << 10  // the largest gap frame
+	peekSize = 512       // how much of a payload accept is asked about while resyncing
+	minRead  = 4 << 10   // the least room worth a read
 	pageSize = 4 << 10
 )
 
@@ -61,7 +61,7 @@ const (
 // The framing may be nil if [Scanner.SetFraming] is called before Scan, after
 // a look at [Scanner.Peek].
 func NewScanner(r io.Reader, framing Framing) *Scanner {
-	return &Scanner{r: r, framing: framing, limit: DefaultLimit}
+	return &Scanner{r: r, framing: framing, limit: DefaultLimit, most: readSize}
 }
 
 // SetFraming sets the framing of what has not been scanned yet.
@@ -70,6 +70,13 @@ func (s *Scanner) SetFraming(f Framing) { s.framing, s.extent = f, Extent{} }
 // SetLimit sets the largest payload, in bytes, that is accepted. The limit is
 // checked before memory for a payload is taken.
 func (s *Scanner) SetLimit(n int) { s.limit = n }
+
+// SetRead sets how many bytes a read asks for. So large is the buffer of a Scanner
+// that has seen no larger frame.
+func (s *Scanner) SetRead(n int) { s.most = n }
+
+// keep is the largest buffer that is kept when a large frame has passed.
+func (s *Scanner) keep() int { return 4 * s.most }
 
 // SetAccept sets the function that judges a payload where the framing alone
 // cannot tell: accept is asked about the whole payload of a last line that has
@@ -246,9 +253,9 @@ func (s *Scanner) makeRoom() {
 		if want > rest+1 { // the length is known
 			grown = min(grown, want)
 		}
-		s.moveTo(make([]byte, max(grown, readSize, rest+minRead)))
-	case len(s.buf) > keepSize && want <= readSize:
-		s.moveTo(make([]byte, readSize))
+		s.moveTo(make([]byte, max(grown, s.most, rest+minRead)))
+	case len(s.buf) > s.keep() && want <= s.most:
+		s.moveTo(make([]byte, s.most))
 	case s.head+want > len(s.buf) || len(s.buf)-s.tail < minRead:
 		s.moveTo(s.buf)
 	case rest == 0:

@@ -61,6 +61,9 @@ func (f *framer) push(data []byte, use func(*frame.Batch)) {
 		f.conform()
 	}
 	f.pushed = data
+	if len(data) >= largePush && f.scanner != nil {
+		f.scanner.SetRead(fullPiece)
+	}
 	for {
 		f.inPlace(use)
 		b, more := f.next()
@@ -99,6 +102,7 @@ func (f *framer) end(use func(*frame.Batch)) {
 func (f *framer) scan(yield func(*frame.Batch) bool) {
 	f.yield = yield
 	f.scanner = frame.NewScanner(f, nil)
+	f.scanner.SetRead(firstPiece)
 	f.scanner.Resync()
 	if f.settled = f.settle(); !f.settled {
 		return
@@ -111,9 +115,14 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 	}
 }
 
-// piece is how much the scanner reads at once: it gives back what is behind the
-// frame that it was in.
-const piece = 16 << 10
+const (
+	firstPiece = 4 << 10 // what the scanner reads at once: a connection that says little takes little
+	fullPiece  = 64 << 10
+	largePush  = 64 << 10 // so much at once may be followed by large frames
+	// mostCopied is how much is copied at once for a frame in pieces: the scanner
+	// gives back what is behind that frame.
+	mostCopied = 16 << 10
+)
 
 // Read is the scanner's.
 func (f *framer) Read(p []byte) (int, error) {
@@ -122,7 +131,7 @@ func (f *framer) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
-	n := copy(p[:min(len(p), piece)], f.pushed)
+	n := copy(p[:min(len(p), mostCopied)], f.pushed)
 	f.pushed = f.pushed[n:]
 	return n, nil
 }

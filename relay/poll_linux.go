@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -12,6 +13,13 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport"
 )
+
+// maxPollers bounds the threads that pollers take. Where more connections are open
+// at once, there is always one that can be worked on, and to wake a thread for each
+// message costs more than it gains.
+const maxPollers = 32
+
+var pollers atomic.Int32
 
 // A poller moves both directions on one thread of its own, by a poll loop over
 // the descriptors. The reason is the time that one message takes: a goroutine
@@ -74,6 +82,10 @@ func (r *relay) poll() bool {
 	if !ok || !isToo || r.link != nil {
 		return false
 	}
+	if pollers.Add(1) > maxPollers {
+		pollers.Add(-1)
+		return false
+	}
 	p := &poller{relay: r, done: make(chan struct{})}
 	toUnit, toController := &p.ways[0], &p.ways[1]
 	toUnit.way, toController.way = r.ways[frame.C2U], r.ways[frame.U2C]
@@ -85,6 +97,7 @@ func (r *relay) poll() bool {
 	for _, err := range errs {
 		if err != nil {
 			p.close()
+			pollers.Add(-1)
 			return false
 		}
 	}
@@ -195,6 +208,7 @@ func (p *poller) close() {
 // run moves bytes until both directions have ended or it is stopped.
 func (p *poller) run() {
 	defer close(p.done)
+	defer pollers.Add(-1)
 	defer p.close()
 	for p.wait() {
 		for i := range p.ways {

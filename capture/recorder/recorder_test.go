@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -432,5 +433,42 @@ func BenchmarkWrite(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+	}
+}
+
+// memory counts who holds it.
+type memory struct{ atomic.Int64 }
+
+func (m *memory) Hold()    { m.Add(1) }
+func (m *memory) Release() { m.Add(-1) }
+
+// Runs are written as their frames are one by one, whatever the policy does with
+// them, and what they held is let go.
+func TestRuns(t *testing.T) {
+	for _, policy := range []Policy{Spill, Block} {
+		name := filepath.Join(t.TempDir(), "a.pcapng")
+		r, err := Create(name, Config{Policy: policy, Memory: 64 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held memory
+		data := make([]byte, 100_000)
+		for seq := int64(1); seq < 1000; seq += 100 {
+			run := &capture.Run{Shared: capture.Record{Seq: seq, Time: time.Unix(1, seq)}, Memory: &held}
+			for i := range 100 {
+				run.Frames = append(run.Frames, frame.Frame{Raw: data[i*1000 : (i+1)*1000], End: 1000, Dir: frame.C2U})
+			}
+			if err := r.WriteRun(run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		got, _ := contents(t, open(t, name))
+		expect(t, got, numbered(1, 1000, 1000))
+		if policy == Block && held.Load() != 0 {
+			t.Errorf("%s: held %d times", policy, held.Load())
+		}
 	}
 }

@@ -222,3 +222,76 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 }
+
+// A run is what its frames are one by one, whether its memory is held or not.
+func TestWriteRun(t *testing.T) {
+	h := NewHub(capture.Session{}, Options{})
+	feed(t, h, aFrame(1, "one"))
+	data := []byte("twothree")
+	run := &capture.Run{
+		Shared: capture.Record{Seq: 2, Framing: "line"},
+		Frames: []frame.Frame{{Raw: data[:3], End: 3}, {Raw: data[3:], End: 5}},
+		Memory: &memory{},
+	}
+	for range 2 {
+		if err := h.WriteRun(run); err != nil {
+			t.Fatal(err)
+		}
+		run.Shared.Seq, run.Memory = 4, nil
+	}
+	h.Close()
+	v := h.View()
+	defer v.Close()
+	expect(t, read(t, v, 6), "hello 5-0", "frame 1 one", "frame 2 two", "frame 3 three", "frame 4 two", "frame 5 three")
+	if c := h.Counts(); c.Frames != 5 || c.Bytes != 19 {
+		t.Errorf("counted are %+v", c)
+	}
+}
+
+// memory counts who holds it.
+type memory struct{ holders int }
+
+func (m *memory) Hold()    { m.holders++ }
+func (m *memory) Release() { m.holders-- }
+
+// Of a flood that nobody looks at only the newest is kept, and what there was
+// before; who comes then is told how much is missing between. A viewer gets more.
+func TestFlood(t *testing.T) {
+	for _, looked := range []bool{false, true} {
+		h := NewHub(capture.Session{}, Options{})
+		feed(t, h, aFrame(1, "first"))
+		if looked {
+			defer h.View().Close()
+		}
+		var m memory
+		const size = 64 << 10
+		for seq := int64(2); seq < 202; seq++ { // 12.5 MiB at once
+			run := capture.Run{Shared: capture.Record{Seq: seq}, Frames: []frame.Frame{{Raw: make([]byte, size)}}, Memory: &m}
+			if err := h.WriteRun(&run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		feed(t, h, aFrame(202, "last"))
+		h.Close()
+		v := h.View()
+		defer v.Close()
+		kept, lost, rec := 0, int64(0), capture.Record{}
+		for v.Next(&rec) == nil {
+			if n, ok := ParseNote(&rec); ok {
+				lost += n.Lost
+			} else if kept++; rec.Seq != int64(kept)+lost {
+				t.Fatalf("frame %d follows %d kept and %d lost ones", rec.Seq, kept-1, lost)
+			}
+		}
+		if looked {
+			if lost != 0 {
+				t.Errorf("%d were lost to who looked on", lost)
+			}
+		} else if lost == 0 || m.holders*size > 6<<20 {
+			t.Errorf("%d were lost, and %d bytes are held", lost, m.holders*size)
+		}
+		if int64(kept)+lost != 202 {
+			t.Errorf("%d kept, %d lost", kept, lost)
+		}
+	}
+}

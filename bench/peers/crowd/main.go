@@ -1,13 +1,15 @@
-// Crowd is both ends of many connections: it echoes, or it dials so many that
-// all are open at once, and has each say something and hear it again.
+// Crowd is both ends of many connections: it answers requests, or it dials so many
+// that all are open at once, and has each ask something and hear the answer.
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -41,14 +43,24 @@ func listen() {
 		c, err := l.Accept()
 		check(err)
 		go func() {
-			_, _ = io.Copy(c, c)
-			c.Close()
+			defer c.Close()
+			for lines := bufio.NewScanner(c); lines.Scan(); {
+				if _, err := fmt.Fprintln(c, strings.Replace(lines.Text(), asked, answered, 1)); err != nil {
+					return
+				}
+			}
 		}()
 	}
 }
 
-// dial opens n connections, has each say and hear again 100 lines, and closes them
-// when all have.
+// What tells a request from its answer.
+const (
+	asked    = `"method":"tools/list"`
+	answered = `"result":{"tools":[]}`
+)
+
+// dial opens n connections, has each ask 100 times, and closes them when all have
+// been answered.
 func dial(n int, address string) {
 	var heard sync.WaitGroup
 	for i := range n {
@@ -57,13 +69,14 @@ func dial(n int, address string) {
 		defer c.Close()
 		heard.Go(func() {
 			for j := range 100 {
-				line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", i*100+j)
+				line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`+"\n", i*100+j, asked)
 				_, err := io.WriteString(c, line)
 				check(err)
-				back := make([]byte, len(line))
+				want := strings.Replace(line, asked, answered, 1)
+				back := make([]byte, len(want))
 				_, err = io.ReadFull(c, back)
 				check(err)
-				if string(back) != line {
+				if string(back) != want {
 					check(fmt.Errorf("connection %d heard %q", i, back))
 				}
 			}

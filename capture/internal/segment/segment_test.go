@@ -24,3 +24,50 @@ func TestAppendKeepsCopies(t *testing.T) {
 		t.Errorf("%q, %q", kept.Raw, kept.Payload())
 	}
 }
+
+// A holding counts who holds it.
+type holding int
+
+func (h *holding) Hold()    { *h++ }
+func (h *holding) Release() { *h-- }
+
+// aRun returns n frames that lie one behind the other.
+func aRun(n, size int, memory capture.Memory) *capture.Run {
+	data := make([]byte, n*size)
+	r := &capture.Run{Shared: capture.Record{Seq: 7, Protocol: "mcp"}, Memory: memory}
+	for i := range n {
+		r.Frames = append(r.Frames, frame.Frame{Raw: data[i*size : (i+1)*size], End: size, Offset: int64(i * size)})
+	}
+	return r
+}
+
+// A run that is held is not copied, and is let go when the segment is emptied.
+func TestAppendRunHolds(t *testing.T) {
+	var held holding
+	r := aRun(4, 100, &held)
+	var s segment.Segment
+	if n := s.AppendRun(r, 1); n != 3 || held != 1 {
+		t.Fatalf("%d records, held %d times", n, held)
+	}
+	if last := &s.Records[2]; last.Seq != 10 || last.Offset != 300 || last.Protocol != "mcp" || &last.Raw[0] != &r.Frames[3].Raw[0] {
+		t.Errorf("the last is %+v", last)
+	}
+	if s.Reset(); held != 0 || len(s.Records) != 0 {
+		t.Errorf("%d records, held %d times", len(s.Records), held)
+	}
+}
+
+// What a segment takes is bounded, and nothing is lost between two.
+func TestAppendRunIsBounded(t *testing.T) {
+	var held holding
+	for _, r := range []*capture.Run{aRun(2000, 10, &held), aRun(2000, 10, nil), aRun(20, 100_000, &held), aRun(20, 100_000, nil)} {
+		for done, segments := 0, 0; done < len(r.Frames); segments++ {
+			var s segment.Segment
+			n := s.AppendRun(r, done)
+			if n == 0 || segments == 20 || int64(len(s.Records)) > segment.Records || s.Cost() > 1<<20 {
+				t.Fatalf("segment %d takes %d records and %d bytes", segments, n, s.Cost())
+			}
+			done += n
+		}
+	}
+}
