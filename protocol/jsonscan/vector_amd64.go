@@ -6,12 +6,25 @@ import "golang.org/x/sys/cpu"
 // Tests clear it.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
+// wide says that the processor has AVX-512 too, and is of those that do not slow
+// down for it, of which VBMI2 is the mark.
+var wide = vectors && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI2
+
 // validBlocks reports whether data, of at least blockLen bytes, is valid UTF-8.
 // The algorithm is that of John Keiser and Daniel Lemire, "Validating UTF-8 in
 // less than one instruction per byte" (2021).
-//
+func validBlocks(data []byte) bool {
+	if wide {
+		return validBlocks512(data)
+	}
+	return validBlocks256(data)
+}
+
 //go:noescape
-func validBlocks(data []byte) bool
+func validBlocks256(data []byte) bool
+
+//go:noescape
+func validBlocks512(data []byte) bool
 
 // stringStop returns the offset of the first byte from i, inside of a string,
 // at which the string ends or is to be looked at more closely: of the closing
@@ -19,9 +32,18 @@ func validBlocks(data []byte) bool
 // escape that is malformed or is of U+D000 to U+DFFF, where the surrogates are.
 // It returns len(data), which is at least blockLen, if there is none. Characters
 // beyond ASCII are not looked at.
-//
+func stringStop(data []byte, i int) int {
+	if wide {
+		return stringStop512(data, i)
+	}
+	return stringStop256(data, i)
+}
+
 //go:noescape
-func stringStop(data []byte, i int) int
+func stringStop256(data []byte, i int) int
+
+//go:noescape
+func stringStop512(data []byte, i int) int
 
 // escapedBytes returns a mask of the bytes of a block that a string cannot hold
 // without an escape: quotes, backslashes and control characters.

@@ -1,6 +1,7 @@
 #include "textflag.h"
 
-// Three functions in AVX2. Their contracts are in vector_amd64.go.
+// Three functions in AVX2, and two of them in AVX-512 as well. Their contracts
+// are in vector_amd64.go.
 //
 // Where a comment numbers the bytes of a register, byte 0 has the lowest
 // address. VPMOVMSKB makes a mask of a register: bit n is the top bit of byte n.
@@ -56,12 +57,12 @@ BYTE(quote, 0x22)
 BYTE(backslash, 0x5c)
 BYTE(lastControl, 0x1f)
 
-// func validBlocks(data []byte) bool
+// func validBlocks256(data []byte) bool
 //
 //	SI next byte    DI end of data    DX last place where a block can begin
 //	Y0 this block   Y1 the block before it   Y2 to Y5 scratch   Y6 faults
 //	Y8 to Y13 constants
-TEXT ·validBlocks(SB), NOSPLIT, $0-25
+TEXT ·validBlocks256(SB), NOSPLIT, $0-25
 	MOVQ data_base+0(FP), SI
 	MOVQ data_len+8(FP), DX
 	LEAQ (SI)(DX*1), DI
@@ -169,14 +170,43 @@ end:
 	VPAND   high, both, both \
 	VPCMPEQB Y10, both, both
 
-// func stringStop(data []byte, i int) int
+// CLOSER looks at the byte where a string may stop, the first of R10: it puts its
+// offset into R12, and jumps to found unless it is that of an escape like \u00e9,
+// with four digits, whose values are those of the table or negative, which may be
+// no surrogate. It uses R8, R9, R13 and DI.
+#define CLOSER \
+	TZCNTQ R10, R12 \
+	ADDQ   AX, R12 \
+	CMPB   (SI)(R12*1), $'u' \
+	JNE    found \
+	LEAQ    4(R12), R13 \
+	CMPQ    R13, BX \
+	JGE     found \
+	LEAQ    ·hexDigits(SB), R8 \
+	MOVBLZX 1(SI)(R12*1), R9 \
+	MOVBLSX (R8)(R9*1), R13 \
+	CMPL    R13, $0xd \
+	JEQ     found \
+	MOVBLZX 2(SI)(R12*1), R9 \
+	MOVBLSX (R8)(R9*1), DI \
+	ORL     DI, R13 \
+	MOVBLZX 3(SI)(R12*1), R9 \
+	MOVBLSX (R8)(R9*1), DI \
+	ORL     DI, R13 \
+	MOVBLZX 4(SI)(R12*1), R9 \
+	MOVBLSX (R8)(R9*1), DI \
+	ORL     DI, R13 \
+	TESTL   R13, R13 \
+	JS      found
+
+// func stringStop256(data []byte, i int) int
 //
 //	SI data   BX its length   AX i   CX how much of a block was seen before
 //	DX whether byte 0 of the block is escaped
 //	R8 backslashes   R9 escaped bytes   R10 where the string stops
 //	R11 the bits 1, 3, 5 ...   DI, R12, R13 scratch; once R10 is known R8 and R9 too
 //	Y0, Y1 the block   Y2 to Y5 scratch   Y8 to Y13 constants
-TEXT ·stringStop(SB), NOSPLIT, $0-40
+TEXT ·stringStop256(SB), NOSPLIT, $0-40
 	MOVQ           data_base+0(FP), SI
 	MOVQ           data_len+8(FP), BX
 	MOVQ           i+24(FP), AX
@@ -252,35 +282,178 @@ pass:
 	JMP  nextBlock
 
 stop:
-	TZCNTQ R10, R12
-	ADDQ   AX, R12 // R12 = offset of the byte
-	CMPB   (SI)(R12*1), $'u'
-	JNE    found
-
-	// It is that of an escape like \u00e9. Pass it if it has four digits, whose
-	// values are those of the table or negative, unless it may be a surrogate.
-	LEAQ    4(R12), R13
-	CMPQ    R13, BX
-	JGE     found
-	LEAQ    ·hexDigits(SB), R8
-	MOVBLZX 1(SI)(R12*1), R9
-	MOVBLSX (R8)(R9*1), R13
-	CMPL    R13, $0xd
-	JEQ     found
-	MOVBLZX 2(SI)(R12*1), R9
-	MOVBLSX (R8)(R9*1), DI
-	ORL     DI, R13
-	MOVBLZX 3(SI)(R12*1), R9
-	MOVBLSX (R8)(R9*1), DI
-	ORL     DI, R13
-	MOVBLZX 4(SI)(R12*1), R9
-	MOVBLSX (R8)(R9*1), DI
-	ORL     DI, R13
-	TESTL   R13, R13
-	JS      found
+	CLOSER
 	BLSRQ   R10, R10
 	JNZ     stop
 	JMP     pass
+
+found:
+	MOVQ R12, ret+32(FP)
+	VZEROUPPER
+	RET
+
+none:
+	MOVQ BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func validBlocks512(data []byte) bool
+//
+//	SI next byte    DI end of data    DX last place where a whole block can begin
+//	Z0 this block   Z1 the block before it   Z2 to Z5 scratch   Z6 faults
+//	Z8 to Z14 constants   K1 scratch
+//
+// It is validBlocks256 in blocks of 64 bytes, but for the end: what is left there,
+// which may be nothing, is filled up with zeros, behind which no character that
+// was cut short goes on.
+TEXT ·validBlocks512(SB), NOSPLIT, $0-25
+	MOVQ data_base+0(FP), SI
+	MOVQ data_len+8(FP), DX
+	LEAQ (SI)(DX*1), DI
+	LEAQ -64(DI), DX
+
+ascii512:
+	CMPQ      SI, DX
+	JHI       mixed512
+	VMOVDQU64 (SI), Z0
+	VPMOVB2M  Z0, K1
+	KTESTQ    K1, K1
+	JNE       mixed512
+	ADDQ      $64, SI
+	JMP       ascii512
+
+mixed512:
+	VPXORQ          Z1, Z1, Z1
+	VPXORQ          Z6, Z6, Z6
+	VBROADCASTI32X4 firstHigh<>(SB), Z8
+	VBROADCASTI32X4 firstLow<>(SB), Z9
+	VBROADCASTI32X4 secondHigh<>(SB), Z10
+	VPBROADCASTB    lowHalf<>(SB), Z11
+	VPBROADCASTB    belowLead3<>(SB), Z12
+	VPBROADCASTB    belowLead4<>(SB), Z13
+	VPBROADCASTB    topBit<>(SB), Z14
+
+next512:
+	CMPQ      SI, DX
+	JHI       tail512
+	VMOVDQU64 (SI), Z0
+
+block512:
+	// Z2 has, for each quarter of Z0, the quarter before it.
+	VALIGNQ    $6, Z1, Z0, Z2
+	VPALIGNR   $15, Z2, Z0, Z3
+	VPSRLW     $4, Z3, Z4
+	VPANDQ     Z11, Z4, Z4
+	VPSHUFB    Z4, Z8, Z4
+	VPANDQ     Z11, Z3, Z3
+	VPSHUFB    Z3, Z9, Z3
+	VPSRLW     $4, Z0, Z5
+	VPANDQ     Z11, Z5, Z5
+	VPSHUFB    Z5, Z10, Z5
+	VPTERNLOGQ $0x80, Z5, Z3, Z4 // Z4 AND Z3 AND Z5
+
+	VPALIGNR   $14, Z2, Z0, Z3
+	VPALIGNR   $13, Z2, Z0, Z5
+	VPSUBUSB   Z12, Z3, Z3
+	VPSUBUSB   Z13, Z5, Z5
+	VPTERNLOGQ $0xa8, Z14, Z3, Z5 // (Z5 OR Z3) AND Z14
+	VPTERNLOGQ $0xf6, Z5, Z4, Z6  // Z6 OR (Z4 XOR Z5)
+	VMOVDQA64  Z0, Z1
+	ADDQ       $64, SI
+	JMP        next512
+
+tail512:
+	CMPQ        SI, DI
+	JHI         end512
+	MOVQ        DI, CX
+	SUBQ        SI, CX
+	MOVQ        $-1, AX
+	BZHIQ       CX, AX, AX
+	KMOVQ       AX, K1
+	VMOVDQU8.Z  (SI), K1, Z0
+	JMP         block512
+
+end512:
+	VPTESTMB Z6, Z6, K1
+	KTESTQ   K1, K1
+	SETEQ    ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func stringStop512(data []byte, i int) int
+//
+//	SI data   BX its length   AX i   CX which bytes of the block there are
+//	Z0 the block   Z2, Z4 scratch   Z8 to Z13 constants   K1 scratch
+//
+// All else is as in stringStop256.
+TEXT ·stringStop512(SB), NOSPLIT, $0-40
+	MOVQ            data_base+0(FP), SI
+	MOVQ            data_len+8(FP), BX
+	MOVQ            i+24(FP), AX
+	XORL            DX, DX
+	MOVQ            $-1, CX
+	MOVQ            $0xaaaaaaaaaaaaaaaa, R11
+	VBROADCASTI32X4 letterHigh<>(SB), Z8
+	VBROADCASTI32X4 letterLow<>(SB), Z9
+	VPBROADCASTB    lowHalf<>(SB), Z11
+	VPBROADCASTB    quote<>(SB), Z12
+	VPBROADCASTB    backslash<>(SB), Z13
+
+nextBlock512:
+	MOVQ      BX, R12
+	SUBQ      AX, R12
+	JLE       none
+	CMPQ      R12, $64
+	JLT       part512
+	VMOVDQU64 (SI)(AX*1), Z0
+
+block512:
+	VPCMPEQB Z13, Z0, K1
+	KMOVQ    K1, R8
+	ANDNQ    R8, DX, R12
+	LEAQ     (R12)(R12*1), R13
+	ORQ      R11, R13
+	SUBQ     R12, R13
+	XORQ     R11, R13
+	MOVQ     R8, R9
+	ORQ      DX, R9
+	XORQ     R13, R9
+	ANDQ     R8, R13
+	MOVQ     R13, DX
+	SHRQ     $63, DX
+
+	VPSRLW    $4, Z0, Z2
+	VPANDQ    Z11, Z2, Z2
+	VPSHUFB   Z2, Z8, Z2
+	VPSHUFB   Z0, Z9, Z4
+	VPTESTNMB Z2, Z4, K1 // no letters
+	KMOVQ     K1, R13
+	ANDQ      R9, R13
+	VPMOVB2M  Z2, K1     // controls
+	KMOVQ     K1, R10
+	ORQ       R13, R10
+	VPCMPEQB  Z12, Z0, K1
+	KMOVQ     K1, R13
+	ANDNQ     R13, R9, R13
+	ORQ       R13, R10
+	ANDQ      CX, R10
+	JNZ       stop
+
+pass:
+	ADDQ $64, AX
+	JMP  nextBlock512
+
+part512:
+	BZHIQ      R12, CX, CX
+	KMOVQ      CX, K1
+	VMOVDQU8.Z (SI)(AX*1), K1, Z0
+	JMP        block512
+
+stop:
+	CLOSER
+	BLSRQ R10, R10
+	JNZ   stop
+	JMP   pass
 
 found:
 	MOVQ R12, ret+32(FP)

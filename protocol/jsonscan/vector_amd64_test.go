@@ -17,6 +17,13 @@ func inWords(f func()) {
 	f()
 }
 
+// inShortVectors calls f without AVX-512.
+func inShortVectors(f func()) {
+	defer func(w bool) { wide = w }(wide)
+	wide = false
+	f()
+}
+
 // needVectors skips a test on a processor that has none of what it tests.
 func needVectors(t testing.TB) {
 	if !vectors {
@@ -57,10 +64,11 @@ func outcomeOf(text []byte) (o outcome) {
 func checkBothWays(t *testing.T, text []byte) {
 	t.Helper()
 	got := outcomeOf(text)
-	var want outcome
+	var short, want outcome
+	inShortVectors(func() { short = outcomeOf(text) })
 	inWords(func() { want = outcomeOf(text) })
-	if got != want {
-		t.Fatalf("%q\nin vectors %+v\n  in words %+v", text, got, want)
+	if got != want || short != want {
+		t.Fatalf("%q\nin vectors %+v\nin AVX2    %+v\n  in words %+v", text, got, short, want)
 	}
 	if got.utf8 != utf8.Valid(text) {
 		t.Fatalf("%q: ValidUTF8 = %v", text, got.utf8)
@@ -110,8 +118,8 @@ func TestValidBlocks(t *testing.T) {
 			text[at+i] = edges[rng.IntN(len(edges))]
 		}
 		got := validBlocks(text)
-		if got != utf8.Valid(text) {
-			t.Fatalf("validBlocks(%q) = %v", text, got)
+		if got != utf8.Valid(text) || got != validBlocks256(text) {
+			t.Fatalf("validBlocks(%q) = %v, and %v in AVX2", text, got, validBlocks256(text))
 		}
 		if got {
 			valid++
@@ -132,7 +140,7 @@ func TestValidBlocksOfEveryCharacter(t *testing.T) {
 			at = len(text) - len(encode(code))
 		}
 		copy(text[at:], encode(code))
-		if validBlocks(text) != utf8.Valid(text) {
+		if want := utf8.Valid(text); validBlocks(text) != want || validBlocks256(text) != want {
 			t.Fatalf("%x at %d: validBlocks = %v", text[at:at+4], at, validBlocks(text))
 		}
 	}
@@ -164,8 +172,9 @@ func TestStringStop(t *testing.T) {
 				text[i] = alphabet[rng.IntN(len(alphabet))]
 			}
 			i := rng.IntN(len(text) + 1)
-			if got, want := stringStop(text, i), stringStopByBytes(text, i); got != want {
-				t.Fatalf("stringStop(%q, %d) = %d, want %d", text, i, got, want)
+			want := stringStopByBytes(text, i)
+			if got, short := stringStop(text, i), stringStop256(text, i); got != want || short != want {
+				t.Fatalf("stringStop(%q, %d) = %d, in AVX2 %d, want %d", text, i, got, short, want)
 			}
 		}
 	}
@@ -203,8 +212,9 @@ func TestStringStopAtEveryByte(t *testing.T) {
 				if len(text) < blockLen {
 					continue
 				}
-				if got, want := stringStop(text, 0), stringStopByBytes(text, 0); got != want {
-					t.Fatalf("stringStop(%q) = %d, want %d", text, got, want)
+				want := stringStopByBytes(text, 0)
+				if got, short := stringStop(text, 0), stringStop256(text, 0); got != want || short != want {
+					t.Fatalf("stringStop(%q) = %d, in AVX2 %d, want %d", text, got, short, want)
 				}
 			}
 		}
