@@ -32,7 +32,7 @@ type watch struct {
 	total  relay.Result
 	relays int
 	exited bool // the unit was a command, and has ended
-	conns  int // controllers that came
+	conns  int  // controllers that came
 }
 
 // nextConn numbers a connection.

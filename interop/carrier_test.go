@@ -71,13 +71,13 @@ func freePort(t *testing.T) string {
 // listeningOn finds the address that a relay listens on.
 var listeningOn = regexp.MustCompile(`listening on (\S+)`)
 
-// relayed puts wirectl relay before a unit, and returns its address and what
+// relayed puts wirectl relay, with flags, before a unit, and returns its address and what
 // ends it and decodes the capture, in which no rule may be broken if it is to
 // be clean.
-func relayed(t *testing.T, listen, unit string) (address string, end func(clean bool, stats ...string) (ndjson []byte)) {
+func relayed(t *testing.T, listen string, unit ...string) (address string, end func(clean bool, stats ...string) (ndjson []byte)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "session.pcapng")
-	cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", listen, "--capture", file, unit)
+	cmd := exec.CommandContext(t.Context(), wirectl, append([]string{"relay", "--no-tap", "--listen", listen, "--capture", file}, unit...)...)
 	address, stop := listening(t, cmd, listeningOn)
 	return address, func(clean bool, stats ...string) []byte {
 		t.Helper()
