@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -68,9 +67,6 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	if screen.Filter == "" {
 		screen.Filter = notes.kept.Filter
 	}
-	// Nearly all of the heap is the index, which holds no pointers: to collect
-	// often costs little, and the process stays small.
-	debug.SetGCPercent(gcPercent)
 	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
 	defer s.Close()
 	s.Restore(notes.kept)
@@ -80,8 +76,6 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	}
 	return located(notes.file, nil, notes.keep(s.Notes()))
 }
-
-const gcPercent = 25
 
 // watchOn draws what comes from a source until the user has enough.
 func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {

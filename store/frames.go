@@ -19,6 +19,7 @@ type entry struct {
 	of     uint32 // mark of its exchange
 	label  uint32 // of what it opens, in the texts, plus one
 	conn   uint32
+	before uint32 // how far back the frame of the exchange before it is; 0 is none
 	kind   uint16
 	wire   uint8
 	flags  flags

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -77,6 +76,7 @@ type Group struct {
 	Open, Cancelled, Failed int64
 	Found                   int64 // findings
 	Bytes                   int64
+	listed                  int
 }
 
 // Folds are groups that are folded away: none or all of them, but for some.
@@ -218,6 +218,8 @@ type sorted struct {
 	spots   []Spot
 	groups  map[uint32]*Group
 	least   uint32 // of the marks
+	keys    []sortKey
+	spare   []sortKey // as many
 }
 
 func (o *sorted) len() int      { return len(o.spots) }
@@ -245,83 +247,125 @@ func (s *Store) sort(q IDsQuery) order {
 	start := time.Now()
 	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
 	o.query.Folds.But = maps.Clone(q.Folds.But)
-	o.lay(s.keys(q))
+	o.collect()
+	o.arrange()
+	o.lay()
 	o.made = time.Now()
 	o.took = o.made.Sub(start)
 	return o
 }
 
-// lay makes the list of the exchanges, below the headings of their groups. A
+// lay makes the list of what was arranged, below the headings of the groups. A
 // group of which all are folded away has a heading, too.
-func (o *sorted) lay(keys []sortKey) {
-	slices.SortFunc(keys, func(a, b sortKey) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(b.key, a.key), cmp.Compare(b.mark, a.mark))
-	})
-	o.spots, o.least = slices.Grow(o.spots[:0], len(keys)+1), math.MaxUint32
-	below := func(group uint32) {
-		for len(keys) > 0 && keys[0].group == group {
-			o.spots = append(o.spots, Spot{Number: keys[0].mark})
-			o.least = min(o.least, keys[0].mark)
-			keys = keys[1:]
-		}
+func (o *sorted) lay() {
+	o.least = math.MaxUint32
+	for i := range o.keys {
+		o.least = min(o.least, o.keys[i].mark)
 	}
 	if o.query.Group == Ungrouped {
-		below(0)
+		o.spots = slices.Grow(o.spots[:0], len(o.keys)+1)
+		for i := range o.keys {
+			o.spots = append(o.spots, Spot{Number: o.keys[i].mark})
+		}
 		return
 	}
-	for _, n := range slices.Sorted(maps.Keys(o.groups)) {
-		o.spots = append(o.spots, Spot{n, true})
-		below(n)
+	// Each group has its place, which is filled as its exchanges come.
+	place, n := map[uint32]*int{}, 0
+	o.spots = slices.Grow(o.spots[:0], len(o.keys)+len(o.groups))[:len(o.keys)+len(o.groups)]
+	for _, group := range slices.Sorted(maps.Keys(o.groups)) {
+		o.spots[n] = Spot{group, true}
+		at := n + 1
+		place[group] = &at
+		n = at + o.groups[group].listed
+	}
+	var group uint32
+	at := new(int)
+	for i := range o.keys {
+		k := &o.keys[i]
+		if k.group != group || i == 0 {
+			group, at = k.group, place[k.group]
+		}
+		o.spots[*at] = Spot{Number: k.mark}
+		*at++
 	}
 }
 
 type sortKey struct {
-	key   int64
+	key   uint64 // the least comes first
 	group uint32
 	mark  uint32
 }
 
-// keys returns what to sort the exchanges by that are to be listed, and counts
-// those of each group, listed or not.
-func (s *Store) keys(q IDsQuery) []sortKey {
-	keys := make([]sortKey, 0, s.rows.n)
-	s.sorted.groups = map[uint32]*Group{}
+// arrange sorts by key; what is equal stays as it is. It goes digit by digit: a
+// million are sorted while somebody waits who has pressed a key.
+func (o *sorted) arrange() {
+	keys := o.keys
+	to := slices.Grow(o.spare[:0], len(keys))[:len(keys)]
+	for shift := 0; shift < 64; shift += 16 {
+		var n [1 << 16]uint32
+		for i := range keys {
+			n[uint16(keys[i].key>>shift)]++
+		}
+		if len(keys) == 0 || n[uint16(keys[0].key>>shift)] == uint32(len(keys)) {
+			continue // they have the same digit
+		}
+		at := uint32(0)
+		for i, of := range n {
+			n[i], at = at, at+of
+		}
+		for i := range keys {
+			x := &n[uint16(keys[i].key>>shift)]
+			to[*x] = keys[i]
+			*x++
+		}
+		keys, to = to, keys
+	}
+	o.keys, o.spare = keys, to
+}
+
+// collect takes the keys of the exchanges that are to be listed, the newest
+// first, and counts those of each group, listed or not.
+func (o *sorted) collect() {
+	q := &o.query
+	o.keys, o.groups = slices.Grow(o.keys[:0], int(o.rows.n)), map[uint32]*Group{}
 	var g *Group
-	for i := range s.rows.n {
-		r := &s.rows.chunks[i/chunk][i%chunk]
-		if s.filter != nil && !r.hit {
+	for i := o.rows.n - 1; i >= 0; i-- {
+		r := &o.rows.chunks[i/chunk][i%chunk]
+		if o.filter != nil && !r.hit {
 			continue
 		}
 		n := q.Group.of(r)
 		if q.Group != Ungrouped {
 			if g == nil || g.Number != n {
-				g = s.group(q, n)
+				g = o.group(n)
 			}
 			g.count(r)
 		}
 		if q.OpenOnly && r.outcome != uint8(session.Open) || g != nil && g.Folded {
 			continue
 		}
-		keys = append(keys, sortKey{s.key(r, q.Sort), n, r.mark})
+		if g != nil {
+			g.listed++
+		}
+		o.keys = append(o.keys, sortKey{1<<63 - uint64(o.key(r, q.Sort)), n, r.mark})
 	}
-	return keys
 }
 
 // group returns the group of that number.
-func (s *Store) group(q IDsQuery, n uint32) *Group {
-	g := s.sorted.groups[n]
+func (o *sorted) group(n uint32) *Group {
+	g := o.groups[n]
 	if g == nil {
-		g = &Group{Number: n, Folded: q.Folds.Has(n)}
-		switch q.Group {
+		g = &Group{Number: n, Folded: o.query.Folds.Has(n)}
+		switch o.query.Group {
 		case GroupKind:
-			g.Name = s.kinds.list[n]
+			g.Name = o.kinds.list[n]
 		case GroupConn:
 			g.Name = fmt.Sprintf("connection %d", n)
-			if p := s.peers[int(n)]; p != nil && p.Name != "" {
+			if p := o.peers[int(n)]; p != nil && p.Name != "" {
 				g.Name += "  " + p.Name
 			}
 		}
-		s.sorted.groups[n] = g
+		o.groups[n] = g
 	}
 	return g
 }

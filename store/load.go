@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -202,8 +203,12 @@ type Event struct {
 	After bool  // it came after the cancel
 }
 
-// maxLedger is how many frames of an exchange are listed.
-const maxLedger = 500
+const (
+	// maxLedger is about how many frames of an exchange are listed, and
+	// maxAhead how far they are looked for after the selected one.
+	maxLedger = 500
+	maxAhead  = 20_000
+)
 
 // Detail returns what is known of a frame; nil if it is not in the index.
 func (s *Store) Detail(seq int64) *Detail {
@@ -234,23 +239,43 @@ func (s *Store) Detail(seq int64) *Detail {
 	}
 	if r := s.rows.of(e.of); r != nil {
 		x := s.exchange(r)
-		d.Exchange, d.Ledger = &x, s.ledger(r)
+		d.Exchange, d.Ledger = &x, s.ledger(r, seq)
 	}
 	d.Findings = s.findingsOf(seq, e.of)
 	return d
 }
 
-// ledger lists the frames of an exchange, as far as they are in the index.
-func (s *Store) ledger(r *row) (list []Event) {
-	for seq := max(r.first, s.frames.first); seq <= r.last && len(list) < maxLedger; seq++ {
-		e := s.frames.at(seq)
-		if e == nil {
-			break
+// ledger lists the frames of an exchange, as far as they are in the index: the
+// first, the last ones, and those around a frame and around the cancel. It does
+// not go through all that an exchange may have, nor through what lies between.
+func (s *Store) ledger(r *row, around int64) (list []Event) {
+	seqs := []int64{r.first, r.cancel, r.last}
+	for _, from := range []int64{r.last, around, r.cancel} {
+		for seq, n := from, 0; n < maxLedger/3; n++ {
+			e := s.frames.at(seq)
+			if e == nil || e.of != r.mark {
+				break
+			}
+			seqs = append(seqs, seq)
+			if e.before == 0 {
+				break
+			}
+			seq -= int64(e.before)
 		}
-		if e.of != r.mark && seq != r.first && seq != r.cancel {
-			continue
+	}
+	for _, from := range []int64{around, r.cancel} {
+		for seq, n := max(from, r.first), 0; seq <= min(r.last, from+maxAhead) && n < maxLedger/3; seq++ {
+			if e := s.frames.at(seq); e != nil && e.of == r.mark {
+				seqs = append(seqs, seq)
+				n++
+			}
 		}
-		list = append(list, Event{Frame: *s.frame(seq), Since: r.opened, After: r.asked != 0 && seq > r.cancel})
+	}
+	slices.Sort(seqs)
+	for _, seq := range slices.Compact(seqs) {
+		if s.frames.at(seq) != nil {
+			list = append(list, Event{Frame: *s.frame(seq), Since: r.opened, After: r.asked != 0 && seq > r.cancel})
+		}
 	}
 	return list
 }

@@ -379,6 +379,9 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	if f := s.frames.at(seq); f != nil {
 		at = f.time
 		f.of = e.Mark
+		if back := seq - r.last; back > 0 && back < 1<<32 {
+			f.before = uint32(back)
+		}
 		r.last = seq
 		r.hit = r.hit || s.filter != nil && s.hits.has(seq)
 	}

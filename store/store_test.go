@@ -157,6 +157,30 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// However many frames an exchange has, its ledger is short: the first, the last,
+// and those around the one that is looked at.
+func TestLedgerOfLongExchange(t *testing.T) {
+	var text bytes.Buffer
+	text.WriteString(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1}}}` + "\n")
+	for i := range 30_000 {
+		fmt.Fprintf(&text, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`+"\n", i)
+	}
+	s := filled(t, store.Options{}, decode.Input{Stream: &text})
+	d := s.Detail(9_000)
+	seen := map[int64]bool{}
+	for _, e := range d.Ledger {
+		seen[e.Seq] = true
+	}
+	for _, seq := range []int64{1, 8_950, 9_000, 9_050, 29_990, 30_001} {
+		if !seen[seq] {
+			t.Errorf("frame %d is not among the %d", seq, len(d.Ledger))
+		}
+	}
+	if len(d.Ledger) > 1000 {
+		t.Errorf("%d frames", len(d.Ledger))
+	}
+}
+
 // What does not fit is dropped and counted: the index, the rows, the bytes.
 func TestBounds(t *testing.T) {
 	s := filled(t, store.Options{Frames: 8 << 10, Exchanges: 4 << 10, Bytes: 1 << 20}, open(t, calls(t, 40_000)))

@@ -168,20 +168,61 @@ func (r *recorded) Next(rec *capture.Record) error {
 	return nil
 }
 
-// How long it takes to ask for a screen and to draw it, of a session that is
-// large: thirty times that is a share of a second.
-func BenchmarkScreen(b *testing.B) {
-	s := kept(b, "mcp-everything")
-	m := tui.New(s, tui.Config{Name: "bench", Color: true, Theme: "dark"})
-	m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
-	for _, view := range []string{"1", "2", "4"} {
-		b.Run("view-"+view, func(b *testing.B) {
-			for b.Loop() {
-				_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(view)})
-				m.Update(cmd())
+// How long it takes until a key is answered, the screen drawn, in a session of
+// a million frames.
+func BenchmarkKey(b *testing.B) {
+	list := &recorded{session: capture.Session{Framing: "line", Protocol: "mcp"}}
+	in := decode.Input{Capture: list}
+	s := store.New(store.Options{Spill: true})
+	defer s.Close()
+	s.Begin(in)
+	for n := 1; n < 1_000_000; n += 100_000 {
+		for i := n; i < n+100_000; i += 2 {
+			list.add(i, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t"}}`, i))
+			list.add(i+1, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, i))
+			list.list[len(list.list)-1].Dir = frame.U2C
+		}
+		if _, err := decode.Run(b.Context(), in, io.Discard, decode.Config{Workers: 1, FirstSeq: int64(n)}, func() decode.View { return s.View }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, before, key, back string }{
+		{"ids", "1", "0", ""},
+		{"sort", "1", "s", ""}, // from one order to the next
+		{"group", "1", "b", ""},
+		{"frames", "1", "2", "1"},
+		{"far", "2g", "G", "g"},
+		{"stats", "1", "4", "1"},
+		{"filter", "1fkind==result", "\r", "f\r"},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			m := tui.New(s, tui.Config{Name: "bench", Color: true, Theme: "dark"})
+			m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+			press := func(keys string) {
+				for _, r := range keys {
+					msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}
+					if r == '\r' {
+						msg = tea.KeyMsg{Type: tea.KeyEnter}
+					}
+					if _, cmd := m.Update(msg); cmd != nil {
+						m.Update(cmd())
+					}
+				}
 				_ = m.View()
 			}
-			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)*30/10, "%-of-a-core-at-30Hz")
+			press(tt.before)
+			var worst time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				press(tt.key)
+				worst = max(worst, time.Since(begun))
+				if tt.back != "" {
+					b.StopTimer()
+					press(tt.back)
+					b.StartTimer()
+				}
+			}
+			b.ReportMetric(float64(worst.Microseconds())/1000, "worst-ms")
 		})
 	}
 }
