@@ -154,7 +154,7 @@ func (m *Model) framesView(n int) []string {
 type frameColumns struct{ seq, time, kind, id int }
 
 func (m *Model) frameColumns() frameColumns {
-	c := frameColumns{seq: max(5, len(count(m.page.overview.Frames))), time: 11, kind: 24, id: 12}
+	c := frameColumns{seq: max(5, len(count(m.page.overview.Frames))+1), time: 11, kind: 24, id: 12}
 	switch {
 	case m.width < 90:
 		c = frameColumns{seq: 5, time: 8, kind: 16, id: 7}

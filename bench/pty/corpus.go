@@ -1,0 +1,53 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// session is what is said of both sessions.
+var session = capture.Session{Framing: "line", Protocol: "mcp"}
+
+// corpus writes calls with progress and results: a million frames.
+func corpus(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := bufio.NewWriterSize(f, 1<<20)
+	w, err := pcapng.NewWriter(b, session, nil)
+	for i := 0; i < frames && err == nil; i++ {
+		r := record(i)
+		r.Time = time.Unix(1_800_000_000, int64(i)*1e5)
+		err = w.Write(&r)
+	}
+	if err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// record returns a frame, from number 0: of each four the first is a call and
+// the last its result.
+func record(i int) capture.Record {
+	dir, text := frame.U2C, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, i/4, i)
+	switch i % 4 {
+	case 0:
+		dir, text = frame.C2U, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","_meta":{"progressToken":%d}}}`, i/4, i/4)
+	case 3:
+		text = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"sunny"}]}}`, i/4)
+	}
+	return capture.Record{
+		Kind: capture.Frame, Seq: int64(i + 1),
+		Frame: frame.Frame{Raw: []byte(text + "\n"), End: len(text), Conn: 1, Dir: dir},
+	}
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+)
+
+// A monitor is one that runs in a terminal, and what that has been sent since it
+// was last wiped.
+type monitor struct {
+	cmd      *exec.Cmd
+	terminal *os.File
+	begun    time.Time
+	mu       sync.Mutex
+	text     bytes.Buffer
+	err      error
+	slowest  time.Duration // answer to a key
+}
+
+// start runs wirectl monitor with these arguments.
+func start(wirectl, runtimeDir string, args ...string) (*monitor, error) {
+	m := &monitor{cmd: exec.Command(wirectl, append([]string{"monitor"}, args...)...)}
+	m.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_RUNTIME_DIR="+runtimeDir)
+	m.begun = time.Now()
+	var err error
+	if m.terminal, err = pty.StartWithSize(m.cmd, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+		return nil, err
+	}
+	go m.read()
+	return m, nil
+}
+
+func (m *monitor) read() {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := m.terminal.Read(b)
+		m.mu.Lock()
+		m.text.Write(b[:n])
+		m.err = err
+		m.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// await waits until the screen has what matches.
+func (m *monitor) await(what *regexp.Regexp) ([]string, error) {
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		m.mu.Lock()
+		found, err := what.FindStringSubmatch(strings.ReplaceAll(ansi.Strip(m.text.String()), ",", "")), m.err
+		m.mu.Unlock()
+		switch {
+		case found != nil:
+			return found, nil
+		case err != nil || time.Since(begun) > time.Minute:
+			return nil, fmt.Errorf("the screen never shows %v: %w", what, err)
+		}
+	}
+}
+
+// press types a key, and notes how long it takes until the screen answers.
+func (m *monitor) press(key string, answer *regexp.Regexp) error {
+	m.mu.Lock()
+	m.text.Reset()
+	m.mu.Unlock()
+	begun := time.Now()
+	if _, err := m.terminal.WriteString(key); err != nil {
+		return err
+	}
+	_, err := m.await(answer)
+	m.slowest = max(m.slowest, time.Since(begun))
+	return err
+}
+
+// turn goes from view to view and back for so many times.
+func (m *monitor) turn(times int) error {
+	for range times {
+		if err := m.press("2", list); err != nil {
+			return err
+		}
+		if err := m.press("1", ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quit ends it, and returns the time that it has worked and its memory, in bytes.
+func (m *monitor) quit() (work time.Duration, memory int64, err error) {
+	if _, err := m.terminal.WriteString("q"); err != nil {
+		return 0, 0, err
+	}
+	err = m.cmd.Wait()
+	_ = m.terminal.Close()
+	state := m.cmd.ProcessState
+	memory = state.SysUsage().(*syscall.Rusage).Maxrss
+	if memory < 1<<30 { // all but macOS count in KiB
+		memory <<= 10
+	}
+	return state.UserTime() + state.SystemTime(), memory, err
+}
+
+// Texts that only one view, or one place in it, shows.
+var (
+	ids    = regexp.MustCompile("OUTCOME")
+	list   = regexp.MustCompile("WHAT IT SAYS")
+	calls  = regexp.MustCompile("tools/call")
+	ended  = regexp.MustCompile(`■ ended +([0-9]+) frames +[0-9]+ ids? +[0-9]+ in flight(?: +([0-9]+) missed)?`)
+	opened = regexp.MustCompile(`"jsonrpc"`)
+	first  = regexp.MustCompile(" 1 +0\\.000000")
+	last   = regexp.MustCompile(`\b1000000 `)
+	middle = regexp.MustCompile(`\b9999[0-9][0-9] `)
+)
