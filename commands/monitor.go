@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,9 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 			s.ReadAgain(pcapng.NewRandom(file, cfg.Limit))
 		}
 	}
+	// What reads keeps all processors busy. A key is answered by threads that
+	// have slept, which the system lets run at once if they may.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

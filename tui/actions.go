@@ -73,9 +73,9 @@ func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	case len(held) == 0:
 		return nil, false
 	case key.Matches(k, keys.Release):
-		return m.act("let frame "+count(held[0].Number)+" go", func(w Wire) error { return w.Release(held[0].Number) }), true
+		return m.letGo("let frame "+count(held[0].Number)+" go", held[0].Number, Wire.Release), true
 	case key.Matches(k, keys.Drop):
-		return m.act("drop frame "+count(held[0].Number), func(w Wire) error { return w.Drop(held[0].Number) }), true
+		return m.letGo("drop frame "+count(held[0].Number), held[0].Number, Wire.Drop), true
 	case key.Matches(k, keys.Edit):
 		return m.edit(held[0]), true
 	}
@@ -90,7 +90,20 @@ func (m *Model) edit(h store.Held) tea.Cmd {
 			m.said, m.wrong = err.Error(), true
 			return nil
 		}
-		return m.act("change frame "+count(h.Number), func(w Wire) error { return w.Edit(h.Number, payload) })
+		return m.letGo("change frame "+count(h.Number), h.Number, func(w Wire, held int64) error { return w.Edit(held, payload) })
+	})
+}
+
+// letGo does what makes a frame wait no more. The next key is for the one after
+// it, though the wire may tell of it only later.
+func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error) tea.Cmd {
+	s := m.store
+	return m.act(what, func(w Wire) error {
+		err := do(w, held)
+		if err == nil {
+			s.Let(held)
+		}
+		return err
 	})
 }
 

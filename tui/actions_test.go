@@ -50,9 +50,14 @@ func TestActions(t *testing.T) {
 	s.Alter()
 	sc.press("g")
 	sc.shows("1 held", `{"a":1}`, "altered")
-	sc.press("e", "backspace", ",\"b\":2}", "enter", "y", "y", "u", "y", "y", "D", "y", "y")
+	s.Hold(store.Held{Number: 8, Payload: []byte(`{"a":3}`)})
+	s.Hold(store.Held{Number: 9, Payload: []byte(`{"a":4}`)})
+	sc.press("e", "backspace", ",\"b\":2}", "enter", "y", "y")
+	sc.press("u", "y", "y", "D") // each time the one that waits then
+	sc.shows("drop frame 9")
+	sc.press("y", "y")
 	sc.shows("it has gone")
-	want := `cancel 1 0; resend 17; hold kind==ping; edit 7 {"a":1,"b":2}; release 7`
+	want := `cancel 1 0; resend 17; hold kind==ping; edit 7 {"a":1,"b":2}; release 8`
 	if got := strings.Join(w.done, "; "); got != want {
 		t.Errorf("what was done: %s\nwant: %s", got, want)
 	}

@@ -54,6 +54,7 @@ type Model struct {
 	asked   int // number of the last question to the store
 	version int64
 	drawn   time.Time // when the screen was last refreshed
+	saying  *saidMsg  // to be said with the next page, which shows what was done
 	said    string    // the line for answers to what was typed
 	wrong   bool      // it is about a failure
 }
@@ -130,7 +131,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.take(msg)
 		return m, nil
 	case saidMsg:
-		m.said, m.wrong = msg.text, msg.wrong
+		m.saying = &msg
 		return m, m.ask()
 	case foundMsg:
 		return m, m.found(msg)
@@ -163,6 +164,9 @@ func (m *Model) take(p page) {
 		return
 	}
 	m.page, m.drawn = p, time.Now()
+	if m.saying != nil {
+		m.said, m.wrong, m.saying = m.saying.text, m.saying.wrong, nil
+	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
 	if m.detail != nil {
