@@ -79,6 +79,9 @@ func (inv *invocation) send(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if l, listens := s.endpoint.(caller); listens {
+		defer l.Close()
+	}
 	dial, err := s.dialer()
 	if err != nil {
 		return err

@@ -26,24 +26,20 @@ func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
 }
 
 // Dial serves a controller that it connects to, and waits for one that does not
-// listen yet. When the connection breaks, or leaves a session that could be
-// resumed, it connects again: for as long as a session lives without one, after
-// which it returns why. A connection that ends in order and leaves no session is
-// the last.
+// listen yet. When the connection ends and leaves a session that could be resumed,
+// it connects again, for as long as that lives without one, after which it returns
+// why it could not. Else the connection is the last.
 func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 	nc, err := u.reach(ctx, e)
 	for err == nil {
 		err = u.Serve(ctx, nc)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		switch {
-		case frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated):
-			return err // it would be so again
-		case err == nil && u.sessions.none():
-			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // it would be so again
+			return err
 		}
-		u.options.Log.Warn("the connection has ended; connecting again", "to", e.String(), "for", u.options.SessionTTL, "error", err)
+		u.options.Log.Warn("the connection has ended, and a session waits; connecting again", "to", e.String(), "for", u.options.SessionTTL, "error", err)
 		nc, err = u.reachAgain(ctx, e)
 	}
 	return err
@@ -51,7 +47,7 @@ func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 
 // reachAgain is reach with an end to its patience: no session outlives that.
 func (u *Unit) reachAgain(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
-	limited, cancel := context.WithTimeout(ctx, max(u.options.SessionTTL, firstPause))
+	limited, cancel := context.WithTimeout(ctx, u.options.SessionTTL)
 	defer cancel()
 	return u.reach(limited, e)
 }

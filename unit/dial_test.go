@@ -129,24 +129,45 @@ func (o *once) Dial(ctx context.Context) (transport.Conn, error) {
 	return o.nowhere.Dial(ctx)
 }
 
-// brokenConn fails at once.
-type brokenConn struct{}
-
-func (brokenConn) Read([]byte) (int, error)    { return 0, syscall.ECONNRESET }
-func (brokenConn) Write(p []byte) (int, error) { return len(p), nil }
-func (brokenConn) CloseWrite() error           { return nil }
-func (brokenConn) Close() error                { return nil }
-
-// One that has gone is not waited for longer than a session of it would live.
+// One that has gone is waited for if it has left a session, for as long as that
+// lives.
 func TestDialGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		u := unit.New(unit.Echo{}, unit.Options{SessionTTL: 10 * time.Minute})
-		if err := u.Dial(t.Context(), &once{conn: brokenConn{}}); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Error(err)
-		}
-		if waited := time.Since(begun); waited != 10*time.Minute {
-			t.Errorf("waited for %v", waited)
-		}
-	})
+	for _, tt := range []struct {
+		name string
+		says string
+		err  error
+		want time.Duration
+	}{
+		{"with a session", "\x00\x00\x00\x05\x0a\x011\x72\x00", syscall.ECONNREFUSED, 10 * time.Minute},
+		{"without", "", syscall.ECONNRESET, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				u := unit.New(unit.Echo{}, unit.Options{SessionTTL: 10 * time.Minute})
+				if err := u.Dial(t.Context(), &once{conn: &breaking{says: tt.says}}); !errors.Is(err, tt.err) {
+					t.Error(err)
+				}
+				if waited := time.Since(begun); waited != tt.want {
+					t.Errorf("waited for %v", waited)
+				}
+			})
+		})
+	}
 }
+
+// breaking is a connection that breaks when it has said what it says.
+type breaking struct{ says string }
+
+func (c *breaking) Read(p []byte) (int, error) {
+	if c.says == "" {
+		return 0, syscall.ECONNRESET
+	}
+	n := copy(p, c.says)
+	c.says = c.says[n:]
+	return n, nil
+}
+
+func (*breaking) Write(p []byte) (int, error) { return len(p), nil }
+func (*breaking) CloseWrite() error           { return nil }
+func (*breaking) Close() error                { return nil }

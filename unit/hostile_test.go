@@ -124,7 +124,7 @@ func TestSessionExpires(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- u.Serve(t.Context(), pipe{theirs}) }()
 			c = &controller{t: t, conn: pipe{ours}, scanner: frame.NewScanner(ours, frame.Len32), tracker: session.New(latis.Protocol, session.Options{})}
-			return c, func() { ours.Close(); <-served }
+			return c, func() { _ = ours.Close(); <-served }
 		}
 		c, end := connect()
 		c.send(`{"id":"1","sessionCreate":{}}`)

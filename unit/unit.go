@@ -90,10 +90,10 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 // Listen serves all connections that come to l, which it closes, until ctx ends.
 func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
 	var serving sync.WaitGroup
-	defer serving.Wait()
 	for {
 		nc, err := l.Accept(ctx)
 		if err != nil {
+			serving.Wait() // a listener may have to tell peers of the end
 			return errors.Join(unlessDone(ctx, err), l.Close())
 		}
 		serving.Go(func() {

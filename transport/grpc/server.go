@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -64,11 +65,25 @@ func (s *Server) serve(_ any, call grpc.ServerStream) error {
 	return nil
 }
 
+// parting is how long the calls that are closed may take to tell it to their peers.
+const parting = time.Second
+
 // Close ends taking calls. Those that were accepted go on; what serves them ends
-// with the last of them.
+// with the last of them. If none is left, Close returns when their peers have been
+// told, or could have been.
 func (s *Server) Close() {
 	s.calls.Close()
-	go s.grpc.GracefulStop()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.grpc.GracefulStop()
+	}()
+	patience := time.NewTimer(parting)
+	defer patience.Stop()
+	select {
+	case <-stopped:
+	case <-patience.C:
+	}
 }
 
 // A listener is a server with a socket of its own.
