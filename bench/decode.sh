@@ -25,16 +25,18 @@ if [[ -w /dev/shm && $(free_kib /dev/shm) -gt $need_kib &&
 	scratch=/dev/shm
 fi
 dir=$(mktemp -d "$scratch/wirectl-bench.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
+# The programs are not on $scratch, which may be memory: a program is started from
+# a disk, from which the system brings in its pages in larger pieces.
+bin=$(mktemp -d "${TMPDIR:-/tmp}/wirectl-bench.XXXXXX")
+trap 'rm -rf "$dir" "$bin"' EXIT
 
-mkdir "$dir/bin"
-tools/build "$dir/bin/"
-go build -o "$dir/bin/" ./bench/corpus ./bench/run ./bench/peers/...
-cp bench/peers/decode.py "$dir/bin/"
+tools/build "$bin/"
+CGO_ENABLED=0 go build -o "$bin/" ./bench/corpus ./bench/run ./bench/peers/...
+cp bench/peers/decode.py "$bin/"
 if command -v tshark >/dev/null; then
-	cp bench/peers/latis-tshark proto/latis/v1/latis.proto "$dir/bin/"
+	cp bench/peers/latis-tshark proto/latis/v1/latis.proto "$bin/"
 fi
-export PATH="$dir/bin:$PATH"
+export PATH="$bin:$PATH"
 
 cat <<END
 $(go version | cut -d' ' -f3-), $(uname -sr), $(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo), files on $scratch.
@@ -48,4 +50,4 @@ END
 if [[ ${SCALE:-1} != 1 ]]; then
 	printf 'All sizes are divided by %s: these figures are a smoke test.\n\n' "$SCALE"
 fi
-"$dir/bin/run" -dir "$dir" -scale "${SCALE:-1}" -skip-10g="${SKIP_10G:-0}" -only "${1:-}"
+"$bin/run" -dir "$dir" -scale "${SCALE:-1}" -skip-10g="${SKIP_10G:-0}" -only "${1:-}"
