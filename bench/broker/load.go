@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -18,11 +19,39 @@ import (
 type load struct {
 	addr    string
 	request []byte
+	answer  string                      // is in the answer
 	read    func(r *bufio.Reader) error // one answer
 	clients int
 	deep    int  // requests at once on a connection
 	fresh   bool // a connection a request
 	time    time.Duration
+}
+
+// shorter is a load for warming up.
+func (l load) shorter() load {
+	l.time /= 5
+	return l
+}
+
+// check asks once, and looks at the answer.
+func (l load) check(addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var seen bytes.Buffer
+	r := bufio.NewReader(io.TeeReader(conn, &seen))
+	if _, err := conn.Write(l.request); err != nil {
+		return err
+	}
+	if err := l.read(r); err != nil {
+		return err
+	}
+	if !bytes.Contains(seen.Bytes(), []byte(l.answer)) {
+		return fmt.Errorf("it answers %.300q", seen.Bytes())
+	}
+	return nil
 }
 
 // A result is what came of it.
@@ -78,7 +107,7 @@ func (l load) client(until time.Time) (times []time.Duration, errs int) {
 		}
 		if conn == nil {
 			var err error
-			if conn, err = net.Dial("tcp", l.addr); err != nil {
+			if conn, err = dialer.Dial("tcp", l.addr); err != nil {
 				errs++
 				continue
 			}
@@ -100,6 +129,10 @@ func (l load) client(until time.Time) (times []time.Duration, errs int) {
 		}
 	}
 }
+
+// dialer does no more than it has to: the time that clients take is not there for
+// the server beside them.
+var dialer = net.Dialer{KeepAlive: -1}
 
 func (l load) round(conn net.Conn, r *bufio.Reader, request []byte, deep int) error {
 	if _, err := conn.Write(request); err != nil {

@@ -19,10 +19,10 @@ func main() {
 		err = upstream()
 	case len(os.Args) == 3 && os.Args[1] == "proxy":
 		err = reverseProxy(os.Args[2])
-	case len(os.Args) == 2 && os.Args[1] == "run":
-		err = run()
+	case len(os.Args) == 3 && os.Args[1] == "run":
+		err = run(os.Args[2])
 	default:
-		err = fmt.Errorf("usage: broker upstream | proxy URL | run")
+		err = fmt.Errorf("usage: broker upstream | proxy URL | run DURATION")
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -16,16 +16,28 @@ import (
 	"time"
 )
 
+// A program is a server to be started. It prints where it is: a port, or an object
+// with an address for each door, of which door is the one that is meant.
+type program struct {
+	name, door string
+	args       []string
+}
+
+// ownPort as the door of a program that says nothing stands in its arguments for a
+// port that it is to listen on.
+const ownPort = "PORT"
+
 // A process is a server that was started.
 type process struct {
 	cmd  *exec.Cmd
 	addr string
 }
 
-// start starts a server and reads the line in which it says where it is: a port,
-// or an object with an address for each door.
-func start(door string, args ...string) (*process, error) {
-	cmd := exec.Command(args[0], args[1:]...)
+func start(what program) (*process, error) {
+	if what.door == ownPort {
+		return startAt(what)
+	}
+	cmd := exec.Command(what.args[0], what.args[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -39,20 +51,29 @@ func start(door string, args ...string) (*process, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("%s: %w", strings.Join(what.args, " "), err)
 	}
 	go io.Copy(io.Discard, r) //nolint:errcheck // until it ends
 	var doors map[string]string
-	if json.Unmarshal([]byte(line), &doors) == nil && doors[door] != "" {
-		p.addr = doors[door]
+	if json.Unmarshal([]byte(line), &doors) == nil && doors[what.door] != "" {
+		p.addr = doors[what.door]
 	} else {
 		p.addr = "127.0.0.1:" + strings.TrimSpace(line)
 	}
 	return p, nil
 }
 
-// startAt starts a server that says nothing, and waits until it listens.
-func startAt(addr string, args ...string) (*process, error) {
+// startAt starts a server at a free port, and waits until it listens.
+func startAt(what program) (*process, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	command := strings.ReplaceAll(strings.Join(what.args, "\n"), ownPort, port)
+	args := strings.Split(command, "\n")
 	cmd := exec.Command(args[0], args[1:]...)
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,145 +12,121 @@ import (
 	"time"
 )
 
-// A measured load has what it cost the server.
-type measured struct {
-	result
-	cpu  time.Duration // a request
-	peak float64       // MiB
+// rounds is how often each server is measured.
+const rounds = 3
+
+// A bench is one run.
+type bench struct {
+	round time.Duration
+	figures
 }
 
-func measure(p *process, l load) measured {
-	l.addr = p.addr
-	warm := l
-	warm.time = l.time / 5
-	warm.run()
-	before := p.cpu()
-	m := measured{result: l.run()}
-	if m.requests > 0 {
-		m.cpu = (p.cpu() - before) / time.Duration(m.requests)
-	}
-	m.peak = p.peak()
-	return m
-}
-
-func (m measured) String() string {
-	return fmt.Sprintf("%8.0f req/s, p50 %v, p99 %v, %v of CPU a request, peak %.1f MiB, %d errors", m.perSecond,
-		m.p50.Round(time.Microsecond), m.p99.Round(time.Microsecond), m.cpu.Round(100*time.Nanosecond), m.peak, m.errors)
-}
-
-// seconds is how long each load lasts.
-const seconds = 3 * time.Second
-
-func run() error {
-	if err := rlmDoor(); err != nil {
-		return err
-	}
-	return openaiDoor()
-}
-
-func frame(payload string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
-}
-
-func rlmDoor() error {
-	quick := frame(`{"correlation_id":"0123456789abcdef","model":"mock","prompt":"` + strings.Repeat("what is six times seven? ", 8) + `"}`)
-	large := frame(`{"correlation_id":"0123456789abcdef","model":"mock","prompt":"` + strings.Repeat("what is six times seven? ", 40_000) + `"}`)
-	rlm := load{request: quick, read: readFrame, clients: 64, time: seconds}
-	fresh, deep, mega := rlm, rlm, rlm
-	fresh.fresh = true
-	deep.deep = 16
-	mega.request, mega.fresh, mega.clients = large, true, 4
-	var python, ours [2]measured
-	for i, l := range []load{fresh, mega} {
-		for _, s := range []struct {
-			to   *measured
-			args []string
-		}{
-			{&python[i], []string{"python3", filepath.Join(os.Getenv("PEERS"), "broker.py")}},
-			{&ours[i], []string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses"}},
-		} {
-			p, err := start("rlm", s.args...)
-			if err != nil {
-				return err
-			}
-			*s.to = measure(p, l)
-			p.stop()
-		}
-		name := []string{"a connection a request, 64 clients", "1 MB prompts, 4 clients"}[i]
-		fmt.Printf("rlm, %s\n  python   %v\n  wirectl  %v\n  ratio    %.1f (goal %d)\n", name, python[i], ours[i], ours[i].perSecond/python[i].perSecond, []int{4, 5}[i])
-	}
-	p, err := start("rlm", "wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses")
+func run(round string) error {
+	d, err := time.ParseDuration(round)
 	if err != nil {
 		return err
 	}
-	defer p.stop()
-	fmt.Printf("rlm, kept connections, 64 clients (goal 60000 req/s)\n  wirectl  %v\n", measure(p, rlm))
-	fmt.Printf("rlm, pipelined 16 deep, 64 clients (goal 400000 req/s)\n  wirectl  %v\n", measure(p, deep))
+	b := &bench{round: d}
+	if err := errors.Join(b.rlmDoor(), b.openaiDoor()); err != nil {
+		return err
+	}
+	return b.print()
+}
+
+func (b *bench) rlmDoor() error {
+	python := program{"Python", "", []string{"python3", filepath.Join(os.Getenv("PEERS"), "broker.py")}}
+	ours := program{"wirectl", "rlm", []string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses"}}
+	const said = "what is six times seven? "
+	rlm := load{request: wireRequest(said, 8), answer: "Echo: " + said, read: readFrame, clients: 64, time: b.round}
+	fresh, deep, mega := rlm, rlm, rlm
+	fresh.fresh = true
+	deep.deep = 16
+	mega.request, mega.fresh, mega.clients = wireRequest(said, 40_000), true, 4
+
+	both, err := b.compare("rlm, a connection a request, 64 clients", fresh, python, ours)
+	if err != nil {
+		return err
+	}
+	b.ratio("rlm, a connection a request: throughput to that of Python's socketserver", both[1], both[0], 4)
+	b.most("the same, p99", both[1].p99(), 25, "ms")
+	b.most("the same, errors", float64(both[1].errors()), 0, "")
+	if both, err = b.compare("rlm, 1 MB prompts, 4 clients", mega, python, ours); err != nil {
+		return err
+	}
+	b.ratio("rlm, 1 MB prompts: throughput to that of Python's socketserver", both[1], both[0], 5)
+	if both, err = b.compare("rlm, kept connections, 64 clients", rlm, ours); err != nil {
+		return err
+	}
+	b.least("rlm, kept connections, requests a second", both[0].perSecond(), 60_000)
+	if both, err = b.compare("rlm, pipelined 16 deep, 64 clients", deep, ours); err != nil {
+		return err
+	}
+	b.least("rlm, pipelined 16 deep, requests a second", both[0].perSecond(), 400_000)
 	return nil
 }
 
-const chat = `{"model":"mock","messages":[{"role":"system","content":"%s"},{"role":"user","content":"What is six times seven?"}],"temperature":0.2}`
+func wireRequest(said string, times int) []byte {
+	payload := `{"correlation_id":"0123456789abcdef","model":"mock","prompt":"` + strings.Repeat(said, times) + `"}`
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+}
 
-func openaiDoor() error {
-	backend, err := start("", os.Args[0], "upstream")
+func (b *bench) openaiDoor() error {
+	backend, err := start(program{"direct", "", []string{os.Args[0], "upstream"}})
 	if err != nil {
 		return err
 	}
 	defer backend.stop()
-	body := fmt.Sprintf(chat, strings.Repeat("You are a careful assistant. ", 28))
-	request := func(headers string) []byte {
-		return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", headers, len(body), body)
-	}
-	config := filepath.Join(os.TempDir(), fmt.Sprintf("wirectl-bench-%d.yaml", os.Getpid()))
-	yaml := "default: mock\nproviders:\n  up: {kind: openai, base_url: \"http://" + backend.addr + "/v1\"}\nmodels:\n  mock: {provider: up}\n"
-	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
+	config, err := configFile(backend.addr)
+	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(config) }()
-	many := load{request: request(""), read: readHTTP, clients: 64, time: seconds}
-	single := many
-	single.clients = 1
-	servers := []struct {
-		name    string
-		request []byte
-		start   func() (*process, error)
-	}{
-		{"direct", request(""), func() (*process, error) { return start("", os.Args[0], "upstream") }},
-		{"wirectl", request(""), func() (*process, error) {
-			return start("openai", "wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses", "--config", config)
-		}},
-		{"ReverseProxy", request(""), func() (*process, error) { return start("", os.Args[0], "proxy", "http://"+backend.addr) }},
-		{"Portkey", request("x-portkey-provider: openai\r\nx-portkey-custom-host: http://" + backend.addr + "/v1\r\nAuthorization: Bearer x\r\n"), func() (*process, error) {
-			if os.Getenv("PORTKEY") == "" {
-				return nil, nil
-			}
-			return startAt("127.0.0.1:8787", "node", os.Getenv("PORTKEY"), "--headless")
-		}},
+	programs := []program{
+		{"direct", "", []string{os.Args[0], "upstream"}},
+		{"wirectl", "openai", []string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses", "--config", config}},
+		{"ReverseProxy", "", []string{os.Args[0], "proxy", "http://" + backend.addr}},
 	}
-	results, alone := map[string]measured{}, map[string]measured{}
-	for _, s := range servers {
-		p, err := s.start()
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			fmt.Printf("openai, %s is not there\n", s.name)
-			continue
-		}
-		l, one := many, single
-		l.request, one.request = s.request, s.request
-		alone[s.name] = measure(p, one)
-		results[s.name] = measure(p, l)
-		p.stop()
-		fmt.Printf("openai, %-12s 64 clients %v\n        %-12s  1 client  %v\n", s.name, results[s.name], "", alone[s.name])
+	if at := os.Getenv("PORTKEY"); at != "" {
+		programs = append(programs, program{"Portkey", ownPort, []string{
+			"node", "--import=" + filepath.Join(os.Getenv("PEERS"), "loopback.mjs"), at, "--headless", "--port=" + ownPort,
+		}})
 	}
-	ours := results["wirectl"]
-	for name, goal := range map[string]float64{"ReverseProxy": 2.5, "Portkey": 25} {
-		if r, ok := results[name]; ok {
-			fmt.Printf("openai, wirectl / %s: %.1f (goal %v)\n", name, ours.perSecond/r.perSecond, goal)
-		}
+	many := load{request: chatRequest(backend.addr), answer: "Six times seven is forty-two.", read: readHTTP, clients: 64, time: b.round}
+	one := many
+	one.clients = 1
+	all, err := b.compare("OpenAI, 64 connections", many, programs...)
+	if err != nil {
+		return err
 	}
-	direct := alone["direct"].p50
-	fmt.Printf("openai, added p50 at one connection: %.2f of the direct round trip (goal 0.75)\n", float64(alone["wirectl"].p50-direct)/float64(direct))
+	b.ratio("OpenAI door, 64 connections: throughput to that of httputil.ReverseProxy", all[1], all[2], 2.5)
+	if len(all) > 3 {
+		b.ratio("the same, to that of @portkey-ai/gateway", all[1], all[3], 25)
+	}
+	b.most("the same, processor time a request", all[1].cpu(), 20, "µs")
+	b.most("the same, peak memory", all[1].peak(), 24, "MiB")
+	if all, err = b.compare("OpenAI, one connection", one, programs...); err != nil {
+		return err
+	}
+	b.most("OpenAI door, one connection: what it adds to the p50 of the direct round trip", added(all[1], all[0]), 0.75, "")
+	b.note("the same of httputil.ReverseProxy", added(all[2], all[0]))
 	return nil
+}
+
+// configFile leads the model mock to a backend.
+func configFile(addr string) (string, error) {
+	f, err := os.CreateTemp("", "wirectl-bench-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "default: mock\nproviders:\n  up: {kind: openai, base_url: \"http://%s/v1\"}\nmodels:\n  mock: {provider: up}\n", addr)
+	return f.Name(), err
+}
+
+// chatRequest is the same for all: what Portkey needs to know harms nobody.
+func chatRequest(backend string) []byte {
+	body := `{"model":"mock","messages":[{"role":"system","content":"` + strings.Repeat("You are a careful assistant. ", 28) +
+		`"},{"role":"user","content":"What is six times seven?"}],"temperature":0.2}`
+	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAuthorization: Bearer x\r\n"+
+		"x-portkey-provider: openai\r\nx-portkey-custom-host: http://%s/v1\r\nContent-Length: %d\r\n\r\n%s", backend, len(body), body)
 }

@@ -75,16 +75,16 @@ var (
 )
 
 func (c *Conn) release() {
-	if cap(c.buf) == smallBuffer {
-		smallBuffers.Put((*[smallBuffer]byte)(c.buf[:smallBuffer]))
-	} else {
-		keep(c.buf)
-	}
+	keep(c.buf)
 	c.buf, c.r, c.w = nil, 0, 0
 }
 
-// keep keeps a large buffer for others.
+// keep keeps a buffer for others.
 func keep(b []byte) {
+	if cap(b) == smallBuffer {
+		smallBuffers.Put((*[smallBuffer]byte)(b[:smallBuffer]))
+		return
+	}
 	if n := cap(b); n >= largeBuffer && n <= keptBuffer {
 		kept := b[:n]
 		largeBuffers.Put(&kept)
@@ -233,7 +233,12 @@ func (c *Conn) Drain(n int64) {
 const drainTime = 3 * time.Second
 
 // Out returns the buffer of answers, to be appended to and given to SetOut.
-func (c *Conn) Out() []byte { return c.out }
+func (c *Conn) Out() []byte {
+	if c.out == nil {
+		c.out = buffer(smallBuffer)[:0]
+	}
+	return c.out
+}
 
 // SetOut sets the buffer of answers.
 func (c *Conn) SetOut(b []byte) { c.out = b }
@@ -283,13 +288,11 @@ func (c *Conn) Reserve(n int) {
 	c.out = fresh
 }
 
-// Rest lets go of the buffer of answers if it is large, as it is to be when the
-// client is silent.
+// Rest lets go of the buffer of answers, which have been written, as it is to be
+// when the client is silent.
 func (c *Conn) Rest() {
-	if cap(c.out) > smallBuffer {
-		keep(c.out)
-		c.out = nil
-	}
+	keep(c.out)
+	c.out = nil
 }
 
 func (c *Conn) writeEarly(first byte) error {

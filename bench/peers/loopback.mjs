@@ -1,0 +1,8 @@
+// Has what node runs listen on this machine only: node --import=…/loopback.mjs PROGRAM
+import net from 'node:net'
+
+const { listen } = net.Server.prototype
+net.Server.prototype.listen = function (options, ...rest) {
+  const where = typeof options === 'object' ? options : { port: options }
+  return listen.call(this, { ...where, host: '127.0.0.1' }, ...rest.filter((a) => typeof a === 'function'))
+}
