@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,7 +71,11 @@ func (inv *invocation) listen(c *cli.Context) (transport.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return transport.Listen(c.Context, c.String("listen"), opts)
+	l, err := transport.Listen(c.Context, c.String("listen"), opts)
+	if wrong := (*transport.AddressError)(nil); errors.As(err, &wrong) {
+		return nil, &usageError{err}
+	}
+	return l, err
 }
 
 // schemes are the kinds of endpoint that are not built in. Between a client and a

@@ -125,6 +125,8 @@ func (v *relaying) check() error {
 	_, isHTTP := v.unit.(transport.HTTP)
 	listen, policy := c.String("listen"), recorder.Policy(c.String("capture-policy"))
 	switch {
+	case listen == "" && slices.Equal(v.endpointWords, []string{"stdio"}):
+		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
 	case isHTTP && v.alter != nil:
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):

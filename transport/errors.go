@@ -29,6 +29,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// An AddressError says that an address is none that can be listened at.
+type AddressError struct{ err error }
+
+func (e *AddressError) Error() string { return e.err.Error() }
+func (e *AddressError) Unwrap() error { return e.err }
+
 // explained adds the endpoint to an error, and what to try next, and takes away
 // how the net package says where: the endpoint says it as it was typed.
 func explained(endpoint string, err error) error {

@@ -146,13 +146,13 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 	list := slices.DeleteFunc(schemes(&opts), func(s Scheme) bool { return s.Listen == nil })
 	i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name })
 	if !ok || i < 0 {
-		return nil, fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
-			nearest.Question(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))
+		return nil, &AddressError{fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
+			nearest.Question(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))}
 	}
 	s := list[i]
 	if s.Check != nil {
 		if err := s.Check(address); err != nil {
-			return nil, fmt.Errorf("%q: %w", address, err)
+			return nil, &AddressError{fmt.Errorf("%q: %w", address, err)}
 		}
 	}
 	l, err := s.Listen(ctx, address, opts)
