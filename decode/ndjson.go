@@ -115,7 +115,7 @@ const (
 // oneLine returns a valid JSON text so that it fits on a line, and whether
 // nothing had to be changed for that.
 func (it *Item) oneLine(text []byte) ([]byte, bool) {
-	form := bytes.Trim(text, " \t\r\n")
+	form := bytes.TrimSpace(text)
 	if it.Message.Multiline && bytes.ContainsAny(form, "\r\n") {
 		it.json = jsonscan.AppendCompact(it.json[:0], form)
 		return it.json, false

@@ -170,6 +170,27 @@ end:
 	VPAND   high, both, both \
 	VPCMPEQB Y10, both, both
 
+// ESCAPES finds of the backslashes of a block, R8, and of whether its byte 0 is
+// escaped, DX, which bytes are escaped, R9, and puts into DX whether byte 0 of the
+// next block is. It uses R12 and R13, and R11, the bits 1, 3, 5 ...
+//
+// An escape is the first, third, fifth ... of backslashes in a row. To take them
+// from R11 carries through the whole of a row; what changes, in R13, is the
+// escapes, and the bit behind each row of odd length. R12 is the backslashes that
+// are not escaped from before.
+#define ESCAPES \
+	ANDNQ R8, DX, R12 \
+	LEAQ  (R12)(R12*1), R13 \
+	ORQ   R11, R13 \
+	SUBQ  R12, R13 \
+	XORQ  R11, R13 \
+	MOVQ  R8, R9 \
+	ORQ   DX, R9 \
+	XORQ  R13, R9 \
+	ANDQ  R8, R13 \
+	MOVQ  R13, DX \
+	SHRQ  $63, DX
+
 // CLOSER looks at the byte where a string may stop, the first of R10: it puts its
 // offset into R12, and jumps to found unless it is that of an escape like \u00e9,
 // with four digits, whose values are those of the table or negative, which may be
@@ -243,20 +264,7 @@ whole:
 	MASK(Y2, Y3, R12, R8)
 	SHRXQ CX, R8, R8
 
-	// An escape is the first, third, fifth ... of backslashes in a row. To
-	// take them from the bits 1, 3, 5 ... carries through the whole of a row;
-	// what changes is the escapes, and the bit behind an escape that ends one.
-	ANDNQ R8, DX, R12       // R12 = backslashes that are not escaped from before
-	LEAQ  (R12)(R12*1), R13
-	ORQ   R11, R13
-	SUBQ  R12, R13
-	XORQ  R11, R13          // R13 = the escapes, and the bit behind each row of odd length
-	MOVQ  R8, R9
-	ORQ   DX, R9
-	XORQ  R13, R9           // R9 = escaped bytes
-	ANDQ  R8, R13           // R13 = escapes
-	MOVQ  R13, DX
-	SHRQ  $63, DX
+	ESCAPES
 	SHLXQ CX, R9, R9
 
 	// It stops at controls, at quotes that are not escaped, and, for now, at
@@ -410,17 +418,7 @@ nextBlock512:
 block512:
 	VPCMPEQB Z13, Z0, K1
 	KMOVQ    K1, R8
-	ANDNQ    R8, DX, R12
-	LEAQ     (R12)(R12*1), R13
-	ORQ      R11, R13
-	SUBQ     R12, R13
-	XORQ     R11, R13
-	MOVQ     R8, R9
-	ORQ      DX, R9
-	XORQ     R13, R9
-	ANDQ     R8, R13
-	MOVQ     R13, DX
-	SHRQ     $63, DX
+	ESCAPES
 
 	VPSRLW    $4, Z0, Z2
 	VPANDQ    Z11, Z2, Z2
