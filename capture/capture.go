@@ -4,7 +4,8 @@
 // direction, with a timing file) and ndjson.
 //
 // A capture stores bytes and times. What they mean is derived on reading, so
-// that better parsers improve old captures.
+// that better parsers improve old captures; only a [Redaction] looks into them
+// before. Who records, and where to, is the business of others.
 package capture
 
 import (

@@ -183,6 +183,20 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	return m, nil
 }
 
+// refuse says why a frame is not to be played, if its bytes may not be those of
+// the wire.
+func (p *player) refuse(it *decode.Item) error {
+	switch name := label(p.operands[0]); {
+	case p.c.Bool("allow-redacted"):
+		return nil
+	case it.Redacted:
+		return usagef("%s: secrets were taken out of it, so that a peer may take it for something else: --allow-redacted plays it all the same", name)
+	case it.Altered:
+		return usagef("%s: it was altered while it was recorded: --allow-redacted plays it all the same", name)
+	}
+	return nil
+}
+
 // load reads the session.
 func (p *player) load() error {
 	cfg, err := p.decodeConfig(p.c)
@@ -192,19 +206,13 @@ func (p *player) load() error {
 	name, session := p.operands[0], new(replay.Session)
 	p.reportsAtEnd = true
 	var refused error
-	_, _, err = p.readThrough(p.c, name, cfg, func(in decode.Input, _ decode.Config) decode.View {
-		if in.Capture != nil && !p.c.Bool("allow-redacted") {
-			s := in.Capture.Session()
-			switch {
-			case s.Redacted:
-				refused = usagef("%s: secrets were taken out of it, so that a peer may take it for something else: --allow-redacted plays it all the same", label(name))
-			case s.Altered:
-				refused = usagef("%s: it was altered while it was recorded: --allow-redacted plays it all the same", label(name))
-			}
-		}
+	_, _, err = p.readThrough(p.c, name, cfg, func(decode.Input, decode.Config) decode.View {
 		return func(dst []byte, it *decode.Item) ([]byte, error) {
+			if refused = p.refuse(it); refused != nil {
+				return dst, refused
+			}
 			session.Add(replay.Record{Seq: it.Seq, Time: it.Time, Frame: it.Frame, Framing: it.Framing, Protocol: it.Protocol})
-			return dst, refused
+			return dst, nil
 		}
 	})
 	if err = cmp.Or(refused, err); err != nil {

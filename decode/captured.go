@@ -139,7 +139,8 @@ func (c *captured) clock(read, written time.Time) times {
 	if c.first.IsZero() {
 		c.first, c.previous = read, read
 	}
-	t := times{read, written, c.first, c.previous}
+	s := c.reader.Session()
+	t := times{read, written, c.first, c.previous, s.Redacted, s.Altered}
 	c.previous = read
 	return t
 }

@@ -124,5 +124,9 @@ type since struct {
 
 // times are when a frame had been read, and when it had been written to the
 // other side; the zero time is unknown. The first and the previous frame of the
-// session were read at first and previous.
-type times struct{ read, written, first, previous time.Time }
+// session were read at first and previous. With them stands what became of the
+// session by then.
+type times struct {
+	read, written, first, previous time.Time
+	redacted, altered              bool
+}

@@ -50,6 +50,10 @@ func (it *Item) field(key string) []byte {
 		}
 		it.meta = capture.AppendMeta(it.meta[:0], f.Meta)
 		return it.meta
+	case "redacted":
+		return it.truth(it.Redacted)
+	case "altered":
+		return it.truth(it.Altered)
 	case "error":
 		if it.Err == nil {
 			return nil
@@ -96,6 +100,14 @@ func (it *Item) size() int {
 func (it *Item) number(n int64) []byte {
 	it.value = strconv.AppendInt(it.value[:0], n, 10)
 	return it.value
+}
+
+// truth is "true", or nothing.
+func (it *Item) truth(b bool) []byte {
+	if !b {
+		return nil
+	}
+	return it.word("true")
 }
 
 func (it *Item) word(w string) []byte {

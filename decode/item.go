@@ -25,6 +25,8 @@ type Item struct {
 	// First and Previous are the Time of the session's first frame and of the
 	// one before this.
 	First, Previous time.Time
+	// Redacted and Altered are what the session says of itself; see capture.Session.
+	Redacted, Altered bool
 	// Payload is the frame's payload, without its compression.
 	Payload []byte
 	Message protocol.Message

@@ -27,7 +27,8 @@ func (it *Item) record(r *ndjson.Record) {
 	*r = ndjson.Record{
 		Stream: f.Stream,
 		Seq:    it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: it.size(),
-		Framing: it.Framing.Name(),
+		Framing:  it.Framing.Name(),
+		Redacted: it.Redacted, Altered: it.Altered,
 	}
 	if f.Gap {
 		r.Kind, r.Raw, r.Error = []byte(ndjson.Skipped), f.Raw, blankLines

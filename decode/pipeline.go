@@ -235,6 +235,7 @@ func (w *worker) work(j *job) {
 			if len(b.times) > 0 {
 				t := &b.times[i]
 				it.Time, it.Written, it.First, it.Previous = t.read, t.written, t.first, t.previous
+				it.Redacted, it.Altered = t.redacted, t.altered
 			}
 			j.read(it, i, s.protocol)
 			j.err = w.show(j)

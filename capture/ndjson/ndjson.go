@@ -37,12 +37,14 @@ type Record struct {
 	Error    string
 	Stream   int64  // number of the stream of the connection
 	Meta     []byte // JSON object: what the carrier says of the frame
+	Redacted bool   // secrets were taken out of the session
+	Altered  bool   // faults or edits were asked for while it was recorded
 }
 
 // Keys are the keys of a record, in the order in which they are written.
 var Keys = []string{
 	"seq", "time", "conn", "dir", "offset", "size", "framing", "protocol", "kind",
-	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta",
+	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta", "redacted", "altered",
 }
 
 // TimeLayout is how times are written, in UTC: RFC 3339 with nanoseconds.
@@ -102,6 +104,12 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, r.Stream, 10)
 	}
 	dst = appendToken(dst, `,"meta":`, r.Meta)
+	if r.Redacted {
+		dst = append(dst, `,"redacted":true`...)
+	}
+	if r.Altered {
+		dst = append(dst, `,"altered":true`...)
+	}
 	return append(dst, '}')
 }
 
@@ -197,6 +205,10 @@ func (r *Record) set(key, value []byte) (known bool, err error) {
 		r.Stream, err = integer(key, value)
 	case "meta":
 		r.Meta = value
+	case "redacted":
+		r.Redacted = string(value) == "true"
+	case "altered":
+		r.Altered = string(value) == "true"
 	default:
 		return false, nil
 	}

@@ -40,7 +40,7 @@ func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	n.lines.SetLimit(limit)
 	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
 	if n.ahead = n.next(); n.ahead {
-		n.session = capture.Session{Created: n.record.Time}
+		n.session.Created = n.record.Time
 		if n.record.Meta == nil { // in a carrier each has its own
 			n.session.Protocol, n.session.Framing = n.record.Protocol, n.record.Framing
 		}
@@ -48,7 +48,8 @@ func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	return n
 }
 
-// Session is what the first line says about the session.
+// Session is what the first line says about the session, and whether any line so
+// far says that it was redacted or altered.
 func (n *Reader) Session() *capture.Session { return &n.session }
 
 // Next reads the next record; see [capture.Reader].
@@ -128,6 +129,7 @@ func (n *Reader) line(line []byte) error {
 		}
 		n.raw = raw
 	}
+	n.session.Redacted, n.session.Altered = n.session.Redacted || r.Redacted, n.session.Altered || r.Altered
 	n.record = capture.Record{Seq: r.Seq, Time: r.Time, Protocol: r.Protocol, Framing: r.Framing}
 	n.record.Frame = extent(raw, cmp.Or(r.Framing, n.session.Framing))
 	flawed := n.record.Flaw != nil
