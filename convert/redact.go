@@ -55,8 +55,9 @@ func (rd *Redacted) describe() {
 	}
 }
 
-// Session is what is left of what the session says about itself. It says that
-// it is redacted, until at the end that turns out not to be so.
+// Session is what is left of what the session says about itself. Ahead of the
+// records it says that it is redacted, because it may be; then, whether it was so
+// far.
 func (rd *Redacted) Session() *capture.Session {
 	if rd.told != *rd.reader.Session() {
 		rd.describe()
@@ -66,20 +67,20 @@ func (rd *Redacted) Session() *capture.Session {
 
 // Next reads the next record; see [capture.Reader].
 func (rd *Redacted) Next(rec *capture.Record) error {
-	if len(rd.clean) > 0 {
-		*rec = rd.clean[0]
-		rd.clean = slices.Delete(rd.clean, 0, 1)
-		return nil
-	}
-	if err := rd.reader.Next(&rd.record); err != nil {
+	for len(rd.clean) == 0 {
+		err := rd.reader.Next(&rd.record)
+		if err == nil {
+			err = rd.eraser.Write(&rd.record)
+		}
 		rd.session.Redacted = rd.told.Redacted || rd.Count > 0
-		*rec = capture.Record{}
-		return err
+		if err != nil {
+			*rec = capture.Record{}
+			return err
+		}
 	}
-	if err := rd.eraser.Write(&rd.record); err != nil {
-		return err
-	}
-	return rd.Next(rec)
+	*rec = rd.clean[0]
+	rd.clean = slices.Delete(rd.clean, 0, 1)
+	return nil
 }
 
 // erased takes what the eraser has made of a record: that, and maybe a note in
