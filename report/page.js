@@ -2,11 +2,12 @@
 // The page of a session. All that came from the wire is shown by textContent or
 // drawn on a canvas, and so can never be markup.
 const $ = (id) => document.getElementById(id);
-const ROW = 22, HEAD = 24, LABEL = 330, END = 190;
+const ROW = 22, HEAD = 24, END = 200;
+const FONT = '13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const ARROW = [" ", "→", "←"];
-const GLYPH = { done: "●", failed: "✖", cancelled: "⊘", crossed: "✗", ignored: "✗", "late-result": "✗", silent: "┄", unanswered: "╳", "in-flight": "▸", cancelling: "✗" };
 let d, view = "ids", shown = [], picked = -1, from = 0, to = 1, whole = [0, 1], drag = null, queued = false;
 const ticks = new Map(); // exchange → indexes of its frames
+let style = {}; // the colours of the page
 
 async function unpack() {
   const raw = Uint8Array.from(atob($("data").textContent.trim()), (c) => c.charCodeAt(0));
@@ -31,30 +32,80 @@ function begin(data) {
     if (b.dataset.view === "findings" && d.findings.length) b.textContent = "Findings " + d.findings.length;
     b.onclick = () => turn(b.dataset.view);
   }
+  legend();
   turn("ids");
 }
+
+// part makes an element with a text.
+function part(text, name, tag = "span") {
+  const e = document.createElement(tag);
+  e.textContent = text;
+  if (name) e.className = name;
+  return e;
+}
+
+// legend says what the marks of lanes mean, drawn as the lanes draw them.
+function legend() {
+  for (const [state, text] of [["part", "part"], ["done", "done"], ["failed", "failed"], ["asked", "cancel asked"], ["after", "came after it"], ["cancelled", "cancelled"], ["silent", "no answer"]]) {
+    const mark = document.createElement("canvas"), e = part("");
+    mark.width = mark.height = 28; mark.style.width = mark.style.height = "14px"; mark.style.verticalAlign = "-2px"; mark.dataset.state = state;
+    e.append(mark, " " + text);
+    $("legend").append(e);
+  }
+  const colored = () => {
+    const s = getComputedStyle(document.documentElement);
+    style = new Proxy({}, { get: (all, name) => all[name] ??= s.getPropertyValue("--" + name).trim() });
+    for (const mark of document.querySelectorAll("#legend canvas")) {
+      const c = mark.getContext("2d");
+      c.setTransform(2, 0, 0, 2, 0, 0); c.clearRect(0, 0, 14, 14);
+      if (mark.dataset.state === "part" || mark.dataset.state === "after") { c.fillStyle = style[mark.dataset.state]; c.fillRect(6, 2, 3, 10); } else sign(c, mark.dataset.state, 7, 7);
+    }
+    if (d) draw();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colored);
+  colored();
+}
+
+// sign draws what became of an exchange; states differ in shape, too.
+function sign(c, state, x, y) {
+  c.lineWidth = 2; c.lineCap = "round";
+  const cross = (r) => { c.beginPath(); c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r); c.stroke(); };
+  const circle = (r) => { c.beginPath(); c.arc(x, y, r, 0, 7); };
+  c.strokeStyle = c.fillStyle = color(state);
+  switch (state) {
+    case "done": circle(4); c.fill(); break;
+    case "failed": circle(5); c.fill(); c.strokeStyle = style.bg; c.lineWidth = 1.5; cross(2); break;
+    case "cancelled": circle(4); c.stroke(); c.beginPath(); c.moveTo(x - 2.8, y + 2.8); c.lineTo(x + 2.8, y - 2.8); c.stroke(); break;
+    case "in-flight": c.beginPath(); c.moveTo(x - 3, y - 4); c.lineTo(x + 4, y); c.lineTo(x - 3, y + 4); c.fill(); break;
+    case "unanswered": case "silent": c.lineWidth = 1.5; circle(4); c.setLineDash([2, 2.2]); c.stroke(); c.setLineDash([]); break;
+    case "asked": case "cancelling": cross(3.5); break;
+    default: c.beginPath(); c.moveTo(x, y - 5); c.lineTo(x + 5, y); c.lineTo(x, y + 5); c.lineTo(x - 5, y); c.fill(); // it ended in spite of a cancel
+  }
+}
+
+const color = (state) => style[{ done: "done", failed: "failed", cancelled: "cancel", asked: "cancel", cancelling: "cancel", silent: "silent", unanswered: "silent", "in-flight": "c2u" }[state] || "after"];
 
 function turn(to) {
   view = to;
   for (const b of document.querySelectorAll("#tabs [data-view]")) b.setAttribute("aria-selected", b.dataset.view === view);
-  $("zoom").style.visibility = view === "ids" ? "visible" : "hidden";
+  $("zoom").style.visibility = $("legend").style.visibility = view === "ids" ? "visible" : "hidden";
   $("rows").scrollTop = 0;
   filter();
 }
 
 // filter chooses the rows that the search text matches.
 function filter() {
-  const q = $("search").value.toLowerCase(), f = d.frames;
-  const frame = (i) => f.id[i].toLowerCase().includes(q) || d.kinds[f.kind[i]].toLowerCase().includes(q) || f.payload[i].toLowerCase().includes(q) || f.says[i].toLowerCase().includes(q);
-  const exchange = (x) => x.id.toLowerCase().includes(q) || (x.kind + " " + (x.label || "")).toLowerCase().includes(q) || x.outcome.includes(q);
+  const q = $("search").value, f = d.frames, re = new RegExp(q.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i"), has = (text) => re.test(text);
+  const frame = (i) => has(f.id[i]) || has(d.kinds[f.kind[i]]) || has(f.says[i]) || has(f.payload[i]);
+  const exchange = (x) => has(x.id) || has(x.kind + " " + (x.label || "")) || has(x.outcome);
   if (view === "ids") {
     shown = [...d.exchanges.keys()].filter((i) => !q || exchange(d.exchanges[i]) || (ticks.get(i) || []).some(frame));
   } else if (view === "frames") {
     shown = [...f.seq.keys()].filter((i) => !q || frame(i));
   } else if (view === "findings") {
-    shown = [...d.findings.keys()].filter((i) => !q || JSON.stringify(d.findings[i]).toLowerCase().includes(q));
+    shown = [...d.findings.keys()].filter((i) => !q || has(JSON.stringify(d.findings[i])));
   } else {
-    shown = [...d.stats.keys()].filter((i) => !q || d.stats[i].kind.toLowerCase().includes(q));
+    shown = [...d.stats.keys()].filter((i) => !q || has(d.stats[i].kind));
   }
   $("list").dataset.count = shown.length;
   draw();
@@ -68,84 +119,111 @@ function paint() {
   const rows = $("rows"), height = rows.clientHeight;
   const table = view === "stats", lines = view === "findings" ? 2 : 1;
   // No browser makes an element higher than some ten million pixels.
-  const total = shown.length * ROW * lines + HEAD, scale = Math.max(1, total / 8e6);
+  const total = shown.length * ROW * lines, scale = Math.max(1, total / 8e6);
   $("space").style.height = (table ? 0 : total / scale) + "px";
-  for (const e of [...rows.children]) if (e.id !== "space") e.remove();
+  $("head").style.display = table ? "none" : "";
+  for (const e of [...rows.children]) if (e.id !== "space" && e.id !== "head") e.remove();
   const canvas = $("canvas"), ratio = devicePixelRatio || 1, width = rows.clientWidth;
   canvas.width = width * ratio; canvas.height = height * ratio;
   const c = canvas.getContext("2d");
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.setTransform(ratio, 0, 0, ratio, 0, 0); c.font = FONT; c.textBaseline = "middle";
   if (table) return stats(rows);
+  heading();
+  if (view === "ids") axis(c, width, height);
   const top = rows.scrollTop * scale;
   const first = Math.floor(top / (ROW * lines)), last = Math.min(shown.length, first + Math.ceil(height / (ROW * lines)) + 1);
+  c.save(); c.beginPath(); c.rect(0, HEAD, width, height); c.clip();
   for (let r = first; r < last; r++) {
     const y = rows.scrollTop + HEAD + r * ROW * lines - top;
-    if (view === "ids") { lane(c, shown[r], y - rows.scrollTop, width); hit(rows, shown[r], y, () => pick(firstOf(shown[r]))); }
-    else if (view === "frames") line(rows, frameText(shown[r]), y, () => pick(shown[r]), shown[r] === picked);
+    if (view === "ids") { hit(rows, shown[r], y); lane(c, shown[r], y - rows.scrollTop, width); }
+    else if (view === "frames") frameRow(rows, shown[r], y);
     else found(rows, d.findings[shown[r]], y);
   }
-  if (view === "ids") axis(c, width);
+  c.restore();
+  if (!shown.length) row(rows, [part(view === "findings" && !$("search").value ? "no rule was broken" : "nothing here matches", "dim")], HEAD);
 }
 
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const firstOf = (x) => (ticks.get(x) || [])[0];
 
-function line(rows, text, y, click, on) {
+// row adds a line of a list; with columns, their widths are as of a grid.
+function row(rows, parts, y, click, columns) {
   const e = document.createElement("div");
-  e.className = "text" + (on ? " picked" : "");
+  e.className = "text" + (columns ? " columns" : "");
   e.style.top = y + "px";
-  e.textContent = text;
+  if (columns) e.style.gridTemplateColumns = columns;
+  e.append(...parts);
   if (click) e.onclick = click;
   rows.append(e);
   return e;
 }
 
-function hit(rows, x, y, click) {
-  const e = line(rows, "", y, click, picked >= 0 && d.frames.of[picked] === x);
+// heading names the columns of the list.
+function heading() {
+  const names = { frames: ["#", "time", "", "kind", "id", "bytes", "what it says"], findings: ["", "finding", "frames", "what was found"] }[view];
+  $("head").replaceChildren();
+  if (!names) return;
+  const e = row($("head"), names.map((n) => part(n, n === "#" || n === "time" || n === "bytes" ? "r" : "")), 0, null, COLUMNS[view]);
+  e.className = "columns"; e.style.padding = "2px 14px";
+}
+
+const COLUMNS = { frames: "56px 84px 10px minmax(110px, 1.4fr) minmax(44px, 0.6fr) 56px minmax(100px, 3fr)", findings: "10px 150px 150px minmax(0, 1fr)" };
+
+function hit(rows, x, y) {
+  const e = row(rows, [], y, () => pick(firstOf(x)));
+  if (picked >= 0 && d.frames.of[picked] === x) e.classList.add("picked");
   e.dataset.exchange = x;
-  e.title = d.exchanges[x].kind + " " + d.exchanges[x].id;
-  e.style.opacity = 0.45;
+  e.title = d.exchanges[x].kind + " " + (d.exchanges[x].label || "") + " " + d.exchanges[x].id;
 }
 
-function frameText(i) {
+const side = (dir) => ["", "c2u", "u2c"][dir];
+
+function frameRow(rows, i, y) {
   const f = d.frames;
-  return [String(f.seq[i]).padStart(7), d.timed ? (f.time[i] / 1e6).toFixed(6).padStart(13) : "", ARROW[f.dir[i]], d.kinds[f.kind[i]].padEnd(26), f.id[i].padEnd(10), String(f.size[i]).padStart(7), f.says[i]].join(" ");
+  const e = row(rows, [part(f.seq[i], "r dim"), part(d.timed ? (f.time[i] / 1e6).toFixed(6) : "", "r dim"), part(ARROW[f.dir[i]], side(f.dir[i])),
+    part(d.kinds[f.kind[i]], "name"), part(bare(f.id[i]), "id"), part(f.size[i].toLocaleString("en"), "r dim"), part(f.says[i])], y, () => pick(i), COLUMNS.frames);
+  if (i === picked) e.classList.add("picked");
+  else if (picked >= 0 && f.of[i] >= 0 && f.of[i] === f.of[picked]) e.classList.add("same");
 }
 
-const x0 = () => LABEL, x1 = (w) => Math.max(LABEL + 40, w - END);
-const at = (t, w) => x0() + (t - from) / (to - from) * (x1(w) - x0());
+// bare is an id without the quotes of JSON.
+const bare = (id) => id.replace(/^"(.*)"$/, "$1");
+
+const label = (w) => w < 900 ? 250 : 350;
+const x0 = (w) => label(w), x1 = (w) => Math.max(label(w) + 40, w - END);
+const at = (t, w) => x0(w) + (t - from) / (to - from) * (x1(w) - x0(w));
 const clip = (c, text, w) => { let n = text.length; if (c.measureText(text).width <= w) return text; while (n > 0 && c.measureText(text.slice(0, n) + "…").width > w) n = Math.floor(n * 0.9); return text.slice(0, n) + "…"; };
-
-function color(x) {
-  if (x.cancel && x.outcome !== "cancelled") return style(x.state === "silent" ? "silent" : "after");
-  return style({ done: "done", failed: "failed", cancelled: "cancel", unanswered: "silent" }[x.state] || "c2u");
-}
 
 // lane draws the life of an exchange.
 function lane(c, i, y, w) {
-  const x = d.exchanges[i], mid = y + ROW / 2;
-  c.font = "13px ui-monospace, Menlo, Consolas, monospace"; c.textBaseline = "middle"; c.textAlign = "left";
-  c.fillStyle = style(x.dir === 2 ? "u2c" : "c2u"); c.fillText(x.findings ? "!" + ARROW[x.dir] : " " + ARROW[x.dir], 8, mid);
-  c.fillStyle = style("silent"); c.fillText(clip(c, x.id.replace(/^"|"$/g, "") || "·", 90), 34, mid);
-  c.fillStyle = style("fg"); c.fillText(clip(c, x.label ? x.kind + " " + x.label : x.kind, LABEL - 145), 132, mid);
-  c.save(); c.beginPath(); c.rect(x0(), y, x1(w) - x0() + 8, ROW); c.clip();
+  const x = d.exchanges[i], mid = y + ROW / 2, narrow = w < 900;
+  c.textAlign = "left";
+  c.fillStyle = style[x.dir === 2 ? "u2c" : "c2u"]; c.fillText(ARROW[x.dir], 24, mid);
+  if (x.findings) { c.fillStyle = style.failed; c.fillText("!", 12, mid); }
+  c.fillStyle = style.id; c.fillText(clip(c, bare(x.id) || "·", narrow ? 54 : 84), 42, mid);
+  const left = narrow ? 104 : 136;
+  c.fillStyle = style.fg; c.fillText(clip(c, x.kind, label(w) - left - 14), left, mid);
+  const after = left + c.measureText(x.kind + " ").width;
+  if (x.label && after < label(w) - 50) { c.fillStyle = style.dim; c.fillText(clip(c, x.label, label(w) - after - 14), after, mid); }
+  c.save(); c.beginPath(); c.rect(x0(w) - 6, y, x1(w) - x0(w) + 14, ROW); c.clip();
   const a = at(x.opened, w), b = Math.max(at(x.end, w), a + 1), cut = x.cancel ? at(x.asked, w) : Infinity;
-  c.fillStyle = style("wait"); c.fillRect(a, mid - 1, Math.min(b, cut) - a, 2); c.fillRect(a, mid - 5, 1, 10);
-  if (cut < b) { c.fillStyle = style("after"); c.fillRect(cut, mid - 1, b - cut, 2); }
-  let before = -9;
-  for (const k of ticks.get(i) || []) {
-    const t = at(d.frames.time[k], w);
-    if (t - before < 0.7 || d.frames.dir[k] === x.dir) continue;
+  c.fillStyle = style.wait; c.fillRect(a, mid - 1, Math.min(b, cut) - a, 2); c.fillRect(a - 1, mid - 5, 2, 10);
+  if (cut < b) { c.fillStyle = style.after; c.fillRect(cut, mid - 1, b - cut, 2); }
+  const list = ticks.get(i) || [], time = d.frames.time;
+  let before = -9, k = 0;
+  for (let n = list.length; k < n;) { const m = (k + n) >> 1; if (time[list[m]] < from) k = m + 1; else n = m; }
+  for (; k < list.length && time[list[k]] <= to; k++) {
+    const t = at(time[list[k]], w);
+    if (t - before < 0.7 || d.frames.dir[list[k]] === x.dir || t > b - 3 && !x.open) continue;
     before = t;
-    c.fillStyle = style(t > cut ? "after" : "part"); c.fillRect(t - 1, mid - 5, 2, 10);
+    c.fillStyle = style[t > cut ? "after" : "part"]; c.fillRect(t - 1, mid - 5, 2.5, 10);
   }
-  c.textAlign = "center";
-  if (x.cancel) { c.fillStyle = style("cancel"); c.fillText("✗", cut, mid); }
-  c.fillStyle = color(x); c.fillText(GLYPH[x.state] || "●", b, mid);
+  if (x.cancel) sign(c, "asked", cut, mid);
+  if (!x.cancel || b - cut > 6) sign(c, x.state, b, mid);
   c.restore();
-  c.textAlign = "left"; c.fillStyle = color(x);
-  c.fillText(clip(c, x.outcome + (x.after ? " +" + x.after : ""), 110), x1(w) + 14, mid);
-  c.fillStyle = style("dim"); c.textAlign = "right"; c.fillText(d.timed ? span(x.end - x.opened) : "", w - 12, mid);
+  sign(c, x.state, x1(w) + 22, mid);
+  c.textAlign = "left"; c.fillStyle = color(x.state);
+  c.fillText(clip(c, x.outcome + (x.after ? " +" + x.after : ""), 104), x1(w) + 34, mid);
+  c.fillStyle = style.dim; c.textAlign = "right"; c.fillText(d.timed ? span(x.end - x.opened) : "", w - 12, mid);
 }
 
 function span(us) {
@@ -155,34 +233,67 @@ function span(us) {
   return us < 6e7 ? (us / 1e6).toPrecision(3) + "s" : Math.floor(us / 6e7) + "m" + Math.floor(us / 1e6) % 60 + "s";
 }
 
-function axis(c, w) {
-  c.fillStyle = style("bg"); c.fillRect(0, 0, w, HEAD);
-  c.font = "12px ui-monospace, Menlo, Consolas, monospace"; c.textBaseline = "middle"; c.textAlign = "left";
+// axis draws the scale of the lanes, and its lines behind them.
+function axis(c, w, h) {
+  c.textAlign = "left"; c.fillStyle = style.dim;
+  c.fillText("id", 42, HEAD / 2); c.fillText("kind", w < 900 ? 104 : 136, HEAD / 2); c.fillText("outcome", x1(w) + 34, HEAD / 2);
+  c.textAlign = "right"; c.fillText("took", w - 12, HEAD / 2);
+  c.textAlign = "left";
   const raw = (to - from) / 6, unit = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
   for (let t = Math.ceil(from / step) * step; t < to; t += step) {
-    const x = at(t, w);
-    c.fillStyle = style("line"); c.fillRect(x, 4, 1, HEAD - 8);
-    c.fillStyle = style("dim"); c.fillText(d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + Math.round(t), x + 4, HEAD / 2);
+    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + Math.round(t);
+    c.fillStyle = style.line; c.fillRect(x, 6, 1, HEAD - 6);
+    c.fillStyle = style.grid; c.fillRect(x, HEAD, 1, h);
+    if (x + 4 + c.measureText(text).width < x1(w) + 30) { c.fillStyle = style.dim; c.fillText(text, x + 5, HEAD / 2); }
   }
   $("range").textContent = d.timed ? span(to - from) : Math.round(to - from) + " frames";
 }
 
 function found(rows, f, y) {
-  const e = line(rows, f.name.padEnd(18) + f.frames.map((n) => "#" + n).join(" ").padEnd(18) + f.message, y, () => pick(indexOf(f.frames[f.frames.length - 1])));
-  e.classList.add(f.severity);
-  line(rows, "    " + f.rule + ". " + f.do, y + ROW).classList.add("rule");
+  const go = () => pick(indexOf(f.frames[f.frames.length - 1]));
+  row(rows, [part({ error: "!", warning: "▲" }[f.severity] || "i", f.severity), part(f.name, "name " + f.severity), part(f.frames.map((n) => "#" + n).join(" "), "id"), part(f.message)], y, go, COLUMNS.findings);
+  const rule = row(rows, [f.rule + ". " + f.do], y + ROW);
+  rule.classList.add("rule"); rule.title = rule.textContent;
 }
 
 const indexOf = (seq) => seq - d.frames.seq[0];
 
 function stats(rows) {
-  const table = document.createElement("table"), head = table.insertRow();
-  for (const h of ["kind", "frames", "bytes", "answers", "p50 ms", "p90 ms", "p99 ms", "max ms"]) { const th = document.createElement("th"); th.textContent = h; head.append(th); }
+  const box = part("", "", "div"), cards = part("", "cards", "div"), table = document.createElement("table"), head = table.insertRow(), chart = document.createElement("canvas");
+  box.id = "stats"; chart.id = "traffic";
+  const n = (v) => v.toLocaleString("en"), card = (v, what, name) => { const e = part("", name, "div"); e.append(part(v, "", "b"), part(what, "dim")); cards.append(e); };
+  const f = d.frames, outcomes = new Map();
+  card(n(f.seq.length), "frames"); card(n(f.size.reduce((a, b) => a + b, 0)), "bytes of payload");
+  if (d.timed && f.time.length) card(span(f.time[f.time.length - 1] - f.time[0]), "from first to last");
+  for (const x of d.exchanges) outcomes.set(x.outcome, (outcomes.get(x.outcome) || 0) + 1);
+  for (const [what, count] of [...outcomes].sort((a, b) => b[1] - a[1])) card(n(count), what);
+  if (d.findings.length) card(n(d.findings.length), "findings", "warning");
+  for (const h of ["kind", "frames", "bytes", "answers", "p50", "p90", "p99", "max"]) head.append(part(h, "", "th"));
   for (const i of shown) {
-    const k = d.stats[i], row = table.insertRow();
-    for (const v of [k.kind, k.frames, k.bytes, k.count, k.p50, k.p90, k.p99, k.max]) row.insertCell().textContent = v === undefined ? "" : v.toLocaleString("en");
+    const k = d.stats[i], cells = table.insertRow(), took = (ms) => ms === undefined ? "" : span(ms * 1e3);
+    for (const v of [k.kind, n(k.frames), n(k.bytes), k.count ? n(k.count) : "", took(k.p50), took(k.p90), took(k.p99), took(k.max)]) cells.insertCell().textContent = v;
   }
-  rows.append(table);
+  box.append(cards, chart, table);
+  rows.append(box);
+  traffic(chart);
+}
+
+// traffic draws the frames over time: those of the controller above the line,
+// those of the unit below.
+function traffic(chart) {
+  const w = chart.clientWidth, h = chart.clientHeight, ratio = devicePixelRatio || 1, c = chart.getContext("2d"), f = d.frames;
+  chart.width = w * ratio; chart.height = h * ratio;
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const bins = Math.max(1, Math.floor(w / 5)), up = new Float64Array(bins), down = new Float64Array(bins);
+  f.time.forEach((t, i) => { (f.dir[i] === 2 ? down : up)[Math.min(bins - 1, Math.floor((t - whole[0]) / (whole[1] - whole[0]) * bins))]++; });
+  const most = Math.max(...up, ...down, 1), mid = h / 2, unit = (mid - 18) / most;
+  for (let i = 0; i < bins; i++) {
+    c.fillStyle = style.c2u; c.fillRect(i * 5, mid - 1 - up[i] * unit, 4, up[i] * unit);
+    c.fillStyle = style.u2c; c.fillRect(i * 5, mid + 1, 4, down[i] * unit);
+  }
+  c.fillStyle = style.line; c.fillRect(0, mid - 0.5, w, 1);
+  c.font = FONT; c.fillStyle = style.c2u; c.fillText("→ frames of the controller, at most " + most.toLocaleString("en") + " a bar", 0, 9);
+  c.fillStyle = style.u2c; c.fillText("← frames of the unit", 0, h - 2);
 }
 
 // pick shows a frame.
@@ -191,20 +302,31 @@ function pick(i) {
   picked = i;
   const f = d.frames, x = d.exchanges[f.of[i]];
   $("detail").hidden = false;
-  $("what").textContent = "#" + f.seq[i] + " " + ARROW[f.dir[i]] + " " + d.kinds[f.kind[i]] + " " + f.id[i];
-  $("facts").textContent = f.size[i] + " bytes · conn " + f.conn[i] + (d.timed ? " · " + (f.time[i] / 1e6).toFixed(6) + " s" : "") + (x ? " · " + x.kind + " " + x.id + ": " + x.outcome : "");
-  $("found").replaceChildren(...d.findings.filter((w) => w.frames.includes(f.seq[i])).map((w) => {
-    const e = document.createElement("div"); e.className = w.severity; e.textContent = w.name + ": " + w.message + " (" + w.rule + ")"; return e;
-  }));
-  $("ledger").replaceChildren(...(ticks.get(f.of[i]) || []).slice(0, 500).map((k) => {
-    const e = document.createElement("div");
-    e.textContent = (k === i ? "▸ " : "  ") + (d.timed ? "+" + span(f.time[k] - x.opened) : "").padStart(9) + "  #" + f.seq[k] + " " + ARROW[f.dir[k]] + " " + d.kinds[f.kind[k]] + " " + f.says[k];
-    if (x.cancel && f.time[k] > x.asked) e.className = "late";
+  $("what").replaceChildren(part("#" + f.seq[i] + " "), part(ARROW[f.dir[i]] + " ", side(f.dir[i])), part(d.kinds[f.kind[i]] + " "), part(bare(f.id[i]), "id"));
+  $("facts").className = "dim";
+  $("facts").textContent = f.size[i].toLocaleString("en") + " bytes · connection " + f.conn[i] + (d.timed ? " · " + (f.time[i] / 1e6).toFixed(6) + " s" : "") + (x ? " · " + x.kind + " " + bare(x.id) + ": " + x.outcome : "");
+  $("found").replaceChildren(...d.findings.filter((w) => w.frames.includes(f.seq[i])).map((w) => part(w.name + ": " + w.message + " (" + w.rule + ")", w.severity, "div")));
+  const list = ticks.get(f.of[i]) || [], start = Math.max(0, Math.min(list.indexOf(i) - 100, list.length - 500));
+  $("ledger").replaceChildren(...list.slice(start, start + 500).map((k) => {
+    const e = part("", "columns" + (k === i ? " picked" : "") + (x.cancel && f.time[k] > x.asked ? " late" : ""), "div");
+    e.append(part(d.timed ? "+" + span(f.time[k] - x.opened) : "", "r dim"), part("#" + f.seq[k], "r dim"), part(ARROW[f.dir[k]], side(f.dir[k])), part(d.kinds[f.kind[k]], "name"), part(f.says[k]));
     e.onclick = () => pick(k);
     return e;
   }));
-  $("payload").textContent = pretty(f.payload[i]);
+  $("ledger").querySelector(".picked")?.scrollIntoView({ block: "nearest" });
+  colored(pretty(f.payload[i]));
   draw();
+}
+
+// colored shows a payload, that of JSON in colours.
+function colored(text) {
+  const parts = [];
+  if (/^\s*[[{]/.test(text)) {
+    for (const m of text.matchAll(/("(?:[^"\\]|\\.)*"?)(?=(\s*:)?)|(-?\d[\d.eE+-]*|true|false|null)|([^"\d-]+|.)/gsu)) {
+      parts.push(m[1] ? part(m[1], m[2] ? "k" : "s") : part(m[0], m[3] ? "n" : "p"));
+    }
+  } else parts.push(text);
+  $("payload").replaceChildren(...parts);
 }
 
 // pretty indents JSON without reading it as values: numbers and repeated keys
@@ -227,7 +349,7 @@ function pretty(text) {
 }
 
 function zoom(by, x) {
-  const w = $("rows").clientWidth, share = x === undefined ? 0.5 : Math.min(1, Math.max(0, (x - x0()) / (x1(w) - x0())));
+  const w = $("rows").clientWidth, share = x === undefined ? 0.5 : Math.min(1, Math.max(0, (x - x0(w)) / (x1(w) - x0(w))));
   const mid = from + (to - from) * share, width = Math.min((to - from) / by, whole[1] - whole[0]);
   from = mid - width * share; to = from + width;
   keepInside();
@@ -246,8 +368,8 @@ $("rows").addEventListener("wheel", (e) => {
   e.preventDefault();
   if (e.ctrlKey) zoom(e.deltaY < 0 ? 1.25 : 0.8, e.offsetX); else pan((e.deltaX || e.deltaY) / 600 * (to - from));
 }, { passive: false });
-$("rows").addEventListener("pointerdown", (e) => { if (view === "ids" && e.clientX > LABEL) drag = e.clientX; });
-addEventListener("pointermove", (e) => { if (drag !== null && Math.abs(e.clientX - drag) > 2) { const w = $("rows").clientWidth; pan(-(e.clientX - drag) / (x1(w) - x0()) * (to - from)); drag = e.clientX; } });
+$("rows").addEventListener("pointerdown", (e) => { if (view === "ids" && e.clientX > label($("rows").clientWidth)) drag = e.clientX; });
+addEventListener("pointermove", (e) => { if (drag !== null && Math.abs(e.clientX - drag) > 2) { const w = $("rows").clientWidth; pan(-(e.clientX - drag) / (x1(w) - x0(w)) * (to - from)); drag = e.clientX; } });
 addEventListener("pointerup", () => { drag = null; });
 addEventListener("resize", draw);
 $("search").addEventListener("input", filter);

@@ -412,16 +412,30 @@ func (m *Model) payload(n int) []string {
 		return padded([]string{l.String()}, n)
 	case len(d.tree) == 0 || d.pane == paneHex:
 		return m.hexLines(d, m.width, n, d.at)
-	case d.pane == paneTree || m.width < 130:
+	case d.pane == paneTree || m.width < hexWidth:
 		return m.treeLines(d, m.width, n)
+	case m.width < 130:
+		return m.stacked(d, n)
 	}
-	const hexWidth = 80
 	left := m.treeLines(d, m.width-hexWidth-2, n)
 	right := m.hexLines(d, hexWidth, n, 0)
 	for i := range left {
 		left[i] += m.theme.Rule.On + "│ " + m.theme.Rule.Off + right[i]
 	}
 	return left
+}
+
+// hexWidth is how wide the bytes are.
+const hexWidth = 80
+
+// stacked draws the tree, and the bytes below it if some of them fit.
+func (m *Model) stacked(d *detail, n int) []string {
+	tree := len(d.shown())
+	if tree+3 > n {
+		return m.treeLines(d, m.width, n)
+	}
+	list := append(m.treeLines(d, m.width, tree), m.rule("bytes"))
+	return append(list, m.hexLines(d, m.width, n-len(list), 0)...)
 }
 
 // treeLines draws the lines of the payload that fit, each of that width.

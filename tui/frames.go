@@ -156,7 +156,9 @@ type frameColumns struct{ seq, time, kind, id int }
 func (m *Model) frameColumns() frameColumns {
 	c := frameColumns{seq: max(5, len(count(m.page.overview.Frames))+1), time: 11, kind: 24, id: 12}
 	switch {
-	case m.width < 90:
+	case m.width >= 76 && m.width < 90:
+		c = frameColumns{seq: 6, time: 8, kind: 19, id: 9}
+	case m.width < 76:
 		c = frameColumns{seq: 5, time: 8, kind: 16, id: 7}
 	case m.width > 180:
 		c.kind, c.id = 32, 18

@@ -162,7 +162,9 @@ type idColumns struct {
 func (m *Model) idColumns() idColumns {
 	c := idColumns{id: 10, kind: 22, parts: 6, bytes: 6, latency: 7, outcome: 20}
 	switch {
-	case m.width < 90:
+	case m.width >= 76 && m.width < 90:
+		c = idColumns{id: 9, kind: 14, latency: 6, outcome: 12}
+	case m.width < 76:
 		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 11}
 	case m.width < 130:
 		c = idColumns{id: 8, kind: 20, parts: 5, bytes: 5, latency: 6, outcome: 17}

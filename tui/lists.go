@@ -77,7 +77,11 @@ func (m *Model) finding(l *line, f *store.Finding) {
 	for _, seq := range f.Frames {
 		frames = append(frames, "#"+count(seq))
 	}
-	l.left(th.Number, strings.Join(frames, " "), 18)
+	width := 18
+	if m.width < 76 {
+		width = 9
+	}
+	l.left(th.Number, strings.Join(frames, " "), width)
 	l.text(render.Paint{}, f.Message, m.width)
 }
 
@@ -290,6 +294,9 @@ func (m *Model) peersView(n int) []string {
 		l.pad(1)
 		if !line.Time.IsZero() {
 			l.left(th.Dim, line.Time.UTC().Format("15:04:05.000"), 12)
+		}
+		if len(p.Peers) > 1 {
+			l.right(th.ID, count(int64(line.Conn)), 4)
 		}
 		paint := th.Note
 		if line.Kind == capture.Stderr {

@@ -268,7 +268,7 @@ func tail(text string, n int) string {
 // hints draws the keys that are of use here.
 func (m *Model) hints(l *line) {
 	k := &m.keys
-	list := []key.Binding{k.Help, k.Quit, k.Open, k.Filter, k.Next, k.Freeze}
+	list := []key.Binding{k.Help, k.Next, k.Open, k.Filter, k.Freeze, k.Quit}
 	switch {
 	case m.help:
 		list = []key.Binding{k.Back, k.Quit}
