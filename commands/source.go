@@ -120,9 +120,10 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 	if err != nil {
 		return nil, err
 	}
+	follow = follow && grows(name, src)
 	inv.meter(src)
 	var reader io.Reader = src
-	if follow && !isTap(name) { // which is followed anyway
+	if follow {
 		reader = decode.Follow(ctx, src)
 	}
 	in, err := decode.Open(reader, cfg)
@@ -131,6 +132,14 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 		return nil, unopened(name, err)
 	}
 	return &opened{in, src.close}, nil
+}
+
+// grows reports whether there may be more behind the end of an input. A tap waits
+// for more by itself, a fixture has none, and the end of a pipe that has no name
+// is for good.
+func grows(name string, src *source) bool {
+	_, regular := src.Reader.(*os.File)
+	return regular || name != "-" && !isTap(name) && !strings.HasPrefix(name, "fixture:")
 }
 
 // unopened says of an error in which input it is, and whether that is to blame.

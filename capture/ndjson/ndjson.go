@@ -240,7 +240,7 @@ func (r *Record) setRaw(value []byte) error {
 	raw := make([]byte, base64.StdEncoding.DecodedLen(len(t)))
 	n, err := base64.StdEncoding.Decode(raw, t)
 	if err != nil || !ok {
-		return fmt.Errorf("raw: %.40q is not base64 in a string", value)
+		return fmt.Errorf("raw: %.40s is not base64 in a string", value)
 	}
 	r.Raw = raw[:n]
 	return nil
