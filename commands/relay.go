@@ -127,6 +127,8 @@ func (v *relaying) check() error {
 	switch {
 	case listen == "" && slices.Equal(v.endpointWords, []string{"stdio"}):
 		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
+	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(v.unit.String()):
+		return &usageError{relay.ErrNoFraming}
 	case isHTTP && v.alter != nil:
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
@@ -150,6 +152,11 @@ func (v *relaying) check() error {
 		}
 	}
 	return nil
+}
+
+// isWebSocket reports whether an address is that of an end that speaks in messages.
+func isWebSocket(address string) bool {
+	return strings.HasPrefix(address, "ws://") || strings.HasPrefix(address, "wss://")
 }
 
 // once relays between standard input and output and one unit.
