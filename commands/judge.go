@@ -38,7 +38,7 @@ const (
 	// to be filled by who did not ask for it.
 	maxWaiting = 1 << 30
 	// inMemory is how much of it may wait in memory.
-	inMemory = 128 << 20
+	inMemory = 64 << 20
 	// maxDelay bounds how long frames are kept waiting in all because even the
 	// temporary file is too slow: millions of frames of a few bytes can do that.
 	maxDelay = 500 * time.Millisecond

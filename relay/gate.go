@@ -58,7 +58,7 @@ func NewGate(cfg GateConfig) *Gate {
 func (g *Gate) between(r *relay) *link {
 	cfg := &r.cfg
 	k := &link{
-		gate: g, relay: r, cfg: cfg, conn: cfg.Conn, closed: make(chan struct{}),
+		gate: g, relay: r, conn: cfg.Conn, closed: make(chan struct{}),
 		grammar: newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit),
 	}
 	for dir, src := range map[frame.Dir]transport.Conn{frame.C2U: cfg.Controller, frame.U2C: cfg.Unit} {

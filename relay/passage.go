@@ -18,7 +18,6 @@ import (
 type link struct {
 	gate     *Gate
 	relay    *relay
-	cfg      *Config
 	conn     int
 	passages [3]*passage // by direction
 
@@ -75,7 +74,7 @@ func (l *passage) run() {
 	}
 	if src, ok := l.src.(transport.Messenger); ok {
 		next = func() (_ []byte, err error) {
-			buf, err = l.link.cfg.receive(buf[:0], src)
+			buf, err = l.link.relay.cfg.receive(buf[:0], src)
 			return buf, err
 		}
 	}
