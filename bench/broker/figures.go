@@ -78,7 +78,7 @@ func (b *bench) compare(name string, l load, programs ...program) ([]series, err
 		if err := l.check(processes[i].addr); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		processes[i].measure(l.shorter()) // it warms up
+		processes[i].measure(l) // it warms up
 	}
 	for range rounds {
 		for i, p := range processes {

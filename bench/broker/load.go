@@ -27,12 +27,6 @@ type load struct {
 	time    time.Duration
 }
 
-// shorter is a load for warming up.
-func (l load) shorter() load {
-	l.time /= 5
-	return l
-}
-
 // check asks once, and looks at the answer.
 func (l load) check(addr string) error {
 	conn, err := net.Dial("tcp", addr)
