@@ -74,10 +74,19 @@ type Watch struct {
 	record   capture.Writer
 	mu       sync.Mutex
 	tracker  *session.Tracker
+	sending  bool // the frame that is being taken in is ours
+	found    verdicts
 	seq      int64
 	offsets  map[lane]int64
 	err      error
 }
+
+// verdicts are the rules that were broken, by the peer and by what we were told to
+// send.
+type verdicts struct{ peer, own []session.Finding }
+
+// maxFindings is how many of either are kept.
+const maxFindings = 1024
 
 // A lane is a direction of a connection.
 type lane struct {
@@ -88,8 +97,30 @@ type lane struct {
 // NewWatch returns a watch over sessions of p. Every message is written to
 // record, which may be nil.
 func NewWatch(p protocol.Protocol, record capture.Writer) *Watch {
-	return &Watch{protocol: p, record: record, tracker: session.New(p, session.Options{}), offsets: map[lane]int64{}}
+	w := &Watch{protocol: p, record: record, offsets: map[lane]int64{}}
+	w.tracker = session.New(p, session.Options{Watcher: finder{w}})
+	return w
 }
+
+// A finder takes in what a watch's tracker finds.
+type finder struct{ *Watch }
+
+// Found takes in that a rule was broken.
+func (w finder) Found(f session.Finding) {
+	kept := &w.found.peer
+	if w.sending {
+		kept = &w.found.own
+	}
+	if len(*kept) < maxFindings {
+		*kept = append(*kept, f)
+	}
+}
+
+// Changed does nothing.
+func (finder) Changed(*session.Exchange, int64) {}
+
+// Asked does nothing.
+func (finder) Asked(*session.Cancel) {}
 
 // see takes in a frame that goes over the wire, and returns what its message
 // means. The message borrows from the frame.
@@ -103,6 +134,8 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 	at := lane{conn, dir}
 	f.Conn, f.Dir, f.Offset = conn, dir, w.offsets[at]
 	w.offsets[at] += int64(len(f.Raw))
+	w.sending = dir == frame.C2U
+	defer func() { w.sending = false }()
 	seen := session.Frame{Seq: w.seq, Time: now, Conn: conn, Dir: dir, Size: len(payload), Payload: payload, Fault: err}
 	if err != nil {
 		w.tracker.Feed(seen, nil)
@@ -129,11 +162,12 @@ func (w *Watch) end(conn int) {
 	w.tracker.End(conn, time.Now())
 }
 
-// Findings returns what was found wrong so far.
-func (w *Watch) Findings() []session.Finding {
+// Findings returns the rules that the peer was found to break so far, and those
+// that what we sent did.
+func (w *Watch) Findings() (peer, own []session.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Collect(w.tracker.Findings())
+	return slices.Clone(w.found.peer), slices.Clone(w.found.own)
 }
 
 // Err returns the error of the record.

@@ -80,8 +80,8 @@ func TestACPOverWebSocket(t *testing.T) {
 		t.Error(err)
 	}
 	<-served
-	if f := w.Findings(); len(f) > 0 {
-		t.Errorf("found %v", f)
+	if peer, own := w.Findings(); len(peer)+len(own) > 0 {
+		t.Errorf("found %v and %v", peer, own)
 	}
 }
 

@@ -181,7 +181,13 @@ func (s *sending) judge(err error) error {
 		err = werr
 	}
 	var worst *session.Finding
-	for _, f := range s.watch.Findings() {
+	found, own := s.watch.Findings()
+	for _, f := range own {
+		if f.Severity >= session.Warning {
+			fmt.Fprintf(s.Stderr, "wirectl: what was sent breaks a rule: %s: %s\n", f.Name, safe(f.Message))
+		}
+	}
+	for _, f := range found {
 		if f.Severity == session.Error && worst == nil {
 			worst = &f
 			continue

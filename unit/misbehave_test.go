@@ -40,6 +40,37 @@ func TestMisbehaviours(t *testing.T) {
 	}
 }
 
+// notOfUnits are the findings that no unit of latis can cause, and why.
+var notOfUnits = map[string]string{
+	"late-part":       "latis has no progress beside the parts",
+	"duplicate-id":    "controllers number requests",
+	"no-final":        "latis has no runs",
+	"missing-request": "controllers begin",
+	"missing-ack":     "no ACK of latis comes ahead of another answer",
+	"cancel-unknown":  "controllers cancel",
+	"late-result":     "a cancelled prompt is to be answered",
+	"result-count":    "a prompt has one answer",
+	"no-answer":       "a message without a payload is of an unknown kind",
+	"unknown-field":   "protobuf allows for fields to come",
+	"bad-version":     "latis has no member for it",
+	"bad-params":      "controllers ask",
+	"unsafe-id":       "ids are strings",
+	"duplicate-key":   "messages are no JSON",
+	"invalid-utf8":    "tracking does not look into the texts of protobuf",
+	"stray-output":    "in len32 a line is a length over the limit: log-line",
+	"flawed-framing":  "len32 has one way to write a frame",
+}
+
+// There is a misbehaviour for each finding that a unit can cause.
+func TestMisbehavioursAreComplete(t *testing.T) {
+	for _, f := range session.Findings {
+		_, err := unit.MisbehaviourNamed(f.Name)
+		if _, not := notOfUnits[f.Name]; (err == nil) == not {
+			t.Errorf("%s: it is to be a misbehaviour, or said why it is none", f.Name)
+		}
+	}
+}
+
 // A unit that behaves causes none, by the same test.
 func TestBehaves(t *testing.T) {
 	if got, _ := misbehave(t, nil); len(got) > 0 {
