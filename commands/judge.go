@@ -69,17 +69,33 @@ func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 
 // Write takes in a record; see [capture.Writer].
 func (j *judge) Write(r *capture.Record) error {
-	n := j.passed.Load()
+	frames := 0
 	if r.Kind == capture.Frame {
-		n = j.passed.Add(1)
+		frames = 1
 	}
+	return j.take(frames, sizeOf(r), func() error { return j.backlog.Write(r) })
+}
+
+// WriteRun takes in a run of records; see [capture.RunWriter].
+func (j *judge) WriteRun(r *capture.Run) error {
+	size := int64(0)
+	for i := range r.Frames {
+		size += int64(len(r.Frames[i].Raw))
+	}
+	return j.take(len(r.Frames), size, func() error { return j.backlog.WriteRun(r) })
+}
+
+// take takes in records of that size, so many of which are frames, unless too much
+// waits already.
+func (j *judge) take(frames int, size int64, keep func() error) error {
+	first := j.passed.Add(int64(frames)) - int64(max(frames-1, 0))
 	if j.waiting.Load() > j.most || j.patience <= 0 {
-		j.missed.CompareAndSwap(0, n)
+		j.missed.CompareAndSwap(0, first)
 		return nil
 	}
-	j.waiting.Add(sizeOf(r))
+	j.waiting.Add(size)
 	start := time.Now()
-	err := j.backlog.Write(r)
+	err := keep()
 	if took := time.Since(start); took > time.Millisecond {
 		j.patience -= took
 	}
