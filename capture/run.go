@@ -37,3 +37,11 @@ func (r *Run) Record(i int) Record {
 	rec.Frame = r.Frames[i]
 	return rec
 }
+
+// Bytes is how many bytes all of the frames have.
+func (r *Run) Bytes() (n int64) {
+	for i := range r.Frames {
+		n += int64(len(r.Frames[i].Raw))
+	}
+	return n
+}

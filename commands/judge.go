@@ -78,11 +78,7 @@ func (j *judge) Write(r *capture.Record) error {
 
 // WriteRun takes in a run of records; see [capture.RunWriter].
 func (j *judge) WriteRun(r *capture.Run) error {
-	size := int64(0)
-	for i := range r.Frames {
-		size += int64(len(r.Frames[i].Raw))
-	}
-	return j.take(len(r.Frames), size, func() error { return j.backlog.WriteRun(r) })
+	return j.take(len(r.Frames), r.Bytes(), func() error { return j.backlog.WriteRun(r) })
 }
 
 // take takes in records of that size, so many of which are frames, unless too much

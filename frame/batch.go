@@ -15,6 +15,10 @@ type Batch struct {
 // maxBatch bounds the frames of one batch.
 const maxBatch = 8 << 10
 
+// maxIn bounds those that are scanned where they lie: no more than a cache holds,
+// since there is nothing to wait for between two batches.
+const maxIn = 1 << 10
+
 // ScanBatch moves to the next frames and reports whether there are any. It
 // waits for the first one only: the batch holds what had been read by then.
 func (s *Scanner) ScanBatch(b *Batch) bool {
@@ -35,9 +39,10 @@ func (s *Scanner) ScanBatch(b *Batch) bool {
 }
 
 // ScanIn scans the frames that data begins with where they lie, ahead of what the
-// reader still has, and returns how many bytes they take. The rest is for the
-// reader to give. The scanner must have no bytes at hand; see [Scanner.Unread].
-// The frames are valid as long as data is.
+// reader still has, and returns how many bytes they take. It may have to be called
+// again; when there is no frame, the rest is for the reader to give. The scanner
+// must have no bytes at hand; see [Scanner.Unread]. The frames are valid as long as
+// data is.
 func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	b.Frames = b.Frames[:0]
 	if s.head != s.tail || s.lost != nil || s.err != nil || s.eof {
@@ -45,7 +50,7 @@ func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	}
 	buf, head, tail, out := s.buf, s.head, s.tail, s.out
 	s.buf, s.head, s.tail = data, 0, len(data)
-	for len(b.Frames) < maxBatch && s.lost == nil {
+	for len(b.Frames) < maxIn && s.lost == nil {
 		if s.out = b.grow(); !s.step() {
 			b.Frames = b.Frames[:len(b.Frames)-1]
 			break

@@ -61,9 +61,6 @@ func (f *framer) push(data []byte, use func(*frame.Batch)) {
 		f.conform()
 	}
 	f.pushed = data
-	if len(data) >= largePush && f.scanner != nil {
-		f.scanner.SetRead(fullPiece)
-	}
 	for {
 		f.inPlace(use)
 		b, more := f.next()
@@ -102,7 +99,8 @@ func (f *framer) end(use func(*frame.Batch)) {
 func (f *framer) scan(yield func(*frame.Batch) bool) {
 	f.yield = yield
 	f.scanner = frame.NewScanner(f, nil)
-	f.scanner.SetRead(firstPiece)
+	most := firstPiece
+	f.scanner.SetRead(most)
 	f.scanner.Resync()
 	if f.settled = f.settle(); !f.settled {
 		return
@@ -112,13 +110,18 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 		if !yield(&b) {
 			return
 		}
+		if n := len(b.Frames[len(b.Frames)-1].Raw); n > most {
+			most = min(n, largestPiece)
+			f.scanner.SetRead(most) // where one is large, others are
+		}
 	}
 }
 
 const (
-	firstPiece = 4 << 10 // what the scanner reads at once: a connection that says little takes little
-	fullPiece  = 64 << 10
-	largePush  = 64 << 10 // so much at once may be followed by large frames
+	// What the scanner reads at once grows with what there is in pieces: a connection
+	// that says little takes little.
+	firstPiece   = 4 << 10
+	largestPiece = 1 << 20
 	// mostCopied is how much is copied at once for a frame in pieces: the scanner
 	// gives back what is behind that frame.
 	mostCopied = 16 << 10

@@ -18,6 +18,8 @@ type observer struct {
 	mu      sync.Mutex // whoever has it takes from the queue, and guards all below
 	wholes  bool       // what passes are whole messages
 	slab    *slab      // of the bytes at hand
+	read    int        // how many were read at once
+	dense   bool       // there were so many frames in them that they took long
 	run     capture.Run
 	sink    *Fan
 	conn    int
@@ -105,7 +107,7 @@ func (o *observer) catchUp() bool {
 		return false
 	}
 	defer o.mu.Unlock()
-	if o.kind != carrier.Plain || !o.grammar.settled() || o.sink.slow {
+	if o.kind != carrier.Plain || !o.grammar.settled() || o.sink.slow || o.dense {
 		return false
 	}
 	for {
@@ -116,6 +118,10 @@ func (o *observer) catchUp() bool {
 		o.see(c, c.writtenAt())
 	}
 }
+
+// sparse is how many bytes a frame has where to tell frames apart takes less time
+// than to copy them.
+const sparse = 512
 
 // see records what a chunk completes.
 func (o *observer) see(c *chunk, written time.Time) {
@@ -131,9 +137,10 @@ func (o *observer) see(c *chunk, written time.Time) {
 			l.marks = append(l.marks[:0], l.marks[maxMarks/2:]...)
 		}
 		l.marks = append(l.marks, mark{l.end, c.read, written})
-		o.slab = c.slab
+		o.slab, o.read = c.slab, len(c.data)
+		before := l.frames
 		o.push(c.dir, c.data)
-		o.slab = nil
+		o.dense = (l.frames-before)*sparse > int64(o.read)
 		c.slab.Release()
 		o.queue.seen(len(c.data))
 	}
@@ -225,15 +232,15 @@ func (o *observer) written(c *chunk) time.Time {
 	}
 }
 
-// leastHeld is how many bytes are worth to be held rather than copied: little of
-// what is held may keep all of a slab.
+// leastHeld is how many bytes that were read at once are worth to be held rather
+// than copied: a little that is held keeps all of a slab.
 const leastHeld = 16 << 10
 
 // frames records frames, in runs of those that were whole at the same time. Where
 // they lie within what was read, they need no copy.
 func (o *observer) frames(l *lane, dir frame.Dir, frames []frame.Frame) {
 	var memory capture.Memory
-	if first, last := &frames[0], &frames[len(frames)-1]; l.framer.within && last.Offset-first.Offset >= leastHeld {
+	if l.framer.within && o.read >= leastHeld {
 		memory = o.slab
 	}
 	for len(frames) > 0 {

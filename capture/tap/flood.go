@@ -1,35 +1,36 @@
 package tap
 
-import (
-	"time"
-
-	"github.com/wirectl/wirectl/capture"
-)
+import "time"
 
 // A flood is when more comes than a person would ever look at. While nobody looks
 // on, history keeps only the newest of it, and what there was before: to move all
 // of it through memory that is as large as history costs the relay as much as
 // everything else, since no cache holds that.
 type flood struct {
-	on    bool
-	since time.Time
-	bytes int64 // since then
+	on            bool
+	since         time.Time
+	bytes, frames int64 // since then
 }
 
 const (
-	floodTime  = 20 * time.Millisecond
-	floodBytes = 4 << 20   // in that time; more is a flood
-	floodKept  = 512 << 10 // of all floods
+	floodTime   = 20 * time.Millisecond
+	floodBytes  = 4 << 20 // in that time; more is a flood
+	floodFrames = 16 << 10
+
+	floodKept    = 512 << 10 // bytes of all floods
+	floodRecords = 64        // of what comes at once, which are kept of a flood
 )
 
-// take takes note of a run.
-func (f *flood) take(r *capture.Run) {
-	if passed := r.Shared.Time.Sub(f.since); passed > floodTime {
-		f.on = passed < 2*floodTime && f.bytes > floodBytes
-		f.since, f.bytes = r.Shared.Time, 0
+// take takes note of what comes at that time.
+func (f *flood) take(at time.Time, bytes, frames int64) {
+	passed := at.Sub(f.since)
+	if f.on = f.on && passed < 2*floodTime; passed > floodTime {
+		f.on = f.on && f.rises()
+		f.since, f.bytes, f.frames = at, 0, 0
 	}
-	for i := range r.Frames {
-		f.bytes += int64(len(r.Frames[i].Raw))
-	}
-	f.on = f.on || f.bytes > floodBytes
+	f.bytes += bytes
+	f.frames += frames
+	f.on = f.on || f.rises()
 }
+
+func (f *flood) rises() bool { return f.bytes > floodBytes || f.frames > floodFrames }

@@ -57,6 +57,9 @@ type run struct {
 	gone   bool  // no longer in the ring
 }
 
+// next is the number of the record behind those of the run.
+func (r *run) next() int64 { return r.first + int64(len(r.Records)) }
+
 // held is what runs hold.
 type held struct{ bytes, records int64 }
 
@@ -104,31 +107,42 @@ func (h *Hub) WriteRun(r *capture.Run) error {
 	if h.closed {
 		return nil
 	}
-	h.flood.take(r)
+	bytes := r.Bytes()
+	h.bytes += bytes
+	h.flood.take(r.Shared.Time, bytes, int64(len(r.Frames)))
 	h.flood.on = h.flood.on && len(h.viewers) == 0
-	for done := 0; done < len(r.Frames); {
-		newest := h.newest()
-		if newest != nil && newest.flood != h.flood.on {
-			newest = h.begin()
-		}
-		n := 0
-		if newest != nil {
-			n = newest.AppendRun(r, done)
-		}
-		if n == 0 {
-			n = h.begin().AppendRun(r, done)
-		}
-		for i := range n {
-			h.bytes += int64(len(r.Frames[done+i].Raw))
-		}
-		done += n
-		h.next += int64(n)
-		h.frames += int64(n)
+	first := 0
+	if h.flood.on {
+		first = max(0, len(r.Frames)-floodRecords)
 	}
+	h.count(first)
+	h.keep(r, first)
 	if h.waiting > 0 {
 		h.wake()
 	}
 	return nil
+}
+
+// keep keeps the records of a run, from the one with that index on.
+func (h *Hub) keep(r *capture.Run, from int) {
+	newest := h.newest()
+	if newest == nil || newest.flood != h.flood.on || newest.next() != h.next {
+		newest = h.begin()
+	}
+	for from < len(r.Frames) {
+		n := newest.AppendRun(r, from)
+		if n == 0 {
+			newest = h.begin()
+		}
+		h.count(n)
+		from += n
+	}
+}
+
+// count counts frames that have passed.
+func (h *Hub) count(n int) {
+	h.next += int64(n)
+	h.frames += int64(n)
 }
 
 // Alter marks the session as altered, from the next record on: somebody asked
@@ -249,8 +263,7 @@ func (h *Hub) recycle(r *run) {
 // more, the one behind it.
 func (h *Hub) at(number int64) *run {
 	i := sort.Search(len(h.ring)-1, func(i int) bool {
-		r := h.ring[i]
-		return r.first+int64(len(r.Records)) > number
+		return h.ring[i].next() > number
 	})
 	return h.ring[i]
 }

@@ -4,6 +4,7 @@
 package segment
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/wirectl/wirectl/capture"
@@ -50,7 +51,7 @@ func (s *Segment) Append(r *capture.Record) bool {
 	}
 	s.copied += int64(n)
 	if n > cap(s.bytes)-len(s.bytes) {
-		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size), firstSize))
+		s.bytes = memory(max(n, min(2*cap(s.bytes), Size), firstSize))
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
@@ -76,7 +77,10 @@ func (s *Segment) AppendRun(r *capture.Run, from int) int {
 		return n
 	}
 	for ; from+n < len(r.Frames) && len(s.Records) < Records && s.held < Held; n++ {
-		s.Records = append(s.Records, r.Record(from+n))
+		s.Records = append(s.Records, r.Shared)
+		kept := &s.Records[len(s.Records)-1]
+		kept.Seq += int64(from + n)
+		kept.Frame = r.Frames[from+n]
 		s.held += int64(len(r.Frames[from+n].Raw))
 	}
 	if n > 0 {
@@ -114,6 +118,31 @@ func (s *Segment) Reset() {
 	clear(s.holds)
 	s.holds, s.held, s.copied = s.holds[:0], 0, 0
 	if s.bytes = s.bytes[:0]; cap(s.bytes) > Size {
+		recycle(s.bytes)
 		s.bytes = nil
+	}
+}
+
+// larges is memory that a large record took. To use it again costs less than the copy
+// of the record, and new memory costs more.
+var larges sync.Pool
+
+// largest is how large memory is that is kept to be used again.
+const largest = 4 << 20
+
+// memory returns memory for n bytes.
+func memory(n int) []byte {
+	if n > Size && n <= largest {
+		if b, ok := larges.Get().(*[]byte); ok && cap(*b) >= n {
+			return *b
+		}
+		n += n / 8 // the next may be a little larger
+	}
+	return make([]byte, 0, n)
+}
+
+func recycle(b []byte) {
+	if cap(b) <= largest {
+		larges.Put(&b)
 	}
 }
