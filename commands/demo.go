@@ -56,18 +56,20 @@ func (inv *invocation) demo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return inv.played(c, func(in decode.Input) error {
+	return inv.played(c, func(in decode.Input, _ func()) error {
 		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: palette(colorful)}
 		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
 		return err
 	})
 }
 
-// played plays the demonstration beside what show does with it.
-func (inv *invocation) played(c *cli.Context, show func(decode.Input) error) error {
+// played plays the demonstration beside what show does with it, which may stop
+// it.
+func (inv *invocation) played(c *cli.Context, show func(in decode.Input, stop func()) error) error {
 	ctx, cancel := context.WithCancel(c.Context)
-	defer cancel()
 	r, w := io.Pipe()
+	stop := func() { cancel(); r.Close() }
+	defer stop()
 	played := make(chan error, 1)
 	go func() {
 		err := inv.play(ctx, w, c.Float64("pace"))
@@ -76,10 +78,9 @@ func (inv *invocation) played(c *cli.Context, show func(decode.Input) error) err
 	}()
 	in, err := decode.Open(r, decode.Config{})
 	if err == nil {
-		err = show(in)
+		err = show(in, stop)
 	}
-	cancel()
-	r.Close()
+	stop()
 	if failed := <-played; err == nil && !errors.Is(failed, context.Canceled) && !errors.Is(failed, io.ErrClosedPipe) {
 		err = failed
 	}
@@ -108,16 +109,15 @@ func (inv *invocation) monitorDemo(c *cli.Context) error {
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
-	return inv.played(c, func(in decode.Input) error {
-		ctx, stop := context.WithCancel(c.Context)
-		defer stop()
+	return inv.played(c, func(in decode.Input, stop func()) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			feed(ctx, s, in, cfg, newLiveWire(s))
+			feed(c.Context, s, in, cfg, newLiveWire(s))
 		}()
-		err := tui.Run(ctx, s, screen)
+		err := tui.Run(c.Context, s, screen)
 		stop()
+		<-fed
 		return err
 	})
 }

@@ -61,6 +61,9 @@ func (inv *invocation) monitor(c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
+	if name == "live" {
+		screen.Waiting = "waiting for a relay or a broker: try wirectl relay -- PROGRAM, or wirectl serve"
+	}
 	notes, err := openNotes(name)
 	if err != nil {
 		return err

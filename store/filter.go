@@ -226,7 +226,7 @@ func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (
 		step = -1
 	}
 	deadline := time.Now().Add(limit)
-	for i := index + step; i >= 0 && i < s.listed(); i += step {
+	for i := min(index, s.listed()) + step; i >= 0 && i < s.listed(); i += step {
 		seq := s.listedAt(i)
 		e := s.frames.at(seq)
 		if e != nil && s.load(seq, e) == nil && (bytes.Contains(s.item.Payload, text) || bytes.Contains(s.item.Message.Kind, text)) {

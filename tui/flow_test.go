@@ -145,6 +145,19 @@ func TestStill(t *testing.T) {
 	}
 }
 
+// A search goes on around the end of the list.
+func TestSearchGoesAround(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
+	sc.press("2", "/", "initialize", "enter")
+	sc.shows("found beyond the end")
+	sc.press("N", "enter")
+	sc.shows("#3 →", "notifications/initialized")
+	sc.press("esc", "n", "enter")
+	sc.shows("#1 →")
+	sc.press("esc", "/", "nowhere", "enter")
+	sc.shows("no frame here contains nowhere")
+}
+
 // recorded is a capture of frames at hand.
 type recorded struct {
 	session capture.Session

@@ -81,13 +81,17 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 }
 
 func (m *Model) askForSearch() tea.Cmd {
-	return m.askFor("search ", m.search, func(text string) tea.Cmd {
-		m.search = text
-		if text == "" {
+	cmd := m.askFor("search ", "", func(text string) tea.Cmd {
+		if text != "" {
+			m.search = text
+		}
+		if m.search == "" {
 			return nil
 		}
 		return m.find(false)
 	})
+	m.prompt.hint = m.search
+	return cmd
 }
 
 // findTime is how long a search goes on before it is given up.
@@ -100,14 +104,28 @@ func (m *Model) find(back bool) tea.Cmd {
 	}
 	s, text, at := m.store, []byte(m.search), m.frames.at
 	return func() tea.Msg {
-		// A piece at a time, so that the store can be asked in between.
-		for deadline := time.Now().Add(findTime); ; {
-			index, done := s.Find(text, at, back, searchTime)
-			if done || time.Now().After(deadline) {
-				return foundMsg{index}
-			}
-			at = index
+		deadline := time.Now().Add(findTime)
+		index := findFrom(s, text, at, back, deadline)
+		if index >= 0 {
+			return foundMsg{index, false}
 		}
+		end := int64(-1) // and then from the other end
+		if back {
+			end = 1 << 60
+		}
+		return foundMsg{findFrom(s, text, end, back, deadline), true}
+	}
+}
+
+// findFrom looks for a text a piece at a time, so that the store can be asked in
+// between.
+func findFrom(s *store.Store, text []byte, at int64, back bool, deadline time.Time) int64 {
+	for {
+		index, done := s.Find(text, at, back, searchTime)
+		if done || time.Now().After(deadline) {
+			return index
+		}
+		at = index
 	}
 }
 
@@ -117,6 +135,9 @@ func (m *Model) found(msg foundMsg) tea.Cmd {
 		return nil
 	}
 	m.frames.at, m.frames.follow = msg.index, false
+	if msg.around {
+		m.said = "found beyond the end of the list"
+	}
 	return m.ask()
 }
 

@@ -156,7 +156,7 @@ func (w window) cell(at int64) int {
 
 // columns are the widths of the table.
 type idColumns struct {
-	id, kind, lane, parts, bytes, latency, outcome int
+	conn, id, kind, lane, parts, bytes, latency, outcome int
 }
 
 func (m *Model) idColumns() idColumns {
@@ -171,8 +171,11 @@ func (m *Model) idColumns() idColumns {
 	case m.width > 180:
 		c.kind, c.id = 30, 16
 	}
+	if m.page.overview.Conns > 1 && m.width >= 100 {
+		c.conn = 4
+	}
 	used := 0
-	for _, w := range []int{c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
+	for _, w := range []int{c.conn, c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
 		if w > 0 {
 			used += w + 1
 		}
@@ -213,6 +216,9 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(3)
+	if c.conn > 0 {
+		l.left(th.Dim, "CONN", c.conn)
+	}
 	l.left(th.Dim, "ID", c.id)
 	l.left(th.Dim, "KIND", c.kind)
 	m.axis(l, w)
@@ -240,7 +246,7 @@ func (m *Model) axis(l *line, w window) {
 		return span(at - m.page.overview.First)
 	}
 	step := 16
-	for x := 0; x+8 <= w.width; x += step {
+	for x := 0; len(m.page.ids.List) > 0 && x+8 <= w.width; x += step {
 		at := w.from + int64(float64(w.to-w.from)*float64(x)/float64(max(w.width-1, 1)))
 		l.glyph(m.theme.Rule, "╷")
 		l.left(m.theme.Dim, label(at), min(step-2, w.width-x-2))
@@ -262,6 +268,9 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	}
 	arrow(l, th, x.Opener)
 	l.pad(1)
+	if c.conn > 0 {
+		l.left(th.Dim, count(int64(x.Conn)), c.conn)
+	}
 	l.left(th.ID, idOf(x.ID), c.id)
 	l.named(th, x, c.kind)
 	m.lane(l, x, w)
@@ -293,7 +302,7 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 	if name == "" {
 		name = "(no kind)"
 	}
-	l.left(th.Title, name, c.id+c.kind+2)
+	l.left(th.Title, name, c.conn+c.id+c.kind+2)
 	for _, s := range []struct {
 		n     int64
 		paint render.Paint

@@ -101,8 +101,11 @@ type (
 		text  string
 		wrong bool
 	}
-	// foundMsg is where a search has led.
-	foundMsg struct{ index int64 }
+	// foundMsg is where a search has led, around the end of the list or not.
+	foundMsg struct {
+		index  int64
+		around bool
+	}
 )
 
 // frameRate is how often the screen is refreshed, at most.

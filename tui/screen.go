@@ -309,8 +309,11 @@ func (m *Model) rule(title string) string {
 // nothing says why a list is empty.
 func (m *Model) nothing(yet, filtered string) string {
 	text := yet
-	if m.filter != "" {
+	switch {
+	case m.filter != "":
 		text = filtered
+	case m.page.overview.Frames == 0 && m.config.Waiting != "":
+		text = m.config.Waiting
 	}
 	l := newLine(m.width)
 	l.pad(3)

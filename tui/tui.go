@@ -22,6 +22,8 @@ func init() { quiet.Restore() }
 type Config struct {
 	// Name is what the session is called.
 	Name string
+	// Waiting says what is waited for as long as nothing has come.
+	Waiting string
 	// Theme is one of [Themes], and Color says whether there is to be colour.
 	Theme string
 	Color bool
