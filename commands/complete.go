@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session"
 )
 
 // completeWord is the command by which the scripts of package completions ask.
@@ -212,6 +213,10 @@ func valueCompletion(flag cli.Flag, prefix string) completion {
 		return completion{shell: ":files"}
 	case placeholder == "DIR":
 		return completion{shell: ":dirs"}
+	case placeholder == "FINDING":
+		return completion{candidates: findingCandidates(prefix)}
+	case placeholder == "WHAT":
+		return completion{candidates: append(severityCandidates(prefix), findingCandidates(prefix)...)}
 	case ok:
 		return completion{}
 	}
@@ -286,6 +291,22 @@ func fixtureCandidates() []candidate {
 	var list []candidate
 	for _, name := range fixtures.Sessions() {
 		list = append(list, candidate{"fixture:" + name, "a session that is built in"})
+	}
+	return list
+}
+
+func findingCandidates(prefix string) []candidate {
+	var list []candidate
+	for _, rule := range session.Findings {
+		list = append(list, candidate{prefix + rule.Name, rule.Rule})
+	}
+	return list
+}
+
+func severityCandidates(prefix string) []candidate {
+	var list []candidate
+	for _, s := range []session.Severity{session.Error, session.Warning, session.Note} {
+		list = append(list, candidate{value: prefix + s.String()})
 	}
 	return list
 }

@@ -35,6 +35,10 @@ func init() {
 		case *cli.App:
 			_, _ = w.Write(appHelp(s))
 		case *cli.Command:
+			if s.Name == "help" { // the library's own
+				s.Usage, s.ArgsUsage = "say what commands there are, or how one is used", "[COMMAND]"
+				s.Description = "   wirectl help relay"
+			}
 			_, _ = w.Write(commandHelp(s))
 		}
 	}

@@ -26,8 +26,8 @@ func lintCommand(inv *invocation) *cli.Command {
 			"   wirectl lint -o sarif session.pcapng > wirectl.sarif",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson, junit or sarif"},
-			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: error, warning or note, which include what is worse, or the `NAME` of a finding"},
-			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report findings of that `NAME`"},
+			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: `WHAT` is error, warning or note, which include what is worse, or the name of a finding"},
+			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report this `FINDING`"},
 		}, sessionFlags()...),
 		Action: inv.lint,
 	}
