@@ -182,11 +182,13 @@ func (w *watch) end() error {
 		w.tap.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	go func() {
+	var signalled sync.WaitGroup
+	signalled.Go(func() {
 		_ = w.v.untilSignal(ctx, nil)
 		cancel()
-	}()
+	})
+	defer signalled.Wait()
+	defer cancel()
 	var err error
 	if w.recorder != nil {
 		err = w.recorder.Close(ctx)
