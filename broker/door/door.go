@@ -33,7 +33,7 @@ type Server struct {
 	stopping atomic.Bool
 	group    sync.WaitGroup
 	cancel   context.CancelCauseFunc
-	next     chan *Conn // to the goroutines that wait for one
+	next     chan *Conn // to the goroutines that wait for one; closed when no more come
 	accepted atomic.Int64
 }
 
@@ -75,6 +75,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ln.Close()
 	}
 	err := s.accept(ctx, ln)
+	close(s.next)
 	s.group.Wait()
 	cancel(nil)
 	if s.stopping.Load() {
@@ -125,6 +126,9 @@ func (s *Server) start(ctx context.Context, c *Conn) {
 			select {
 			case c = <-s.next:
 			case <-timer.C:
+				return
+			}
+			if c == nil { // there will be none
 				return
 			}
 		}
