@@ -28,16 +28,14 @@ const long = "the report says that rivers carry less water each summer, that tow
 // converse has many prompts in flight, states asked for in between, and cancels
 // that are obeyed.
 func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
-	nc, err := e.Dial(ctx)
+	l, c, err := meet(ctx, e)
 	if err != nil {
 		return err
 	}
-	l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))
 	defer l.Close()
 	if _, err := l.CreateSession(ctx, map[string]string{"user": "demo"}); err != nil {
 		return err
 	}
-	c := &crowd{ctx: ctx}
 	s.at(c, 0, prompt(l, "summarize: "+long, 0))
 	s.at(c, 300*time.Millisecond, prompt(l, "ask what rivers carry", 0))
 	s.at(c, 600*time.Millisecond, prompt(l, "translate: "+long, 9))
@@ -59,13 +57,11 @@ func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
 // insist cancels what a unit goes on with all the same, and what ends before the
 // cancel can have come.
 func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
-	nc, err := e.Dial(ctx)
+	l, c, err := meet(ctx, e)
 	if err != nil {
 		return err
 	}
-	l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))
 	defer l.Close()
-	c := &crowd{ctx: ctx}
 	s.at(c, 4*time.Second, prompt(l, hasty, 1))
 	s.at(c, 9*time.Second, prompt(l, "stubborn: "+long, 4))
 	return c.wait()
@@ -73,17 +69,24 @@ func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
 
 // overwhelm sends more than a unit that does not read can take.
 func (s *stage) overwhelm(ctx context.Context, e transport.Endpoint) error {
-	nc, err := e.Dial(ctx)
+	l, c, err := meet(ctx, e)
 	if err != nil {
 		return err
 	}
-	l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))
 	defer l.Close()
-	c := &crowd{ctx: ctx}
 	for i := range 12 {
 		s.at(c, 2*time.Second+time.Duration(i)*100*time.Millisecond, prompt(l, strings.Repeat("a long document ", 64<<10), 0))
 	}
 	return c.wait()
+}
+
+// meet dials a unit, for a crowd of calls.
+func meet(ctx context.Context, e transport.Endpoint) (*client.Latis, *crowd, error) {
+	nc, err := e.Dial(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client.DialLatis(nc, client.NewWatch(latis.Protocol, nil)), &crowd{ctx: ctx}, nil
 }
 
 func prompt(l *client.Latis, content string, cancelAfter int) client.Call {

@@ -120,7 +120,7 @@ var (
 	calls  = regexp.MustCompile("tools/call")
 	ended  = regexp.MustCompile(`■ ended +([0-9]+) frames +[0-9]+ ids? +[0-9]+ in flight(?: +([0-9]+) missed)?`)
 	opened = regexp.MustCompile(`"jsonrpc"`)
-	first  = regexp.MustCompile(" 1 +0\\.000000")
+	first  = regexp.MustCompile(` 1 +0\.000000`)
 	last   = regexp.MustCompile(`\b1000000 `)
 	middle = regexp.MustCompile(`\b9999[0-9][0-9] `)
 )
