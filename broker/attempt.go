@@ -26,7 +26,7 @@ func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err e
 	if c.Emit != nil {
 		first := func() {}
 		if r.FirstPart > 0 {
-			t := time.AfterFunc(r.FirstPart, a.timeout)
+			t := time.AfterFunc(r.FirstPart, func() { a.End(errFirstPart) })
 			defer t.Stop()
 			first = func() { t.Stop() }
 		}
@@ -48,10 +48,8 @@ func (a *attempt) limit(d time.Duration) {
 	switch {
 	case d == 0:
 	case a.timer == nil:
-		a.timer = time.AfterFunc(d, a.timeout)
+		a.timer = time.AfterFunc(d, func() { a.End(errTotal) })
 	default:
 		a.timer.Reset(d)
 	}
 }
-
-func (a *attempt) timeout() { a.End(errTimeout) }

@@ -220,6 +220,56 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// A provider that is too slow to begin, or to end, hands its call to the
+// fallback, and each limit has an error of its own. A stream that has begun is
+// not begun again elsewhere.
+func TestTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := named("slow", nil, func(ctx context.Context, _ int64, r *provider.Request) error {
+			for range 3 { // a part after each second
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				if r.Emit != nil {
+					_ = r.Emit(provider.Part{Text: []byte(`"x"`)})
+				}
+			}
+			return nil
+		})
+		emit := func(provider.Part) error { return nil }
+		for _, tt := range []struct {
+			first, total time.Duration
+			emit         func(provider.Part) error
+			want         string // how the slow provider failed
+			took         time.Duration
+			fallback     bool
+		}{
+			{500 * time.Millisecond, 0, emit, "timed_out: no part of the answer came within timeouts.first_token", 500 * time.Millisecond, true},
+			{1500 * time.Millisecond, 0, emit, "<nil>", 3 * time.Second, false},
+			{500 * time.Millisecond, 0, nil, "<nil>", 3 * time.Second, false}, // of a whole answer there are no parts
+			{0, 2 * time.Second, nil, "timed_out: the answer was not whole within timeouts.total", 2 * time.Second, true},
+			{0, 2500 * time.Millisecond, emit, "timed_out: the answer was not whole within timeouts.total", 2500 * time.Millisecond, false},
+		} {
+			limited := *slow
+			limited.FirstPart, limited.Total = tt.first, tt.total
+			m := one("m", &limited)
+			m.Fallbacks = []string{"f"}
+			b := start(t, broker.Config{Models: []broker.Model{m, one("f", named("f", nil, nil))}})
+			c := &broker.Call{Model: "m", Emit: tt.emit}
+			begin := time.Now()
+			err := b.Do(t.Context(), c)
+			if got := fmt.Sprint(c.Hops[0].Err); got != tt.want || time.Since(begin) != tt.took || (len(c.Hops) == 2) != tt.fallback {
+				t.Errorf("%v, %v: %s after %v, hops %v, %v", tt.first, tt.total, got, time.Since(begin), c.Hops, err)
+			}
+			if (err == nil) != (tt.fallback || tt.want == "<nil>") || err != nil && broker.Message(err) != "Request timed out" {
+				t.Errorf("%v, %v: the client is told %v", tt.first, tt.total, err)
+			}
+		}
+	})
+}
+
 func batch(t *testing.T, b *broker.Broker, model string, n int) time.Duration {
 	begin := time.Now()
 	calls := make([]*broker.Call, n)

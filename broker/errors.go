@@ -19,8 +19,11 @@ var (
 	ErrShutdown = errors.New("the broker is shutting down")
 )
 
-// errTimeout is the cause with which a call's own time limits end it.
-var errTimeout = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the time for the call is up")}
+// The causes with which the time limits of an attempt end it.
+var (
+	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer came within timeouts.first_token")}
+	errTotal     = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the answer was not whole within timeouts.total")}
+)
 
 // errOpen: the provider failed too often lately, and is left alone for a while.
 var errOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often lately")}
