@@ -171,12 +171,14 @@ func (s *serving) doors() ([]service.Door, error) {
 		guard = service.Token
 	}
 	serveLatis := s.latisUnit()
+	overWS := latis.NewWS(serveLatis, p)
+	overWS.MaxConns, overWS.Times.Read = s.config.Limits.Connections, time.Duration(s.config.Limits.Read)
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
 		{Name: "proxy", Guard: guard, Server: s.limited(proxy.New(s.broker, p, access))},
 		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, s.stop))},
-		{Name: "latis", Server: latis.New(serveLatis, p)},
-		{Name: "latis_ws", Server: latis.NewWS(serveLatis, p)},
+		{Name: "latis", Server: s.limited(latis.New(serveLatis, p))},
+		{Name: "latis_ws", Server: overWS},
 		{Name: "openai", Guard: guard, Server: s.limited(openai.New(s.broker, p, access))},
 		{Name: "admin", Guard: guard, Server: s.limited(admin.New(s.broker, access))},
 	}
@@ -186,10 +188,11 @@ func (s *serving) doors() ([]service.Door, error) {
 	return doors, nil
 }
 
-// limited gives a server the limits of the configuration.
+// limited gives a server the limits of the configuration. One that lets its
+// clients be silent for a time of its own goes on to.
 func (s *serving) limited(srv *door.Server) *door.Server {
 	srv.MaxConns = s.config.Limits.Connections
-	srv.Times = door.Times{Idle: time.Duration(s.config.Limits.Idle), Read: time.Duration(s.config.Limits.Read)}
+	srv.Times = door.Times{Idle: cmp.Or(srv.Times.Idle, time.Duration(s.config.Limits.Idle)), Read: time.Duration(s.config.Limits.Read)}
 	return srv
 }
 

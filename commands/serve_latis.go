@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/latis"
@@ -13,9 +14,27 @@ import (
 func (s *serving) latisUnit() latis.Serve {
 	u := unit.New(nil, unit.Options{SessionTTL: sessionTTL})
 	return func(ctx context.Context, conn *door.Stream, p latis.Peer) {
-		agent := brokerAgent{broker: s.broker, door: latis.Name, client: p.Client, tap: p.Tap.Tap()}
-		if err := u.With(agent).Serve(ctx, conn); err != nil {
+		agent := &doorAgent{Agent: brokerAgent{broker: s.broker, door: latis.Name, client: p.Client, tap: p.Tap.Tap()}, door: ctx}
+		conn.Due = func() bool { return agent.running.Load() > 0 }
+		if err := u.With(agent).Serve(context.WithoutCancel(ctx), conn); err != nil {
 			s.log.Debug("a connection failed", "door", latis.Name, "error", err)
 		}
 	}
+}
+
+// A doorAgent knows how many prompts it works on, and gives them up, with an
+// answer yet, when the door is shut: a unit whose own context ends is silent.
+type doorAgent struct {
+	unit.Agent
+	door    context.Context
+	running atomic.Int64
+}
+
+func (a *doorAgent) Answer(ctx context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
+	a.running.Add(1)
+	defer a.running.Add(-1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.door, func() { cancel(context.Canceled) })()
+	return a.Agent.Answer(ctx, p, emit)
 }

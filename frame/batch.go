@@ -87,8 +87,8 @@ func (s *Scanner) moveInto(b *Batch) {
 	}
 	rest := s.tail - s.head
 	buf := b.buf
-	if len(buf) < max(rest, s.most) || len(buf) > s.keep() && rest < s.most {
-		buf = make([]byte, max(rest, s.most))
+	if len(buf) < max(rest, s.room()) || len(buf) > s.keep() && rest < s.most {
+		buf = make([]byte, max(rest, s.room()))
 	}
 	s.moveTo(buf)
 	s.lent = false

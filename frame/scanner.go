@@ -28,6 +28,7 @@ type Scanner struct {
 
 	buf        []byte
 	lent       bool  // to a batch, so that nothing but what is unread may be used of buf
+	busy       bool  // a read has given as much as it was asked for
 	head, tail int   // buf[head:tail] is read and not yet given out
 	offset     int64 // the position of buf[head] in the stream
 	eof        bool
@@ -77,6 +78,15 @@ func (s *Scanner) SetRead(n int) { s.most = n }
 
 // keep is the largest buffer that is kept when a large frame has passed.
 func (s *Scanner) keep() int { return 4 * s.most }
+
+// room is how large a buffer has to be: small for a stream that says little, of
+// which there may be thousands.
+func (s *Scanner) room() int {
+	if s.busy {
+		return s.most
+	}
+	return min(s.most, minRead)
+}
 
 // SetAccept sets the function that judges a payload where the framing alone
 // cannot tell: accept is asked about the whole payload of a last line that has
@@ -227,6 +237,7 @@ func (s *Scanner) fill() bool {
 	for range 100 {
 		n, err := s.r.Read(s.buf[s.tail:])
 		s.tail += n
+		s.busy = s.busy || s.tail == len(s.buf)
 		if err != nil {
 			s.eof = true
 			if err != io.EOF {
@@ -248,12 +259,12 @@ func (s *Scanner) makeRoom() {
 	rest := s.tail - s.head
 	want := max(s.extent.Need, rest+1)
 	switch {
-	case want > len(s.buf):
+	case want > len(s.buf), s.room() > len(s.buf):
 		grown := 2 * len(s.buf)
 		if want > rest+1 { // the length is known
 			grown = min(grown, want)
 		}
-		s.moveTo(make([]byte, max(grown, s.most, rest+minRead)))
+		s.moveTo(make([]byte, max(grown, s.room(), rest+minRead)))
 	case len(s.buf) > s.keep() && want <= s.most:
 		s.moveTo(make([]byte, s.most))
 	case s.head+want > len(s.buf) || len(s.buf)-s.tail < minRead:

@@ -5,6 +5,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -21,8 +22,8 @@ type Server struct {
 	// Handle serves a connection until it ends. The context's cause, when it
 	// ends, says why.
 	Handle func(ctx context.Context, c *Conn)
-	// MaxConns is how many connections are open at once; 0 is 20,000. Further
-	// ones wait to be accepted.
+	// MaxConns is how many connections are open at once; 0 is [MaxConns].
+	// Further ones wait to be accepted.
 	MaxConns int
 	// Times are the limits of time.
 	Times Times
@@ -36,6 +37,12 @@ type Server struct {
 	next     chan *Conn // to the goroutines that wait for one; closed when no more come
 	accepted atomic.Int64
 }
+
+// MaxConns is how many connections a door takes at once unless told otherwise.
+const MaxConns = 20_000
+
+// ReadTime is how long a request may take unless told otherwise.
+const ReadTime = 30 * time.Second
 
 // Times are how long a peer may take.
 type Times struct {
@@ -85,10 +92,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 func (s *Server) accept(ctx context.Context, ln net.Listener) error {
-	most := s.MaxConns
-	if most == 0 {
-		most = 20_000
-	}
+	most := cmp.Or(s.MaxConns, MaxConns)
 	for {
 		nc, err := ln.Accept()
 		switch {
@@ -195,8 +199,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// cleanup is how long connections may take to write their last words.
-const cleanup = 2 * time.Second
+// Cleanup is how long connections may take to write their last words.
+const Cleanup = 2 * time.Second
 
 // Shutdown stops, lets the calls that run end until ctx ends, cancels the rest,
 // lets them be answered, and closes what is still open then.
@@ -216,7 +220,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Unlock()
 	select {
 	case <-ended:
-	case <-time.After(cleanup):
+	case <-time.After(Cleanup):
 		s.closeAll()
 		<-ended
 	}

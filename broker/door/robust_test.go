@@ -2,11 +2,17 @@ package door_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,21 +22,32 @@ import (
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/unit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv("SILENT"); addr != "" {
+		beSilent(addr)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A front is a door with a call as it is written there.
 type front struct {
-	name string
-	make func(b *broker.Broker) *door.Server
-	call string
-	want string // what is in the answer
+	name  string
+	make  func(b *broker.Broker, t door.Times) doortest.Server
+	hello string // what a connection begins with
+	call  string
+	want  string // what is in the answer
+	costs int64  // how many bytes a silent connection may take
 }
 
 func post(path, body string) string {
@@ -44,12 +61,69 @@ func itoa(n int) string {
 	return itoa(n/10) + itoa(n%10)
 }
 
+// timed gives a server its limits of time.
+func timed(s *door.Server, t door.Times) doortest.Server {
+	s.Times = t
+	return s
+}
+
+// A prompt of latis, "hi", by itself and in a WebSocket message, and the
+// beginning of the answer that ends it.
+const (
+	prompt    = "\x00\x00\x00\x09\x0a\x011\x52\x04\x0a\x02hi"
+	wsPrompt  = "\x82\x8d\x00\x00\x00\x00" + prompt
+	completed = "\x0a\x011\xaa\x01"
+	upgrade   = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
 var fronts = []front{
-	{"rlm", func(b *broker.Broker) *door.Server { return rlm.New(b, nil) }, "\x00\x00\x00\x0f{\"prompt\":\"hi\"}", `"error":null`},
-	{"proxy", func(b *broker.Broker) *door.Server { return proxy.New(b, nil, web.Access{}) }, post("/llm_query", `{"prompt":"hi"}`), `{"response":`},
-	{"nexus", func(b *broker.Broker) *door.Server { return nexus.New(b, nil, func() {}) }, post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`},
-	{"openai", func(b *broker.Broker) *door.Server { return openai.New(b, nil, web.Access{}) }, post("/v1/chat/completions", `{"messages":[]}`), `"choices":`},
-	{"admin", func(b *broker.Broker) *door.Server { return admin.New(b, web.Access{}) }, "GET /healthz HTTP/1.1\r\n\r\n", `"ok":true`},
+	{"rlm", func(b *broker.Broker, t door.Times) doortest.Server { return timed(rlm.New(b, nil), t) }, "", "\x00\x00\x00\x0f{\"prompt\":\"hi\"}", `"error":null`, 8 << 10},
+	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server { return timed(proxy.New(b, nil, web.Access{}), t) }, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 8 << 10},
+	{"nexus", func(b *broker.Broker, t door.Times) doortest.Server { return timed(nexus.New(b, nil, func() {}), t) }, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 8 << 10},
+	{"openai", func(b *broker.Broker, t door.Times) doortest.Server {
+		return timed(openai.New(b, nil, web.Access{}), t)
+	}, "", post("/v1/chat/completions", `{"messages":[]}`), `"choices":`, 8 << 10},
+	{"messages", func(b *broker.Broker, t door.Times) doortest.Server {
+		return timed(openai.New(b, nil, web.Access{}), t)
+	}, "", post("/v1/messages", `{"messages":[]}`), `"end_turn"`, 8 << 10},
+	{"latis", func(b *broker.Broker, t door.Times) doortest.Server { return timed(latis.New(controllers(b), nil), t) }, "", prompt, completed, 32 << 10},
+	{"latis_ws", func(b *broker.Broker, t door.Times) doortest.Server {
+		s := latis.NewWS(controllers(b), nil)
+		s.Times = t
+		return s
+	}, upgrade, wsPrompt, completed, 96 << 10},
+	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(admin.New(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\n\r\n", `"ok":true`, 8 << 10},
+}
+
+// controllers serves those of latis by a unit whose agent is the broker.
+func controllers(b *broker.Broker) latis.Serve {
+	u := unit.New(nil, unit.Options{})
+	return func(ctx context.Context, c *door.Stream, _ latis.Peer) {
+		a := &agent{broker: b, door: ctx}
+		c.Due = func() bool { return a.running.Load() > 0 }
+		_ = u.With(a).Serve(context.WithoutCancel(ctx), c)
+	}
+}
+
+// An agent of a unit is the broker.
+type agent struct {
+	broker  *broker.Broker
+	door    context.Context
+	running atomic.Int64
+}
+
+func (a *agent) Answer(ctx context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
+	a.running.Add(1)
+	defer a.running.Add(-1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.door, func() { cancel(context.Cause(a.door)) })()
+	c := &broker.Call{Prompt: provider.Quote(p.Content)}
+	if err := a.broker.Do(ctx, c); err != nil {
+		return nil, &unit.Error{Code: unit.AgentFailed, Message: broker.Message(err)}
+	}
+	return nil, emit(c.Completion.Plain())
 }
 
 // ask makes the call on a connection of its own, and fails unless it is answered.
@@ -57,7 +131,7 @@ func (f *front) ask(t *testing.T, addr string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
 	defer conn.Close()
-	_, _ = io.WriteString(conn, f.call)
+	_, _ = io.WriteString(conn, f.hello+f.call)
 	got := ""
 	buf := make([]byte, 4096)
 	for !strings.Contains(got, f.want) {
@@ -78,41 +152,81 @@ func memory() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// Connections that send nothing cost little, and harm nobody. Each takes two
-// descriptors of this process, so there are fewer than the 10,000 of the figure
-// in docs/limits.md.
+// Connections that send nothing cost little, and harm nobody. Their other ends
+// are another process's, so that what they take is the door's alone.
 func TestSilentConnections(t *testing.T) {
-	const n = 1000
 	for _, f := range fronts {
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil)))
+		if f.name == "messages" { // the same door as openai
+			continue
+		}
+		n := int64(1000)
+		if f.name == "rlm" {
+			n = 10_000
+		}
+		if !mayOpen(uint64(n) + 500) {
+			t.Skipf("no %d files may be open here", n)
+		}
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{}))
 		f.ask(t, addr)
 		before := memory()
-		conns := make([]net.Conn, n)
-		for i := range conns {
-			conns[i] = doortest.Dial(t, addr)
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), "SILENT="+addr, "HELLO="+f.hello, fmt.Sprint("CONNECTIONS=", n))
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(out)
 		f.ask(t, addr) // accepted after all of them
-		each := (memory() - before) / n
-		if each > 8<<10 { // both ends, and the goroutine
-			t.Errorf("%s: a silent connection takes %d bytes", f.name, each)
+		if each := (memory() - before) / n; string(said) != "open" || each > f.costs {
+			t.Errorf("%s: %s; a silent connection takes %d bytes, and may take %d", f.name, said, each, f.costs)
+		} else {
+			t.Logf("%s: a silent connection takes %d bytes", f.name, each)
 		}
-		for _, c := range conns {
-			c.Close()
+		in.Close()
+		_ = cmd.Wait()
+	}
+}
+
+// beSilent opens connections, says so, and keeps them until its input ends.
+func beSilent(addr string) {
+	hello := os.Getenv("HELLO")
+	n, _ := strconv.Atoi(os.Getenv("CONNECTIONS"))
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conn, err := net.Dial("tcp", addr) //nolint:noctx // this process is killed with the test
+		if err != nil {
+			fmt.Print(err)
+			return
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0) // so that no port is kept
+		if conns[i] = conn; hello != "" {
+			_, _ = io.WriteString(conn, hello)
+			_, _ = conn.Read(make([]byte, 512))
 		}
 	}
+	fmt.Print("open")
+	os.Stdout.Close()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(conns)
 }
 
 // A peer that sends a byte now and then is let go when its time is up, and
 // delays nobody.
 func TestSlowLoris(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
-		s := f.make(doortest.Broker(t, nil))
-		s.Times.Read = 100 * time.Millisecond
-		addr := doortest.Serve(t, s)
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: 100 * time.Millisecond}))
 		var group sync.WaitGroup
 		for range 20 {
 			conn := doortest.Dial(t, addr)
 			group.Go(func() {
+				_, _ = io.WriteString(conn, f.hello)
 				for i := range len(f.call) - 1 {
 					if _, err := conn.Write([]byte{f.call[i]}); err != nil {
 						break
@@ -160,21 +274,21 @@ func TestDisconnectsMidCall(t *testing.T) {
 			continue
 		}
 		p := doortest.NewHeld()
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, p)))
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
 		goroutines := runtime.NumGoroutine()
 		for range n / atOnce {
 			var conns []net.Conn
 			var calls []*doortest.Call
 			for range atOnce {
 				conn := doortest.Dial(t, addr)
-				_, _ = io.WriteString(conn, f.call)
+				_, _ = io.WriteString(conn, f.hello+f.call)
 				conns, calls = append(conns, conn), append(calls, <-p.Calls)
 			}
 			for _, conn := range conns {
 				conn.Close()
 			}
 			for _, call := range calls {
-				if err := <-call.Ended; err != broker.ErrGone {
+				if err := <-call.Ended; err != broker.ErrGone && !strings.HasPrefix(f.name, "latis") {
 					t.Errorf("%s: a call ended with %v", f.name, err)
 				}
 			}
@@ -194,12 +308,48 @@ func settle(t *testing.T, holds func() bool) {
 	}
 }
 
+// A client that asks on and on and never reads is let go when an answer makes no
+// progress; what it costs until then is bounded by what waits to be sent.
+func TestNeverReading(t *testing.T) {
+	for _, f := range fronts {
+		if f.name == "nexus" { // whose conversation would grow with each
+			continue
+		}
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Write: 200 * time.Millisecond}))
+		before := memory()
+		conn := doortest.Dial(t, addr)
+		_, err := io.WriteString(conn, f.hello)
+		for calls := strings.Repeat(f.call, 1000); err == nil; {
+			_, err = io.WriteString(conn, calls)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the client is kept", f.name)
+		}
+		if grown := memory() - before; grown > 8<<20 {
+			t.Errorf("%s: a client that never reads took %d bytes", f.name, grown)
+		}
+		f.ask(t, addr)
+	}
+}
+
+// A controller that cancels what never was is told so, and its connection stays.
+func TestCancelOfNothing(t *testing.T) {
+	const cancel = "\x00\x00\x00\x08\x0a\x013\x5a\x03\x0a\x019" // 3 cancels 9
+	for _, f := range fronts[5:7] {
+		f.call = strings.Replace(f.call, prompt, cancel+prompt, 1)
+		f.call = strings.Replace(f.call, "\x82\x8d", "\x82\x99", 1) // with its length
+		f.want = "UNKNOWN_TARGET"
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{}))
+		f.ask(t, addr)
+		f.want = completed
+		f.ask(t, addr)
+	}
+}
+
 // Garbage gets an answer or an end, and the next client gets its answer.
 func TestGarbage(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
-		s := f.make(doortest.Broker(t, nil))
-		s.Times.Read = 200 * time.Millisecond
-		addr := doortest.Serve(t, s)
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: 200 * time.Millisecond}))
 		for _, junk := range []string{"\x00", "\xff\xff\xff\xff\xff", strings.Repeat("\x00", 100), "\x16\x03\x01\x02\x00\x01", "GET", strings.Repeat("A", 100_000), "\r\n\r\n\r\n", f.call[:len(f.call)/2]} {
 			conn := doortest.Dial(t, addr)
 			_, _ = io.WriteString(conn, junk)
@@ -213,8 +363,8 @@ func TestGarbage(t *testing.T) {
 // A client that ends its side and waits gets its answer at every door.
 func TestHalfClosed(t *testing.T) {
 	p := doortest.NewHeld()
-	for _, f := range fronts[:4] {
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, p)))
+	for _, f := range fronts[:6] {
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
 		conn := doortest.Dial(t, addr)
 		_, _ = io.WriteString(conn, f.call)
 		_ = conn.CloseWrite()
@@ -229,12 +379,12 @@ func TestHalfClosed(t *testing.T) {
 
 // A door that shuts lets what runs end, tells the rest, and leaves nothing.
 func TestShutdown(t *testing.T) {
-	for _, f := range fronts[:4] {
+	for _, f := range fronts[:6] {
 		if f.name == "nexus" { // whose second send waits for the first
 			continue
 		}
 		p := doortest.NewHeld()
-		s := f.make(doortest.Broker(t, p))
+		s := f.make(doortest.Broker(t, p), door.Times{})
 		addr := doortest.Serve(t, s)
 		ending, staying := doortest.Dial(t, addr), doortest.Dial(t, addr)
 		_, _ = io.WriteString(ending, f.call)

@@ -1,12 +1,16 @@
 package door
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"sync"
+	"syscall"
 	"time"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 )
@@ -16,20 +20,31 @@ import (
 // that it finishes what it has taken in.
 type Stream struct {
 	net.Conn
+	// Due, if not nil, reports whether an answer is due, so that one will be
+	// written for sure. It is not called while Write runs.
+	Due func() bool
+
 	stopping func() bool
 	times    Times
 	tap      *publish.Conn
 	in, out  split
+	message  progress // in what is read
+
+	raw     syscall.RawConn // nil where it cannot be watched
+	writing sync.Mutex
+	early   int // how many bytes of the next answer are written already
 }
 
 // Stream returns the connection as one. What passes is published as frames of
 // length-prefixed messages; the tap may be nil.
 func (c *Conn) Stream(tap *publish.Conn) *Stream {
 	c.idle.Store(true) // to be interrupted
-	return NewStream(c.Conn, c.server.Stopping, c.server.Times, tap)
+	s := NewStream(c.Conn, c.server.Stopping, c.server.Times, tap)
+	s.raw = c.raw
+	return s
 }
 
-// NewStream returns a connection as a stream. It has to be interrupted by a read
+// NewStream returns a connection as a stream of length-prefixed messages. It has to be interrupted by a read
 // deadline that has passed once stopping is true.
 func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *Stream {
 	t.defaults()
@@ -39,22 +54,60 @@ func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *S
 }
 
 func (s *Stream) Read(p []byte) (int, error) {
-	_ = s.SetReadDeadline(time.Now().Add(s.times.Idle))
+	_ = s.SetReadDeadline(s.message.deadline(&s.times))
 	if s.stopping() {
 		return 0, io.EOF
 	}
 	n, err := s.Conn.Read(p)
+	s.message.add(p[:n])
 	s.in.write(s.tap, p[:n])
 	if n == 0 && s.stopping() && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = io.EOF
+	} else if err == io.EOF && s.isGone() { //nolint:errorlint // a read's own
+		err = broker.ErrGone
 	}
 	return n, err
 }
 
+// Write writes whole messages.
 func (s *Stream) Write(p []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	_ = s.SetWriteDeadline(time.Now().Add(s.times.Write))
 	s.out.write(s.tap, p)
-	return s.Conn.Write(p)
+	n, err := s.Conn.Write(p[s.early:])
+	n, s.early = n+s.early, 0
+	return n, err
+}
+
+// goneTime is how long a client's machine may take to refuse a byte.
+const goneTime = time.Second
+
+// isGone finds out whether a client that has ended its stream is gone, where it
+// waits for an answer: the first byte of that, which is 0, since no message is
+// that large, is written ahead, and a client that is gone refuses it.
+func (s *Stream) isGone() (gone bool) {
+	if s.raw == nil || !canWatch || s.Due == nil || !s.writeEarly() {
+		return false
+	}
+	_ = s.SetReadDeadline(time.Now().Add(goneTime))
+	_ = s.raw.Read(func(fd uintptr) bool {
+		_, gone = state(fd)
+		return gone
+	})
+	return gone
+}
+
+// writeEarly reports whether a byte was written.
+func (s *Stream) writeEarly() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.early > 0 || !s.Due() {
+		return false
+	}
+	_ = s.SetWriteDeadline(time.Now().Add(s.times.Write))
+	s.early, _ = s.Conn.Write([]byte{0})
+	return true
 }
 
 // CloseWrite ends what is written, where the transport can.
@@ -89,5 +142,41 @@ func (s *split) write(tap *publish.Conn, p []byte) {
 		}
 		tap.Frame(s.dir, s.rest[:e.Raw], e.Start)
 		s.rest = append(s.rest[:0], s.rest[e.Raw:]...)
+	}
+}
+
+// A progress is how far a peer has come with a message, so that one that never
+// ends it is let go: a peer may be silent between two messages alone.
+type progress struct {
+	head  [4]byte
+	have  int   // bytes of the head
+	left  int64 // bytes of the message behind it
+	size  int64
+	begun time.Time
+}
+
+func (m *progress) deadline(t *Times) time.Time {
+	if m.have == 0 && m.left == 0 {
+		return time.Now().Add(t.Idle)
+	}
+	return m.begun.Add(t.Read + time.Duration(m.size>>16)*t.Read/64)
+}
+
+func (m *progress) add(p []byte) {
+	for len(p) > 0 {
+		if m.left > 0 {
+			n := min(m.left, int64(len(p)))
+			m.left, p = m.left-n, p[n:]
+			continue
+		}
+		if m.have == 0 {
+			m.begun, m.size = time.Now(), 0
+		}
+		n := copy(m.head[m.have:], p)
+		m.have, p = m.have+n, p[n:]
+		if m.have == len(m.head) {
+			m.left, m.have = int64(binary.BigEndian.Uint32(m.head[:])), 0
+			m.size = m.left
+		}
 	}
 }

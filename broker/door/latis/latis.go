@@ -4,6 +4,7 @@
 package latis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/net/netutil"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
@@ -49,6 +51,10 @@ func New(serve Serve, p *publish.Publisher) *door.Server {
 // A WS is a server of the door over WebSocket: length-prefixed messages inside
 // binary ones.
 type WS struct {
+	// MaxConns and Times are as those of [door.Server].
+	MaxConns int
+	Times    door.Times
+
 	serve    Serve
 	publish  *publish.Publisher
 	http     http.Server
@@ -62,7 +68,7 @@ type WS struct {
 
 // NewWS returns such a server. The publisher may be nil.
 func NewWS(serve Serve, p *publish.Publisher) *WS {
-	return &WS{serve: serve, publish: p, conns: map[*pumped]struct{}{}}
+	return &WS{serve: serve, publish: p, conns: map[*pumped]struct{}{}, Times: door.Times{Idle: idle}}
 }
 
 // limit bounds a message, in bytes.
@@ -75,12 +81,15 @@ func (s *WS) Serve(ctx context.Context, ln net.Listener) error {
 	s.mu.Lock()
 	s.cancel = cancel
 	s.http = http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.upgrade(ctx, w, r) }),
-		ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.upgrade(ctx, w, r) }),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, watchedKey{}, c)
+		},
+		ReadHeaderTimeout: cmp.Or(s.Times.Read, door.ReadTime), IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.mu.Unlock()
-	err := s.http.Serve(ln)
+	err := s.http.Serve(watchedListener{netutil.LimitListener(ln, cmp.Or(s.MaxConns, door.MaxConns))})
 	s.group.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -93,54 +102,28 @@ func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request
 		http.Error(w, `{"error":"Forbidden host"}`, http.StatusForbidden)
 		return
 	}
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	watched := r.Context().Value(watchedKey{}).(*watchedConn)
+	heard := func(context.Context, []byte) { watched.whole() }
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		CompressionMode: websocket.CompressionDisabled,
+		OnPingReceived:  func(ctx context.Context, p []byte) bool { heard(ctx, p); return true },
+		OnPongReceived:  heard,
+	})
 	if err != nil {
 		return // it has answered
 	}
 	s.group.Add(1)
 	defer s.group.Done()
 	ws.SetReadLimit(limit)
-	nc := pump(websocket.NetConn(ctx, ws, websocket.MessageBinary))
+	watched.begin(cmp.Or(s.Times.Read, door.ReadTime))
+	nc := pump(context.WithoutCancel(ctx), ws, watched) // which takes answers yet when ctx has ended
 	defer nc.Close()
 	s.keep(nc, true)
 	defer s.keep(nc, false)
 	tap := s.publish.Open("latis client "+r.RemoteAddr+" by WebSocket", "latis", "len32")
 	defer tap.Close()
 	client, _, _ := net.SplitHostPort(r.RemoteAddr)
-	s.serve(ctx, door.NewStream(nc, s.stopping.Load, door.Times{Idle: idle}, tap), Peer{client, tap})
-}
-
-// A pumped connection can be told the end of its stream while it is read from:
-// a read deadline would close the WebSocket, which has to take answers yet.
-type pumped struct {
-	net.Conn
-	from *io.PipeReader
-	to   *io.PipeWriter
-	done chan struct{}
-}
-
-func pump(nc net.Conn) *pumped {
-	from, to := io.Pipe()
-	p := &pumped{nc, from, to, make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		_, err := io.Copy(to, nc)
-		to.CloseWithError(err)
-	}()
-	return p
-}
-
-func (p *pumped) Read(b []byte) (int, error)      { return p.from.Read(b) }
-func (p *pumped) SetReadDeadline(time.Time) error { return nil }
-
-// end tells the end of the stream.
-func (p *pumped) end() { p.to.Close() }
-
-func (p *pumped) Close() error {
-	p.from.Close()
-	err := p.Conn.Close()
-	<-p.done
-	return err
+	s.serve(ctx, door.NewStream(nc, s.stopping.Load, s.Times, tap), Peer{client, tap})
 }
 
 func (s *WS) keep(nc *pumped, open bool) {
@@ -163,6 +146,22 @@ func (s *WS) Stop() {
 	}
 }
 
+// closeLate waits for the last words of all connections, and closes those that
+// take too long for them.
+func (s *WS) closeLate(ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-time.After(door.Cleanup):
+	}
+	s.mu.Lock()
+	for nc := range s.conns {
+		_ = nc.ws.CloseNow()
+	}
+	s.mu.Unlock()
+	<-ended
+}
+
 // Shutdown stops, waits for what runs until ctx ends, and cancels the rest.
 func (s *WS) Shutdown(ctx context.Context) {
 	s.Stop()
@@ -179,7 +178,7 @@ func (s *WS) Shutdown(ctx context.Context) {
 		s.mu.Lock()
 		s.cancel(broker.ErrShutdown)
 		s.mu.Unlock()
-		<-ended
+		s.closeLate(ended)
 	}
 	<-closing
 	_ = s.http.Close()
