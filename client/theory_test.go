@@ -1,0 +1,115 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/protocol/theory"
+)
+
+// A runtime has five seconds for its Ack, and fifteen for whatever comes next. What
+// it says in binary messages is read as text.
+func TestTheoryWaits(t *testing.T) {
+	const (
+		ack   = `{"kind":"Ack","control":{"run_id":"r"}}`
+		event = `{"kind":"Event","control":{"run_id":"r"},"data":{"phase":"keepalive"}}`
+		final = `{"kind":"Response","control":{"run_id":"r","status":"success","cost_micro":0,"final":true},"outputs":{"a":1}}`
+	)
+	type step struct {
+		after time.Duration
+		text  string
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []step
+		want  string
+		err   string
+		took  time.Duration
+	}{
+		{"no Ack", nil, "", "the runtime did not acknowledge the request within 5s", 5 * time.Second},
+		{"silence", []step{{time.Second, ack}}, "", "the runtime did not send anything within 15s", 16 * time.Second},
+		{"kept alive", []step{{4 * time.Second, ack}, {14 * time.Second, event}, {14 * time.Second, event}, {14 * time.Second, final}}, `{"a":1}`, "", 46 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, end := runtime(t, func(ctx context.Context, ws *websocket.Conn) {
+					for _, s := range tt.steps {
+						time.Sleep(s.after)
+						if err := ws.Write(ctx, websocket.MessageBinary, []byte(s.text)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				defer end()
+				begun := time.Now()
+				var got heard
+				w := client.NewWatch(theory.Protocol, nil)
+				err := client.NewTheory("ws://runtime", w, h).Run(client.RunRequest{RunID: "r", Mode: "real"})(t.Context(), got.part)
+				if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("the error is %v", err)
+				}
+				if took := time.Since(begun); strings.Join(got.text, "") != tt.want || took != tt.took {
+					t.Errorf("heard %q after %v", got.text, took)
+				}
+			})
+		})
+	}
+}
+
+// runtime serves WebSockets on pipes. It returns what reaches it, and what ends it.
+func runtime(t *testing.T, run func(context.Context, *websocket.Conn)) (h client.HTTPOptions, end func()) {
+	l := pipes{make(chan net.Conn), make(chan struct{})}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"theory.run.v1"}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _, request, err := ws.Read(r.Context()); err != nil || !strings.Contains(string(request), `"kind":"Request"`) {
+			t.Errorf("the request is %s, %v", request, err)
+		}
+		run(r.Context(), ws)
+		_, _, _ = ws.Read(r.Context()) // until the client goes
+	})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.Serve(l)
+	}()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		l.conns <- theirs
+		return ours, nil
+	}}
+	return client.HTTPOptions{Client: &http.Client{Transport: transport}}, func() {
+		transport.CloseIdleConnections()
+		s.Close()
+		<-served
+	}
+}
+
+// pipes is a listener whose connections are ends of pipes.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error   { close(p.ended); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
