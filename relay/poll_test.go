@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
 )
@@ -60,13 +61,16 @@ func TestPipes(t *testing.T) {
 	for n := 0; n < size; n += 1 + rng.IntN(100_000) {
 		sent[n] = '\n'
 	}
-	for _, watched := range []bool{true, false} {
+	for _, watched := range []string{"by one who copies", "by one who holds", ""} {
 		r := &running{memory: &memory{}}
 		controller, near := piped(t)
 		unit, far := piped(t)
 		cfg := relay.Config{Controller: near, Unit: far, Framing: frame.Line}
-		if watched {
+		switch watched {
+		case "by one who copies":
 			cfg.Sink = r.sink()
+		case "by one who holds":
+			cfg.Sink = relay.NewFan(r.warn, holder{r.memory})
 		}
 		done := make(chan error, 1)
 		go func() {
@@ -95,8 +99,27 @@ func TestPipes(t *testing.T) {
 		if !bytes.Equal(got.Bytes(), sent) || r.result.ToUnit.Bytes != size {
 			t.Errorf("%d bytes arrived, and %d were counted, of %d", got.Len(), r.result.ToUnit.Bytes, size)
 		}
-		if watched && !bytes.Equal(r.raw(frame.C2U), sent) {
-			t.Error("the records are of other bytes")
+		if watched != "" && !bytes.Equal(r.raw(frame.C2U), sent) {
+			t.Errorf("watched %s: the records are of other bytes", watched)
 		}
 	}
+}
+
+// A holder keeps the memory of runs rather than their bytes.
+type holder struct{ *memory }
+
+func (h holder) WriteRun(r *capture.Run) error {
+	if r.Memory != nil {
+		r.Memory.Hold()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range r.Frames {
+		rec := r.Record(i)
+		if r.Memory == nil {
+			rec = rec.Clone()
+		}
+		h.records = append(h.records, rec)
+	}
+	return nil
 }

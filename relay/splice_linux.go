@@ -21,8 +21,9 @@ const leastSplice = 16 << 10
 // spliced. It returns 0 if that is nothing. If it is little, the next is read.
 func (w *polled) see() (n int) {
 	if w.relay.queue == nil {
-		n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ)
-		w.count(n)
+		if n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ); n > 0 {
+			w.count(n)
+		}
 	} else if w.splice.open() == nil {
 		n = w.tee()
 	}

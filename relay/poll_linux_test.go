@@ -1,0 +1,57 @@
+package relay_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/relay"
+)
+
+// What a side does not take is seen all the same, as far as it was read.
+func TestStalledFramesAreSeen(t *testing.T) {
+	m := &memory{}
+	controller, near := piped(t)
+	unit, far := piped(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+		done <- err
+	}()
+	line := append(bytes.Repeat([]byte("x"), 99), '\n')
+	go func() {
+		for range 2 << 20 / len(line) {
+			_, _ = controller.Write(line) // until the other end has gone
+		}
+		_ = controller.CloseWrite()
+	}()
+	for wait := time.Now(); len(m.raw(frame.C2U)) <= waiting(t, unit.in); time.Sleep(time.Millisecond) {
+		if time.Since(wait) > 10*time.Second {
+			t.Fatal("only what was written is seen")
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, unit.in) }()
+	_ = unit.CloseWrite()
+	ended(t, controller)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// waiting is how many bytes wait in a pipe.
+func waiting(t *testing.T, pipe *os.File) (n int) {
+	t.Helper()
+	c, err := pipe.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := c.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
+	return n
+}
