@@ -122,6 +122,7 @@ type IDs struct {
 	Total int // in the order
 	Index int // of the one that is selected
 	At    Spot
+	Stale bool // the order is about to be made anew
 }
 
 // IDs returns the exchanges that fit on a screen, the selected one among them.
@@ -129,12 +130,14 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var o order
+	stale := false
 	if q.Sort == ByTime && q.Group == Ungrouped && s.filter == nil {
 		o = &natural{s, q.OpenOnly}
 	} else {
 		o = s.sort(q)
+		stale = s.sorted.stale
 	}
-	out := IDs{Total: o.len()}
+	out := IDs{Total: o.len(), Stale: stale}
 	if out.Total == 0 {
 		return out
 	}
@@ -215,6 +218,7 @@ type sorted struct {
 	filter  *Filter
 	made    time.Time
 	took    time.Duration
+	stale   bool // something has changed since
 	spots   []Spot
 	groups  map[uint32]*Group
 	least   uint32 // of the marks
@@ -240,7 +244,8 @@ func (o *sorted) index(at Spot) int {
 func (s *Store) sort(q IDsQuery) order {
 	o := &s.sorted
 	same := o.spots != nil && o.filter == s.filter && o.query.sameOrder(&q)
-	fresh := o.version == s.version.Load() || time.Since(o.made) < 20*o.took
+	o.stale = o.version != s.version.Load()
+	fresh := !o.stale || len(o.spots) > shortOrder && time.Since(o.made) < 20*o.took
 	if same && fresh && int64(o.least) > s.rows.base { // all that is in it is still there
 		return o
 	}
@@ -250,10 +255,13 @@ func (s *Store) sort(q IDsQuery) order {
 	o.collect()
 	o.arrange()
 	o.lay()
-	o.made = time.Now()
+	o.made, o.stale = time.Now(), false
 	o.took = o.made.Sub(start)
 	return o
 }
+
+// shortOrder is how long an order may be that is made anew with every change.
+const shortOrder = 10_000
 
 // lay makes the list of what was arranged, below the headings of the groups. A
 // group of which all are folded away has a heading, too.
