@@ -118,6 +118,9 @@ func (l load) client(until time.Time) (times []time.Duration, errs int) {
 			times = append(times, time.Since(begin))
 		}
 		if err != nil || l.fresh {
+			// A port that is left waiting is in the way of the next search for
+			// a free one, which took longer than the request.
+			_ = conn.(*net.TCPConn).SetLinger(0)
 			conn.Close()
 			conn = nil
 		}
