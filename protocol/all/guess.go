@@ -149,10 +149,16 @@ func (s sample) tells(p protocol.Protocol) bool {
 	case s.framing == frame.Line:
 		return p.Encoding() == protocol.JSON && (isContainer(s.payload) || len(s.payload) >= minText)
 	case s.framing == frame.Varint && p.Encoding() == protocol.Protobuf:
-		return s.payload[0] == '\n' || !isText(s.payload)
+		return isNoText(s.payload)
 	default:
 		return true
 	}
+}
+
+// isNoText reports whether a payload is more than text, as protobuf mostly is.
+// The tag of its first field looks like a line's end where that is a string.
+func isNoText(payload []byte) bool {
+	return len(payload) > 0 && (payload[0] == '\n' || !isText(payload))
 }
 
 // isText reports whether b is UTF-8 without control characters other than

@@ -62,7 +62,7 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 		}
 		return opaque.JSON, fmt.Sprintf("the first payload is JSON, of the kind %s", m.Kind)
 	}
-	if s := (protobuf.Schemaless{}); len(payload) > 0 && s.Parse(payload, &m) == nil {
+	if s := (protobuf.Schemaless{}); isNoText(payload) && s.Parse(payload, &m) == nil {
 		return s, "the first payload has the fields of a message"
 	}
 	return opaque.Bytes, "the first payload does not tell"
