@@ -89,6 +89,15 @@ func (s *Service) open(ctx context.Context, d Door, remote bool) error {
 	return nil
 }
 
+// network keeps a door at an IPv4 address, 0.0.0.0 among them, from IPv6.
+func network(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
+		return "tcp4"
+	}
+	return "tcp"
+}
+
 func mayListen(d Door, remote bool) error {
 	host, _, err := net.SplitHostPort(d.Addr)
 	if err != nil {
