@@ -51,18 +51,33 @@ type resolved struct {
 type wire struct {
 	conn   int
 	stream int64
+	family string
 }
 
 // wireOf returns the wire that a frame travelled on. All HTTP of a session is
-// one, and so are the streams of one HTTP/2 connection.
-func wireOf(f *frame.Frame) wire {
+// one, but for what is named as of another family; and so are the streams of
+// one HTTP/2 connection.
+func wireOf(rec *capture.Record) wire {
 	switch {
-	case f.Meta == nil:
-		return wire{f.Conn, f.Stream}
-	case f.Meta.Framing == frame.HTTP:
-		return wire{conn: -1}
+	case rec.Meta == nil:
+		return wire{conn: rec.Conn, stream: rec.Stream}
+	case rec.Meta.Framing == frame.HTTP:
+		return wire{conn: -1, family: familyOf(rec.Protocol)}
 	}
-	return wire{conn: f.Conn}
+	return wire{conn: rec.Conn}
+}
+
+// familyOf returns the name that stands for all protocols of a family.
+func familyOf(name string) string {
+	if p, err := all.Named(name); err == nil && isRPC(p) {
+		return jsonrpc.Plain.Name()
+	}
+	return name
+}
+
+func isRPC(p protocol.Protocol) bool {
+	_, is := p.(*jsonrpc.Dialect)
+	return is
 }
 
 // A meaning is what is known of the frames of a wire.
@@ -116,7 +131,7 @@ func (v *resolved) readAhead() error {
 
 // learn returns what a frame, and those before it, tell of their wire.
 func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
-	at := wireOf(&rec.Frame)
+	at := wireOf(rec)
 	m := v.wires[at]
 	if m == nil {
 		p, err := named(cmp.Or(rec.Protocol, v.reader.Session().Protocol))
@@ -195,7 +210,7 @@ func (v *resolved) next(rec *capture.Record) error {
 }
 
 // protocolOf returns the protocol of a frame: that of its wire, which for one
-// that began later is the session's unless its first message tells another.
+// that began later is the session's if its first message leaves that open.
 func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 	if v.given != nil {
 		return v.given, nil
@@ -207,8 +222,18 @@ func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 	if m.refiner != nil {
 		m.refiner = nil
 		if name := v.session.Protocol; name != "" {
-			m.protocol, err = all.Named(name)
+			err = m.inherit(name)
 		}
 	}
 	return m.protocol, err
+}
+
+// inherit gives a wire the protocol of that name, unless its first message speaks
+// against that: JSON that is no JSON-RPC is of neither that nor its session's.
+func (m *meaning) inherit(name string) error {
+	p, err := all.Named(name)
+	if err == nil && (m.protocol == protocol.Protocol(opaque.Bytes) || isRPC(m.protocol) && isRPC(p)) {
+		m.protocol = p
+	}
+	return err
 }

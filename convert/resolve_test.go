@@ -19,6 +19,7 @@ const (
 	initialize  = `{"jsonrpc":"2.0","id":0,"method":"initialize"}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	result      = `{"jsonrpc":"2.0","id":0,"result":{}}`
+	completion  = `{"model":"m","messages":[]}`
 	asked       = `{"correlation_id":"a","prompt":"hi"}`
 )
 
@@ -35,6 +36,13 @@ func protocols(t *testing.T, r capture.Reader) (of []string, session string) {
 func named(protocol, payload string) capture.Record {
 	rec := line(1, frame.C2U, payload)
 	rec.Protocol = protocol
+	return rec
+}
+
+// onHTTP is such a record of another connection, which is HTTP.
+func onHTTP(protocol, payload string) capture.Record {
+	rec := named(protocol, payload)
+	rec.Conn, rec.Meta = 2, &frame.Meta{Framing: frame.HTTP}
 	return rec
 }
 
@@ -90,6 +98,24 @@ func TestResolveProtocol(t *testing.T) {
 			"a connection that begins later", nil,
 			[]capture.Record{line(1, frame.C2U, initialized), line(2, frame.C2U, initialize), line(3, frame.C2U, asked)},
 			[]string{"mcp", "mcp", "rlm"},
+			"mcp",
+		},
+		{
+			"a provider beside a broker's door", nil,
+			[]capture.Record{named("rlm", asked), onHTTP("", completion), onHTTP("", "[DONE]")},
+			[]string{"rlm", "json", "json"},
+			"rlm",
+		},
+		{
+			"a provider beside a door, both over HTTP", nil,
+			[]capture.Record{onHTTP("nexus", initialize), onHTTP("", completion), onHTTP("nexus", result)},
+			[]string{"nexus", "json", "nexus"},
+			"nexus",
+		},
+		{
+			"HTTP named too early", nil,
+			[]capture.Record{onHTTP("jsonrpc", initialize), onHTTP("mcp", initialized)},
+			[]string{"mcp", "mcp"},
 			"mcp",
 		},
 		{
