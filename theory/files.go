@@ -26,6 +26,8 @@ const (
 	fetchTime = 30 * time.Second
 	// fileLimit is how large either may be, in bytes.
 	fileLimit = 64 << 20
+	// maxRedirects is how often a server may send elsewhere.
+	maxRedirects = 10
 )
 
 // Files has the inputs that a request only names, and takes the outputs that are
@@ -99,11 +101,23 @@ func (f *Files) isPlain(text string) bool {
 	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
 }
 
+// client returns what fetches and stores. A server may send it on only to where a
+// request could have sent it.
 func (f *Files) client() *http.Client {
-	if f.Client == nil {
-		return http.DefaultClient
+	c := *http.DefaultClient
+	if f.Client != nil {
+		c = *f.Client
 	}
-	return f.Client
+	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		switch to := req.URL; {
+		case to.Scheme != "https" && !f.isPlain(to.String()):
+			return fmt.Errorf("it sends to %s://%s, which is not https", to.Scheme, to.Host)
+		case len(via) >= maxRedirects:
+			return errors.New("it sends elsewhere too often")
+		}
+		return nil
+	}
+	return &c
 }
 
 func (f *Files) fetch(ctx context.Context, address string) ([]byte, error) {
@@ -193,22 +207,34 @@ func (f *Files) put(ctx context.Context, address string, data []byte) error {
 	return nil
 }
 
-// artifact opens the folder of the artifacts and returns it with the name that a
-// path of a run has inside it. No name leads out of an [os.Root], by links
-// neither.
-func (f *Files) artifact(runID, place string) (*os.Root, string, error) {
+// artifact opens the folder of the artifacts of a run and returns it with the name
+// that a path has inside it; if create is set it makes the folder that is missing.
+// No name leads out of an [os.Root], by links neither.
+func (f *Files) artifact(runID, place string, create bool) (*os.Root, string, error) {
 	if f.Root == "" {
 		return nil, "", errors.New("this runtime keeps no artifacts")
 	}
-	name := strings.TrimPrefix(place, artifacts)
-	if !isSegment(runID) || !inside(name) || !strings.HasPrefix(name, runID+"/") {
+	name, ok := strings.CutPrefix(place, artifacts+runID+"/")
+	if !ok || !isSegment(runID) || !inside(name) {
 		return nil, "", fmt.Errorf("%q is not among the artifacts of the run", place)
 	}
-	root, err := os.OpenRoot(f.Root)
+	all, err := os.OpenRoot(f.Root)
 	if err != nil {
 		return nil, "", errors.New("the artifacts are not there")
 	}
-	return root, name, nil
+	defer all.Close()
+	if create {
+		if err := all.Mkdir(runID, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, "", reason(err)
+		}
+	}
+	if info, err := all.Lstat(runID); err != nil {
+		return nil, "", reason(err)
+	} else if !info.IsDir() { // as a link it would lead to another run
+		return nil, "", errors.New("the artifacts of the run are no folder")
+	}
+	root, err := all.OpenRoot(runID)
+	return root, name, reason(err)
 }
 
 // inside reports whether a name stays in its folder and names a file.
@@ -217,11 +243,14 @@ func inside(name string) bool {
 }
 
 func (f *Files) readArtifact(runID, place string) ([]byte, error) {
-	root, name, err := f.artifact(runID, place)
+	root, name, err := f.artifact(runID, place, false)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	if err := regular(root, name); err != nil {
+		return nil, err
+	}
 	file, err := root.Open(name)
 	if err != nil {
 		return nil, reason(err)
@@ -232,7 +261,7 @@ func (f *Files) readArtifact(runID, place string) ([]byte, error) {
 }
 
 func (f *Files) writeArtifact(runID, place string, data []byte) error {
-	root, name, err := f.artifact(runID, place)
+	root, name, err := f.artifact(runID, place, true)
 	if err != nil {
 		return err
 	}
@@ -240,7 +269,20 @@ func (f *Files) writeArtifact(runID, place string, data []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return reason(err)
 	}
+	if err := regular(root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return reason(root.WriteFile(name, data, 0o666))
+}
+
+// regular returns an error unless a name is that of a file: to open a pipe would
+// wait for its other end, for ever.
+func regular(root *os.Root, name string) error {
+	info, err := root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no file")
+	}
+	return reason(err)
 }
 
 // reason is the error without the path of this machine.

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -35,6 +36,18 @@ func TestFiles(t *testing.T) {
 	write("r/in/object", ` {"a":[1]}`)
 	write("bytes/x", "\xff")
 	write("other/secret", "secret")
+	for name, to := range map[string]string{"link-file/x": "../other/secret", "link-folder/d": "../other", "link-run": "other"} {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.Symlink(to, name)); err != nil {
+			t.Log(err) // some systems want a privilege for links
+		}
+	}
+	write("pipe/text", "")
+	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
+		if err := exec.Command(mkfifo, filepath.Join(root, "pipe", "in")).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	store := newStore()
 	defer store.Close()
 	files := theory.Files{Root: root, PlainHTTP: true, Client: store.Client()}
@@ -61,6 +74,8 @@ func TestFiles(t *testing.T) {
 	for id, place := range map[string]string{
 		"another-run": "/artifacts/other/secret", "out": "/artifacts/out/../other/secret", "nothing": "/artifacts/nothing/x",
 		"folder": "/artifacts/folder", "bytes": "/artifacts/bytes/x", "not-there": store.URL + "/none?sig=3",
+		"link-file": "/artifacts/link-file/x", "link-folder": "/artifacts/link-folder/d/secret", "link-run": "/artifacts/link-run/secret",
+		"pipe": "/artifacts/pipe/in", "sent-on": store.URL + "/elsewhere?sig=4",
 	} {
 		p := connect(t, address)
 		p.send(`{"kind":"Request","control":{"run_id":"` + id + `","mode":"real"},"inputs":{"a":"` + place + `"},"outputs":{}}`)
@@ -68,6 +83,8 @@ func TestFiles(t *testing.T) {
 		p.next()
 		if got := p.next(); !strings.Contains(got, `"code":"ERR_INPUTS"`) || strings.Contains(got, root) || strings.Contains(got, "sig=") {
 			t.Errorf("%s: %s", id, got)
+		} else if id == "sent-on" && !strings.Contains(got, "which is not https") {
+			t.Errorf("the store sends on to what is not https, and that is followed: %s", got)
 		}
 	}
 }
@@ -88,6 +105,10 @@ func newStore() *store {
 		if r.Method == http.MethodPut {
 			body, _ := io.ReadAll(r.Body)
 			s.objects[r.URL.Path], s.contentType = string(body), r.Header.Get("Content-Type")
+			return
+		}
+		if r.URL.Path == "/elsewhere" {
+			http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
 			return
 		}
 		text, ok := s.objects[r.URL.Path]

@@ -54,6 +54,7 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 	defer process.Close()
 	others.Go(func() { h.logLines(process.Stderr(), r.RunID) })
 	others.Go(func() { steer(ctx, process, r, ended) })
+	others.Go(func() { sweep(process, ended) })
 	return h.read(process, emit)
 }
 
@@ -82,6 +83,17 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 	select {
 	case <-ctx.Done():
 		process.Close()
+	case <-ended:
+	}
+}
+
+// sweep ends, some time after the worker has ended, what it has left behind: that
+// would hold its output open.
+func sweep(process transport.Process, ended <-chan struct{}) {
+	_, _ = process.Wait() // read tells how it ended
+	select {
+	case <-time.After(workerGrace):
+		_ = process.Signal(os.Kill) // all may have ended
 	case <-ended:
 	}
 }

@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -86,19 +87,19 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	if err := json.Unmarshal(value, &path); err != nil {
 		return "", fmt.Errorf("a path is a string, and not %s", value)
 	}
-	owner := s.RunID
+	kind, owner := "run", s.RunID
 	if scope == "world" {
-		owner = s.WorldID
+		kind, owner = "world", s.WorldID
 	}
 	switch {
 	case !isSegment(owner):
-		return "", fmt.Errorf("the id of the %s is %q, which cannot stand in a path", map[string]string{"world": "world", "local": "run"}[scope], owner)
+		return "", fmt.Errorf("the id of the %s is %q, which cannot stand in a path", kind, owner)
 	case !inside(path):
-		return "", fmt.Errorf("the path %q leaves its %s, or names no file in it", path, map[string]string{"world": "world", "local": "run"}[scope])
+		return "", fmt.Errorf("the path %q leaves its %s, or names no file in it", path, kind)
 	case scope == "local":
 		return artifacts + owner + "/" + path, nil
 	case s.Presign == nil:
-		return "", fmt.Errorf("there is no bucket for what belongs to a world")
+		return "", errors.New("there is no bucket for what belongs to a world")
 	}
 	return s.Presign(ctx, method, owner+"/"+path)
 }

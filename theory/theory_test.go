@@ -443,6 +443,7 @@ func TestProcess(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"an answer", `read -r line; echo '{"kind":"Response","status":"success","outputs":{"a":2},"cost_micro":0}'`, success(`{"a":2}`)},
 		{"an error", `echo '{"kind":"Response","status":"error","error":{"code":"ERR_PROVIDER","message":"no"}}'`, failure("ERR_PROVIDER", "no")},
+		{"no answer, and a child left behind", `sleep 60 & exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
 		{"no answer", `exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
 		{"a log line", `echo starting`, failure("ERR_RUNTIME", "the worker wrote a line that is no message")},
 		{"an unknown kind", `echo '{"kind":"Song"}'`, failure("ERR_RUNTIME", `the worker wrote a message of the kind "Song"`)},
