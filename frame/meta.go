@@ -2,7 +2,6 @@ package frame
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -144,17 +143,12 @@ func (m *Meta) Clone() *Meta {
 	return &c
 }
 
-// Carried lists the framings that only carriers have: their frames cannot be
-// told by the bytes alone.
-func Carried() []string { return slices.Clone(carried) }
-
-var carried = []string{WS, HTTP}
-
 // Names of what only carriers delimit.
 const (
 	WS   = "ws"   // one WebSocket message
 	HTTP = "http" // one request or response body, or one server-sent event
 )
 
-// IsCarried reports whether a framing is one that only carriers have.
-func IsCarried(name string) bool { return slices.Contains(carried, name) }
+// IsCarried reports whether a framing is one that only carriers have: its frames
+// cannot be told by the bytes alone.
+func IsCarried(name string) bool { return name == WS || name == HTTP }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/session"
@@ -128,6 +127,3 @@ func (s *Store) Stats() Stats {
 	slices.SortStableFunc(out.Kinds, func(a, b Kind) int { return int(min(max(b.Frames-a.Frames, -1), 1)) })
 	return out
 }
-
-// Duration returns what lies between two stamps.
-func Duration(from, to int64) time.Duration { return time.Duration(max(to-from, 0)) }

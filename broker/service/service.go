@@ -77,7 +77,7 @@ func (s *Service) open(ctx context.Context, d Door, remote bool) error {
 	if err := mayListen(d, remote); err != nil {
 		return err
 	}
-	ln, err := listenConfig.Listen(ctx, "tcp", d.Addr)
+	ln, err := listenConfig.Listen(ctx, network(d.Addr), d.Addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("the door %s cannot listen on %s: the address is in use; choose another with --listen %s=HOST:PORT, none with --listen %s=off, or any free ports for all doors with --any-port", d.Name, d.Addr, d.Name, d.Name)

@@ -26,12 +26,6 @@ func New(sink func(*capture.Record), conn int, o carrier.Options) *Wire {
 	return &Wire{sink: sink, conn: conn, carrier: carrier.New(o)}
 }
 
-// Carrier returns what carries the frames, Auto as long as that is not known.
-func (c *Wire) Carrier() carrier.Kind {
-	k, _ := c.carrier.Kind()
-	return k
-}
-
 // Feed takes in bytes of one direction, which had been read and, if that is
 // known, written to the other side at those times. It keeps none of them.
 func (c *Wire) Feed(dir frame.Dir, data []byte, read, written time.Time) {

@@ -91,17 +91,17 @@ func (it *Item) number(n int) []byte {
 // An Action is what a rule does to a frame.
 type Action string
 
-// The actions.
+// The actions. N is the number that a rule gives them.
 const (
-	Delay     Action = "delay"
-	Drop      Action = "drop"
-	Duplicate Action = "duplicate"
-	Reorder   Action = "reorder"
-	Cut       Action = "cut"
-	Split     Action = "split"
-	Corrupt   Action = "corrupt"
-	Cancel    Action = "cancel"
-	Close     Action = "close"
+	Delay     Action = "delay"     // keep the frame, and what follows it, for a time
+	Drop      Action = "drop"      // leave the frame out
+	Duplicate Action = "duplicate" // send the frame twice
+	Reorder   Action = "reorder"   // send the frame behind the next one
+	Cut       Action = "cut"       // send the first N bytes of the frame (2, inside a length) and close
+	Split     Action = "split"     // send the frame in pieces of N bytes (1)
+	Corrupt   Action = "corrupt"   // flip a bit of byte N of the payload, or of any
+	Cancel    Action = "cancel"    // ask for the end of an exchange after N parts of it (1)
+	Close     Action = "close"     // close the connection behind the frame
 )
 
 // A Rule is one fault: what, to which frames of a direction, and how often.
@@ -141,27 +141,18 @@ const (
 // actions says of each action which argument it takes.
 var actions = []struct {
 	action   Action
-	about    string
 	takes    argument
 	optional bool
 	initial  int // N without an argument
 	least    int // of N
 }{
-	{Delay, "keep the frame, and what follows it, for a DURATION such as 200ms", duration, false, 0, 0},
-	{Drop, "leave the frame out", none, true, 0, 0},
-	{Duplicate, "send the frame twice", none, true, 0, 0},
-	{Reorder, "send the frame behind the next one", none, true, 0, 0},
-	{Cut, "send the first N bytes of the frame (2, inside a length) and close", number, true, 2, 0},
-	{Split, "send the frame in pieces of N bytes (1)", number, true, 1, 1},
-	{Corrupt, "flip a bit of byte N of the payload, or of any", number, true, -1, 0},
-	{Cancel, "ask for the end of an exchange after N parts of it (1)", number, true, 1, 1},
-	{Close, "close the connection behind the frame", none, true, 0, 0},
-}
-
-// Actions lists the actions, and what each does to a frame.
-func Actions() (list [][2]string) {
-	for _, a := range actions {
-		list = append(list, [2]string{string(a.action), a.about})
-	}
-	return list
+	{Delay, duration, false, 0, 0},
+	{Drop, none, true, 0, 0},
+	{Duplicate, none, true, 0, 0},
+	{Reorder, none, true, 0, 0},
+	{Cut, number, true, 2, 0},
+	{Split, number, true, 1, 1},
+	{Corrupt, number, true, -1, 0},
+	{Cancel, number, true, 1, 1},
+	{Close, none, true, 0, 0},
 }
