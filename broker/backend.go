@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // A backend is a [Backend] at work.
@@ -70,7 +71,7 @@ func (r *route) complete(ctx context.Context, c *Call) error {
 			return err
 		}
 		r.retries.Add(1)
-		if waited := wait(ctx, pause); waited != nil {
+		if waited := wait.For(ctx, pause); waited != nil {
 			return waited
 		}
 	}
@@ -87,17 +88,6 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	}
 	backoff = min(backoff, most)
 	return max(backoff/2+rand.N(backoff/2+1), e.RetryAfter), true
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // attempt asks the provider once, when the limits let it.

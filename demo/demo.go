@@ -26,6 +26,7 @@ import (
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/unit"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // models is the broker's configuration: a model that takes its time.
@@ -184,16 +185,7 @@ func (s *stage) between(controller transport.Conn, target transport.Endpoint, cf
 func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 // wait waits for a time of the play, or for the end of ctx.
-func (s *stage) wait(ctx context.Context, d time.Duration) { sleep(ctx, s.after(d)) }
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
+func (s *stage) wait(ctx context.Context, d time.Duration) { _ = wait.For(ctx, s.after(d)) }
 
 // hasty is answered by one word, and its answer ends soon after, at any pace: a
 // cancel in between has crossed the end.
@@ -228,7 +220,7 @@ func (t *thinker) Answer(ctx context.Context, p *unit.Prompt, emit func(string) 
 		}
 	}
 	if text == hasty {
-		sleep(ctx, crossTime)
+		_ = wait.For(ctx, crossTime)
 	}
 	return map[string]string{"words": fmt.Sprint(len(strings.Fields(text)))}, nil
 }

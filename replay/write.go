@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // Write writes what one side says, byte for byte, with the recorded times divided
@@ -22,8 +23,8 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 		}
 		if speed > 0 && st.time.After(first) {
 			due := start.Add(time.Duration(float64(st.time.Sub(first)) / speed))
-			if err := sleep(ctx, time.Until(due)); err != nil {
-				return err
+			if wait.For(ctx, time.Until(due)) != nil {
+				return ctx.Err()
 			}
 		}
 		if _, err := w.Write(st.frame.Raw); err != nil {
@@ -31,15 +32,4 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 		}
 	}
 	return ctx.Err()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // The time between two attempts to reach a controller grows from one of these to
@@ -68,7 +69,7 @@ func (u *Unit) reach(ctx context.Context, e transport.Endpoint) (transport.Conn,
 			u.options.Log.Warn("nobody listens; waiting until somebody does", "error", err)
 			told = true
 		}
-		if sleep(ctx, pause) != nil {
+		if wait.For(ctx, pause) != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/wirectl/wirectl/wait"
 )
 
 // Echo answers each prompt with "Echo: " and what it said: in one part, or if
@@ -22,21 +24,9 @@ func (e Echo) Answer(ctx context.Context, p *Prompt, emit func(string) error) (m
 		if err := emit(word); err != nil {
 			return nil, err
 		}
-		if err := sleep(ctx, e.Delay); err != nil {
+		if err := wait.For(ctx, e.Delay); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
-}
-
-// sleep waits for d, or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

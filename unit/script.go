@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // A Script answers prompts as the unit of a recorded session did, with the same
@@ -104,7 +105,7 @@ func (s *Script) learn(open map[string]*scripted, rec *capture.Record) {
 func (s *Script) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
 	a := s.choose(p.Content)
 	for _, part := range a.parts {
-		if err := sleep(ctx, part.pause); err != nil {
+		if err := wait.For(ctx, part.pause); err != nil {
 			return nil, err
 		}
 		if err := emit(part.text); err != nil {
@@ -115,7 +116,7 @@ func (s *Script) Answer(ctx context.Context, p *Prompt, emit func(string) error)
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	if err := sleep(ctx, a.pause); err != nil {
+	if err := wait.For(ctx, a.pause); err != nil {
 		return nil, err
 	}
 	if e := a.end.GetError(); e != nil {

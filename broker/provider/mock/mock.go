@@ -13,6 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/wait"
 )
 
 // Config is how a mock behaves. The zero Config answers at once with
@@ -74,7 +75,7 @@ func (m *Mock) Immediate() bool { return m.cfg.Latency == 0 && m.cfg.Pause == 0 
 // Complete answers r, as [provider.Provider] has it.
 func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	n := m.calls.Add(1)
-	if err := wait(ctx, m.cfg.Latency); err != nil {
+	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err
 	}
 	fault := m.fault(n)
@@ -142,7 +143,7 @@ func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Comp
 			return &provider.Error{Cause: provider.Unreachable, Began: i > 0, Err: fmt.Errorf("the stream was cut")}
 		}
 		if i > 0 {
-			if err := wait(ctx, m.cfg.Pause); err != nil {
+			if err := wait.For(ctx, m.cfg.Pause); err != nil {
 				return err
 			}
 		}
@@ -177,21 +178,4 @@ func tokens(text, other []byte) int64 {
 		n -= 2
 	}
 	return int64(n+3) / 4
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
