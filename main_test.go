@@ -39,11 +39,12 @@ func params(dir string) testscript.Params {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"unhex":    unhex,
-			"fixture":  fixture,
-			"identity": identity,
-			"append":   appendFile,
-			"await":    await,
+			"unhex":       unhex,
+			"fixture":     fixture,
+			"identity":    identity,
+			"append":      appendFile,
+			"await":       await,
+			"certificate": certificate,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The race detector makes every process wait a second at its end.
