@@ -249,8 +249,7 @@ func (v *conversion) writeRaw(r capture.Reader) error {
 func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
 	switch {
 	case v.format == convert.NDJSON:
-		_, err := decode.Run(v.c.Context, decode.Input{Capture: r}, w, v.cfg, decode.NDJSON)
-		return err
+		return v.writeNDJSON(w, r)
 	case v.format == convert.Trace:
 		return v.writeTrace(w, r)
 	case v.format == convert.HAR:
@@ -262,6 +261,19 @@ func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
 		return convert.WriteZstd(w, r, v.cfg.Protocol)
 	}
 	return convert.WritePcapng(w, r, v.cfg.Protocol)
+}
+
+// writeNDJSON writes frames as decode does, and the notes between them.
+func (v *conversion) writeNDJSON(w io.Writer, r capture.Reader) error {
+	notes := convert.KeepNotes(r)
+	view := func() decode.View {
+		record := decode.NDJSON()
+		return func(dst []byte, it *decode.Item) ([]byte, error) {
+			return record(notes.AppendTo(dst, it.Seq), it)
+		}
+	}
+	_, err := decode.Run(v.c.Context, decode.Input{Capture: notes}, w, v.cfg, view)
+	return errors.Join(err, notes.WriteRest(w))
 }
 
 // writeTrace follows the session as lint and stats do, and draws what it finds.

@@ -53,6 +53,16 @@ const TimeLayout = "2006-01-02T15:04:05.000000000Z"
 // Skipped is the kind of a record that holds bytes which belong to no frame.
 const Skipped = "skipped"
 
+// Note is the kind of a record that holds a remark of the recorder's, as its
+// summary. It has no bytes, so that nothing of it is on the wire.
+const Note = "note"
+
+// isNote reports whether the record is a remark. A frame without bytes has a
+// framing or a protocol.
+func (r *Record) isNote() bool {
+	return string(r.Kind) == Note && r.Raw != nil && len(r.Raw) == 0 && r.Framing == "" && r.Protocol == ""
+}
+
 // Append appends the record as one JSON object, without a line end.
 func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, `{"seq":`...)

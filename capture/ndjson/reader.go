@@ -17,8 +17,8 @@ import (
 type Reframe func(dst []byte, r *Record) ([]byte, error)
 
 // A Reader reads a session from NDJSON; see [capture.Reader]. A line that is
-// JSON but no record is taken for a payload. NDJSON has frames and gaps only,
-// and does not say when a frame was written. Every error but io.EOF is a
+// JSON but no record is taken for a payload. NDJSON has frames, gaps and notes
+// only, and does not say when a frame was written. Every error but io.EOF is a
 // [*capture.Error]; that of a line that cannot be used names the line in its
 // Detail.
 type Reader struct {
@@ -121,6 +121,10 @@ func (n *Reader) line(line []byte) error {
 	}
 	if !isRecord {
 		r = Record{Payload: line}
+	}
+	if r.isNote() {
+		n.record = capture.Record{Kind: capture.Note, Time: r.Time, Text: bytes.Clone(r.Summary), Frame: frame.Frame{Conn: r.Conn}}
+		return nil
 	}
 	raw := r.Raw
 	if raw == nil {

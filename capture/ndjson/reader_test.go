@@ -118,3 +118,18 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// A note is no frame, though it has bytes: none.
+func TestReaderOfNotes(t *testing.T) {
+	all, _, err := read(`{"seq":1,"conn":2,"offset":0,"size":0,"kind":"note","summary":"linked","raw":""}`+"\n"+
+		`{"seq":1,"offset":0,"framing":"ws","kind":"note","raw":""}`+"\n", 1<<10)
+	if err != io.EOF || len(all) != 2 {
+		t.Fatalf("%d records, %v", len(all), err)
+	}
+	if n := all[0]; n.Kind != capture.Note || n.Conn != 2 || string(n.Text) != "linked" {
+		t.Errorf("a note came back as %+v", n)
+	}
+	if all[1].Kind != capture.Frame {
+		t.Errorf("a frame of that kind came back as %v", all[1].Kind)
+	}
+}
