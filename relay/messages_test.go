@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
@@ -37,6 +40,26 @@ func sockets(t *testing.T) (near, far transport.Messenger) {
 	s := <-accepted
 	t.Cleanup(func() { c.Close(); s.Close() })
 	return c.(transport.Messenger), s.(transport.Messenger)
+}
+
+// plain returns the two ends of a WebSocket, the far one as the library has it.
+func plain(t *testing.T) (near transport.Conn, far *websocket.Conn) {
+	t.Helper()
+	l, err := transport.Listen(t.Context(), "ws://127.0.0.1:0", transport.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	far, _, err = websocket.Dial(t.Context(), l.Addr(), nil) //nolint:bodyclose // the library has read what there is of it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.CloseNow() })
+	if near, err = l.Accept(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	return near, far
 }
 
 // run runs a relay until the test ends, and waits for it then.
@@ -75,6 +98,35 @@ func TestMessages(t *testing.T) {
 		defer m.mu.Unlock()
 		return len(m.records) == 4
 	})
+}
+
+// How one side closes its WebSocket is how the other's is closed: whoever looks at
+// the code to decide whether to come back decides as without a relay.
+func TestGoodbye(t *testing.T) {
+	for _, said := range []websocket.CloseError{
+		{Code: websocket.StatusNormalClosure, Reason: "done"},
+		{Code: websocket.StatusGoingAway, Reason: "a new version comes"},
+		{Code: websocket.StatusNoStatusRcvd},
+		{Code: websocket.StatusInternalError, Reason: "out of disk"},
+		{Code: 4003, Reason: "log in again"},
+	} {
+		for _, fromUnit := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d from the unit %t", said.Code, fromUnit), func(t *testing.T) {
+				near, leaves := plain(t)
+				far, hears := plain(t)
+				cfg := relay.Config{Controller: near, Unit: far}
+				if fromUnit {
+					cfg.Controller, cfg.Unit = far, near
+				}
+				run(t, cfg)
+				go func() { _ = leaves.Close(said.Code, said.Reason) }()
+				var heard websocket.CloseError
+				if _, _, err := hears.Read(t.Context()); !errors.As(err, &heard) || heard != said {
+					t.Errorf("heard %v, want %v", err, said)
+				}
+			})
+		}
+	}
 }
 
 // Between a stream and messages payloads move: a frame is a message.

@@ -212,6 +212,8 @@ func (r *relay) finish() {
 	if r.link != nil {
 		r.link.close()
 	}
+	transport.PassGoodbye(r.cfg.Controller, r.cfg.Unit)
+	transport.PassGoodbye(r.cfg.Unit, r.cfg.Controller)
 	_ = r.cfg.Unit.Close()
 	_ = r.cfg.Controller.Close()
 	moved := make(chan struct{})

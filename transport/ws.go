@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,8 +24,10 @@ import (
 // more messages.
 type wsConn struct {
 	ws      *websocket.Conn
-	raw     net.Conn  // below ws
-	message io.Reader // the rest of the message that Read is in; nil between two
+	raw     net.Conn                             // below ws
+	message io.Reader                            // the rest of the message that Read is in; nil between two
+	heard   atomic.Pointer[websocket.CloseError] // how the peer closed it
+	parting atomic.Pointer[websocket.CloseError] // how Close is to; nil is the normal way
 }
 
 func newWSConn(ws *websocket.Conn, raw net.Conn, opts *Options) *wsConn {
@@ -40,7 +43,7 @@ func (c *wsConn) Read(p []byte) (int, error) {
 		if c.message == nil {
 			_, r, err := c.ws.Reader(context.Background())
 			if err != nil {
-				return 0, wsEnd(err)
+				return 0, c.end(err)
 			}
 			c.message = r
 		}
@@ -49,14 +52,19 @@ func (c *wsConn) Read(p []byte) (int, error) {
 			c.message, err = nil, nil
 		}
 		if n > 0 || err != nil {
-			return n, wsEnd(err)
+			return n, c.end(err)
 		}
 	}
 }
 
-// wsEnd makes the clean end of a WebSocket the end of a stream.
-func wsEnd(err error) error {
-	switch websocket.CloseStatus(err) {
+// end makes the clean end of a WebSocket the end of a stream.
+func (c *wsConn) end(err error) error {
+	var said websocket.CloseError
+	if !errors.As(err, &said) {
+		return err
+	}
+	c.heard.Store(&said)
+	switch said.Code {
 	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
 		return io.EOF
 	}
@@ -74,7 +82,7 @@ func (c *wsConn) Write(p []byte) (int, error) {
 // connection, in the middle of a message perhaps.
 func (c *wsConn) ReadMessage(ctx context.Context) (Message, error) {
 	kind, data, err := c.ws.Read(ctx)
-	return Message{Text: kind == websocket.MessageText, Data: data}, wsEnd(err)
+	return Message{Text: kind == websocket.MessageText, Data: data}, c.end(err)
 }
 
 func (c *wsConn) WriteMessage(ctx context.Context, m Message) error {
@@ -96,8 +104,23 @@ func (c *wsConn) Close() error {
 	// The library would wait five seconds, and as long again to write.
 	hurry := time.AfterFunc(goodbye, func() { c.raw.Close() })
 	defer hurry.Stop()
-	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	said := websocket.CloseError{Code: websocket.StatusNormalClosure}
+	if p := c.parting.Load(); p != nil {
+		said = *p
+	}
+	_ = c.ws.Close(said.Code, said.Reason)
 	return nil
+}
+
+// PassGoodbye has the Close of a connection say what the peer of another has said
+// in closing that: the code and the reason of a WebSocket. Where nothing was said,
+// or one of the two has no words for it, it does nothing.
+func PassGoodbye(from, to Conn) {
+	f, spoken := from.(*wsConn)
+	t, speaks := to.(*wsConn)
+	if spoken && speaks {
+		t.parting.Store(f.heard.Load())
+	}
 }
 
 func checkWS(address string) error {
