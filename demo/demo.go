@@ -125,23 +125,34 @@ func (s *stage) openUnit(name string, u *unit.Unit) (transport.Endpoint, error) 
 
 const anyPort = "tcp://127.0.0.1:0"
 
-// openLazy is openUnit for a unit that does not read for a while.
+// noticed is how long a unit goes on not reading, at any pace, until that has been
+// noticed: where the system's buffers take everything, it never is.
+const noticed = 10 * time.Second
+
+// openLazy is openUnit for a unit that does not read for a while, which its relay
+// tells of.
 func (s *stage) openLazy() (transport.Endpoint, error) {
 	l, err := transport.Listen(s.ctx, anyPort, transport.Options{})
 	if err != nil {
 		return nil, err
 	}
 	u := unit.New(unit.Echo{}, unit.Options{})
+	told, tell := context.WithCancel(s.ctx)
 	s.relays.Go(func() error {
+		defer tell()
 		defer l.Close()
 		nc, err := l.Accept(s.ctx)
 		if err != nil {
 			return nil //nolint:nilerr // the play ended without it
 		}
 		s.wait(s.ctx, 8*time.Second)
+		_ = wait.For(told, noticed)
 		return u.Serve(s.ctx, nc)
 	})
-	return s.through("lazy", l.Addr(), relay.Config{Framing: frame.Len32, Protocol: latis.Protocol})
+	return s.through("lazy", l.Addr(), relay.Config{
+		Framing: frame.Len32, Protocol: latis.Protocol,
+		Warn: func(string) { tell() },
+	})
 }
 
 // through puts a relay before an address and returns the way to the relay.

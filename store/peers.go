@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -22,6 +23,7 @@ type Peer struct {
 	StallAt     [3]int64 // the number of the frame that was held up for longest
 	StallTotal  [3]time.Duration
 	StderrLines int64
+	Note        string // what was said last of it, such as that it does not read
 }
 
 // stalled is from when on it takes long to hand a frame on: the side that is to
@@ -93,6 +95,10 @@ func (p *Peer) event(s *Store, r *capture.Record) {
 		text = "the unit's process was " + p.Exit
 	case capture.Stderr:
 		p.StderrLines++
+	case capture.Note:
+		if !strings.HasPrefix(text, "{") { // what a gate did to a frame
+			p.Note = text
+		}
 	}
 	s.log = append(s.log, Line{r.Time, r.Conn, r.Kind, text})
 	if len(s.log) > maxLines {

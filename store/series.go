@@ -15,6 +15,7 @@ type series struct {
 	slot  int64
 	slots []Traffic
 	last  int64 // the slot of the newest frame
+	level int64 // exchanges in flight after it
 }
 
 // Traffic is what passed in a slot of time.
@@ -38,12 +39,13 @@ func (t *series) add(at int64, d frame.Dir, n int64) {
 
 // flies notes how many exchanges are in flight after a frame that was added.
 func (t *series) flies(n int64) {
+	t.level = n
 	c := &t.slots[t.last]
 	c.InFlight = max(c.InFlight, n)
 }
 
 // at returns the slot of a time. What comes before the beginning counts as
-// the beginning.
+// the beginning. What is in flight stays so while nothing passes.
 func (t *series) at(at int64) *Traffic {
 	if t.slot == 0 {
 		t.begin, t.slot = at, seriesWidth
@@ -57,7 +59,7 @@ func (t *series) at(at int64) *Traffic {
 		i = max(at-t.begin, 0) / t.slot
 	}
 	for int64(len(t.slots)) <= i {
-		t.slots = append(t.slots, Traffic{})
+		t.slots = append(t.slots, Traffic{InFlight: t.level})
 	}
 	t.last = i
 	return &t.slots[i]

@@ -12,6 +12,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )
@@ -61,6 +62,41 @@ func TestActions(t *testing.T) {
 	if got := strings.Join(w.done, "; "); got != want {
 		t.Errorf("what was done: %s\nwant: %s", got, want)
 	}
+}
+
+// What is asked before a wire is changed can be read on every terminal.
+func TestConfirmGolden(t *testing.T) {
+	s := kept(t, "mcp-cancel")
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "live", Wire: &wired{}}, size.width, size.height)
+		sc.press("R", "y")
+		golden(t, "confirm-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
+	}
+}
+
+// A session in which nothing has passed has every view.
+func TestEmpty(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "empty"}, size.width, size.height)
+		for _, key := range []string{"1", "2", "3", "4", "5", "?"} {
+			sc.press(key, "j", "G")
+			fits(t, sc.model.View(), size.width, size.height)
+		}
+	}
+}
+
+// A peer that does not read is told of where the peers are.
+func TestNoteOnPeer(t *testing.T) {
+	s := kept(t, "mcp-cancel")
+	note := capture.Record{Kind: capture.Note, Text: []byte("unit has not read its stdin for 31s; 4096 bytes wait")}
+	note.Conn = 1
+	s.Event(&note)
+	sc := newScreen(t, s, tui.Config{Name: "stall"}, 200, 20)
+	sc.press("5")
+	sc.shows("▲", " unit has not read its stdin for 31s; 4096 bytes wait")
 }
 
 // What is copied goes to the terminal, and what is written to a file.

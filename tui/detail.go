@@ -61,11 +61,11 @@ func (d *detail) want() wantDetail {
 }
 
 func (m *Model) openFrame(seq int64) tea.Cmd {
-	var p pane
-	if m.detail != nil {
-		p = m.detail.pane
+	next := &detail{seq: seq, folded: map[int]bool{}}
+	if d := m.detail; d != nil {
+		next.pane, next.jq, next.jqText = d.pane, d.jq, d.jqText
 	}
-	m.detail = &detail{seq: seq, pane: p, folded: map[int]bool{}}
+	m.detail = next
 	return m.ask()
 }
 
@@ -302,15 +302,15 @@ func (m *Model) setJQ(text string) tea.Cmd {
 	if d == nil {
 		return nil
 	}
-	d.jqText, d.jq, d.failed = text, nil, ""
+	var jq *query.JQ
 	if text != "" {
-		jq, err := query.CompileJQ(text)
-		if err != nil {
+		var err error
+		if jq, err = query.CompileJQ(text); err != nil {
 			m.said, m.wrong = err.Error(), true
 			return nil
 		}
-		d.jq = jq
 	}
+	d.jqText, d.jq, d.failed = text, jq, ""
 	d.of, d.at, d.top = 0, 0, 0
 	return m.ask()
 }
@@ -349,6 +349,9 @@ func (m *Model) detailView(n int) []string {
 		if len(list) > 4 {
 			break
 		}
+	}
+	if d.jq != nil && d.other == 0 {
+		list = append(list, m.jqLine())
 	}
 	ledger := 0
 	if len(f.Ledger) > 1 && n > 14 {
@@ -399,6 +402,16 @@ func (m *Model) detailHead(f *store.Detail) string {
 	if f.Fault != "" {
 		l.text(th.Error, "  "+f.Fault, m.width)
 	}
+	return l.String()
+}
+
+// jqLine says what was asked of the payload, and that this is not all of it.
+func (m *Model) jqLine() string {
+	l := newLine(m.width)
+	l.pad(1)
+	l.text(m.theme.Title, "jq ", 3)
+	l.text(m.theme.Found, m.detail.jqText, m.width-40)
+	l.text(m.theme.Dim, "  all of it: | and an empty line", m.width)
 	return l.String()
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/render"
@@ -67,7 +69,7 @@ func (m *Model) finding(l *line, f *store.Finding) {
 	case session.Error:
 		paint, glyph = th.Error, glyphFinding
 	case session.Warning:
-		paint, glyph = th.Warning, "▲"
+		paint, glyph = th.Warning, glyphWarning
 	}
 	l.pad(1)
 	l.glyph(paint, glyph)
@@ -266,10 +268,15 @@ func (m *Model) kindRow(l *line, k *store.Kind) {
 // frames.
 func (m *Model) peersView(n int) []string {
 	th, p := m.theme, &m.page.peers
+	rows := min(len(p.Peers), max(n/2, 3))
+	m.peers.move(0, len(p.Peers), rows)
+	top := min(m.peers.top, len(p.Peers))
+	shown := p.Peers[top:min(top+rows, len(p.Peers))]
+	width := m.peerWidth(shown)
 	head := newLine(m.width)
 	head.pad(1)
 	head.left(th.Dim, "CONN", 5)
-	head.left(th.Dim, "WHAT", m.peerWidth())
+	head.left(th.Dim, "WHAT", width)
 	head.right(th.Dim, "→ FRAMES", 9)
 	head.right(th.Dim, "BYTES", 6)
 	head.right(th.Dim, "← FRAMES", 9)
@@ -277,12 +284,10 @@ func (m *Model) peersView(n int) []string {
 	head.left(th.Dim, "STATE", 20)
 	head.text(th.Dim, "STALLS", 20)
 	list := []string{head.String()}
-	rows := min(len(p.Peers), max(n/2, 3))
-	m.peers.move(0, len(p.Peers), rows)
-	for i := m.peers.top; i < min(m.peers.top+rows, len(p.Peers)); i++ {
+	for i := range shown {
 		l := newLine(m.width)
-		m.peerRow(l, &p.Peers[i])
-		if i == m.peers.at {
+		m.peerRow(l, &shown[i], width)
+		if top+i == m.peers.at {
 			l.selected(th)
 		}
 		list = append(list, l.String())
@@ -308,17 +313,28 @@ func (m *Model) peersView(n int) []string {
 	return padded(list, n)
 }
 
-func (m *Model) peerWidth() int { return max(10, m.width-90) }
+// peerWidth is how wide the names of some peers are: as they need it, if there is
+// room.
+func (m *Model) peerWidth(shown []store.Peer) int {
+	need := 10
+	for i := range shown {
+		need = max(need, ansi.StringWidth(m.peerName(&shown[i])))
+	}
+	return max(10, min(m.width-90, need))
+}
 
-func (m *Model) peerRow(l *line, p *store.Peer) {
+func (m *Model) peerName(p *store.Peer) string {
+	if p.Name == "" {
+		return m.page.peers.Session.Unit
+	}
+	return p.Name
+}
+
+func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 	th := m.theme
 	l.pad(1)
 	l.left(th.ID, count(int64(max(p.Conn, 1))), 5)
-	name := p.Name
-	if name == "" {
-		name = m.page.peers.Session.Unit
-	}
-	l.left(render.Paint{}, name, m.peerWidth())
+	l.left(render.Paint{}, m.peerName(p), width)
 	l.right(th.Number, count(p.Frames[frame.C2U]+p.Frames[0]), 9)
 	l.right(th.Dim, size(p.Bytes[frame.C2U]+p.Bytes[0]), 6)
 	l.right(th.Number, count(p.Frames[frame.U2C]), 9)
@@ -334,10 +350,14 @@ func (m *Model) peerRow(l *line, p *store.Peer) {
 	case p.Half[frame.U2C]:
 		state, paint = "← ended", th.Warning
 	}
+	if p.Note != "" {
+		state, paint = state+" "+glyphWarning, th.Warning
+	}
 	l.left(paint, state, 20)
 	for d, arrow := range []string{"", glyphOut, glyphIn} {
 		if p.Stall[d] > 0 {
 			l.text(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
 		}
 	}
+	l.text(th.Warning, p.Note, m.width)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/store"
@@ -56,7 +57,8 @@ func (m *Model) View() string {
 	default:
 		list = append(list, m.viewOf(m.view)...)
 	}
-	list = append(padded(list, m.height-1), m.foot())
+	foot := m.foot()
+	list = append(padded(list, m.height-len(foot)), foot...)
 	return strings.Join(list, "\n")
 }
 
@@ -205,12 +207,12 @@ func (m *Model) filterLine() string {
 }
 
 // foot draws the last line: what is being typed, what was said, or the keys.
-func (m *Model) foot() string {
+func (m *Model) foot() []string {
 	th := m.theme
 	l := newLine(m.width)
 	switch {
 	case m.pending != nil:
-		l.text(th.Warning, " "+m.pending.question+" y/n", m.width)
+		return m.wrapped(th.Warning, m.pending.question+" y/n")
 	case m.prompt != nil:
 		p := m.prompt
 		l.text(th.Key, " "+p.label, m.width*3/4)
@@ -224,17 +226,28 @@ func (m *Model) foot() string {
 			l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
 		}
 	case m.said != "" && m.wrong:
-		l.text(th.Error, " "+m.said, m.width)
+		return m.wrapped(th.Error, m.said)
 	case m.said != "":
-		l.text(th.Title, " "+m.said, m.width)
+		return m.wrapped(th.Title, m.said)
 	case len(m.page.overview.Held) > 0:
 		m.heldLine(l, m.page.overview.Held)
 	case m.page.overview.Ended && m.page.overview.Err != nil:
-		l.text(th.Error, " "+m.page.overview.Err.Error(), m.width)
+		return m.wrapped(th.Error, m.page.overview.Err.Error())
 	default:
 		m.hints(l)
 	}
-	return l.String()
+	return []string{l.String()}
+}
+
+// wrapped makes of a text as many lines as it takes, up to a half of the screen.
+func (m *Model) wrapped(paint render.Paint, text string) []string {
+	var list []string
+	for part := range strings.SplitSeq(ansi.Wrap(text, m.width-2, ""), "\n") {
+		l := newLine(m.width)
+		l.text(paint, " "+part, m.width)
+		list = append(list, l.String())
+	}
+	return list[:min(len(list), m.height/2)]
 }
 
 // heldLine says which frame waits, and what can be done with it.

@@ -105,6 +105,7 @@ const (
 	glyphSame    = "┃"
 	glyphMark    = "◆"
 	glyphFinding = "!"
+	glyphWarning = "▲"
 	glyphAltered = "≠"
 
 	glyphFolded   = "▸"
