@@ -164,7 +164,11 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 		Inputs  map[string]json.RawMessage `json:"inputs"`
 		Outputs map[string]json.RawMessage `json:"outputs"`
 	}
-	if err := json.Unmarshal(data, &intent); err != nil {
+	var shape *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &intent); {
+	case errors.As(err, &shape):
+		return &faultError{fmt.Errorf("%s is no intent: a JSON %s stands where an object with inputs and outputs, or one of these, is to be", label(name), shape.Value)}
+	case err != nil:
 		return &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
 	}
 	scope := theory.Scope{RunID: c.String("run-id"), WorldID: c.String("world")}

@@ -31,6 +31,9 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 	if err != nil || base.Host == "" {
 		return "", fmt.Errorf("the endpoint of the store is no URL: %q", b.Endpoint)
 	}
+	if !isSegment(b.Name) {
+		return "", fmt.Errorf("%q cannot be the name of a bucket", b.Name)
+	}
 	object := *base
 	object.Path = strings.TrimSuffix(base.Path, "/") + "/" + b.Name + "/" + key
 	object.RawPath = escapePath(object.Path)

@@ -99,7 +99,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	case scope == "local":
 		return artifacts + owner + "/" + path, nil
 	case s.Presign == nil:
-		return "", errors.New("there is no bucket for what belongs to a world")
+		return "", errors.New("there is no store for what belongs to a world: name it by its URL")
 	}
 	return s.Presign(ctx, method, owner+"/"+path)
 }
