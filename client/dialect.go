@@ -66,9 +66,6 @@ var (
 	}
 )
 
-// Dialects are all of them.
-var Dialects = []*Dialect{Plain, MCP, ACP, LSP, DAP}
-
 func rpcRequest(id, method string, params []byte) []byte {
 	m := struct {
 		Version string          `json:"jsonrpc"`

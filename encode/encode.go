@@ -1,5 +1,6 @@
 // Package encode turns NDJSON back into frames: the records that decode
-// writes, or payloads alone, one a line.
+// writes, or payloads alone, one a line. How frames are delimited is
+// known to package frame.
 package encode
 
 import (

@@ -1,6 +1,7 @@
 // Package observe tells the world outside of the calls that a broker has made:
 // in a log of one JSON object a line, as structured completions, and as spans for
-// OpenTelemetry.
+// OpenTelemetry. It is told of calls by the broker, and changes none; what is
+// counted, package broker counts.
 package observe
 
 import (

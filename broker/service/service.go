@@ -1,5 +1,6 @@
 // Package service runs a broker's front doors together: it opens them all or
-// none, and shuts them in an orderly way.
+// none, and shuts them in an orderly way. Which doors there are, and
+// what each serves, it is told.
 package service
 
 import (

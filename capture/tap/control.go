@@ -13,7 +13,7 @@ import (
 
 // A Command is what a viewer asks of a tap's owner: one line of JSON.
 type Command struct {
-	// Do is the verb: one of those of [Verbs].
+	// Do is the verb: one of the verbs below.
 	Do string `json:"do"`
 	// Tag comes back with the answer.
 	Tag string `json:"tag,omitempty"`
@@ -70,16 +70,16 @@ var verbs = []struct {
 	{Waiting, needs{}},
 }
 
-// Verbs lists the verbs of commands.
-func Verbs() (names []string) {
+// verbNames lists the verbs of commands.
+func verbNames() (names []string) {
 	for _, v := range verbs {
 		names = append(names, v.name)
 	}
 	return names
 }
 
-// ParseCommand reads a command, which is a whole one.
-func ParseCommand(line []byte) (c Command, err error) {
+// parseCommand reads a command, which is a whole one.
+func parseCommand(line []byte) (c Command, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
@@ -111,7 +111,7 @@ func (c *Command) check() error {
 		}
 		return nil
 	}
-	return fmt.Errorf(`"do" is one of %s, and not %q%s`, strings.Join(Verbs(), ", "), c.Do, nearest.Question(c.Do, Verbs()))
+	return fmt.Errorf(`"do" is one of %s, and not %q%s`, strings.Join(verbNames(), ", "), c.Do, nearest.Question(c.Do, verbNames()))
 }
 
 // Bytes returns the payload that a command carries.

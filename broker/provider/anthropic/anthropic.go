@@ -1,4 +1,5 @@
-// Package anthropic is the provider for Anthropic's messages API.
+// Package anthropic is the provider for Anthropic's messages API. It
+// turns shapes into its JSON and back; HTTP is the business of package upstream.
 package anthropic
 
 import (

@@ -1,4 +1,5 @@
-// Package gemini is the provider for Google's Gemini API.
+// Package gemini is the provider for Google's Gemini API. It turns
+// shapes into its JSON and back; HTTP is the business of package upstream.
 package gemini
 
 import (

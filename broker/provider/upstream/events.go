@@ -15,7 +15,7 @@ import (
 // when f says that it is done.
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
-	s := NewScanner(io.LimitReader(resp.Body, maxAnswer))
+	s := newScanner(io.LimitReader(resp.Body, maxAnswer))
 	for s.Scan() {
 		if r.Exchange != nil {
 			r.Exchange.Received(resp.StatusCode, s.Data())
@@ -30,9 +30,9 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 	return &provider.Error{Cause: provider.Unreachable, Err: errors.New("the stream was cut")}
 }
 
-// A Scanner reads the data of server-sent events. Their names, ids and comments
+// A scanner reads the data of server-sent events. Their names, ids and comments
 // are passed over.
-type Scanner struct {
+type scanner struct {
 	r    *bufio.Reader
 	data []byte
 	err  error
@@ -41,12 +41,11 @@ type Scanner struct {
 // maxEvent bounds an event, in bytes.
 const maxEvent = 8 << 20
 
-// NewScanner returns a scanner of r.
-func NewScanner(r io.Reader) *Scanner { return &Scanner{r: bufio.NewReaderSize(r, 16<<10)} }
+func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r, 16<<10)} }
 
 // Scan moves to the next event with data. An event that the stream ends in is
 // none.
-func (s *Scanner) Scan() bool {
+func (s *scanner) Scan() bool {
 	s.data = s.data[:0]
 	found := false
 	for {
@@ -77,7 +76,7 @@ func (s *Scanner) Scan() bool {
 }
 
 // line returns the next line without its end.
-func (s *Scanner) line() ([]byte, bool) {
+func (s *scanner) line() ([]byte, bool) {
 	var long []byte
 	for {
 		piece, err := s.r.ReadSlice('\n')
@@ -97,7 +96,7 @@ func (s *Scanner) line() ([]byte, bool) {
 }
 
 // Data returns the event's data, valid until the next Scan.
-func (s *Scanner) Data() []byte { return s.data }
+func (s *scanner) Data() []byte { return s.data }
 
 // Err returns why the stream could not be read, nil if it ended.
-func (s *Scanner) Err() error { return s.err }
+func (s *scanner) Err() error { return s.err }

@@ -1,6 +1,7 @@
 // Package upstream is how providers speak HTTP to their backends: one request, an
 // answer whole or as a stream of events, and errors that hold neither keys nor
-// what the backend wrote.
+// what the backend wrote. What is asked, and what the answer
+// means, is the business of the package of each kind.
 package upstream
 
 import (
