@@ -36,7 +36,7 @@ func run() int {
 	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
 	env.Signals = func() (<-chan os.Signal, func()) {
 		c := make(chan os.Signal, 8)
-		signal.Notify(c, passedOn...)
+		signal.Notify(c, passedOn()...)
 		signal.Stop(interrupts)
 		return c, func() { signal.Stop(c) }
 	}

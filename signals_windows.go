@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// passedOn are the signals that a relay passes on to the command that it runs.
-var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM}
+// passedOn returns the signals that a relay passes on to the command that it runs.
+func passedOn() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }

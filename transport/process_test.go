@@ -132,9 +132,9 @@ func TestCloseLeavesNoOrphan(t *testing.T) {
 }
 
 func TestSignalReachesTheGroup(t *testing.T) {
-	p := dialScript(t, "trap : HUP; (trap 'echo child; exit' HUP; echo ready; while :; do sleep 0.01; done) & wait; wait; exit 3")
+	p := dialScript(t, "trap : USR1; (trap 'echo child; exit' USR1; echo ready; while :; do sleep 0.01; done) & wait; wait; exit 3")
 	await(t, p)
-	if err := p.Signal(syscall.SIGHUP); err != nil {
+	if err := p.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(p); err != nil || string(got) != "child\n" {
