@@ -190,7 +190,11 @@ func (e *exchange) Sent(url string, body []byte) {
 	name = append(append(append(name, ": "...), c.Door...), " connection "...)
 	name = append(strconv.AppendInt(name, int64(e.from.number), 10), " to provider "...)
 	e.to = e.from.p.Open(string(append(name, e.hop.Provider...)), "json", frame.HTTP)
-	e.from.Note("call %d, id %s: model %s goes to provider %s on connection %d", c.ID, c.Ref, c.Name, e.hop.Provider, e.to.number)
+	id := ""
+	if c.Ref != "" {
+		id = ", id " + c.Ref
+	}
+	e.from.Note("call %d%s: model %s goes to provider %s on connection %d", c.ID, id, c.Name, e.hop.Provider, e.to.number)
 	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)
 }
 

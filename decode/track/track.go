@@ -66,15 +66,22 @@ type Follower struct {
 }
 
 // All HTTP of a session is spoken on one wire: what is one server to a client
-// takes any number of connections.
-const httpWire = -1
+// takes any number of connections. What was read as JSON of no protocol beside it
+// is not of that server, such as what a broker asks its providers.
+const (
+	httpWire = -1
+	jsonWire = -2
+)
 
-// wireOf returns the number of the wire that a frame travelled on.
-func wireOf(f *frame.Frame) int {
-	if f.Meta != nil && f.Meta.Framing == frame.HTTP {
-		return httpWire
+// wireOf returns the number of the wire that an item travelled on.
+func wireOf(it *decode.Item) int {
+	switch m := it.Frame.Meta; {
+	case m == nil || m.Framing != frame.HTTP:
+		return it.Frame.Conn
+	case it.Protocol == protocol.Protocol(opaque.JSON):
+		return jsonWire
 	}
-	return f.Conn
+	return httpWire
 }
 
 // A followed wire is a connection, on which one protocol is spoken.
@@ -120,7 +127,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.call(it)
 		return dst, nil
 	}
-	w := f.wire(wireOf(it.Frame))
+	w := f.wire(wireOf(it))
 	if w.tracker == nil {
 		w.protocol = it.Protocol
 	}
