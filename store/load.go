@@ -116,6 +116,10 @@ func (s *Store) describe(seq int64, e *entry) *Frame {
 		Size: int64(e.size), Bad: e.flags&bad != 0, Gap: e.flags&gap != 0,
 	}
 	if max(e.raw, e.size) > maxShown {
+		f.Summary = "(too large for a line)"
+		if r := s.rows.of(e.of); r != nil {
+			f.ID = s.exchange(r).ID
+		}
 		return f
 	}
 	if err := s.load(seq, e); err != nil {
@@ -230,6 +234,7 @@ func (s *Store) Detail(seq int64) *Detail {
 	} else {
 		it := s.item
 		d.Raw, d.Payload, d.Phase, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Message.Phase, it.Written
+		d.ID, d.Ref = string(it.Message.ID.Text), string(it.Message.Ref.Text)
 		if form, _, err := it.JSON(); err == nil {
 			d.JSON = bytes.Clone(form)
 		}
