@@ -24,6 +24,8 @@ class BrokerError(RuntimeError):
 
 def complete(prompts, model=None, timeout=None):
     """Returns a result for each prompt: {"error": ...} or {"chat_completion": ...}."""
+    if isinstance(prompts, (str, dict)):  # whose letters or keys would be a prompt each
+        raise TypeError("prompts is a list of prompts; llm_query takes one prompt")
     request = {"correlation_id": uuid.uuid4().hex, "model": model, "prompts": list(prompts)}
     response = _ask(request, timeout)
     if response["error"] is not None:
@@ -43,8 +45,9 @@ def llm_query(prompt, model=None, timeout=None):
 
 def llm_query_batched(prompts, model=None, timeout=None):
     """Returns the responses in the order of the prompts; one that failed is "Error: ..."."""
-    prompts = list(prompts)
-    if not prompts:
+    if not isinstance(prompts, (str, dict)):
+        prompts = list(prompts)
+    if prompts == []:
         return []
     return [
         "Error: " + result["error"] if result["error"] is not None else result["chat_completion"]["response"]
