@@ -54,9 +54,6 @@ const (
 	Wrapping Signal = "wrapping"
 )
 
-// Signals are all of them but NoSignal.
-var Signals = []Signal{Request, Response, Trailers, Event, Ping, Pong, Close, Reset, GoAway, Damaged, Wrapping}
-
 // An Opcode is the type of a WebSocket message.
 type Opcode uint8
 

@@ -156,11 +156,6 @@ func (h *hits) has(seq int64) bool {
 	return found
 }
 
-func (h *hits) index(seq int64) int64 {
-	i, _ := slices.BinarySearch(h.seqs, seq)
-	return int64(max(0, min(i, len(h.seqs)-1)))
-}
-
 func (h *hits) searched(s *Store) int64 { return min(h.next-s.frames.first, s.frames.n) }
 
 // SetFilter makes f the filter; nil is none. [Store.Search] looks at the frames.

@@ -25,7 +25,6 @@ type Frame struct {
 	Bad, Gap       bool
 	Finding        bool
 	Bookmark       bool
-	Note           string
 }
 
 // load reads a frame again, into the store's item. It is valid until the next
@@ -169,16 +168,6 @@ func (s *Store) listedAt(i int64) int64 {
 		return s.hits.seqs[i]
 	}
 	return s.frames.first + i
-}
-
-// IndexOf returns where in the list a frame is, or where it would be.
-func (s *Store) IndexOf(seq int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.filter != nil {
-		return s.hits.index(seq)
-	}
-	return max(0, min(seq-s.frames.first, s.frames.n-1))
 }
 
 // A Detail is a frame with all that is known of it.

@@ -20,7 +20,6 @@ type Peer struct {
 	Half        [3]bool  // the direction has ended
 	Exit        string   // how the unit's process ended
 	Stall       [3]time.Duration
-	StallAt     [3]int64 // the number of the frame that was held up for longest
 	StallTotal  [3]time.Duration
 	StderrLines int64
 	Note        string // what was said last of it, such as that it does not read

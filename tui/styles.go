@@ -11,14 +11,14 @@ import (
 
 // A theme is every colour of the screen. States differ by their glyphs too.
 type theme struct {
-	Plain, Dim, Bold, Title, Tab, TabOn, Rule render.Paint
-	Kind, ID, Number, Help, Key               render.Paint
-	C2U, U2C                                  render.Paint // directions
-	Open, Wait, Part, Gap, Done               render.Paint // the life of an exchange
-	Failed, Cancel, After, Cancelled, Silent  render.Paint
-	Error, Warning, Note                      render.Paint // severities, and what went wrong
-	Selected, Marked, Found                   render.Paint
-	JSON                                      render.Style
+	Dim, Bold, Title, Tab, TabOn, Rule       render.Paint
+	Kind, ID, Number, Help, Key              render.Paint
+	C2U, U2C                                 render.Paint // directions
+	Open, Wait, Part, Gap, Done              render.Paint // the life of an exchange
+	Failed, Cancel, After, Cancelled, Silent render.Paint
+	Error, Warning, Note                     render.Paint // severities, and what went wrong
+	Selected, Marked, Found                  render.Paint
+	JSON                                     render.Style
 }
 
 // A palette is the colours that a theme is made of, by number of the 256.
