@@ -169,7 +169,8 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 			if r.Gone() > 0 {
 				return saidMsg{"wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are not kept any more", true}
 			}
-			return saidMsg{"wrote " + count(int64(r.Len())) + " frames to " + name, false}
+			n := int64(r.Len())
+			return saidMsg{"wrote " + count(n) + plural(n, " frame to ", " frames to ") + name, false}
 		}
 	})
 	p := m.prompt
