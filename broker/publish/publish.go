@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // A Publisher writes records. A nil Publisher publishes nothing.
@@ -76,8 +77,8 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	c.write()
 }
 
-// HTTP publishes the body of a request or response, or an event of a stream. The
-// start is the start line; fields, which may hold keys, are never published.
+// HTTP publishes the body of a request or response, or an event of a stream, which
+// has no start line. Header fields, which may hold keys, are never published.
 func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	if c == nil {
 		return
@@ -87,11 +88,14 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	if start != "" {
 		p.meta.Head = p.headOf(start)
 	}
-	if len(body) == 0 {
+	switch {
+	case len(body) > 0 && start == "" && !carrier.BeginsJSON(body):
+		p.meta.Signal = frame.Event
+	case len(body) > 0:
+	case dir == frame.C2U:
+		p.meta.Signal = frame.Request
+	default:
 		p.meta.Signal = frame.Response
-		if dir == frame.C2U {
-			p.meta.Signal = frame.Request
-		}
 	}
 	r.Raw, r.End, r.Dir, r.Meta = body, len(body), dir, &p.meta
 	c.write()

@@ -55,3 +55,20 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("%d records", len(records))
 	}
 }
+
+// An event that is no message, such as the last of a stream of OpenAI's, is an
+// event of HTTP and not JSON that is broken.
+func TestEvents(t *testing.T) {
+	for body, want := range map[string]frame.Signal{
+		`{"id":"chatcmpl-1"}`: frame.NoSignal,
+		"[DONE]":              frame.Event,
+		"":                    frame.Response,
+	} {
+		var records kept
+		c := publish.New(&records).Open("provider", "json", frame.HTTP)
+		c.HTTP(frame.U2C, "", []byte(body))
+		if got := records[1].Meta.Signal; got != want {
+			t.Errorf("%q is published as signal %v, want %v", body, got, want)
+		}
+	}
+}

@@ -172,11 +172,11 @@ func (b *body) carries(data []byte) bool {
 	if len(data) == 0 {
 		return false
 	}
-	return strings.HasSuffix(b.media, "json") || strings.HasSuffix(b.media, "proto") || strings.HasSuffix(b.media, "protobuf") || beginsJSON(data)
+	return strings.HasSuffix(b.media, "json") || strings.HasSuffix(b.media, "proto") || strings.HasSuffix(b.media, "protobuf") || BeginsJSON(data)
 }
 
-// beginsJSON reports whether data begins as an object or an array of JSON.
-func beginsJSON(data []byte) bool {
+// BeginsJSON reports whether data begins as an object or an array of JSON.
+func BeginsJSON(data []byte) bool {
 	data = bytes.TrimLeft(data, " \t\r\n")
 	if len(data) == 0 {
 		return false

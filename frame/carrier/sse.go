@@ -139,7 +139,7 @@ func (e *event) dispatch(b *body, h *half) {
 		return
 	}
 	m := frame.Meta{Framing: frame.HTTP, Event: e.name, EventID: e.id}
-	if !beginsJSON(e.data.data) {
+	if !BeginsJSON(e.data.data) {
 		m.Signal = frame.Event
 	}
 	f := h.give(b.stream, m)
