@@ -1,0 +1,290 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/store"
+)
+
+// detailView draws a frame: what it is, its payload, its exchange.
+func (m *Model) detailView(n int) []string {
+	d, f := m.detail, m.page.detail
+	if f == nil || f.Seq != d.seq {
+		return padded(nil, n)
+	}
+	list := []string{m.detailHead(f)}
+	for _, x := range f.Findings {
+		list = append(list, m.findingLine(&x), m.ruleLine(&x))
+		if len(list) > 4 {
+			break
+		}
+	}
+	if d.jq != nil && d.other == 0 {
+		list = append(list, m.jqLine())
+	}
+	ledger := 0
+	if len(f.Ledger) > 1 && n > 14 {
+		ledger = min(len(f.Ledger), n/3)
+	}
+	rows := max(n-len(list)-ledger, 1)
+	if ledger > 0 {
+		rows--
+	}
+	if m.page.other != nil && d.other != 0 {
+		list = append(list, m.sideBySide(f, m.page.other, rows)...)
+	} else {
+		list = append(list, m.payload(rows)...)
+	}
+	if ledger > 0 {
+		list = append(list, m.rule(f.Exchange.Kind+" "+idOf(f.Exchange.ID)+" · "+f.Exchange.OutcomeName()))
+		list = append(list, m.ledger(f, ledger, f.Seq)...)
+	}
+	return padded(list, n)
+}
+
+// detailHead says what the frame is.
+func (m *Model) detailHead(f *store.Detail) string {
+	th := m.theme
+	l := newLine(m.width)
+	l.pad(1)
+	l.text(th.Title, "#"+count(f.Seq), 14)
+	l.pad(1)
+	arrow(l, th, f.Dir)
+	l.pad(1)
+	l.text(th.Kind, f.Kind, 40)
+	l.pad(1)
+	l.text(th.ID, idOf(f.ID), 24)
+	if f.Ref != "" {
+		l.text(th.ID, "→"+idOf(f.Ref), 24)
+	}
+	text := "  " + count(f.Size) + " bytes  " + f.Wire
+	if f.Conn > 0 {
+		text += "  conn " + count(int64(f.Conn))
+	}
+	if !f.Time.IsZero() {
+		text += "  " + f.Time.UTC().Format("15:04:05.000000")
+		if took := f.Written.Sub(f.Time); !f.Written.IsZero() && took > 0 {
+			text += "  handed on after " + span(int64(took))
+		}
+	}
+	l.text(th.Dim, text, m.width)
+	if f.Fault != "" {
+		l.text(th.Error, "  "+f.Fault, m.width)
+	}
+	return l.String()
+}
+
+// jqLine says what was asked of the payload, and that this is not all of it.
+func (m *Model) jqLine() string {
+	l := newLine(m.width)
+	l.pad(1)
+	l.text(m.theme.Title, "jq ", 3)
+	l.text(m.theme.Found, m.detail.jqText, m.width-40)
+	l.text(m.theme.Dim, "  all of it: | and an empty line", m.width)
+	return l.String()
+}
+
+// payload draws the tree, the bytes, or both side by side.
+func (m *Model) payload(n int) []string {
+	d := m.detail
+	switch {
+	case d.failed != "":
+		l := newLine(m.width)
+		l.text(m.theme.Error, " "+d.failed, m.width)
+		return padded([]string{l.String()}, n)
+	case len(d.tree) == 0 || d.pane == paneHex:
+		return m.hexLines(d, m.width, n, d.at)
+	case d.pane == paneTree || m.width < hexWidth:
+		return m.treeLines(d, m.width, n)
+	case m.width < 130:
+		return m.stacked(d, n)
+	}
+	left := m.treeLines(d, m.width-hexWidth-2, n)
+	right := m.hexLines(d, hexWidth, n, 0)
+	for i := range left {
+		left[i] += m.theme.Rule.On + "│ " + m.theme.Rule.Off + right[i]
+	}
+	return left
+}
+
+// hexWidth is how wide the bytes are.
+const hexWidth = 80
+
+// stacked draws the tree, and the bytes below it if some of them fit.
+func (m *Model) stacked(d *detail, n int) []string {
+	tree := len(d.shown())
+	if tree+3 > n {
+		return m.treeLines(d, m.width, n)
+	}
+	list := append(m.treeLines(d, m.width, tree), m.rule("bytes"))
+	return append(list, m.hexLines(d, m.width, n-len(list), 0)...)
+}
+
+// treeLines draws the lines of the payload that fit, each of that width.
+func (m *Model) treeLines(d *detail, width, n int) []string {
+	th := m.theme
+	shown := d.shown()
+	d.at = max(0, min(d.at, len(shown)-1))
+	d.top = max(min(d.top, d.at), d.at-n+1, 0)
+	var list []string
+	for row := d.top; row < min(d.top+n, len(shown)); row++ {
+		i := shown[row]
+		l := newLine(width)
+		text := d.tree[i].text
+		switch {
+		case d.folded[i]:
+			l.glyph(th.Key, "+")
+			text += " … " + strings.TrimLeft(d.tree[d.tree[i].end].text, " ")
+		case d.tree[i].end > i:
+			l.glyph(th.Dim, "-")
+		default:
+			l.pad(1)
+		}
+		l.json(th, text)
+		if row == d.at {
+			l.selected(th)
+		} else if d.search != "" && strings.Contains(strings.ToLower(text), strings.ToLower(d.search)) {
+			l.fill()
+			l.buf = []byte(th.Found.On + ansi.Strip(string(l.buf)) + th.Found.Off)
+		}
+		list = append(list, l.fill().String())
+	}
+	for len(list) < n {
+		list = append(list, newLine(width).fill().String())
+	}
+	return list
+}
+
+// json appends a line of JSON in its colours.
+func (l *line) json(th *theme, text string) {
+	rest := strings.TrimLeft(text, " ")
+	l.pad(len(text) - len(rest))
+	if strings.HasPrefix(rest, `"`) {
+		if i := strings.Index(rest, `": `); i > 0 {
+			l.text(th.JSON.Key, rest[:i+1], l.room)
+			l.text(th.JSON.Punct, ": ", 2)
+			rest = rest[i+3:]
+		}
+	}
+	paint := th.JSON.Punct
+	switch {
+	case strings.HasPrefix(rest, `"`):
+		paint = th.JSON.String
+	case rest != "" && strings.ContainsAny(rest[:1], "-0123456789"):
+		paint = th.JSON.Number
+	case rest != "" && strings.ContainsAny(rest[:1], "tfn"):
+		paint = th.JSON.Literal
+	}
+	l.text(paint, rest, l.room)
+}
+
+func (m *Model) hexLines(d *detail, width, n, at int) []string {
+	top := max(0, min(at, len(d.hex)-n))
+	var list []string
+	for _, text := range d.hex[top:min(top+n, len(d.hex))] {
+		l := newLine(width)
+		l.text(m.theme.Dim, text[:min(8, len(text))], width)
+		l.text(render.Paint{}, text[min(8, len(text)):], width)
+		list = append(list, l.fill().String())
+	}
+	for len(list) < n {
+		list = append(list, newLine(width).fill().String())
+	}
+	return list
+}
+
+// sideBySide compares the lines of two payloads.
+func (m *Model) sideBySide(a, b *store.Detail, n int) []string {
+	th := m.theme
+	width := (m.width - 3) / 2
+	pairs := align(linesOf(a), linesOf(b))
+	m.detail.at = max(0, min(m.detail.at, len(pairs)-n))
+	head := newLine(m.width)
+	head.left(th.Title, " #"+count(a.Seq)+" "+a.Kind, width)
+	head.pad(2)
+	head.text(th.Title, "#"+count(b.Seq)+" "+b.Kind, width)
+	list := []string{head.String()}
+	for _, p := range pairs[m.detail.at:] {
+		l := newLine(m.width)
+		paint, glyph := render.Paint{}, " "
+		switch {
+		case p.a == "" && p.b != "":
+			paint, glyph = th.Done, "+"
+		case p.b == "" && p.a != "":
+			paint, glyph = th.Failed, "-"
+		case p.a != p.b:
+			paint, glyph = th.Warning, "≠"
+		}
+		l.left(paint, " "+p.a, width)
+		l.glyph(paint, glyph)
+		l.pad(1)
+		l.text(paint, p.b, width)
+		list = append(list, l.String())
+	}
+	return padded(list, n)
+}
+
+func linesOf(f *store.Detail) []string {
+	if f.JSON == nil {
+		h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
+		return splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
+	}
+	return splitLines(render.AppendJSON(nil, f.JSON, "  ", "", nil))
+}
+
+// gist returns n events of an exchange: the first, the last, and between them
+// what came after its cancel, or else what came last.
+func gist(events []store.Event, cancel int64, n int) []store.Event {
+	if len(events) <= n || n < 3 {
+		return events
+	}
+	last := len(events) - 1
+	from := last - (n - 2)
+	for i := range events {
+		if events[i].Seq == cancel {
+			from = max(1, min(from, i-1))
+		}
+	}
+	list := append(events[:1:1], events[from:from+n-2]...)
+	return append(list, events[last])
+}
+
+// ledger draws n frames of an exchange around the one of that number.
+func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
+	th := m.theme
+	events := d.Ledger
+	from := 0
+	for i := range events {
+		if events[i].Seq == current {
+			from = i - n/2
+		}
+	}
+	if current == 0 {
+		events = gist(events, d.Exchange.Cancel, n)
+	}
+	from = max(0, min(from, len(events)-n))
+	var list []string
+	for i := from; i < min(from+n, len(events)); i++ {
+		e := &events[i]
+		l := newLine(m.width)
+		l.pad(1)
+		if e.After {
+			l.glyph(th.After, glyphAfter)
+		} else {
+			l.pad(1)
+		}
+		if m.page.overview.Timed {
+			l.right(th.Dim, "+"+span(e.Time-e.Since), 8)
+		}
+		l.right(th.Dim, "#"+count(e.Seq), 8)
+		m.frameText(l, &e.Frame, m.frameColumns())
+		if e.Seq == current {
+			l.selected(th)
+		}
+		list = append(list, l.String())
+	}
+	return list
+}

@@ -1,0 +1,135 @@
+package tui
+
+import "github.com/wirectl/wirectl/store"
+
+// A window is the time that lanes show.
+type window struct {
+	from, to int64
+	width    int // cells
+}
+
+// window fits the time to the rows, and zooms and pans as was asked for.
+func (m *Model) window(width int) window {
+	w := window{width: width}
+	for i := range m.page.ids.List {
+		x := &m.page.ids.List[i]
+		if x.Group != nil {
+			continue
+		}
+		if w.from == 0 || x.Opened < w.from {
+			w.from = x.Opened
+		}
+		w.to = max(w.to, endOf(x, m.page.now))
+	}
+	w.to = max(w.to, w.from+1)
+	span := w.to - w.from
+	for range m.ids.zoom {
+		span = max(span/2, 1)
+	}
+	for range -m.ids.zoom {
+		span *= 2
+	}
+	shift := span / 4 * int64(m.ids.pan)
+	w.to += shift
+	w.from = w.to - span
+	return w
+}
+
+// endOf returns when an exchange ended, or now if it has not.
+func endOf(x *store.Exchange, now int64) int64 {
+	if x.Open() {
+		return now
+	}
+	return max(x.Closed, x.LastPart, x.Confirmed)
+}
+
+// cell returns the cell of a time, which may lie outside.
+func (w window) cell(at int64) int {
+	return int(float64(at-w.from) / float64(w.to-w.from) * float64(w.width-1))
+}
+
+// axis draws the scale of the lanes: the times since the beginning of the
+// session, or numbers of frames.
+func (m *Model) axis(l *line, w window) {
+	end := l.used + w.width
+	label := func(at int64) string {
+		if !m.page.overview.Timed {
+			return "#" + count(at)
+		}
+		if at <= m.page.overview.First {
+			return "0"
+		}
+		return span(at - m.page.overview.First)
+	}
+	step := 16
+	for x := 0; len(m.page.ids.List) > 0 && x+8 <= w.width; x += step {
+		at := w.from + int64(float64(w.to-w.from)*float64(x)/float64(max(w.width-1, 1)))
+		l.glyph(m.theme.Rule, "╷")
+		l.left(m.theme.Dim, label(at), min(step-2, w.width-x-2))
+	}
+	l.pad(end - l.used)
+}
+
+// lane draws the life of an exchange over time.
+func (m *Model) lane(l *line, x *store.Exchange, w window) {
+	th := m.theme
+	end := endOf(x, m.page.now)
+	begin, stop := w.cell(x.Opened), w.cell(end)
+	first, last := w.cell(x.FirstPart), w.cell(x.LastPart)
+	asked := -1
+	if x.Cancelled {
+		asked = w.cell(x.Asked)
+	}
+	parts := m.partsOf(x, w)
+	most := 1
+	for _, n := range parts {
+		most = max(most, n)
+	}
+	paint, glyph := th.outcome(x)
+	for c := range w.width {
+		late := x.Cancelled && c > asked
+		switch {
+		case c == asked:
+			l.glyph(th.Cancel, glyphCancel)
+		case c == stop && !x.Open() && stop > begin || c == stop && begin == stop:
+			l.glyph(paint, glyph)
+		case c == stop && x.Open():
+			l.glyph(th.Open, glyphOpen)
+		case c < begin || c > stop:
+			l.pad(1)
+		case parts[c] > 0 && late:
+			l.glyph(th.After, glyphAfter)
+		case parts[c] > 0:
+			l.glyph(th.Part, bars[min(2+parts[c]*6/most, 7)])
+		case c == begin:
+			l.glyph(th.Wait, glyphBegin)
+		case x.Parts > 0 && c > first && c < last:
+			l.glyph(th.Gap, glyphGap)
+		case late:
+			l.glyph(th.After, glyphSilent)
+		default:
+			l.glyph(th.Wait, glyphWait)
+		}
+	}
+}
+
+// partsOf counts the parts of an exchange in each cell of the window. Where
+// slots of time are wider than a cell their parts are spread.
+func (m *Model) partsOf(x *store.Exchange, w window) []int {
+	cells := make([]int, w.width)
+	if x.Slot == 0 {
+		return cells
+	}
+	for i, n := range x.Ticks {
+		if n == 0 {
+			continue
+		}
+		from := x.Opened + int64(i)*x.Slot
+		a, b := w.cell(max(from, x.FirstPart)), w.cell(min(from+x.Slot-1, x.LastPart))
+		b = min(b, a+int(n)-1) // no more cells than parts
+		for c := max(a, 0); c <= b && c < w.width; c++ {
+			cells[c] += max(int(n)/(b-a+1), 1)
+		}
+	}
+	return cells
+}
