@@ -213,7 +213,11 @@ func (p *poller) run() {
 	for p.wait() {
 		for i := range p.ways {
 			w := &p.ways[i]
-			if !w.finished && p.fds[i].Revents != 0 {
+			switch {
+			case p.fds[i].Revents == 0:
+			case w.finished:
+				p.lost(&p.ways[0])
+			default:
 				p.move(w)
 			}
 		}
@@ -236,6 +240,9 @@ func (p *poller) wait() bool {
 		switch {
 		case w.finished:
 			p.fds[i] = unix.PollFd{Fd: -1}
+			if toUnit := &p.ways[0]; i == 1 && !toUnit.finished && toUnit.out.flags >= 0 {
+				p.fds[i].Fd = int32(toUnit.out.fd) // for its errors, see lost
+			}
 			ended++
 		case w.waiting() > 0:
 			p.fds[i] = unix.PollFd{Fd: int32(w.out.fd), Events: unix.POLLOUT}
@@ -261,6 +268,21 @@ func (p *poller) wait() bool {
 		}
 		return p.fds[2].Revents == 0
 	}
+}
+
+// lost ends the way to a unit at a socket that takes nothing any more. That its
+// answers had ended may have been half of a close: this tells it from a unit that
+// has gone, before the controller writes once more and in vain.
+func (p *poller) lost(toUnit *polled) {
+	if toUnit.finished {
+		return
+	}
+	err := error(unix.EPIPE)
+	if code, e := unix.GetsockoptInt(toUnit.out.fd, unix.SOL_SOCKET, unix.SO_ERROR); e == nil && code != 0 {
+		err = unix.Errno(code)
+	}
+	toUnit.wrote(toUnit.chunk)
+	p.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
 }
 
 // timeout is how long to wait, in milliseconds: while the observer has not been

@@ -121,7 +121,14 @@ func (e *sideError) Error() string {
 	return sideOf(e.dir) + ": " + e.err.Error()
 }
 
-func (e *sideError) Unwrap() error { return e.err }
+// Unwrap returns what failed, but for a unit's pipe that broke: to a command a
+// broken pipe is that of its own output, which is no failure.
+func (e *sideError) Unwrap() error {
+	if e.dir == frame.C2U && errors.Is(e.err, syscall.EPIPE) {
+		return nil
+	}
+	return e.err
+}
 
 // sideOf names the side that takes what travels in a direction.
 func sideOf(dir frame.Dir) string {
