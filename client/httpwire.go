@@ -11,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // maxBody is the longest HTTP body that is accepted, in bytes.
@@ -28,6 +29,16 @@ func (o *HTTPOptions) client() *http.Client {
 		return http.DefaultClient
 	}
 	return o.Client
+}
+
+// do makes a request. Its error says, as that of any endpoint does, what to try
+// next.
+func (o *HTTPOptions) do(req *http.Request) (*http.Response, error) {
+	resp, err := o.client().Do(req)
+	if err != nil {
+		return nil, transport.Explain(req.URL.Redacted(), err)
+	}
+	return resp, nil
 }
 
 // DialHTTP begins to speak a dialect as MCP's streamable HTTP does: each message
@@ -105,7 +116,7 @@ func (w *httpWire) request(ctx context.Context, method string, payload []byte) (
 		return nil, err
 	}
 	w.setHeader(req.Header, method)
-	resp, err := w.http.client().Do(req)
+	resp, err := w.http.do(req)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -62,7 +62,7 @@ func (c *Nexus) post(ctx context.Context, body []byte) ([]byte, error) {
 		req.Header[k] = v
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.client().Do(req)
+	resp, err := c.http.do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // What a client of theory.run.v1 waits for, and accepts.
@@ -62,7 +63,7 @@ func (c *Theory) Run(q RunRequest) Call {
 			HTTPClient: c.http.client(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.url, err)
+			return transport.Explain(c.url, err)
 		}
 		defer func() { _ = ws.CloseNow() }() // it may have ended already
 		if ws.Subprotocol() != theoryProtocol {

@@ -35,9 +35,10 @@ type AddressError struct{ err error }
 func (e *AddressError) Error() string { return e.err.Error() }
 func (e *AddressError) Unwrap() error { return e.err }
 
-// explained adds the endpoint to an error, and what to try next, and takes away
-// how the net package says where: the endpoint says it as it was typed.
-func explained(endpoint string, err error) error {
+// Explain adds to the error of reaching an endpoint which one it is, and what to
+// try next, and takes away how the libraries say where: the endpoint says it as it
+// was typed.
+func Explain(endpoint string, err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return err
 	}

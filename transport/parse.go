@@ -134,7 +134,7 @@ func (e urlEndpoint) String() string { return e.address }
 func (e urlEndpoint) Dial(ctx context.Context) (Conn, error) {
 	c, err := e.scheme.Dial(ctx, e.address, e.opts)
 	if err != nil {
-		return nil, explained(e.address, err)
+		return nil, Explain(e.address, err)
 	}
 	return c, nil
 }
@@ -157,7 +157,7 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 	}
 	l, err := s.Listen(ctx, address, opts)
 	if err != nil {
-		return nil, explained(address, err)
+		return nil, Explain(address, err)
 	}
 	return l, nil
 }

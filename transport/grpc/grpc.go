@@ -185,19 +185,60 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 	if err != nil {
 		return nil, err
 	}
-	creds := insecure.NewCredentials()
+	creds := newGreeting(insecure.NewCredentials())
 	if u.Scheme == "grpcs" {
 		cfg, err := opts.ClientTLS(u.Hostname())
 		if err != nil {
 			return nil, err
 		}
-		creds = credentials.NewTLS(cfg)
+		creds = newGreeting(credentials.NewTLS(cfg))
 	}
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
 	if err != nil {
 		return nil, err
 	}
-	return Client(ctx, raw, u.Host, creds, opts)
+	c, err := Client(ctx, raw, u.Host, creds, opts)
+	if err != nil {
+		return nil, creds.cause(err)
+	}
+	return c, nil
+}
+
+// A greeting keeps why it failed: the library passes on only the text of that.
+type greeting struct {
+	credentials.TransportCredentials
+	failed chan error
+}
+
+func newGreeting(creds credentials.TransportCredentials) *greeting {
+	return &greeting{creds, make(chan error, 1)}
+}
+
+// ClientHandshake greets a server.
+func (g *greeting) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := g.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		select {
+		case g.failed <- err:
+		default: // the first failure tells
+		}
+	}
+	return c, info, err
+}
+
+// Clone returns a copy whose failures are ours.
+func (g *greeting) Clone() credentials.TransportCredentials {
+	return &greeting{g.TransportCredentials.Clone(), g.failed}
+}
+
+// cause returns why the greeting failed; else err.
+func (g *greeting) cause(err error) error {
+	select {
+	case failed := <-g.failed:
+		return failed
+	default:
+		return err
+	}
 }
 
 // over returns a client of the connection raw, which carries HTTP/2, and no other.
