@@ -55,10 +55,14 @@ func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 		}
 		show = decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
 	}
+	cfg := v.cfg
+	if cfg.Calls.Schema != nil {
+		cfg.Notice = v.warn // of methods that it lacks
+	}
 	go func() {
 		defer close(j.done)
 		defer from.Close()
-		j.judge(from, v.Stderr, v.cfg, show)
+		j.judge(from, v.Stderr, cfg, show)
 	}()
 	var err error
 	if j.backlog, err = recorder.New(to, recorder.Config{Session: s, Memory: inMemory}); err != nil {
