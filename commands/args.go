@@ -74,6 +74,16 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	return arranged, nil
 }
 
+// listOf returns the names that a flag gives: with commas between them, or each
+// with the flag again.
+func listOf(c *cli.Context, flag string) []string {
+	var names []string
+	for _, value := range c.StringSlice(flag) {
+		names = append(names, strings.Split(value, ",")...)
+	}
+	return names
+}
+
 // isHelp reports whether a command is the one that the library brings along.
 func isHelp(name string) bool { return name == "help" || name == "h" }
 

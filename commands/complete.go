@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
@@ -92,14 +93,14 @@ func (inv *invocation) lineCompletion(app *cli.App, cmd *cli.Command, words []st
 			seen = append(seen, word)
 		case known && takesValue(flag) && !strings.Contains(word, "="):
 			if i++; i == last {
-				return valueCompletion(flag, "")
+				return valueCompletion(flag, "", words[i])
 			}
 		}
 	}
 	word := words[last]
-	if name, _, ok := strings.Cut(word, "="); ok {
+	if name, value, ok := strings.Cut(word, "="); ok {
 		if flag, known := lookup(cmd, name); known {
-			return valueCompletion(flag, name+"=")
+			return valueCompletion(flag, name+"=", value)
 		}
 	}
 	if strings.HasPrefix(word, "-") {
@@ -205,18 +206,22 @@ func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 }
 
 // valueCompletion completes the value of a flag by the flag's sentence, which
-// lists the values, or says in backquotes what they are.
-func valueCompletion(flag cli.Flag, prefix string) completion {
+// lists the values, or says in backquotes what they are. Of names with commas
+// between them it completes the last one. What stands before is prefix.
+func valueCompletion(flag cli.Flag, prefix, value string) completion {
 	usage := usageOf(flag)
+	before := prefix + value[:strings.LastIndexByte(value, ',')+1]
 	switch placeholder, ok := placeholderIn(usage); {
 	case placeholder == "FILE":
 		return completion{shell: ":files"}
 	case placeholder == "DIR":
 		return completion{shell: ":dirs"}
 	case placeholder == "FINDING":
-		return completion{candidates: findingCandidates(prefix)}
+		return completion{candidates: findingCandidates(before)}
 	case placeholder == "WHAT":
-		return completion{candidates: append(severityCandidates(prefix), findingCandidates(prefix)...)}
+		return completion{candidates: append(severityCandidates(before), findingCandidates(before)...)}
+	case placeholder == "DOOR=ADDR":
+		return completion{candidates: doorCandidates(before)}
 	case ok:
 		return completion{}
 	}
@@ -307,6 +312,14 @@ func severityCandidates(prefix string) []candidate {
 	var list []candidate
 	for _, s := range []session.Severity{session.Error, session.Warning, session.Note} {
 		list = append(list, candidate{value: prefix + s.String()})
+	}
+	return list
+}
+
+func doorCandidates(prefix string) []candidate {
+	var list []candidate
+	for _, d := range config.Doors {
+		list = append(list, candidate{value: prefix + d.Name + "="})
 	}
 	return list
 }

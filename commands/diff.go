@@ -79,7 +79,7 @@ func diffOptions(c *cli.Context) (diff.Options, error) {
 	if c.IsSet("latency") && !(o.Latency >= 1) {
 		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
 	}
-	for _, text := range c.StringSlice("ignore-field") {
+	for _, text := range listOf(c, "ignore-field") {
 		path, err := jsondiff.ParsePath(text)
 		if err != nil {
 			return o, &usageError{fmt.Errorf("--ignore-field: %w", err)}

@@ -101,7 +101,7 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		Quote:        c.Bool("quote"),
 		Runtime:      c.String("runtime"),
 		Grace:        c.Duration("grace"),
-		Subprotocols: c.StringSlice("subprotocol"),
+		Subprotocols: listOf(c, "subprotocol"),
 		Header:       http.Header{},
 		TLS: transport.TLS{
 			CA: c.String("tls-ca"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),

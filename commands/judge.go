@@ -56,7 +56,7 @@ func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 		show = decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
 	}
 	cfg := v.cfg
-	if cfg.Calls.Schema != nil {
+	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
 		cfg.Notice = v.warn // of methods that it lacks
 	}
 	go func() {

@@ -47,7 +47,7 @@ func (inv *invocation) lint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	policy, err := lint.NewPolicy(c.StringSlice("fail-on"), c.StringSlice("ignore"))
+	policy, err := lint.NewPolicy(listOf(c, "fail-on"), listOf(c, "ignore"))
 	if err != nil {
 		return &usageError{err}
 	}

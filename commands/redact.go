@@ -18,7 +18,7 @@ func redactionOf(c *cli.Context, cfg decode.Config, secrets bool) (x capture.Red
 		x = capture.Secrets()
 	}
 	x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
-	x.Keys = append(x.Keys, c.StringSlice("redact")...)
+	x.Keys = append(x.Keys, listOf(c, "redact")...)
 	for _, expr := range c.StringSlice("redact-value") {
 		value, err := regexp.Compile(expr)
 		if err != nil {

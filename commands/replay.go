@@ -152,8 +152,8 @@ func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.sid
 // matcher reads the flags that say when a frame is as recorded.
 func (p *player) matcher() (m replay.Matcher, err error) {
 	c := p.c
-	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), c.StringSlice("ignore-kind")
-	for _, text := range c.StringSlice("ignore-field") {
+	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), listOf(c, "ignore-kind")
+	for _, text := range listOf(c, "ignore-field") {
 		path, err := jsondiff.ParsePath(text)
 		if err != nil {
 			return m, &usageError{fmt.Errorf("--ignore-field: %w", err)}

@@ -192,6 +192,8 @@ func newAppOf(inv *invocation, makers []maker) *cli.App {
 		ErrWriter:              inv.Stderr,
 		HideVersion:            true,
 		UseShortOptionHandling: true,
+		// Headers, patterns and JSON have commas in them; see listOf.
+		DisableSliceFlagSeparator: true,
 		// The status is chosen by status alone: left to itself the library
 		// exits in the middle of Run for any error that has an exit code.
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -206,7 +206,7 @@ func (s *serving) addresses() (map[string]string, error) {
 			}
 		}
 	}
-	for _, word := range s.c.StringSlice("listen") {
+	for _, word := range listOf(s.c, "listen") {
 		name, text, ok := strings.Cut(word, "=")
 		if _, known := addrs[name]; !ok || !known {
 			return nil, usagef("--listen %s: expected DOOR=ADDR, and a DOOR of %s", word, config.DoorNames())
