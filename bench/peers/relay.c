@@ -1,10 +1,12 @@
 // The far ends and the plainest peer of bench/relay.sh.
 //
-//   relay drain                 read standard input to its end, print its size
-//   relay echo                  write back what comes in
+//   relay source FILE           write a file: its pages go into the pipe, uncopied
+//   relay mirror                write back what comes in: its pages go back, uncopied
+//   relay drain                 take what comes in, uncopied, and print its size
+//   relay wide CMD…             run CMD with a standard input and output that are wide pipes
+//   relay echo                  write back what comes in, by reading and writing
 //   relay poll CMD…             a relay: a poll loop between ourselves and CMD
 //   relay ping N CMD…           N round trips of 100 bytes through CMD: p50 p99, in µs
-//   relay both BYTES CMD…       write BYTES to CMD while reading them back: seconds
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +41,12 @@ static void put(int fd, const char *b, size_t n) {
 	}
 }
 
+// wide widens standard input and output, if they are pipes.
+static void wide(void) {
+	fcntl(0, F_SETPIPE_SZ, PIPE);
+	fcntl(1, F_SETPIPE_SZ, PIPE);
+}
+
 // start starts a command and returns our ends of its standard input and output.
 static pid_t start(char **argv, int *in, int *out) {
 	int to[2], from[2];
@@ -57,10 +65,32 @@ static pid_t start(char **argv, int *in, int *out) {
 	return pid;
 }
 
-static int drain(void) {
+// move moves what comes from one descriptor to another, one of which is a pipe,
+// until the first ends. The pages change hands and are not copied.
+static long long move(int from, int to) {
 	long long total = 0;
-	for (ssize_t n; (n = read(0, buf[0], SIZE)) > 0;) total += n;
-	printf("%lld\n", total);
+	wide();
+	for (ssize_t n; (n = splice(from, NULL, to, NULL, PIPE, SPLICE_F_MOVE)) != 0; total += n)
+		if (n < 0) fail("splice");
+	return total;
+}
+
+static int source(const char *name) {
+	int file = open(name, O_RDONLY);
+	if (file < 0) fail(name);
+	move(file, 1);
+	return 0;
+}
+
+static int mirror(void) {
+	move(0, 1);
+	return 0;
+}
+
+static int drain(void) {
+	int null = open("/dev/null", O_WRONLY);
+	if (null < 0) fail("/dev/null");
+	printf("%lld\n", move(0, null));
 	return 0;
 }
 
@@ -128,45 +158,20 @@ static int ping(int n, char **argv) {
 	return 0;
 }
 
-static int both(long long size, char **argv) {
-	int in, out;
-	start(argv, &in, &out);
-	fcntl(in, F_SETFL, O_NONBLOCK | O_WRONLY);
-	memset(buf[0], 'x', SIZE);
-	for (int i = 4095; i < SIZE; i += 4096) buf[0][i] = '\n';
-	long long sent = 0, got = 0;
-	double begun = now();
-	while (got < size) {
-		struct pollfd p[2] = {{sent < size ? in : -1, POLLOUT, 0}, {out, POLLIN, 0}};
-		if (poll(p, 2, -1) < 0) fail("poll");
-		if (p[0].revents) {
-			long long at = sent % SIZE, left = size - sent;
-			ssize_t n = write(in, buf[0] + at, left < SIZE - at ? left : SIZE - at);
-			if (n < 0 && errno != EAGAIN) fail("write");
-			if (n > 0 && (sent += n) == size) close(in);
-		}
-		if (p[1].revents) {
-			ssize_t n = read(out, buf[1], SIZE);
-			if (n <= 0) break;
-			got += n;
-		}
-	}
-	if (got != size) {
-		fprintf(stderr, "%lld of %lld bytes came back\n", got, size);
-		return 1;
-	}
-	printf("%.3f\n", now() - begun);
-	return 0;
-}
-
 int main(int argc, char **argv) {
 	signal(SIGPIPE, SIG_DFL);
 	const char *word = argc > 1 ? argv[1] : "";
+	if (!strcmp(word, "source") && argc > 2) return source(argv[2]);
+	if (!strcmp(word, "mirror")) return mirror();
 	if (!strcmp(word, "drain")) return drain();
 	if (!strcmp(word, "echo")) return echo();
+	if (!strcmp(word, "wide") && argc > 2) {
+		wide();
+		execvp(argv[2], argv + 2);
+		fail(argv[2]);
+	}
 	if (!strcmp(word, "poll") && argc > 2) return relay(argv + 2);
 	if (!strcmp(word, "ping") && argc > 3) return ping(atoi(argv[2]), argv + 3);
-	if (!strcmp(word, "both") && argc > 3) return both(atoll(argv[2]), argv + 3);
-	fprintf(stderr, "usage: relay drain | echo | poll CMD… | ping N CMD… | both BYTES CMD…\n");
+	fprintf(stderr, "usage: relay source FILE | mirror | drain | wide CMD… | echo | poll CMD… | ping N CMD…\n");
 	return 2;
 }
