@@ -12,6 +12,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/encode"
 	"github.com/wirectl/wirectl/frame"
@@ -133,7 +134,7 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	cfg.Notice, cfg.Interrupt = inv.notice(c, name), cancel
+	cfg.Notice, cfg.Note, cfg.Interrupt = inv.notice(c, name), inv.remark(c, name), cancel
 	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
 	if err != nil {
 		return decode.Result{}, err
@@ -150,6 +151,25 @@ func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
 		return nil
 	}
 	return func(text string) { inv.say(name, text) }
+}
+
+// remark returns what tells people of the notes in a capture; nil if they do not
+// want to know. Of those with which a tap answers its viewers, it tells what they
+// have lost.
+func (inv *invocation) remark(c *cli.Context, name string) func(seq int64, rec *capture.Record) {
+	if c.Bool("quiet") {
+		return nil
+	}
+	return func(seq int64, rec *capture.Record) {
+		text := string(rec.Text)
+		if n, ofTap := tap.ParseNote(rec); ofTap {
+			if n.Lost == 0 {
+				return
+			}
+			text = plural(n.Lost, "frame") + " went by unseen"
+		}
+		inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text))
+	}
 }
 
 // say tells people something about an input.

@@ -51,6 +51,9 @@ func (c *captured) next(b *batch) bool {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
 		}
+		if c.record.Kind == capture.Note && c.cfg.Note != nil {
+			c.cfg.Note(c.seq+c.pending, &c.record)
+		}
 		if c.record.Kind != capture.Frame {
 			continue
 		}

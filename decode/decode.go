@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
@@ -54,6 +55,10 @@ type Config struct {
 	Interrupt func()
 	// Notice, if not nil, is told what a stream was taken for, and why.
 	Notice func(text string)
+	// Note, if not nil, is told of each note in a capture, and the number of the
+	// frame behind it. It is called ahead of the view of frames before it, and
+	// keeps nothing of the record.
+	Note func(seq int64, rec *capture.Record)
 }
 
 // A View appends what is to be seen of an item to dst. Each worker has a View
