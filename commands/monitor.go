@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -276,10 +278,15 @@ func (o *overheard) Buffered() bool {
 	return !ok || live.Buffered()
 }
 
-// writeRecords writes records in the format that the name of the file tells.
+// writeRecords writes records in the format that the name of the file tells: the
+// folder of a recording if it has no extension, or is there.
 func writeRecords(name string, r tui.Records) error {
 	format, zstd := convert.FormatOf(name)
+	info, err := os.Stat(name)
+	isFolder := format == convert.Raw || err == nil && info.IsDir() || format == "" && filepath.Ext(name) == ""
 	switch {
+	case isFolder:
+		return convert.WriteRaw(name, r)
 	case format == convert.NDJSON:
 		return convert.WriteFile(name, func(w io.Writer) error {
 			_, err := decode.Run(context.Background(), decode.Input{Capture: r}, w, decode.Config{Workers: 1}, decode.NDJSON)
@@ -290,5 +297,5 @@ func writeRecords(name string, r tui.Records) error {
 	case format == convert.Pcapng:
 		return convert.WriteFile(name, func(w io.Writer) error { return convert.WritePcapng(w, r, nil) })
 	}
-	return convert.WriteRaw(name, r)
+	return fmt.Errorf("%s: the name ends in none of .ndjson, .jsonl, .pcapng and .pcapng.zst; a folder has no extension", name)
 }
