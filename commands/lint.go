@@ -78,7 +78,7 @@ func (inv *invocation) lint(c *cli.Context) error {
 }
 
 func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
-	var ts track.Trackers
+	ts := track.Trackers{Forms: true}
 	result, err := inv.track(c, name, cfg, &ts)
 	s := lint.Session{Name: label(name), Frames: result.Frames}
 	for _, t := range ts.List {

@@ -68,16 +68,31 @@ func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
 // bytesOf sets the payload where it has a JSON form, and the raw frame unless
 // the payload is enough to make it again.
 func (it *Item) bytesOf(r *ndjson.Record) {
-	payload, same, err := it.JSON()
-	if err != nil && it.Err == nil {
-		it.Err = err
-	}
+	payload, same := it.form()
 	r.Payload = payload
 	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
 		if r.Raw = it.Frame.Raw; r.Raw == nil {
 			r.Raw = []byte{} // of a carrier's frame whose bytes are those of the one before
 		}
 	}
+}
+
+// CheckForm sets Err where a payload is a message, and yet has no JSON form: a
+// string of protobuf is no text, or what is inside a field is no message. Parse does
+// not look there, since that takes as long as to write the form.
+func (it *Item) CheckForm() {
+	if it.Protocol.Encoding() != protocol.JSON {
+		it.form()
+	}
+}
+
+// form is JSON, whose error becomes that of the item.
+func (it *Item) form() (form []byte, same bool) {
+	form, same, err := it.JSON()
+	if it.Err == nil {
+		it.Err = err
+	}
+	return form, same
 }
 
 // JSON returns the payload in its JSON form, on one line, and whether the

@@ -76,6 +76,7 @@ func (t Text) View() View {
 		l.kind, l.id = narrowKindWidth, narrowIDWidth
 	}
 	return func(dst []byte, it *Item) ([]byte, error) {
+		it.CheckForm()
 		l.dst, l.used = dst, 0
 		l.item(it, t.Clock)
 		l.say(it, t.Width)

@@ -6,6 +6,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 // check reports what the message breaks by itself, or by where it stands.
@@ -61,6 +62,7 @@ func (s *scope) fresh(f *Frame) bool {
 // ruleOf returns the rule that the fault of a frame breaks.
 func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 	var syntax *jsonscan.SyntaxError
+	var form *protobuf.Error
 	switch {
 	case errors.Is(f.Fault, frame.ErrTooLarge):
 		return oversize
@@ -68,10 +70,10 @@ func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 		return truncated
 	case f.Gap:
 		return strayOutput
-	case m != nil:
-		return flawedFraming
-	case errors.As(f.Fault, &syntax) && syntax.Msg == "invalid UTF-8":
+	case errors.As(f.Fault, &syntax) && syntax.Msg == "invalid UTF-8", errors.As(f.Fault, &form) && form.Msg == "invalid UTF-8":
 		return invalidUTF8
+	case m != nil && form == nil:
+		return flawedFraming
 	case t.protocol.Encoding() == protocol.JSON && isStray(f.Payload):
 		return strayOutput
 	}

@@ -21,6 +21,7 @@ import (
 type Trackers struct {
 	List   []Tracker
 	OneWay bool // all are to judge as if a direction were missing
+	Forms  bool // messages are looked into as deep as their JSON form goes; see decode.Item.CheckForm
 	conns  int  // connections of the sessions so far
 	Timed  bool // the times of some frames are known
 	// Watcher, if not nil, is told what they learn.
@@ -127,6 +128,10 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.call(it)
 		return dst, nil
 	}
+	well := !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
+	if f.trackers.Forms && well {
+		it.CheckForm()
+	}
 	w := f.wire(wireOf(it))
 	if w.tracker == nil {
 		w.protocol = it.Protocol
@@ -135,7 +140,6 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Meta != nil {
 		f.place(&fr, it.Frame)
 	}
-	well := !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
 	f.learn(&fr)
 	switch {
 	case w.tracker == nil:
