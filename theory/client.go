@@ -17,6 +17,7 @@ const (
 	clientQueue = 256              // messages that may wait for a client
 	tokenQueue  = 192              // of which so many may be there when a token is added
 	clientWrite = 10 * time.Second // how long a client may take to read one
+	others      = 2 * time.Second  // how long it may keep other clients of its run waiting
 	clientLimit = 16 << 20         // bytes of a message from a client
 	requestWait = 30 * time.Second // how long a client may take to send its request
 	// peerLimit is how large a message clients accept, in bytes.
@@ -131,10 +132,19 @@ func (c *client) writeOne(m []byte) bool {
 
 // push hands a message to the client. A token is dropped when the client is slow,
 // while there is still room for others; for these push waits until there is, or
-// the client is gone.
-func (c *client) push(m []byte, droppable bool) {
+// the client is gone. One that keeps others waiting for too long is dropped itself.
+func (c *client) push(m []byte, droppable, alone bool) {
 	if droppable && len(c.queue) >= tokenQueue {
 		return
+	}
+	select {
+	case c.queue <- m:
+		return
+	default:
+	}
+	if !alone {
+		hurry := time.AfterFunc(others, c.drop)
+		defer hurry.Stop()
 	}
 	select {
 	case c.queue <- m:

@@ -37,9 +37,9 @@ func newRun(t *Runtime, q *Request) *run {
 func (r *run) join(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.push(message(r.runtime.options.Dialect, "Ack", r.request.RunID, nil), false)
+	c.push(message(r.runtime.options.Dialect, "Ack", r.request.RunID, nil), false, true)
 	if r.final != nil {
-		c.push(r.final, false)
+		c.push(r.final, false, true)
 		return
 	}
 	r.clients = append(r.clients, c)
@@ -79,8 +79,13 @@ func (r *run) tell(kind string, data json.RawMessage) {
 		return
 	}
 	r.alive.Reset(r.runtime.options.KeepAlive)
+	r.push(m, kind == "Token")
+}
+
+// push hands a message to all clients.
+func (r *run) push(m []byte, droppable bool) {
 	for _, c := range r.clients {
-		c.push(m, kind == "Token")
+		c.push(m, droppable, len(r.clients) == 1)
 	}
 }
 
@@ -143,9 +148,7 @@ func (r *run) work() {
 	defer r.mu.Unlock()
 	r.alive.Stop()
 	r.final = m
-	for _, c := range r.clients {
-		c.push(m, false)
-	}
+	r.push(m, false)
 	r.clients = nil
 	if r.orphan != nil {
 		r.orphan.Stop()

@@ -431,6 +431,32 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
+// A client that does not read at all is not waited for by others of its run.
+func TestStuckClient(t *testing.T) {
+	joined := make(chan bool)
+	_, url := serve(t, theory.HandlerFunc(func(_ context.Context, _ *theory.Request, emit func(theory.Message)) (*theory.Result, error) {
+		<-joined
+		text := json.RawMessage(`{"msg":"` + strings.Repeat("x", 50_000) + `"}`)
+		for range 600 {
+			emit(theory.Message{Kind: "Log", Data: text})
+		}
+		return &theory.Result{}, nil
+	}), theory.Options{})
+	stuck, quick := connect(t, url), connect(t, url)
+	stuck.send(request(`{}`))
+	stuck.expect(ack)
+	quick.send(request(`{}`))
+	quick.expect(ack)
+	close(joined)
+	last, longest := time.Now(), time.Duration(0)
+	for !strings.Contains(quick.next(), `"kind":"Response"`) {
+		longest, last = max(longest, time.Since(last)), time.Now()
+	}
+	if longest > 8*time.Second {
+		t.Errorf("it waited %v for a message", longest)
+	}
+}
+
 func needShell(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")
