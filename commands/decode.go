@@ -252,6 +252,8 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 		return nil, err
 	case c.Bool("count") && c.IsSet("jq"):
 		return nil, usagef("--count counts frames, and --jq prints them: choose one")
+	case c.Bool("payload") && (c.Bool("count") || c.IsSet("jq") || c.IsSet("output")):
+		return nil, usagef("--payload prints payloads and nothing else: leave out --count, --jq and --output")
 	case c.Bool("count"):
 		return counter.View, nil
 	case c.IsSet("jq"):

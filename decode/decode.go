@@ -5,6 +5,7 @@ package decode
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -76,6 +77,14 @@ type Result struct {
 	NextSeq int64         // the number of the frame that would come next
 }
 
+// add counts what was seen of a stream.
+func (r *Result) add(seen *Result) {
+	r.Frames += seen.Frames
+	r.Faults += seen.Skipped.Faults
+	r.Skipped.Faults += seen.Skipped.Faults
+	r.Skipped.Bytes += seen.Skipped.Bytes
+}
+
 // Run reads all of in and writes what views from newView show of it to w, in
 // the order of the input. The error of a fault in the framing is a
 // [*frame.Error], that of a capture a [*capture.Error]; everything before it
@@ -84,6 +93,10 @@ func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() 
 	from := in.feed(cfg)
 	p := &pipeline{cfg: cfg, feed: from, out: w, newView: newView}
 	err := p.run(ctx)
+	if errors.Is(err, errEnough) { // what was read beyond it is nobody's business
+		p.result.add(&p.seen)
+		return p.result, nil
+	}
 	if err == nil {
 		err = from.err()
 	}

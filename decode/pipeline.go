@@ -23,6 +23,7 @@ type pipeline struct {
 	out     io.Writer
 	newView func() View
 	result  Result
+	seen    Result // frames and gaps that were looked at, where Head may end the run
 }
 
 // A job is a batch and what is to be seen of it.
@@ -50,16 +51,16 @@ func (p *pipeline) run(ctx context.Context) error {
 	case p.cfg.Workers > 1:
 		work = p.parallel
 	}
-	if err := work(ctx); !errors.Is(err, errEnough) {
-		return err
-	}
-	return nil
+	return work(ctx)
 }
 
 // inline does everything on the caller's goroutine.
 func (p *pipeline) inline(ctx context.Context) error {
 	w := p.newWorker()
 	w.skip, w.head = p.cfg.Skip, p.cfg.Head
+	if w.head > 0 {
+		w.seen = &p.seen
+	}
 	defer func() { p.result.Passed, p.result.Shown = p.cfg.Skip-w.skip, p.cfg.Head-w.head }()
 	var j job
 	for ctx.Err() == nil && p.feed.next(&j.batch) {
@@ -175,6 +176,8 @@ type worker struct {
 	view       View
 	item       Item
 	skip, head int64
+	seen       *Result // nil if that is not counted
+	gap        error   // that the frame before is of
 }
 
 func (p *pipeline) newWorker() *worker {
@@ -238,11 +241,30 @@ func (w *worker) work(j *job) {
 				it.Redacted, it.Altered = t.redacted, t.altered
 			}
 			j.read(it, i, s.protocol)
+			if w.seen != nil {
+				w.count(it)
+			}
 			j.err = w.show(j)
 			// A view may find more that is wrong. Gaps are counted by the feed.
 			if it.Err != nil && !it.Frame.Gap {
 				j.faults++
 			}
+		}
+	}
+}
+
+// count counts an item. Gaps in a row with the same fault are one.
+func (w *worker) count(it *Item) {
+	before := w.gap
+	w.gap = nil
+	switch {
+	case !it.Frame.Gap:
+		w.seen.Frames++
+	case it.Err != nil:
+		w.gap = it.Err
+		w.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
+		if before == nil || before.Error() != it.Err.Error() {
+			w.seen.Skipped.Faults++
 		}
 	}
 }

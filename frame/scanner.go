@@ -199,9 +199,13 @@ func (s *Scanner) fault(err *Error, data []byte) bool {
 }
 
 // recognize names what stands in the place of a frame. That line feeds were
-// turned into CRLF shows in every framing that does not use them.
+// turned into CRLF shows in every framing that does not use them. What frames of
+// this framing look like is no accident.
 func (s *Scanner) recognize(head []byte) Accident {
 	a := Recognize(head)
+	if a == JSONText && s.framing == Line || a == HeaderFrame && s.framing == Header {
+		return NoAccident
+	}
 	if a == NoAccident && s.framing != Line && s.framing != Header && onlyCRLF(head) {
 		return CRLF
 	}
