@@ -13,10 +13,14 @@ import (
 type attempt struct {
 	life.Context
 	req   provider.Request
-	timer *time.Timer // ends the context; nil until it is needed
+	total life.Timed
 }
 
-var attempts = sync.Pool{New: func() any { return new(attempt) }}
+var attempts = sync.Pool{New: func() any {
+	a := new(attempt)
+	a.total.Due = func() { a.End(errTotal) }
+	return a
+}}
 
 // run asks the provider of r. If again is false, the attempt must not be used
 // again.
@@ -38,18 +42,10 @@ func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err e
 			return c.Emit(p)
 		}
 	}
-	a.limit(r.Total)
-	err = begun(r.Provider.Complete(&a.Context, &a.req, &c.Completion), began)
-	inTime := r.Total == 0 || a.timer.Stop()
-	return a.Finish() && inTime, err
-}
-
-func (a *attempt) limit(d time.Duration) {
-	switch {
-	case d == 0:
-	case a.timer == nil:
-		a.timer = time.AfterFunc(d, func() { a.End(errTotal) })
-	default:
-		a.timer.Reset(d)
+	if r.total != nil {
+		r.total.Start(&a.total)
 	}
+	err = begun(r.Provider.Complete(&a.Context, &a.req, &c.Completion), began)
+	inTime := r.total == nil || r.total.Stop(&a.total)
+	return a.Finish() && inTime, err
 }

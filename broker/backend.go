@@ -11,6 +11,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"golang.org/x/time/rate"
 
+	"github.com/wirectl/wirectl/broker/life"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/wait"
 )
@@ -21,6 +22,7 @@ type backend struct {
 	immediate bool
 	slots     chan struct{} // nil without a limit
 	limiter   *rate.Limiter // nil without a limit
+	total     *life.Limit   // nil without a limit
 	breaker   circuitbreaker.CircuitBreaker[any]
 
 	attempts, retries, running atomic.Int64
@@ -37,6 +39,9 @@ func newBackend(cfg *Backend) *backend {
 	}
 	if cfg.Rate > 0 {
 		b.limiter = rate.NewLimiter(rate.Limit(cfg.Rate), max(cfg.Burst, 1))
+	}
+	if cfg.Total > 0 {
+		b.total = life.NewLimit(cfg.Total)
 	}
 	if cfg.Breaker > 0 {
 		b.breaker = circuitbreaker.NewBuilder[any]().

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Broker measures the broker against its peers; see bench/broker.sh. As "upstream"
-// and "proxy URL" it is two of the parts: a backend that answers at once, and
-// net/http's reverse proxy.
+// Broker measures the broker against its peers; see bench/broker.sh. As "mock",
+// "bare" and "proxy URL" it is three of the parts: a mock of a provider, a backend
+// that does nothing but answer, and net/http's reverse proxy.
 package main
 
 import (
@@ -15,14 +15,16 @@ func main() {
 	log.SetFlags(0)
 	var err error
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == "upstream":
-		err = upstream()
+	case len(os.Args) == 2 && os.Args[1] == "mock":
+		err = mock()
+	case len(os.Args) == 2 && os.Args[1] == "bare":
+		err = bare()
 	case len(os.Args) == 3 && os.Args[1] == "proxy":
 		err = reverseProxy(os.Args[2])
 	case len(os.Args) == 3 && os.Args[1] == "run":
 		err = run(os.Args[2])
 	default:
-		err = fmt.Errorf("usage: broker upstream | proxy URL | run DURATION")
+		err = fmt.Errorf("usage: broker mock | bare | proxy URL | run DURATION")
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -5,22 +5,88 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"time"
 )
 
-// upstream is a backend that costs as little as can be: it reads requests of a
-// known length and writes the same answer to each. It prints its port.
-func upstream() error {
+// listen prints the port of a new listener.
+func listen() (net.Listener, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		fmt.Println(ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ln, err
+}
+
+// mock is a provider as mocks of them are written: it reads what it is asked,
+// and answers at once.
+func mock() error {
+	ln, err := listen()
 	if err != nil {
 		return err
 	}
-	fmt.Println(ln.Addr().(*net.TCPAddr).Port)
+	http.HandleFunc("POST /v1/chat/completions", complete)
+	return http.Serve(ln, nil) //nolint:gosec // a benchmark on loopback
+}
+
+type completion struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   usage    `json:"usage"`
+}
+
+type choice struct {
+	Index   int     `json:"index"`
+	Message message `json:"message"`
+	Finish  string  `json:"finish_reason"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}
+
+const said = "Six times seven is forty-two."
+
+func complete(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Model       string
+		Messages    []message
+		Temperature float64
+	}
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Messages) == 0 {
+		http.Error(w, "no request", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(completion{
+		ID: "chatcmpl-1", Object: "chat.completion", Created: time.Now().Unix(), Model: asked.Model,
+		Choices: []choice{{Message: message{"assistant", said}, Finish: "stop"}}, Usage: usage{12, 8, 20},
+	})
+}
+
+// bare is a backend that does nothing at all: it reads requests of a known length
+// and writes the same answer to each.
+func bare() error {
+	ln, err := listen()
+	if err != nil {
+		return err
+	}
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -30,9 +96,9 @@ func upstream() error {
 	}
 }
 
-var answered = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(completion)) + "\r\n\r\n" + completion)
+var answered = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(always)) + "\r\n\r\n" + always)
 
-const completion = `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"Six times seven is forty-two.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
+const always = `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"` + said + `","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
 
 func answer(conn net.Conn) {
 	defer conn.Close()
@@ -66,11 +132,10 @@ func reverseProxy(target string) error {
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := listen()
 	if err != nil {
 		return err
 	}
-	fmt.Println(ln.Addr().(*net.TCPAddr).Port)
 	proxy := httputil.NewSingleHostReverseProxy(u)
 	proxy.Transport = &http.Transport{MaxIdleConnsPerHost: 256}
 	return http.Serve(ln, proxy) //nolint:gosec // a benchmark on loopback

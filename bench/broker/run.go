@@ -35,7 +35,7 @@ func run(round string) error {
 
 func (b *bench) rlmDoor() error {
 	python := program{"Python", "", []string{"python3", filepath.Join(os.Getenv("PEERS"), "broker.py")}}
-	ours := program{"wirectl", "rlm", []string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses"}}
+	ours := wirectl("rlm")
 	const said = "what is six times seven? "
 	rlm := load{request: wireRequest(said, 8), answer: "Echo: " + said, read: readFrame, clients: 64, time: b.round}
 	fresh, deep, mega := rlm, rlm, rlm
@@ -70,8 +70,19 @@ func wireRequest(said string, times int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
 }
 
+// openaiDoor measures throughput with the bare backend: beside it the difference
+// between the proxies shows, where the mock would take most of the processor. What
+// a door adds to a round trip is measured with the mock, which is what stands
+// behind it in life, and once more with the bare backend.
 func (b *bench) openaiDoor() error {
-	backend, err := start(program{"direct", "", []string{os.Args[0], "upstream"}})
+	return errors.Join(b.behindDoor("bare", b.throughput), b.behindDoor("mock", b.added), b.behindDoor("bare", b.addedToNothing), b.alone())
+}
+
+// behindDoor has a measurement made of a backend that is asked directly, and by
+// the door and its peers.
+func (b *bench) behindDoor(kind string, measure func(l load, direct, ours, proxy, portkey program) error) error {
+	direct := program{"direct", "", []string{os.Args[0], kind}}
+	backend, err := start(direct)
 	if err != nil {
 		return err
 	}
@@ -81,20 +92,26 @@ func (b *bench) openaiDoor() error {
 		return err
 	}
 	defer func() { _ = os.Remove(config) }()
-	programs := []program{
-		{"direct", "", []string{os.Args[0], "upstream"}},
-		{"wirectl", "openai", []string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses", "--config", config}},
-		{"ReverseProxy", "", []string{os.Args[0], "proxy", "http://" + backend.addr}},
+	ours := wirectl("openai", "--config", config)
+	proxy := program{"ReverseProxy", "", []string{os.Args[0], "proxy", "http://" + backend.addr}}
+	portkey := program{"Portkey", ownPort, []string{
+		"node", "--import=" + filepath.Join(os.Getenv("PEERS"), "loopback.mjs"), os.Getenv("PORTKEY"), "--headless", "--port=" + ownPort,
+	}}
+	return measure(load{request: chatRequest(backend.addr), answer: said, read: readHTTP, time: b.round}, direct, ours, proxy, portkey)
+}
+
+// wirectl is the broker of which a door is meant.
+func wirectl(door string, flags ...string) program {
+	return program{"wirectl", door, append([]string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses"}, flags...)}
+}
+
+func (b *bench) throughput(l load, direct, ours, proxy, portkey program) error {
+	programs := []program{direct, ours, proxy}
+	if os.Getenv("PORTKEY") != "" {
+		programs = append(programs, portkey)
 	}
-	if at := os.Getenv("PORTKEY"); at != "" {
-		programs = append(programs, program{"Portkey", ownPort, []string{
-			"node", "--import=" + filepath.Join(os.Getenv("PEERS"), "loopback.mjs"), at, "--headless", "--port=" + ownPort,
-		}})
-	}
-	many := load{request: chatRequest(backend.addr), answer: "Six times seven is forty-two.", read: readHTTP, clients: 64, time: b.round}
-	one := many
-	one.clients = 1
-	all, err := b.compare("OpenAI, 64 connections", many, programs...)
+	l.clients = 64
+	all, err := b.compare("OpenAI, 64 connections", l, programs...)
 	if err != nil {
 		return err
 	}
@@ -104,11 +121,39 @@ func (b *bench) openaiDoor() error {
 	}
 	b.most("the same, processor time a request", all[1].cpu(), 20, "µs")
 	b.most("the same, peak memory", all[1].peak(), 24, "MiB")
-	if all, err = b.compare("OpenAI, one connection", one, programs...); err != nil {
+	return nil
+}
+
+func (b *bench) added(l load, direct, ours, proxy, _ program) error {
+	l.clients = 1
+	all, err := b.compare("OpenAI, one connection, a mock behind", l, direct, ours, proxy)
+	if err != nil {
 		return err
 	}
-	b.most("OpenAI door, one connection: what it adds to the p50 of the direct round trip", added(all[1], all[0]), 0.75, "")
+	b.most("OpenAI door, one connection: what it adds to the p50 of the direct round trip to a mock provider", added(all[1], all[0]), 0.75, "")
 	b.note("the same of httputil.ReverseProxy", added(all[2], all[0]))
+	return nil
+}
+
+func (b *bench) addedToNothing(l load, direct, ours, proxy, _ program) error {
+	l.clients = 1
+	all, err := b.compare("OpenAI, one connection, a backend behind that does nothing at all", l, direct, ours, proxy)
+	if err != nil {
+		return err
+	}
+	b.note("what it adds to that of a backend that does nothing at all", added(all[1], all[0]))
+	b.note("the same of httputil.ReverseProxy", added(all[2], all[0]))
+	return nil
+}
+
+// alone measures the door with the mock inside the broker.
+func (b *bench) alone() error {
+	l := load{request: chatRequest("127.0.0.1"), answer: "Echo: What is six times seven?", read: readHTTP, clients: 1, time: b.round}
+	all, err := b.compare("OpenAI, one connection, no backend", l, wirectl("openai"))
+	if err != nil {
+		return err
+	}
+	b.note("the p50 of the door alone, which answers itself, in µs", all[0].p50())
 	return nil
 }
 

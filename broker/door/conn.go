@@ -8,22 +8,21 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/wirectl/wirectl/broker/direct"
 	"github.com/wirectl/wirectl/broker/life"
 )
 
 // A Conn is a client's connection. It is read and written by one goroutine.
 type Conn struct {
-	net.Conn
+	*direct.Conn
 	// Number numbers the connections of a door, from 1.
 	Number int64
 	// Client is the host that the client is at.
 	Client string
 
 	server *Server
-	raw    syscall.RawConn
 	buf    []byte // nil while the client is silent
 	r, w   int    // what was read and not consumed is buf[r:w]
 	out    []byte // what is to be written
@@ -42,10 +41,7 @@ type Conn struct {
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
-	c := &Conn{Conn: nc, server: s}
-	if sc, ok := nc.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn()
-	}
+	c := &Conn{Conn: direct.Over(nc), server: s}
 	c.Client = host(nc.RemoteAddr())
 	return c
 }
@@ -215,7 +211,7 @@ func (c *Conn) More() error { return c.Fill(c.w - c.r + 1) }
 // Drain reads and forgets up to n bytes for a short time, so that a client that
 // is still writing gets to read its answer.
 func (c *Conn) Drain(n int64) {
-	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+	if cw, ok := c.Conn.Conn.(interface{ CloseWrite() error }); ok {
 		_ = cw.CloseWrite()
 	}
 	c.setRead(time.Now().Add(drainTime))

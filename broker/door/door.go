@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/life"
 )
 
 // A Server takes connections and serves each in a goroutine of its own.
@@ -36,6 +37,7 @@ type Server struct {
 	cancel   context.CancelCauseFunc
 	next     chan *Conn // to the goroutines that wait for one; closed when no more come
 	accepted atomic.Int64
+	watched  *life.Limit // how long calls run before their clients are watched
 }
 
 // MaxConns is how many connections a door takes at once unless told otherwise.
@@ -165,6 +167,9 @@ func (s *Server) add(nc net.Conn) *Conn {
 	s.Times.defaults()
 	if s.conns == nil {
 		s.conns = map[*Conn]struct{}{}
+	}
+	if s.watched == nil {
+		s.watched = life.NewLimit(watchDelay)
 	}
 	c.Number = s.accepted.Add(1)
 	s.conns[c] = struct{}{}

@@ -2,7 +2,11 @@
 
 package door
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/wirectl/wirectl/broker/direct"
+)
 
 // A firstRead is the outcome of a read by the connection's descriptor.
 type firstRead struct {
@@ -14,28 +18,26 @@ type firstRead struct {
 // readFirst reads what comes next. It takes a buffer when there is something to
 // read, so that a silent connection holds none.
 func (c *Conn) readFirst() (int, error) {
-	if c.raw == nil {
+	raw := c.Raw()
+	if raw == nil {
 		c.grow(smallBuffer)
 		return c.Conn.Read(c.buf)
 	}
 	if c.first.read == nil {
 		c.first.read = c.tryFirst
 	}
-	if err := c.raw.Read(c.first.read); err != nil {
+	if err := raw.Read(c.first.read); err != nil {
 		return 0, err
 	}
-	return max(c.first.n, 0), c.first.err
+	return c.first.n, c.first.err
 }
 
 // tryFirst reads and reports whether there was something to read.
 func (c *Conn) tryFirst(fd uintptr) bool {
 	c.grow(smallBuffer)
-	n, err := syscall.Read(int(fd), c.buf)
-	for err == syscall.EINTR { //nolint:errorlint // what syscall returns is bare
-		n, err = syscall.Read(int(fd), c.buf)
-	}
+	n, err := direct.Read(fd, c.buf)
 	c.first.n, c.first.err = n, err
-	if err == syscall.EAGAIN { //nolint:errorlint // as above
+	if err == syscall.EAGAIN { //nolint:errorlint // it is bare
 		c.release()
 		return false
 	}

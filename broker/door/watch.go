@@ -16,7 +16,7 @@ import (
 // answer, and a client that is gone refuses it. Until stop is called nobody may
 // read, and the context is of no use afterwards.
 func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop func()) {
-	if c.raw == nil || !canWatch {
+	if c.Raw() == nil || !canWatch {
 		return ctx, func() {}
 	}
 	_ = c.Flush() // a failure comes up again with the answer
@@ -27,7 +27,7 @@ func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop f
 	w.first = first
 	w.over.Store(false)
 	w.Begin(c.above(ctx))
-	w.timer.Reset(watchDelay)
+	c.server.watched.Start(&w.delay)
 	return &w.Context, w.stop
 }
 
@@ -59,18 +59,17 @@ const watchDelay = 10 * time.Millisecond
 type watch struct {
 	life.Context
 	conn  *Conn
-	timer *time.Timer
+	delay life.Timed
 	first byte
 	over  atomic.Bool
-	ended chan struct{} // has an element when the timer's function has returned
+	ended chan struct{} // has an element when look has returned
 	stop  func()
 }
 
 func newWatch(c *Conn) *watch {
 	w := &watch{conn: c, ended: make(chan struct{}, 1)}
 	w.stop = w.end
-	w.timer = time.AfterFunc(time.Hour, w.look)
-	w.timer.Stop()
+	w.delay.Due = func() { go w.look() }
 	return w
 }
 
@@ -85,7 +84,7 @@ func (w *watch) look() {
 
 func (w *watch) end() {
 	w.over.Store(true)
-	if !w.timer.Stop() {
+	if !w.conn.server.watched.Stop(&w.delay) {
 		w.conn.interrupt()
 		<-w.ended
 	}
@@ -98,7 +97,7 @@ func (w *watch) end() {
 func (w *watch) gone() bool {
 	half := false
 	gone := false
-	err := w.conn.raw.Read(func(fd uintptr) bool {
+	err := w.conn.Raw().Read(func(fd uintptr) bool {
 		if w.over.Load() { // and the deadline may have been set before ours was taken off
 			return true
 		}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/broker/direct"
 	"github.com/wirectl/wirectl/broker/life"
 )
 
@@ -31,7 +32,7 @@ type plain struct {
 
 // A plainConn serves one call after the other, and so do its parts.
 type plainConn struct {
-	net.Conn
+	*direct.Conn
 	r     *bufio.Reader
 	w     []byte
 	used  time.Time
@@ -66,7 +67,8 @@ func (p *plain) get(ctx context.Context) (*plainConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plainConn{Conn: nc, r: bufio.NewReader(nc)}, nil
+	c := direct.Over(nc)
+	return &plainConn{Conn: c, r: bufio.NewReader(c)}, nil
 }
 
 func (p *plain) put(c *plainConn) {
@@ -148,7 +150,7 @@ func (c *plainConn) ask(head []byte, path, traceparent string, body []byte) erro
 		_, err = c.Write(c.w)
 	} else {
 		buffers := net.Buffers{c.w, body}
-		_, err = buffers.WriteTo(c.Conn)
+		_, err = buffers.WriteTo(c.Conn.Conn)
 	}
 	if err != nil {
 		return errors.Join(errNothing, err)
