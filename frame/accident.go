@@ -58,7 +58,7 @@ var accidents = [...]struct {
 	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4")},
 	TLS:             {"TLS", isTLS},
 	CRLF:            {"bytes whose line feeds were turned into CRLF", prefix("\r\n", "\x00\x0d\x0a")},
-	HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type): `)},
+	HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type):`)},
 	DecimalLength:   {"a length in decimal digits before JSON text", pattern(`^(\d{2,10}:?|\d:)\{\s*["}]`)},
 	JSONText:        {"JSON text", pattern(`^[ \t\r\n]*(\{\s*("|\})|\[\s*[\[{"\]])`)},
 	StackTrace:      {"a stack trace", pattern(`^(Traceback \(most recent|panic: |goroutine \d+ \[|\s+at \S+ ?\(|Exception in thread|Uncaught )`)},

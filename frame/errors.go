@@ -116,7 +116,7 @@ func truncated(e *Extent, data []byte) *Error {
 	case "the payload":
 		err.Detail = fmt.Sprintf("the stream ended inside the payload, after %d of its %d bytes", len(data)-e.Start, e.End-e.Start)
 	case "the length prefix":
-		err.Detail = fmt.Sprintf("the stream ended inside the length prefix, after %d bytes of it", len(data))
+		err.Detail = fmt.Sprintf("the stream ended inside the length prefix, after %d of its bytes", len(data))
 	case "a line":
 		err.Detail = "the stream ended inside a line, which has no LF"
 	default:

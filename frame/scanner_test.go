@@ -133,9 +133,9 @@ func TestCutAtEveryByte(t *testing.T) {
 // The end of a stream inside a length is told from one inside a payload.
 func TestTruncationSaysWhere(t *testing.T) {
 	for stream, want := range map[string]string{
-		"\x00\x00":              "frame 1 at byte 0: the stream ended inside the length prefix, after 2 bytes of it",
+		"\x00\x00":              "frame 1 at byte 0: the stream ended inside the length prefix, after 2 of its bytes",
 		"\x00\x00\x00\x05ab":    "frame 1 at byte 0: the stream ended inside the payload, after 2 of its 5 bytes",
-		"\x00\x00\x00\x01a\x00": "frame 2 at byte 5: the stream ended inside the length prefix, after 1 bytes of it",
+		"\x00\x00\x00\x01a\x00": "frame 2 at byte 5: the stream ended inside the length prefix, after 1 of its bytes",
 	} {
 		if _, s := scan(frame.Len32, strings.NewReader(stream)); s.Err() == nil || s.Err().Error() != want {
 			t.Errorf("%q: %v, want %s", stream, s.Err(), want)
