@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -132,7 +134,13 @@ func (e *childError) Error() string {
 
 func (e *childError) Unwrap() error { return e.err }
 
-func wrongUsage(_ *cli.Context, err error, _ bool) error { return &usageError{err} }
+// wrongUsage is told what the library could not read. It writes the names of flags
+// with one dash.
+func wrongUsage(_ *cli.Context, err error, _ bool) error {
+	return &usageError{errors.New(oneDash().ReplaceAllString(err.Error(), " for flag --$1"))}
+}
+
+var oneDash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` for flag -(\w[\w-]+: )`) })
 
 // A maker makes one command.
 type maker struct {

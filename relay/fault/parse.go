@@ -127,6 +127,9 @@ func (p *parser) clause(r *Rule) error {
 		clauses := []string{"nth", "every", "limit", "chance", "when"}
 		return p.fail("%q is none of %s%s", name, strings.Join(clauses, ", "), nearest.Question(name, clauses))
 	}
+	if ok && *n != 0 || !ok && r.Chance != 0 {
+		return p.fail("%s stands twice", name)
+	}
 	if !p.next() {
 		return p.fail("%s needs a number", name)
 	}
