@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,20 +17,21 @@ import (
 )
 
 // A monitor is one that runs in a terminal, and what that has been sent since it
-// was last wiped.
+// was last wiped or looked at.
 type monitor struct {
 	cmd      *exec.Cmd
 	terminal *os.File
 	begun    time.Time
 	mu       sync.Mutex
-	text     bytes.Buffer
+	text     []byte
 	err      error
+	news     chan struct{} // there is more to look at
 	slowest  time.Duration // answer to a key
 }
 
 // start runs wirectl monitor with these arguments.
 func start(wirectl, runtimeDir string, args ...string) (*monitor, error) {
-	m := &monitor{cmd: exec.Command(wirectl, append([]string{"monitor"}, args...)...)}
+	m := &monitor{cmd: exec.Command(wirectl, append([]string{"monitor"}, args...)...), news: make(chan struct{}, 1)}
 	m.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_RUNTIME_DIR="+runtimeDir)
 	m.begun = time.Now()
 	var err error
@@ -47,34 +47,53 @@ func (m *monitor) read() {
 	for {
 		n, err := m.terminal.Read(b)
 		m.mu.Lock()
-		m.text.Write(b[:n])
-		m.err = err
+		m.text, m.err = append(m.text, b[:n]...), err
 		m.mu.Unlock()
+		select {
+		case m.news <- struct{}{}:
+		default:
+		}
 		if err != nil {
 			return
 		}
 	}
 }
 
-// await waits until the screen has what matches.
+// await waits until the screen has what matches. It works only when something is
+// drawn, and only on that, so that the monitor has the processors to itself.
 func (m *monitor) await(what *regexp.Regexp) ([]string, error) {
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		m.mu.Lock()
-		found, err := what.FindStringSubmatch(strings.ReplaceAll(ansi.Strip(m.text.String()), ",", "")), m.err
-		m.mu.Unlock()
-		switch {
-		case found != nil:
-			return found, nil
-		case err != nil || time.Since(begun) > time.Minute:
-			return nil, fmt.Errorf("the screen never shows %v: %w", what, err)
+	for late := time.After(time.Minute); ; {
+		found, err := m.look(what)
+		if found != nil || err != nil {
+			return found, err
+		}
+		select {
+		case <-m.news:
+		case <-late:
+			return nil, fmt.Errorf("the screen never shows %v", what)
 		}
 	}
+}
+
+// oneLine is more than a line of the screen takes, colours and all.
+const oneLine = 4 << 10
+
+// look returns what matches on the screen. Where nothing does, what was looked at
+// is dropped but for its last line, which may go on.
+func (m *monitor) look(what *regexp.Regexp) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found := what.FindStringSubmatch(strings.ReplaceAll(ansi.Strip(string(m.text)), ",", "")); found != nil {
+		return found, nil
+	}
+	m.text = m.text[max(0, len(m.text)-oneLine):]
+	return nil, m.err
 }
 
 // press types a key, and notes how long it takes until the screen answers.
 func (m *monitor) press(key string, answer *regexp.Regexp) error {
 	m.mu.Lock()
-	m.text.Reset()
+	m.text = nil
 	m.mu.Unlock()
 	begun := time.Now()
 	if _, err := m.terminal.WriteString(key); err != nil {
