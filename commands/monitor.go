@@ -57,7 +57,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Workers, cfg.Ahead, cfg.Resync = 1, true, true
+	cfg.Resync = true
 	name, err := inv.monitored(c.Context, screen)
 	if err != nil || name == "" {
 		return err
@@ -242,7 +242,7 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	if in.Capture != nil {
 		in.Capture = &overheard{in.Capture, s, w}
 	}
-	_ = take(ctx, s, in, cfg) // the screen says it
+	_ = s.Take(ctx, in, cfg) // the screen says it
 }
 
 // overheard is a capture whose events are told to a store.

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"errors"
 	"io"
 
@@ -63,7 +62,7 @@ func (inv *invocation) report(c *cli.Context) error {
 
 // keep hands a session to the store, without its secrets.
 func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
-	cfg.Workers, cfg.Ahead, cfg.Resync = 1, true, true
+	cfg.Resync = true
 	cfg.Notice = inv.notice(c, name)
 	v := &conversion{invocation: inv, c: c, in: name, cfg: cfg}
 	r, done, err := v.open(c.Context)
@@ -77,18 +76,10 @@ func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *s
 		x.Blind = (&blindSpot{say: cfg.Notice}).warn
 		r = convert.Redact(r, x)
 	}
-	err = take(c.Context, s, decode.Input{Capture: r}, cfg)
+	err = s.Take(c.Context, decode.Input{Capture: r}, cfg)
 	if errors.Is(err, capture.ErrCut) {
 		inv.say(name, err.Error())
 		err = nil
 	}
 	return located(name, nil, err)
-}
-
-// take hands a session to the store, to its end.
-func take(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config) error {
-	s.Begin(in)
-	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.View })
-	s.End(err, errors.Is(err, capture.ErrCut) || ctx.Err() != nil)
-	return err
 }

@@ -44,11 +44,14 @@ type Config struct {
 	// connection; 0 where there is only one.
 	FirstSeq int64
 	Conn     int
-	// Workers is how many goroutines parse and show; 1 works without any, unless
-	// Ahead says that the input is to be read and parsed on two of their own
-	// meanwhile.
+	// Workers is how many goroutines parse and show; 1 works without any.
 	Workers int
-	Ahead   bool
+	// InOrder says that one view is to see all items, in their order. Workers read
+	// and parse ahead of it.
+	InOrder bool
+	// Around, if not nil, surrounds the showing of a batch: it calls show, and does
+	// but once what each of the items would need, such as locking.
+	Around func(show func())
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
 	Reframe ndjson.Reframe
 	// Interrupt, if not nil, makes a read of the input that waits return. It is
@@ -60,6 +63,14 @@ type Config struct {
 	// frame behind it. It is called ahead of the view of frames before it, and
 	// keeps nothing of the record.
 	Note func(seq int64, rec *capture.Record)
+}
+
+func (cfg *Config) around(show func()) {
+	if cfg.Around == nil {
+		show()
+	} else {
+		cfg.Around(show)
+	}
 }
 
 // A View appends what is to be seen of an item to dst. Each worker has a View

@@ -12,11 +12,11 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A pipeline moves batches from the feed through workers to the output. A worker
-// does all that there is to do with a batch, so that its bytes stay with one
-// core; workers take turns at reading and at writing. Where only one may see the
-// frames, it may be spared the reading and the parsing, which two more
-// goroutines do. A fixed set of jobs goes around, which bounds the memory.
+// A pipeline moves batches from the feed through workers to the output. Workers
+// take turns at reading and at writing. What lies between, one does with all of a
+// batch, so that its bytes stay with one core: to show its items, or where one view
+// is to see them in their order, to parse them, while showing is a part of writing.
+// A fixed set of jobs goes around, which bounds the memory.
 type pipeline struct {
 	cfg     Config
 	feed    feed
@@ -46,9 +46,10 @@ func (p *pipeline) run(ctx context.Context) error {
 	case p.cfg.Skip > 0 || p.cfg.Head > 0:
 		// Which items are shown depends on how many were before, so that
 		// counting them off is not for workers that overtake each other.
-	case p.cfg.Ahead:
-		work = p.ahead
-	case p.cfg.Workers > 1:
+	case p.cfg.Workers <= 1:
+	case p.cfg.InOrder:
+		work = p.inOrder
+	default:
 		work = p.parallel
 	}
 	return work(ctx)
@@ -64,7 +65,7 @@ func (p *pipeline) inline(ctx context.Context) error {
 	defer func() { p.result.Passed, p.result.Shown = p.cfg.Skip-w.skip, p.cfg.Head-w.head }()
 	var j job
 	for ctx.Err() == nil && p.feed.next(&j.batch) {
-		w.work(&j)
+		p.cfg.around(func() { w.work(&j) })
 		if err := p.finish(&j); err != nil {
 			return err
 		}
@@ -72,68 +73,39 @@ func (p *pipeline) inline(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// ahead has one worker, which sees the frames in their order, and reads and
-// parses ahead of it.
-func (p *pipeline) ahead(ctx context.Context) error {
-	const jobs = 4
-	free := make(chan *job, jobs)
-	read := make(chan *job, jobs)
-	parsed := make(chan *job, jobs)
-	for range jobs {
-		free <- new(job)
-	}
-	g, ctx := p.group(ctx)
-	g.Go(func() error {
-		defer close(read)
-		for {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case j := <-free:
-				if !p.feed.next(&j.batch) {
-					return nil
-				}
-				read <- j
-			}
-		}
-	})
-	g.Go(func() error {
-		defer close(parsed)
-		it := NewItem(p.cfg)
-		for j := range read {
-			j.parse(it)
-			parsed <- j
-		}
-		return nil
-	})
-	g.Go(func() error {
-		w := p.newWorker()
-		for j := range parsed {
-			w.work(j)
-			if err := p.finish(j); err != nil {
-				return err
-			}
-			free <- j
-		}
-		return nil
-	})
-	return g.Wait()
+// parallel has several workers, each with a view.
+func (p *pipeline) parallel(ctx context.Context) error {
+	return p.spread(ctx, p.finish, func() func(*job) { return p.newWorker().work })
 }
 
-// parallel has several workers.
-func (p *pipeline) parallel(ctx context.Context) error {
+// inOrder has several workers, which parse what one view sees.
+func (p *pipeline) inOrder(ctx context.Context) error {
+	w := p.newWorker()
+	show := func(j *job) error {
+		p.cfg.around(func() { w.work(j) })
+		return p.finish(j)
+	}
+	return p.spread(ctx, show, func() func(*job) {
+		it := NewItem(p.cfg)
+		return func(j *job) { j.parse(it) }
+	})
+}
+
+// spread has workers do with batches what each of them gets from newWork, and
+// finishes these in their order.
+func (p *pipeline) spread(ctx context.Context, finish func(*job) error, newWork func() func(*job)) error {
 	g, ctx := p.group(ctx)
-	q := &queue{p: p, done: make([]*job, p.cfg.Workers*jobsEach)}
+	q := &queue{feed: p.feed, finish: finish, done: make([]*job, p.cfg.Workers*jobsEach)}
 	for range p.cfg.Workers {
 		g.Go(func() error {
-			w := p.newWorker()
+			work := newWork()
 			free := jobs()
 			for {
 				j, err := q.read(ctx, free)
 				if j == nil {
 					return err
 				}
-				w.work(j)
+				work(j)
 				if err := q.write(j); err != nil {
 					return err
 				}
@@ -184,7 +156,7 @@ func (p *pipeline) newWorker() *worker {
 	return &worker{match: p.cfg.Match, view: p.newView(), item: *NewItem(p.cfg)}
 }
 
-// Parsed is what an item has of a frame that was parsed ahead of its view. One
+// parsed is what an item has of a frame that was parsed ahead of its view. One
 // that is compressed is not: its payload lies in the item's own memory.
 type parsed struct {
 	ready   bool

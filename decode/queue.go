@@ -8,7 +8,8 @@ import (
 // A queue has workers read batches one after the other, and writes what they make
 // of them in that order, whichever is done first.
 type queue struct {
-	p *pipeline
+	feed   feed
+	finish func(*job) error
 
 	reading sync.Mutex
 	turn    int // of the batch that is read next
@@ -42,7 +43,7 @@ func (q *queue) read(ctx context.Context, free chan *job) (*job, error) {
 	case j := <-free:
 		q.reading.Lock()
 		defer q.reading.Unlock()
-		if ctx.Err() != nil || !q.p.feed.next(&j.batch) {
+		if ctx.Err() != nil || !q.feed.next(&j.batch) {
 			return nil, context.Cause(ctx)
 		}
 		j.turn = q.turn
@@ -69,7 +70,7 @@ func (q *queue) write(j *job) error {
 		}
 		*at = nil
 		q.mu.Unlock()
-		err := q.p.finish(due)
+		err := q.finish(due)
 		due.free <- due
 		q.mu.Lock()
 		q.next++

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,11 +20,9 @@ func page(t *testing.T, title, stream string) (html string, data map[string]any)
 	s := store.New(store.Options{})
 	defer s.Close()
 	in := decode.Input{Stream: strings.NewReader(stream)}
-	s.Begin(in)
-	if _, err := decode.Run(t.Context(), in, io.Discard, decode.Config{Workers: 1, Resync: true}, func() decode.View { return s.View }); err != nil {
+	if err := s.Take(t.Context(), in, decode.Config{Workers: 1, Resync: true}); err != nil {
 		t.Fatal(err)
 	}
-	s.End(nil, false)
 	var out bytes.Buffer
 	if err := report.Write(&out, s, title); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,9 @@
 package store
 
 import (
+	"context"
+	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,6 +136,15 @@ func (s *Store) ReadAgain(from Source) {
 	s.source = from
 }
 
+// Take takes in a session from its beginning to its end. It returns what broke it
+// off, if anything did.
+func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) error {
+	s.Begin(in)
+	err := s.Read(ctx, in, cfg)
+	s.End(err, errors.Is(err, capture.ErrCut) || ctx.Err() != nil)
+	return err
+}
+
 // Begin says where the session that follows is read from.
 func (s *Store) Begin(in decode.Input) {
 	s.mu.Lock()
@@ -143,12 +155,24 @@ func (s *Store) Begin(in decode.Input) {
 	s.follower = track.NewFollower(&s.trackers, in, s.opts.Config)
 }
 
-// View takes in an item; see [decode.View].
-func (s *Store) View(dst []byte, it *decode.Item) ([]byte, error) {
+// Read takes in frames of the session that has begun.
+func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
+	cfg.InOrder, cfg.Around = true, s.batch
+	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
+	return err
+}
+
+// batch has the view see what was read at once.
+func (s *Store) batch(show func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(it)
+	show()
 	s.version.Add(1)
+}
+
+// view takes in an item, with the lock held; see [decode.View].
+func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
+	s.take(it)
 	dst, err := s.follower.View(dst, it)
 	s.traffic.flies(int64(len(s.rows.open)))
 	return dst, err
@@ -373,7 +397,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		if r, e.Mark = s.rows.add(); r == nil {
 			return
 		}
-		s.begin(r, e)
+		s.open(r, e)
 	}
 	at := s.last
 	if f := s.frames.at(seq); f != nil {
@@ -388,8 +412,8 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	s.progress(r, e, at)
 }
 
-// begin makes r the row of an exchange that is new.
-func (s *Store) begin(r *row, e *session.Exchange) {
+// open makes r the row of an exchange that is new.
+func (s *Store) open(r *row, e *session.Exchange) {
 	r.conn, r.first, r.last = uint32(e.Conn), e.First, e.Last
 	r.opener = uint8(e.Opener)
 	r.kind = s.kinds.of([]byte(e.Kind))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"testing"
@@ -45,12 +44,10 @@ func filled(t testing.TB, o store.Options, in decode.Input) *store.Store {
 
 func take(t testing.TB, s *store.Store, in decode.Input) {
 	t.Helper()
-	s.Begin(in)
-	cfg := decode.Config{Workers: 1, Ahead: true, Resync: true}
-	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+	cfg := decode.Config{Workers: 2, Resync: true}
+	if err := s.Take(t.Context(), in, cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.End(nil, false)
 }
 
 // calls returns a capture of MCP calls, several in flight, each with parts and

@@ -54,9 +54,7 @@ func TestFlow(t *testing.T) {
 	in := &paced{r, make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		s.Begin(decode.Input{Capture: in})
-		_, _ = decode.Run(t.Context(), decode.Input{Capture: in}, io.Discard, decode.Config{Workers: 1, Resync: true}, func() decode.View { return s.View })
-		s.End(nil, false)
+		_ = s.Take(t.Context(), decode.Input{Capture: in}, decode.Config{Workers: 1, Resync: true})
 	})
 	tm := teatest.NewTestModel(t, tui.New(s, tui.Config{Name: "flow"}), teatest.WithInitialTermSize(120, 40))
 	sees := func(text string) {
@@ -116,7 +114,7 @@ func TestStill(t *testing.T) {
 			n++
 			list.add(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":"call-%d","method":"tools/call","params":{"name":"t"}}`, n))
 		}
-		_, err := decode.Run(t.Context(), decode.Input{Capture: list}, io.Discard, decode.Config{Workers: 1, FirstSeq: int64(n - calls + 1)}, func() decode.View { return s.View })
+		err := s.Read(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1, FirstSeq: int64(n - calls + 1)})
 		check(t, err)
 	}
 	lineOf := func(sc *screen, text string) int {
@@ -195,7 +193,7 @@ func BenchmarkKey(b *testing.B) {
 			list.add(i+1, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, i))
 			list.list[len(list.list)-1].Dir = frame.U2C
 		}
-		if _, err := decode.Run(b.Context(), in, io.Discard, decode.Config{Workers: 1, FirstSeq: int64(n)}, func() decode.View { return s.View }); err != nil {
+		if err := s.Read(b.Context(), in, decode.Config{Workers: 1, FirstSeq: int64(n)}); err != nil {
 			b.Fatal(err)
 		}
 	}

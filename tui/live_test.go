@@ -67,7 +67,7 @@ func BenchmarkLive(b *testing.B) {
 			go func() { _, err := p.Run(); done <- err }()
 			before := cpu(b)
 			s.Begin(decode.Input{Capture: in})
-			if _, err := decode.Run(b.Context(), decode.Input{Capture: in}, io.Discard, decode.Config{Workers: 1}, func() decode.View { return s.View }); err != nil {
+			if err := s.Read(b.Context(), decode.Input{Capture: in}, decode.Config{Workers: 1}); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(100*(cpu(b)-before).Seconds()/b.Elapsed().Seconds(), "%-of-a-core")

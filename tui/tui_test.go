@@ -3,7 +3,6 @@ package tui_test
 import (
 	"encoding/json"
 	"flag"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,12 +36,10 @@ func kept(t testing.TB, name string) *store.Store {
 	s := store.New(store.Options{})
 	t.Cleanup(func() { r.Close(); s.Close() })
 	in := decode.Input{Capture: r}
-	s.Begin(in)
 	cfg := decode.Config{Workers: 1, Resync: true}
-	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+	if err := s.Take(t.Context(), in, cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.End(nil, false)
 	return s
 }
 
@@ -297,11 +294,9 @@ func streamed(t testing.TB, text string) *store.Store {
 	s := store.New(store.Options{})
 	t.Cleanup(func() { s.Close() })
 	in := decode.Input{Stream: strings.NewReader(text)}
-	s.Begin(in)
 	cfg := decode.Config{Workers: 1, Resync: true}
-	if _, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+	if err := s.Take(t.Context(), in, cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.End(nil, false)
 	return s
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"strings"
@@ -45,7 +44,7 @@ func draw(ctx context.Context) (string, error) {
 	in := decode.Input{Capture: play()}
 	s.Begin(in)
 	cfg := decode.Config{Workers: 1}
-	if _, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.View }); err != nil {
+	if err := s.Read(ctx, in, cfg); err != nil {
 		return "", fmt.Errorf("the session: %w", err)
 	}
 	var m tea.Model = tui.New(s, tui.Config{Name: "tap:research-agent", Theme: "dark", Color: true})
