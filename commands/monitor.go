@@ -87,9 +87,10 @@ func (inv *invocation) monitor(c *cli.Context) error {
 func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
-	wire := newLiveWire(s)
+	var wire *liveWire
 	open := func() (*opened, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
 	if isTap(name) {
+		wire = newLiveWire(s)
 		screen.Wire = wire
 		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
@@ -245,11 +246,12 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	_ = s.Take(ctx, in, cfg) // the screen says it
 }
 
-// overheard is a capture whose events are told to a store.
+// overheard is a capture whose events are told to a store, and if it is a tap,
+// what passes to its wire.
 type overheard struct {
 	capture.Reader
 	store *store.Store
-	wire  *liveWire
+	wire  *liveWire // or nil
 }
 
 // Next reads the next record.
@@ -258,10 +260,13 @@ func (o *overheard) Next(r *capture.Record) error {
 	if o.Session().Altered {
 		o.store.Alter()
 	}
-	if err == nil && !o.wire.hear(r) && r.Kind != capture.Frame {
+	if err != nil || o.wire != nil && o.wire.hear(r) {
+		return err
+	}
+	if r.Kind != capture.Frame {
 		o.store.Event(r)
 	}
-	return err
+	return nil
 }
 
 // Place is where the record at hand begins; see [capture.Placed].

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -21,6 +20,8 @@ type captured struct {
 	live   capture.Live   // the reader, if it can tell whether it would wait
 	placed capture.Placed // the reader, if it can tell where records lie
 	wires  wires
+	last   wire     // on which a frame passed, and
+	lastIs *reading // how that was read
 	calls  calls
 	conn   int // the first connection's number in the capture
 	seq    int64
@@ -28,8 +29,8 @@ type captured struct {
 
 	frames, faults, skipped int64 // skipped counts bytes
 
-	pending         int64     // items in the batch that is being filled
-	first, previous time.Time // when frames were read
+	pending int64 // items in the batch that is being filled
+	clock   clock
 }
 
 // batchSize is how many bytes of frames make a batch.
@@ -45,7 +46,7 @@ func newCaptured(r capture.Reader, cfg Config) *captured {
 
 func (c *captured) next(b *batch) bool {
 	b.Frames, b.since, b.times, b.place = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0]
-	b.first = c.seq
+	b.first, b.clock = c.seq, c.clock
 	arena := b.arena[:0]
 	for c.failed == nil && len(arena) < batchSize && (len(b.Frames) == 0 || c.buffered()) {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
@@ -74,27 +75,28 @@ func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 
 // add appends the frame of the record at hand, whose bytes are now in raw.
 func (c *captured) add(b *batch, raw []byte) error {
-	f := c.record.Frame
+	b.Frames = append(b.Frames, c.record.Frame)
+	f := &b.Frames[len(b.Frames)-1]
 	f.Raw, f.Meta = raw, f.Meta.Clone()
 	if f.Gap && f.Flaw != nil && (f.Flaw.Error() == blankLines || f.Flaw.Error() == wrapping) {
 		f.Flaw = nil
 	}
-	reading, err := c.reading(&f)
+	reading, err := c.reading(f)
 	if err != nil {
+		b.Frames = b.Frames[:len(b.Frames)-1]
 		return err
 	}
-	c.count(&f, reading)
+	c.count(f, reading)
 	f.Conn = c.number(f.Conn)
-	how := since{len(b.Frames), reading.framing, reading.protocol}
-	if p := carried.Of(&f); p != nil {
+	session := c.reader.Session()
+	how := since{len(b.Frames) - 1, reading.framing, reading.protocol, session.Redacted, session.Altered}
+	if p := carried.Of(f); p != nil {
 		how.protocol = p
 	}
-	if n := len(b.since); n == 0 || b.since[n-1].protocol != how.protocol || b.since[n-1].framing != how.framing {
-		b.since = append(b.since, how)
-	}
+	b.add(how)
 	c.pending++
-	b.Frames = append(b.Frames, f)
-	b.times = append(b.times, c.clock(c.record.Time, c.record.Written))
+	b.times = append(b.times, times{c.record.Time, c.record.Written})
+	c.clock.pass(c.record.Time)
 	if c.placed != nil {
 		b.place = append(b.place, c.placed.Place())
 	}
@@ -137,17 +139,6 @@ func (c *captured) number(conn int) int {
 	}
 }
 
-// clock returns the times of a frame among those of the session.
-func (c *captured) clock(read, written time.Time) times {
-	if c.first.IsZero() {
-		c.first, c.previous = read, read
-	}
-	s := c.reader.Session()
-	t := times{read, written, c.first, c.previous, s.Redacted, s.Altered}
-	c.previous = read
-	return t
-}
-
 // reading returns how a frame is to be read. It learns of its payload what the
 // capture does not say.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
@@ -155,7 +146,10 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 		return r, nil
 	}
 	at := wireOf(f)
-	r := c.wires.readings[at]
+	r := c.lastIs
+	if r == nil || c.last != at {
+		r = c.wires.readings[at]
+	}
 	if r == nil || !r.holdsFor(c.names(), f.Gap) {
 		var err error
 		if r, err = c.begin(); err != nil {
@@ -166,6 +160,7 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 		}
 		c.wires.set(at, r)
 	}
+	c.last, c.lastIs = at, r
 	if r.refiner != nil && !f.Gap && carried.Of(f) == nil {
 		c.refine(r, f.Payload())
 	}

@@ -131,6 +131,7 @@ type batch struct {
 	frame.Batch
 	first int64   // the number of the first item
 	since []since // at least one, the first from index 0
+	clock clock   // ahead of the first frame
 	times []times // of each frame, where they are known
 	place []int64 // of each frame in its capture, where that can be told
 	arena []byte  // of the bytes of frames that are taken from a capture
@@ -144,18 +145,38 @@ func (b *batch) end(run int) int {
 	return len(b.Frames)
 }
 
-// since says from which frame of a batch on a framing and a protocol hold.
+// since says from which frame of a batch on a framing and a protocol hold, and
+// what the session says of itself.
 type since struct {
-	index    int
-	framing  frame.Framing
-	protocol protocol.Protocol
+	index             int
+	framing           frame.Framing
+	protocol          protocol.Protocol
+	redacted, altered bool
+}
+
+// add notes how the next frame is to be read.
+func (b *batch) add(s since) {
+	if n := len(b.since); n > 0 {
+		last := b.since[n-1]
+		last.index = s.index
+		if last == s {
+			return
+		}
+	}
+	b.since = append(b.since, s)
 }
 
 // times are when a frame had been read, and when it had been written to the
-// other side; the zero time is unknown. The first and the previous frame of the
-// session were read at first and previous. With them stands what became of the
-// session by then.
-type times struct {
-	read, written, first, previous time.Time
-	redacted, altered              bool
+// other side; the zero time is unknown.
+type times struct{ read, written time.Time }
+
+// A clock knows when the first and the last frame of a session were read.
+type clock struct{ first, previous time.Time }
+
+// pass takes in that a frame was read.
+func (c *clock) pass(read time.Time) {
+	if c.first.IsZero() {
+		c.first = read
+	}
+	c.previous = read
 }

@@ -200,17 +200,16 @@ func (w *worker) work(j *job) {
 	j.out, j.faults, j.err = j.out[:0], 0, nil
 	b := &j.batch
 	it := &w.item
+	clock := b.clock
 	for run, s := range b.since {
-		it.Framing = s.framing
+		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
 		for i := s.index; i < b.end(run) && j.err == nil; i++ {
 			it.Seq, it.Place = b.first+int64(i), -1
 			if len(b.place) > 0 {
 				it.Place = b.place[i]
 			}
 			if len(b.times) > 0 {
-				t := &b.times[i]
-				it.Time, it.Written, it.First, it.Previous = t.read, t.written, t.first, t.previous
-				it.Redacted, it.Altered = t.redacted, t.altered
+				w.tell(&clock, &b.times[i])
 			}
 			j.read(it, i, s.protocol)
 			if w.seen != nil {
@@ -239,6 +238,17 @@ func (w *worker) count(it *Item) {
 			w.seen.Skipped.Faults++
 		}
 	}
+}
+
+// tell notes in the item when its frame passed. The first frame of a session is
+// the one before itself.
+func (w *worker) tell(c *clock, t *times) {
+	it := &w.item
+	it.Time, it.Written, it.First, it.Previous = t.read, t.written, c.first, c.previous
+	if c.first.IsZero() {
+		it.First, it.Previous = t.read, t.read
+	}
+	c.pass(t.read)
 }
 
 // show appends the item to the job's output, if it is to be shown.

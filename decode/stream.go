@@ -42,7 +42,7 @@ func (s *stream) next(b *batch) bool {
 	}
 	b.first = s.seq
 	s.seq += int64(len(b.Frames))
-	b.since = append(b.since[:0], since{0, s.framing, s.protocol})
+	b.since = append(b.since[:0], since{framing: s.framing, protocol: s.protocol})
 	for i := range b.Frames {
 		f := &b.Frames[i]
 		f.Conn = s.cfg.Conn
@@ -51,7 +51,7 @@ func (s *stream) next(b *batch) bool {
 		}
 		s.frames++
 		if s.refiner != nil && s.refine(f, b.first+int64(i)) {
-			b.since = append(b.since, since{i, s.framing, s.protocol})
+			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
 		}
 	}
 	return true

@@ -33,7 +33,9 @@ func (r *reading) holdsFor(n names, gap bool) bool {
 // begins reports whether a frame begins a run of gaps with the same fault.
 func (r *reading) begins(f *frame.Frame) bool {
 	if !f.Gap || f.Flaw == nil {
-		delete(r.faults, f.Dir)
+		if len(r.faults) > 0 {
+			delete(r.faults, f.Dir)
+		}
 		return false
 	}
 	fault := f.Flaw.Error()

@@ -14,11 +14,20 @@ import (
 //
 // A name leads to the exchanges that are open under it, the oldest first, or
 // else to the one that was settled last.
+//
+// A slot has the hash of the name beside it, so that what is long past need not be
+// looked at to find that it is another: names are many, and few of them in the
+// cache.
 type table struct {
-	seed    maphash.Seed
-	buckets []*queue
-	queues  int
-	free    *queue
+	seed   maphash.Seed
+	slots  []slot // open addressing with linear probing; a power of two
+	queues int    // slots in use, half of them at most
+	free   *queue
+}
+
+type slot struct {
+	hash  uint64
+	queue *queue
 }
 
 // A queue holds the exchanges of one name.
@@ -26,7 +35,7 @@ type queue struct {
 	key       key
 	text      []byte // of the token, clipped
 	exchanges list[Exchange]
-	next      *queue // of the bucket or the free list
+	next      *queue // of the free list
 }
 
 // A key identifies a name together with the beginning of its token's text. The
@@ -47,7 +56,7 @@ const anonymous protocol.Space = 0xff
 const maxText = 256
 
 func newTable() table {
-	return table{seed: maphash.MakeSeed(), buckets: make([]*queue, 64)}
+	return table{seed: maphash.MakeSeed(), slots: make([]slot, 64)}
 }
 
 func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
@@ -58,13 +67,17 @@ func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
 
 // find returns the queue of a name, or nil if nothing has it.
 func (t *table) find(k key, text []byte) *queue {
-	for q := t.buckets[k.hash&uint64(len(t.buckets)-1)]; q != nil; q = q.next {
-		if q.key == k && string(q.text) == string(clip(text, maxText)) {
-			return q
+	for i := t.home(k.hash); t.slots[i].queue != nil; i = t.after(i) {
+		if s := &t.slots[i]; s.hash == k.hash && s.queue.key == k && string(s.queue.text) == string(clip(text, maxText)) {
+			return s.queue
 		}
 	}
 	return nil
 }
+
+// home is the slot from which on a name lies, and after the one behind a slot.
+func (t *table) home(hash uint64) int { return int(hash & uint64(len(t.slots)-1)) }
+func (t *table) after(i int) int      { return (i + 1) & (len(t.slots) - 1) }
 
 // A binding is one of the names of an exchange.
 type binding struct {
@@ -102,7 +115,7 @@ func (t *table) unbind(b *binding) {
 }
 
 func (t *table) insert(k key, text []byte) *queue {
-	if t.queues >= len(t.buckets) {
+	if 2*t.queues >= len(t.slots) {
 		t.grow()
 	}
 	q := t.free
@@ -112,36 +125,49 @@ func (t *table) insert(k key, text []byte) *queue {
 		q = new(queue)
 	}
 	q.key, q.text = k, append(q.text[:0], clip(text, maxText)...)
-	t.link(q)
+	t.put(slot{k.hash, q})
 	t.queues++
 	return q
 }
 
-func (t *table) link(q *queue) {
-	b := &t.buckets[q.key.hash&uint64(len(t.buckets)-1)]
-	q.next, *b = *b, q
+func (t *table) put(s slot) {
+	i := t.home(s.hash)
+	for t.slots[i].queue != nil {
+		i = t.after(i)
+	}
+	t.slots[i] = s
 }
 
 func (t *table) grow() {
-	old := t.buckets
-	t.buckets = make([]*queue, 2*len(old))
-	for _, q := range old {
-		for q != nil {
-			next := q.next
-			t.link(q)
-			q = next
+	old := t.slots
+	t.slots = make([]slot, 2*len(old))
+	for _, s := range old {
+		if s.queue != nil {
+			t.put(s)
 		}
 	}
 }
 
 func (t *table) remove(q *queue) {
-	p := &t.buckets[q.key.hash&uint64(len(t.buckets)-1)]
-	for *p != q {
-		p = &(*p).next
+	i := t.home(q.key.hash)
+	for t.slots[i].queue != q {
+		i = t.after(i)
 	}
-	*p = q.next
+	t.close(i)
 	q.next, t.free = t.free, q
 	t.queues--
+}
+
+// close empties a slot. What lies behind it moves up as far as its home, so that
+// it is still found.
+func (t *table) close(i int) {
+	for j := t.after(i); t.slots[j].queue != nil; j = t.after(j) {
+		if away := j - t.home(t.slots[j].hash); away&(len(t.slots)-1) >= (j-i)&(len(t.slots)-1) {
+			t.slots[i] = t.slots[j]
+			i = j
+		}
+	}
+	t.slots[i] = slot{}
 }
 
 // clip returns the first n bytes of text at most.
