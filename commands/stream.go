@@ -115,7 +115,7 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 }
 
 // reflection are the methods by which servers tell their schemas.
-var reflection = sync.OnceValue(func() *protobuf.Methods { return protobuf.NewMethods(grpc.Reflection...) })
+var reflection = sync.OnceValue(func() *protobuf.Methods { return protobuf.NewMethods(grpc.Reflection()...) })
 
 // calls returns what is known of gRPC calls.
 func (s *streamConfig) calls() *all.Calls { return &all.Calls{Known: reflection(), Schema: s.schema} }

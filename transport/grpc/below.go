@@ -3,13 +3,8 @@ package grpc
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
+	"errors"
 	"strings"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 
 	"github.com/wirectl/wirectl/transport"
 )
@@ -25,6 +20,8 @@ var Below = []transport.Scheme{
 
 // alpn is what gRPC over TLS is agreed on as.
 const alpn = "h2"
+
+var errNotAgreed = errors.New("the server speaks TLS, and no HTTP/2 in it: it did not agree on " + alpn)
 
 // below returns the address of the connection that carries a gRPC address.
 func below(address string, opts *transport.Options) string {
@@ -47,7 +44,7 @@ func dialBelow(ctx context.Context, address string, opts transport.Options) (tra
 	}
 	if s, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok && s.ConnectionState().NegotiatedProtocol != alpn {
 		c.Close()
-		return nil, fmt.Errorf("the server speaks TLS, and no HTTP/2 in it: it did not agree on %s", alpn)
+		return nil, errNotAgreed
 	}
 	return c, nil
 }
@@ -70,10 +67,4 @@ type named struct {
 func (l named) Addr() string {
 	_, hostPort, _ := strings.Cut(l.Listener.Addr(), "://")
 	return l.scheme + "://" + hostPort
-}
-
-// Reflection are the files of the service by which servers tell their schemas.
-var Reflection = []protoreflect.FileDescriptor{
-	grpc_reflection_v1.File_grpc_reflection_v1_reflection_proto,
-	grpc_reflection_v1alpha.File_grpc_reflection_v1alpha_reflection_proto,
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -168,6 +171,163 @@ func TestAnotherService(t *testing.T) {
 	c := transporttest.Dial(t, []string{"grpc://" + l.Addr().String()}, opts)
 	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "the peer speaks gRPC, and has no latis.v1.LatisService") {
 		t.Error(err)
+	}
+}
+
+// What answers as a web server does, is told apart.
+func TestNoGRPC(t *testing.T) {
+	address := answers(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "none of that", http.StatusNotFound) })
+	c := transporttest.Dial(t, []string{address}, opts)
+	const want = `the peer speaks HTTP/2, and no gRPC: it answers 404 Not Found with content of the type "text/plain; charset=utf-8"`
+	if _, err := c.Read(make([]byte, 1)); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+// How a call ended badly is told, whatever of it was sent.
+func TestBadEnds(t *testing.T) {
+	for want, act := range map[string]http.HandlerFunc{
+		"ResourceExhausted: a message of 4294967295 bytes is over the limit of 16777216": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte{0, 0xff, 0xff, 0xff, 0xff})
+		},
+		"Internal: a message is compressed, which was not agreed on":                 func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 0, 0, 0}) },
+		"Internal: the call ended inside a message":                                  func(w http.ResponseWriter, _ *http.Request) { ended(w, "0", "", 0, 0, 0) },
+		"Internal: the server ended the call without a status":                       func(http.ResponseWriter, *http.Request) {},
+		"Aborted: 100% of it, \"né\"":                                                func(w http.ResponseWriter, _ *http.Request) { ended(w, "10", "100%25 of it, %22n%C3%A9%22") },
+		"Aborted: 100% of it":                                                        func(w http.ResponseWriter, _ *http.Request) { ended(w, "10", "100% of it") },
+		"Code(99): ":                                                                 func(w http.ResponseWriter, _ *http.Request) { ended(w, "99", "") },
+		`Unknown: the status of the call is "fine", and no number`:                   func(w http.ResponseWriter, _ *http.Request) { ended(w, "fine", "") },
+		"Unavailable: stream error: stream ID 1; INTERNAL_ERROR; received from peer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			c := transporttest.Dial(t, []string{answers(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				act(w, r)
+			})}, opts)
+			if _, err := io.ReadAll(c); err == nil || err.Error() != want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// ended ends a call behind its messages.
+func ended(w http.ResponseWriter, status, message string, messages ...byte) {
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(messages)
+	w.Header().Set(http.TrailerPrefix+"Grpc-Status", status)
+	w.Header().Set(http.TrailerPrefix+"Grpc-Message", message)
+}
+
+// answers serves HTTP/2, and returns the address as one of gRPC.
+func answers(t *testing.T, act http.HandlerFunc) string {
+	s := httptest.NewUnstartedServer(act)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return strings.Replace(s.URL, "http", "grpc", 1)
+}
+
+// speaker returns a function that makes requests of a listener as the library would
+// not.
+func speaker(t *testing.T, l transport.Listener) func(method, path string, body io.Reader, field, value string) (int, http.Header) {
+	client := http.Transport{Protocols: new(http.Protocols)}
+	client.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(client.CloseIdleConnections)
+	return func(method, path string, body io.Reader, field, value string) (int, http.Header) {
+		r, err := http.NewRequestWithContext(transporttest.Bounded(t), method, strings.Replace(l.Addr(), "grpc", "http", 1)+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/grpc+proto")
+		if field != "" {
+			r.Header.Set(field, value)
+		}
+		answer, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode, answer.Header
+	}
+}
+
+// What a listener says to requests that it does not serve.
+func TestRefusals(t *testing.T) {
+	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
+	ask := speaker(t, l)
+	for _, c := range []struct {
+		method, path, field, value string
+		want                       string
+	}{
+		{"GET", "/", "", "", "405 "},
+		{"POST", "/", "Content-Type", "application/json", "415 "},
+		{"POST", "/acme.Jobs/Start", "", "", "200 12 unknown%20service%20%2Facme.Jobs%2FStart"},
+		{"POST", "/latis.v1.LatisService/Other", "", "", "200 12 unknown%20method%20%2Flatis.v1.LatisService%2FOther"},
+		{"POST", "/latis.v1.LatisService/Connect", "Grpc-Encoding", "gzip", "200 12 messages%20are%20compressed%20with%20%22gzip%22%2C%20which%20is%20not%20known%20here"},
+		{"POST", "/latis.v1.LatisService/Connect", "Grpc-Timeout", "soon", "200 13 the%20timeout%20%22soon%22%20is%20not%20a%20number%20and%20a%20unit"},
+		{"POST", "/latis.v1.LatisService/Connect", "Grpc-Timeout", "1n", "200 14 nobody%20accepts%20connections%20any%20more"},
+	} {
+		code, head := ask(c.method, c.path, http.NoBody, c.field, c.value)
+		got := strings.TrimSpace(strings.Join([]string{strconv.Itoa(code), head.Get("Grpc-Status"), head.Get("Grpc-Message")}, " "))
+		if got != strings.TrimSpace(c.want) {
+			t.Errorf("%s %s %s: %s", c.method, c.path, c.value, got)
+		}
+	}
+}
+
+// A call ends when the time is over that its client gave it.
+func TestDeadline(t *testing.T) {
+	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
+	read := make(chan error, 1)
+	go func() {
+		c, err := l.Accept(transporttest.Bounded(t))
+		if err == nil {
+			_, err = io.ReadAll(c)
+			c.Close()
+		}
+		read <- err
+	}()
+	ask := speaker(t, l)
+	body, _ := io.Pipe()
+	_, head := ask("POST", "/latis.v1.LatisService/Connect", body, "Grpc-Timeout", "20m")
+	if got := head.Get("Grpc-Status"); got != "4" {
+		t.Errorf("the status is %q", got)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+// A connection ends even if its client takes nothing of what is written.
+func TestCloseWhileWriting(t *testing.T) {
+	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
+	wrote := make(chan error, 1)
+	go func() {
+		c, err := l.Accept(transporttest.Bounded(t))
+		if err != nil {
+			wrote <- err
+			return
+		}
+		go func() {
+			_, err := transporttest.Framed(c).Write(make([]byte, 8<<20))
+			wrote <- err
+		}()
+		if _, err := c.Read(make([]byte, 1)); err != nil { // the client says when
+			t.Error(err)
+		}
+		c.Close()
+	}()
+	c := transporttest.Dial(t, []string{l.Addr()}, opts)
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	if _, err := transporttest.Framed(c).Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the write that was cut short says %v", err)
 	}
 }
 

@@ -7,11 +7,7 @@ import (
 	"io"
 	"net"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -26,48 +22,46 @@ const maxFiles = 1000
 // the server answers passes over that connection, for whoever looks on.
 func Reflect(ctx context.Context, raw net.Conn, authority string) (services []string, err error) {
 	defer raw.Close()
-	cc, err := over(raw, authority, insecure.NewCredentials(), transport.DefaultLimit)
+	c, err := over(ctx, raw, authority, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer cc.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, version := range []string{"v1", "v1alpha"} {
-		r := &reflecting{files: map[string]bool{}}
-		if services, err = r.run(ctx, cc, version); status.Code(err) != codes.Unimplemented {
+	defer c.Close()
+	for _, version := range versions {
+		services, err = c.reflect(ctx, version)
+		if s := (*status)(nil); !errors.As(err, &s) || s.code != unimplemented {
 			break
 		}
 	}
-	if err != nil {
-		return nil, errors.New(status.Convert(err).Message())
+	if s := (*status)(nil); errors.As(err, &s) {
+		err = errors.New(s.message)
 	}
-	return services, nil
+	return services, err
 }
 
-// reflecting is a conversation about schemas.
-type reflecting struct {
-	stream grpc.ClientStream
-	files  map[string]bool // by name, whether it has come
+// reflect asks in the words of a version: their messages are the same.
+func (c *client) reflect(ctx context.Context, version string) ([]string, error) {
+	k := c.call(ctx, reflectionPath(version), func() error { return nil })
+	defer k.hangUp()
+	r := &conversation{call: k, in: newMessages(k, transport.DefaultLimit), files: map[string]bool{}}
+	return r.run()
 }
 
-// run asks in the words of a version: their messages are the same.
-func (r *reflecting) run(ctx context.Context, cc *grpc.ClientConn, version string) (services []string, err error) {
-	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	if r.stream, err = cc.NewStream(ctx, desc, "/grpc.reflection."+version+".ServerReflection/ServerReflectionInfo"); err != nil {
-		return nil, err
-	}
-	answer, err := r.ask(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{ListServices: "*"},
-	})
+// A conversation is about schemas.
+type conversation struct {
+	call  *call
+	in    messages
+	files map[string]bool // by name, whether it has come
+}
+
+func (r *conversation) run() (services []string, err error) {
+	answer, err := r.ask(askServices, "*")
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range answer.GetListServicesResponse().GetService() {
-		services = append(services, s.GetName())
-		if _, err := r.ask(&grpc_reflection_v1.ServerReflectionRequest{
-			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: s.GetName()},
-		}); err != nil {
+	services = namesIn(answer)
+	for _, name := range services {
+		if _, err := r.ask(askSymbol, name); err != nil {
 			return nil, err
 		}
 	}
@@ -77,12 +71,24 @@ func (r *reflecting) run(ctx context.Context, cc *grpc.ClientConn, version strin
 	return services, r.finish()
 }
 
+// namesIn returns the services in an answer.
+func namesIn(answer []byte) (names []string) {
+	for _, list := range values(answer, answerServices) {
+		for _, service := range values(list, 1) {
+			for _, name := range values(service, 1) {
+				names = append(names, string(name))
+			}
+		}
+	}
+	return names
+}
+
 // finish ends the call in order: one that is broken off would look like a cancel.
-func (r *reflecting) finish() error {
-	if err := r.stream.CloseSend(); err != nil {
+func (r *conversation) finish() error {
+	if err := r.call.CloseWrite(); err != nil {
 		return err
 	}
-	switch err := r.stream.RecvMsg(&grpc_reflection_v1.ServerReflectionResponse{}); err {
+	switch _, err := r.in.next(); err {
 	case nil:
 		return errors.New("it answers more than it was asked")
 	case io.EOF:
@@ -93,19 +99,17 @@ func (r *reflecting) finish() error {
 }
 
 // imports asks for the files that others import and that have not come with them.
-func (r *reflecting) imports() error {
+func (r *conversation) imports() error {
 	for name := r.missing(); name != ""; name = r.missing() {
 		r.files[name] = true // it is asked for once
-		if _, err := r.ask(&grpc_reflection_v1.ServerReflectionRequest{
-			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: name},
-		}); err != nil {
+		if _, err := r.ask(askFile, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reflecting) missing() string {
+func (r *conversation) missing() string {
 	if len(r.files) > maxFiles {
 		return ""
 	}
@@ -119,25 +123,38 @@ func (r *reflecting) missing() string {
 
 // ask asks, and takes note of the files in the answer. A service without a schema
 // is no failure.
-func (r *reflecting) ask(q *grpc_reflection_v1.ServerReflectionRequest) (*grpc_reflection_v1.ServerReflectionResponse, error) {
-	answer := &grpc_reflection_v1.ServerReflectionResponse{}
-	if err := r.stream.SendMsg(q); err != nil {
-		return nil, r.stream.RecvMsg(answer) // which tells why
-	}
-	if err := r.stream.RecvMsg(answer); err != nil {
+func (r *conversation) ask(kind protowire.Number, about string) (answer []byte, err error) {
+	question := appendMessage(nil, appendField(nil, kind, []byte(about)))
+	if _, err := r.call.Write(question); err != nil && err != io.ErrClosedPipe {
 		return nil, err
 	}
-	for _, data := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
-		file := &descriptorpb.FileDescriptorProto{}
-		if err := proto.Unmarshal(data, file); err != nil {
-			return nil, fmt.Errorf("a schema that the server tells cannot be read: %w", err)
+	if answer, err = r.in.whole(); err != nil { // which tells also why nothing could be asked
+		if err == io.EOF {
+			err = errors.New("it ended the call without an answer")
 		}
-		r.files[file.GetName()] = true
-		for _, name := range file.GetDependency() {
-			if _, known := r.files[name]; !known {
-				r.files[name] = false
+		return nil, err
+	}
+	for _, response := range values(answer, answerFiles) {
+		for _, file := range values(response, 1) {
+			if err := r.note(file); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return answer, nil
+}
+
+// note takes note of a file and of what it imports.
+func (r *conversation) note(data []byte) error {
+	file := &descriptorpb.FileDescriptorProto{}
+	if err := proto.Unmarshal(data, file); err != nil {
+		return fmt.Errorf("a schema that the server tells cannot be read: %w", err)
+	}
+	r.files[file.GetName()] = true
+	for _, name := range file.GetDependency() {
+		if _, known := r.files[name]; !known {
+			r.files[name] = false
+		}
+	}
+	return nil
 }

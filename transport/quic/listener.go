@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/quic-go/quic-go"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
@@ -52,7 +51,7 @@ func listen(ctx context.Context, address string, opts transport.Options) (transp
 		udp.Close()
 		return nil, err
 	}
-	l.grpc = grpc.NewServer(l.streams, l.inbox, insecure.NewCredentials(), opts)
+	l.grpc = grpc.NewServer(l.streams, l.inbox, nil, opts)
 	go l.serve()
 	return l, nil
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
@@ -89,7 +88,7 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 	if qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
 		return c, nil
 	}
-	return grpc.Client(ctx, netConn{c}, hostPort, insecure.NewCredentials(), opts)
+	return grpc.Client(ctx, netConn{c}, hostPort, nil, opts)
 }
 
 // explained says what a failure to connect means where the library speaks of
