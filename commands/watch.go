@@ -170,8 +170,13 @@ func (w *watch) add(r *relay.Result) {
 }
 
 // closing is how long the capture and the judge may take for what is left. A
-// signal makes an end of it.
-const closing = 10 * time.Second
+// signal makes an end of it, unless it is the one that ended the relay, which may
+// come again within the time of repeating: from the terminal, and from a program
+// such as timeout that passes it on.
+const (
+	closing   = 10 * time.Second
+	repeating = 500 * time.Millisecond
+)
 
 // end ends watching, and says what was seen.
 func (w *watch) end() error {
@@ -184,8 +189,12 @@ func (w *watch) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	var signalled sync.WaitGroup
 	signalled.Go(func() {
-		_ = w.v.untilSignal(ctx, nil)
-		cancel()
+		for began := time.Now(); ctx.Err() == nil; {
+			_ = w.v.untilSignal(ctx, nil)
+			if time.Since(began) > repeating {
+				cancel()
+			}
+		}
 	})
 	defer signalled.Wait()
 	defer cancel()
