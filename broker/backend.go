@@ -64,7 +64,7 @@ func (r *route) complete(ctx context.Context, c *Call) error {
 		if len(c.Hops) > 0 {
 			started = time.Now()
 		}
-		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: started})
+		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]
 		err := r.attempt(ctx, c, hop)
 		hop.Took, hop.Err = time.Since(started), err
@@ -148,7 +148,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, Emit: c.Emit, Traceparent: c.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, Emit: c.Emit, Traceparent: hop.Traceparent}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}

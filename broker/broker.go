@@ -38,7 +38,8 @@ func New(cfg Config, w Watcher) (*Broker, error) {
 }
 
 // Trace makes each call go on under the trace context that f returns for that of
-// its client. It has to be called before the first call.
+// its client, and each of its attempts under the one for that of the call. It has to
+// be called before the first call.
 func (b *Broker) Trace(f func(parent string) string) { b.trace = f }
 
 // Reload makes cfg the configuration of all calls from now on; those that run
@@ -63,7 +64,7 @@ type Call struct {
 	Prompt, Chat, Message []byte
 	Emit                  func(provider.Part) error
 	// Parent is the trace context that the client sent, if any, and Traceparent
-	// the one that the call goes on under, from Do on.
+	// that of the call itself, from Do on.
 	Parent, Traceparent string
 
 	// ID is the broker's own number of the call, from Do on.
@@ -81,6 +82,7 @@ type Call struct {
 	Tap Tap
 
 	found found
+	trace func(parent string) string // of the broker
 }
 
 // found is what a call was led to by its names. The next call of its owner mostly
@@ -109,6 +111,9 @@ type Hop struct {
 	// ended in the queue before it.
 	Sent bool
 	Err  error
+	// Traceparent is the trace context that the provider got, if any: that of
+	// the attempt, where attempts are traced, or else that of the call.
+	Traceparent string
 }
 
 // Reset makes c ready for another call and keeps its memory.
@@ -123,11 +128,8 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
-	if c.Parent = validTraceparent(c.Parent); b.trace != nil {
-		c.Traceparent = b.trace(c.Parent)
-	} else {
-		c.Traceparent = c.Parent
-	}
+	c.Parent, c.trace = validTraceparent(c.Parent), b.trace
+	c.Traceparent = c.below(c.Parent)
 	b.running.Add(1)
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)
@@ -141,6 +143,14 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 		b.watch.Ended(c, newReport(c, err))
 	}
 	return err
+}
+
+// below returns the trace context of what goes on under a parent.
+func (c *Call) below(parent string) string {
+	if c.trace == nil {
+		return parent
+	}
+	return c.trace(parent)
 }
 
 func (b *Broker) do(ctx context.Context, t *table, c *Call) error {

@@ -444,6 +444,27 @@ func TestTraceparentIsPassedOn(t *testing.T) {
 	}
 }
 
+// Where calls are traced, each of a call's attempts goes on under a context of its
+// own, below that of the call.
+func TestAttemptsAreTraced(t *testing.T) {
+	var got []string
+	k := &broker.Backend{Name: "k", Retries: 1, Backoff: time.Microsecond, Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
+		got = append(got, r.Traceparent)
+		return status(503, 0)
+	})}
+	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+	made := 0
+	b.Trace(func(parent string) string {
+		made++
+		return fmt.Sprintf("%s/%d", parent, made)
+	})
+	c := &broker.Call{Model: "m"}
+	_ = b.Do(t.Context(), c)
+	if want := []string{"/1/2", "/1/3"}; !slices.Equal(got, want) || c.Traceparent != "/1" || c.Hops[1].Traceparent != "/1/3" {
+		t.Errorf("%q were passed on, want %q", got, want)
+	}
+}
+
 // The class of an error is a word, whatever the error says.
 func TestErrorType(t *testing.T) {
 	for want, err := range map[string]error{

@@ -195,7 +195,7 @@ func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 	case "COMMAND":
 		return completion{candidates: commandCandidates(app)}
 	case "PROGRAM":
-		return completion{candidates: []candidate{{"usage", "what a broker that runs has been used for"}}, shell: ":files"}
+		return completion{shell: ":files"}
 	case "SHELL":
 		return completion{candidates: plain(completions.Shells)}
 	}

@@ -76,7 +76,7 @@ func TestEveryFlagCompletes(t *testing.T) {
 // Tab offers something for every operand that help names, or leaves it alone
 // knowingly.
 func TestEveryOperandCompletes(t *testing.T) {
-	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true, "CMD": true, "MODEL": true}
+	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
 	inv := &invocation{Env: Env{Getenv: os.Getenv}}
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {

@@ -35,11 +35,12 @@ func serveCommand(inv *invocation) *cli.Command {
 		Name:      "serve",
 		Category:  speaking,
 		Usage:     "route llm_query() to models: a broker with seven front doors",
-		ArgsUsage: "[PROGRAM…]",
+		ArgsUsage: "[usage [ADDR] | PROGRAM…]",
 		Description: "Without a configuration a mock answers, so that a first call works at once. With a\n" +
 			"program, the broker runs beside it for as long as it runs: WIRECTL_BROKER and\n" +
 			"WIRECTL_PROXY tell the program where, and Python finds a module wirectl with llm_query. With the word\n" +
-			"usage it says what a broker that runs has been used for.\n\n" +
+			"usage it says what a broker that runs has been used for: the one at ADDR, which is\n" +
+			"its door admin, HOST:PORT or PORT, or at the usual port.\n\n" +
 			"   wirectl serve --config broker.yaml\n" +
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +
@@ -81,8 +82,8 @@ func (inv *invocation) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(s.operands) == 1 && s.operands[0] == "usage" {
-		return s.usage(c.Context)
+	if len(s.operands) > 0 && s.operands[0] == "usage" {
+		return s.usage(c.Context, s.operands[1:])
 	}
 	if s.out, err = s.newLookout(); err != nil {
 		return err

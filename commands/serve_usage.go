@@ -8,22 +8,26 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/service"
 )
 
 // usageTime is how long a broker may take to say what it was used for.
 const usageTime = 10 * time.Second
 
-// usage prints what a broker that runs has been used for.
-func (s *serving) usage(c context.Context) error {
-	addrs, err := s.addresses()
+// usage prints what a broker that runs has been used for. It is the one at the
+// address that is an operand, or where the flags and the configuration say.
+func (s *serving) usage(c context.Context, operands []string) error {
+	addr, err := s.usageAt(operands)
 	if err != nil {
 		return err
 	}
-	list, err := s.askUsage(c, addrs["admin"])
+	list, err := s.askUsage(c, addr)
 	if err != nil {
 		return err
 	}
@@ -31,6 +35,26 @@ func (s *serving) usage(c context.Context) error {
 		return writeUsageLines(s.Stdout, list)
 	}
 	return writeUsage(s.Stdout, list)
+}
+
+func (s *serving) usageAt(operands []string) (string, error) {
+	addrs, err := s.addresses()
+	if err != nil {
+		return "", err
+	}
+	addr := addrs["admin"]
+	switch {
+	case len(operands) > 1:
+		return "", usagef("serve usage takes one address, found %s", strings.Join(operands, " "))
+	case len(operands) == 1:
+		if addr, err = config.Address("admin", operands[0]); err != nil {
+			return "", usagef("serve usage: %w", err)
+		}
+	}
+	if addr == service.Off {
+		return "", usagef("serve usage asks the door admin, which is off; expected HOST:PORT or PORT")
+	}
+	return addr, nil
 }
 
 func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, error) {
@@ -45,7 +69,7 @@ func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, erro
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no broker answers at the door admin: %w; say where it is with --listen admin=HOST:PORT", errors.Unwrap(err))
+		return nil, fmt.Errorf("no broker answers at the door admin: %w; say where it is, as wirectl serve usage HOST:PORT", errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,11 @@ func (l *lookout) openSpans() error {
 	if url == "" {
 		return nil
 	}
-	spans := observe.NewSpans(url)
+	header, err := observe.Headers(cmp.Or(l.s.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), l.s.Getenv("OTEL_EXPORTER_OTLP_HEADERS")))
+	if err != nil {
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
+	}
+	spans := observe.NewSpans(url, header)
 	l.watchers = append(l.watchers, spans)
 	l.trace = observe.Traceparent
 	l.ends = append(l.ends, func() error {

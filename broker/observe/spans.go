@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/wirectl/wirectl/broker"
 )
@@ -25,6 +29,7 @@ import (
 // beginning costs every run of the program more than all of this.
 type Spans struct {
 	url    string
+	header http.Header
 	client http.Client
 	queue  chan []span
 	done   chan struct{}
@@ -42,16 +47,44 @@ const (
 	flushTime = time.Second
 )
 
-// NewSpans returns one that sends to a collector at url. What goes there begins
-// at /v1/traces, unless url says otherwise.
-func NewSpans(url string) *Spans {
+// NewSpans returns one that sends to a collector at url, with a header that may be
+// nil. What goes there begins at /v1/traces, unless url says otherwise.
+func NewSpans(url string, header http.Header) *Spans {
 	url = strings.TrimSuffix(url, "/")
 	if !strings.HasSuffix(url, "/v1/traces") {
 		url += "/v1/traces"
 	}
-	s := &Spans{url: url, client: http.Client{Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, queue: make(chan []span, queued), done: make(chan struct{})}
+	if header = header.Clone(); header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json")
+	s := &Spans{url: url, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
+	s.client = http.Client{
+		Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
+		// A redirect would take the key elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	go s.run()
 	return s
+}
+
+// Headers reads what OTEL_EXPORTER_OTLP_HEADERS says: NAME=VALUE, with commas
+// between them, and values escaped as in URLs. An error does not tell of values,
+// which may be keys.
+func Headers(list string) (http.Header, error) {
+	header := http.Header{}
+	for i, pair := range strings.Split(list, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if name = strings.TrimSpace(name); !ok || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("header %d is none; expected NAME=VALUE, with commas between them", i+1)
+		}
+		header.Add(name, value)
+	}
+	return header, nil
 }
 
 // A span is one of OTLP.
@@ -133,11 +166,12 @@ func spansOf(c *broker.Call, r *broker.Report) []span {
 		return nil
 	}
 	_, parent, _, _ := broker.ParseTraceparent(c.Parent)
-	root := newSpan(trace, own, parent, "chat "+c.Name, 2, c.Started, c.Took)
+	root := newSpan(trace, own, parent, named(c.Name), 2, c.Started, c.Took)
 	root.Attributes = append(root.Attributes,
-		text("gen_ai.operation.name", "chat"), text("gen_ai.request.model", c.Model), text("gen_ai.response.model", c.Name),
+		text("gen_ai.operation.name", operation),
 		number("gen_ai.usage.input_tokens", c.Completion.Usage.Input), number("gen_ai.usage.output_tokens", c.Completion.Usage.Output),
 		text("wirectl.door", c.Door), text("wirectl.outcome", r.Outcome.String()), number("wirectl.call", c.ID))
+	root.model("gen_ai.request.model", cmp.Or(c.Model, c.Name))
 	if c.Completion.Finish != "" {
 		root.Attributes = append(root.Attributes, attribute{"gen_ai.response.finish_reasons", map[string]any{
 			"arrayValue": map[string]any{"values": []map[string]any{{"stringValue": c.Completion.Finish}}},
@@ -145,18 +179,38 @@ func spansOf(c *broker.Call, r *broker.Report) []span {
 	}
 	if r.Err != nil {
 		root.fail(r.Err)
+	} else {
+		root.model("gen_ai.response.model", c.Name)
 	}
 	list := []span{root}
 	for i := range c.Hops {
 		h := &c.Hops[i]
-		hop := newSpan(trace, randomHex(8), own, "chat "+h.Model, 3, h.Started, h.Took)
-		hop.Attributes = append(hop.Attributes, text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", h.Provider), text("gen_ai.request.model", h.Model))
+		_, id, _, ok := broker.ParseTraceparent(h.Traceparent)
+		if !ok {
+			id = randomHex(8)
+		}
+		hop := newSpan(trace, id, own, named(h.Model), 3, h.Started, h.Took)
+		hop.Attributes = append(hop.Attributes, text("gen_ai.operation.name", operation), text("gen_ai.provider.name", h.Provider))
+		hop.model("gen_ai.request.model", h.Model)
 		if h.Err != nil {
 			hop.fail(h.Err)
 		}
 		list = append(list, hop)
 	}
 	return list
+}
+
+// operation is what calls are in the words of the GenAI conventions.
+const operation = "chat"
+
+// named is the name of a span: the operation and the model, if there is one.
+func named(model string) string { return strings.TrimSpace(operation + " " + model) }
+
+// model adds a model as an attribute, if there is one.
+func (s *span) model(key, name string) {
+	if name != "" {
+		s.Attributes = append(s.Attributes, text(key, name))
+	}
 }
 
 func newSpan(trace, id, parent, name string, kind int, start time.Time, took time.Duration) span {
@@ -211,7 +265,7 @@ func (s *Spans) post(body []byte) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header = s.header
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return err

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +36,13 @@ func received(t *testing.T) []byte {
 	bodies := make(chan []byte, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s", r.URL.Path, r.Header.Get("Content-Type"))
+		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Key") != "k 1" {
+			t.Errorf("%s %s", r.URL.Path, r.Header)
 		}
 		bodies <- body
 	}))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL)
+	spans := observe.NewSpans(collector.URL+"/", http.Header{"X-Key": {"k 1"}})
 	c := &broker.Call{Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: observe.Traceparent(client), Started: time.Now(), Took: time.Second}
 	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
 	c.Hops = []broker.Hop{
@@ -106,9 +108,52 @@ func TestSpans(t *testing.T) {
 func TestRefused(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL)
+	spans := observe.NewSpans(collector.URL, nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
 	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A call that no model was found for has a span, which is called after none.
+func TestNameless(t *testing.T) {
+	bodies := make(chan []byte, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- body
+	}))
+	defer collector.Close()
+	spans := observe.NewSpans(collector.URL, nil)
+	spans.Ended(&broker.Call{Model: "nope"}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{Model: "nope"}})
+	spans.Ended(&broker.Call{}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{}})
+	if err := spans.Close(); err != nil {
+		t.Fatal(err)
+	}
+	body := string(<-bodies)
+	if strings.Count(body, `"name":"chat"`) != 2 || strings.Count(body, "gen_ai.request.model") != 1 || strings.Contains(body, "gen_ai.response.model") || strings.Count(body, "unknown_model") != 2 {
+		t.Errorf("got %s", body)
+	}
+}
+
+// Headers for a collector come as OpenTelemetry has them in the environment; what
+// is none is told of without its value, and no redirect gets any.
+func TestHeaders(t *testing.T) {
+	got, err := observe.Headers("api-key=a%20b%3D, X-Team = blue ,,x-team=red")
+	if want := (http.Header{"Api-Key": {"a b="}, "X-Team": {"blue", "red"}}); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, bad := range []string{"secret", "a=b,=secret", "a b=secret", "a=secret%0d%0aX: y", "a=secret%zz"} {
+		if _, err := observe.Headers(bad); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	defer elsewhere.Close()
+	collector := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer collector.Close()
+	spans := observe.NewSpans(collector.URL, got)
+	spans.Ended(&broker.Call{}, &broker.Report{})
+	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -139,7 +184,7 @@ func TestTraceparent(t *testing.T) {
 func TestUnsampled(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL)
+	spans := observe.NewSpans(collector.URL, nil)
 	unsampled := observe.Traceparent(client[:len(client)-2] + "00")
 	spans.Ended(&broker.Call{Traceparent: unsampled}, &broker.Report{})
 	if err := spans.Close(); err != nil {
