@@ -43,6 +43,23 @@ func documents(t *testing.T) []string {
 	return found
 }
 
+// The index of docs/ leads to every page of it.
+func TestIndexHasEveryPage(t *testing.T) {
+	index, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(index), "("+name+")") {
+			t.Errorf("%s is not in docs/README.md", page)
+		}
+	}
+}
+
 func testDocument(t *testing.T, name string) {
 	text, err := os.ReadFile(name)
 	if err != nil {
