@@ -39,9 +39,11 @@ interop:
 fuzz:
 	tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual, the picture of the monitor.
+# Write what is generated: the messages of proto/, the files that every protoc knows, the made sessions of fixtures/, the manual, the picture of the monitor.
 generate:
 	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
+	mkdir -p $(OUT)/protocol/protobuf/known
+	$(GO) run ./protocol/protobuf/known/gen -o $(OUT)/protocol/protobuf/known/known.binpb
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
 // maxLearned bounds the files that are learned, and those that wait for what they
@@ -68,7 +69,7 @@ func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	if fd, err := l.files.FindFileByPath(path); err == nil {
 		return fd, nil
 	}
-	return protoregistry.GlobalFiles.FindFileByPath(path)
+	return known.Files().FindFileByPath(path)
 }
 
 // FindDescriptorByName is FindFileByPath for what is in files.
@@ -76,7 +77,7 @@ func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 	if d, err := l.files.FindDescriptorByName(name); err == nil {
 		return d, nil
 	}
-	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+	return known.Files().FindDescriptorByName(name)
 }
 
 // Messages is [Methods.Messages].

@@ -14,18 +14,9 @@ import (
 	"github.com/bufbuild/protocompile/parser"
 	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	// The files that protoc brings along.
-	_ "google.golang.org/protobuf/types/known/anypb"
-	_ "google.golang.org/protobuf/types/known/apipb"
-	_ "google.golang.org/protobuf/types/known/durationpb"
-	_ "google.golang.org/protobuf/types/known/emptypb"
-	_ "google.golang.org/protobuf/types/known/fieldmaskpb"
-	_ "google.golang.org/protobuf/types/known/structpb"
-	_ "google.golang.org/protobuf/types/known/timestamppb"
-	_ "google.golang.org/protobuf/types/known/wrapperspb"
+	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
 // A compiler compiles files and what they import, each once. It joins the
@@ -132,7 +123,7 @@ func builtin(name string) protoreflect.FileDescriptor {
 		return nil
 	}
 	// The error says that there is none.
-	descriptor, _ := protoregistry.GlobalFiles.FindFileByPath(name)
+	descriptor, _ := known.Files().FindFileByPath(name)
 	return descriptor
 }
 

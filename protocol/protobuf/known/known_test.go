@@ -1,0 +1,19 @@
+package known_test
+
+import (
+	"testing"
+
+	"github.com/wirectl/wirectl/protocol/protobuf/known"
+)
+
+// All that protoc brings along and that schemas import is there.
+func TestFiles(t *testing.T) {
+	for _, name := range []string{
+		"any", "api", "descriptor", "duration", "empty", "field_mask", "go_features", "source_context",
+		"struct", "timestamp", "type", "wrappers",
+	} {
+		if _, err := known.Files().FindFileByPath("google/protobuf/" + name + ".proto"); err != nil {
+			t.Error(err)
+		}
+	}
+}
