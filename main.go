@@ -22,16 +22,18 @@ func run() int {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
 	var linger atomic.Int64
 	linger.Store(int64(grace))
-	go func() {
-		<-interrupts
-		signal.Stop(interrupts) // a second interrupt ends the process
-		stop()
-		time.Sleep(time.Duration(linger.Load()))
-		os.Exit(commands.StatusInterrupted)
-	}()
+	if !commands.Brief(os.Args) {
+		signal.Notify(interrupts, os.Interrupt)
+		go func() {
+			<-interrupts
+			signal.Stop(interrupts) // a second interrupt ends the process
+			stop()
+			time.Sleep(time.Duration(linger.Load()))
+			os.Exit(commands.StatusInterrupted)
+		}()
+	}
 	env := commands.OSEnv()
 	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
 	env.Signals = func() (<-chan os.Signal, func()) {

@@ -148,6 +148,13 @@ type maker struct {
 	make func(*invocation) *cli.Command
 }
 
+// Brief reports whether the command line args is of a command that prints what it
+// knows and ends. An interrupt may end it as it ends any process: to catch one
+// takes threads, and those more time than such a command.
+func Brief(args []string) bool {
+	return len(args) > 1 && (args[1] == "version" || args[1] == "completion")
+}
+
 // makers are of every command, in the order in which help lists them.
 var makers = []maker{
 	{"decode", decodeCommand},
