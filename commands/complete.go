@@ -14,7 +14,6 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
-	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -187,11 +186,7 @@ func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 	case "ENDPOINT":
 		return completion{candidates: endpointCandidates}
 	case "PROTOCOL":
-		var found completion
-		for _, p := range all.List() {
-			found.candidates = append(found.candidates, candidate{p.Name(), p.Encoding().String() + " payloads"})
-		}
-		return found
+		return completion{candidates: plain(sendProtocols)}
 	case "COMMAND":
 		return completion{candidates: commandCandidates(app)}
 	case "PROGRAM":

@@ -27,6 +27,9 @@ type dialer struct {
 	dial     func(ctx context.Context) (*peer, error)
 }
 
+// sendProtocols are those that send speaks.
+var sendProtocols = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "lsp", "dap", "jsonrpc"}
+
 // dialer returns how the protocol is spoken that was named.
 func (s *sending) dialer() (*dialer, error) {
 	if s.params != nil && !json.Valid(s.params) {
@@ -56,8 +59,7 @@ func (s *sending) dialer() (*dialer, error) {
 			return p.dialer()
 		}
 	}
-	names := []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "lsp", "dap", "jsonrpc"}
-	return nil, usagef("send speaks %s, and not %q%s", strings.Join(names, ", "), s.protocol, nearest.Question(s.protocol, names))
+	return nil, usagef("send speaks %s, and not %q%s", strings.Join(sendProtocols, ", "), s.protocol, nearest.Question(s.protocol, sendProtocols))
 }
 
 func (s *sending) latis() (*dialer, error) {
