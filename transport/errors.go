@@ -29,7 +29,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// An AddressError says that an address is none that can be listened at.
+// An AddressError says that an address is none that can be listened at, or not as
+// the options are.
 type AddressError struct{ err error }
 
 func (e *AddressError) Error() string { return e.err.Error() }

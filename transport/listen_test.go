@@ -124,6 +124,9 @@ func TestListenBeyondLoopback(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "is not loopback: other machines could connect; give --remote if they may") {
 			t.Errorf("%s: %v", address, err)
 		}
+		if wrong := (*transport.AddressError)(nil); !errors.As(err, &wrong) {
+			t.Errorf("%s: %v does not say that the address is to blame", address, err)
+		}
 	}
 	l := listen(t, "tcp://:0", transport.Options{})
 	if !strings.HasPrefix(l.Addr(), "tcp://127.0.0.1:") {

@@ -126,7 +126,7 @@ func (o *Options) ListenOn(hostPort string) (string, error) {
 	case host == "" && !o.Remote:
 		return net.JoinHostPort("127.0.0.1", port), nil
 	case !o.Remote && !isLoopback(host):
-		return "", fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", host)
+		return "", &AddressError{fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", host)}
 	case !isLoopback(host) && o.TLS.CA == "":
 		o.notice("whoever reaches " + hostPort + " may use it: a TLS listener with --tls-ca takes only clients that it signed")
 	}

@@ -68,7 +68,7 @@ func (o *Options) ServerTLS(host string) (*tls.Config, error) {
 		return cfg, nil
 	}
 	if !isLoopback(host) {
-		return nil, errors.New("a listener for other machines needs a certificate: give --tls-cert and --tls-key")
+		return nil, &AddressError{errors.New("a listener for other machines needs a certificate: give --tls-cert and --tls-key")}
 	}
 	cert, err := selfSigned(time.Now())
 	if err != nil {
