@@ -45,7 +45,7 @@ func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err e
 	if r.total != nil {
 		r.total.Start(&a.total)
 	}
-	err = begun(r.Provider.Complete(&a.Context, &a.req, &c.Completion), began)
+	err = begun(r.call(&a.Context, &a.req, c), began)
 	inTime := r.total == nil || r.total.Stop(&a.total)
 	return a.Finish() && inTime, err
 }

@@ -148,14 +148,14 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, Emit: c.Emit, Traceparent: hop.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}
 	var err error
 	again := true
 	if r.immediate {
-		err = r.Provider.Complete(ctx, &a.req, &c.Completion)
+		err = r.call(ctx, &a.req, c)
 	} else {
 		again, err = a.run(ctx, r, c)
 	}
@@ -167,6 +167,14 @@ func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 		attempts.Put(a)
 	}
 	return err
+}
+
+// call has the provider do what is asked of it.
+func (r *route) call(ctx context.Context, req *provider.Request, c *Call) error {
+	if c.count {
+		return r.Provider.(provider.Counter).CountTokens(ctx, req, &c.Completion)
+	}
+	return r.Provider.Complete(ctx, req, &c.Completion)
 }
 
 // begun marks an error of a call of which parts had been emitted: making it

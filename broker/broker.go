@@ -7,6 +7,7 @@ package broker
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,8 +61,9 @@ type Call struct {
 	Door, Client, Ref string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat, Message and Emit are as in [provider.Request].
+	// Prompt, Chat, Message, MessageHeader and Emit are as in [provider.Request].
 	Prompt, Chat, Message []byte
+	MessageHeader         http.Header
 	Emit                  func(provider.Part) error
 	// Parent is the trace context that the client sent, if any, and Traceparent
 	// that of the call itself, from Do on.
@@ -83,6 +85,7 @@ type Call struct {
 
 	found found
 	trace func(parent string) string // of the broker
+	count bool                       // for tokens alone
 }
 
 // found is what a call was led to by its names. The next call of its owner mostly
@@ -125,6 +128,22 @@ func (c *Call) Reset() {
 
 // Do makes a call. When it fails, [Message] says what the client may know.
 func (b *Broker) Do(ctx context.Context, c *Call) error {
+	err := b.run(ctx, c)
+	b.ledger.add(c, err)
+	if b.watch != nil {
+		b.watch.Ended(c, newReport(c, err))
+	}
+	return err
+}
+
+// Count asks how many tokens the call's Message is; the answer is the Message of
+// its Completion. No completion is made: it stands in no account and no log.
+func (b *Broker) Count(ctx context.Context, c *Call) error {
+	c.count = true
+	return b.run(ctx, c)
+}
+
+func (b *Broker) run(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
@@ -137,10 +156,6 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 		c.Took = c.Hops[0].Took // to look at the clock again would cost more than what came since
 	} else {
 		c.Took = time.Since(c.Started)
-	}
-	b.ledger.add(c, err)
-	if b.watch != nil {
-		b.watch.Ended(c, newReport(c, err))
 	}
 	return err
 }
@@ -164,6 +179,9 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
 	c.Name = c.found.name
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	if c.count {
+		return c.found.model.count(ctx, c)
 	}
 	return c.found.model.complete(ctx, c)
 }

@@ -19,6 +19,9 @@ var (
 	ErrShutdown = errors.New("the broker is shutting down")
 )
 
+// ErrCannotCount: no provider of the model counts tokens.
+var ErrCannotCount = errors.New("the providers of the model count no tokens")
+
 // The causes with which the time limits of an attempt end it.
 var (
 	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer came within timeouts.first_token")}
@@ -54,6 +57,8 @@ func Message(err error) string {
 		return "Broker is shutting down"
 	case errors.Is(err, ErrCancelled):
 		return "Request cancelled"
+	case errors.Is(err, ErrCannotCount):
+		return "No provider of this model can count tokens"
 	}
 	switch CauseOf(err) {
 	case provider.TimedOut:

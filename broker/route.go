@@ -172,6 +172,16 @@ func (m *model) complete(ctx context.Context, c *Call) error {
 	return err
 }
 
+// count makes the call at the first route whose provider counts tokens.
+func (m *model) count(ctx context.Context, c *Call) error {
+	for i := range m.routes {
+		if _, ok := m.routes[i].Provider.(provider.Counter); ok {
+			return m.routes[i].complete(ctx, c)
+		}
+	}
+	return ErrCannotCount
+}
+
 // elsewhere reports whether a call that failed so may be made at another route.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *provider.Error

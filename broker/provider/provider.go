@@ -8,6 +8,7 @@ package provider
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -30,6 +31,13 @@ type Immediate interface {
 	Immediate() bool
 }
 
+// A Counter is a provider that can say how many tokens a message of Anthropic's is.
+type Counter interface {
+	// CountTokens asks for the count of r.Message, and sets c.Message to the
+	// answer, which is as Anthropic has it.
+	CountTokens(ctx context.Context, r *Request, c *Completion) error
+}
+
 // A Request is one prompt for one model. Either Prompt or Chat is set; nobody
 // writes to their bytes.
 type Request struct {
@@ -40,8 +48,10 @@ type Request struct {
 	// Chat is the body of an OpenAI chat completion, a JSON object.
 	Chat []byte
 	// Message is the body of a request for one of Anthropic's messages, which
-	// Chat translates; nil where nobody spoke so.
-	Message []byte
+	// Chat translates; nil where nobody spoke so. MessageHeader are the headers
+	// that came with it and go where it goes; it may be nil.
+	Message       []byte
+	MessageHeader http.Header
 	// Emit takes the parts of a streamed completion, in order. Its error ends
 	// the call and is returned.
 	Emit func(Part) error

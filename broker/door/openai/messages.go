@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -12,8 +13,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// messagesPath is where clients of Anthropic's ask.
-const messagesPath = "/v1/messages"
+// messagesPath is where clients of Anthropic's ask, and countPath where they ask
+// how many tokens a question is.
+const (
+	messagesPath = "/v1/messages"
+	countPath    = messagesPath + "/count_tokens"
+)
 
 // A message is a completion that a client asks for in Anthropic's words. A
 // backend that speaks them gets them as they are, and the client its answer; for
@@ -44,7 +49,9 @@ func (m *message) complete(ctx context.Context) {
 		return
 	}
 	m.call.Model, m.call.Chat, m.call.Message = provider.Unquote(q.Model), q.chat(), m.r.Body
-	if m.stream = q.streams(); m.stream {
+	m.call.MessageHeader = handedOn(m.r)
+	m.count = m.r.Path == countPath
+	if m.stream = q.streams() && !m.count; m.stream {
 		m.call.Emit = m.emit
 	}
 	switch err := m.do(ctx); {
@@ -57,6 +64,25 @@ func (m *message) complete(ctx context.Context) {
 	default:
 		m.json(http.StatusOK, m.whole())
 	}
+}
+
+// handedOn returns the headers of a client that mean something to a backend that
+// speaks as it does.
+func handedOn(r *web.Request) http.Header {
+	var header http.Header
+	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta"} {
+		if value := r.Header(name); value != "" && printable(value) {
+			if header == nil {
+				header = http.Header{}
+			}
+			header.Set(name, value)
+		}
+	}
+	return header
+}
+
+func printable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
 // whole writes the message of a backend that speaks otherwise.

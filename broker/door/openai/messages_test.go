@@ -51,6 +51,55 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// The tokens of a question are counted by a backend that can, with what came in
+// the headers of the client; where none can, that is said.
+func TestCountTokens(t *testing.T) {
+	asked := make(chan *http.Request, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		asked <- r
+		_, _ = io.WriteString(w, `{"input_tokens": 17}`)
+	}))
+	defer backend.Close()
+	beside := anthropic.New(anthropic.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
+	defer beside.CloseIdleConnections()
+	url := start(t, beside)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/messages/count_tokens", strings.NewReader(question+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Anthropic-Beta": {"theirs-1,theirs-2"}, "Anthropic-Version": {"2099-01-01"}, "X-Api-Key": {"their key"}, "X-Other": {"o"}}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(body) != `{"input_tokens": 17}` {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+	got := <-asked
+	if body, _ := io.ReadAll(got.Body); got.URL.Path != "/v1/messages/count_tokens" || string(body) != question+"}" {
+		t.Errorf("the backend was asked %s %s", got.URL.Path, body)
+	}
+	h := got.Header
+	if strings.Join(h.Values("Anthropic-Beta"), ";") != "ours;theirs-1,theirs-2" || strings.Join(h.Values("Anthropic-Version"), ";") != "2099-01-01" || h.Get("X-Api-Key") != "k" || h.Get("X-Other") != "" {
+		t.Errorf("the backend got %v", h)
+	}
+	if status, body := postTo(t, start(t, mock.New(mock.Config{}))+"/v1/messages/count_tokens", question+"}"); status != 200 || body != `{"input_tokens":19}` {
+		t.Errorf("the mock: %d %s", status, body)
+	}
+	other := start(t, doortest.NewHeld())
+	for path, want := range map[string]string{
+		"/v1/messages/count_tokens": `{"type":"error","error":{"type":"not_found_error","message":"No provider of this model can count tokens"}}`,
+		"/v1/messages/batches":      `{"type":"error","error":{"type":"not_found_error","message":"Unknown request URL: POST /v1/messages/batches"}}`,
+	} {
+		if status, body := postTo(t, other+path, question+"}"); status != 404 || body != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
 // A streamed message has the events that Anthropic's have, in their order.
 func TestMessageStream(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{

@@ -34,7 +34,7 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
 	return web.Server(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a,
 		Fault: func(path string, f *web.Fault) []byte {
-			if path == messagesPath {
+			if strings.HasPrefix(path, messagesPath) {
 				return messageFailure(f.Message, f.Status)
 			}
 			return failure(f.Message, kindOf(f.Status), "", "")
@@ -57,8 +57,10 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	case r.Path == "/v1/chat/completions":
 		w.Set("Allow", "POST")
 		w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
-	case r.Path == messagesPath:
+	case r.Path == messagesPath, r.Path == countPath:
 		h.message(ctx, r, w)
+	case strings.HasPrefix(r.Path, messagesPath+"/"):
+		w.JSON(http.StatusNotFound, messageFailure("Unknown request URL: "+r.Method+" "+r.Path, http.StatusNotFound))
 	case r.Path == "/v1/models" && r.Method == http.MethodGet:
 		w.JSON(http.StatusOK, models(h.broker.Models()))
 	case strings.HasPrefix(r.Path, "/v1/models/") && r.Method == http.MethodGet:
@@ -101,6 +103,7 @@ type exchange struct {
 	call broker.Call
 
 	stream, withUsage bool
+	count             bool   // tokens alone
 	told              bool   // the tap knows the status
 	native            bool   // the backend's own chunks are passed on
 	model             []byte // the token of the model's name
@@ -203,6 +206,9 @@ func (e *exchange) do(ctx context.Context) error {
 		watched, stop := e.r.Watch(ctx)
 		defer stop()
 		ctx = watched
+	}
+	if e.count {
+		return e.broker.Count(ctx, c)
 	}
 	return e.broker.Do(ctx, c)
 }
@@ -316,6 +322,8 @@ func statusOf(err error) (status int, kind string) {
 	var pe *provider.Error
 	switch {
 	case errors.As(err, &unknown):
+		return http.StatusNotFound, invalid
+	case errors.Is(err, broker.ErrCannotCount):
 		return http.StatusNotFound, invalid
 	case errors.Is(err, broker.ErrShutdown):
 		return http.StatusServiceUnavailable, "server_error"

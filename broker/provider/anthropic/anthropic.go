@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Config is where the backend is and how it knows us.
@@ -28,6 +30,7 @@ type Config struct {
 type Provider struct {
 	client    *upstream.Client
 	maxTokens int
+	beta      []string // what every request asks for
 }
 
 // New returns the provider.
@@ -37,7 +40,7 @@ func New(cfg Config) *Provider {
 	if cfg.Key != "" {
 		h.Set("X-Api-Key", cfg.Key)
 	}
-	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), cmp.Or(cfg.MaxTokens, 4096)}
+	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), cmp.Or(cfg.MaxTokens, 4096), h[betaHeader]}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
@@ -46,7 +49,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
-	resp, err := p.client.Post(ctx, "/v1/messages", body, r)
+	resp, err := p.post(ctx, "/v1/messages", body, r)
 	if err != nil {
 		return err
 	}
@@ -66,6 +69,35 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 		c.Message = answer
 	}
 	return nil
+}
+
+// CountTokens asks the backend, as [provider.Counter] has it.
+func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	resp, err := p.post(ctx, "/v1/messages/count_tokens", provider.WithModel(r.Message, r.Model), r)
+	if err != nil {
+		return err
+	}
+	c.Message, err = upstream.Body(ctx, resp, r, c)
+	if n, ok := jsonscan.Get(c.Message, "input_tokens"); err == nil && (!ok || jsonscan.KindOf(n) != jsonscan.Number) {
+		return upstream.Malformed("it counts no tokens")
+	}
+	return err
+}
+
+const betaHeader = "Anthropic-Beta"
+
+// post sends the client's own words with the headers that came with them. What is
+// asked for of features that are not for everybody adds up.
+func (p *Provider) post(ctx context.Context, path string, body []byte, r *provider.Request) (*upstream.Response, error) {
+	if r.Message == nil {
+		return p.client.Post(ctx, path, body, r)
+	}
+	own := r.MessageHeader
+	if len(p.beta) > 0 && own[betaHeader] != nil {
+		own = maps.Clone(own)
+		own[betaHeader] = slices.Concat(p.beta, own[betaHeader])
+	}
+	return p.client.PostAs(ctx, path, own, body, r)
 }
 
 // body writes the request in the words of the API: the client's own if those

@@ -95,6 +95,15 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	return nil
 }
 
+// CountTokens counts as Complete does, as [provider.Counter] has it.
+func (m *Mock) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	if err := wait.For(ctx, m.cfg.Latency); err != nil {
+		return err
+	}
+	c.Message = fmt.Appendf(nil, `{"input_tokens":%d}`, tokens(r.Chat, nil))
+	return nil
+}
+
 func (m *Mock) fault(n int64) *Fault {
 	for i := range m.cfg.Faults {
 		if f := &m.cfg.Faults[i]; f.Every > 0 && n%f.Every == 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httputil"
 	"strconv"
 	"strings"
@@ -23,7 +24,8 @@ import (
 // and read by the goroutine of the call itself: that takes a third of the time.
 type plain struct {
 	addr    string
-	head    []byte // of every request, behind the request line
+	host    string // as it is named to the backend
+	head    []byte // of a usual request, behind the request line
 	dialer  net.Dialer
 	mu      sync.Mutex
 	idle    []*plainConn // the one used last is the last
@@ -47,6 +49,14 @@ func (c *plainConn) Ended(error) { c.Close() }
 
 // idleTime is how long a connection is kept that no call uses.
 const idleTime = 60 * time.Second
+
+// headOf writes the head of a request.
+func (p *plain) headOf(header http.Header) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Host: %s\r\n", p.host)
+	_ = header.Write(&b) // a buffer takes all
+	return b.Bytes()
+}
 
 // get returns a connection: the one used last, or a new one.
 func (p *plain) get(ctx context.Context) (*plainConn, error) {
@@ -94,14 +104,14 @@ func (p *plain) CloseIdleConnections() {
 
 // post sends a request and returns the answer, whatever its status. A connection
 // that turns out to have been closed by the backend while it was idle is replaced.
-func (p *plain) post(ctx context.Context, path, traceparent string, body []byte) (*Response, error) {
+func (p *plain) post(ctx context.Context, path string, head []byte, traceparent string, body []byte) (*Response, error) {
 	for {
 		c, err := p.get(ctx)
 		if err != nil {
 			return nil, err
 		}
 		again := c.again
-		resp, err := p.exchange(ctx, c, path, traceparent, body)
+		resp, err := p.exchange(ctx, c, path, head, traceparent, body)
 		if err == nil {
 			return resp, nil
 		}
@@ -117,9 +127,9 @@ var errNothing = errors.New("the connection was closed before an answer")
 // together is how large a body is written with its head in one piece.
 const together = 16 << 10
 
-func (p *plain) exchange(ctx context.Context, c *plainConn, path, traceparent string, body []byte) (*Response, error) {
+func (p *plain) exchange(ctx context.Context, c *plainConn, path string, head []byte, traceparent string, body []byte) (*Response, error) {
 	c.hook = life.Listen(ctx, c)
-	if err := c.ask(p.head, path, traceparent, body); err != nil {
+	if err := c.ask(head, path, traceparent, body); err != nil {
 		c.hook.Stop()
 		c.Close()
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -86,22 +87,24 @@ func (c *Client) usePlain(connect time.Duration) {
 	if port == "" {
 		port = "80"
 	}
-	var head bytes.Buffer
-	fmt.Fprintf(&head, "Host: %s\r\n", req.URL.Host)
-	if c.header.Write(&head) != nil {
-		return
-	}
 	c.prefix = strings.TrimSuffix(req.URL.EscapedPath(), "/")
-	c.plain = &plain{addr: net.JoinHostPort(req.URL.Hostname(), port), head: head.Bytes(), dialer: net.Dialer{Timeout: connect}, maxIdle: maxIdle}
+	c.plain = &plain{addr: net.JoinHostPort(req.URL.Hostname(), port), host: req.URL.Host, dialer: net.Dialer{Timeout: connect}, maxIdle: maxIdle}
+	c.plain.head = c.plain.headOf(c.header)
 }
 
 // Post sends a body and returns the answer, which is a 2xx. What was received has
 // to be told to r's exchange by those who read it.
 func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider.Request) (*Response, error) {
+	return c.PostAs(ctx, path, nil, body, r)
+}
+
+// PostAs is Post with headers of the request's own, which go before those of the
+// client; nil is none.
+func (c *Client) PostAs(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) (*Response, error) {
 	if r.Exchange != nil {
 		r.Exchange.Sent(c.base+path, body)
 	}
-	resp, err := c.post(ctx, path, body, r)
+	resp, err := c.post(ctx, path, own, body, r)
 	if err != nil {
 		return nil, provider.Broken(ctx, bare(err))
 	}
@@ -112,17 +115,26 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider
 	return resp, nil
 }
 
-func (c *Client) post(ctx context.Context, path string, body []byte, r *provider.Request) (*Response, error) {
+func (c *Client) post(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) (*Response, error) {
+	header := c.header
+	if own != nil {
+		header = header.Clone()
+		maps.Copy(header, own)
+	}
 	if c.plain != nil {
-		return c.plain.post(ctx, c.prefix+path, r.Traceparent, body)
+		head := c.plain.head
+		if own != nil {
+			head = c.plain.headOf(header)
+		}
+		return c.plain.post(ctx, c.prefix+path, head, r.Traceparent, body)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header = c.header
+	req.Header = header
 	if r.Traceparent != "" {
-		req.Header = c.header.Clone()
+		req.Header = header.Clone()
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
 	resp, err := c.http.Do(req) //nolint:bodyclose // whoever reads the answer closes it
