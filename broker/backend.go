@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/sony/gobreaker/v2"
 	"golang.org/x/time/rate"
 
 	"github.com/wirectl/wirectl/broker/life"
@@ -20,10 +20,10 @@ import (
 type backend struct {
 	*Backend
 	immediate bool
-	slots     chan struct{} // nil without a limit
-	limiter   *rate.Limiter // nil without a limit
-	total     *life.Limit   // nil without a limit
-	breaker   circuitbreaker.CircuitBreaker[any]
+	slots     chan struct{}                         // nil without a limit
+	limiter   *rate.Limiter                         // nil without a limit
+	total     *life.Limit                           // nil without a limit
+	breaker   *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
 
 	attempts, retries, running atomic.Int64
 	failures                   [provider.TimedOut + 1]atomic.Int64 // by cause
@@ -44,15 +44,15 @@ func newBackend(cfg *Backend) *backend {
 		b.total = life.NewLimit(cfg.Total)
 	}
 	if cfg.Breaker > 0 {
-		b.breaker = circuitbreaker.NewBuilder[any]().
-			WithFailureThreshold(uint(cfg.Breaker)).
-			WithDelay(cmp.Or(cfg.BreakerDelay, 10*time.Second)).
-			Build()
+		b.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= uint32(cfg.Breaker) },
+			Timeout:     cmp.Or(cfg.BreakerDelay, 10*time.Second),
+		})
 	}
 	return b
 }
 
-func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.IsOpen() }
+func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.State() == gobreaker.StateOpen }
 
 // complete makes the call here, again and again as far as the backend's
 // retries go.
@@ -97,24 +97,20 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 
 // attempt asks the provider once, when the limits let it.
 func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
-	if r.breaker != nil && !r.breaker.TryAcquirePermit() {
+	if r.breaker == nil {
+		return r.queued(ctx, c, hop)
+	}
+	done, refused := r.breaker.Allow()
+	if refused != nil {
 		return errOpen
 	}
 	err := r.queued(ctx, c, hop)
-	if r.breaker != nil {
-		r.record(ctx, err)
+	if err != nil && ctx.Err() == nil && elsewhere(ctx, err) {
+		done(err)
+	} else { // a client that goes away says nothing about the backend
+		done(nil)
 	}
 	return err
-}
-
-// record tells the breaker. Only failures of the backend count as such: a
-// client that goes away says nothing about it.
-func (r *route) record(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil && elsewhere(ctx, err) {
-		r.breaker.RecordFailure()
-		return
-	}
-	r.breaker.RecordSuccess()
 }
 
 func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {

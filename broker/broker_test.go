@@ -307,6 +307,33 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// A backend whose breaker is open is passed over for a while, and tried again.
+func TestBreakerCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := int64(0)
+		broken := named("broken", nil, func(_ context.Context, n int64, _ *provider.Request) error {
+			calls = n
+			if n > 3 {
+				return nil
+			}
+			return status(500, 0)
+		})
+		broken.Breaker, broken.BreakerDelay = 3, time.Hour
+		b := start(t, broker.Config{Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: broken}, {Backend: named("sound", nil, nil)}}}}})
+		for _, want := range []int64{3, 3, 8} {
+			for range 10 {
+				if err := b.Do(t.Context(), &broker.Call{Model: "m"}); err != nil {
+					t.Error(err)
+				}
+			}
+			if calls != want {
+				t.Errorf("the backend was asked %d times, and not %d", calls, want)
+			}
+			time.Sleep(31 * time.Minute)
+		}
+	})
+}
+
 // A cancel that comes while a call waits in the queue stops there, and the
 // report says so.
 func TestWhereCancelsStop(t *testing.T) {
