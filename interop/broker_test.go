@@ -138,6 +138,27 @@ func TestBrokerAnthropicSDK(t *testing.T) {
 	}
 }
 
+// Anthropic's SDK has tokens counted, and what it says of itself gets to a backend
+// that speaks so.
+func TestBrokerCountTokens(t *testing.T) {
+	versions := make(chan string, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		versions <- r.URL.Path + " " + r.Header.Get("Anthropic-Version")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"input_tokens":17}`)
+	}))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(file, fmt.Appendf(nil, "providers: {p: {kind: anthropic, base_url: %q}}\nmodels: {m: {provider: p}}\n", backend.URL), 0o600))
+	doors := serve(t, "--config", file)
+	if got := script(t, "count", "http://"+doors["openai"], "m"); got["tokens"] != float64(17) {
+		t.Errorf("got %v", got)
+	}
+	if got := <-versions; !strings.HasPrefix(got, "/v1/messages/count_tokens 20") {
+		t.Errorf("the backend was asked %s", got)
+	}
+}
+
 // An SDK that aborts a stream ends the call at the backend.
 func TestBrokerAbort(t *testing.T) {
 	ended := make(chan struct{}, 1)

@@ -1,7 +1,7 @@
 // The official SDKs of OpenAI and Anthropic as clients of the broker's OpenAI
 // door, and jayson of its nexus door. Writes what they got as JSON.
 //
-//     node broker.cjs NODE_MODULES openai|anthropic URL MODEL
+//     node broker.cjs NODE_MODULES openai|anthropic|count URL MODEL
 //     node broker.cjs NODE_MODULES abortOpenAI|abortAnthropic URL MODEL
 //     node broker.cjs NODE_MODULES jayson PORT
 const path = require('path');
@@ -59,6 +59,10 @@ async function anthropic() {
   return got;
 }
 
+async function count() {
+  return { tokens: (await claude().messages.countTokens(say('hello'))).input_tokens };
+}
+
 // Each abort waits for the first text.
 async function abortOpenAI() {
   for await (const chunk of await openAI().chat.completions.create(say('hello', { stream: true }))) {
@@ -86,7 +90,7 @@ async function jayson() {
   return got;
 }
 
-({ openai, anthropic, abortOpenAI, abortAnthropic, jayson })[what]().then(
+({ openai, anthropic, count, abortOpenAI, abortAnthropic, jayson })[what]().then(
   (got) => process.stdout.write(JSON.stringify(got)),
   (err) => { console.error(err); process.exit(1); },
 );

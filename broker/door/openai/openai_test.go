@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 func TestMain(m *testing.M) {
@@ -72,6 +76,42 @@ func TestCompletion(t *testing.T) {
 	}
 	if status, body := post(t, url, `{"messages":[{"role":"user","content":"busy"}]}`); status != 429 || !strings.Contains(body, `"type":"rate_limit_error"`) {
 		t.Errorf("busy: %d %s", status, body)
+	}
+}
+
+// How long a backend wants to be left alone, in seconds or up to a date, is told
+// to the client, whichever of the two languages it speaks.
+func TestRetryAfter(t *testing.T) {
+	var after atomic.Value
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", after.Load().(string))
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer backend.Close()
+	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	defer behind.CloseIdleConnections()
+	url := start(t, behind)
+	for _, tt := range []struct {
+		after string
+		want  []string
+	}{
+		{"7", []string{"7"}},
+		{"1.2", []string{"2"}},
+		{time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), []string{"3600", "3599", "3598", "3597"}},
+		{time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), []string{""}},
+		{"soon", []string{""}},
+	} {
+		after.Store(tt.after)
+		for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+			resp, err := http.Post(url+path, "application/json", strings.NewReader(hello+"}")) //nolint:noctx // short
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if got := resp.Header.Get("Retry-After"); resp.StatusCode != 429 || !slices.Contains(tt.want, got) {
+				t.Errorf("%s, %s: %d, %q; want %q", tt.after, path, resp.StatusCode, got, tt.want)
+			}
+		}
 	}
 }
 
