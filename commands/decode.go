@@ -62,6 +62,9 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("follow") && len(names) > 1 {
+		return usagef("--follow waits at the end of one input, and %s is never come to: name one", label(names[1]))
+	}
 	cfg, err := inv.decodeConfig(c)
 	if err != nil {
 		return err

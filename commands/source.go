@@ -121,10 +121,11 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 		return nil, err
 	}
 	follow = follow && grows(name, src)
+	file, _ := src.Reader.(*os.File)
 	inv.meter(src)
 	var reader io.Reader = src
 	if follow {
-		reader = decode.Follow(ctx, src)
+		reader = decode.Follow(ctx, src, file)
 	}
 	in, err := decode.Open(reader, cfg)
 	if err != nil {
