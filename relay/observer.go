@@ -3,6 +3,7 @@ package relay
 import (
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -15,11 +16,12 @@ import (
 // lies in the cache of a processor already, and without waking anybody.
 type observer struct {
 	queue   *queue
-	mu      sync.Mutex // whoever has it takes from the queue, and guards all below
-	wholes  bool       // what passes are whole messages
-	slab    *slab      // of the bytes at hand
-	read    int        // how many were read at once
-	dense   bool       // there were so many frames in them that they took long
+	catches atomic.Bool // whoever has mu came to catch up
+	mu      sync.Mutex  // whoever has it takes from the queue, and guards all below
+	wholes  bool        // what passes are whole messages
+	slab    *slab       // of the bytes at hand
+	read    int         // how many were read at once
+	dense   bool        // there were so many frames in them that they took long
 	run     capture.Run
 	sink    *Fan
 	conn    int
@@ -99,21 +101,25 @@ func (o *observer) seeAll() bool {
 	}
 }
 
-// catchUp records what is queued and was written, for whoever moves bytes. It
-// returns false if that would take long, and is better left to the observer's own
-// goroutine.
+// catchUp records what is queued and was written, for whoever moves bytes, unless
+// another does so already. It returns false if that would take long, and is better
+// left to the observer's own goroutine.
 func (o *observer) catchUp() bool {
 	if !o.mu.TryLock() {
-		return false
+		return o.catches.Load()
 	}
-	defer o.mu.Unlock()
+	o.catches.Store(true)
+	defer func() {
+		o.catches.Store(false)
+		o.mu.Unlock()
+	}()
 	if o.kind != carrier.Plain || !o.grammar.settled() || o.sink.slow || o.dense {
 		return false
 	}
 	for {
 		c, _ := o.queue.take(true)
 		if c == nil {
-			return !o.queue.presses()
+			return !o.queue.presses(maxBehind / 2)
 		}
 		o.see(c, c.writtenAt())
 	}
@@ -221,7 +227,7 @@ func (o *observer) written(c *chunk) time.Time {
 			return at
 		}
 		left := settleTime - time.Since(c.read)
-		if left <= 0 || o.queue.presses() {
+		if left <= 0 || o.queue.presses(fullSlab) {
 			return time.Time{}
 		}
 		o.timer.Reset(left)

@@ -21,21 +21,28 @@ const maxPollers = 32
 
 var pollers atomic.Int32
 
-// A poller moves both directions on one thread of its own, by a poll loop over
-// the descriptors. The reason is the time that one message takes: a goroutine
+// A poller moves both directions by the descriptors, on one thread of its own. The reason is the time that one message takes: a goroutine
 // that waits for a descriptor is woken by another thread, which costs half of
 // what the whole way takes otherwise, and ten times as much where there is only
 // one processor. The observer is roused once in a while and not for each message,
 // for the same reason. What comes in large pieces from pipe to pipe is not copied
-// on its way; see splice_linux.go.
+// on its way; see splice_linux.go. While it does both ways, each has a thread; see
+// aside_linux.go.
 type poller struct {
 	relay *relay
 	ways  [2]polled
 	stop  *os.File // an eventfd: readable when the poller is to end
 	done  chan struct{}
+}
 
-	roused time.Time // the observer, last
+// A loop is a poll loop of a poller.
+type loop struct {
+	*poller
+	ways   [2]*polled // nil if another loop has it
+	aside  *aside     // which has it; nil if none does
 	fds    [3]unix.PollFd
+	roused time.Time // the observer, last
+	busy   time.Time // when much came last; for a loop that is aside
 }
 
 // A polled way has the descriptors of its two ends.
@@ -210,19 +217,12 @@ func (p *poller) run() {
 	defer close(p.done)
 	defer pollers.Add(-1)
 	defer p.close()
-	for p.wait() {
-		for i := range p.ways {
-			w := &p.ways[i]
-			switch {
-			case p.fds[i].Revents == 0:
-			case w.finished:
-				p.lost(&p.ways[0])
-			default:
-				p.move(w)
-			}
-		}
-		p.rouse()
+	l := &loop{poller: p, ways: [2]*polled{&p.ways[0], &p.ways[1]}}
+	for l.wait() {
+		l.moveAll()
+		l.share()
 	}
+	l.join()
 	for i := range p.ways {
 		if w := &p.ways[i]; !w.finished {
 			w.finished = true
@@ -232,48 +232,68 @@ func (p *poller) run() {
 	}
 }
 
-// wait waits until something can be moved. It returns false when nothing will be.
-func (p *poller) wait() bool {
-	ended := 0
-	for i := range p.ways {
-		w := &p.ways[i]
+// moveAll moves what can be moved without waiting.
+func (l *loop) moveAll() {
+	for i, w := range l.ways {
 		switch {
+		case l.fds[i].Revents == 0:
+		case w == nil:
+			l.join()
 		case w.finished:
-			p.fds[i] = unix.PollFd{Fd: -1}
-			if toUnit := &p.ways[0]; i == 1 && !toUnit.finished && toUnit.out.flags >= 0 {
-				p.fds[i].Fd = int32(toUnit.out.fd) // for its errors, see lost
+			l.lost(l.ways[0])
+		default:
+			l.move(w)
+		}
+	}
+	l.rouse()
+}
+
+// wait waits until something can be moved, or has waited long enough to be looked
+// at. It returns false when nothing will be moved any more.
+func (l *loop) wait() bool {
+	ended := 0
+	for i, w := range l.ways {
+		switch {
+		case w == nil:
+			l.fds[i] = l.aside.pollFd()
+			if l.aside == nil {
+				ended++
+			}
+		case w.finished:
+			l.fds[i] = unix.PollFd{Fd: -1}
+			if toUnit := l.ways[0]; i == 1 && toUnit != nil && !toUnit.finished && toUnit.out.flags >= 0 {
+				l.fds[i].Fd = int32(toUnit.out.fd) // for its errors, see lost
 			}
 			ended++
 		case w.waiting() > 0:
-			p.fds[i] = unix.PollFd{Fd: int32(w.out.fd), Events: unix.POLLOUT}
+			l.fds[i] = unix.PollFd{Fd: int32(w.out.fd), Events: unix.POLLOUT}
 		default:
-			p.fds[i] = unix.PollFd{Fd: int32(w.in.fd), Events: unix.POLLIN}
+			l.fds[i] = unix.PollFd{Fd: int32(w.in.fd), Events: unix.POLLIN}
 		}
 	}
-	p.fds[2] = unix.PollFd{Fd: int32(p.stop.Fd()), Events: unix.POLLIN}
-	if ended == len(p.ways) {
+	l.fds[2] = unix.PollFd{Fd: int32(l.stop.Fd()), Events: unix.POLLIN}
+	if ended == len(l.ways) {
 		return false
 	}
 	for {
-		n, err := unix.Poll(p.fds[:], p.timeout())
+		n, err := unix.Poll(l.fds[:], l.timeout())
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return false
 		case n == 0:
-			p.relay.queue.rouse()
-			p.roused = time.Now()
-			continue
+			l.relay.queue.rouse()
+			l.roused = time.Now()
 		}
-		return p.fds[2].Revents == 0
+		return l.fds[2].Revents == 0
 	}
 }
 
 // lost ends the way to a unit at a socket that takes nothing any more. That its
 // answers had ended may have been half of a close: this tells it from a unit that
 // has gone, before the controller writes once more and in vain.
-func (p *poller) lost(toUnit *polled) {
+func (l *loop) lost(toUnit *polled) {
 	if toUnit.finished {
 		return
 	}
@@ -282,23 +302,23 @@ func (p *poller) lost(toUnit *polled) {
 		err = unix.Errno(code)
 	}
 	toUnit.wrote(toUnit.chunk)
-	p.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
+	l.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
 }
 
 // timeout is how long to wait, in milliseconds: while the observer has not been
 // told of everything, not long.
-func (p *poller) timeout() int {
-	if q := p.relay.queue; q != nil && q.waiting.Load() > 0 {
+func (l *loop) timeout() int {
+	if q := l.relay.queue; q != nil && (q.waiting.Load() > 0 || !l.busy.IsZero()) {
 		return int(pace / time.Millisecond)
 	}
 	return -1
 }
 
 // rouse rouses the observer where many small messages have passed since.
-func (p *poller) rouse() {
-	if q := p.relay.queue; q != nil && q.waiting.Load() > 0 {
-		if now := time.Now(); now.Sub(p.roused) > pace {
-			p.roused = now
+func (l *loop) rouse() {
+	if q := l.relay.queue; q != nil && q.waiting.Load() > 0 {
+		if now := time.Now(); now.Sub(l.roused) > pace {
+			l.roused = now
 			q.rouse()
 		}
 	}

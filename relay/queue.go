@@ -124,12 +124,12 @@ func (q *queue) take(written bool) (c *chunk, open bool) {
 	return c, true
 }
 
-// presses reports whether the observer had better hurry: more than a full read
-// waits, the one at hand included.
-func (q *queue) presses() bool {
+// presses reports whether the observer had better hurry: more than so many bytes
+// wait, those at hand included.
+func (q *queue) presses(than int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.bytes > fullSlab
+	return q.bytes > than
 }
 
 // seen makes room for more, now that the observer is done with n bytes.

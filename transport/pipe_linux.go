@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"os"
 	"sync/atomic"
 
@@ -30,4 +31,37 @@ func (p *process) widen() {
 			_ = c.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, widePipe) })
 		}
 	}
+}
+
+// unwatch has the runtime no longer wait for a program's pipes. It watches files of
+// its own making from when they are opened, and each time the program has read or
+// written it would wake a thread that finds nothing to do.
+func (p *process) unwatch() {
+	for _, f := range []**os.File{&p.stdin, &p.stdout} {
+		if other, err := unwatched(*f); err == nil {
+			(*f).Close()
+			*f = other
+		}
+	}
+}
+
+// unwatched returns a file of the same pipe. Where reads and writes wait, the runtime
+// does not.
+func unwatched(f *os.File) (other *os.File, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	e := c.Control(func(fd uintptr) {
+		var n int
+		if n, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return
+		}
+		if err = unix.SetNonblock(n, false); err != nil {
+			_ = unix.Close(n)
+			return
+		}
+		other = os.NewFile(uintptr(n), f.Name())
+	})
+	return other, errors.Join(e, err)
 }

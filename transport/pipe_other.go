@@ -3,3 +3,5 @@
 package transport
 
 func (p *process) widen() {}
+
+func (p *process) unwatch() {}

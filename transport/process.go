@@ -161,8 +161,10 @@ func (p *process) Wait() (Exit, error) {
 	return p.exit, p.err
 }
 
-// Descriptors returns those of the pipes to standard output and input.
+// Descriptors returns those of the pipes to standard output and input. It is to be
+// called before anything is read or written.
 func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
+	p.unwatch()
 	if read, err = p.stdout.SyscallConn(); err != nil {
 		return nil, nil, err
 	}

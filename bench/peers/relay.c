@@ -2,7 +2,8 @@
 //
 //   relay source FILE           write a file: its pages go into the pipe, uncopied
 //   relay mirror                write back what comes in: its pages go back, uncopied
-//   relay drain                 take what comes in, uncopied, and print its size
+//   relay drain                 take what comes in, uncopied, and print its size and when
+//                               the last of it came, in seconds since 1970
 //   relay wide CMD…             run CMD with a standard input and output that are wide pipes
 //   relay echo                  write back what comes in, by reading and writing
 //   relay poll CMD…             a relay: a poll loop between ourselves and CMD
@@ -66,31 +67,38 @@ static pid_t start(char **argv, int *in, int *out) {
 }
 
 // move moves what comes from one descriptor to another, one of which is a pipe,
-// until the first ends. The pages change hands and are not copied.
-static long long move(int from, int to) {
+// until the first ends. The pages change hands and are not copied. It tells when the
+// last was moved.
+static long long move(int from, int to, struct timespec *last) {
 	long long total = 0;
 	wide();
-	for (ssize_t n; (n = splice(from, NULL, to, NULL, PIPE, SPLICE_F_MOVE)) != 0; total += n)
+	for (ssize_t n; (n = splice(from, NULL, to, NULL, PIPE, SPLICE_F_MOVE)) != 0; total += n) {
 		if (n < 0) fail("splice");
+		clock_gettime(CLOCK_REALTIME, last);
+	}
 	return total;
 }
 
 static int source(const char *name) {
 	int file = open(name, O_RDONLY);
 	if (file < 0) fail(name);
-	move(file, 1);
+	struct timespec last;
+	move(file, 1, &last);
 	return 0;
 }
 
 static int mirror(void) {
-	move(0, 1);
+	struct timespec last;
+	move(0, 1, &last);
 	return 0;
 }
 
 static int drain(void) {
 	int null = open("/dev/null", O_WRONLY);
 	if (null < 0) fail("/dev/null");
-	printf("%lld\n", move(0, null));
+	struct timespec last = {0};
+	long long total = move(0, null, &last);
+	printf("%lld %lld.%09ld\n", total, (long long)last.tv_sec, last.tv_nsec);
 	return 0;
 }
 
