@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,4 +55,53 @@ func waiting(t *testing.T, pipe *os.File) (n int) {
 		t.Fatal(e, err)
 	}
 	return n
+}
+
+// Much that passes both ways at once arrives and is recorded as it was sent, also
+// where little follows, and then much again.
+func TestBothWaysAtOnce(t *testing.T) {
+	m := &memory{}
+	controller, near := piped(t)
+	unit, far := piped(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+		done <- err
+	}()
+	var echoing sync.WaitGroup
+	echoing.Go(func() {
+		_, _ = io.Copy(unit, unit)
+		_ = unit.CloseWrite()
+	})
+	var want bytes.Buffer
+	exchange := func(text []byte) {
+		t.Helper()
+		var writing sync.WaitGroup
+		writing.Go(func() { _, _ = controller.Write(text) })
+		got := make([]byte, len(text))
+		if _, err := io.ReadFull(controller, got); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%d bytes came back otherwise: %v", len(text), err)
+		}
+		writing.Wait()
+		want.Write(text)
+	}
+	line := append(bytes.Repeat([]byte("x"), 999), '\n')
+	for range 2 {
+		exchange(bytes.Repeat(line, 4<<10))
+		for range 30 {
+			exchange(line)
+			time.Sleep(time.Millisecond) // for longer than a thread is lent
+		}
+	}
+	_ = controller.CloseWrite()
+	ended(t, controller)
+	echoing.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+		if !bytes.Equal(m.raw(dir), want.Bytes()) {
+			t.Errorf("the records of direction %v are of other bytes", dir)
+		}
+	}
 }
