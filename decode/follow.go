@@ -19,7 +19,9 @@ var ErrRewritten = errors.New("the file has become shorter than what was read of
 // Follow returns a reader of what is still being written: at the end of r it
 // waits for more, until ctx ends. What r reads is file, or nil if that has no
 // length.
-func Follow(ctx context.Context, r io.Reader, file *os.File) io.Reader { return &follower{ctx, r, file} }
+func Follow(ctx context.Context, r io.Reader, file *os.File) io.Reader {
+	return &follower{ctx, r, file}
+}
 
 type follower struct {
 	ctx  context.Context
