@@ -8,7 +8,7 @@ import (
 )
 
 // advice says, for what a stream turned out to be, what to try next.
-var advice = map[frame.Accident]string{
+var advice = [1 << 8]string{
 	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
 	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
 	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
@@ -33,12 +33,17 @@ var advice = map[frame.Accident]string{
 	frame.PlainText:       "the stream may be newline-delimited (try --framing line), or begin with text (try --resync)",
 }
 
-// advised has the framing that an advice is about; it helps nobody who uses it.
-var advised = map[frame.Accident]frame.Framing{
-	frame.HeaderFrame:   frame.Header,
-	frame.DecimalLength: frame.Line,
-	frame.JSONText:      frame.Line,
-	frame.PlainText:     frame.Line,
+// advised returns the framing that an advice is about, if it is about one: it helps
+// nobody who uses that.
+func advised(a frame.Accident) frame.Framing {
+	switch a {
+	case frame.HeaderFrame:
+		return frame.Header
+	case frame.DecimalLength, frame.JSONText, frame.PlainText:
+		return frame.Line
+	default:
+		return nil
+	}
 }
 
 // withHint adds to the error of a stream what to try next.
@@ -64,7 +69,7 @@ func hintFor(err error, framing frame.Framing) string {
 			return "HTTP is spoken from here on: look for a proxy on the way, or skip it with --resync"
 		}
 	}
-	if about, ok := advised[fe.Accident]; !ok || about != framing {
+	if about := advised(fe.Accident); about == nil || about != framing {
 		if hint := advice[fe.Accident]; hint != "" {
 			return hint
 		}

@@ -42,9 +42,9 @@ type Rules struct {
 	// Cancels says what has to follow a cancel, by its kind; the entry with no
 	// kind stands for the kinds without one.
 	Cancels []CancelRule
-	// Sources maps the names of findings to the sentence of this protocol that
-	// is broken, where it is not the sentence that all protocols share.
-	Sources map[string]string
+	// Sources are pairs: a finding, and the sentence of this protocol that it says
+	// is broken, where that is not the sentence that all protocols share.
+	Sources [][2]string
 }
 
 // A CancelRule is what has to follow a cancel.
@@ -80,3 +80,13 @@ const (
 	MustConfirm               // an answer must come, and say that it was cancelled
 	MustNotAnswer             // no answer may come
 )
+
+// Source returns the sentence for a finding; "" if there is none of this protocol.
+func (r *Rules) Source(finding string) string {
+	for _, s := range r.Sources {
+		if s[0] == finding {
+			return s[1]
+		}
+	}
+	return ""
+}

@@ -56,8 +56,8 @@ func TestProtocolsWordRulesThatThereAre(t *testing.T) {
 		names[r.Name] = true
 	}
 	for _, p := range all.List() {
-		for name := range all.Rules(p).Sources {
-			if !names[name] {
+		for _, source := range all.Rules(p).Sources {
+			if name := source[0]; !names[name] {
 				t.Errorf("%s has a rule for %q, which is never found", p.Name(), name)
 			}
 		}

@@ -252,7 +252,7 @@ func (t *Tracker) report(r rule, f *Frame, earlier []int64, format string, args 
 // there is no more room.
 func (t *Tracker) add(r rule, severity Severity, conn int, frames []int64, message string) {
 	t.found[r]++
-	source := t.rules.Sources[Findings[r].Name]
+	source := t.rules.Source(Findings[r].Name)
 	if source == "" {
 		source = Findings[r].Rule
 	}

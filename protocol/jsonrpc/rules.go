@@ -14,13 +14,13 @@ var (
 		UniqueIDs: true,
 		MayLeave:  true,
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
-		Sources: map[string]string{
-			"late-result":    "a cancelled request gets no response",
-			"cancel-unknown": "a cancel names a request that its sender has made",
-			"late-part":      "progress stops when its request has completed",
-			"orphan":         "a response has the id of a request, and progress the token of a request that is active",
-			"stray-output":   "a server writes nothing to its stdout but messages",
-			"bad-id":         "an id is a string or an integer, and not null",
+		Sources: [][2]string{
+			{"late-result", "a cancelled request gets no response"},
+			{"cancel-unknown", "a cancel names a request that its sender has made"},
+			{"late-part", "progress stops when its request has completed"},
+			{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
+			{"stray-output", "a server writes nothing to its stdout but messages"},
+			{"bad-id", "an id is a string or an integer, and not null"},
 		},
 	}
 
@@ -35,10 +35,10 @@ var (
 			{Kind: "$/cancel_request", Target: protocol.MustAnswer},
 			{Target: protocol.MustConfirm},
 		},
-		Sources: map[string]string{
-			"cancel-ignored": "a prompt cancelled by session/cancel answers with the stop reason cancelled",
-			"cancel-silent":  "a prompt cancelled by session/cancel answers with the stop reason cancelled, and another request answers too",
-			"stray-output":   "an agent writes nothing to its stdout but messages",
+		Sources: [][2]string{
+			{"cancel-ignored", "a prompt cancelled by session/cancel answers with the stop reason cancelled"},
+			{"cancel-silent", "a prompt cancelled by session/cancel answers with the stop reason cancelled, and another request answers too"},
+			{"stray-output", "an agent writes nothing to its stdout but messages"},
 		},
 	}
 
@@ -49,8 +49,8 @@ var (
 		MayLeave:  true,
 		LooseRefs: true,
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
-		Sources: map[string]string{
-			"cancel-silent": "a request that was cancelled still answers, by an error or a result",
+		Sources: [][2]string{
+			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
 		},
 	}
 
@@ -61,10 +61,10 @@ var (
 		MayLeave:  true,
 		LooseRefs: true,
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer, Own: protocol.MustAnswer}},
-		Sources: map[string]string{
-			"cancel-silent": "a request that was cancelled still answers, by an error or a result",
-			"duplicate-id":  "seq numbers the messages of each side",
-			"bad-id":        "seq and request_seq are integers",
+		Sources: [][2]string{
+			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+			{"duplicate-id", "seq numbers the messages of each side"},
+			{"bad-id", "seq and request_seq are integers"},
 		},
 	}
 )

@@ -8,12 +8,12 @@ import "github.com/wirectl/wirectl/protocol"
 var Rules = protocol.Rules{
 	SharedRuns: true,
 	Cancels:    []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
-	Sources: map[string]string{
-		"cancel-unknown": "cancel names the request_id of a send",
-		"cancel-ignored": "a cancelled send answers with what was generated, and cancelled: true",
-		"cancel-silent":  "a cancelled send answers with what was generated, and cancelled: true",
-		"unknown-kind":   "a message is one request object; batches are refused",
-		"bad-params":     "params are an object",
-		"bad-id":         "an id is a string or an integer",
+	Sources: [][2]string{
+		{"cancel-unknown", "cancel names the request_id of a send"},
+		{"cancel-ignored", "a cancelled send answers with what was generated, and cancelled: true"},
+		{"cancel-silent", "a cancelled send answers with what was generated, and cancelled: true"},
+		{"unknown-kind", "a message is one request object; batches are refused"},
+		{"bad-params", "params are an object"},
+		{"bad-id", "an id is a string or an integer"},
 	},
 }

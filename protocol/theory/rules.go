@@ -10,14 +10,14 @@ var Rules = protocol.Rules{
 	Ack:       "Ack",
 	Final:     true,
 	Cancels:   []protocol.CancelRule{{Target: protocol.MustConfirm}},
-	Sources: map[string]string{
-		"missing-request": "the client's first message is a Request; the runtime closes with 1002 otherwise",
-		"missing-ack":     "the runtime acknowledges a Request before anything else; clients wait 5 s for it",
-		"no-final":        "a run ends with one Response that is final",
-		"after-end":       "nothing follows the final Response of a run",
-		"cancel-silent":   "a preempted run ends with a Response whose code is ERR_PREEMPTED",
-		"cancel-ignored":  "a preempted run ends with a Response whose code is ERR_PREEMPTED",
-		"missing-field":   "a Request names its run, and a Response has a status",
-		"bad-id":          "run_id is a string that is not blank; the runtime closes with 1008 otherwise",
+	Sources: [][2]string{
+		{"missing-request", "the client's first message is a Request; the runtime closes with 1002 otherwise"},
+		{"missing-ack", "the runtime acknowledges a Request before anything else; clients wait 5 s for it"},
+		{"no-final", "a run ends with one Response that is final"},
+		{"after-end", "nothing follows the final Response of a run"},
+		{"cancel-silent", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
+		{"cancel-ignored", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
+		{"missing-field", "a Request names its run, and a Response has a status"},
+		{"bad-id", "run_id is a string that is not blank; the runtime closes with 1008 otherwise"},
 	},
 }
