@@ -112,15 +112,19 @@ var recordHead = sync.OnceValue(func() *regexp.Regexp {
 // than that line.
 func isNDJSON(b *bufio.Reader) bool { return beginsRecord(b) && isRecord(firstLine(b)) }
 
+// recordBody matches what the records that we write have ahead of the bytes.
+var recordBody = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"framing":|"offset":\d+,"size":\d+,"(protocol|kind)":`)
+})
+
 // isRecord reports whether a line, of which the end may be missing, is a record.
-// One that cannot be read to its end is if it says how the frame was delimited,
-// which the records that we write all do ahead of the frame.
+// One that cannot be read to its end is if it goes on as ours do.
 func isRecord(line []byte) bool {
 	var r ndjson.Record
 	if isRecord, err := r.Parse(line); err == nil {
 		return isRecord
 	}
-	return bytes.Contains(line, []byte(`"framing":`))
+	return recordBody().Match(line)
 }
 
 // firstLine returns the first line, or as much of it as is looked at.
