@@ -241,7 +241,7 @@ func (inv *invocation) background() string {
 // feed hands a session to the store, to its end.
 func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config, w *liveWire) {
 	if in.Capture != nil {
-		in.Capture = &overheard{in.Capture, s, w}
+		in.Capture = newOverheard(in.Capture, s, w)
 	}
 	_ = s.Take(ctx, in, cfg) // the screen says it
 }
@@ -250,8 +250,17 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 // what passes to its wire.
 type overheard struct {
 	capture.Reader
-	store *store.Store
-	wire  *liveWire // or nil
+	live   capture.Live   // the reader, if it is one, or nil
+	placed capture.Placed // the same
+	store  *store.Store
+	wire   *liveWire // or nil
+}
+
+func newOverheard(r capture.Reader, s *store.Store, w *liveWire) *overheard {
+	o := &overheard{Reader: r, store: s, wire: w}
+	o.live, _ = r.(capture.Live)
+	o.placed, _ = r.(capture.Placed)
+	return o
 }
 
 // Next reads the next record.
@@ -271,17 +280,14 @@ func (o *overheard) Next(r *capture.Record) error {
 
 // Place is where the record at hand begins; see [capture.Placed].
 func (o *overheard) Place() int64 {
-	if r, ok := o.Reader.(capture.Placed); ok {
-		return r.Place()
+	if o.placed == nil {
+		return -1
 	}
-	return -1
+	return o.placed.Place()
 }
 
 // Buffered reports whether Next would not wait.
-func (o *overheard) Buffered() bool {
-	live, ok := o.Reader.(capture.Live)
-	return !ok || live.Buffered()
-}
+func (o *overheard) Buffered() bool { return o.live == nil || o.live.Buffered() }
 
 // writeRecords writes records in the format that the name of the file tells: the
 // folder of a recording if it has no extension, or is there.

@@ -116,7 +116,7 @@ const maxFrames = 16
 func (e *Exchange) reset() {
 	text, frames, gaps := e.ID.Text[:0], e.Frames[:0], e.gaps
 	if gaps != nil {
-		*gaps = Histogram{}
+		gaps.reset()
 	}
 	*e = Exchange{ID: protocol.Token{Text: text}, Frames: frames, gaps: gaps}
 }

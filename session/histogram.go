@@ -37,6 +37,12 @@ func (h *Histogram) Add(d time.Duration) {
 	h.buckets[bucketOf(d)]++
 }
 
+// reset empties h, where there is something in it.
+func (h *Histogram) reset() {
+	clear(h.buckets[bucketOf(h.Min) : bucketOf(h.Max)+1])
+	h.Count, h.Sum, h.Min, h.Max = 0, 0, 0, 0
+}
+
 // bucketOf returns the bucket of d, which is not negative.
 func bucketOf(d time.Duration) int {
 	octave := bits.Len64(uint64(d)) - 1

@@ -59,6 +59,7 @@ type Follower struct {
 	seen     [3]bool
 	base     int // what connections are numbered from
 	wires    map[int]*followed
+	last     *followed // of the wires
 	order    []*followed
 	scopes   session.Scopes
 	conns    map[int]bool // of frames that came in a carrier
@@ -183,6 +184,9 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 // wire returns the wire of a connection.
 func (f *Follower) wire(conn int) *followed {
 	conn += f.base
+	if w := f.last; w != nil && w.conn == conn {
+		return w
+	}
 	w := f.wires[conn]
 	if w == nil {
 		w = &followed{conn: conn}
@@ -190,6 +194,7 @@ func (f *Follower) wire(conn int) *followed {
 		f.order = append(f.order, w)
 		f.trackers.conns = max(f.trackers.conns, conn+1)
 	}
+	f.last = w
 	return w
 }
 

@@ -75,7 +75,8 @@ type Scanner struct {
 	maxDepth int
 	err      *SyntaxError
 
-	keyStart, keyEnd int // of the key token of the current member
+	keyStart, keyEnd int  // of the key token of the current member
+	keyPlain         bool // it has no escapes
 
 	top     int // number of containers entered
 	entered [MaxEntered]container
@@ -180,7 +181,7 @@ func (s *Scanner) Next() bool {
 	}
 	c := &s.entered[s.top-1]
 	start := s.pos
-	end, hash := s.key(start)
+	end, hash, plain := s.key(start)
 	if end < 0 {
 		return false
 	}
@@ -189,7 +190,7 @@ func (s *Scanner) Next() bool {
 	if i < 0 {
 		return false
 	}
-	s.keyStart, s.keyEnd = start, end
+	s.keyStart, s.keyEnd, s.keyPlain = start, end, plain
 	s.pos, s.ready = i, true
 	return true
 }
@@ -238,8 +239,11 @@ func (s *Scanner) advance(kind Kind) bool {
 // Key returns the key of the current member without quotes and escapes. It
 // borrows from the text unless it had escapes.
 func (s *Scanner) Key() []byte {
-	if s.keyEnd == 0 {
+	switch {
+	case s.keyEnd == 0:
 		return nil
+	case s.keyPlain:
+		return s.data[s.keyStart+1 : s.keyEnd-1 : s.keyEnd-1]
 	}
 	return unquoteValid(s.data[s.keyStart:s.keyEnd])
 }

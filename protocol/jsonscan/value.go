@@ -42,7 +42,7 @@ func (s *Scanner) object(i, depth int) int {
 	}
 	names := s.keys.open()
 	for {
-		end, hash := s.key(i)
+		end, hash, _ := s.key(i)
 		if end < 0 {
 			return -1
 		}
@@ -92,21 +92,21 @@ func (s *Scanner) array(i, depth int) int {
 
 // key checks an object's key. It also returns the key's hash, that of
 // [hashKey], which is nearly free where the key and its closing quote lie in
-// one word.
-func (s *Scanner) key(i int) (end int, hash uint64) {
+// one word, and whether it is then known to have no escapes.
+func (s *Scanner) key(i int) (end int, hash uint64, plain bool) {
 	if i >= len(s.data) || s.data[i] != '"' {
-		return s.failAt(i, "looking for a key"), 0
+		return s.failAt(i, "looking for a key"), 0, false
 	}
 	if rest := s.data[i+1:]; len(rest) >= 8 {
 		w := binary.LittleEndian.Uint64(rest)
 		if n := bits.TrailingZeros64(special(w)) / 8; n < 8 && rest[n] == '"' {
-			return i + n + 2, mix(w&(1<<(8*n)-1), 0, n)
+			return i + n + 2, mix(w&(1<<(8*n)-1), 0, n), true
 		}
 	}
 	if end = s.string(i); end < 0 {
-		return -1, 0
+		return -1, 0, false
 	}
-	return end, hashKey(s.data[i+1 : end-1])
+	return end, hashKey(s.data[i+1 : end-1]), false
 }
 
 // colon checks the colon after a key and the space around it.
