@@ -34,7 +34,7 @@ type captured struct {
 }
 
 // batchSize is how many bytes of frames make a batch.
-const batchSize = 256 << 10
+const batchSize = 128 << 10
 
 func newCaptured(r capture.Reader, cfg Config) *captured {
 	live, _ := r.(capture.Live)

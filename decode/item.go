@@ -52,17 +52,20 @@ func NewItem(cfg Config) *Item {
 }
 
 // Read makes it the item of a frame in protocol p, which it borrows.
-func (it *Item) Read(f *frame.Frame, p protocol.Protocol) {
+func (it *Item) Read(f *frame.Frame, p protocol.Protocol) { it.read(f, p, &it.Message) }
+
+// read is Read with the message in m.
+func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	it.Frame, it.Protocol, it.Err = f, p, f.Flaw
 	it.Payload, it.well = nil, false
 	var err error
 	switch {
 	case f.Gap:
-		it.Message.Reset()
+		m.Reset()
 		return
 	case carried.Of(f) != nil:
 		it.Payload, it.well = f.Payload(), true
-		carried.Parse(f, &it.Message)
+		carried.Parse(f, m)
 		return
 	case f.Compressed && f.Meta != nil && f.Meta.Encoding != "":
 		it.Payload, err = it.inflate.as(f.Meta.Encoding, f.Payload())
@@ -72,8 +75,8 @@ func (it *Item) Read(f *frame.Frame, p protocol.Protocol) {
 		it.Payload = f.Payload()
 	}
 	if err == nil {
-		if err = p.Parse(it.Payload, &it.Message); err == nil {
-			carried.Join(f, p, &it.Message)
+		if err = p.Parse(it.Payload, m); err == nil {
+			carried.Join(f, p, m)
 			it.well = true
 			return
 		}

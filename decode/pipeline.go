@@ -172,13 +172,11 @@ func (j *job) parse(it *Item) {
 	j.ahead = slices.Grow(j.ahead[:0], len(b.Frames))[:len(b.Frames)]
 	for run, s := range b.since {
 		for i := s.index; i < b.end(run); i++ {
-			f := &b.Frames[i]
-			if f.Compressed {
-				j.ahead[i].ready = false
-				continue
+			f, a := &b.Frames[i], &j.ahead[i]
+			if a.ready = !f.Compressed; a.ready {
+				it.read(f, s.protocol, &a.message)
+				a.payload, a.err, a.well = it.Payload, it.Err, it.well
 			}
-			it.Read(f, s.protocol)
-			j.ahead[i] = parsed{true, it.Payload, it.Message, it.Err, it.well}
 		}
 	}
 }

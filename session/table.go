@@ -21,7 +21,7 @@ import (
 type table struct {
 	seed   maphash.Seed
 	slots  []slot // open addressing with linear probing; a power of two
-	queues int    // slots in use, half of them at most
+	queues int    // slots in use, three quarters of them at most
 	free   *queue
 }
 
@@ -115,7 +115,7 @@ func (t *table) unbind(b *binding) {
 }
 
 func (t *table) insert(k key, text []byte) *queue {
-	if 2*t.queues >= len(t.slots) {
+	if 4*t.queues >= 3*len(t.slots) {
 		t.grow()
 	}
 	q := t.free

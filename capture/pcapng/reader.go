@@ -177,7 +177,8 @@ func (r *Reader) packet(body []byte, rec *capture.Record) error {
 func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 	found := false
 	r.apart, r.meta = r.apart[:0], r.meta[:0]
-	for o := r.options(options); o.next(); {
+	o := r.options(options) // not of the loop, which would copy it each time around
+	for o.next() {
 		switch part, value := o.own(); {
 		case part == partFrame && !found:
 			if err := r.frame(data, value, rec); err != nil {
