@@ -63,9 +63,13 @@ type Wire interface {
 	Edit(held int64, payload []byte) error
 }
 
+// writeRate is how often what was drawn is written to the terminal, at most: so
+// often that the answer to a key does not wait for it long.
+const writeRate = 120
+
 // Run draws what s keeps until the user quits or ctx ends.
 func Run(ctx context.Context, s *store.Store, c Config) error {
-	options := append(options(ctx, c), tea.WithAltScreen(), tea.WithMouseCellMotion())
+	options := append(options(ctx, c), tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
 	if _, err := tea.NewProgram(New(s, c), options...).Run(); ctx.Err() == nil {
 		return err
 	}
