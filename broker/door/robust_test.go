@@ -378,6 +378,31 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
+// One that ends its side, waits for a while, and is gone then, ends its call, too.
+func TestHalfClosedThenGone(t *testing.T) {
+	p := doortest.NewHeld()
+	for _, f := range fronts[:6] {
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
+		conn := doortest.Dial(t, addr)
+		_, _ = io.WriteString(conn, f.call)
+		call := <-p.Calls
+		_ = conn.CloseWrite()
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // the byte that tells whether it is gone
+			t.Errorf("%s: %v", f.name, err)
+		}
+		_ = conn.SetLinger(0)
+		conn.Close()
+		select {
+		case err := <-call.Ended:
+			if !errors.Is(err, broker.ErrGone) {
+				t.Errorf("%s: the call ended with %v", f.name, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: the call goes on", f.name)
+		}
+	}
+}
+
 // A door that shuts lets what runs end, tells the rest, and leaves nothing.
 func TestShutdown(t *testing.T) {
 	for _, f := range fronts[:6] {

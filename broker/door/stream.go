@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type Stream struct {
 	message  progress // in what is read
 
 	raw     syscall.RawConn // nil where it cannot be watched
+	ended   atomic.Bool     // the client has ended its stream
 	writing sync.Mutex
 	early   int // how many bytes of the next answer are written already
 }
@@ -77,25 +79,43 @@ func (s *Stream) Write(p []byte) (int, error) {
 	s.out.write(s.tap, p)
 	n, err := s.Conn.Write(p[s.early:])
 	n, s.early = n+s.early, 0
+	if s.ended.Load() && !s.Due() {
+		_ = s.SetReadDeadline(longAgo) // nobody need wait for what the client does
+	}
 	return n, err
 }
 
-// goneTime is how long a client's machine may take to refuse a byte.
-const goneTime = time.Second
-
-// isGone finds out whether a client that has ended its stream is gone, where it
-// waits for an answer: the first byte of that, which is 0, since no message is
-// that large, is written ahead, and a client that is gone refuses it.
+// isGone finds out whether a client that has ended its stream is gone, or goes
+// while an answer is due: the first byte of that, which is 0, since no message is
+// that large, is written ahead, and a client that is gone refuses it. It returns
+// when nothing is due any more.
 func (s *Stream) isGone() (gone bool) {
-	if s.raw == nil || !canWatch || s.Due == nil || !s.writeEarly() {
+	if s.raw == nil || !canWatch || s.Due == nil {
 		return false
 	}
-	_ = s.SetReadDeadline(time.Now().Add(goneTime))
+	s.ended.Store(true)
+	if !s.writeEarly() {
+		// What was read last may be on its way to those who answer.
+		_ = s.SetReadDeadline(time.Now().Add(watchDelay))
+		if s.breaks() || !s.writeEarly() {
+			return false
+		}
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	if s.stopping() || !s.Due() { // since before that, so that nobody would end the wait
+		return false
+	}
+	return s.breaks()
+}
+
+// breaks waits until the connection is broken, or a deadline passes, and reports
+// which.
+func (s *Stream) breaks() (broken bool) {
 	_ = s.raw.Read(func(fd uintptr) bool {
-		_, gone = state(fd)
-		return gone
+		_, broken = state(fd)
+		return broken
 	})
-	return gone
+	return broken
 }
 
 // writeEarly reports whether a byte was written.
