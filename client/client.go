@@ -139,6 +139,7 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 	seen := session.Frame{Seq: w.seq, Time: now, Conn: conn, Dir: dir, Size: len(payload), Payload: payload, Fault: err}
 	if err != nil {
 		w.tracker.Feed(seen, nil)
+		err = noMessage(payload, err)
 	} else {
 		w.tracker.Feed(seen, &m)
 	}
@@ -146,6 +147,19 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 		w.err = w.record.Write(&capture.Record{Kind: capture.Frame, Seq: w.seq, Time: now, Protocol: w.protocol.Name(), Framing: framing, Frame: f})
 	}
 	return m, err
+}
+
+// noMessage says of a payload that is no message what it is.
+func noMessage(payload []byte, err error) error {
+	const most = 60
+	begin, more := payload, ""
+	if len(begin) > most {
+		begin, more = begin[:most], "…"
+	}
+	if a := frame.Recognize(payload); a != frame.NoAccident && a != frame.JSONText {
+		return fmt.Errorf("%q%s is no message, and looks like %s: %w", begin, more, a, err)
+	}
+	return fmt.Errorf("%q%s is no message: %w", begin, more, err)
 }
 
 // fault takes in that the framing of a connection is broken.

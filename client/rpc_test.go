@@ -144,7 +144,7 @@ var dialogues = []dialogue{
 < starting server`,
 		method("x", ""),
 		heard{},
-		`the peer broke its protocol: invalid JSON at byte 0`,
+		`the peer broke its protocol: "starting server" is no message, and looks like plain text: invalid JSON at byte 0`,
 	},
 	{
 		"acp", client.ACP, acpHello + `> {"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/a b","mcpServers":[]}}
