@@ -17,8 +17,9 @@ func (m *Model) detailView(n int) []string {
 	}
 	list := []string{m.detailHead(f)}
 	for _, x := range f.Findings {
-		list = append(list, m.findingLine(&x), m.ruleLine(&x))
-		if len(list) > 4 {
+		list = append(list, m.findingLine(&x))
+		list = append(list, m.advice(&x)...)
+		if len(list) > n/4 {
 			break
 		}
 	}
@@ -45,6 +46,15 @@ func (m *Model) detailView(n int) []string {
 	return padded(list, n)
 }
 
+// advice says which rule a finding is about and what to do: all of it, if there
+// is room.
+func (m *Model) advice(f *store.Finding) []string {
+	if m.height < 24 {
+		return []string{m.ruleLine(f)}
+	}
+	return m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)
+}
+
 // detailHead says what the frame is.
 func (m *Model) detailHead(f *store.Detail) string {
 	th := m.theme
@@ -56,10 +66,7 @@ func (m *Model) detailHead(f *store.Detail) string {
 	l.pad(1)
 	l.text(th.Kind, f.Kind, 40)
 	l.pad(1)
-	l.text(th.ID, idOf(f.ID), 24)
-	if f.Ref != "" {
-		l.text(th.ID, "→"+idOf(f.Ref), 24)
-	}
+	l.text(th.ID, idsOf(&f.Frame), 48)
 	text := "  " + count(f.Size) + " bytes  " + f.Wire
 	if f.Conn > 0 {
 		text += "  conn " + count(int64(f.Conn))

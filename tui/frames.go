@@ -224,14 +224,7 @@ func (m *Model) frameText(l *line, f *store.Frame, c frameColumns) {
 		kind = th.Error
 	}
 	l.left(kind, f.Kind, c.kind)
-	id := idOf(f.ID)
-	if f.Ref != "" {
-		if f.ID == "" {
-			id = ""
-		}
-		id += "→" + idOf(f.Ref)
-	}
-	l.left(th.ID, id, c.id)
+	l.left(th.ID, idsOf(f), c.id)
 	l.right(th.Dim, size(f.Size), 5)
 	if f.Fault != "" {
 		l.text(th.Error, f.Fault, m.width)

@@ -293,6 +293,17 @@ func number(n int64) string {
 	return count(n)
 }
 
+// idsOf writes the id of a frame and the one that it refers to.
+func idsOf(f *store.Frame) string {
+	switch {
+	case f.Ref == "":
+		return idOf(f.ID)
+	case f.ID == "":
+		return glyphOut + idOf(f.Ref)
+	}
+	return idOf(f.ID) + glyphOut + idOf(f.Ref)
+}
+
 // idOf writes an id without the quotes of JSON.
 func idOf(id string) string {
 	if len(id) > 1 && id[0] == '"' && id[len(id)-1] == '"' {
@@ -352,12 +363,17 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 	return th.Open, glyphOpen
 }
 
-// previewRows is how many rows show the frames of the selected exchange.
+// previewRows is how many rows below a list show more of what is selected: the
+// frames of an exchange, all of a finding.
 func (m *Model) previewRows() int {
-	if m.height < 26 || m.view != viewIDs || m.detail != nil {
-		return 0
+	switch {
+	case m.detail != nil:
+	case m.view == viewIDs && m.height >= 26:
+		return min(m.body()/3, 14)
+	case m.view == viewFindings:
+		return min(m.body()/2, 8)
 	}
-	return min(m.body()/3, 14)
+	return 0
 }
 
 // preview draws the frames of the selected exchange.

@@ -23,7 +23,8 @@ func (m *Model) selectedFinding() *store.Finding {
 	return nil
 }
 
-// findingsView draws what was found, the rule below each.
+// findingsView draws what was found, the rule below each, and all of what is said
+// about the selected one.
 func (m *Model) findingsView(n int) []string {
 	th := m.theme
 	head := newLine(m.width)
@@ -38,6 +39,11 @@ func (m *Model) findingsView(n int) []string {
 			l.selected(th)
 		}
 		list = append(list, l.String(), m.ruleLine(f))
+	}
+	if f := m.selectedFinding(); f != nil {
+		whole := append([]string{m.rule(f.Name)}, m.wrapped(render.Paint{}, f.Message)...)
+		whole = append(whole, m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)...)
+		return append(padded(list, n-m.previewRows()), padded(whole, m.previewRows())...)
 	}
 	if len(m.page.findings.List) == 0 {
 		l := newLine(m.width)
@@ -234,9 +240,9 @@ func (m *Model) kindsHead() string {
 	l.pad(1)
 	l.left(th.Dim, "KIND", m.kindWidth())
 	for _, name := range []string{"FRAMES", "BYTES", "P50", "P90", "P99", "MAX", "1ST"} {
-		l.right(th.Dim, name, 7)
+		l.whole(th.Dim, name, 7)
 	}
-	l.right(th.Dim, "PARTS/S", 8)
+	l.whole(th.Dim, "PARTS/S", 8)
 	return l.String()
 }
 
@@ -253,14 +259,14 @@ func (m *Model) kindRow(l *line, k *store.Kind) {
 		if h.Count > 0 && m.page.stats.Timed {
 			text = span(int64(h.Quantile(q)))
 		}
-		l.right(render.Paint{}, text, 7)
+		l.whole(render.Paint{}, text, 7)
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99, 1} {
 		quantile(&k.Latency, q)
 	}
 	quantile(&k.FirstPart, 0.5)
 	if rate := k.PartsPerSecond(); rate > 0 {
-		l.right(th.Number, size(int64(rate)), 8)
+		l.whole(th.Number, size(int64(rate)), 8)
 	}
 }
 

@@ -453,7 +453,11 @@ func (m *Model) click(row int) tea.Cmd {
 
 // listKey is for the views that are a plain list.
 func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
-	if by, ok := m.movement(k, m.rows()); ok {
+	n := m.rows()
+	if m.view == viewFindings {
+		n /= findingLines
+	}
+	if by, ok := m.movement(k, n); ok {
 		return m.move(by)
 	}
 	if key.Matches(k, m.keys.Open) {

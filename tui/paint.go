@@ -53,6 +53,13 @@ func (l *line) right(p render.Paint, s string, width int) {
 	l.pad(1)
 }
 
+// whole is right for a column that is left out where it does not fit.
+func (l *line) whole(p render.Paint, s string, width int) {
+	if l.used+width <= l.room {
+		l.right(p, s, width)
+	}
+}
+
 // glyph appends one of our own characters, one cell wide. Those of one paint
 // that follow each other are painted as one.
 func (l *line) glyph(p render.Paint, s string) {
