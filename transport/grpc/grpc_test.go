@@ -7,14 +7,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 	libgrpc "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
@@ -159,16 +164,105 @@ func TestNoFrames(t *testing.T) {
 	}
 }
 
-// A server of something else says so, and what to look at.
-func TestAnotherService(t *testing.T) {
+// serve serves with nothing but the library.
+func serve(t *testing.T, register func(s *libgrpc.Server)) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := libgrpc.NewServer()
+	register(s)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	c := transporttest.Dial(t, []string{"grpc://" + l.Addr().String()}, opts)
+	return l.Addr().String()
+}
+
+// A server that knows the service by its types hears whoever writes frames, and
+// its status is told.
+func TestTypedServer(t *testing.T) {
+	address := serve(t, func(s *libgrpc.Server) {
+		s.RegisterService(&libgrpc.ServiceDesc{ServiceName: "latis.v1.LatisService", Streams: []libgrpc.StreamDesc{{
+			StreamName: "Connect", ClientStreams: true, ServerStreams: true,
+			Handler: func(_ any, call libgrpc.ServerStream) error {
+				for {
+					ping := new(latisv1.ConnectRequest)
+					if err := call.RecvMsg(ping); err != nil {
+						return status.Error(codes.DataLoss, "50% of it\nis lost")
+					}
+					if err := call.SendMsg(&latisv1.ConnectResponse{Id: ping.Id}); err != nil {
+						return err
+					}
+				}
+			},
+		}}}, nil)
+	})
+	c := transporttest.Dial(t, []string{"grpc://" + address}, opts)
+	for _, id := range []string{"1", strings.Repeat("long", 1<<16)} {
+		ping, err := proto.Marshal(&latisv1.ConnectRequest{Id: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := transporttest.Framed(c).Write(ping); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 4+len(ping)) // nothing but the id comes back
+		if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got[4:], ping) {
+			t.Errorf("read %d bytes, %v", len(got), err)
+		}
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || err.Error() != "DataLoss: 50% of it\nis lost" {
+		t.Error(err)
+	}
+}
+
+// Schemas are asked for in the version that the server has.
+func TestReflect(t *testing.T) {
+	for _, version := range []string{"v1", "v1alpha", ""} {
+		address := serve(t, func(s *libgrpc.Server) {
+			s.RegisterService(&libgrpc.ServiceDesc{ServiceName: "latis.v1.LatisService", Metadata: "latis/v1/latis.proto"}, nil)
+			of := reflection.ServerOptions{Services: s}
+			switch version {
+			case "v1":
+				grpc_reflection_v1.RegisterServerReflectionServer(s, reflection.NewServerV1(of))
+			case "v1alpha":
+				grpc_reflection_v1alpha.RegisterServerReflectionServer(s, reflection.NewServer(of))
+			}
+		})
+		raw, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		services, err := grpc.Reflect(transporttest.Bounded(t), raw, "peer")
+		switch {
+		case version == "" && (err == nil || err.Error() != "unknown service grpc.reflection.v1alpha.ServerReflection"):
+			t.Error(err)
+		case version != "" && (err != nil || !slices.Equal(services, []string{"grpc.reflection." + version + ".ServerReflection", "latis.v1.LatisService"})):
+			t.Errorf("%q, %v", services, err)
+		}
+	}
+}
+
+// A listener of ours answers what it is asked by itself.
+func TestReflectOurs(t *testing.T) {
+	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
+	raw, err := net.Dial("tcp", strings.TrimPrefix(l.Addr(), "grpc://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := grpc.Reflect(transporttest.Bounded(t), raw, "peer")
+	if err != nil || len(services) != 3 {
+		t.Errorf("%q, %v", services, err)
+	}
+}
+
+// A server of something else says so, and what to look at.
+func TestAnotherService(t *testing.T) {
+	address := serve(t, func(*libgrpc.Server) {})
+	c := transporttest.Dial(t, []string{"grpc://" + address}, opts)
 	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "the peer speaks gRPC, and has no latis.v1.LatisService") {
 		t.Error(err)
 	}
