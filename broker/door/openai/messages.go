@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/frame"
@@ -251,7 +250,7 @@ func (m *message) event(kind string, data []byte) {
 // last event, and the stream is seen to be cut.
 func (m *message) fail(err error) {
 	status, _ := statusOf(err)
-	body := messageFailure(broker.Message(err), status)
+	body := messageFailure(explain(err), status)
 	if !m.w.Streaming() {
 		m.retryAfter(err)
 		m.json(status, body)

@@ -6,6 +6,7 @@ package openai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -298,7 +299,7 @@ func (e *exchange) fail(err error) {
 		code, param = "model_not_found", "model"
 	}
 	e.retryAfter(err)
-	body := failure(broker.Message(err), kind, param, code)
+	body := failure(explain(err), kind, param, code)
 	if !e.w.Streaming() {
 		e.json(status, body)
 		return
@@ -314,6 +315,23 @@ func (e *exchange) retryAfter(err error) {
 	if errors.As(err, &pe) && pe.RetryAfter > 0 {
 		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
 	}
+}
+
+// explain is what a client may know of a failure: of what a provider answered no
+// more than the status.
+func explain(err error) string {
+	var pe *provider.Error
+	switch {
+	case !errors.As(err, &pe) || pe.Status == 0:
+		return broker.Message(err)
+	case pe.Status == http.StatusUnauthorized, pe.Status == http.StatusForbidden:
+		return fmt.Sprintf("The provider does not take the key that the broker has for it (HTTP %d)", pe.Status)
+	case pe.Cause == provider.RateLimited:
+		return "The provider limits how often it is asked (HTTP 429)"
+	case pe.Cause == provider.Refused:
+		return fmt.Sprintf("The provider refused the request (HTTP %d)", pe.Status)
+	}
+	return fmt.Sprintf("The provider failed (HTTP %d)", pe.Status)
 }
 
 // statusOf chooses the status for a failure.

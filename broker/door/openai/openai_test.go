@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,27 @@ func TestRetryAfter(t *testing.T) {
 			resp.Body.Close()
 			if got := resp.Header.Get("Retry-After"); resp.StatusCode != 429 || !slices.Contains(tt.want, got) {
 				t.Errorf("%s, %s: %d, %q; want %q", tt.after, path, resp.StatusCode, got, tt.want)
+			}
+		}
+	}
+}
+
+// What a provider answered is told by its status alone, in words that say whose
+// fault it is.
+func TestFailures(t *testing.T) {
+	for status, want := range map[int]string{
+		400: "400 The provider refused the request (HTTP 400)",
+		401: "502 The provider does not take the key that the broker has for it (HTTP 401)",
+		429: "429 The provider limits how often it is asked (HTTP 429)",
+		503: "502 The provider failed (HTTP 503)",
+	} {
+		url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1, Status: status}}}))
+		for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+			got, body := postTo(t, url+path, hello+"}")
+			var answer struct{ Error struct{ Message string } }
+			_ = json.Unmarshal([]byte(body), &answer)
+			if got := fmt.Sprintf("%d %s", got, answer.Error.Message); got != want {
+				t.Errorf("%s: got %s, want %s", path, got, want)
 			}
 		}
 	}
