@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A Source is the capture that a session is read from, where any frame of it
+// can be read once more.
+type Source interface {
+	// ReadAt reads the frame that begins at a place; see [capture.Placed]. Its
+	// bytes are valid until the next call.
+	ReadAt(place int64, r *capture.Record) error
+}
+
+// ReadAgain says where frames are to be read again, so that their bytes need
+// not be kept. It is called ahead of Begin; the source is used until Close.
+func (s *Store) ReadAgain(from Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source = from
+}
+
+// Take takes in a session from its beginning to its end. It returns what broke it
+// off, if anything did.
+func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) error {
+	s.Begin(in)
+	err := s.Read(ctx, in, cfg)
+	s.End(err, errors.Is(err, capture.ErrCut) || ctx.Err() != nil)
+	return err
+}
+
+// Begin says where the session that follows is read from.
+func (s *Store) Begin(in decode.Input) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in.Capture != nil {
+		s.session = *in.Capture.Session()
+	}
+	s.follower = track.NewFollower(&s.trackers, in, s.opts.Config)
+}
+
+// Read takes in frames of the session that has begun.
+func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
+	cfg.InOrder, cfg.Around = true, s.batch
+	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
+	return err
+}
+
+// batch has the view see what was read at once.
+func (s *Store) batch(show func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	show()
+	s.version.Add(1)
+}
+
+// view takes in an item, with the lock held; see [decode.View].
+func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
+	s.take(it)
+	dst, err := s.follower.View(dst, it)
+	s.traffic.flies(int64(len(s.rows.open)))
+	return dst, err
+}
+
+// take enters a frame into the index.
+func (s *Store) take(it *decode.Item) {
+	f := it.Frame
+	e := s.frames.add(it.Seq)
+	*e = entry{
+		offset: f.Offset, conn: uint32(f.Conn), start: uint32(f.Start), end: uint32(f.End),
+		wire: s.wireOf(it), flags: flags(f.Dir),
+	}
+	if f.Dir == frame.DirUnknown {
+		e.flags = flags(it.Message.From)
+	}
+	e.raw, e.size = uint32(len(f.Raw)), uint32(f.Size())
+	if s.source != nil && it.Place >= 0 {
+		e.at, e.flags = it.Place, e.flags|placed
+	} else {
+		e.at = s.bytes.keep(f.Raw)
+		s.metas.keep(it.Seq, f, &s.bytes)
+	}
+	s.when(e, it)
+	switch {
+	case f.Gap:
+		e.flags |= gap | bad
+		e.kind = s.kinds.of(kindGap)
+	case it.Err != nil && it.Err != f.Flaw:
+		e.flags |= bad
+		e.kind = s.kinds.of(kindBad)
+	default:
+		e.kind = s.kinds.of(it.Message.Kind)
+		if m := &it.Message; m.Phase == protocol.Open && len(m.Label) > 0 {
+			e.label = s.rows.text(m.Label) + 1
+		}
+	}
+	if f.Compressed {
+		e.flags |= compressed
+	}
+	if len(s.bookmarks) > 0 && s.bookmarks[it.Seq] {
+		e.flags |= bookmark
+	}
+	s.peer(f.Conn).frame(e)
+	s.traffic.add(e.time, e.dir(), int64(e.raw))
+	if s.filter != nil {
+		s.hits.offer(s, it, e)
+	}
+}
+
+var kindGap, kindBad = []byte("skipped"), []byte("malformed")
+
+// when notes the time of a frame. Where times are not known, the number of the
+// frame stands for it.
+func (s *Store) when(e *entry, it *decode.Item) {
+	e.time = it.Seq
+	if !it.Time.IsZero() {
+		s.timed = true
+		e.time = it.Time.UnixNano()
+		if !it.Written.IsZero() {
+			e.wrote = uint32(min(max(it.Written.Sub(it.Time).Microseconds(), 0), 1<<32-2)) + 1
+		}
+	}
+	if s.first == 0 {
+		s.first = e.time
+	}
+	s.last = max(s.last, e.time)
+}
+
+// wireOf returns the number of how an item was read.
+func (s *Store) wireOf(it *decode.Item) uint8 {
+	w := wire{it.Framing, it.Protocol}
+	if s.lastWire < len(s.wires) && s.wires[s.lastWire] == w {
+		return uint8(s.lastWire)
+	}
+	for i, have := range s.wires {
+		if have == w {
+			s.lastWire = i
+			return uint8(i)
+		}
+	}
+	if len(s.wires) < 255 {
+		s.wires = append(s.wires, w)
+	}
+	s.lastWire = len(s.wires) - 1
+	return uint8(s.lastWire)
+}
+
+// Event takes in a record that is no frame.
+func (s *Store) Event(r *capture.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.peer(r.Conn).event(s, r)
+}
+
+// Notice takes in what is to be said to the user.
+func (s *Store) Notice(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.notices = append(s.notices, text)
+	if len(s.notices) > maxNotices {
+		s.notices = s.notices[1:]
+	}
+}
+
+const maxNotices = 100
+
+// Lost says how many frames the source has dropped so far.
+func (s *Store) Lost(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.lost = n
+}
+
+// End takes in the end of the session. What is open is unanswered then, unless
+// the session is cut, which err says.
+func (s *Store) End(err error, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version.Add(1)
+	s.ended, s.end = true, err
+	if s.follower == nil {
+		return
+	}
+	if cut {
+		s.follower.Release()
+	} else {
+		s.follower.End()
+	}
+}

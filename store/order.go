@@ -1,0 +1,272 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/session"
+)
+
+// An order is a list of exchanges, and of headings if they are in groups.
+type order interface {
+	len() int
+	at(i int) Spot
+	index(at Spot) int
+}
+
+// natural is the order in which those in flight come first, and then the others,
+// each with the newest first. It is not kept anywhere: those in flight are few.
+type natural struct {
+	*Store
+	openOnly bool
+}
+
+func (o *natural) len() int {
+	if o.openOnly {
+		return len(o.rows.open)
+	}
+	return int(o.rows.n)
+}
+
+func (o *natural) at(i int) Spot {
+	open := o.rows.open
+	if i < len(open) {
+		return Spot{Number: open[len(open)-1-i]}
+	}
+	// The closed one with i-len(open) closed ones above it: every open one
+	// above it moves it down by one.
+	mark := uint32(o.rows.base+o.rows.n) - uint32(i-len(open))
+	for j := len(open) - 1; j >= 0 && open[j] >= mark; j-- {
+		mark--
+	}
+	return Spot{Number: mark}
+}
+
+func (o *natural) index(at Spot) int {
+	open := o.rows.open
+	i, found := slices.BinarySearch(open, at.Number)
+	switch {
+	case found:
+		return len(open) - 1 - i
+	case o.openOnly || at.Heading:
+		return 0
+	}
+	above := int(int64(o.rows.base+o.rows.n) - int64(at.Number))
+	return len(open) + above - (len(open) - i)
+}
+
+// sorted is an order that was made, for as long as it is good.
+type sorted struct {
+	*Store
+	query   IDsQuery
+	version int64
+	filter  *Filter
+	made    time.Time
+	took    time.Duration
+	stale   bool // something has changed since
+	spots   []Spot
+	groups  map[uint32]*Group
+	least   uint32 // of the marks
+	keys    []sortKey
+	spare   []sortKey // as many
+}
+
+func (o *sorted) len() int      { return len(o.spots) }
+func (o *sorted) at(i int) Spot { return o.spots[i] }
+
+// index returns where a spot is. An exchange that is folded away is found at
+// the heading of its group.
+func (o *sorted) index(at Spot) int {
+	i := slices.Index(o.spots, at)
+	if r := o.rows.of(at.Number); i < 0 && !at.Heading && r != nil && o.query.Group != Ungrouped {
+		i = slices.Index(o.spots, Spot{o.query.Group.of(r), true})
+	}
+	return max(i, 0)
+}
+
+// sort returns the order asked for. It is made anew when something has changed,
+// but only so often that it takes a small part of the time.
+func (s *Store) sort(q IDsQuery) order {
+	o := &s.sorted
+	same := o.spots != nil && o.filter == s.filter && o.query.sameOrder(&q)
+	o.stale = o.version != s.version.Load()
+	fresh := !o.stale || len(o.spots) > shortOrder && time.Since(o.made) < 20*o.took
+	if same && fresh && int64(o.least) > s.rows.base { // all that is in it is still there
+		return o
+	}
+	start := time.Now()
+	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
+	o.query.Folds.But = maps.Clone(q.Folds.But)
+	o.collect()
+	o.arrange()
+	o.lay()
+	o.made, o.stale = time.Now(), false
+	o.took = o.made.Sub(start)
+	return o
+}
+
+// shortOrder is how long an order may be that is made anew with every change.
+const shortOrder = 10_000
+
+// lay makes the list of what was arranged, below the headings of the groups. A
+// group of which all are folded away has a heading, too.
+func (o *sorted) lay() {
+	o.least = math.MaxUint32
+	for i := range o.keys {
+		o.least = min(o.least, o.keys[i].mark)
+	}
+	if o.query.Group == Ungrouped {
+		o.spots = slices.Grow(o.spots[:0], len(o.keys)+1)
+		for i := range o.keys {
+			o.spots = append(o.spots, Spot{Number: o.keys[i].mark})
+		}
+		return
+	}
+	// Each group has its place, which is filled as its exchanges come.
+	place, n := map[uint32]*int{}, 0
+	o.spots = slices.Grow(o.spots[:0], len(o.keys)+len(o.groups))[:len(o.keys)+len(o.groups)]
+	for _, group := range slices.Sorted(maps.Keys(o.groups)) {
+		o.spots[n] = Spot{group, true}
+		at := n + 1
+		place[group] = &at
+		n = at + o.groups[group].listed
+	}
+	var group uint32
+	at := new(int)
+	for i := range o.keys {
+		k := &o.keys[i]
+		if k.group != group || i == 0 {
+			group, at = k.group, place[k.group]
+		}
+		o.spots[*at] = Spot{Number: k.mark}
+		*at++
+	}
+}
+
+type sortKey struct {
+	key   uint64 // the least comes first
+	group uint32
+	mark  uint32
+}
+
+// arrange sorts by key; what is equal stays as it is. It goes digit by digit: a
+// million are sorted while somebody waits who has pressed a key.
+func (o *sorted) arrange() {
+	keys := o.keys
+	to := slices.Grow(o.spare[:0], len(keys))[:len(keys)]
+	for shift := 0; shift < 64; shift += 16 {
+		var n [1 << 16]uint32
+		for i := range keys {
+			n[uint16(keys[i].key>>shift)]++
+		}
+		if len(keys) == 0 || n[uint16(keys[0].key>>shift)] == uint32(len(keys)) {
+			continue // they have the same digit
+		}
+		at := uint32(0)
+		for i, of := range n {
+			n[i], at = at, at+of
+		}
+		for i := range keys {
+			x := &n[uint16(keys[i].key>>shift)]
+			to[*x] = keys[i]
+			*x++
+		}
+		keys, to = to, keys
+	}
+	o.keys, o.spare = keys, to
+}
+
+// collect takes the keys of the exchanges that are to be listed, the newest
+// first, and counts those of each group, listed or not.
+func (o *sorted) collect() {
+	q := &o.query
+	o.keys, o.groups = slices.Grow(o.keys[:0], int(o.rows.n)), map[uint32]*Group{}
+	var g *Group
+	for i := o.rows.n - 1; i >= 0; i-- {
+		r := &o.rows.chunks[i/chunk][i%chunk]
+		if o.filter != nil && !r.hit {
+			continue
+		}
+		n := q.Group.of(r)
+		if q.Group != Ungrouped {
+			if g == nil || g.Number != n {
+				g = o.group(n)
+			}
+			g.count(r)
+		}
+		if q.OpenOnly && r.outcome != uint8(session.Open) || g != nil && g.Folded {
+			continue
+		}
+		if g != nil {
+			g.listed++
+		}
+		o.keys = append(o.keys, sortKey{1<<63 - uint64(o.key(r, q.Sort)), n, r.mark})
+	}
+}
+
+// group returns the group of that number.
+func (o *sorted) group(n uint32) *Group {
+	g := o.groups[n]
+	if g == nil {
+		g = &Group{Number: n, Folded: o.query.Folds.Has(n)}
+		switch o.query.Group {
+		case GroupKind:
+			g.Name = o.kinds.list[n]
+		case GroupConn:
+			g.Name = fmt.Sprintf("connection %d", n)
+			if p := o.peers[int(n)]; p != nil && p.Name != "" {
+				g.Name += "  " + p.Name
+			}
+		}
+		o.groups[n] = g
+	}
+	return g
+}
+
+func (g *Group) count(r *row) {
+	g.Total++
+	g.Bytes += r.in + r.out
+	g.Found += int64(r.found)
+	if r.class > 0 {
+		g.Cancelled++
+	}
+	switch session.Outcome(r.outcome) {
+	case session.Open:
+		g.Open++
+	case session.Failed, session.Abandoned:
+		g.Failed++
+	}
+}
+
+// key returns what an exchange is sorted by, the greatest first.
+func (s *Store) key(r *row, by Sort) int64 {
+	switch by {
+	case BySlowest:
+		end := r.closed
+		if end == 0 {
+			end = s.last
+		}
+		return end - r.opened
+	case ByBytes:
+		return r.in + r.out
+	case ByParts:
+		return int64(r.parts)
+	case ByTrouble:
+		key := int64(r.found) * 8
+		if r.class > 0 {
+			key += 4 + int64(min(r.class, 3))
+		} else if r.outcome == uint8(session.Failed) || r.outcome == uint8(session.Abandoned) {
+			key += 2
+		}
+		return key
+	case ByArrival:
+		return -int64(r.mark)
+	}
+	if r.outcome == uint8(session.Open) {
+		return 1
+	}
+	return 0
+}

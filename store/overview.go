@@ -1,0 +1,83 @@
+package store
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
+)
+
+// Overview is what the head of the screen says.
+type Overview struct {
+	Protocols         []string
+	Kinds             []string // every one that was seen, in that order
+	Frames, Bytes     int64
+	Exchanges, Open   int64
+	Findings          int64
+	Errors            int64 // findings that are errors
+	Conns             int
+	Dropped           int64 // frames that are not in the index any more
+	Gone              int64 // exchanges that have no row any more
+	Lost              int64 // frames that the source dropped
+	First, Last       int64 // stamps
+	Timed             bool
+	Ended             bool
+	Altered           bool // by faults or edits
+	Err               error
+	Notice            string
+	Held              []Held // frames that wait on the wire
+	Cancels           [8]int64
+	Filter            string
+	Matches, Searched int64 // frames that the filter has matched, and looked at
+}
+
+// Overview returns what is known of the session as a whole.
+func (s *Store) Overview() Overview {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := Overview{
+		Kinds:  s.kinds.list[1:len(s.kinds.list):len(s.kinds.list)],
+		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)),
+		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
+		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
+		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
+	}
+	seen := map[string]bool{}
+	for _, w := range s.wires {
+		if s.superseded(w) {
+			continue
+		}
+		name := w.protocol.Name()
+		if w.framing != nil {
+			name += "/" + w.framing.Name()
+		}
+		if !seen[name] {
+			seen[name] = true
+			o.Protocols = append(o.Protocols, name)
+		}
+	}
+	if n := len(s.notices); n > 0 {
+		o.Notice = s.notices[n-1]
+	}
+	for _, t := range s.trackers.List {
+		for class, n := range t.Stats().Cancels {
+			o.Cancels[class] += n
+		}
+	}
+	if s.filter != nil {
+		o.Filter, o.Matches, o.Searched = s.filter.text, int64(len(s.hits.seqs)), s.hits.searched(s)
+	}
+	return o
+}
+
+// superseded reports whether a wire was read so only until more was known of it.
+func (s *Store) superseded(w wire) bool {
+	last := s.wires[len(s.wires)-1]
+	if w == last || w.framing != last.framing {
+		return false
+	}
+	switch w.protocol {
+	case protocol.Protocol(jsonrpc.Plain), protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
+		return true
+	}
+	return false
+}

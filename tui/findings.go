@@ -1,0 +1,89 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/store"
+)
+
+// findingLines is how many rows a finding takes.
+const findingLines = 2
+
+func (m *Model) selectedFinding() *store.Finding {
+	if i := m.findings.at - m.page.findings.From; i >= 0 && i < len(m.page.findings.List) {
+		return &m.page.findings.List[i]
+	}
+	return nil
+}
+
+// findingsView draws what was found, the rule below each, and all of what is said
+// about the selected one.
+func (m *Model) findingsView(n int) []string {
+	th := m.theme
+	head := newLine(m.width)
+	head.pad(1)
+	head.text(th.Dim, "FINDINGS  enter jumps to the frame", m.width)
+	list := []string{head.String()}
+	for i := range m.page.findings.List {
+		f := &m.page.findings.List[i]
+		l := newLine(m.width)
+		m.finding(l, f)
+		if m.page.findings.From+i == m.findings.at {
+			l.selected(th)
+		}
+		list = append(list, l.String(), m.ruleLine(f))
+	}
+	if f := m.selectedFinding(); f != nil {
+		whole := append([]string{m.rule(f.Name)}, m.wrapped(render.Paint{}, f.Message)...)
+		whole = append(whole, m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)...)
+		return append(padded(list, n-m.previewRows()), padded(whole, m.previewRows())...)
+	}
+	if len(m.page.findings.List) == 0 {
+		l := newLine(m.width)
+		l.pad(3)
+		l.text(th.Done, glyphDone+" no rule was broken", m.width)
+		list = append(list, l.String())
+	}
+	return padded(list, n)
+}
+
+// ruleLine says which rule a finding is about, and what to do.
+func (m *Model) ruleLine(f *store.Finding) string {
+	l := newLine(m.width)
+	l.pad(4)
+	l.text(m.theme.Dim, f.Rule+". "+f.Do, m.width)
+	return l.String()
+}
+
+func (m *Model) findingLine(f *store.Finding) string {
+	l := newLine(m.width)
+	m.finding(l, f)
+	return l.String()
+}
+
+func (m *Model) finding(l *line, f *store.Finding) {
+	th := m.theme
+	paint, glyph := th.Note, "i"
+	switch f.Severity {
+	case session.Error:
+		paint, glyph = th.Error, glyphFinding
+	case session.Warning:
+		paint, glyph = th.Warning, glyphWarning
+	}
+	l.pad(1)
+	l.glyph(paint, glyph)
+	l.pad(1)
+	l.left(paint, f.Name, 16)
+	var frames []string
+	for _, seq := range f.Frames {
+		frames = append(frames, "#"+count(seq))
+	}
+	width := 18
+	if m.width < 76 {
+		width = 9
+	}
+	l.left(th.Number, strings.Join(frames, " "), width)
+	l.text(render.Paint{}, f.Message, m.width)
+}

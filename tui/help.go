@@ -1,0 +1,111 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/render"
+)
+
+// helpView draws the keys, in as many columns as fit.
+func (m *Model) helpView(n int) []string {
+	th := m.theme
+	const column = 38
+	columns := max(1, m.width/column)
+	var blocks [][]string
+	for _, g := range m.keys.groups() {
+		l := newLine(column)
+		l.pad(1)
+		l.text(th.Bold, g.title, column)
+		block := []string{l.fill().String()}
+		for _, b := range g.keys {
+			h := b.Help()
+			if h.Key == " " {
+				h.Key = "space"
+			}
+			l := newLine(column)
+			l.pad(1)
+			l.left(th.Key, h.Key, 13)
+			l.text(th.Help, h.Desc, column-16)
+			block = append(block, l.fill().String())
+		}
+		blocks = append(blocks, append(block, newLine(column).fill().String()))
+	}
+	blocks = append(blocks, m.legend(column))
+	tall := make([][]string, columns)
+	for _, b := range blocks {
+		shortest := 0
+		for i := range tall {
+			if len(tall[i]) < len(tall[shortest]) {
+				shortest = i
+			}
+		}
+		tall[shortest] = append(tall[shortest], b...)
+	}
+	var list []string
+	for row := 0; ; row++ {
+		line, any := "", false
+		for _, c := range tall {
+			if row < len(c) {
+				line, any = line+c[row], true
+			} else {
+				line += strings.Repeat(" ", column)
+			}
+		}
+		if !any {
+			break
+		}
+		list = append(list, line)
+	}
+	m.helpTop = max(0, min(m.helpTop, len(list)-n))
+	return padded(list[m.helpTop:], n)
+}
+
+// legend says what the glyphs of lanes mean.
+func (m *Model) legend(width int) []string {
+	th := m.theme
+	head := newLine(width)
+	head.pad(1)
+	head.text(th.Bold, "Lanes", width)
+	list := []string{head.fill().String()}
+	for _, e := range []struct {
+		paint render.Paint
+		glyph string
+		text  string
+	}{
+		{th.Wait, glyphBegin, "asked"},
+		{th.Wait, glyphWait, "waiting for the first part"},
+		{th.Part, bars[6], "parts: the more, the higher"},
+		{th.Gap, glyphGap, "a gap between parts"},
+		{th.Open, glyphOpen, "in flight"},
+		{th.Done, glyphDone, "done"},
+		{th.Failed, glyphFailed, "failed"},
+		{th.Cancel, glyphCancel, "a cancel was asked"},
+		{th.After, glyphAfter, "what came after the cancel"},
+		{th.Cancelled, glyphStopped, "ended as cancelled"},
+		{th.Silent, glyphSilent, "a cancel never answered"},
+		{th.Silent, glyphLost, "unanswered at the end"},
+	} {
+		l := newLine(width)
+		l.pad(1)
+		l.glyph(e.paint, e.glyph)
+		l.pad(2)
+		l.text(th.Help, e.text, width-5)
+		list = append(list, l.fill().String())
+	}
+	return list
+}
+
+func (m *Model) helpKey(k tea.KeyMsg) tea.Cmd {
+	if by, ok := m.movement(k, m.body()); ok {
+		m.helpTop = max(0, m.helpTop+min(by, 1000))
+		return nil
+	}
+	m.help = false
+	if key.Matches(k, m.keys.Quit) && k.String() != "q" {
+		return tea.Quit
+	}
+	return nil
+}

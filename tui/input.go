@@ -1,0 +1,241 @@
+package tui
+
+import (
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// typed takes in keys: what was typed fast comes as one message.
+func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || len(k.Runes) < 2 {
+		return m.key(k)
+	}
+	var cmds []tea.Cmd
+	for _, r := range k.Runes {
+		cmds = append(cmds, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
+	}
+	return tea.Batch(cmds...)
+}
+
+// freeze keeps what is on the screen in its place, whatever comes, or goes on.
+func (m *Model) freeze() {
+	m.frozen = !m.frozen
+	m.limit = 0
+	if m.frozen {
+		m.limit = m.page.overview.Frames - m.page.overview.Dropped
+		if m.filter != "" {
+			m.limit = m.page.overview.Matches
+		}
+	}
+}
+
+// key decides what a key does.
+func (m *Model) key(k tea.KeyMsg) tea.Cmd {
+	m.said, m.wrong = "", false
+	switch {
+	case k.String() == "ctrl+c":
+		return tea.Quit
+	case m.pending != nil:
+		return m.confirm(k)
+	case m.prompt != nil:
+		return m.promptKey(k)
+	case m.help:
+		return m.helpKey(k)
+	}
+	if cmd, done := m.globalKey(k); done {
+		return cmd
+	}
+	if cmd, done := m.holdKey(k); done {
+		return cmd
+	}
+	if m.detail != nil {
+		return m.detailKey(k)
+	}
+	switch m.view {
+	case viewIDs:
+		return m.idsKey(k)
+	case viewFrames:
+		return m.framesKey(k)
+	}
+	return m.listKey(k)
+}
+
+// globalKey does what a key does everywhere.
+func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
+	keys := &m.keys
+	switch {
+	case key.Matches(k, keys.Quit):
+		return tea.Quit, true
+	case key.Matches(k, keys.Help):
+		m.help, m.helpTop = true, 0
+		return nil, true
+	case key.Matches(k, keys.Theme):
+		m.dark = !m.dark
+		name := Themes[0]
+		if !m.dark {
+			name = Themes[1]
+		}
+		m.theme = newTheme(name, m.config.Color)
+		return m.ask(), true
+	case key.Matches(k, keys.Freeze):
+		m.freeze()
+		return m.ask(), true
+	case key.Matches(k, keys.Next):
+		return m.show((m.view + 1) % numViews), true
+	case key.Matches(k, keys.Previous):
+		return m.show((m.view + numViews - 1) % numViews), true
+	case key.Matches(k, keys.Filter):
+		return m.ask4Filter(), true
+	case key.Matches(k, keys.Clear):
+		return m.setFilter(""), true
+	}
+	for v, b := range []key.Binding{keys.IDs, keys.Frames, keys.Findings, keys.Stats, keys.Peers} {
+		if key.Matches(k, b) {
+			return m.show(view(v)), true
+		}
+	}
+	return nil, false
+}
+
+// show turns to a view.
+func (m *Model) show(v view) tea.Cmd {
+	m.view, m.detail = v, nil
+	return m.ask()
+}
+
+// movement returns by how much a key moves in a list of which n rows are seen;
+// the first and the last are far away.
+func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
+	const far = 1 << 40
+	keys := &m.keys
+	switch {
+	case key.Matches(k, keys.Up):
+		return -1, true
+	case key.Matches(k, keys.Down):
+		return 1, true
+	case key.Matches(k, keys.PageUp):
+		return -max(n-1, 1), true
+	case key.Matches(k, keys.PageDown):
+		return max(n-1, 1), true
+	case key.Matches(k, keys.Top):
+		return -far, true
+	case key.Matches(k, keys.Bottom):
+		return far, true
+	}
+	return 0, false
+}
+
+// mouse scrolls and selects.
+func (m *Model) mouse(e tea.MouseMsg) tea.Cmd {
+	if m.prompt != nil || m.pending != nil {
+		return nil
+	}
+	switch {
+	case e.Button == tea.MouseButtonWheelUp:
+		return m.scroll(-3)
+	case e.Button == tea.MouseButtonWheelDown:
+		return m.scroll(3)
+	case e.Action != tea.MouseActionPress || e.Button != tea.MouseButtonLeft:
+		return nil
+	case e.Y == 1:
+		return m.clickTab(e.X)
+	}
+	return m.click(e.Y - m.head() - m.listHead())
+}
+
+func (m *Model) scroll(by int) tea.Cmd {
+	switch {
+	case m.help:
+		m.helpTop = max(0, m.helpTop+by)
+		return nil
+	case m.detail != nil:
+		m.detail.scroll(by)
+		return nil
+	}
+	return m.move(by)
+}
+
+// move moves the selection of the view.
+func (m *Model) move(by int) tea.Cmd {
+	switch m.view {
+	case viewIDs:
+		m.ids.moved += by
+	case viewFrames:
+		m.frames.move(by, m.page.frames.Total)
+	case viewFindings:
+		m.findings.move(by, m.page.findings.Total, m.rows()/findingLines)
+	case viewStats:
+		m.stats.move(by, len(m.page.stats.Kinds), m.statsRows())
+	case viewPeers:
+		m.peers.move(by, len(m.page.peers.Peers), m.rows())
+	}
+	return m.ask()
+}
+
+// click selects a row of the list, and opens it if it is selected already.
+func (m *Model) click(row int) tea.Cmd {
+	if row < 0 || m.detail != nil || m.help {
+		return nil
+	}
+	by := 0
+	switch m.view {
+	case viewIDs:
+		by = row - (m.page.ids.Index - m.page.ids.Top)
+	case viewFrames:
+		by = row - int(m.frames.at-m.page.frames.From)
+	case viewFindings:
+		by = row/findingLines + m.findings.top - m.findings.at
+	default:
+		return nil
+	}
+	if by == 0 {
+		return m.openSelected()
+	}
+	return m.move(by)
+}
+
+// listKey is for the views that are a plain list.
+func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
+	n := m.rows()
+	if m.view == viewFindings {
+		n /= findingLines
+	}
+	if by, ok := m.movement(k, n); ok {
+		return m.move(by)
+	}
+	if key.Matches(k, m.keys.Open) {
+		return m.openSelected()
+	}
+	return nil
+}
+
+// openSelected opens what is selected in the view.
+func (m *Model) openSelected() tea.Cmd {
+	switch m.view {
+	case viewIDs:
+		if x := m.ids.selected(m.page.ids); x != nil {
+			return m.openFrame(x.First)
+		}
+		m.ids.fold(m.page.ids)
+		return m.ask()
+	case viewFrames:
+		if f := m.frames.selected(m.page.frames); f != nil {
+			return m.openFrame(f.Seq)
+		}
+	case viewFindings:
+		if f := m.selectedFinding(); f != nil && len(f.Frames) > 0 {
+			return m.openFrame(f.Frames[len(f.Frames)-1])
+		}
+	case viewStats:
+		if i := m.stats.at; i < len(m.page.stats.Kinds) {
+			m.view = viewIDs
+			return m.setFilter("kind==" + quoteValue(m.page.stats.Kinds[i].Name))
+		}
+	case viewPeers:
+		if i := m.peers.at; i < len(m.page.peers.Peers) && m.page.peers.Peers[i].Conn != 0 {
+			m.view = viewFrames
+			return m.setFilter("conn==" + count(int64(m.page.peers.Peers[i].Conn)))
+		}
+	}
+	return nil
+}

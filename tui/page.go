@@ -1,0 +1,110 @@
+package tui
+
+import (
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/store"
+)
+
+// A page is what the store answered: all that the screen shows.
+type page struct {
+	asked    int
+	version  int64
+	now      int64 // stamp of the present
+	overview store.Overview
+	ids      store.IDs
+	preview  *store.Detail
+	frames   store.Frames
+	findings store.Findings
+	stats    store.Stats
+	peers    store.Peers
+	detail   *store.Detail
+	other    *store.Detail
+}
+
+// ask returns the command that asks the store for the screen.
+func (m *Model) ask() tea.Cmd {
+	m.asked++
+	w := want{
+		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
+		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.want(),
+	}
+	s := m.store
+	return func() tea.Msg { return w.get(s) }
+}
+
+// listOf returns where the list of the view is, if it has one of its own.
+func (m *Model) listOf() *listState {
+	switch m.view {
+	case viewFindings:
+		return &m.findings
+	case viewPeers:
+		return &m.peers
+	}
+	return &m.stats
+}
+
+// A want is what the screen needs of the store.
+type want struct {
+	asked   int
+	view    view
+	rows    int
+	preview bool
+	limit   int64 // of the list of frames; 0 is none
+	ids     store.IDsQuery
+	from    int64
+	list    *listState
+	detail  wantDetail
+}
+
+// searchTime is how long the filter looks at frames at once.
+const searchTime = 8 * time.Millisecond
+
+func (w want) get(s *store.Store) page {
+	s.Search(searchTime)
+	p := page{asked: w.asked, version: s.Version()}
+	p.overview = s.Overview()
+	p.now = p.overview.Last
+	if p.overview.Timed && !p.overview.Ended {
+		// The clock of a live session goes on while nothing comes; that of one
+		// which is replayed is its own.
+		if now := time.Now().UnixNano(); now-p.now < int64(time.Minute) {
+			p.now = max(p.now, now)
+		}
+	}
+	switch w.view {
+	case viewIDs:
+		p.ids = s.IDs(w.ids)
+		if w.preview && p.ids.Total > 0 {
+			p.preview = s.Detail(p.ids.List[p.ids.Index-p.ids.Top].First)
+		}
+	case viewFrames:
+		p.frames = w.frames(s)
+	case viewFindings:
+		p.findings = s.Findings(w.list.top, w.rows)
+	case viewStats:
+		p.stats = s.Stats()
+	case viewPeers:
+		p.peers = s.Peers(-1, w.rows)
+	}
+	if w.detail.seq != 0 {
+		p.detail = s.Detail(w.detail.seq)
+	}
+	if w.detail.other != 0 {
+		p.other = s.Detail(w.detail.other)
+	}
+	return p
+}
+
+// frames asks for the list of frames, up to where it was frozen.
+func (w want) frames(s *store.Store) store.Frames {
+	if w.limit == 0 {
+		return s.Frames(w.from, w.rows)
+	}
+	f := s.Frames(max(min(w.from, w.limit-int64(w.rows)), 0), w.rows)
+	f.Total = min(f.Total, w.limit)
+	f.List = f.List[:max(min(int64(len(f.List)), f.Total-f.From), 0)]
+	return f
+}

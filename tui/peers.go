@@ -1,0 +1,110 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/store"
+)
+
+// peersView draws the connections, and below them what was said beside the
+// frames.
+func (m *Model) peersView(n int) []string {
+	th, p := m.theme, &m.page.peers
+	rows := min(len(p.Peers), max(n/2, 3))
+	m.peers.move(0, len(p.Peers), rows)
+	top := min(m.peers.top, len(p.Peers))
+	shown := p.Peers[top:min(top+rows, len(p.Peers))]
+	width := m.peerWidth(shown)
+	head := newLine(m.width)
+	head.pad(1)
+	head.left(th.Dim, "CONN", 5)
+	head.left(th.Dim, "WHAT", width)
+	head.right(th.Dim, "→ FRAMES", 9)
+	head.right(th.Dim, "BYTES", 6)
+	head.right(th.Dim, "← FRAMES", 9)
+	head.right(th.Dim, "BYTES", 6)
+	head.left(th.Dim, "STATE", 20)
+	head.text(th.Dim, "STALLS", 20)
+	list := []string{head.String()}
+	for i := range shown {
+		l := newLine(m.width)
+		m.peerRow(l, &shown[i], width)
+		if top+i == m.peers.at {
+			l.selected(th)
+		}
+		list = append(list, l.String())
+	}
+	list = append(list, m.rule("standard error and events · "+count(int64(p.Total))))
+	room := max(n-len(list), 0)
+	for _, line := range p.Lines[max(len(p.Lines)-room, 0):] {
+		l := newLine(m.width)
+		l.pad(1)
+		if !line.Time.IsZero() {
+			l.left(th.Dim, line.Time.UTC().Format("15:04:05.000"), 12)
+		}
+		if len(p.Peers) > 1 {
+			l.right(th.ID, count(int64(line.Conn)), 4)
+		}
+		paint := th.Note
+		if line.Kind == capture.Stderr {
+			paint = render.Paint{}
+		}
+		l.text(paint, strings.TrimRight(line.Text, "\r\n"), m.width)
+		list = append(list, l.String())
+	}
+	return padded(list, n)
+}
+
+// peerWidth is how wide the names of some peers are: as they need it, if there is
+// room.
+func (m *Model) peerWidth(shown []store.Peer) int {
+	need := 10
+	for i := range shown {
+		need = max(need, ansi.StringWidth(m.peerName(&shown[i])))
+	}
+	return max(10, min(m.width-90, need))
+}
+
+func (m *Model) peerName(p *store.Peer) string {
+	if p.Name == "" {
+		return m.page.peers.Session.Unit
+	}
+	return p.Name
+}
+
+func (m *Model) peerRow(l *line, p *store.Peer, width int) {
+	th := m.theme
+	l.pad(1)
+	l.left(th.ID, count(int64(max(p.Conn, 1))), 5)
+	l.left(render.Paint{}, m.peerName(p), width)
+	l.right(th.Number, count(p.Frames[frame.C2U]+p.Frames[0]), 9)
+	l.right(th.Dim, size(p.Bytes[frame.C2U]+p.Bytes[0]), 6)
+	l.right(th.Number, count(p.Frames[frame.U2C]), 9)
+	l.right(th.Dim, size(p.Bytes[frame.U2C]), 6)
+	state, paint := "open", th.Done
+	switch {
+	case p.Exit != "":
+		state, paint = p.Exit, th.Warning
+	case p.Half[frame.C2U] && p.Half[frame.U2C]:
+		state, paint = "closed", th.Dim
+	case p.Half[frame.C2U]:
+		state, paint = "→ ended", th.Warning
+	case p.Half[frame.U2C]:
+		state, paint = "← ended", th.Warning
+	}
+	if p.Note != "" {
+		state, paint = state+" "+glyphWarning, th.Warning
+	}
+	l.left(paint, state, 20)
+	for d, arrow := range []string{"", glyphOut, glyphIn} {
+		if p.Stall[d] > 0 {
+			l.text(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
+		}
+	}
+	l.text(th.Warning, p.Note, m.width)
+}
