@@ -7,7 +7,7 @@
 #   bench/broker.sh
 #   ROUND=200ms bench/broker.sh      rounds of another length, as a smoke test
 #
-# It needs Go, python3, and npm for Portkey. It takes about two minutes. The status
+# It needs Go, python3, and npm for Portkey. It takes about three minutes. The status
 # is 1 when a figure falls short of its goal.
 set -euo pipefail
 cd "$(dirname "$0")/.."
