@@ -64,6 +64,32 @@ func TestOrderIsThatOfTheInput(t *testing.T) {
 	}
 }
 
+// Where one view is to see all frames, it sees them in their order and never two
+// at once, and what surrounds it surrounds each batch.
+func TestOneViewSeesAllInOrder(t *testing.T) {
+	stream := manyFrames(t, 20_000)
+	for _, workers := range []int{1, 2, 3, 8} {
+		next, batches, open := int64(1), 0, false
+		cfg := decode.Config{Workers: workers, InOrder: true, Around: func(show func()) {
+			open = true
+			show()
+			open = false
+			batches++
+		}}
+		view := func(dst []byte, it *decode.Item) ([]byte, error) {
+			if it.Seq != next || string(it.Message.ID.Text) != fmt.Sprint(next) || !open {
+				return dst, fmt.Errorf("frame %d with the id %s, and frame %d was to come", it.Seq, it.Message.ID.Text, next)
+			}
+			next++
+			return dst, nil
+		}
+		_, _, err := run(t, bytes.NewReader(stream), cfg, func() decode.View { return view })
+		if err != nil || next != 20_001 || batches < 2 {
+			t.Errorf("%d workers: %d frames in %d batches, %v", workers, next-1, batches, err)
+		}
+	}
+}
+
 // A live stream is shown as it comes: a frame does not wait for the next one.
 func TestLiveStreamIsShownAsItComes(t *testing.T) {
 	in, source := io.Pipe()

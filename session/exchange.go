@@ -118,7 +118,8 @@ func (e *Exchange) reset() {
 	if gaps != nil {
 		gaps.reset()
 	}
-	*e = Exchange{ID: protocol.Token{Text: text}, Frames: frames, gaps: gaps}
+	*e = Exchange{}
+	e.ID.Text, e.Frames, e.gaps = text, frames, gaps
 }
 
 // bindingIn returns the binding of e in q, which has one.
