@@ -26,6 +26,8 @@ type Latis struct {
 	mu   sync.Mutex
 	last int
 	open map[string]*latisCall // by id
+
+	leaving sync.WaitGroup // what is still being sent when nobody waits for it
 }
 
 // A latisCall is a request that is not answered yet. Its take is called for each
@@ -45,7 +47,10 @@ func DialLatis(nc transport.Conn, w *Watch) *Latis {
 }
 
 // Close ends the connection.
-func (l *Latis) Close() error { return l.link.close() }
+func (l *Latis) Close() error {
+	defer l.leaving.Wait()
+	return l.link.close()
+}
 
 func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
 	m := &latisv1.ConnectResponse{}
@@ -188,6 +193,7 @@ func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 	case <-r.latis.link.done:
 		return r.latis.wait(ctx, c)
 	case <-ctx.Done():
+		r.latis.leave(c)
 		return context.Cause(ctx)
 	case <-timer:
 	case <-r.due:
@@ -217,11 +223,32 @@ func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 	return true, unexpected(m)
 }
 
+// askCancel asks for the end of a prompt. Its own answer is optional, and an error
+// only says that the prompt was quicker.
+func (l *Latis) askCancel(c *latisCall) (asked *latisCall, err error) {
+	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
+	return l.begin(m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
+}
+
+// leave tells the unit that nobody waits for a prompt any more, as far as it still
+// reads.
+func (l *Latis) leave(c *latisCall) {
+	sent := make(chan struct{})
+	l.leaving.Go(func() {
+		_, _ = l.askCancel(c) // we are leaving anyhow
+		close(sent)
+	})
+	patience := time.NewTimer(parting)
+	defer patience.Stop()
+	select {
+	case <-sent:
+	case <-patience.C: // closing the connection ends it
+	}
+}
+
 // cancel asks for the end of the prompt, and waits for it.
 func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
-	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
-	// Its own answer is optional, and an error only says that the prompt was quicker.
-	asked, err := r.latis.begin(m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
+	asked, err := r.latis.askCancel(c)
 	if err != nil {
 		return err
 	}
