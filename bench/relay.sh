@@ -80,6 +80,7 @@ cats() { echo "peer wide cat | peer wide cat | peer wide cat | $1"; }
 socat1() { echo "socat -u -b1048576 STDIN STDOUT | $1"; }
 relay1() { echo "wirectl relay -q -- $1"; }
 plain1() { echo "wirectl relay -q --no-tap -- $1"; }
+file1() { echo "dd of=$dir/capture bs=256k iflag=fullblock status=none && echo $size 0"; }
 capture1() { echo "wirectl relay -q --capture-policy block --capture $dir/capture -- $1"; }
 socat2() { echo "socat - EXEC:'peer mirror',pipes | $1"; }
 wide2() { echo "socat -b262144 - EXEC:'peer mirror',pipes | $1"; }
@@ -97,6 +98,8 @@ for ((i = 0; i < rounds; i++)); do
 		note "$name" "$("$(clockOf "$name")" "peer source $dir/corpus | $($name 'peer drain')")"
 		rm -f "$dir"/capture*
 	done
+	note file1 "$(whole "peer source $dir/corpus | $(file1)")"
+	rm -f "$dir"/capture*
 	note copied-cats "$(clock "cat $dir/corpus | cat | cat | peer drain")"
 	note copied-relay1 "$(clock "cat $dir/corpus | $(relay1 'peer drain')")"
 	for how in pinned free; do
@@ -132,6 +135,8 @@ echo
 echo "For information, without a goal:"
 echo
 echo "- one way without a tap, to cat | cat | cat: $(ratio "$(of cats)" "$(of plain1)")"
+echo "- one way into a file of the same place by dd, which nobody else takes, to the relay without capture: $(ratio "$(of relay1)" "$(of file1)")"
+echo "- one way, tap and capture, to that dd: $(ratio "$(of file1)" "$(of capture1)")"
 echo "- there and back, to socat with 256 KiB buffers: $(ratio "$(of wide2)" "$(of relay2)")"
 echo "- one way, tap open, where a cat is the producer and copies, too: $(ratio "$(of copied-cats)" "$(of copied-relay1)") times cat | cat | cat, of which that cat is one"
 

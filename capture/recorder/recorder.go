@@ -33,8 +33,12 @@ const (
 // Policies lists every policy, the default first.
 var Policies = []Policy{Spill, Block, Drop}
 
-// DefaultMemory is how many bytes may wait in memory.
-const DefaultMemory = 32 << 20
+// DefaultMemory is how many bytes may wait in memory, and DefaultBlocked how many
+// where Write waits for more room. Nothing is gained there by more than a cache holds.
+const (
+	DefaultMemory  = 32 << 20
+	DefaultBlocked = 4 << 20
+)
 
 // A Config says what is recorded and how.
 type Config struct {
@@ -44,7 +48,8 @@ type Config struct {
 	Label func(*capture.Record, *pcapng.Label)
 	// Policy is Spill if it is empty.
 	Policy Policy
-	// Memory bounds what waits in memory, in bytes; 0 means [DefaultMemory].
+	// Memory bounds what waits in memory, in bytes; 0 means [DefaultMemory], or
+	// for Block [DefaultBlocked].
 	Memory int64
 	// SplitSize begins a new part where one has about that many bytes; 0 means
 	// never. Only the newest Keep parts are kept; 0 means all.
@@ -108,7 +113,11 @@ func Create(name string, cfg Config) (*Recorder, error) {
 func New(w io.Writer, cfg Config) (*Recorder, error) { return start(&stream{w}, cfg) }
 
 func start(out output, cfg Config) (*Recorder, error) {
-	if cfg.Memory <= 0 {
+	switch {
+	case cfg.Memory > 0:
+	case cfg.Policy == Block:
+		cfg.Memory = DefaultBlocked
+	default:
 		cfg.Memory = DefaultMemory
 	}
 	if cfg.Policy == "" {
