@@ -146,6 +146,10 @@ func pollable(c syscall.RawConn, mode int) (d descriptor, err error) {
 	return d, err
 }
 
+// devNull is the number of /dev/null. Other devices, such as terminals, may keep the
+// thread waiting.
+var devNull = unix.Mkdev(1, 3)
+
 func pollableFd(fd, mode int) (descriptor, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -157,6 +161,11 @@ func pollableFd(fd, mode int) (descriptor, error) {
 	case unix.S_IFREG:
 		return descriptor{fd: fd, flags: -1}, nil // which never keeps anybody waiting
 	case unix.S_IFIFO:
+	case unix.S_IFCHR:
+		if uint64(st.Rdev) != devNull { //nolint:unconvert // it is smaller elsewhere
+			return descriptor{}, os.ErrInvalid
+		}
+		return descriptor{fd: fd, flags: -1, pipe: mode == unix.O_WRONLY}, nil // it takes pages as a pipe does
 	default:
 		return descriptor{}, os.ErrInvalid
 	}

@@ -2,6 +2,8 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -103,5 +105,36 @@ func TestBothWaysAtOnce(t *testing.T) {
 		if !bytes.Equal(m.raw(dir), want.Bytes()) {
 			t.Errorf("the records of direction %v are of other bytes", dir)
 		}
+	}
+}
+
+// What goes to /dev/null, where nothing waits and nothing is read, passes as
+// elsewhere.
+func TestToNothing(t *testing.T) {
+	m := &memory{}
+	_, near := piped(t)
+	unit, far := piped(t)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near.out.Close()
+	near.out = null
+	sent := bytes.Repeat(append(bytes.Repeat([]byte("x"), 999), '\n'), 1<<10)
+	go func() {
+		_, _ = unit.Write(sent)
+		_ = unit.CloseWrite()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() {
+		for len(m.raw(frame.U2C)) < len(sent) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel() // the controller goes on
+	}()
+	result, err := relay.Run(ctx, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+	if !errors.Is(err, context.Canceled) || result.ToController.Bytes != int64(len(sent)) || !bytes.Equal(m.raw(frame.U2C), sent) {
+		t.Errorf("%d bytes of %d, and %v", result.ToController.Bytes, len(sent), err)
 	}
 }
