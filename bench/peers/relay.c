@@ -1,6 +1,6 @@
 // The far ends and the plainest peer of bench/relay.sh.
 //
-//   relay source FILE           write a file: its pages go into the pipe, uncopied
+//   relay source FILE N         write a file N times: its pages go into the pipe, uncopied
 //   relay mirror                write back what comes in: its pages go back, uncopied
 //   relay drain                 take what comes in, uncopied, and print its size and when
 //                               the last of it came, in seconds since 1970
@@ -79,11 +79,14 @@ static long long move(int from, int to, struct timespec *last) {
 	return total;
 }
 
-static int source(const char *name) {
+static int source(const char *name, int times) {
 	int file = open(name, O_RDONLY);
 	if (file < 0) fail(name);
 	struct timespec last;
-	move(file, 1, &last);
+	while (times-- > 0) {
+		move(file, 1, &last);
+		if (lseek(file, 0, SEEK_SET)) fail(name);
+	}
 	return 0;
 }
 
@@ -169,7 +172,7 @@ static int ping(int n, char **argv) {
 int main(int argc, char **argv) {
 	signal(SIGPIPE, SIG_DFL);
 	const char *word = argc > 1 ? argv[1] : "";
-	if (!strcmp(word, "source") && argc > 2) return source(argv[2]);
+	if (!strcmp(word, "source") && argc > 3) return source(argv[2], atoi(argv[3]));
 	if (!strcmp(word, "mirror")) return mirror();
 	if (!strcmp(word, "drain")) return drain();
 	if (!strcmp(word, "echo")) return echo();
@@ -180,6 +183,6 @@ int main(int argc, char **argv) {
 	}
 	if (!strcmp(word, "poll") && argc > 2) return relay(argv + 2);
 	if (!strcmp(word, "ping") && argc > 3) return ping(atoi(argv[2]), argv + 3);
-	fprintf(stderr, "usage: relay source FILE | mirror | drain | wide CMD… | echo | poll CMD… | ping N CMD…\n");
+	fprintf(stderr, "usage: relay source FILE N | mirror | drain | wide CMD… | echo | poll CMD… | ping N CMD…\n");
 	return 2;
 }
