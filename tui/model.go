@@ -49,6 +49,7 @@ type Model struct {
 	frozen        bool
 	limit         int64 // of the list of frames while it is frozen
 
+	screen  string // as View has drawn it; "" if that is to be done again
 	page    page
 	asked   int // number of the last question to the store
 	version int64
@@ -106,14 +107,17 @@ func (m *Model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Update decides what becomes of a message.
+// Update decides what becomes of a message. Every one but the tick may change what
+// is on the screen.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if _, ok := msg.(tickMsg); ok {
+		return m, tea.Batch(tick(), m.refresh())
+	}
+	m.screen = ""
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		return m, m.ask()
-	case tickMsg:
-		return m, tea.Batch(tick(), m.refresh())
 	case page:
 		m.take(msg)
 		return m, nil

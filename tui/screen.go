@@ -39,8 +39,15 @@ func (m *Model) rows() int {
 	return max(n-m.previewRows(), 1)
 }
 
-// View draws the screen.
+// View returns the screen, which is asked for after every message.
 func (m *Model) View() string {
+	if m.screen == "" {
+		m.screen = m.draw()
+	}
+	return m.screen
+}
+
+func (m *Model) draw() string {
 	if m.width < minWidth || m.height < minHeight {
 		return "wirectl needs " + strconv.Itoa(minWidth) + "×" + strconv.Itoa(minHeight)
 	}
