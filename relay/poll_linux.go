@@ -96,19 +96,11 @@ func (r *relay) poll() bool {
 	p := &poller{relay: r, done: make(chan struct{})}
 	toUnit, toController := &p.ways[0], &p.ways[1]
 	toUnit.way, toController.way = r.ways[frame.C2U], r.ways[frame.U2C]
-	var errs [3]error
-	toUnit.in, toController.out, errs[0] = descriptors(controller)
-	toController.in, toUnit.out, errs[1] = descriptors(unit)
-	var fd int
-	fd, errs[2] = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	for _, err := range errs {
-		if err != nil {
-			p.close()
-			pollers.Add(-1)
-			return false
-		}
+	if err := p.open(controller, unit); err != nil {
+		p.close()
+		pollers.Add(-1)
+		return false
 	}
-	p.stop = os.NewFile(uintptr(fd), "eventfd")
 	if r.queue != nil {
 		r.queue.lazy = true
 	}
@@ -119,6 +111,24 @@ func (r *relay) poll() bool {
 		p.stop.Close()
 	}
 	return true
+}
+
+// open takes the descriptors of both ends. Those of the unit come last: from when a
+// program gives out its pipes, nothing interrupts its own Read and Write.
+func (p *poller) open(controller, unit transport.Descriptors) (err error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	p.stop = os.NewFile(uintptr(fd), "eventfd")
+	toUnit, toController := &p.ways[0], &p.ways[1]
+	if toUnit.in, toController.out, err = descriptors(controller); err == nil {
+		toController.in, toUnit.out, err = descriptors(unit)
+	}
+	if err != nil {
+		p.stop.Close()
+	}
+	return err
 }
 
 // descriptors returns what can be polled of an end.

@@ -162,7 +162,8 @@ func (p *process) Wait() (Exit, error) {
 }
 
 // Descriptors returns those of the pipes to standard output and input. It is to be
-// called before anything is read or written.
+// called before anything is read or written; from then on, only the end of the
+// program ends a Read or a Write.
 func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
 	p.unwatch()
 	if read, err = p.stdout.SyscallConn(); err != nil {
