@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wirectl/wirectl/direct"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -188,13 +190,11 @@ func pollableFd(fd, mode int) (descriptor, error) {
 }
 
 func (d *descriptor) read(b []byte) (int, error) {
+	if d.flags < 0 {
+		return direct.Read(uintptr(d.fd), b)
+	}
 	for {
-		n, err := 0, error(nil)
-		if d.flags >= 0 {
-			n, _, err = unix.Recvfrom(d.fd, b, d.flags)
-		} else {
-			n, err = unix.Read(d.fd, b)
-		}
+		n, _, err := unix.Recvfrom(d.fd, b, d.flags)
 		if err != unix.EINTR {
 			return max(n, 0), err
 		}
@@ -202,13 +202,11 @@ func (d *descriptor) read(b []byte) (int, error) {
 }
 
 func (d *descriptor) write(b []byte) (int, error) {
+	if d.flags < 0 {
+		return direct.Write(uintptr(d.fd), b)
+	}
 	for {
-		n, err := 0, error(nil)
-		if d.flags >= 0 {
-			n, err = unix.SendmsgN(d.fd, b, nil, nil, d.flags)
-		} else {
-			n, err = unix.Write(d.fd, b)
-		}
+		n, err := unix.SendmsgN(d.fd, b, nil, nil, d.flags)
 		if err != unix.EINTR {
 			return max(n, 0), err
 		}
@@ -295,7 +293,10 @@ func (l *loop) wait() bool {
 		return false
 	}
 	for {
-		n, err := unix.Poll(l.fds[:], l.timeout())
+		n, err := l.briefly()
+		if n == 0 && err == nil {
+			n, err = unix.Poll(l.fds[:], l.timeout())
+		}
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -322,6 +323,25 @@ func (l *loop) lost(toUnit *polled) {
 	}
 	toUnit.wrote(toUnit.chunk)
 	l.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
+}
+
+// brief is how long a loop waits before Go's scheduler is told that it does.
+const brief = 100 * time.Microsecond
+
+// briefly waits a little for more, as comes where one message is the answer to
+// another. The scheduler, were it told, would take the processor away from the
+// loop after some 20 µs, and wake a thread of its own to look after others for
+// each message then. Where there are more loops, one has to let the others work.
+func (l *loop) briefly() (n int, err error) {
+	if pollers.Load() > 1 {
+		return 0, nil
+	}
+	limit := unix.NsecToTimespec(int64(brief))
+	got, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&l.fds)), uintptr(len(l.fds)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(got), nil
 }
 
 // timeout is how long to wait, in milliseconds: while the observer has not been

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/direct"
 	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/direct"
 )
 
 // A Conn is a client's connection. It is read and written by one goroutine.

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/direct"
 	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/direct"
 )
 
 // plain speaks HTTP/1.1 without TLS, as backends of one's own do. It is what

@@ -9,7 +9,7 @@ import (
 
 const possible = true
 
-// Read reads from a socket that does not block: syscall.EAGAIN says that there is
+// Read reads from a descriptor that does not block: syscall.EAGAIN says that there is
 // nothing to be read.
 func Read(fd uintptr, p []byte) (int, error) { return call3(syscall.SYS_READ, fd, p) }
 

@@ -6,7 +6,7 @@ import "syscall"
 
 const possible = true
 
-// Read reads from a socket that does not block: syscall.EAGAIN says that there is
+// Read reads from a descriptor that does not block: syscall.EAGAIN says that there is
 // nothing to be read. The detector of races learns from it what happens before.
 func Read(fd uintptr, p []byte) (int, error) { return again(syscall.Read, fd, p) }
 

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wirectl/wirectl/broker/direct"
+	"github.com/wirectl/wirectl/direct"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
