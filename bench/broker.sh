@@ -7,7 +7,7 @@
 #   bench/broker.sh
 #   ROUND=200ms bench/broker.sh      rounds of another length, as a smoke test
 #
-# It needs Go, python3, and npm for Portkey. It takes about three minutes. The status
+# It needs Go, python3, taskset, and npm for Portkey. It takes about three minutes. The status
 # is 1 when a figure falls short of its goal.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,11 +30,19 @@ cat <<END
 $(go version | cut -d' ' -f3-), $(uname -sr), $(nproc) processors, shared by servers and clients.
 rlm prompts are 200 bytes, or 1 MB; the OpenAI body is 1 KiB. rlm is answered by the
 mock provider, which waits for nothing; the OpenAI door asks a backend over HTTP that
-answers at once, as its peers do. At 64 connections that is a backend that does nothing
-but answer, beside which the difference between the proxies shows; at one connection,
-where the goal is held against the direct round trip, it is a mock provider on net/http
-that reads the JSON it gets, and in a second row the backend that does nothing at all.
-The broker has no tap open.
+answers at once, as its peers do: one that does nothing but answer, beside which the
+difference between the proxies shows. The broker has no tap open.
 
 END
-broker run "${ROUND:-1500ms}"
+status=0
+broker load "${ROUND:-1500ms}" || status=1
+cat <<END
+
+One client, whose round trip goes to a mock provider on net/http that reads the JSON it
+gets, and to the backend that does nothing. Everything is on one processor:
+
+END
+taskset -c 0 broker trips "${ROUND:-1500ms}" || status=1
+printf '\nThe same with all processors, where waking another one is most of it:\n\n'
+broker trips "${ROUND:-1500ms}" || status=1
+exit $status

@@ -21,10 +21,12 @@ func main() {
 		err = bare()
 	case len(os.Args) == 3 && os.Args[1] == "proxy":
 		err = reverseProxy(os.Args[2])
-	case len(os.Args) == 3 && os.Args[1] == "run":
-		err = run(os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "load":
+		err = run(os.Args[2], (*bench).loads)
+	case len(os.Args) == 3 && os.Args[1] == "trips":
+		err = run(os.Args[2], (*bench).trips)
 	default:
-		err = fmt.Errorf("usage: broker mock | bare | proxy URL | run DURATION")
+		err = fmt.Errorf("usage: broker mock | bare | proxy URL | load DURATION | trips DURATION")
 	}
 	if err != nil {
 		log.Fatal(err)
