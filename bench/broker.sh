@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints how fast the broker is as a Markdown table of figures and their goals, and
 # behind it what was measured of each server. A figure is the median of three
-# rounds, in which the broker and its peers take turns: one made of Python's
+# rounds, or fifteen, in which the broker and its peers take turns: one made of Python's
 # socketserver, net/http's ReverseProxy, and Portkey's gateway from npm.
 #
 #   bench/broker.sh

@@ -80,7 +80,7 @@ func (b *bench) compare(name string, l load, programs ...program) ([]series, err
 		}
 		processes[i].measure(l) // it warms up
 	}
-	for range rounds {
+	for range b.rounds {
 		for i, p := range processes {
 			all[i] = append(all[i], p.measure(l))
 		}
