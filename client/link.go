@@ -2,8 +2,10 @@ package client
 
 import (
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -94,14 +96,24 @@ func (l *link) send(payload []byte) error {
 		return err
 	}
 	if _, err := l.conn.Write(wire); err != nil {
-		select {
-		case <-l.done: // what the reader found says more than a broken pipe
-			return l.err
-		default:
-			return err
-		}
+		return l.unsent(err)
 	}
 	return nil
+}
+
+// unsent says why a write failed. Where the peer takes nothing any more, the reader
+// finds out more than that, and soon.
+func (l *link) unsent(err error) error {
+	var patience time.Duration
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		patience, err = parting, errEnded
+	}
+	select {
+	case <-l.done:
+		return l.err
+	case <-time.After(patience):
+		return err
+	}
 }
 
 // frameOf returns the frame that Append made of a payload.

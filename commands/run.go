@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"regexp"
 	"slices"
 	"sync"
@@ -99,9 +100,10 @@ func report(w io.Writer, err error) {
 }
 
 // isBrokenPipe reports whether the reader of our output has gone, as head does
-// when it has enough. That is nothing to complain about.
+// when it has enough. That is nothing to complain about, unlike a peer that has.
 func isBrokenPipe(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+	var peer *net.OpError
+	return !errors.As(err, &peer) && (errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe))
 }
 
 // A usageError says that wirectl was called wrongly.

@@ -293,7 +293,7 @@ func (l *loop) wait() bool {
 		return false
 	}
 	for {
-		n, err := l.briefly()
+		n, err := l.ready()
 		if n == 0 && err == nil {
 			n, err = unix.Poll(l.fds[:], l.timeout())
 		}
@@ -325,19 +325,13 @@ func (l *loop) lost(toUnit *polled) {
 	l.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
 }
 
-// brief is how long a loop waits before Go's scheduler is told that it does.
-const brief = 100 * time.Microsecond
-
-// briefly waits a little for more, as comes where one message is the answer to
-// another. The scheduler, were it told, would take the processor away from the
-// loop after some 20 µs, and wake a thread of its own to look after others for
-// each message then. Where there are more loops, one has to let the others work.
-func (l *loop) briefly() (n int, err error) {
-	if pollers.Load() > 1 {
-		return 0, nil
-	}
-	limit := unix.NsecToTimespec(int64(brief))
-	got, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&l.fds)), uintptr(len(l.fds)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+// ready looks without waiting, and without telling Go's scheduler: where one
+// message is the answer to another, most often it is there by now. The scheduler,
+// were it told each time, would take the processor away from the loop after some
+// 20 µs, and wake a thread of its own to look after others.
+func (l *loop) ready() (n int, err error) {
+	var now unix.Timespec
+	got, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&l.fds)), uintptr(len(l.fds)), uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
