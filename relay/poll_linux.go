@@ -23,13 +23,13 @@ const maxPollers = 32
 
 var pollers atomic.Int32
 
-// A poller moves both directions by the descriptors, on one thread of its own. The reason is the time that one message takes: a goroutine
-// that waits for a descriptor is woken by another thread, which costs half of
-// what the whole way takes otherwise, and ten times as much where there is only
-// one processor. The observer is roused once in a while and not for each message,
-// for the same reason. What comes in large pieces from pipe to pipe is not copied
-// on its way; see splice_linux.go. While it does both ways, each has a thread; see
-// aside_linux.go.
+// A poller moves both directions by the descriptors, on one thread of its own. The
+// reason is the time that one message takes: a goroutine that waits for a descriptor
+// is woken by another thread, which costs half of what the whole way takes
+// otherwise, and ten times as much where there is only one processor. The observer
+// is roused once in a while and not for each message, for the same reason. What
+// comes in large pieces from pipe to pipe is not copied on its way; see
+// splice_linux.go. While it does both ways, each has a thread; see aside_linux.go.
 type poller struct {
 	relay *relay
 	ways  [2]polled

@@ -16,16 +16,24 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
+// between begins a relay of lines between two pairs of pipes, which records to m,
+// and returns their far ends, and where its outcome will come.
+func between(t *testing.T, m *memory) (controller, unit *pipes, done <-chan error) {
+	t.Helper()
+	controller, near := piped(t)
+	unit, far := piped(t)
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
+		outcome <- err
+	}()
+	return controller, unit, outcome
+}
+
 // What a side does not take is seen all the same, as far as it was read.
 func TestStalledFramesAreSeen(t *testing.T) {
 	m := &memory{}
-	controller, near := piped(t)
-	unit, far := piped(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
-		done <- err
-	}()
+	controller, unit, done := between(t, m)
 	line := append(bytes.Repeat([]byte("x"), 99), '\n')
 	go func() {
 		for range 2 << 20 / len(line) {
@@ -59,17 +67,14 @@ func waiting(t *testing.T, pipe *os.File) (n int) {
 	return n
 }
 
+// lent is longer than a thread is lent to a way that carries little.
+const lent = 30 * time.Millisecond
+
 // Much that passes both ways at once arrives and is recorded as it was sent, also
 // where little follows, and then much again.
 func TestBothWaysAtOnce(t *testing.T) {
 	m := &memory{}
-	controller, near := piped(t)
-	unit, far := piped(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
-		done <- err
-	}()
+	controller, unit, done := between(t, m)
 	var echoing sync.WaitGroup
 	echoing.Go(func() {
 		_, _ = io.Copy(unit, unit)
@@ -90,9 +95,8 @@ func TestBothWaysAtOnce(t *testing.T) {
 	line := append(bytes.Repeat([]byte("x"), 999), '\n')
 	for range 2 {
 		exchange(bytes.Repeat(line, 4<<10))
-		for range 30 {
+		for begun := time.Now(); time.Since(begun) < lent; {
 			exchange(line)
-			time.Sleep(time.Millisecond) // for longer than a thread is lent
 		}
 	}
 	_ = controller.CloseWrite()
