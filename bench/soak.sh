@@ -35,7 +35,7 @@ unit=$!
 until [[ -s $dir/unit ]]; do sleep 0.05; done
 "$dir/wirectl" relay --listen tcp://127.0.0.1:0 "tcp://$(cat "$dir/unit")" 2>"$dir/said" &
 relay=$!
-until grep -q 'listening on' "$dir/said"; do sleep 0.05; done
+until grep -qs 'listening on' "$dir/said"; do sleep 0.05; done
 "$dir/crowd" dial 1000 "$(sed -n 's|.*listening on tcp://||p' "$dir/said" | head -1)"
 peak "$relay" 200 "1,000 controllers over TCP"
 kill "$unit"
