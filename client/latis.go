@@ -357,8 +357,9 @@ func (l *Latis) DestroySession(ctx context.Context, id string) error {
 	return err
 }
 
-func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (a *latisv1.Ack, err error) {
-	err = l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (*latisv1.Ack, error) {
+	var a *latisv1.Ack // the reader's, until the call has ended
+	err := l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
 		if a = m.GetAck(); a == nil {
 			return true, unexpected(m)
 		}
