@@ -23,7 +23,8 @@ import (
 )
 
 // A Call makes one request and waits for its end. It hands the parts of the
-// answer to out as they arrive, from one goroutine at a time.
+// answer to out as they arrive, from one goroutine at a time, and none after it
+// has returned.
 type Call func(ctx context.Context, out func(Part)) error
 
 // A Part is a piece of what came back.

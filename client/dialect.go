@@ -194,14 +194,14 @@ func (r *RPC) NewSession(ctx context.Context) (id string, err error) {
 
 // Prompt is the call of ACP that sends a prompt in the session.
 func (r *RPC) Prompt(text string) Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return settled(func(ctx context.Context, out func(Part)) error {
 		params := object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
 		result, err := r.request(ctx, "session/prompt", toJSON(params), out)
 		if err == nil {
 			out(Part{Aside: true, Name: "result", JSON: result})
 		}
 		return err
-	}
+	})
 }
 
 func cancelACP(r *RPC, _ string, params []byte) []byte {

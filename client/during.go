@@ -9,28 +9,40 @@ import (
 // During is the call that makes call, and beside it another one that is ended
 // when call has ended.
 func During(beside, call Call) Call {
-	return func(ctx context.Context, out func(Part)) error {
-		shared := serialized(out)
+	return settled(func(ctx context.Context, out func(Part)) error {
 		side, end := context.WithCancelCause(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- beside(side, shared) }()
-		err := call(ctx, shared)
+		go func() { ended <- beside(side, out) }()
+		err := call(ctx, out)
 		end(errOver)
 		if sideErr := <-ended; !errors.Is(sideErr, errOver) {
 			err = firstOf(err, sideErr)
 		}
 		return err
-	}
+	})
 }
 
 // errOver ends a call beside another that has ended.
 var errOver = errors.New("the call beside it has ended")
 
-func serialized(out func(Part)) func(Part) {
-	var mu sync.Mutex
-	return func(p Part) {
-		mu.Lock()
-		defer mu.Unlock()
-		out(p)
+// settled is the call c, whose parts may come from several goroutines, also from
+// such that outlive it: they are handed out one at a time, and what comes after
+// its end is not.
+func settled(c Call) Call {
+	return func(ctx context.Context, out func(Part)) error {
+		var mu sync.Mutex
+		over := false
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			over = true
+		}()
+		return c(ctx, func(p Part) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !over {
+				out(p)
+			}
+		})
 	}
 }

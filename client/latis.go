@@ -150,10 +150,10 @@ func ParseCancelAfter(text string) (CancelAfter, error) {
 
 // Prompt is the call that sends p.
 func (l *Latis) Prompt(p LatisPrompt) Call {
-	return func(ctx context.Context, out func(Part)) error {
-		r := &promptRun{latis: l, prompt: p, out: serialized(out), due: make(chan struct{})}
+	return settled(func(ctx context.Context, out func(Part)) error {
+		r := &promptRun{latis: l, prompt: p, out: out, due: make(chan struct{})}
 		return r.run(ctx)
-	}
+	})
 }
 
 // A promptRun is a prompt on its way.
@@ -270,7 +270,7 @@ func unexpected(m *latisv1.ConnectResponse) error {
 
 // Ping is the call that asks whether the unit is alive.
 func (l *Latis) Ping() Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return settled(func(ctx context.Context, out func(Part)) error {
 		begun := time.Now()
 		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_Ping{Ping: &latisv1.Ping{Timestamp: begun.UnixNano()}}}
 		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
@@ -284,20 +284,20 @@ func (l *Latis) Ping() Call {
 			out(Part{Text: "pong after " + time.Since(begun).Round(time.Microsecond).String()})
 			return true, nil
 		})
-	}
+	})
 }
 
 // State is the call that asks for the state of the unit.
 func (l *Latis) State() Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return settled(func(ctx context.Context, out func(Part)) error {
 		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateGet{StateGet: &latisv1.StateGet{}}}
 		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) { return true, state(m, out) })
-	}
+	})
 }
 
 // Subscribe is the call that asks for the state at every change. It ends with ctx.
 func (l *Latis) Subscribe() Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return settled(func(ctx context.Context, out func(Part)) error {
 		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateSubscribe{StateSubscribe: &latisv1.StateSubscribe{}}}
 		err := l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
 			err := state(m, out)
@@ -307,7 +307,7 @@ func (l *Latis) Subscribe() Call {
 			return err
 		}
 		return l.unsubscribe()
-	}
+	})
 }
 
 func (l *Latis) unsubscribe() error {

@@ -137,13 +137,13 @@ func (r *RPC) fail(err error) {
 
 // Call is the call of a method. The params are JSON, or nil for none.
 func (r *RPC) Call(method string, params []byte) Call {
-	return func(ctx context.Context, out func(Part)) error {
+	return settled(func(ctx context.Context, out func(Part)) error {
 		result, err := r.request(ctx, method, params, out)
 		if err == nil {
 			out(Part{JSON: result})
 		}
 		return err
-	}
+	})
 }
 
 // Notify is the call that sends a notification, which nothing answers.
