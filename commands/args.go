@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,8 +35,13 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 		return args, nil
 	}
 	name := args[1]
-	if strings.HasPrefix(name, "-") || isHelp(name) {
+	switch {
+	case isHelp(name):
+		return args, onlyNames(args[2:])
+	case strings.HasPrefix(name, "-") && isHelp(strings.TrimLeft(name, "-")):
 		return args, nil
+	case strings.HasPrefix(name, "-"):
+		return nil, usagef("no flag %s stands ahead of a COMMAND%s; wirectl help lists the commands", name, nearest.Question(name, []string{"--version", "--help"}))
 	}
 	cmd := app.Command(name)
 	if cmd == nil {
@@ -87,6 +94,16 @@ func listOf(c *cli.Context, flag string) []string {
 // isHelp reports whether a command is the one that the library brings along.
 func isHelp(name string) bool { return name == "help" || name == "h" }
 
+// onlyNames refuses flags where help takes the name of a command.
+func onlyNames(words []string) error {
+	for _, word := range words {
+		if strings.HasPrefix(word, "-") && !isHelp(strings.TrimLeft(word, "-")) {
+			return usagef("help takes a COMMAND, and not %q", word)
+		}
+	}
+	return nil
+}
+
 func unknownCommand(app *cli.App, name string) error {
 	return usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
 }
@@ -132,6 +149,44 @@ func commandNames(app *cli.App) []string {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// wrongValue matches what the library says of a value that it cannot read.
+var wrongValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?(-[\w-]+): (.*)$`)
+})
+
+// wrongUsage is told what the library could not read. It says what the flag takes.
+func wrongUsage(c *cli.Context, err error, _ bool) error {
+	m := wrongValue().FindStringSubmatch(err.Error())
+	if m == nil {
+		return &usageError{err}
+	}
+	value, name, reason := m[1], m[2], m[3]
+	flag, _ := lookup(c.Command, name)
+	if len(name) > len("-n") {
+		name = "-" + name
+	}
+	if kind := kindOf(flag); kind != "" {
+		return usagef("%s is %s, and not %s", name, kind, value)
+	}
+	return usagef("%s: %s", name, reason)
+}
+
+// kindOf says what values a flag takes, if that is all there is to say.
+func kindOf(flag cli.Flag) string {
+	switch flag.(type) {
+	case *cli.BoolFlag:
+		return "true or false"
+	case *cli.DurationFlag:
+		return "a time such as 500ms or 10s"
+	case *cli.Float64Flag:
+		return "a number"
+	case *cli.IntFlag, *cli.Int64Flag, *cli.Uint64Flag:
+		return "a whole number"
+	default:
+		return ""
+	}
 }
 
 func flagNames(cmd *cli.Command) []string {

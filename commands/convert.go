@@ -94,7 +94,7 @@ func (inv *invocation) convert(c *cli.Context) error {
 // conversion reads the operands and flags.
 func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
 	if len(inv.operands) != 2 {
-		return nil, usagef("convert takes IN and OUT, and here are %s", plural(int64(len(inv.operands)), "operand"))
+		return nil, usagef("convert takes IN and OUT: two operands, and not %d", len(inv.operands))
 	}
 	v := &conversion{invocation: inv, c: c, in: inv.operands[0], out: inv.operands[1]}
 	var known bool

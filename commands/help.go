@@ -55,8 +55,14 @@ func appHelp(app *cli.App) []byte {
 			}
 		}
 	}
+	fmt.Fprintf(&b, "\nExit status\n%s", described(exitStatus))
 	return b.Bytes()
 }
+
+// exitStatus says what the exit statuses of every command mean.
+const exitStatus = "0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol. " +
+	"130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
+	"relay and serve have the status of the program that they ran."
 
 func commandHelp(c *cli.Command) []byte {
 	var b bytes.Buffer
@@ -91,11 +97,18 @@ func flagGroups(c *cli.Command) []flagGroup {
 		}
 		list[i].flags = append(list[i].flags, f)
 	}
-	return list
+	return slices.DeleteFunc(list, func(g flagGroup) bool { return len(g.flags) == 0 })
 }
 
-func usageLine(c *cli.Command) string {
-	return strings.TrimSpace("wirectl " + c.Name + " [FLAGS] " + c.ArgsUsage)
+func usageLine(c *cli.Command) string { return "wirectl " + c.Name + operandsOf(c) }
+
+// operandsOf is what stands behind the name of a command.
+func operandsOf(c *cli.Command) string {
+	line := c.ArgsUsage
+	if len(c.VisibleFlags()) > 0 {
+		line = "[FLAGS] " + line
+	}
+	return strings.TrimRight(" "+line, " ")
 }
 
 // flagNotation is a flag as one types it: "--where EXPR, -w EXPR".

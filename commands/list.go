@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -36,18 +37,28 @@ func listCommand(inv *invocation) *cli.Command {
 			}
 			fmt.Fprintln(w, "\nProtocols:")
 			for _, p := range all.List() {
-				fmt.Fprintf(w, "  %s\t%s payloads\n", p.Name(), p.Encoding())
+				fmt.Fprintf(w, "  %s\t%s\n", p.Name(), all.About(p))
 			}
-			fmt.Fprintln(w, "\nFixtures (decode fixture:NAME):")
-			for _, name := range fixtures.Files() {
-				fmt.Fprintf(w, "  %s\n", name)
-			}
+			fmt.Fprintln(w, "\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction:")
 			for _, name := range fixtures.Sessions() {
-				if by := fixtures.Carrier(name); by != "" {
-					fmt.Fprintf(w, "  %s\t%s, both directions\n", name, by)
-				}
+				fmt.Fprintf(w, "  %s\t%s\n", name, fixtureParts(name))
 			}
 			return w.Flush()
 		},
 	}
+}
+
+// fixtureParts are the files of a session that are plain streams, behind what
+// carries it if something does.
+func fixtureParts(session string) string {
+	var files []string
+	if by := fixtures.Carrier(session); by != "" {
+		files = append(files, by+", both directions")
+	}
+	for _, name := range fixtures.Files() {
+		if file, ok := strings.CutPrefix(name, session+"/"); ok {
+			files = append(files, file)
+		}
+	}
+	return strings.Join(files, ", ")
 }

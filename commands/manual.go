@@ -35,18 +35,13 @@ func appPage(app *cli.App) string {
 			}
 		}
 	}
-	return b.String() + exitStatus
+	section(&b, "Exit status", escaped(exitStatus))
+	return b.String()
 }
-
-const exitStatus = `## Exit status
-
-0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol.
-130: interrupted. A relay has the status of the command that it ran.
-`
 
 func commandPage(c *cli.Command) string {
 	var b strings.Builder
-	section(&b, "Synopsis", "**wirectl "+c.Name+"** [FLAGS] "+escaped(c.ArgsUsage)+"\n")
+	section(&b, "Synopsis", "**wirectl "+c.Name+"**"+escaped(operandsOf(c))+"\n")
 	section(&b, "Description", markdown(c.Description))
 	for _, g := range flagGroups(c) {
 		b.WriteString("## " + g.title + "\n\n")

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -135,14 +133,6 @@ func (e *childError) Error() string {
 }
 
 func (e *childError) Unwrap() error { return e.err }
-
-// wrongUsage is told what the library could not read. It writes the names of flags
-// with one dash.
-func wrongUsage(_ *cli.Context, err error, _ bool) error {
-	return &usageError{errors.New(oneDash().ReplaceAllString(err.Error(), " for flag --$1"))}
-}
-
-var oneDash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` for flag -(\w[\w-]+: )`) })
 
 // A maker makes one command.
 type maker struct {

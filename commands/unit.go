@@ -35,7 +35,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
 			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "let a session be resumed for `TIME` after its connection has ended"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
-			&cli.StringFlag{Name: "misbehave", Usage: "break the rule `NAME` on purpose: " + misbehaviourNames()},
+			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + misbehaviourNames()},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
 		),
 		Action: inv.unit,

@@ -19,31 +19,61 @@ import (
 )
 
 // List returns every protocol. To add one, write its package and add it here.
-func List() []protocol.Protocol { return slices.Clone(list) }
+func List() []protocol.Protocol {
+	var all []protocol.Protocol
+	for _, l := range list {
+		all = append(all, l.protocol)
+	}
+	return all
+}
 
-var list = []protocol.Protocol{
-	rlm.Protocol, latis.Protocol, theory.Protocol, nexus.Protocol,
-	jsonrpc.MCP, jsonrpc.ACP, jsonrpc.LSP, jsonrpc.DAP, jsonrpc.Plain,
-	opaque.JSON,
-	protobuf.Schemaless{},
-	opaque.Bytes,
+type listed struct {
+	protocol protocol.Protocol
+	about    string
+}
+
+var list = []listed{
+	{rlm.Protocol, "JSON between an execution environment and its LLM broker"},
+	{latis.Protocol, "protobuf between a controller and a unit"},
+	{theory.Protocol, "JSON between a client and a tool's runtime"},
+	{nexus.Protocol, "JSON-RPC between a client and an agent server"},
+	{jsonrpc.MCP, "the Model Context Protocol"},
+	{jsonrpc.ACP, "the Agent Client Protocol"},
+	{jsonrpc.LSP, "the Language Server Protocol"},
+	{jsonrpc.DAP, "the Debug Adapter Protocol"},
+	{jsonrpc.Plain, "any other JSON-RPC"},
+	{opaque.JSON, "any other JSON"},
+	{protobuf.Schemaless{}, "any other protobuf, with a schema (--proto) or without"},
+	{opaque.Bytes, "anything else"},
 }
 
 // Named returns the protocol of that name.
 func Named(name string) (protocol.Protocol, error) {
 	var names []string
-	for _, p := range list {
-		if p.Name() == name {
-			return p, nil
+	for _, l := range list {
+		if l.protocol.Name() == name {
+			return l.protocol, nil
 		}
-		names = append(names, p.Name())
+		names = append(names, l.protocol.Name())
 	}
 	return nil, fmt.Errorf("unknown protocol %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
 }
 
 // Has reports whether p is the protocol that Named finds under its name, and
 // not one that was made at run time.
-func Has(p protocol.Protocol) bool { return slices.Contains(list, p) }
+func Has(p protocol.Protocol) bool { return index(p) >= 0 }
+
+// About says in a few words what a protocol of the list is.
+func About(p protocol.Protocol) string {
+	if i := index(p); i >= 0 {
+		return list[i].about
+	}
+	return ""
+}
+
+func index(p protocol.Protocol) int {
+	return slices.IndexFunc(list, func(l listed) bool { return l.protocol == p })
+}
 
 // Limit returns the largest payload, in bytes, that peers accept of protocol p
 // in a framing.

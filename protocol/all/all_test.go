@@ -21,7 +21,7 @@ import (
 func TestNamed(t *testing.T) {
 	list := names(all.List())
 	for i, p := range all.List() {
-		if got, err := all.Named(p.Name()); err != nil || got != p || !all.Has(p) {
+		if got, err := all.Named(p.Name()); err != nil || got != p || !all.Has(p) || all.About(p) == "" {
 			t.Errorf("%s is not found: %v", p.Name(), err)
 		}
 		if slices.Index(list, p.Name()) != i {
