@@ -12,7 +12,7 @@ import (
 func Compare(a, b *Session) *Report {
 	c := comparison{options: a.options, a: a, b: b, names: newNames(), report: &Report{
 		Frames:    [2]int64{a.frames, b.frames},
-		Exchanges: [2]int64{int64(len(a.exchanges)), int64(len(b.exchanges))},
+		Exchanges: [2]int64{a.asked(), b.asked()},
 	}}
 	for _, p := range pairs(a, b) {
 		c.pair(p)

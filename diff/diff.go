@@ -35,6 +35,7 @@ type exchange struct {
 	opener   frame.Dir
 	kind, id string
 	messages []message
+	asked    bool // it began with a request
 	ending   int  // which message ended it, from 1: the last, if several did
 	cancel   bool // it was to be cancelled
 }

@@ -52,8 +52,8 @@ type Report struct {
 	// kept, and Total counts all.
 	Differences []Difference
 	Total       int64
-	// Frames and Exchanges count what there is in each session. Exchanges
-	// includes messages that belong to none.
+	// Frames and Exchanges count what there is in each session. A message that
+	// belongs to no request is compared as an exchange, and not counted as one.
 	Frames, Exchanges [2]int64
 	// Differ counts the exchanges of both sessions that differ, and OnlyA and
 	// OnlyB those that one of them has not.
@@ -73,7 +73,7 @@ func (r *Report) Alike() bool { return r.Total == 0 }
 // Summary says in words how much differs.
 func (r *Report) Summary() string {
 	if r.Alike() {
-		return fmt.Sprintf("no differences in %s", plural(r.Exchanges[0], "exchange"))
+		return "no differences in " + r.size(0)
 	}
 	var parts []string
 	if r.Differ > 0 {
@@ -85,11 +85,16 @@ func (r *Report) Summary() string {
 	if r.OnlyB > 0 {
 		parts = append(parts, fmt.Sprintf("%d only in B", r.OnlyB))
 	}
-	text := fmt.Sprintf("%s: %s; A has %s, B %s", plural(r.Total, "difference"), strings.Join(parts, ", "), plural(r.Exchanges[0], "exchange"), plural(r.Exchanges[1], "exchange"))
+	text := fmt.Sprintf("%s: %s; A has %s, B %s", plural(r.Total, "difference"), strings.Join(parts, ", "), r.size(0), r.size(1))
 	if n := r.Total - int64(len(r.Differences)); n > 0 {
 		text += fmt.Sprintf("; the last %s not shown", plural(n, "one"))
 	}
 	return text
+}
+
+// size says how large a session is.
+func (r *Report) size(session int) string {
+	return plural(r.Frames[session], "frame") + " and " + plural(r.Exchanges[session], "exchange")
 }
 
 func plural(n int64, thing string) string {

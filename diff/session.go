@@ -104,9 +104,19 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) *exchange
 	return e
 }
 
+// asked counts the exchanges that began with a request.
+func (s *Session) asked() (n int64) {
+	for _, e := range s.exchanges {
+		if e.asked {
+			n++
+		}
+	}
+	return n
+}
+
 // begin begins an exchange and makes it known by its names.
 func (s *Session) begin(conn int, from frame.Dir, m *protocol.Message) *exchange {
-	e := &exchange{conn: conn, opener: from, kind: string(clip(m.Kind)), id: string(m.ID.Text)}
+	e := &exchange{conn: conn, opener: from, kind: string(clip(m.Kind)), id: string(m.ID.Text), asked: true}
 	s.exchanges = append(s.exchanges, e)
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
