@@ -48,7 +48,7 @@ func (w *httpWire) listen(ctx context.Context) error {
 			return nil
 		})
 		if err == nil {
-			err = errEnded
+			err = ErrEnded
 		}
 		select {
 		case known <- err:

@@ -17,8 +17,8 @@ import (
 var (
 	// errClosed is the error of a call on a connection that we have closed.
 	errClosed = errors.New("the connection is closed")
-	// errEnded is that of a call on one that the peer has ended.
-	errEnded = errors.New("the peer ended the connection")
+	// ErrEnded is that of a call on one that the peer has ended.
+	ErrEnded = errors.New("the peer ended the connection")
 )
 
 // A link is a connection on which messages go both ways at any time.
@@ -75,7 +75,7 @@ func (l *link) failure(err error) error {
 	case err == nil && l.closing.Load():
 		return errClosed
 	case err == nil:
-		return errEnded
+		return ErrEnded
 	case frame.IsFault(err):
 		l.watch.fault(l.number, err)
 		return &FaultError{err}
@@ -106,7 +106,7 @@ func (l *link) send(payload []byte) error {
 func (l *link) unsent(err error) error {
 	var patience time.Duration
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
-		patience, err = parting, errEnded
+		patience, err = parting, ErrEnded
 	}
 	select {
 	case <-l.done:

@@ -37,7 +37,7 @@ func (w *messageWire) read() {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errEnded
+				err = ErrEnded
 			}
 			w.rpc.fail(err)
 			return

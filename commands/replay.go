@@ -345,13 +345,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	if e.String() == "stdio" {
 		p.out = p.Stderr
 	}
-	return func(ctx context.Context) (transport.Conn, error) {
-		conn, err := e.Dial(ctx)
-		if process, ok := conn.(transport.Process); ok && err == nil {
-			return newLogged(process, p.Stderr), nil
-		}
-		return conn, err
-	}, nil
+	return shown{Endpoint: e, stderr: p.Stderr}.Dial, nil
 }
 
 // trace returns what writes each frame; nil if nobody wants that.
@@ -390,25 +384,4 @@ func (p *player) report(who string, r *replay.Result) error {
 		p.say(who, r.Summary())
 	}
 	return nil
-}
-
-// A logged process is one whose standard error goes to ours.
-type logged struct {
-	transport.Process
-	copied chan struct{}
-}
-
-func newLogged(process transport.Process, stderr io.Writer) *logged {
-	l := &logged{process, make(chan struct{})}
-	go func() {
-		defer close(l.copied)
-		_, _ = io.Copy(stderr, process.Stderr()) // nothing to be done about what is lost
-	}()
-	return l
-}
-
-func (l *logged) Close() error {
-	err := l.Process.Close()
-	<-l.copied
-	return err
 }

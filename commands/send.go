@@ -66,6 +66,7 @@ type sending struct {
 	method   string
 	params   []byte
 	watch    *client.Watch
+	exits    exits
 }
 
 // A peer is who is asked.
@@ -101,7 +102,7 @@ func (inv *invocation) send(c *cli.Context) error {
 	if finished := finish(); err == nil {
 		err = finished
 	}
-	return s.judge(err)
+	return s.judge(s.withExit(err))
 }
 
 // sending reads the operands.

@@ -101,7 +101,7 @@ func (s *sending) latis() (*dialer, error) {
 		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
 	}
 	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
-		conn, err := s.connect(ctx)
+		conn, err := s.reached().Dial(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (s *sending) rlm() (*dialer, error) {
 		q.Batch = true
 	}
 	return &dialer{rlm.Protocol, func(context.Context) (*peer, error) {
-		return &peer{client.NewRLM(s.endpoint, s.watch).Ask(q), nothing}, nil
+		return &peer{client.NewRLM(s.reached(), s.watch).Ask(q), nothing}, nil
 	}}, nil
 }
 
@@ -334,7 +334,7 @@ func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOp
 		}
 		return client.DialHTTP(ctx, e.String(), d, s.watch, o, h)
 	}
-	conn, err := s.connect(ctx)
+	conn, err := s.reached().Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -370,17 +370,4 @@ func (s *sending) httpOptions() (client.HTTPOptions, error) {
 	t.TLSClientConfig, err = opts.ClientTLS(u.Hostname())
 	h.Client = &http.Client{Transport: t}
 	return h, err
-}
-
-// connect reaches the endpoint. What a process writes to its standard error is
-// shown.
-func (s *sending) connect(ctx context.Context) (transport.Conn, error) {
-	conn, err := s.endpoint.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p, ok := conn.(transport.Process); ok {
-		return s.withStderr(p), nil
-	}
-	return conn, nil
 }

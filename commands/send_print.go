@@ -14,7 +14,6 @@ import (
 	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/render"
-	"github.com/wirectl/wirectl/transport"
 )
 
 // records returns what takes the messages of a session and prints them as decode
@@ -145,28 +144,4 @@ func (s *sending) readFile(name string) ([]byte, error) {
 	}
 	defer src.close()
 	return io.ReadAll(src)
-}
-
-// withStderr shows what a process writes to its standard error, until the process
-// is closed.
-func (s *sending) withStderr(p transport.Process) transport.Conn {
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
-		_, _ = io.Copy(s.Stderr, p.Stderr()) // it ends with the process
-	}()
-	return shownProcess{p, shown}
-}
-
-// A shownProcess is a process whose standard error is being shown.
-type shownProcess struct {
-	transport.Process
-	shown chan struct{}
-}
-
-// Close ends the process, and waits until all of its standard error is shown.
-func (p shownProcess) Close() error {
-	err := p.Process.Close()
-	<-p.shown
-	return err
 }

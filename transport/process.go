@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,6 +42,7 @@ type process struct {
 
 	stdin, stdout, stderr *os.File
 
+	told   atomic.Bool   // Close has told it to end
 	exited chan struct{} // closed when the program has ended
 	exit   Exit          // valid then
 	err    error
@@ -136,6 +138,7 @@ func (p *process) wait() {
 	state, err := p.os.Wait()
 	if err == nil {
 		p.exit = exitOf(state)
+		p.exit.Told = p.told.Load()
 	}
 	p.err = err
 	p.group.left()
@@ -188,6 +191,7 @@ func (p *process) end() {
 	p.stdin.Close()
 	grace := p.command.opts.grace()
 	if !p.endsWithin(grace) {
+		p.told.Store(true)
 		p.stdout.Close() // it may be waiting for somebody to read
 		_ = p.group.signal(terminate)
 		if !p.endsWithin(grace) {

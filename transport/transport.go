@@ -55,6 +55,7 @@ type Process interface {
 type Exit struct {
 	Status int
 	Signal os.Signal // nil if it ended by itself
+	Told   bool      // Close had told it to, as it had not ended with its standard input
 }
 
 // An Endpoint is one end of a relay, not yet connected.

@@ -1,0 +1,52 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// exits are how the programs that were asked ended.
+type exits struct {
+	mu    sync.Mutex
+	first error // that failed by itself; nil if none did
+}
+
+// add takes one in. The error is that of a program that leads to the peer.
+func (e *exits) add(x transport.Exit, err error) {
+	if err == nil && !x.Told && x.Code() != 0 {
+		err = errors.New("the program " + x.String())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.first == nil {
+		e.first = err
+	}
+}
+
+// reached returns the peer, whose program, if it is one, is minded.
+func (s *sending) reached() transport.Endpoint {
+	return shown{Endpoint: s.endpoint, stderr: s.Stderr, ended: s.exits.add}
+}
+
+// withExit adds to what came of asking how the program ended that was asked. Once
+// it has answered, that is only told.
+func (s *sending) withExit(err error) error {
+	s.exits.mu.Lock()
+	defer s.exits.mu.Unlock()
+	failed := s.exits.first
+	var start *transport.StartError
+	switch {
+	case failed == nil:
+	case errors.Is(err, client.ErrEnded) && errors.As(failed, &start):
+		return failed
+	case errors.Is(err, client.ErrEnded):
+		return fmt.Errorf("%w: %w", err, failed)
+	case !s.c.Bool("quiet"):
+		fmt.Fprintf(s.Stderr, "wirectl: %s\n", safe(failed.Error()))
+	}
+	return err
+}
