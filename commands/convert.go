@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/render"
 )
 
 func convertCommand(inv *invocation) *cli.Command {
@@ -86,7 +87,7 @@ func (inv *invocation) convert(c *cli.Context) error {
 	redacted := convert.Redact(r, v.redaction)
 	err = v.write(redacted)
 	if redacted.Count > 0 {
-		v.note("secrets were taken out of %s; --keep-secrets leaves in what is known to be secret", plural(redacted.Count, "record"))
+		v.note("secrets were taken out of %s; --keep-secrets leaves in what is known to be secret", render.Count(redacted.Count, "record"))
 	}
 	return v.outcome(err)
 }
@@ -321,7 +322,7 @@ func (v *conversion) endTrace(w io.Writer, line *convert.Timeline, list []track.
 		opened += t.Stats().Opened
 	}
 	if missing := opened - line.Seen; missing > 0 {
-		v.note("the trace lacks %s: too many ended at once", plural(missing, "exchange"))
+		v.note("the trace lacks %s: too many ended at once", render.Count(missing, "exchange"))
 	}
 	_, err := w.Write(line.AppendEnd(dst))
 	return err

@@ -40,7 +40,7 @@ func printCounts(w io.Writer, output string, list []decode.Count) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "frames\tbytes\t\n%d\t%d\t  all\n", all.Frames, all.Bytes)
 	for _, k := range all.Kinds {
-		fmt.Fprintf(t, "%d\t%d\t  %s %s\n", k.Frames, k.Bytes, k.Protocol, render.AppendSafe(nil, []byte(k.Kind)))
+		fmt.Fprintf(t, "%d\t%d\t  %s %s\n", k.Frames, k.Bytes, k.Protocol, render.Safe(k.Kind))
 	}
 	return t.Flush()
 }

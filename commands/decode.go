@@ -91,19 +91,11 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 
 // faultSummary says how much of what was decoded is faulty.
 func faultSummary(r decode.Result) string {
-	s := fmt.Sprintf("%s in %s", plural(r.Faults, "fault"), plural(r.Frames, "frame"))
+	s := fmt.Sprintf("%s in %s", render.Count(r.Faults, "fault"), render.Count(r.Frames, "frame"))
 	if r.Skipped.Bytes > 0 {
-		s += "; " + plural(r.Skipped.Bytes, "byte") + " skipped"
+		s += "; " + render.Count(r.Skipped.Bytes, "byte") + " skipped"
 	}
 	return s
-}
-
-// plural counts things in words: "1 frame", "2 frames".
-func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // decodeAll decodes the inputs one after the other, as connections of their
@@ -169,7 +161,7 @@ func (inv *invocation) remark(c *cli.Context, name string) func(seq int64, rec *
 			if n.Lost == 0 {
 				return
 			}
-			text = plural(n.Lost, "frame") + " went by unseen"
+			text = render.Count(n.Lost, "frame") + " went by unseen"
 		}
 		inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text))
 	}
@@ -177,7 +169,7 @@ func (inv *invocation) remark(c *cli.Context, name string) func(seq int64, rec *
 
 // say tells people something about an input.
 func (inv *invocation) say(name, text string) {
-	fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.AppendSafe(nil, []byte(label(name)+": "+text)))
+	fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.Safe(label(name)+": "+text))
 }
 
 // located says of an error in which input it is and, if that is a fault of the

@@ -3,6 +3,8 @@ package commands
 import (
 	"errors"
 	"fmt"
+
+	"github.com/wirectl/wirectl/render"
 )
 
 // each calls f for every input in turn. A fault of one is said at once and does
@@ -23,7 +25,7 @@ func (inv *invocation) each(names []string, f func(i int, name string) error) er
 		}
 	}
 	if faulty > 0 {
-		return &faultError{fmt.Errorf("%s of %d could not be read to the end", plural(int64(faulty), "input"), len(names))}
+		return &faultError{fmt.Errorf("%s of %d could not be read to the end", render.Count(int64(faulty), "input"), len(names))}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -144,7 +145,7 @@ func (a *awaited) Next(r *capture.Record) error {
 // that takes long.
 func (j *judge) end(ctx context.Context, warn func(text string)) {
 	late := time.AfterFunc(time.Second, func() {
-		warn(fmt.Sprintf("judging what has passed: %s to go", plural(j.waiting.Load(), "byte")))
+		warn(fmt.Sprintf("judging what has passed: %s to go", render.Count(j.waiting.Load(), "byte")))
 	})
 	defer late.Stop()
 	_ = j.backlog.Close(ctx) // what is missing is counted
@@ -156,7 +157,7 @@ func (j *judge) end(ctx context.Context, warn func(text string)) {
 func (j *judge) summary() string {
 	var b strings.Builder
 	if passed := j.passed.Load(); j.judged < passed {
-		fmt.Fprintf(&b, "; judged are the first %s, the others came too fast", plural(j.judged, "frame"))
+		fmt.Fprintf(&b, "; judged are the first %s, the others came too fast", render.Count(j.judged, "frame"))
 	}
 	var exchanges, findings int64
 	classes := map[session.Class]int64{}
@@ -170,7 +171,7 @@ func (j *judge) summary() string {
 			findings += n
 		}
 	}
-	fmt.Fprintf(&b, "; %s", plural(exchanges, "exchange"))
+	fmt.Fprintf(&b, "; %s", render.Count(exchanges, "exchange"))
 	var cancels []string
 	for class := session.Class(0); int(class) < len(session.Stats{}.Cancels); class++ {
 		if n := classes[class]; n > 0 {
@@ -180,6 +181,6 @@ func (j *judge) summary() string {
 	if len(cancels) > 0 {
 		fmt.Fprintf(&b, "; cancels: %s", strings.Join(cancels, ", "))
 	}
-	fmt.Fprintf(&b, "; %s", plural(findings, "finding"))
+	fmt.Fprintf(&b, "; %s", render.Count(findings, "finding"))
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/lint"
+	"github.com/wirectl/wirectl/render"
 )
 
 func lintCommand(inv *invocation) *cli.Command {
@@ -107,7 +108,7 @@ func (inv *invocation) lintOutput(c *cli.Context, r *lint.Report) (func(io.Write
 func (inv *invocation) verdict(c *cli.Context, r *lint.Report) error {
 	summary := r.Summary()
 	if n := r.Unkept(); n > 0 {
-		summary += "; of these " + plural(n, "earlier one") + " not shown"
+		summary += "; of these " + render.Count(n, "earlier one") + " not shown"
 	}
 	if r.Fails() {
 		return &faultError{errors.New(summary)}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 
@@ -42,7 +43,7 @@ func (v *relaying) reflectBy(ctx context.Context, cfg relay.Config) error {
 	})
 	services, err := grpc.Reflect(ctx, theirs, "reflection")
 	if err == nil {
-		v.warn("the unit tells the schemas of " + plural(int64(len(services)), "service"))
+		v.warn("the unit tells the schemas of " + render.Count(int64(len(services)), "service"))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -161,7 +162,7 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 	err := client.Timed(call, &t)(ctx, print.part)
 	err = firstError(err, print.finish())
 	if s.c.Bool("timing") {
-		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), plural(int64(t.Parts), "part"))
+		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), render.Count(int64(t.Parts), "part"))
 	}
 	return err
 }
@@ -185,7 +186,7 @@ func (s *sending) judge(err error) error {
 	found, own := s.watch.Findings()
 	for _, f := range own {
 		if f.Severity >= session.Warning {
-			fmt.Fprintf(s.Stderr, "wirectl: what was sent breaks a rule: %s: %s\n", f.Name, safe(f.Message))
+			fmt.Fprintf(s.Stderr, "wirectl: what was sent breaks a rule: %s: %s\n", f.Name, render.Safe(f.Message))
 		}
 	}
 	for _, f := range found {
@@ -194,7 +195,7 @@ func (s *sending) judge(err error) error {
 			continue
 		}
 		if f.Severity >= session.Warning {
-			fmt.Fprintf(s.Stderr, "wirectl: %v: %s: %s\n", f.Severity, f.Name, safe(f.Message))
+			fmt.Fprintf(s.Stderr, "wirectl: %v: %s: %s\n", f.Severity, f.Name, render.Safe(f.Message))
 		}
 	}
 	if fault, ok := asError[*client.FaultError](err); ok {
@@ -202,7 +203,7 @@ func (s *sending) judge(err error) error {
 	}
 	if worst != nil && s.c.Context.Err() == nil && (err == nil || worst.Name != "unanswered") {
 		if err != nil {
-			fmt.Fprintf(s.Stderr, "wirectl: %s\n", safe(err.Error()))
+			fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(err.Error()))
 		}
 		return &faultError{fmt.Errorf("the peer broke its protocol: %s: %s", worst.Name, worst.Message)}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -46,7 +47,7 @@ func (s *sending) withExit(err error) error {
 	case errors.Is(err, client.ErrEnded):
 		return fmt.Errorf("%w: %w", err, failed)
 	case !s.c.Bool("quiet"):
-		fmt.Fprintf(s.Stderr, "wirectl: %s\n", safe(failed.Error()))
+		fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(failed.Error()))
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -135,14 +136,14 @@ func (s *sending) enterSession(ctx context.Context, l *client.Latis, metadata ma
 	case id == "new":
 		id, err := l.CreateSession(ctx, metadata)
 		if err == nil {
-			fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", safe(id))
+			fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", render.Safe(id))
 		}
 		return err
 	default:
 		state, err := l.ResumeSession(ctx, id)
 		if err == nil && !s.c.Bool("quiet") {
 			b, _ := json.Marshal(state) // strings always can be
-			fmt.Fprintf(s.Stderr, "wirectl: the session is resumed: %s\n", safe(string(b)))
+			fmt.Fprintf(s.Stderr, "wirectl: the session is resumed: %s\n", render.Safe(string(b)))
 		}
 		return err
 	}

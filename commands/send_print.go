@@ -65,7 +65,7 @@ func (p *printer) part(part client.Part) {
 	case p.silent || p.err != nil:
 	case part.Aside && p.s.c.Bool("quiet"):
 	case part.Aside:
-		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
+		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", render.Safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
 	case part.JSON != nil:
 		_ = p.finish() // a value begins a line; the error is kept
 		p.write(render.AppendJSON(nil, part.JSON, "  ", "", nil))
@@ -126,9 +126,6 @@ func (s *sending) printLoad(l *client.Load) error {
 	_, err := w.Write(b.Bytes())
 	return err
 }
-
-// safe is text from the wire as standard error may show it.
-func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }
 
 // asError finds an error of a type in the chain of err.
 func asError[E error](err error) (e E, ok bool) {

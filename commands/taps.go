@@ -93,7 +93,7 @@ func (inv *invocation) tapTable(lines []tapLine) error {
 		if l.Altered {
 			ends += " (altered)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, age(time.Since(l.Started)), l.Protocol, l.Frames, render.AppendSafe(nil, []byte(ends)))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, age(time.Since(l.Started)), l.Protocol, l.Frames, render.Safe(ends))
 	}
 	return w.Flush()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/render"
 )
 
 // A watch is all that sees what passes a relay: the tap, the capture, and the
@@ -216,10 +217,10 @@ func (w *watch) summary() string {
 	t := &w.total
 	var b strings.Builder
 	if w.relays > 1 {
-		fmt.Fprintf(&b, "%s: ", plural(int64(w.relays), "connection"))
+		fmt.Fprintf(&b, "%s: ", render.Count(int64(w.relays), "connection"))
 	}
-	fmt.Fprintf(&b, "%s, %s to the unit; %s, %s back", plural(t.ToUnit.Frames, "frame"), plural(t.ToUnit.Bytes, "byte"),
-		plural(t.ToController.Frames, "frame"), plural(t.ToController.Bytes, "byte"))
+	fmt.Fprintf(&b, "%s, %s to the unit; %s, %s back", render.Count(t.ToUnit.Frames, "frame"), render.Count(t.ToUnit.Bytes, "byte"),
+		render.Count(t.ToController.Frames, "frame"), render.Count(t.ToController.Bytes, "byte"))
 	b.WriteString(w.judge.summary())
 	if t.Worst.For >= w.v.c.Duration("patience") {
 		fmt.Fprintf(&b, "; worst stall: %v", t.Worst)

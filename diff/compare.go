@@ -6,6 +6,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/jsondiff"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/render"
 )
 
 // Compare compares two sessions that were made with the same options.
@@ -131,8 +132,8 @@ func (c *comparison) chunks(p pair, a, b run) {
 		return
 	}
 	d := c.difference(p, Chunks, &a[0], &b[0], "")
-	d.A.Frames, d.A.Value = a.frames(), plural(int64(len(a)), "part")
-	d.B.Frames, d.B.Value = b.frames(), plural(int64(len(b)), "part")
+	d.A.Frames, d.A.Value = a.frames(), render.Count(int64(len(a)), "part")
+	d.B.Frames, d.B.Value = b.frames(), render.Count(int64(len(b)), "part")
 	c.report.add(d)
 }
 

@@ -3,6 +3,8 @@ package diff
 import (
 	"fmt"
 	"strings"
+
+	"github.com/wirectl/wirectl/render"
 )
 
 // What says in what two sessions differ.
@@ -77,7 +79,7 @@ func (r *Report) Summary() string {
 	}
 	var parts []string
 	if r.Differ > 0 {
-		parts = append(parts, plural(r.Differ, "exchange")+" changed")
+		parts = append(parts, render.Count(r.Differ, "exchange")+" changed")
 	}
 	if r.OnlyA > 0 {
 		parts = append(parts, fmt.Sprintf("%d only in A", r.OnlyA))
@@ -85,21 +87,14 @@ func (r *Report) Summary() string {
 	if r.OnlyB > 0 {
 		parts = append(parts, fmt.Sprintf("%d only in B", r.OnlyB))
 	}
-	text := fmt.Sprintf("%s: %s; A has %s, B %s", plural(r.Total, "difference"), strings.Join(parts, ", "), r.size(0), r.size(1))
+	text := fmt.Sprintf("%s: %s; A has %s, B %s", render.Count(r.Total, "difference"), strings.Join(parts, ", "), r.size(0), r.size(1))
 	if n := r.Total - int64(len(r.Differences)); n > 0 {
-		text += fmt.Sprintf("; the last %s not shown", plural(n, "one"))
+		text += fmt.Sprintf("; the last %s not shown", render.Count(n, "one"))
 	}
 	return text
 }
 
 // size says how large a session is.
 func (r *Report) size(session int) string {
-	return plural(r.Frames[session], "frame") + " and " + plural(r.Exchanges[session], "exchange")
-}
-
-func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return render.Count(r.Frames[session], "frame") + " and " + render.Count(r.Exchanges[session], "exchange")
 }

@@ -34,10 +34,10 @@ func (d *Difference) continues(before *Difference) bool {
 
 // appendHeading names an exchange: "PROMPT_SEND 1 → 7, frame 3 → 9".
 func appendHeading(b []byte, d *Difference, style *render.Style) []byte {
-	b = style.Kind.Append(b, safe(d.Kind))
+	b = style.Kind.Append(b, render.Safe(d.Kind))
 	if ids := either(idOf(d.A), idOf(d.B)); ids != "" {
 		b = append(b, ' ')
-		b = style.ID.Append(b, safe(ids))
+		b = style.ID.Append(b, render.Safe(ids))
 	}
 	switch {
 	case d.B == nil:
@@ -75,7 +75,7 @@ func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 	b = append(append(b, "  "...), place(d)...)
 	b = append(b, ": "...)
 	if d.Message != "" {
-		b = append(append(b, safe(d.Message)...), ' ')
+		b = append(append(b, render.Safe(d.Message)...), ' ')
 	}
 	switch d.What {
 	case Message:
@@ -85,7 +85,7 @@ func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 		return append(style.Error.Append(b, "only in B"), '\n')
 	case Payload:
 		if d.Path != "" {
-			b = append(style.Key.Append(b, safe(d.Path)), ": "...)
+			b = append(style.Key.Append(b, render.Safe(d.Path)), ": "...)
 		}
 	default:
 		b = append(style.Key.Append(b, string(d.What)), ": "...)
@@ -136,8 +136,5 @@ func shown(value string) string {
 	if value == "" {
 		return "–"
 	}
-	return safe(value)
+	return render.Safe(value)
 }
-
-// safe returns text without what a terminal would act on.
-func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -86,13 +87,13 @@ func (r *Report) testCase(s *Session, name string) testCase {
 		if f.Name != name {
 			continue
 		}
-		lines = append(lines, f.Severity.String()+": "+where(&f, several)+": "+safe(f.Message))
+		lines = append(lines, f.Severity.String()+": "+where(&f, several)+": "+render.Safe(f.Message))
 		if c.Failure == nil && r.Policy.fails(f) {
 			c.Failure = &failure{Type: f.Severity.String(), Message: f.Rule}
 		}
 	}
 	if n := s.Unkept[name]; n > 0 {
-		lines = append(lines, "and "+plural(n, "finding")+" before")
+		lines = append(lines, "and "+render.Count(n, "finding")+" before")
 	}
 	if text := strings.Join(lines, "\n"); c.Failure != nil {
 		c.Failure.Text = text

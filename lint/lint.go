@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -106,7 +107,7 @@ func (r *Report) Summary() string {
 			by[severityOf(name)] += n
 		}
 	}
-	return fmt.Sprintf("%s in %s and %s", inWords(by), plural(frames, "frame"), plural(exchanges, "exchange"))
+	return fmt.Sprintf("%s in %s and %s", inWords(by), render.Count(frames, "frame"), render.Count(exchanges, "exchange"))
 }
 
 // inWords writes "no findings", or "3 findings (1 error, 2 notes)".
@@ -116,20 +117,13 @@ func inWords(by [session.Error + 1]int64) string {
 	for _, s := range slices.Backward(severities) {
 		if n := by[s]; n > 0 {
 			total += n
-			parts = append(parts, plural(n, s.String()))
+			parts = append(parts, render.Count(n, s.String()))
 		}
 	}
 	if total == 0 {
 		return "no findings"
 	}
-	return plural(total, "finding") + " (" + strings.Join(parts, ", ") + ")"
-}
-
-func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return render.Count(total, "finding") + " (" + strings.Join(parts, ", ") + ")"
 }
 
 // severityOf returns the severity of the rule with that name.

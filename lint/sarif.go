@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -117,7 +118,7 @@ func resultOf(name string, f *session.Finding) sarifResult {
 	}
 	return sarifResult{
 		RuleID: f.Name, RuleIndex: ruleIndex(f.Name), Level: f.Severity.String(),
-		Message:    sarifText{safe(f.Message)},
+		Message:    sarifText{render.Safe(f.Message)},
 		Locations:  []sarifLocation{at},
 		Properties: sarifProperties{f.Frames, f.Conn, f.Rule},
 	}

@@ -16,7 +16,7 @@ func (r *Report) Text(w io.Writer, style *render.Style) error {
 	var b []byte
 	for _, s := range r.Sessions {
 		if len(r.Sessions) > 1 && len(s.Findings) > 0 {
-			b = style.Kind.Append(b, safe(s.Name)+":")
+			b = style.Kind.Append(b, render.Safe(s.Name)+":")
 			b = append(b, '\n')
 		}
 		several := s.severalConns()
@@ -43,14 +43,14 @@ func appendFinding(b []byte, f *session.Finding, conn bool, style *render.Style)
 	b = appendColumn(b, f.Name, nameWidth, style.Kind)
 	b = style.ID.Append(b, where(f, conn))
 	b = append(b, ": "...)
-	return append(append(b, safe(f.Message)...), '\n')
+	return append(append(b, render.Safe(f.Message)...), '\n')
 }
 
 // appendRule appends what a finding's rule says, below the finding.
 func appendRule(b []byte, f *session.Finding, style *render.Style) []byte {
 	for _, text := range []string{f.Rule, session.Findings[ruleIndex(f.Name)].Do} {
 		b = appendColumn(b, "", severityWidth, render.Paint{})
-		b = append(style.Dim.Append(b, safe(text)), '\n')
+		b = append(style.Dim.Append(b, render.Safe(text)), '\n')
 	}
 	return b
 }
@@ -96,6 +96,3 @@ func where(f *session.Finding, conn bool) string {
 	}
 	return text
 }
-
-// safe returns text without what a terminal would act on.
-func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }

@@ -20,7 +20,7 @@ func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte
 		}
 		b = append(b, "  "...)
 		if c.Path != "" {
-			b = append(style.Key.Append(b, safe(c.Path)), ": "...)
+			b = append(style.Key.Append(b, render.Safe(c.Path)), ": "...)
 		}
 		b = append(style.String.Append(b, shown(c.Recorded)), " → "...)
 		b = append(style.String.Append(b, shown(c.Live)), '\n')
@@ -53,13 +53,13 @@ func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style
 	from = max(from-rowsBefore, 0)
 	to := min(from+maxRows, len(rows))
 	if from > 0 {
-		b = fmt.Appendf(b, "… %s\n", plural(int64(from), "line"))
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(from), "line"))
 	}
 	for _, r := range rows[from:to] {
 		b = appendRow(b, r, column, style)
 	}
 	if to < len(rows) {
-		b = fmt.Appendf(b, "… %s\n", plural(int64(len(rows)-to), "line"))
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(len(rows)-to), "line"))
 	}
 	return b
 }
@@ -158,7 +158,7 @@ const Title = "  after  class            parts     bytes        ms  confirmed  f
 // AppendText appends a point as a line of a table, with its findings below it.
 func (p *Point) AppendText(b []byte, style *render.Style) []byte {
 	if !p.Reached {
-		return fmt.Appendf(b, "%7d  not sent: %s\n", p.After, safe(p.Why))
+		return fmt.Appendf(b, "%7d  not sent: %s\n", p.After, render.Safe(p.Why))
 	}
 	b = fmt.Appendf(b, "%7d  ", p.After)
 	class := fmt.Sprintf("%-15s", p.Class)
@@ -174,7 +174,7 @@ func (p *Point) AppendText(b []byte, style *render.Style) []byte {
 	b = fmt.Appendf(b, "  %4d  %8d  %8.1f  %-9s  ", p.Parts, p.Bytes, milliseconds(p.Took), confirmed)
 	b = append(bytes.TrimRight(append(b, strings.Join(p.names(), ", ")...), " "), '\n')
 	for _, f := range p.Findings {
-		b = fmt.Appendf(b, "         %s %s: %s\n", f.Severity, style.Kind.Append(nil, f.Name), safe(f.Message))
+		b = fmt.Appendf(b, "         %s %s: %s\n", f.Severity, style.Kind.Append(nil, f.Name), render.Safe(f.Message))
 	}
 	return b
 }
@@ -217,8 +217,6 @@ func Summary(points []*Point) string {
 	return text
 }
 
-func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }
-
 // shown returns a value as people see it; what is absent is a dash.
 func shown(value string) string {
 	const most = 60 // cells
@@ -230,7 +228,7 @@ func shown(value string) string {
 
 // Summary says in words what came of a run.
 func (r *Result) Summary() string {
-	text := fmt.Sprintf("%s sent, %d received as recorded", plural(r.Sent, "frame"), r.Matched)
+	text := fmt.Sprintf("%s sent, %d received as recorded", render.Count(r.Sent, "frame"), r.Matched)
 	if r.Extra > 0 {
 		text += fmt.Sprintf(", %d more", r.Extra)
 	}
@@ -238,12 +236,4 @@ func (r *Result) Summary() string {
 		text += fmt.Sprintf(", %d missing", r.Missing)
 	}
 	return text
-}
-
-// plural counts things in words: "1 frame", "2 frames".
-func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -20,7 +20,7 @@ type row struct {
 }
 
 func (t *table) add(solid, shade float64, cells ...string) {
-	cells[0] = safe(cells[0])
+	cells[0] = render.Safe(cells[0])
 	t.rows = append(t.rows, row{cells, solid, shade})
 }
 
@@ -105,6 +105,3 @@ func barOf(solid, shade float64, cells int) string {
 	}
 	return bar
 }
-
-// safe returns text without what a terminal would act on.
-func safe(text string) string { return string(render.AppendSafe(nil, []byte(text))) }

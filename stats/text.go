@@ -24,7 +24,7 @@ func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
 
 // headline says how much there was of everything.
 func (r *Report) headline() string {
-	line := fmt.Sprintf("%s, %s, %s", plural(r.Frames, "frame"), plural(r.Bytes, "byte"), plural(r.Exchanges.total(), "exchange"))
+	line := fmt.Sprintf("%s, %s, %s", render.Count(r.Frames, "frame"), render.Count(r.Bytes, "byte"), render.Count(r.Exchanges.total(), "exchange"))
 	if p := r.protocol(); p != "" {
 		line = p + ": " + line
 	}
@@ -43,13 +43,6 @@ func (r *Report) outcomes() string {
 		return ""
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
-}
-
-func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // messages lists all kinds; the bars are their shares of the bytes.
