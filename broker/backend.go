@@ -88,7 +88,7 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *provider.Error
 	errors.As(err, &e)
 	most := cmp.Or(r.MaxWait, 30*time.Second)
-	if errors.Is(err, errOpen) || e.RetryAfter > most {
+	if errors.Is(err, ErrOpen) || e.RetryAfter > most {
 		return 0, false
 	}
 	backoff = min(backoff, most)
@@ -102,7 +102,7 @@ func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
 	}
 	done, refused := r.breaker.Allow()
 	if refused != nil {
-		return errOpen
+		return ErrOpen
 	}
 	err := r.queued(ctx, c, hop)
 	if err != nil && ctx.Err() == nil && elsewhere(ctx, err) {

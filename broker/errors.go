@@ -28,8 +28,8 @@ var (
 	errTotal     = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the answer was not whole within timeouts.total")}
 )
 
-// errOpen: the provider failed too often lately, and is left alone for a while.
-var errOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often lately")}
+// ErrOpen: the provider failed too often lately, and is left alone for a while.
+var ErrOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often lately")}
 
 // An UnknownModelError says that no model has the name.
 type UnknownModelError struct {
@@ -57,6 +57,8 @@ func Message(err error) string {
 		return "Broker is shutting down"
 	case errors.Is(err, ErrCancelled):
 		return "Request cancelled"
+	case errors.Is(err, ErrGone):
+		return "Client went away" // which logs are told alone
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
 	}

@@ -37,6 +37,8 @@ type Error struct {
 	Cause Cause
 	// Status is the HTTP status, 0 if there was none.
 	Status int
+	// Code is the word by which the backend names the error, "" if it has none.
+	Code string
 	// RetryAfter is how long the backend wants to be left alone, 0 if it did
 	// not say.
 	RetryAfter time.Duration

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ const Limit = 16 << 20
 func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
 	h := handler{b, p}
 	return web.Server(web.Config{
-		Handler: h.serve, Limit: Limit, Access: a,
+		Handler: h.serve, Limit: Limit, Access: a, Pages: true,
 		Fault: func(path string, f *web.Fault) []byte {
 			if strings.HasPrefix(path, messagesPath) {
 				return messageFailure(f.Message, f.Status)
@@ -48,31 +49,58 @@ type handler struct {
 	publish *publish.Publisher
 }
 
+const (
+	chatPath   = "/v1/chat/completions"
+	modelsPath = "/v1/models"
+)
+
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
+	name, one := strings.CutPrefix(r.Path, modelsPath+"/")
 	switch {
-	case r.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
+	case r.Path == chatPath && r.Method == http.MethodPost:
 		e := exchanges.Get().(*exchange)
 		e.open(h, r, w)
 		e.complete(ctx)
 		e.close()
-	case r.Path == "/v1/chat/completions":
-		w.Set("Allow", "POST")
-		w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
+	case r.Path == chatPath:
+		notAllowed(r, w, "POST")
 	case r.Path == messagesPath, r.Path == countPath:
 		h.message(ctx, r, w)
 	case strings.HasPrefix(r.Path, messagesPath+"/"):
 		w.JSON(http.StatusNotFound, messageFailure("Unknown request URL: "+r.Method+" "+r.Path, http.StatusNotFound))
-	case r.Path == "/v1/models" && r.Method == http.MethodGet:
-		w.JSON(http.StatusOK, models(h.broker.Models()))
-	case strings.HasPrefix(r.Path, "/v1/models/") && r.Method == http.MethodGet:
-		h.model(strings.TrimPrefix(r.Path, "/v1/models/"), w)
+	case r.Path != modelsPath && (!one || name == ""):
+		w.JSON(http.StatusNotFound, failure(unknownURL(r), invalid, "", "unknown_url"))
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		notAllowed(r, w, "GET, HEAD")
+	case one:
+		h.model(name, w)
 	default:
-		w.JSON(http.StatusNotFound, failure("Unknown request URL: "+r.Method+" "+r.Path, invalid, "", "unknown_url"))
+		w.JSON(http.StatusOK, models(h.broker.Models()))
 	}
 }
 
+func notAllowed(r *web.Request, w *web.Response, allowed string) {
+	w.Set("Allow", allowed)
+	w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
+}
+
+// unknownURL says that there is nothing at a path and, to a client that has been
+// given another base URL than it should, which one that is.
+func unknownURL(r *web.Request) string {
+	text := "Unknown request URL: " + r.Method + " " + r.Path
+	switch "/v1" + r.Path {
+	case chatPath, modelsPath:
+		text += " (the base URL of this API ends in /v1)"
+	}
+	return text
+}
+
+// model describes a model, whose name is escaped as paths have it.
 func (h *handler) model(name string, w *web.Response) {
-	if err := h.broker.Find(name); err != nil || name == "" {
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
+	if err := h.broker.Find(name); err != nil {
 		w.JSON(http.StatusNotFound, failure(broker.Message(err), invalid, "model", "model_not_found"))
 		return
 	}
@@ -295,8 +323,12 @@ func (e *exchange) fail(err error) {
 	status, kind := statusOf(err)
 	code, param := "", ""
 	var unknown *broker.UnknownModelError
-	if errors.As(err, &unknown) {
+	var pe *provider.Error
+	switch {
+	case errors.As(err, &unknown):
 		code, param = "model_not_found", "model"
+	case errors.As(err, &pe) && !keyRefused(pe):
+		code = pe.Code
 	}
 	e.retryAfter(err)
 	body := failure(explain(err), kind, param, code)
@@ -318,20 +350,36 @@ func (e *exchange) retryAfter(err error) {
 }
 
 // explain is what a client may know of a failure: of what a provider answered no
-// more than the status.
+// more than the status, and the word for it.
 func explain(err error) string {
 	var pe *provider.Error
-	switch {
-	case !errors.As(err, &pe) || pe.Status == 0:
+	if !errors.As(err, &pe) {
 		return broker.Message(err)
-	case pe.Status == http.StatusUnauthorized, pe.Status == http.StatusForbidden:
-		return fmt.Sprintf("The provider does not take the key that the broker has for it (HTTP %d)", pe.Status)
-	case pe.Cause == provider.RateLimited:
-		return "The provider limits how often it is asked (HTTP 429)"
-	case pe.Cause == provider.Refused:
-		return fmt.Sprintf("The provider refused the request (HTTP %d)", pe.Status)
 	}
-	return fmt.Sprintf("The provider failed (HTTP %d)", pe.Status)
+	answer := fmt.Sprintf("HTTP %d", pe.Status)
+	if pe.Code != "" {
+		answer += ", " + pe.Code
+	}
+	switch {
+	case errors.Is(err, broker.ErrOpen):
+		return "The provider failed too often lately, and is left alone for a while"
+	case pe.Status == 0 && pe.Cause == provider.Overloaded:
+		return "The provider's answer makes no sense"
+	case pe.Status == 0:
+		return broker.Message(err)
+	case keyRefused(pe):
+		return "The provider does not take the key that the broker has for it (" + answer + ")"
+	case pe.Cause == provider.RateLimited:
+		return "The provider limits how often it is asked (" + answer + ")"
+	case pe.Cause == provider.Refused:
+		return "The provider refused the request (" + answer + ")"
+	}
+	return "The provider failed (" + answer + ")"
+}
+
+// keyRefused reports whether it is the broker's key that a provider refused.
+func keyRefused(e *provider.Error) bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
 // statusOf chooses the status for a failure.
@@ -356,10 +404,13 @@ func statusOf(err error) (status int, kind string) {
 	case provider.Unreachable, provider.Overloaded:
 		return http.StatusBadGateway, "server_error"
 	case provider.Refused:
-		if pe.Status == http.StatusUnauthorized || pe.Status == http.StatusForbidden { // it is the broker's key that was refused
+		if keyRefused(pe) {
 			return http.StatusBadGateway, "server_error"
 		}
 		return pe.Status, invalid
+	}
+	if pe.Status != 0 { // such as a redirect, which is not followed
+		return http.StatusBadGateway, "server_error"
 	}
 	return http.StatusInternalServerError, "server_error"
 }

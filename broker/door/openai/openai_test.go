@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,80 @@ func TestRetryAfter(t *testing.T) {
 			if got := resp.Header.Get("Retry-After"); resp.StatusCode != 429 || !slices.Contains(tt.want, got) {
 				t.Errorf("%s, %s: %d, %q; want %q", tt.after, path, resp.StatusCode, got, tt.want)
 			}
+		}
+	}
+}
+
+// Each path has its methods, and a model's name may have anything in it.
+func TestPaths(t *testing.T) {
+	b, err := broker.New(broker.Config{Models: []broker.Model{{
+		Name: "org/m é", Routes: []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + doortest.Serve(t, openai.New(b, nil, web.Access{}))
+	const model = `{"id":"org/m é","object":"model","created":0,"owned_by":"wirectl"}`
+	fault := func(message, param, code string) string {
+		return fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":%s,"code":%q}}`, message, param, code)
+	}
+	for _, tt := range []struct {
+		ask, want, body string
+	}{
+		{"GET /v1/models", "200", `{"object":"list","data":[` + model + `]}`},
+		{"HEAD /v1/models", "200", ""},
+		{"POST /v1/models", "405 GET, HEAD", fault("Not allowed to POST here", "null", "method_not_allowed")},
+		{"GET /v1/models/org%2Fm%20%C3%A9", "200", model},
+		{"HEAD /v1/models/org%2Fm%20%C3%A9", "200", ""},
+		{"DELETE /v1/models/x", "405 GET, HEAD", fault("Not allowed to DELETE here", "null", "method_not_allowed")},
+		{"GET /v1/models/no%2Fpe", "404", fault("Unknown model 'no/pe'. Allowed: ['org/m é']", `"model"`, "model_not_found")},
+		{"GET /v1/models/", "404", fault("Unknown request URL: GET /v1/models/", "null", "unknown_url")},
+		{"GET /v1/chat/completions", "405 POST", fault("Not allowed to GET here", "null", "method_not_allowed")},
+		{"POST /chat/completions", "404", fault("Unknown request URL: POST /chat/completions (the base URL of this API ends in /v1)", "null", "unknown_url")},
+		{"POST /v1/embeddings", "404", fault("Unknown request URL: POST /v1/embeddings", "null", "unknown_url")},
+	} {
+		method, path, _ := strings.Cut(tt.ask, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if got := strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Allow"))); got != tt.want || string(body) != tt.body {
+			t.Errorf("%s:\n got %s %s\nwant %s %s", tt.ask, got, body, tt.want, tt.body)
+		}
+	}
+}
+
+// What a provider answered is told by its status and the word for it, which
+// programs go by; nothing else of it gets out.
+func TestWords(t *testing.T) {
+	for answer, want := range map[string]string{
+		`400 {"error":{"message":"sk-canary","code":"context_length_exceeded"}}`: `400 {"error":{"message":"The provider refused the request (HTTP 400, context_length_exceeded)","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`,
+		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider limits how often it is asked (HTTP 429, insufficient_quota)","type":"rate_limit_error","param":null,"code":"insufficient_quota"}}`,
+		`401 {"error":{"message":"sk-canary","code":"invalid_api_key"}}`:         `502 {"error":{"message":"The provider does not take the key that the broker has for it (HTTP 401, invalid_api_key)","type":"server_error","param":null,"code":null}}`,
+		`400 {"error":{"code":"sk-canary-1"}}`:                                   `400 {"error":{"message":"The provider refused the request (HTTP 400)","type":"invalid_request_error","param":null,"code":null}}`,
+		`302 {}`:            `502 {"error":{"message":"The provider failed (HTTP 302)","type":"server_error","param":null,"code":null}}`,
+		`200 sk-canary`:     `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
+		`200 {"choices":1}`: `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
+	} {
+		status, body, _ := strings.Cut(answer, " ")
+		code, _ := strconv.Atoi(status)
+		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}))
+		behind := backends.New(backends.Config{BaseURL: backend.URL})
+		got, said := post(t, start(t, behind), hello+"}")
+		behind.CloseIdleConnections()
+		backend.Close()
+		if got := fmt.Sprint(got, " ", said); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", answer, got, want)
 		}
 	}
 }

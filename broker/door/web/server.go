@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"errors"
-	"net"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/wirectl/wirectl/broker/door"
 )
@@ -26,21 +23,12 @@ type Config struct {
 	// the handler. The path is "" if it could not be read.
 	Fault func(path string, f *Fault) []byte
 	Access
+	// Pages lets the web pages of this machine ask: a browser lets them when it
+	// is told so.
+	Pages bool
 	// Opened is told each new connection, and returns what is to be done at
 	// its end; it may be nil.
 	Opened func(c *door.Conn) (closed func())
-}
-
-// An Access says who is let in.
-type Access struct {
-	// Token is what clients have to show, as a bearer token or as X-Api-Key; ""
-	// lets in all.
-	Token string
-	// AnyHost accepts requests that name a host other than this machine. Left
-	// false, pages of a browser cannot reach the door by a name of their own.
-	AnyHost bool
-	// MaxBody, unless it is 0, bounds bodies instead of the door's own limit.
-	MaxBody int64
 }
 
 // A Fault is what is wrong with a request.
@@ -102,9 +90,12 @@ func (s *session) one(ctx context.Context) bool {
 		return false
 	}
 	s.resp = Response{conn: c, head: s.req.Method == "HEAD", old: s.req.old, close: s.req.close || c.Stopping()}
-	if fault := s.admit(); fault != nil {
+	switch fault := s.admit(); {
+	case fault != nil:
 		s.resp.JSON(fault.Status, s.cfg.Fault(s.req.Path, fault))
-	} else {
+	case s.asksLeave():
+		s.giveLeave()
+	default:
 		s.cfg.Handler(ctx, &s.req, &s.resp)
 	}
 	s.resp.finish()
@@ -328,41 +319,6 @@ func (s *session) line(at int) ([]byte, int, *Fault) {
 			return nil, 0, cut(err)
 		}
 	}
-}
-
-// admit says why a request may not come in.
-func (s *session) admit() *Fault {
-	if s.cfg.Token != "" {
-		shown, ok := strings.CutPrefix(s.req.Header("Authorization"), "Bearer ")
-		if !ok { // clients of Anthropic's show theirs so
-			shown = s.req.Header("X-Api-Key")
-		}
-		if subtle.ConstantTimeCompare([]byte(shown), []byte(s.cfg.Token)) != 1 {
-			return &Fault{401, "Unauthorized"}
-		}
-	}
-	if !s.cfg.AnyHost && !local(s.req.header("Host")) {
-		return &Fault{403, "Forbidden host"}
-	}
-	return nil
-}
-
-func local(host []byte) bool {
-	return string(host) == "127.0.0.1" || string(host) == "localhost" || Local(string(host))
-}
-
-// Local reports whether a Host header names this machine, or an address, which
-// no page of another site can make its own.
-func Local(host string) bool {
-	name := host
-	if i := strings.LastIndexByte(name, ':'); i >= 0 && !strings.Contains(name[i:], "]") {
-		name = name[:i]
-	}
-	switch name {
-	case "", "localhost", "127.0.0.1", "[::1]":
-		return true
-	}
-	return net.ParseIP(strings.Trim(name, "[]")) != nil
 }
 
 // refuse answers a request that cannot be read, and ends the connection. What

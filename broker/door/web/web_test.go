@@ -85,6 +85,13 @@ func TestRequests(t *testing.T) {
 		{"large chunks", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("100\r\n"+strings.Repeat("x", 256)+"\r\n", 5), "413 Request body too large (max 1000 bytes)"},
 		{"a large head", "GET / HTTP/1.1\r\nx: " + strings.Repeat("x", 40_000) + "\r\n\r\n", "431 Request header too large"},
 		{"another's host", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403 Forbidden host"},
+		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin"},
+		{"a page from another address", "POST / HTTP/1.1\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin"},
+		{"a page that hides where it is from", "POST / HTTP/1.1\r\nOrigin: null\r\n\r\n", "403 Forbidden origin"},
+		{"a page of this machine", "GET / HTTP/1.1\r\nOrigin: http://localhost:3000\r\n\r\nGET / HTTP/1.1\r\nOrigin: https://[::1]\r\n\r\n", "200 GET / 0 |200 GET / 0 "},
+		{"a program with an origin of its own", "GET / HTTP/1.1\r\nOrigin: app://notes\r\n\r\n", "200 GET / 0 "},
+		{"a packed body", "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "415 Content-Encoding is not supported: send the body as it is"},
+		{"a body packed in nothing", "POST / HTTP/1.1\r\nContent-Encoding: identity\r\nContent-Length: 1\r\n\r\nx", "200 POST / 2 x"},
 		{"an address for a host", "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200 GET / 0 "},
 	} {
 		if got, raw := talk(t, addr, tt.send); strings.Join(got, "|") != tt.want {
@@ -100,6 +107,28 @@ func TestToken(t *testing.T) {
 	for header, want := range map[string]string{"": "401 Unauthorized", "Authorization: Bearer nxk_2\r\n": "401 Unauthorized", "Authorization: Bearer nxk_1\r\n": "200 GET / 0 "} {
 		if got, _ := talk(t, addr, "GET / HTTP/1.1\r\n"+header+"\r\n"); len(got) != 1 || got[0] != want {
 			t.Errorf("%q: %q, want %q", header, got, want)
+		}
+	}
+}
+
+// A browser that asks for leave gets it where pages are let in, before it shows a
+// token, and elsewhere what any OPTIONS gets.
+func TestPages(t *testing.T) {
+	const preflight = "OPTIONS / HTTP/1.1\r\nOrigin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n"
+	cfg := config()
+	if got, raw := talk(t, doortest.Serve(t, web.Server(cfg)), preflight); len(got) != 1 || strings.Contains(raw, "Access-Control") {
+		t.Errorf("no pages: %q\n%s", got, raw)
+	}
+	cfg.Pages, cfg.Token = true, "nxk_1"
+	addr := doortest.Serve(t, web.Server(cfg))
+	got, raw := talk(t, addr, preflight)
+	if len(got) != 1 || got[0] != "200 " || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: Authorization, *\r\n") {
+		t.Errorf("leave: %q\n%s", got, raw)
+	}
+	for token, want := range map[string]string{"nxk_1": "200 GET / 0 ", "nxk_2": "401 Unauthorized"} {
+		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+		if len(got) != 1 || got[0] != want || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\n") {
+			t.Errorf("%s: %q, want %q\n%s", token, got, want, raw)
 		}
 	}
 }

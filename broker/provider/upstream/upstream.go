@@ -6,6 +6,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,7 +169,10 @@ func refused(resp *Response, r *provider.Request) error {
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
-	return provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+code(body)))
+	word := code(body)
+	e := provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+cmp.Or(word, "with an error")))
+	e.Code = word
+	return e
 }
 
 // code is the word by which a backend names an error, if it is one that cannot
@@ -180,7 +184,7 @@ func code(body []byte) string {
 			return word
 		}
 	}
-	return "with an error"
+	return ""
 }
 
 // wait reads how long the backend wants to be left alone, in seconds, in
