@@ -75,6 +75,8 @@ type serving struct {
 	broker *broker.Broker
 	out    *lookout
 	stop   context.CancelFunc // stops the service
+
+	secrets broker.Secrets // that nothing which is written says
 }
 
 func (inv *invocation) serve(c *cli.Context) error {
@@ -157,7 +159,16 @@ func (s *serving) load() (*config.Config, error) {
 	if errors.As(err, &ce) {
 		return nil, &faultError{err}
 	}
+	if err == nil {
+		s.secrets.Add(cfg.Secrets...)
+		s.secrets.Add(s.tokenOf(cfg))
+	}
 	return cfg, err
+}
+
+// tokenOf is what clients have to show, "" if there is none.
+func (s *serving) tokenOf(cfg *config.Config) string {
+	return cmp.Or(cfg.Token, s.Getenv("WIRECTL_TOKEN"))
 }
 
 // doors makes the front doors.
@@ -166,7 +177,7 @@ func (s *serving) doors() ([]service.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := web.Access{Token: cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes}
+	access := web.Access{Token: s.tokenOf(s.config), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes}
 	p, guard := s.out.publisher, service.TokenMissing
 	if access.Token != "" {
 		guard = service.Token

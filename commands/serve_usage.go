@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,7 +63,7 @@ func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, erro
 	if err != nil {
 		return nil, err
 	}
-	if token := cmp.Or(s.config.Token, s.Getenv("WIRECTL_TOKEN")); token != "" {
+	if token := s.tokenOf(s.config); token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)

@@ -86,7 +86,7 @@ func (l *lookout) openTaps() error {
 		})
 	}
 	if len(sinks) > 0 {
-		l.publisher = publish.New(sinks)
+		l.publisher = publish.New(sinks, &l.s.secrets)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (l *lookout) openLog() error {
 	if err != nil {
 		return err
 	}
-	log := observe.NewLog(w, l.s.c.Bool("log-prompts"))
+	log := observe.NewLog(l.s.secrets.Writer(w), l.s.c.Bool("log-prompts"))
 	l.watchers = append(l.watchers, log)
 	l.ends = append(l.ends, log.Err)
 	return nil
@@ -144,7 +144,7 @@ func (l *lookout) openCalls() error {
 	if err != nil {
 		return err
 	}
-	calls := observe.NewCalls(w, rlm.AppendCompletion)
+	calls := observe.NewCalls(l.s.secrets.Writer(w), rlm.AppendCompletion)
 	l.watchers = append(l.watchers, calls)
 	l.ends = append(l.ends, calls.Err)
 	return nil

@@ -48,6 +48,8 @@ type Config struct {
 	// Token is what clients have to show; "" lets in all.
 	Token  string
 	Limits Limits
+	// Secrets are all that the file leads to, the token among them.
+	Secrets []string
 }
 
 // Default is the configuration without a file: one model, which a mock answers.
@@ -93,6 +95,7 @@ type builder struct {
 	*document
 	env      Env
 	backends map[string]*broker.Backend
+	secrets  []string // all that were found
 }
 
 func (b *builder) build() (*Config, error) {
@@ -107,6 +110,7 @@ func (b *builder) build() (*Config, error) {
 			return nil, err
 		}
 	}
+	c.Secrets = b.secrets
 	return c, nil
 }
 
@@ -175,11 +179,15 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 	if err != nil {
 		return nil, err
 	}
+	header, err := b.header(append(path, "headers"), p.Headers)
+	if err != nil {
+		return nil, err
+	}
 	make, known := kinds[p.Kind]
 	if !known {
 		return nil, b.at(append(path, "kind"), "%q is no kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
-	made, err := make(p, key)
+	made, err := make(p, key, header)
 	if err != nil {
 		return nil, b.at(path, "%v", err)
 	}
@@ -232,28 +240,33 @@ func (b *builder) mock(path []string, m *Mock) error {
 func isFailure(status int) bool { return status >= 400 && status <= 599 }
 
 // kinds makes the providers.
-var kinds = map[string]func(p *Provider, key string) (provider.Provider, error){
+var kinds = map[string]func(p *Provider, key string, h http.Header) (provider.Provider, error){
 	"mock": newMock,
-	"openai": func(p *Provider, key string) (provider.Provider, error) {
-		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect)}), nil
+	"openai": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
 	},
-	"anthropic": func(p *Provider, key string) (provider.Provider, error) {
-		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens}), nil
+	"anthropic": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens}), nil
 	},
-	"gemini": func(p *Provider, key string) (provider.Provider, error) {
-		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: p.header(), Connect: time.Duration(p.Timeouts.Connect)}), nil
+	"gemini": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
 	},
 }
 
-func (p *Provider) header() http.Header {
+// header makes the headers that go with every request.
+func (b *builder) header(path []string, values map[string]Header) (http.Header, error) {
 	h := http.Header{}
-	for name, value := range p.Headers {
-		h.Set(name, value)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secret, err := b.secret(append(path, name), values[name].Secret)
+		if err != nil {
+			return nil, err
+		}
+		h.Set(name, cmp.Or(secret, values[name].Text))
 	}
-	return h
+	return h, nil
 }
 
-func newMock(p *Provider, _ string) (provider.Provider, error) {
+func newMock(p *Provider, _ string, _ http.Header) (provider.Provider, error) {
 	cfg := mock.Config{Prefix: p.Mock.Prefix, Latency: time.Duration(p.Mock.Latency), Pause: time.Duration(p.Mock.Pause)}
 	for _, l := range p.Mock.Script {
 		line := mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)}
@@ -276,16 +289,14 @@ func newMock(p *Provider, _ string) (provider.Provider, error) {
 }
 
 // secret finds a secret. The error names where it was to be, never what is there.
-func (b *builder) secret(path []string, s Secret) (string, error) {
+func (b *builder) secret(path []string, s Secret) (found string, err error) {
 	switch {
 	case s.Env != "" && s.File != "":
 		return "", b.at(path, "expected either env or file, and here are both")
 	case s.Env != "":
-		v := b.env.Getenv(s.Env)
-		if v == "" {
+		if found = b.env.Getenv(s.Env); found == "" {
 			return "", b.at(path, "the environment variable %s is not set", s.Env)
 		}
-		return v, nil
 	case s.File != "":
 		data, err := b.env.ReadFile(s.File)
 		if err != nil {
@@ -295,9 +306,12 @@ func (b *builder) secret(path []string, s Secret) (string, error) {
 			}
 			return "", b.at(path, "cannot read %s: %v", s.File, err)
 		}
-		return strings.TrimSpace(string(data)), nil
+		found = strings.TrimSpace(string(data))
 	}
-	return "", nil
+	if found != "" {
+		b.secrets = append(b.secrets, found)
+	}
+	return found, nil
 }
 
 func (b *builder) models(c *Config) error {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ default: fast
 listen: {rlm: 9000, proxy: "0.0.0.0:9001", nexus: off, admin: ":9002", openai: "[::1]:9003"}
 providers:
   a: {kind: openai, key: {env: KEY}, concurrency: 3, rate: 2.5, burst: 4, retries: 0, backoff: 1s, max_wait: 2s,
-      breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue}}
+      breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue, X-Number: 7, X-Api-Key: {env: KEY}}}
   b: {kind: anthropic, key: {file: key.txt}, max_tokens: 9}
   m: {kind: mock, mock: {prefix: "", latency: 1ms, script: [{when: a, tool_calls: [{id: x, name: f, arguments: {n: 1}}]}], faults: [{every: 2}]}}
 models:
@@ -60,6 +61,9 @@ token: {env: KEY}
 	}
 	m, one, two := c.Broker.Models[0], c.Broker.Models[1], c.Broker.Models[2]
 	a := one.Routes[0].Backend
+	if want := []string{"sk-planted", "sk-planted", "sk-planted", "sk-planted"}; !slices.Equal(c.Secrets, want) {
+		t.Errorf("the secrets are %q, want %q", c.Secrets, want)
+	}
 	got := []any{m.Name, one.Name, one.Routes[0].Model, two.Name, two.Routes[0].Weight, two.Routes[0].Backend == a, two.Routes[1].Backend.Retries, c.Broker.Default, c.Token, c.Limits.BodyBytes}
 	want := []any{"m", "one", "big", "two-*", 3, true, 2, "fast", "sk-planted", int64(4)}
 	for i := range want {
@@ -103,6 +107,9 @@ func TestFaults(t *testing.T) {
 		{"limits: {idle: 5}", `1:16: "5" is no duration: expected something like 1.5s, 200ms or 5m`},
 		{"limits: {idle: -5s}", `1:16: "-5s" is no duration: expected something like 1.5s, 200ms or 5m`},
 		{"limits: {idle: [1s]}", "1:16: found a list; expected a duration like 1.5s, 200ms or 5m"},
+		{"providers: {m: {kind: mock, headers: {X: [1]}}}", "1:42: found a list; expected text, or where a key is: {env: NAME} or {file: NAME}"},
+		{"providers: {m: {kind: mock, headers: {X: {end: K}}}}", "1:43: unknown key \"end\" (did you mean env?); expected one of env, file"},
+		{"providers: {m: {kind: mock, headers: {X: {env: NOPE}}}}", "1:39: providers.m.headers.X: the environment variable NOPE is not set"},
 		{"models: {a: {routes: {provider: m}}}", "1:22: found a mapping; expected a list, with lines that begin with -"},
 
 		// Numbers out of range.

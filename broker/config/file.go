@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
@@ -31,7 +32,7 @@ type Provider struct {
 	BaseURL     string            `yaml:"base_url"`
 	APIVersion  string            `yaml:"api_version"`
 	Key         Secret            `yaml:"key"`
-	Headers     map[string]string `yaml:"headers"`
+	Headers     map[string]Header `yaml:"headers"`
 	Concurrency int               `yaml:"concurrency"`
 	Rate        float64           `yaml:"rate"`
 	Burst       int               `yaml:"burst"`
@@ -118,6 +119,20 @@ type Limits struct {
 type Secret struct {
 	Env  string `yaml:"env"`
 	File string `yaml:"file"`
+}
+
+// A Header is the value of one: a text or, where it is a key, where that is.
+type Header struct {
+	Secret
+	Text string
+}
+
+// UnmarshalYAML reads either.
+func (h *Header) UnmarshalYAML(node ast.Node) error {
+	if nodeKind(node) == mapping {
+		return yaml.NodeToValue(node, &h.Secret, yaml.Strict())
+	}
+	return yaml.NodeToValue(node, &h.Text)
 }
 
 // A Duration is written as 1.5s, 200ms or 5m.

@@ -168,6 +168,9 @@ func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	case reflect.Pointer:
 		return valueType(t.Elem(), key)
 	case reflect.Struct:
+		if t == reflect.TypeFor[Header]() {
+			t = reflect.TypeFor[Secret]()
+		}
 		for field := range t.Fields() {
 			name := field.Tag.Get("yaml")
 			if name == key {
@@ -190,6 +193,7 @@ const (
 	whole    kind = "a whole number"
 	truth    kind = "true or false"
 	duration kind = "a duration like 1.5s, 200ms or 5m"
+	header   kind = "text, or where a key is: {env: NAME} or {file: NAME}"
 	anything kind = "a value"
 )
 
@@ -204,6 +208,8 @@ func (k kind) takes(found kind) bool {
 	switch k {
 	case anything:
 		return true
+	case header:
+		return found != list
 	case text, duration:
 		return found != mapping && found != list
 	case number:
@@ -229,8 +235,11 @@ func nodeKind(node ast.Node) kind {
 }
 
 func kindOf(t reflect.Type) kind {
-	if t == reflect.TypeFor[Duration]() {
+	switch t {
+	case reflect.TypeFor[Duration]():
 		return duration
+	case reflect.TypeFor[Header]():
+		return header
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

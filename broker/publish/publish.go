@@ -26,6 +26,7 @@ type Publisher struct {
 	seq   int64
 	conns atomic.Int64
 	clock func() time.Time
+	hide  func([]byte) []byte
 
 	// What is written is made here: a record for each would be garbage at once.
 	record capture.Record
@@ -34,8 +35,11 @@ type Publisher struct {
 	heads  map[string]*frame.Head // by start line: these are kept, so there is one for all
 }
 
-// New returns a publisher to w, which has to be quick: see package capture/tap.
-func New(w capture.Writer) *Publisher { return &Publisher{to: w, clock: time.Now} }
+// New returns a publisher to w, which has to be quick: see package capture/tap. The
+// secrets, which may be nil, are hidden in what is published.
+func New(w capture.Writer, s *broker.Secrets) *Publisher {
+	return &Publisher{to: w, clock: time.Now, hide: s.Hide}
+}
 
 // A Conn is a connection as it is published. A nil Conn publishes nothing.
 type Conn struct {
@@ -72,6 +76,7 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	if c == nil {
 		return
 	}
+	raw = c.p.hide(raw)
 	r := c.begin(capture.Frame)
 	r.Raw, r.Start, r.End, r.Dir = raw, start, len(raw), dir
 	c.write()
@@ -83,6 +88,7 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	if c == nil {
 		return
 	}
+	body = c.p.hide(body)
 	r, p := c.begin(capture.Frame), c.p
 	p.meta = frame.Meta{Framing: frame.HTTP}
 	if start != "" {
@@ -134,7 +140,7 @@ func (c *Conn) Note(format string, args ...any) {
 	}
 	r, p := c.begin(capture.Note), c.p
 	p.text = fmt.Appendf(p.text[:0], format, args...)
-	r.Text = p.text
+	r.Text = p.hide(p.text)
 	c.write()
 }
 

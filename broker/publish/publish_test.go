@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -22,7 +23,7 @@ func (k *kept) Write(r *capture.Record) error {
 // the next one does not write over it.
 func TestSideBySide(t *testing.T) {
 	var records kept
-	p := publish.New(&records)
+	p := publish.New(&records, nil)
 	var group sync.WaitGroup
 	for i := range 4 {
 		group.Go(func() {
@@ -65,10 +66,34 @@ func TestEvents(t *testing.T) {
 		"":                    frame.Response,
 	} {
 		var records kept
-		c := publish.New(&records).Open("provider", "json", frame.HTTP)
+		c := publish.New(&records, nil).Open("provider", "json", frame.HTTP)
 		c.HTTP(frame.U2C, "", []byte(body))
 		if got := records[1].Meta.Signal; got != want {
 			t.Errorf("%q is published as signal %v, want %v", body, got, want)
 		}
+	}
+}
+
+// What a provider says of a key is published with the key hidden, on both sides.
+func TestHidden(t *testing.T) {
+	var records kept
+	var secrets broker.Secrets
+	secrets.Add("sk-planted")
+	p := publish.New(&records, &secrets)
+	c := p.Open("client", "json", frame.HTTP)
+	const said = `{"error":"sk-planted is no key"}`
+	body := []byte(said)
+	c.HTTP(frame.U2C, "", body)
+	c.Frame(frame.U2C, append([]byte{0, 0, 0, byte(len(said))}, said...), 4)
+	c.Note("said: %s", said)
+	const want = `{"error":"********** is no key"}`
+	if got := string(records[1].Raw); got != want || string(body) != said {
+		t.Errorf("got %s of %s", got, body)
+	}
+	if got := records[2]; string(got.Raw[got.Start:got.End]) != want {
+		t.Errorf("got %s", got.Raw)
+	}
+	if got := string(records[3].Text); got != "said: "+want {
+		t.Errorf("got %s", got)
 	}
 }

@@ -171,9 +171,9 @@ func TestWords(t *testing.T) {
 		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider limits how often it is asked (HTTP 429, insufficient_quota)","type":"rate_limit_error","param":null,"code":"insufficient_quota"}}`,
 		`401 {"error":{"message":"sk-canary","code":"invalid_api_key"}}`:         `502 {"error":{"message":"The provider does not take the key that the broker has for it (HTTP 401, invalid_api_key)","type":"server_error","param":null,"code":null}}`,
 		`400 {"error":{"code":"sk-canary-1"}}`:                                   `400 {"error":{"message":"The provider refused the request (HTTP 400)","type":"invalid_request_error","param":null,"code":null}}`,
-		`302 {}`:            `502 {"error":{"message":"The provider failed (HTTP 302)","type":"server_error","param":null,"code":null}}`,
-		`200 sk-canary`:     `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
-		`200 {"choices":1}`: `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
+		`302 {}`:                                                                 `502 {"error":{"message":"The provider failed (HTTP 302)","type":"server_error","param":null,"code":null}}`,
+		`200 sk-canary`:                                                          `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
+		`200 {"choices":1}`:                                                      `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
 	} {
 		status, body, _ := strings.Cut(answer, " ")
 		code, _ := strconv.Atoi(status)
