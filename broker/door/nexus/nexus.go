@@ -1,17 +1,19 @@
-// Package nexus is the broker's front door for JSON-RPC 2.0 over HTTP: a
-// conversation that keeps its context, whose answers can be cancelled.
+// Package nexus is the broker's front door for JSON-RPC 2.0 over HTTP:
+// conversations that keep their context, whose answers can be cancelled. Older
+// clients have one, at / and /rpc; newer ones make as many as they like, which
+// they call agents, each at a path of its own.
 package nexus
 
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Name is the door's name in calls and metrics.
@@ -23,7 +25,7 @@ const Limit = 1 << 20
 // New returns a server of the door. shutdown is called when a client asks for it,
 // once its answer is on the way. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, shutdown func()) *door.Server {
-	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b)}
+	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
 	return web.Server(web.Config{
 		Handler: h.serve, Limit: Limit,
 		Fault: func(_ string, f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
@@ -43,23 +45,35 @@ type handler struct {
 	publish  *publish.Publisher
 	shutdown func()
 	talk     *talk
+	agents   *agents
 }
 
+// agentPath is where the agents are.
+const agentPath = "/agent/"
+
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
+	id, ofAgent := strings.CutPrefix(r.Path, agentPath)
 	switch {
-	case r.Path != "/" && r.Path != "/rpc":
+	case r.Path != "/" && r.Path != "/rpc" && !ofAgent:
 		w.JSON(http.StatusNotFound, failure(nil, codeRequest, "Not found"))
 	case r.Method != http.MethodPost:
 		w.Set("Allow", "POST")
 		w.JSON(http.StatusMethodNotAllowed, failure(nil, codeRequest, "Method not allowed"))
 	case r.Length == web.Invalid:
 		w.JSON(http.StatusBadRequest, failure(nil, codeRequest, "Invalid Content-Length"))
+	case !ofAgent:
+		h.rpc(ctx, r, w, nil)
 	default:
-		h.rpc(ctx, r, w)
+		if a := h.agents.find(id); a != nil {
+			h.rpc(ctx, r, w, a)
+		} else {
+			w.JSON(http.StatusNotFound, failure(nil, codeParams, "Agent not found: "+id))
+		}
 	}
 }
 
-func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response) {
+// rpc answers a request, which is for an agent or, if a is nil, for the door.
+func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *agent) {
 	tap := h.publish.Open("nexus client "+r.Conn.RemoteAddr().String(), "nexus", frame.HTTP)
 	defer tap.Close()
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
@@ -70,7 +84,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response) {
 		w.JSON(http.StatusBadRequest, body)
 		return
 	}
-	result, fault := h.call(ctx, r, req, tap)
+	result, fault := h.call(ctx, r, req, a, tap)
 	var body []byte
 	switch {
 	case req.id == nil: // a notification is never answered
@@ -81,26 +95,55 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response) {
 	}
 	tap.HTTP(frame.U2C, web.StatusLine(http.StatusOK), body)
 	w.JSON(http.StatusOK, body)
-	if req.method == "shutdown" && fault == nil {
+	if a == nil && (req.method == "shutdown" || req.method == "shutdown_server") {
 		w.Close()
 		h.shutdown()
 	}
 }
 
-func (h *handler) call(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *agent, tap *publish.Conn) ([]byte, *fault) {
+	talk := h.talk
+	if a != nil {
+		talk = a.talk
+	}
 	switch req.method {
 	case "send":
-		return h.talk.send(ctx, r, req, tap)
+		return talk.send(ctx, r, req, tap)
 	case "cancel":
-		return h.talk.cancel(req)
+		return talk.cancel(req)
 	case "shutdown":
+		if a != nil {
+			h.agents.remove(a.id)
+		}
 		return []byte(`{"success":true}`), nil
 	case "get_tokens":
-		return h.talk.tokens(), nil
+		return talk.tokens(), nil
 	case "get_context":
-		return h.talk.context(), nil
+		return talk.context(), nil
 	}
-	return nil, &fault{codeMethod, "Method not found: " + req.method}
+	if a == nil {
+		return h.global(ctx, r, req, tap)
+	}
+	return nil, unknownMethod(req)
+}
+
+// global does what newer clients ask of the server rather than of an agent.
+func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+	switch req.method {
+	case "create_agent":
+		return h.agents.create(ctx, r, req, tap)
+	case "destroy_agent":
+		return h.agents.destroy(req)
+	case "list_agents":
+		return h.agents.list(), nil
+	case "shutdown_server":
+		return []byte(`{"success":true,"message":"Server shutting down"}`), nil
+	}
+	return nil, unknownMethod(req)
+}
+
+func unknownMethod(req *request) *fault {
+	return &fault{codeMethod, "Method not found: " + req.method}
 }
 
 func success(id, result []byte) []byte {
@@ -115,8 +158,6 @@ func failure(id []byte, code int, message string) []byte {
 		id = []byte("null")
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	b = append(b, `,"error":{"code":`...)
-	b = appendInt(b, code)
-	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(message))
-	return append(b, "}}"...)
+	f := fault{code, message}
+	return append(f.append(append(b, ',')), '}')
 }

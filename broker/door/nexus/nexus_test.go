@@ -19,7 +19,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t testing.TB, p provider.Provider, shutdown func()) string {
-	return "http://" + doortest.Serve(t, nexus.New(doortest.Broker(t, p), nil, shutdown))
+	return serve(t, doortest.Broker(t, p), shutdown)
+}
+
+func serve(t testing.TB, b *broker.Broker, shutdown func()) string {
+	return "http://" + doortest.Serve(t, nexus.New(b, nil, shutdown))
 }
 
 func post(t testing.TB, url, body string) (int, string) {
@@ -110,6 +114,7 @@ func TestCancel(t *testing.T) {
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi","request_id":"r1"}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","method":"cancel","params":{"request_id":1}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"create_agent","params":{"agent_id":"a","system_prompt":"b","initial_message":"c"}}`))
 	f.Add([]byte(`[]`))
 	b := doortest.Broker(f, nil)
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -21,6 +21,13 @@ type fault struct {
 	message string
 }
 
+// append appends the error as a member.
+func (f *fault) append(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `"error":{"code":`...), int64(f.code), 10)
+	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(f.message))
+	return append(b, '}')
+}
+
 func parse(body []byte) (*request, *fault) {
 	var s jsonscan.Scanner
 	s.Init(body)
@@ -86,6 +93,19 @@ func (r *request) param(name string) []byte {
 	return raw
 }
 
+// text returns a parameter that is a string, as a token; nil if it is missing or
+// null.
+func (r *request) text(name string) ([]byte, *fault) {
+	raw := r.param(name)
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.Null, jsonscan.Invalid:
+		return nil, nil
+	case jsonscan.String:
+		return raw, nil
+	}
+	return nil, &fault{codeParams, name + " must be string, got: " + pyType(raw)}
+}
+
 // pyType is the name of a value's type in Python, which peers are written in.
 func pyType(raw []byte) string {
 	switch jsonscan.KindOf(raw) {
@@ -105,5 +125,3 @@ func pyType(raw []byte) string {
 	}
 	return "int"
 }
-
-func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }

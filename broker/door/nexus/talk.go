@@ -14,10 +14,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A talk is the conversation. Its messages are taken up one send after the
+// A talk is a conversation. Its messages are taken up one send after the
 // other; cancels come in between.
 type talk struct {
 	broker *broker.Broker
+	model  string // "" is the default
+	start  []byte // what the messages begin with: the system's, if there is one
 
 	mu       sync.Mutex
 	messages []byte // a JSON array without its end
@@ -34,8 +36,14 @@ const (
 	maxMessages = 16 << 20
 )
 
-func newTalk(b *broker.Broker) *talk {
-	return &talk{broker: b, messages: []byte{'['}, sends: map[string]context.CancelCauseFunc{}, turn: make(chan struct{}, 1)}
+// newTalk returns a conversation with a model. The system's prompt is a string
+// token, or nil.
+func newTalk(b *broker.Broker, model string, system []byte) *talk {
+	start := []byte{'['}
+	if system != nil {
+		start = appendMessage(start, "system", system)
+	}
+	return &talk{broker: b, model: model, start: start, messages: start, sends: map[string]context.CancelCauseFunc{}, turn: make(chan struct{}, 1)}
 }
 
 func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
@@ -46,10 +54,17 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 	case jsonscan.KindOf(content) != jsonscan.String:
 		return nil, &fault{codeParams, "content must be string, got: " + pyType(content)}
 	case id == nil || jsonscan.KindOf(id) == jsonscan.Null:
-		id = provider.Quote(rand.Text())
+		id = newID()
 	case !isID(id):
 		return nil, &fault{codeParams, "request_id must be string or integer, got: " + pyType(id)}
 	}
+	return t.say(ctx, r, content, id, tap)
+}
+
+func newID() []byte { return provider.Quote(rand.Text()) }
+
+// say says content and returns the result of a send.
+func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) ([]byte, *fault) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if !t.register(string(id), cancel) {
@@ -58,7 +73,7 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 	defer t.unregister(string(id))
 	ctx, stop := r.Watch(ctx)
 	defer stop()
-	c := &broker.Call{Door: Name, Client: r.Conn.Client, Ref: string(id), Parent: r.Header("Traceparent"), Tap: tap.Tap()}
+	c := &broker.Call{Door: Name, Client: r.Conn.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
 	text, err := t.take(ctx, c, content)
 	if err != nil && !errors.Is(err, broker.ErrCancelled) {
 		return nil, &fault{codeServer, broker.Message(err)}
@@ -69,6 +84,14 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 		b = append(b, `,"cancelled":true`...)
 	}
 	return append(b, '}'), nil
+}
+
+// plain returns an id as people write it.
+func plain(id []byte) string {
+	if jsonscan.KindOf(id) == jsonscan.String {
+		return provider.Unquote(id)
+	}
+	return string(id)
 }
 
 func (t *talk) register(id string, cancel context.CancelCauseFunc) bool {
@@ -124,7 +147,7 @@ func (t *talk) history() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.messages) > maxMessages {
-		t.messages, t.count = []byte{'['}, 0
+		t.messages, t.count = t.start, 0
 	}
 	return append([]byte(nil), t.messages...)
 }
@@ -162,15 +185,29 @@ func (t *talk) cancel(req *request) ([]byte, *fault) {
 	return fmt.Appendf(nil, `{"cancelled":true,"request_id":%s}`, id), nil
 }
 
+// cancelAll cancels the sends that run.
+func (t *talk) cancelAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, cancel := range t.sends {
+		cancel(broker.ErrCancelled)
+	}
+}
+
 func (t *talk) tokens() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(t.messages) / 4
-	return fmt.Appendf(nil, `{"system":0,"tools":0,"messages":%d,"total":%d,"budget":%d,"available":%d}`, n, n, budget, max(0, budget-n))
+	total, system := len(t.messages)/4, (len(t.start)-1)/4
+	return fmt.Appendf(nil, `{"system":%d,"tools":0,"messages":%d,"total":%d,"budget":%d,"available":%d}`, system, total-system, total, budget, max(0, budget-total))
 }
 
 func (t *talk) context() []byte {
+	return fmt.Appendf(nil, `{"message_count":%d,"system_prompt":%t}`, t.size(), len(t.start) > 1)
+}
+
+// size returns how many messages there are.
+func (t *talk) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Appendf(nil, `{"message_count":%d,"system_prompt":false}`, t.count)
+	return t.count
 }

@@ -1,0 +1,153 @@
+package nexus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Agents are the conversations that newer clients make. What those ask of an agent
+// that has tools (a folder, permissions, a parent) means nothing here and is passed
+// over.
+type agents struct {
+	broker *broker.Broker
+
+	mu   sync.Mutex
+	of   map[string]*agent
+	made int // how many were named here
+}
+
+type agent struct {
+	*talk
+	id      string
+	created time.Time
+}
+
+// maxAgents bounds the agents that there are at once, each with its messages.
+const maxAgents = 100
+
+func newAgents(b *broker.Broker) *agents {
+	return &agents{broker: b, of: map[string]*agent{}}
+}
+
+// find returns the agent of that name, or nil.
+func (g *agents) find(id string) *agent {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.of[id]
+}
+
+// create makes an agent and, if there is something to begin with, says that.
+func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+	text := map[string][]byte{}
+	for _, name := range []string{"agent_id", "model", "system_prompt", "initial_message"} {
+		raw, f := req.text(name)
+		if f != nil {
+			return nil, f
+		}
+		text[name] = raw
+	}
+	model := plain(text["model"])
+	if err := g.broker.Find(model); model != "" && err != nil {
+		return nil, &fault{codeParams, broker.Message(err)}
+	}
+	a, f := g.add(plain(text["agent_id"]), newTalk(g.broker, model, text["system_prompt"]))
+	if f != nil {
+		return nil, f
+	}
+	b := jsonscan.AppendQuote([]byte(`{"agent_id":`), []byte(a.id))
+	b = jsonscan.AppendQuote(append(b, `,"url":`...), []byte(agentPath+a.id))
+	if said := text["initial_message"]; said != nil {
+		id := newID()
+		b = append(append(b, `,"initial_request_id":`...), id...)
+		b = append(b, `,"response":`...)
+		if answer, f := a.say(ctx, r, said, id, tap); f != nil {
+			b = append(f.append(append(b, '{')), '}')
+		} else {
+			b = append(b, answer...)
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// add gives an agent its place, and a name unless it has one.
+func (g *agents) add(id string, t *talk) (*agent, *fault) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for named := id != ""; !named; named = g.of[id] == nil {
+		g.made++
+		id = "." + strconv.Itoa(g.made)
+	}
+	switch {
+	case !isName(id):
+		return nil, &fault{codeParams, "agent_id must be 1 to 64 letters, digits, '.', '_' and '-', not dots alone"}
+	case g.of[id] != nil:
+		return nil, &fault{codeParams, "Agent already exists: " + id}
+	case len(g.of) >= maxAgents:
+		return nil, &fault{codeParams, fmt.Sprintf("There are too many agents (max %d)", maxAgents)}
+	}
+	a := &agent{t, id, time.Now().UTC()}
+	g.of[id] = a
+	return a, nil
+}
+
+// isName reports whether an agent may be called so: its name is part of a path.
+func isName(id string) bool {
+	const bytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(id) <= 64 && strings.Trim(id, ".") != "" && strings.Trim(id, bytes) == ""
+}
+
+func (g *agents) destroy(req *request) ([]byte, *fault) {
+	raw, f := req.text("agent_id")
+	switch {
+	case f != nil:
+		return nil, f
+	case raw == nil:
+		return nil, &fault{codeParams, "Missing required parameter: agent_id"}
+	}
+	return fmt.Appendf(nil, `{"success":%t,"agent_id":%s}`, g.remove(plain(raw)), raw), nil
+}
+
+// remove takes an agent away and cancels what is asked of it. It reports whether
+// there was one.
+func (g *agents) remove(id string) bool {
+	g.mu.Lock()
+	a := g.of[id]
+	delete(g.of, id)
+	g.mu.Unlock()
+	if a == nil {
+		return false
+	}
+	a.cancelAll()
+	return true
+}
+
+// list describes the agents, in the order in which they were made.
+func (g *agents) list() []byte {
+	g.mu.Lock()
+	list := slices.SortedFunc(maps.Values(g.of), func(a, b *agent) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
+	})
+	g.mu.Unlock()
+	b := []byte(`{"agents":[`)
+	for i, a := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonscan.AppendQuote(append(b, `{"agent_id":`...), []byte(a.id))
+		b = jsonscan.AppendQuote(append(b, `,"model":`...), []byte(a.model))
+		b = fmt.Appendf(b, `,"created_at":%q,"message_count":%d}`, a.created.Format(time.RFC3339Nano), a.size())
+	}
+	return append(b, "]}"...)
+}
