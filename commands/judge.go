@@ -26,7 +26,6 @@ type judge struct {
 	backlog  *recorder.Recorder
 	pipe     *io.PipeWriter // from the backlog to whoever judges
 	most     int64          // bytes that may wait
-	patience time.Duration  // how much longer frames may be kept waiting for it
 	waiting  atomic.Int64   // bytes that were taken in and not judged
 	passed   atomic.Int64   // frames
 	missed   atomic.Int64   // the first frame that was not taken in; 0 if there is none
@@ -47,7 +46,7 @@ const (
 
 func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 	from, to := io.Pipe()
-	j := &judge{pipe: to, most: maxWaiting, patience: maxDelay, done: make(chan struct{})}
+	j := &judge{pipe: to, most: maxWaiting, done: make(chan struct{})}
 	show := decode.View(func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil })
 	if v.c.Bool("print") {
 		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
@@ -90,17 +89,12 @@ func (j *judge) WriteRun(r *capture.Run) error {
 // waits already.
 func (j *judge) take(frames int, size int64, keep func() error) error {
 	first := j.passed.Add(int64(frames)) - int64(max(frames-1, 0))
-	if j.waiting.Load() > j.most || j.patience <= 0 {
+	if j.waiting.Load() > j.most || j.backlog.Delay() > maxDelay {
 		j.missed.CompareAndSwap(0, first)
 		return nil
 	}
 	j.waiting.Add(size)
-	start := time.Now()
-	err := keep()
-	if took := time.Since(start); took > time.Millisecond {
-		j.patience -= took
-	}
-	return err
+	return keep()
 }
 
 // sizeOf is what a record adds to what waits.

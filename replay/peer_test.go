@@ -14,16 +14,18 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// both plays the controller of one recording against the unit of another.
+// both plays the controller of one recording against the unit of another. Time
+// passes only where both of them wait.
 func both(t *testing.T, protocol string, framing frame.Framing, controller, unit string, o replay.Options) (here, there outcome) {
 	t.Helper()
-	near, far := pipes(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	there1 := start(ctx, parse(t, unit, protocol, framing).Scripts(frame.U2C)[0], far, replay.Options{Side: frame.U2C})
-	o.Side = frame.C2U
-	here1 := start(ctx, parse(t, controller, protocol, framing).Scripts(frame.C2U)[0], near, o)
-	return <-here1, <-there1
+	synctest.Test(t, func(t *testing.T) {
+		near, far := bubblePipes()
+		there1 := start(t.Context(), parse(t, unit, protocol, framing).Scripts(frame.U2C)[0], far, replay.Options{Side: frame.U2C})
+		o.Side = frame.C2U
+		here1 := start(t.Context(), parse(t, controller, protocol, framing).Scripts(frame.C2U)[0], near, o)
+		here, there = <-here1, <-there1
+	})
+	return here, there
 }
 
 // Ids that the live peer makes are not those of the recording: each is used in the

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -35,7 +36,7 @@ type peer struct {
 // dial connects to a peer that waits for the cancel after one part more than on
 // the connection before.
 func (p *peer) dial(context.Context) (transport.Conn, error) {
-	controller, unit := pipes(p.t)
+	controller, unit := bubblePipes()
 	stop := p.dials
 	p.dials++
 	p.ended = make(chan struct{})
@@ -90,28 +91,32 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 	}
 }
 
-func (p *peer) sweep(t *testing.T, recording string, framing frame.Framing, at int) []string {
+// sweep tries the points of a recording, and says what came of each. Time passes
+// only where both sides wait.
+func (p *peer) sweep(t *testing.T, recording string, framing frame.Framing, at int) (lines []string) {
 	t.Helper()
-	s := parse(t, recording, p.protocol, framing)
-	var lines []string
-	err := s.Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{Timeout: 20 * time.Second}, replay.Sweep{At: at, Settle: 50 * time.Millisecond, Dial: p.dial}, func(pt *replay.Point) error {
-		line := fmt.Sprintf("%d %s %d %t", pt.After, pt.Class, pt.Parts, pt.Confirmed)
-		if !pt.Reached {
-			line = fmt.Sprintf("%d %s", pt.After, pt.Why)
+	synctest.Test(t, func(t *testing.T) {
+		p.t = t
+		s := parse(t, recording, p.protocol, framing)
+		err := s.Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{Timeout: 20 * time.Second}, replay.Sweep{At: at, Settle: time.Second, Dial: p.dial}, func(pt *replay.Point) error {
+			line := fmt.Sprintf("%d %s %d %t", pt.After, pt.Class, pt.Parts, pt.Confirmed)
+			if !pt.Reached {
+				line = fmt.Sprintf("%d %s", pt.After, pt.Why)
+			}
+			for _, f := range pt.Findings {
+				line += " " + f.Name
+			}
+			if pt.Breaks() {
+				line += " !"
+			}
+			lines = append(lines, line)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		for _, f := range pt.Findings {
-			line += " " + f.Name
-		}
-		if pt.Breaks() {
-			line += " !"
-		}
-		lines = append(lines, line)
-		return nil
+		<-p.ended
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	<-p.ended
 	return lines
 }
 
@@ -123,7 +128,7 @@ func TestSweepLatis(t *testing.T) {
 	}
 	complete := func(id string) string { return fmt.Sprintf(`{"id":%q,"responseComplete":{"requestId":%q}}`, id, id) }
 	p := &peer{
-		t: t, protocol: "latis", framing: frame.Len32, parts: 4, part: chunk, last: complete,
+		protocol: "latis", framing: frame.Len32, parts: 4, part: chunk, last: complete,
 		cancelled: func(id string, n int) []string {
 			confirm := fmt.Sprintf(`{"id":%q,"responseCancelled":{"requestId":%q}}`, id, id)
 			switch n {
@@ -159,7 +164,7 @@ func TestSweepMCP(t *testing.T) {
 	}
 	result := func(id string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id) }
 	p := &peer{
-		t: t, protocol: "mcp", framing: frame.Line, parts: 2, part: progress, last: result,
+		protocol: "mcp", framing: frame.Line, parts: 2, part: progress, last: result,
 		cancelled: func(id string, n int) []string {
 			if n == 1 {
 				return []string{progress(id, 1), result(id)}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -80,6 +81,8 @@ type Recorder struct {
 	dropped int64 // frames since the last record that was taken
 	ended   bool  // nothing is taken any more
 	idle    bool  // the writer waits for a record
+
+	delay atomic.Int64 // see Delay
 
 	wake, full chan struct{} // with room for one
 	done       chan struct{}
@@ -217,10 +220,15 @@ func (r *Recorder) room(frames int) bool {
 			r.dropped += int64(frames)
 			return false
 		}
+		begun := time.Now()
 		r.changed.Wait()
+		r.delay.Add(int64(time.Since(begun)))
 	}
 	return !r.ended
 }
+
+// Delay returns how long records have been kept waiting for room so far, in all.
+func (r *Recorder) Delay() time.Duration { return time.Duration(r.delay.Load()) }
 
 // append appends a record to the queue, and sees to it that somebody writes it.
 func (r *Recorder) append(rec *capture.Record) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -241,30 +242,31 @@ func TestSpillFails(t *testing.T) {
 
 // With block, who writes waits for the file.
 func TestBlock(t *testing.T) {
-	g := newGate()
-	r, err := New(g, Config{Memory: 1 << 20, Policy: Block})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := range int64(3000) {
-			feed(t, r, aFrame(i+1, 1000))
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		r, err := New(g, Config{Memory: 1 << 20, Policy: Block})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	for full := false; !full; time.Sleep(time.Millisecond) {
-		r.mu.Lock()
-		full = r.memory > 1<<20
-		r.mu.Unlock()
-	}
-	close(g.open)
-	<-done
-	if err := r.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	got, _ := contents(t, &g.Buffer)
-	expect(t, got, numbered(1, 3000, 1000))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range int64(3000) {
+				feed(t, r, aFrame(i+1, 1000))
+			}
+		}()
+		time.Sleep(time.Second)
+		close(g.open)
+		<-done
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := r.Delay(); d != time.Second {
+			t.Errorf("records were kept waiting for %v", d)
+		}
+		got, _ := contents(t, &g.Buffer)
+		expect(t, got, numbered(1, 3000, 1000))
+	})
 }
 
 // With drop, frames are missing, and the capture says where and how many.
