@@ -45,15 +45,18 @@ func newCaptured(r capture.Reader, cfg Config) *captured {
 }
 
 func (c *captured) next(b *batch) bool {
-	b.Frames, b.since, b.times, b.place = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0]
+	b.Frames, b.since, b.times, b.place, b.ends = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0], b.ends[:0]
 	b.first, b.clock = c.seq, c.clock
 	arena := b.arena[:0]
-	for c.failed == nil && len(arena) < batchSize && (len(b.Frames) == 0 || c.buffered()) {
+	for c.failed == nil && len(arena) < batchSize && (len(b.Frames)+len(b.ends) == 0 || c.buffered()) {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
 		}
 		if c.record.Kind == capture.Note && c.cfg.Note != nil {
 			c.cfg.Note(c.seq+c.pending, &c.record)
+		}
+		if c.record.Kind == capture.HalfClosed && c.cfg.Ended != nil {
+			b.ends = append(b.ends, end{len(b.Frames), c.number(c.record.Conn), c.record.Dir, c.record.Time})
 		}
 		if c.record.Kind != capture.Frame {
 			continue
@@ -67,7 +70,7 @@ func (c *captured) next(b *batch) bool {
 		b.arena = nil // kept by nothing that one large frame has grown
 	}
 	c.seq, c.pending = c.seq+c.pending, 0
-	return len(b.Frames) > 0
+	return len(b.Frames)+len(b.ends) > 0
 }
 
 // buffered reports whether the next record is at hand.

@@ -63,6 +63,10 @@ type Config struct {
 	// frame behind it. It is called ahead of the view of frames before it, and
 	// keeps nothing of the record.
 	Note func(seq int64, rec *capture.Record)
+	// Ended, if not nil, is told when a direction of a connection in a capture has
+	// ended, between the views of the frames before and behind that. It takes that
+	// they are viewed in their order.
+	Ended func(conn int, dir frame.Dir, at time.Time)
 }
 
 func (cfg *Config) around(show func()) {
@@ -134,7 +138,16 @@ type batch struct {
 	clock clock   // ahead of the first frame
 	times []times // of each frame, where they are known
 	place []int64 // of each frame in its capture, where that can be told
+	ends  []end   // of connections, where somebody wants to know
 	arena []byte  // of the bytes of frames that are taken from a capture
+}
+
+// An end is that of a direction of a connection, ahead of the frame of that index.
+type end struct {
+	index int
+	conn  int
+	dir   frame.Dir
+	at    time.Time
 }
 
 // end is the index of the frame after those for which since[run] holds.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 )
 
@@ -146,6 +148,7 @@ const maxKept = 2 << 20
 type worker struct {
 	match      func(*Item) bool
 	view       View
+	ended      func(conn int, dir frame.Dir, at time.Time)
 	item       Item
 	skip, head int64
 	seen       *Result // nil if that is not counted
@@ -153,7 +156,7 @@ type worker struct {
 }
 
 func (p *pipeline) newWorker() *worker {
-	return &worker{match: p.cfg.Match, view: p.newView(), item: *NewItem(p.cfg)}
+	return &worker{match: p.cfg.Match, view: p.newView(), ended: p.cfg.Ended, item: *NewItem(p.cfg)}
 }
 
 // parsed is what an item has of a frame that was parsed ahead of its view. One
@@ -198,7 +201,7 @@ func (w *worker) work(j *job) {
 	j.out, j.faults, j.err = j.out[:0], 0, nil
 	b := &j.batch
 	it := &w.item
-	clock := b.clock
+	clock, ends := b.clock, b.ends
 	for run, s := range b.since {
 		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
 		for i := s.index; i < b.end(run) && j.err == nil; i++ {
@@ -209,6 +212,7 @@ func (w *worker) work(j *job) {
 			if len(b.times) > 0 {
 				w.tell(&clock, &b.times[i])
 			}
+			ends = w.end(ends, i)
 			j.read(it, i, s.protocol)
 			if w.seen != nil {
 				w.count(it)
@@ -220,6 +224,17 @@ func (w *worker) work(j *job) {
 			}
 		}
 	}
+	w.end(ends, len(b.Frames))
+}
+
+// end tells of the ends of connections ahead of the frame of an index, and
+// returns the others.
+func (w *worker) end(ends []end, index int) []end {
+	for len(ends) > 0 && ends[0].index <= index {
+		w.ended(ends[0].conn, ends[0].dir, ends[0].at)
+		ends = ends[1:]
+	}
+	return ends
 }
 
 // count counts an item. Gaps in a row with the same fault are one.

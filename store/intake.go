@@ -49,7 +49,7 @@ func (s *Store) Begin(in decode.Input) {
 
 // Read takes in frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
-	cfg.InOrder, cfg.Around = true, s.batch
+	cfg.InOrder, cfg.Around, cfg.Ended = true, s.batch, s.follower.Ended
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
 	return err
 }

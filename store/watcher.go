@@ -29,6 +29,8 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		}
 		r.last = seq
 		r.hit = r.hit || s.filter != nil && s.hits.has(seq)
+	} else if s.timed && !e.Closed.IsZero() {
+		at = e.Closed.UnixNano() // with its connection
 	}
 	s.progress(r, e, at)
 }
@@ -63,14 +65,17 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 	if r.answered == 0 && e.BytesIn > 0 {
 		r.answered = at
 	}
-	r.out, r.in = e.BytesOut, e.BytesIn
-	r.heldBack = int64(e.HeldBack)
-	if was := session.Outcome(r.outcome); was != e.Outcome {
+	switch was := session.Outcome(r.outcome); {
+	case was != e.Outcome:
 		if was == session.Open {
 			s.rows.close(r.mark)
 		}
 		r.outcome, r.closed = uint8(e.Outcome), at
+	case was != session.Open && e.BytesIn > r.in: // an answer that did not have to come
+		r.closed = at
 	}
+	r.out, r.in = e.BytesOut, e.BytesIn
+	r.heldBack = int64(e.HeldBack)
 }
 
 // Asked notes a cancel in the row of its target.

@@ -317,8 +317,8 @@ func idOf(id string) string {
 
 // took is how long an exchange took, or has taken so far.
 func (m *Model) took(x *store.Exchange) string {
-	if !m.page.overview.Timed {
-		return ""
+	if !m.page.overview.Timed || !x.Open() && x.In == 0 && x.Closed == x.Opened {
+		return "" // or nothing had to come
 	}
 	return span(endOf(x, m.page.now) - x.Opened)
 }

@@ -62,9 +62,10 @@ type Follower struct {
 	last     *followed // of the wires
 	order    []*followed
 	scopes   session.Scopes
-	conns    map[int]bool // of frames that came in a carrier
-	held     int          // bytes
-	Last     time.Time    // when the last frame was read
+	conns    map[int]bool      // of frames that came in a carrier
+	halves   map[int]frame.Dir // the direction in which a connection has ended
+	held     int               // bytes
+	Last     time.Time         // when the last frame was read
 }
 
 // All HTTP of a session is spoken on one wire: what is one server to a client
@@ -296,6 +297,33 @@ func (w *followed) pass(fr session.Frame, well bool, m *protocol.Message) {
 		}
 	}
 	w.tracker.Feed(fr, m)
+}
+
+// Ended takes in that a direction of a connection has ended; see
+// [decode.Config]. When both have, what is open on it stays unanswered.
+func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
+	other, half := f.halves[conn]
+	if !half {
+		if f.halves == nil {
+			f.halves = map[int]frame.Dir{}
+		}
+		f.halves[conn] = dir
+		return
+	}
+	if other == dir {
+		return
+	}
+	delete(f.halves, conn)
+	if !f.settled {
+		return
+	}
+	conn += f.base
+	if w := f.wires[conn]; w != nil && w.tracker == nil {
+		f.begin(w) // nothing more will tell
+	}
+	for _, t := range f.trackers.List {
+		t.End(conn, at)
+	}
 }
 
 // End takes in the end of the session, and with it that of every connection.
