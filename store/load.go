@@ -207,6 +207,36 @@ const (
 func (s *Store) Detail(seq int64) *Detail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	d := s.outline(seq)
+	if d == nil {
+		return nil
+	}
+	e := s.frames.at(seq)
+	if err := s.load(seq, e); err != nil {
+		d.Err = err.Error()
+		return d
+	}
+	it := s.item
+	d.Raw, d.Payload, d.Phase, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Message.Phase, it.Written
+	d.ID, d.Ref = string(it.Message.ID.Text), string(it.Message.Ref.Text)
+	if form, _, err := it.JSON(); err == nil {
+		d.JSON = bytes.Clone(form)
+	}
+	if it.Err != nil {
+		d.Fault = it.Err.Error()
+	}
+	return d
+}
+
+// Outline returns what is known of a frame that is not read again: all but its
+// bytes and what only these tell. It is nil if the frame is not in the index.
+func (s *Store) Outline(seq int64) *Detail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outline(seq)
+}
+
+func (s *Store) outline(seq int64) *Detail {
 	e := s.frames.at(seq)
 	if e == nil {
 		return nil
@@ -218,19 +248,6 @@ func (s *Store) Detail(seq int64) *Detail {
 		d.Wire += " over " + w.framing.Name()
 	}
 	d.Time = s.since(e.time)
-	if err := s.load(seq, e); err != nil {
-		d.Err = err.Error()
-	} else {
-		it := s.item
-		d.Raw, d.Payload, d.Phase, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Message.Phase, it.Written
-		d.ID, d.Ref = string(it.Message.ID.Text), string(it.Message.Ref.Text)
-		if form, _, err := it.JSON(); err == nil {
-			d.JSON = bytes.Clone(form)
-		}
-		if it.Err != nil {
-			d.Fault = it.Err.Error()
-		}
-	}
 	if r := s.rows.of(e.of); r != nil {
 		x := s.exchange(r)
 		d.Exchange, d.Ledger = &x, s.ledger(r, seq)

@@ -41,11 +41,10 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	case key.Matches(k, keys.Write):
 		return m.askForFile(x.First, x.Mark)
 	case key.Matches(k, keys.Diff):
-		cmd := m.openFrame(x.First)
-		if x.Last != x.First {
-			m.detail.other = x.Last
+		if x.Last == x.First {
+			return m.openFrame(x.First)
 		}
-		return tea.Batch(cmd, m.ask())
+		return m.openBeside(x.First, x.Last)
 	case key.Matches(k, keys.Cancel):
 		return m.act("cancel "+x.Kind+" "+idOf(x.ID), func(w Wire) error { return w.Cancel(x.Conn, x.ID) })
 	case key.Matches(k, keys.Resend):
@@ -87,8 +86,7 @@ func (m *Model) edit(h store.Held) tea.Cmd {
 	return m.askFor("frame "+count(h.Number)+" becomes ", h.Text, func(text string) tea.Cmd {
 		payload, err := h.Edited(text)
 		if err != nil {
-			m.said, m.wrong = err.Error(), true
-			return nil
+			return m.refuse(err.Error())
 		}
 		return m.letGo("change frame "+count(h.Number), h.Number, func(w Wire, held int64) error { return w.Edit(held, payload) })
 	})

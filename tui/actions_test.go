@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,6 +202,58 @@ func TestMouse(t *testing.T) {
 	sc.send(tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
 	sc.send(sc.size)
 	sc.shows("── tools/call index · 1")
+	sc.press("4")
+	lines := strings.Split(sc.text(), "\n")
+	ping := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, " ping ") })
+	click(5, ping)
+	click(5, ping)
+	sc.shows("filter kind==ping")
+	sc.press("x", "5")
+	click(5, 3) // the only connection, which is selected
+	sc.shows("filter conn==1", "WHAT IT SAYS")
+}
+
+// Where names of views have no room for their keys, all of them can be clicked.
+func TestNarrow(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 40, 10)
+	fits(t, sc.model.View(), 40, 10)
+	tabs := strings.Split(sc.text(), "\n")[1]
+	for _, name := range []string{"Frames", "Findings", "Stats", "Peers"} {
+		if !strings.Contains(tabs, name) {
+			t.Fatalf("there is no %s in %q", name, tabs)
+		}
+	}
+	sc.send(tea.MouseMsg{X: strings.Index(tabs, "Peers"), Y: 1, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	sc.shows("standard error and events")
+}
+
+// A large frame is read apart from the keys: what it is stands there at once, and
+// keys go on.
+func TestLargeFrameDelaysNoKey(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
+	sc.press("2", "g")
+	_, cmd := sc.model.Update(named["enter"])
+	cmds, ok := cmd().(tea.BatchMsg)
+	if !ok || len(cmds) != 2 {
+		t.Fatalf("the frame is opened by %T", cmd())
+	}
+	sc.run(cmds[0]) // cmds[1] reads it
+	sc.shows("#1 → initialize")
+	if strings.Contains(sc.text(), "example-client") {
+		t.Errorf("the frame was read already:\n%s", sc.text())
+	}
+	sc.press("o", "y", "j", "n", "v", "v", "v")
+	sc.run(cmds[1])
+	sc.shows(`"name": "example-client"`)
+}
+
+// Search in a frame goes around its end.
+func TestSearchInFrame(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
+	sc.press("2", "g", "enter", "G", "/", "PROTOCOLversion", "enter", "o")
+	sc.shows(`"protocolVersion"`)
+	sc.press("/", "nowhere", "enter")
+	sc.shows("no line contains nowhere")
 }
 
 // Of several sessions one is chosen, or none.

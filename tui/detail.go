@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"io"
@@ -28,19 +29,35 @@ const (
 
 // detail is a frame that is looked at.
 type detail struct {
-	seq, other int64
+	seq, other int64 // the other one stands beside it; 0 is none
 	pane       pane
 	top        int
 	at         int // the selected line of the tree
 	folded     map[int]bool
+	shown      []int // the numbers of the lines that are not folded away
 	search     string
 	jq         *query.JQ
 	jqText     string
 
-	of     int64 // the frame that the lines are of
+	content // empty until it has been read
+}
+
+// A content is what a frame holds, and the one beside it. To read a large one and
+// to lay it out takes longer than a key may wait, so that a command does it.
+type content struct {
+	of     wanted
+	frame  *store.Detail
+	beside *store.Detail
 	tree   []treeLine
 	hex    []string
+	pairs  []pair
 	failed string
+}
+
+// wanted says which content it is.
+type wanted struct {
+	seq, other int64
+	jq         *query.JQ
 }
 
 // A treeLine is a line of a payload, and where what it opens ends.
@@ -49,23 +66,32 @@ type treeLine struct {
 	end  int // index of the closing line; its own if it opens nothing
 }
 
-// wantDetail is what a detail needs of the store.
-type wantDetail struct{ seq, other int64 }
-
-func (d *detail) want() wantDetail {
+// number is that of the frame; 0 without one.
+func (d *detail) number() int64 {
 	if d == nil {
-		return wantDetail{}
+		return 0
 	}
-	return wantDetail{d.seq, d.other}
+	return d.seq
 }
 
-func (m *Model) openFrame(seq int64) tea.Cmd {
-	next := &detail{seq: seq, folded: map[int]bool{}}
+func (d *detail) wants() wanted { return wanted{d.seq, d.other, d.jq} }
+
+func (m *Model) openFrame(seq int64) tea.Cmd { return m.openBeside(seq, 0) }
+
+// openBeside opens a frame with another one beside it.
+func (m *Model) openBeside(seq, other int64) tea.Cmd {
+	next := &detail{seq: seq, other: other}
 	if d := m.detail; d != nil {
 		next.pane, next.jq, next.jqText = d.pane, d.jq, d.jqText
 	}
 	m.detail = next
-	return m.ask()
+	return tea.Batch(m.ask(), m.read())
+}
+
+// read returns the command that reads what is looked at.
+func (m *Model) read() tea.Cmd {
+	s, w := m.store, m.detail.wants()
+	return func() tea.Msg { return w.get(s) }
 }
 
 // compare shows a frame beside the one that is selected: the request beside
@@ -74,50 +100,76 @@ func (m *Model) compare(seq int64) tea.Cmd {
 	return m.askFor("compare with frame # ", "", func(text string) tea.Cmd {
 		other, err := number64(text)
 		if err != nil {
-			m.said, m.wrong = text+" is no number of a frame", true
-			return nil
+			return m.refuse(text + " is no number of a frame")
 		}
-		cmd := m.openFrame(seq)
-		m.detail.other = other
-		return tea.Batch(cmd, m.ask())
+		return m.openBeside(seq, other)
 	})
 }
 
-// settle makes the lines of what the store has returned.
-func (d *detail) settle(p page) {
-	if p.detail == nil || p.detail.Seq != d.seq || d.of == d.seq {
-		return
-	}
-	d.of, d.failed = d.seq, p.detail.Err
-	d.layOut(p.detail)
+// take shows what was read.
+func (d *detail) take(c *content) {
+	d.content, d.folded = *c, map[int]bool{}
+	d.unfold()
 }
 
-// layOut makes the lines of the payload, or of what jq makes of it.
-func (d *detail) layOut(f *store.Detail) {
-	d.tree, d.hex, d.folded = nil, nil, map[int]bool{}
-	form := f.JSON
-	if d.jq != nil && form != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), jqTime)
-		out, err := d.jq.Append(ctx, nil, form)
-		cancel()
-		if err != nil {
-			d.failed = err.Error()
+// about returns what is known of the frame: with its bytes once they were read.
+func (m *Model) about() *store.Detail {
+	d, now := m.detail, m.page.detail
+	switch {
+	case now == nil || now.Seq != d.seq:
+		return nil
+	case d.frame == nil:
+		return now
+	}
+	f := *d.frame // but for what may change
+	f.Mark, f.Bookmark, f.Finding = now.Mark, now.Bookmark, now.Finding
+	f.Exchange, f.Ledger, f.Findings = now.Exchange, now.Ledger, now.Findings
+	return &f
+}
+
+// get reads a content, and makes the lines of the payload, or of what jq makes of
+// it.
+func (w wanted) get(s *store.Store) *content {
+	c := &content{of: w, frame: s.Detail(w.seq)}
+	f := c.frame
+	if f == nil {
+		return c
+	}
+	c.failed = f.Err
+	if w.other != 0 {
+		if c.beside = s.Detail(w.other); c.beside != nil {
+			c.pairs = align(linesOf(f), linesOf(c.beside))
+			return c
 		}
-		for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
-			d.tree = append(d.tree, treeOf(one, len(d.tree))...)
-		}
-	} else if form != nil {
-		d.tree = treeOf(form, 0)
+	}
+	if w.jq != nil && f.JSON != nil {
+		c.query(w.jq, f.JSON)
+	} else if f.JSON != nil {
+		c.tree = treeOf(f.JSON, 0)
 	}
 	h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
-	d.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
+	c.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
+	return c
+}
+
+// query makes the lines of what jq makes of a payload.
+func (c *content) query(jq *query.JQ, form []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
+	defer cancel()
+	out, err := jq.Append(ctx, nil, form)
+	if err != nil {
+		c.failed = err.Error()
+	}
+	for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
+		c.tree = append(c.tree, treeOf(one, len(c.tree))...)
+	}
 }
 
 const (
 	// maxHex bounds the bytes that are shown in hexadecimal.
 	maxHex = 1 << 20
 	// jqTime is how long a filter may take.
-	jqTime = 20 * time.Millisecond
+	jqTime = time.Second
 )
 
 func splitLines(b []byte) []string {
@@ -145,21 +197,21 @@ func treeOf(form []byte, first int) []treeLine {
 	return list
 }
 
-// shown returns the numbers of the lines that are not folded away.
-func (d *detail) shown() (list []int) {
+// unfold finds out which lines are not folded away.
+func (d *detail) unfold() {
+	d.shown = d.shown[:0]
 	for i := 0; i < len(d.tree); i++ {
-		list = append(list, i)
+		d.shown = append(d.shown, i)
 		if d.folded[i] {
 			i = d.tree[i].end
 		}
 	}
-	return list
 }
 
 func (d *detail) scroll(by int) {
 	n := len(d.hex)
 	if d.pane != paneHex && len(d.tree) > 0 {
-		n = len(d.shown())
+		n = len(d.shown)
 	}
 	d.at = max(0, min(d.at+by, n-1))
 }
@@ -186,11 +238,13 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.FoldAll):
 		d.foldAll()
 	case key.Matches(k, keys.Search):
-		return m.askFor("search ", d.search, func(text string) tea.Cmd {
-			d.search = text
+		cmd := m.askFor("search ", "", func(text string) tea.Cmd {
+			d.search = cmp.Or(text, d.search)
 			m.seek(1)
 			return nil
 		})
+		m.prompt.hint = d.search
+		return cmd
 	case key.Matches(k, keys.SearchNext):
 		m.seek(1)
 	case key.Matches(k, keys.SearchBack):
@@ -207,11 +261,14 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 			return m.askForFile(d.seq, f.Mark)
 		}
 	case key.Matches(k, keys.Diff):
-		if f := m.page.detail; f != nil && f.Exchange != nil && d.other == 0 {
-			d.other = counterpart(f)
-			return m.ask()
+		if d.other != 0 {
+			d.other, d.at, d.top = 0, 0, 0
+			return m.read()
 		}
-		d.other = 0
+		if f := m.page.detail; f != nil && f.Seq == d.seq && f.Exchange != nil {
+			d.other, d.at, d.top = counterpart(f), 0, 0
+			return m.read()
+		}
 	default:
 		if f := m.page.detail; f != nil {
 			return m.exchangeKey(k, f.Exchange)
@@ -248,17 +305,17 @@ func (m *Model) neighbour(by int) tea.Cmd {
 
 // fold folds what the selected line opens, or unfolds it.
 func (d *detail) fold() {
-	list := d.shown()
-	if d.at >= len(list) {
+	if d.at >= len(d.shown) {
 		return
 	}
-	i := list[d.at]
+	i := d.shown[d.at]
 	switch {
 	case d.folded[i]:
 		delete(d.folded, i)
 	case d.tree[i].end > i:
 		d.folded[i] = true
 	}
+	d.unfold()
 }
 
 // foldAll folds everything below the top, or unfolds everything.
@@ -271,29 +328,34 @@ func (d *detail) foldAll() {
 		}
 	}
 	d.at, d.top = 0, 0
+	d.unfold()
 }
 
-// seek moves to the next line that contains the search text.
+// seek moves to the next line that contains the search text, around the end of
+// the payload.
 func (m *Model) seek(by int) {
 	d := m.detail
 	if d.search == "" {
 		return
 	}
-	d.folded = map[int]bool{}
-	lines := d.hex
+	n, text := len(d.hex), func(i int) string { return d.hex[i] }
 	if d.pane != paneHex && len(d.tree) > 0 {
-		lines = nil
-		for _, l := range d.tree {
-			lines = append(lines, l.text)
+		n, text = len(d.tree), func(i int) string { return d.tree[i].text }
+		if d.at < len(d.shown) {
+			d.at = d.shown[d.at]
 		}
+		clear(d.folded)
+		d.unfold()
 	}
-	for i := d.at + by; i >= 0 && i < len(lines); i += by {
-		if strings.Contains(strings.ToLower(lines[i]), strings.ToLower(d.search)) {
+	wanted := strings.ToLower(d.search)
+	for step := 1; step <= n; step++ {
+		i := ((d.at+by*step)%n + n) % n
+		if strings.Contains(strings.ToLower(text(i)), wanted) {
 			d.at = i
 			return
 		}
 	}
-	m.said, m.wrong = "no more lines contain "+d.search, true
+	m.said, m.wrong = "no line contains "+d.search, true
 }
 
 func (m *Model) setJQ(text string) tea.Cmd {
@@ -305,18 +367,17 @@ func (m *Model) setJQ(text string) tea.Cmd {
 	if text != "" {
 		var err error
 		if jq, err = query.CompileJQ(text); err != nil {
-			m.said, m.wrong = err.Error(), true
-			return nil
+			return m.refuse(err.Error())
 		}
 	}
-	d.jqText, d.jq, d.failed = text, jq, ""
-	d.of, d.at, d.top = 0, 0, 0
-	return m.ask()
+	d.jqText, d.jq = text, jq
+	d.at, d.top = 0, 0
+	return m.read()
 }
 
 // copyPayload hands the payload to the terminal's clipboard.
 func (m *Model) copyPayload() tea.Cmd {
-	f := m.page.detail
+	f := m.detail.frame
 	if f == nil {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 
 // detailView draws a frame: what it is, its payload, its exchange.
 func (m *Model) detailView(n int) []string {
-	d, f := m.detail, m.page.detail
-	if f == nil || f.Seq != d.seq {
+	d, f := m.detail, m.about()
+	if f == nil {
 		return padded(nil, n)
 	}
 	list := []string{m.detailHead(f)}
@@ -34,8 +34,8 @@ func (m *Model) detailView(n int) []string {
 	if ledger > 0 {
 		rows--
 	}
-	if m.page.other != nil && d.other != 0 {
-		list = append(list, m.sideBySide(f, m.page.other, rows)...)
+	if d.beside != nil {
+		list = append(list, m.sideBySide(rows)...)
 	} else {
 		list = append(list, m.payload(rows)...)
 	}
@@ -98,6 +98,8 @@ func (m *Model) jqLine() string {
 func (m *Model) payload(n int) []string {
 	d := m.detail
 	switch {
+	case d.frame == nil:
+		return padded(nil, n)
 	case d.failed != "":
 		l := newLine(m.width)
 		l.text(m.theme.Error, " "+d.failed, m.width)
@@ -122,7 +124,7 @@ const hexWidth = 80
 
 // stacked draws the tree, and the bytes below it if some of them fit.
 func (m *Model) stacked(d *detail, n int) []string {
-	tree := len(d.shown())
+	tree := len(d.shown)
 	if tree+3 > n {
 		return m.treeLines(d, m.width, n)
 	}
@@ -133,7 +135,7 @@ func (m *Model) stacked(d *detail, n int) []string {
 // treeLines draws the lines of the payload that fit, each of that width.
 func (m *Model) treeLines(d *detail, width, n int) []string {
 	th := m.theme
-	shown := d.shown()
+	shown := d.shown
 	d.at = max(0, min(d.at, len(shown)-1))
 	d.top = max(min(d.top, d.at), d.at-n+1, 0)
 	var list []string
@@ -143,10 +145,10 @@ func (m *Model) treeLines(d *detail, width, n int) []string {
 		text := d.tree[i].text
 		switch {
 		case d.folded[i]:
-			l.glyph(th.Key, "+")
+			l.glyph(th.Key, glyphFolded)
 			text += " … " + strings.TrimLeft(d.tree[d.tree[i].end].text, " ")
 		case d.tree[i].end > i:
-			l.glyph(th.Dim, "-")
+			l.glyph(th.Dim, glyphUnfolded)
 		default:
 			l.pad(1)
 		}
@@ -204,10 +206,10 @@ func (m *Model) hexLines(d *detail, width, n, at int) []string {
 }
 
 // sideBySide compares the lines of two payloads.
-func (m *Model) sideBySide(a, b *store.Detail, n int) []string {
+func (m *Model) sideBySide(n int) []string {
 	th := m.theme
 	width := (m.width - 3) / 2
-	pairs := align(linesOf(a), linesOf(b))
+	a, b, pairs := m.detail.frame, m.detail.beside, m.detail.pairs
 	m.detail.at = max(0, min(m.detail.at, len(pairs)-n))
 	head := newLine(m.width)
 	head.left(th.Title, " #"+count(a.Seq)+" "+a.Kind, width)

@@ -22,8 +22,7 @@ func (m *Model) ask4Filter() tea.Cmd {
 func (m *Model) setFilter(text string) tea.Cmd {
 	f, err := store.ParseFilter(text)
 	if err != nil {
-		m.said, m.wrong = "filter: "+err.Error(), true
-		return nil
+		return m.refuse("filter: " + err.Error())
 	}
 	m.filter = strings.TrimSpace(text)
 	m.ids.at, m.ids.line, m.ids.moved = store.Spot{}, 0, 0

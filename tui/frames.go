@@ -153,7 +153,11 @@ func (m *Model) framesView(n int) []string {
 	head.left(th.Dim, "KIND", c.kind)
 	head.left(th.Dim, "ID", c.id)
 	head.right(th.Dim, "SIZE", 5)
-	head.text(th.Dim, "WHAT IT SAYS", m.width)
+	says := "WHAT IT SAYS"
+	if head.used+len(says) > m.width {
+		says = "SAYS"
+	}
+	head.text(th.Dim, says, m.width)
 	list := []string{head.String()}
 	selected := m.frames.selected(m.page.frames)
 	for i := range m.page.frames.List {

@@ -85,7 +85,7 @@ func (m *Model) legend(width int) []string {
 		{th.Cancel, glyphCancel, "a cancel was asked"},
 		{th.After, glyphAfter, "what came after the cancel"},
 		{th.Cancelled, glyphStopped, "ended as cancelled"},
-		{th.Silent, glyphSilent, "a cancel never answered"},
+		{th.Silent, glyphSilent, "silence after the cancel"},
 		{th.Silent, glyphLost, "unanswered at the end"},
 	} {
 		l := newLine(width)

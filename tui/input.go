@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strconv"
+
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -167,7 +169,7 @@ func (m *Model) move(by int) tea.Cmd {
 	case viewStats:
 		m.stats.move(by, len(m.page.stats.Kinds), m.statsRows())
 	case viewPeers:
-		m.peers.move(by, len(m.page.peers.Peers), m.rows())
+		m.peers.move(by, len(m.page.peers.Peers), m.peersRows())
 	}
 	return m.ask()
 }
@@ -185,8 +187,17 @@ func (m *Model) click(row int) tea.Cmd {
 		by = row - int(m.frames.at-m.page.frames.From)
 	case viewFindings:
 		by = row/findingLines + m.findings.top - m.findings.at
-	default:
-		return nil
+	case viewStats:
+		row -= m.statsHead() - m.listHead()
+		if row < 0 || row >= min(m.statsRows(), len(m.page.stats.Kinds)-m.stats.top) {
+			return nil
+		}
+		by = row + m.stats.top - m.stats.at
+	case viewPeers:
+		if row >= min(m.peersRows(), len(m.page.peers.Peers)-m.peers.top) {
+			return nil
+		}
+		by = row + m.peers.top - m.peers.at
 	}
 	if by == 0 {
 		return m.openSelected()
@@ -234,7 +245,7 @@ func (m *Model) openSelected() tea.Cmd {
 	case viewPeers:
 		if i := m.peers.at; i < len(m.page.peers.Peers) && m.page.peers.Peers[i].Conn != 0 {
 			m.view = viewFrames
-			return m.setFilter("conn==" + count(int64(m.page.peers.Peers[i].Conn)))
+			return m.setFilter("conn==" + strconv.Itoa(m.page.peers.Peers[i].Conn))
 		}
 	}
 	return nil

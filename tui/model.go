@@ -57,6 +57,7 @@ type Model struct {
 	saying  *saidMsg  // to be said with the next page, which shows what was done
 	said    string    // the line for answers to what was typed
 	wrong   bool      // it is about a failure
+	refused bool      // what was typed is to be typed again
 }
 
 // listState is where a list is.
@@ -121,6 +122,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case page:
 		m.take(msg)
 		return m, nil
+	case *content:
+		if m.detail != nil && m.detail.wants() == msg.of {
+			m.detail.take(msg)
+		}
+		return m, nil
 	case saidMsg:
 		m.saying = &msg
 		return m, m.ask()
@@ -160,7 +166,4 @@ func (m *Model) take(p page) {
 	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
-	if m.detail != nil {
-		m.detail.settle(p)
-	}
 }

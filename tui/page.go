@@ -20,8 +20,7 @@ type page struct {
 	findings store.Findings
 	stats    store.Stats
 	peers    store.Peers
-	detail   *store.Detail
-	other    *store.Detail
+	detail   *store.Detail // all but its bytes
 }
 
 // ask returns the command that asks the store for the screen.
@@ -29,7 +28,7 @@ func (m *Model) ask() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
-		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.want(),
+		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.number(),
 	}
 	s := m.store
 	return func() tea.Msg { return w.get(s) }
@@ -56,7 +55,7 @@ type want struct {
 	ids     store.IDsQuery
 	from    int64
 	list    *listState
-	detail  wantDetail
+	detail  int64 // the frame that is looked at; 0 is none
 }
 
 // searchTime is how long the filter looks at frames at once.
@@ -78,7 +77,7 @@ func (w want) get(s *store.Store) page {
 	case viewIDs:
 		p.ids = s.IDs(w.ids)
 		if w.preview && p.ids.Total > 0 {
-			p.preview = s.Detail(p.ids.List[p.ids.Index-p.ids.Top].First)
+			p.preview = s.Outline(p.ids.List[p.ids.Index-p.ids.Top].First)
 		}
 	case viewFrames:
 		p.frames = w.frames(s)
@@ -89,11 +88,8 @@ func (w want) get(s *store.Store) page {
 	case viewPeers:
 		p.peers = s.Peers(-1, w.rows)
 	}
-	if w.detail.seq != 0 {
-		p.detail = s.Detail(w.detail.seq)
-	}
-	if w.detail.other != 0 {
-		p.other = s.Detail(w.detail.other)
+	if w.detail != 0 {
+		p.detail = s.Outline(w.detail)
 	}
 	return p
 }

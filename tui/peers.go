@@ -11,11 +11,14 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
+// peersRows is how many connections fit.
+func (m *Model) peersRows() int { return max(m.body()/2, 3) }
+
 // peersView draws the connections, and below them what was said beside the
 // frames.
 func (m *Model) peersView(n int) []string {
 	th, p := m.theme, &m.page.peers
-	rows := min(len(p.Peers), max(n/2, 3))
+	rows := min(len(p.Peers), m.peersRows())
 	m.peers.move(0, len(p.Peers), rows)
 	top := min(m.peers.top, len(p.Peers))
 	shown := p.Peers[top:min(top+rows, len(p.Peers))]
@@ -24,12 +27,16 @@ func (m *Model) peersView(n int) []string {
 	head.pad(1)
 	head.left(th.Dim, "CONN", 5)
 	head.left(th.Dim, "WHAT", width)
-	head.right(th.Dim, "→ FRAMES", 9)
-	head.right(th.Dim, "BYTES", 6)
-	head.right(th.Dim, "← FRAMES", 9)
-	head.right(th.Dim, "BYTES", 6)
+	for _, arrow := range []string{glyphOut, glyphIn} {
+		head.right(th.Dim, arrow+" FRAMES", 9)
+		if m.width >= 76 {
+			head.right(th.Dim, "BYTES", 6)
+		}
+	}
 	head.left(th.Dim, "STATE", 20)
-	head.text(th.Dim, "STALLS", 20)
+	if m.width-head.used > len("STALLS") {
+		head.text(th.Dim, "STALLS", 20)
+	}
 	list := []string{head.String()}
 	for i := range shown {
 		l := newLine(m.width)
@@ -82,10 +89,15 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 	l.pad(1)
 	l.left(th.ID, count(int64(max(p.Conn, 1))), 5)
 	l.left(render.Paint{}, m.peerName(p), width)
-	l.right(th.Number, count(p.Frames[frame.C2U]+p.Frames[0]), 9)
-	l.right(th.Dim, size(p.Bytes[frame.C2U]+p.Bytes[0]), 6)
-	l.right(th.Number, count(p.Frames[frame.U2C]), 9)
-	l.right(th.Dim, size(p.Bytes[frame.U2C]), 6)
+	for _, of := range [][2]int64{
+		{p.Frames[frame.C2U] + p.Frames[0], p.Bytes[frame.C2U] + p.Bytes[0]},
+		{p.Frames[frame.U2C], p.Bytes[frame.U2C]},
+	} {
+		l.right(th.Number, count(of[0]), 9)
+		if m.width >= 76 {
+			l.right(th.Dim, size(of[1]), 6)
+		}
+	}
 	state, paint := "open", th.Done
 	switch {
 	case p.Exit != "":

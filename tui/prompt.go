@@ -22,14 +22,24 @@ func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
 	return nil
 }
 
+// refuse says what is wrong with what was typed.
+func (m *Model) refuse(why string) tea.Cmd {
+	m.said, m.wrong, m.refused = why, true, true
+	return nil
+}
+
 func (m *Model) promptKey(k tea.KeyMsg) tea.Cmd {
 	p := m.prompt
 	switch k.Type {
 	case tea.KeyEsc:
 		m.prompt = nil
 	case tea.KeyEnter:
-		m.prompt = nil
-		return p.done(string(p.text))
+		m.prompt, m.refused = nil, false
+		cmd := p.done(string(p.text))
+		if m.refused { // to be mended
+			m.prompt = p
+		}
+		return cmd
 	case tea.KeyTab:
 		if p.turn != nil {
 			p.turn()

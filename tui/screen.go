@@ -94,7 +94,8 @@ func padded(list []string, n int) []string {
 // title draws the first line: what is seen, and how much there is of it.
 func (m *Model) title() string {
 	th, o := m.theme, &m.page.overview
-	right := newLine(m.width)
+	const name = " wirectl "
+	right := newLine(m.width - len(name))
 	stat := func(n int64, one, many string, p render.Paint) {
 		word := many
 		if n == 1 {
@@ -109,7 +110,9 @@ func (m *Model) title() string {
 		right.pad(2)
 	}
 	m.state(right)
-	stat(o.Frames, "frame", "frames", th.Number)
+	if m.width >= 48 {
+		stat(o.Frames, "frame", "frames", th.Number)
+	}
 	if m.width >= 80 {
 		stat(o.Exchanges, "id", "ids", th.Number)
 	}
@@ -123,14 +126,14 @@ func (m *Model) title() string {
 	right.pad(1)
 
 	l := newLine(m.width)
-	l.text(th.Title, " wirectl ", 9)
+	l.text(th.Title, name, len(name))
 	room := m.width - l.used - right.used - 1
 	if room > 4 {
-		name := m.config.Name
+		of := m.config.Name
 		if len(o.Protocols) > 0 {
-			name += " · " + strings.Join(o.Protocols, ", ")
+			of += " · " + strings.Join(o.Protocols, ", ")
 		}
-		l.text(render.Paint{}, name, room)
+		l.text(render.Paint{}, of, room)
 	}
 	l.pad(m.width - right.used - l.used)
 	l.buf = append(l.buf, right.buf...)
@@ -160,17 +163,13 @@ func (m *Model) tabs() string {
 	l := newLine(m.width)
 	for v := range numViews {
 		paint := th.Tab
-		name := " " + strconv.Itoa(int(v)+1) + " " + viewNames[v] + " "
-		if v == viewFindings && m.page.overview.Findings > 0 {
-			name = " 3 Findings " + count(m.page.overview.Findings) + " "
-			if m.view != v {
-				paint = th.Warning
-			}
-		}
-		if m.view == v {
+		switch {
+		case m.view == v:
 			paint = th.TabOn
+		case v == viewFindings && m.page.overview.Findings > 0:
+			paint = th.Warning
 		}
-		l.text(paint, name, m.width)
+		l.text(paint, m.tab(v), m.width)
 	}
 	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
 		label := "by " + m.ids.sort.String()
@@ -186,15 +185,23 @@ func (m *Model) tabs() string {
 	return l.String()
 }
 
+// tab is the name of a view with its key, and on a narrow screen without.
+func (m *Model) tab(v view) string {
+	name := viewNames[v] + " "
+	if v == viewFindings && m.page.overview.Findings > 0 {
+		name += size(m.page.overview.Findings) + " "
+	}
+	if m.width < 60 {
+		return name
+	}
+	return " " + strconv.Itoa(int(v)+1) + " " + name
+}
+
 // clickTab turns to the view whose name is at that column.
 func (m *Model) clickTab(x int) tea.Cmd {
 	at := 0
 	for v := range numViews {
-		n := len(viewNames[v]) + 4
-		if v == viewFindings && m.page.overview.Findings > 0 {
-			n += len(count(m.page.overview.Findings)) + 1
-		}
-		if at += n; x < at {
+		if at += len(m.tab(v)); x < at {
 			return m.show(v)
 		}
 	}
@@ -221,17 +228,7 @@ func (m *Model) foot() []string {
 	case m.pending != nil:
 		return m.wrapped(th.Warning, m.pending.question+" y/n")
 	case m.prompt != nil:
-		p := m.prompt
-		l.text(th.Key, " "+p.label, m.width*3/4)
-		l.text(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
-		l.glyph(th.Key, "▏")
-		l.text(render.Paint{}, string(p.text[p.at:]), m.width)
-		if len(p.text) == 0 {
-			l.text(th.Dim, " "+p.hint, m.width)
-		}
-		if p.complete != nil {
-			l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
-		}
+		return append(m.refusal(), m.promptLine())
 	case m.said != "" && m.wrong:
 		return m.wrapped(th.Error, m.said)
 	case m.said != "":
@@ -244,6 +241,31 @@ func (m *Model) foot() []string {
 		m.hints(l)
 	}
 	return []string{l.String()}
+}
+
+// refusal says above the line that is being typed what is wrong with it.
+func (m *Model) refusal() []string {
+	if m.said == "" {
+		return nil
+	}
+	return m.wrapped(m.theme.Error, m.said)
+}
+
+// promptLine draws what is being typed, and how it can go on.
+func (m *Model) promptLine() string {
+	th, p := m.theme, m.prompt
+	l := newLine(m.width)
+	l.text(th.Key, " "+p.label, m.width*3/4)
+	l.text(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
+	l.glyph(th.Key, "▏")
+	l.text(render.Paint{}, string(p.text[p.at:]), m.width)
+	if len(p.text) == 0 {
+		l.text(th.Dim, " "+p.hint, m.width)
+	}
+	if p.complete != nil {
+		l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
+	}
+	return l.String()
 }
 
 // wrapped makes of a text as many lines as it takes, up to a half of the screen.
@@ -291,7 +313,7 @@ func (m *Model) hints(l *line) {
 	list := []key.Binding{k.Help, k.Next, k.Open, k.Filter, k.Freeze, k.Quit}
 	switch {
 	case m.help:
-		list = []key.Binding{k.Back, k.Quit}
+		list = []key.Binding{k.Back, k.Up, k.Down}
 	case m.detail != nil:
 		list = []key.Binding{k.Back, k.Help, k.Pane, k.Fold, k.Search, k.JQ, k.Copy, k.Write}
 	case m.view == viewIDs:

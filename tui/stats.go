@@ -10,10 +10,11 @@ import (
 )
 
 // statsRows is how many kinds fit.
-func (m *Model) statsRows() int { return max(m.body()-statsHead, 1) }
+func (m *Model) statsRows() int { return max(m.body()-m.statsHead(), 1) }
 
-// statsHead is how many rows stand above the kinds.
-const statsHead = 10
+// statsHead is how many rows stand above the kinds: the traffic, the totals, and
+// three more.
+func (m *Model) statsHead() int { return 4 + len(m.totals()) + 3 }
 
 // statsView draws the traffic over time, and a row for each kind.
 func (m *Model) statsView(n int) []string {
@@ -46,8 +47,7 @@ func (m *Model) statsView(n int) []string {
 		l.text(th.Number, m.peak(most, len(values), s.rate), 16)
 		list = append(list, l.String())
 	}
-	list = append(list, "", m.totals(), m.latencies(), "")
-	list = append(list, m.kindsHead())
+	list = append(append(list, m.totals()...), m.latencies(), "", m.kindsHead())
 	m.stats.move(0, len(st.Kinds), m.statsRows())
 	for i := m.stats.top; i < min(m.stats.top+m.statsRows(), len(st.Kinds)); i++ {
 		l := newLine(m.width)
@@ -92,26 +92,55 @@ func (m *Model) peak(most int64, values int, rate bool) string {
 	return "max " + size(int64(float64(most)/seconds)) + "/s"
 }
 
-// totals draws how exchanges ended and what became of cancels.
-func (m *Model) totals() string {
+// totals draws how exchanges ended and, below it, what became of cancels.
+func (m *Model) totals() []string {
 	th, st := m.theme, &m.page.stats
-	l := newLine(m.width)
-	l.pad(1)
-	l.left(th.Dim, "exchanges", 11)
+	ends, cancels := m.tally("exchanges"), m.tally("cancels")
 	for o := session.Open; o <= session.Abandoned; o++ {
-		if n := st.Exchanges[o]; n > 0 {
-			l.text(th.Number, count(n), 12)
-			l.text(th.Dim, " "+o.String()+"  ", 14)
-		}
+		ends.add(th.Number, st.Exchanges[o], o.String())
 	}
 	for c := session.Pending; c <= session.Silent; c++ {
-		if n := st.Cancels[c]; n > 0 {
-			l.text(th.Cancel, glyphCancel+" "+count(n), 12)
-			l.text(th.Dim, " "+c.String()+"  ", 20)
-		}
+		cancels.add(th.Cancel, st.Cancels[c], c.String())
 	}
-	return l.String()
+	if !cancels.any {
+		return append([]string{""}, ends.lines()...)
+	}
+	return append(ends.lines(), cancels.lines()...)
 }
+
+// A tally counts things of several kinds, in as many lines as it takes.
+type tally struct {
+	m    *Model
+	line *line
+	full []string
+	any  bool
+}
+
+const tallyLabel = 11
+
+func (m *Model) tally(label string) *tally {
+	t := &tally{m: m, line: newLine(m.width)}
+	t.line.pad(1)
+	t.line.left(m.theme.Dim, label, tallyLabel)
+	return t
+}
+
+func (t *tally) add(paint render.Paint, n int64, what string) {
+	if n == 0 {
+		return
+	}
+	t.any = true
+	number := count(n)
+	if t.line.used+len(number)+1+len(what) > t.line.room {
+		t.full = append(t.full, t.line.String())
+		t.line = newLine(t.m.width)
+		t.line.pad(1 + tallyLabel + 1)
+	}
+	t.line.text(paint, number, len(number))
+	t.line.text(t.m.theme.Dim, " "+what+"  ", len(what)+3)
+}
+
+func (t *tally) lines() []string { return append(t.full, t.line.String()) }
 
 // latencies draws how the latencies of the selected kind are spread.
 func (m *Model) latencies() string {

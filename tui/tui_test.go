@@ -218,8 +218,13 @@ func TestKeys(t *testing.T) {
 	sc.shows("1 of 18 frames")
 	sc.press("x")
 	sc.press("f", "nonsense", "enter")
-	sc.shows("none of")
-	sc.press("1", "X")
+	sc.shows("none of", "filter nonsense")
+	for range "nonsense" {
+		sc.press("backspace")
+	}
+	sc.press("kind==ping", "enter")
+	sc.shows("1 of 18 frames")
+	sc.press("x", "1", "X")
 	sc.shows("cannot be changed")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
