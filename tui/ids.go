@@ -157,13 +157,23 @@ func (m *Model) idsView(n int) []string {
 		list = append(list, l.String())
 	}
 	if len(m.page.ids.List) == 0 {
-		list = append(list, m.nothing("no exchange yet", "no exchange has a frame that the filter matches"))
+		list = append(list, m.noExchange())
 	}
 	list = padded(list, n+1)
 	if rows := m.previewRows(); rows > 0 {
 		list = append(list, m.preview(rows)...)
 	}
 	return list
+}
+
+// noExchange says why there is no row.
+func (m *Model) noExchange() string {
+	yet, filtered := "no exchange yet", "no exchange has a frame that the filter matches"
+	if m.ids.openOnly && m.page.overview.Exchanges > 0 {
+		yet = "nothing is in flight (" + m.keys.Live.Help().Key + " shows what is over, too)"
+		filtered = yet
+	}
+	return m.nothing(yet, filtered)
 }
 
 func (m *Model) idsHead(c idColumns, w window) string {

@@ -228,13 +228,12 @@ func (m *Model) foot() []string {
 	case m.pending != nil:
 		return m.wrapped(th.Warning, m.pending.question+" y/n")
 	case m.prompt != nil:
-		return append(m.refusal(), m.promptLine())
-	case m.said != "" && m.wrong:
-		return m.wrapped(th.Error, m.said)
-	case m.said != "":
-		return m.wrapped(th.Title, m.said)
+		return append(m.answer(), m.promptLine())
 	case len(m.page.overview.Held) > 0:
 		m.heldLine(l, m.page.overview.Held)
+		return append(m.answer(), l.String())
+	case m.said != "":
+		return m.answer()
 	case m.page.overview.Ended && m.page.overview.Err != nil:
 		return m.wrapped(th.Error, m.page.overview.Err.Error())
 	default:
@@ -243,12 +242,16 @@ func (m *Model) foot() []string {
 	return []string{l.String()}
 }
 
-// refusal says above the line that is being typed what is wrong with it.
-func (m *Model) refusal() []string {
-	if m.said == "" {
+// answer says what became of what was typed; nothing if there is nothing to say.
+func (m *Model) answer() []string {
+	paint := m.theme.Title
+	switch {
+	case m.said == "":
 		return nil
+	case m.wrong:
+		paint = m.theme.Error
 	}
-	return m.wrapped(m.theme.Error, m.said)
+	return m.wrapped(paint, m.said)
 }
 
 // promptLine draws what is being typed, and how it can go on.

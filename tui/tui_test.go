@@ -224,7 +224,9 @@ func TestKeys(t *testing.T) {
 	}
 	sc.press("kind==ping", "enter")
 	sc.shows("1 of 18 frames")
-	sc.press("x", "1", "X")
+	sc.press("x", "1", "c")
+	sc.shows("nothing is in flight (c shows")
+	sc.press("c", "X")
 	sc.shows("cannot be changed")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
