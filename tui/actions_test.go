@@ -55,6 +55,7 @@ func TestActions(t *testing.T) {
 	s.Hold(store.Held{Number: 8, Payload: []byte(`{"a":3}`)})
 	s.Hold(store.Held{Number: 9, Payload: []byte(`{"a":4}`)})
 	sc.press("e", "backspace", ",\"b\":2}", "enter", "y", "y")
+	sc.shows("done: change frame 7", "2 held", `{"a":3}`)
 	sc.press("u", "y", "y", "D") // each time the one that waits then
 	sc.shows("drop frame 9")
 	sc.press("y", "y")
