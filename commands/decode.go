@@ -79,7 +79,7 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	}
 	total, err := inv.decodeAll(c, names, cfg, newView)
 	if c.Bool("count") && c.Context.Err() == nil {
-		if cerr := printCounts(inv.Stdout, c.String("output"), counter.Counts()); cerr != nil {
+		if cerr := printCounts(inv.output(c), c.String("output"), counter.Counts()); cerr != nil {
 			return cerr
 		}
 	}
@@ -135,7 +135,11 @@ func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config,
 		return decode.Result{}, err
 	}
 	defer src.close()
-	result, err := decode.Run(c.Context, src.Input, inv.Stdout, cfg, newView)
+	out := inv.output(c)
+	if c.IsSet("jq") {
+		out = inv.ndjson()
+	}
+	result, err := decode.Run(c.Context, src.Input, out, cfg, newView)
 	return result, located(name, result.Framing, err)
 }
 
@@ -180,6 +184,8 @@ func located(name string, framing frame.Framing, err error) error {
 	switch {
 	case err == nil || isBrokenPipe(err):
 		return err
+	case errors.Is(err, decode.ErrNoMessage):
+		return &usageError{fmt.Errorf("%s: %w", label(name), err)}
 	case isFault(err):
 		return &faultError{withHint(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
@@ -247,8 +253,14 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 		return nil, err
 	case c.Bool("count") && c.IsSet("jq"):
 		return nil, usagef("--count counts frames, and --jq prints them: choose one")
+	case c.Bool("count") && c.String("output") == "raw":
+		return nil, usagef("--count counts frames, and --output raw gives their bytes: choose one")
+	case c.IsSet("jq") && c.IsSet("output") && c.String("output") != "ndjson":
+		return nil, usagef("--jq prints JSON: leave out --output %s", c.String("output"))
 	case c.Bool("payload") && (c.Bool("count") || c.IsSet("jq") || c.IsSet("output")):
 		return nil, usagef("--payload prints payloads and nothing else: leave out --count, --jq and --output")
+	case (verbose > 0 || c.IsSet("time")) && !printsLines(c):
+		return nil, usagef("--verbose and --time are for frames as text, which --count, --jq, --payload and --output ndjson or raw do not print: leave them out")
 	case c.Bool("count"):
 		return counter.View, nil
 	case c.IsSet("jq"):
@@ -256,17 +268,16 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 		if err != nil {
 			return nil, &usageError{fmt.Errorf("--jq: %w", err)}
 		}
-		return func() decode.View {
-			view := decode.Filtered(c.Context, program)
-			if inv.IsTerminal(inv.Stdout) {
-				view = decode.Printable(view)
-			}
-			return view
-		}, nil
+		return func() decode.View { return decode.Filtered(c.Context, program) }, nil
 	case c.Bool("payload"):
 		return decode.Payload, nil
 	}
 	return view, nil
+}
+
+// printsLines reports whether frames are to be printed as text.
+func printsLines(c *cli.Context) bool {
+	return c.String("output") == "text" && !c.Bool("count") && !c.Bool("payload") && !c.IsSet("jq")
 }
 
 // outputView returns the view that --output names.

@@ -61,7 +61,7 @@ func (inv *invocation) diff(c *cli.Context) error {
 		}
 	}
 	report := diff.Compare(sessions[0], sessions[1])
-	if err := show(report, inv.Stdout); err != nil {
+	if err := show(report, inv.output(c)); err != nil {
 		return err
 	}
 	if !report.Alike() {

@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"github.com/wirectl/wirectl/render"
 )
 
 // Env is everything of the world outside that a command may touch.
@@ -48,6 +51,23 @@ func OSEnv() Env {
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ndjson is where NDJSON goes: standard output, but a terminal gets nothing that
+// it would act on.
+func (env Env) ndjson() io.Writer {
+	if env.IsTerminal(env.Stdout) {
+		return render.Records(env.Stdout)
+	}
+	return env.Stdout
+}
+
+// output is where goes what --output names.
+func (env Env) output(c *cli.Context) io.Writer {
+	if c.String("output") == "ndjson" {
+		return env.ndjson()
+	}
+	return env.Stdout
 }
 
 // defaultWidth is how wide lines are that do not go to a terminal, in cells.

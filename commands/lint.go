@@ -72,7 +72,7 @@ func (inv *invocation) lint(c *cli.Context) error {
 	if failed != nil && (len(names) == 1 || status(failed) != statusFault) {
 		return failed
 	}
-	if err := write(inv.Stdout); err != nil {
+	if err := write(inv.output(c)); err != nil {
 		return err
 	}
 	return cmp.Or(failed, inv.verdict(c, report))

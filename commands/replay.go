@@ -91,7 +91,7 @@ func (inv *invocation) replay(c *cli.Context) error {
 
 // player reads the flags.
 func (inv *invocation) player(c *cli.Context) (*player, error) {
-	p := &player{invocation: inv, c: c, out: inv.Stdout, ndjson: c.String("output") == "ndjson"}
+	p := &player{invocation: inv, c: c, out: inv.output(c), ndjson: c.String("output") == "ndjson"}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	if err != nil {
 		return nil, err

@@ -79,6 +79,23 @@ func TestBrokenPipeIsQuiet(t *testing.T) {
 	}
 }
 
+// NDJSON on a terminal is the same values, with nothing that it would act on.
+func TestNDJSONOnATerminal(t *testing.T) {
+	const message = `{"text":	"` + "\x7f\u202e\u009b2J" + `"}`
+	for terminal, want := range map[bool]string{
+		true:  `{"text":	"\u007f\u202e\u009b2J"}`,
+		false: message,
+	} {
+		var out, errs bytes.Buffer
+		e := env(strings.NewReader(message+"\n"), &out, &errs)
+		e.IsTerminal = func(stream any) bool { return terminal && stream == &out }
+		got := commands.Run(t.Context(), e, []string{"wirectl", "decode", "-q", "-o", "ndjson"})
+		if got != 0 || !strings.HasSuffix(out.String(), `,"payload":`+want+"}\n") || terminal && strings.Contains(out.String(), "\x7f") {
+			t.Errorf("terminal %t: %q, want %q; status %d, %s", terminal, &out, want, got, &errs)
+		}
+	}
+}
+
 // What jq makes of a message may be anything; a terminal gets none of it that it
 // would act on, and anybody else all of it.
 func TestJQOnATerminal(t *testing.T) {

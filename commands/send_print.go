@@ -43,7 +43,7 @@ func (s *sending) printRecords(r io.Reader) error {
 		return err
 	}
 	// The end of the command's context ends the session, and that this.
-	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, s.Stdout, decode.Config{Workers: 1}, decode.NDJSON)
+	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, s.ndjson(), decode.Config{Workers: 1}, decode.NDJSON)
 	return err
 }
 

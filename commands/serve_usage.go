@@ -31,7 +31,7 @@ func (s *serving) usage(c context.Context, operands []string) error {
 		return err
 	}
 	if s.c.String("output") == "ndjson" {
-		return writeUsageLines(s.Stdout, list)
+		return writeUsageLines(s.ndjson(), list)
 	}
 	return writeUsage(s.Stdout, list)
 }

@@ -55,7 +55,7 @@ func (inv *invocation) stats(c *cli.Context) error {
 	if c.String("output") == "text" {
 		return cmp.Or(report.Text(inv.Stdout, inv.width(), palette(colorful)), failed)
 	}
-	enc := json.NewEncoder(inv.Stdout)
+	enc := json.NewEncoder(inv.ndjson())
 	enc.SetEscapeHTML(false)
 	if c.String("output") == "json" {
 		enc.SetIndent("", "  ")

@@ -91,6 +91,8 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 	}
 	given := len(src.Proto)+len(src.DescriptorSet) > 0
 	switch message := c.String("message"); {
+	case !given && message == "" && len(src.ImportPaths) > 0:
+		return usagef("--import-path is where --proto files find what they import: give --proto FILE")
 	case !given && message == "":
 		return nil
 	case !given:
@@ -105,11 +107,11 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 		s.schema, s.protocol = protobuf.NewMethods(files...), nil
 		return nil
 	default:
-		md, err := protofile.Load(c.Context, src, message)
+		md, files, err := protofile.Load(c.Context, src, message)
 		if err != nil {
 			return err
 		}
-		s.protocol = protobuf.Message(md)
+		s.protocol = protobuf.Message(md, files...)
 		return nil
 	}
 }

@@ -71,7 +71,7 @@ type tapLine struct {
 }
 
 func (inv *invocation) tapLines(lines []tapLine) error {
-	out := json.NewEncoder(inv.Stdout)
+	out := json.NewEncoder(inv.ndjson())
 	out.SetEscapeHTML(false)
 	for _, l := range lines {
 		if err := out.Encode(l); err != nil {

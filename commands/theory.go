@@ -186,7 +186,7 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(inv.Stdout)
+	e := json.NewEncoder(inv.ndjson())
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(intent)

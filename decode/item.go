@@ -74,29 +74,45 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	default:
 		it.Payload = f.Payload()
 	}
-	if err == nil {
-		if err = p.Parse(it.Payload, m); err == nil {
-			carried.Join(f, p, m)
-			it.well = true
-			return
-		}
-		err = malformed(p, it.Payload, err)
+	if err != nil {
+		m.Reset()
+		it.Err = err
+		return
 	}
-	it.Err = err
+	if err = p.Parse(it.Payload, m); err != nil {
+		it.Err = malformed(p, f, it.Payload, err)
+		return
+	}
+	carried.Join(f, p, m)
+	it.well = true
 }
 
 // malformed says what a payload that does not parse looks like instead.
-func malformed(p protocol.Protocol, payload []byte, err error) error {
-	if p.Encoding() != protocol.JSON {
-		return fmt.Errorf("not %s: %w", p.Encoding(), err)
+func malformed(p protocol.Protocol, f *frame.Frame, payload []byte, err error) error {
+	name, isText := p.Encoding().String(), p.Encoding() == protocol.JSON
+	if isText {
+		name = p.Name()
 	}
-	err = fmt.Errorf("not %s: %w", p.Name(), err)
-	switch a := frame.Recognize(payload); a {
-	case frame.NoAccident, frame.JSONText:
+	err = fmt.Errorf("not %s: %w", name, err)
+	a := accident(f, payload, isText)
+	if a == frame.NoAccident || a == frame.JSONText {
 		return err
-	default:
-		return fmt.Errorf("this looks like %s: %w", a, err)
 	}
+	return fmt.Errorf("this looks like %s: %w", a, err)
+}
+
+// accident names what a frame with such a payload is instead. Unless the payload
+// should be text, it has to be distinct from what it should be.
+func accident(f *frame.Frame, payload []byte, isText bool) frame.Accident {
+	if f.Start == 1 { // what was taken for a length may be its first character
+		if a := frame.Recognize(f.Raw); a.Distinct() {
+			return a
+		}
+	}
+	if a := frame.Recognize(payload); isText || a.Distinct() {
+		return a
+	}
+	return frame.NoAccident
 }
 
 // dir is the direction of the frame: as its source says, else as its message

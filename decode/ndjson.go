@@ -112,7 +112,7 @@ func (it *Item) JSON() (form []byte, same bool, err error) {
 	it.json, same, err = t.AppendJSON(it.json[:0], it.Payload)
 	switch {
 	case err != nil:
-		return nil, false, malformed(it.Protocol, it.Payload, err)
+		return nil, false, malformed(it.Protocol, it.Frame, it.Payload, err)
 	case len(it.json) > maxForm:
 		it.json = nil
 		return nil, false, nil

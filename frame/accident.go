@@ -53,7 +53,7 @@ var accidents = [...]struct {
 	HTML:            {"an HTML page", pattern(`(?i)^\s*<(!doctype|html)`)},
 	UTF16:           {"UTF-16 text", isUTF16},
 	BOM:             {"UTF-8 text behind a byte order mark", prefix("\xef\xbb\xbf")},
-	Gzip:            {"gzip data", prefix("\x1f\x8b")},
+	Gzip:            {"gzip data", prefix("\x1f\x8b\x08")},
 	Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
 	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4")},
 	TLS:             {"TLS", isTLS},
@@ -75,6 +75,16 @@ const logLine = `(?i)^[\[(<]*(` +
 	`|(trace|debug|info|notice|warn|warning|error|fatal|critical)\b[\])>:! ]` +
 	`|(ts|time|level|lvl|msg)=\S` +
 	`|npm (warn|notice|err!) )`
+
+// distinct are those that are known by so much that hardly a frame of any framing
+// begins in the same way. What the others begin with may be a length and a payload.
+var distinct = [...]bool{
+	HTTPResponse: true, HTTPRequest: true, HTTP2: true, SSHBanner: true, ShellBanner: true, ShellError: true,
+	HTML: true, Gzip: true, DecimalLength: true, StackTrace: true, LogLine: true,
+}
+
+// Distinct reports whether hardly a frame, whole or cut, looks like it.
+func (a Accident) Distinct() bool { return int(a) < len(distinct) && distinct[a] }
 
 // String is a noun with its article, such as "an HTTP response".
 func (a Accident) String() string {

@@ -62,6 +62,33 @@ func TestRecognize(t *testing.T) {
 	}
 }
 
+// A frame that is cut is not taken for what a length and a payload may look like.
+func TestAccidentOfACutFrame(t *testing.T) {
+	const said = "; this looks like "
+	for _, tt := range []struct {
+		framing          frame.Framing
+		stream, accident string
+	}{
+		{frame.Varint, "HTTP/1.1 200 OK\r\n", "an HTTP response"},
+		{frame.Varint, "Last login: Fri Nov 20", "a shell banner"},
+		{frame.Varint, "\x1f\x8b\x08\x00", "gzip data"},
+		{frame.Header, "INFO: listening\r\n", "a log line"},
+		{frame.Line, "Traceback (most recent call last):", "a stack trace"},
+		{frame.Varint, ` {"jsonrpc":"2.0"`, ""}, // 32 bytes of JSON
+		{frame.Varint, "\x1b[1,2", ""},          // and 27
+		{frame.Varint, "Process started", ""},   // 80 bytes of text
+		{frame.Varint, "\x0a\x0d\x0d\x0a", ""},  // protobuf
+		{frame.Len32, "\x00\x00\x00\x20" + `{"jsonrpc"`, ""},
+		{frame.Header, "Content-Length: 40\r\n\r\n{", ""},
+		{frame.Line, `{"jsonrpc":"2.0"`, ""},
+	} {
+		got := failure(t, tt.framing, tt.stream, 100)
+		if _, accident, _ := strings.Cut(got, said); accident != tt.accident || !strings.Contains(got, "the stream ended inside ") {
+			t.Errorf("%s: %q: %s, want %q", tt.framing.Name(), tt.stream, got, tt.accident)
+		}
+	}
+}
+
 // A line may be cut anywhere, also inside of a character.
 func TestCandidateOfCutLine(t *testing.T) {
 	const line = `{"a":"é€😀"}`

@@ -73,7 +73,7 @@ func asciiLength(e *Error) string {
 		return ""
 	}
 	for _, c := range e.Head[:len32Header] {
-		if c < ' ' || c > '~' {
+		if (c < ' ' || c > '~') && c != '\t' && c != '\r' && c != '\n' {
 			return ""
 		}
 	}

@@ -185,8 +185,8 @@ func (s *Scanner) take() {
 func (s *Scanner) fault(err *Error, data []byte) bool {
 	err.Frame, err.Offset = s.count+1, s.offset
 	err.Head = bytes.Clone(data[:min(len(data), headSize)])
-	if !errors.Is(err, ErrTruncated) {
-		err.Accident = s.recognize(err.Head)
+	if err.Accident = s.recognize(err.Head); errors.Is(err, ErrTruncated) && !err.Accident.Distinct() {
+		err.Accident = NoAccident
 	}
 	s.extent = Extent{}
 	if !s.resync {

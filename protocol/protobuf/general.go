@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -51,7 +54,7 @@ func (s *Schema) appendJSONGenerally(dst, wire []byte) (_ []byte, exact bool, er
 	if err := s.unmarshal(wire, m); err != nil {
 		return dst, false, s.fail(err)
 	}
-	json, err := protojson.MarshalOptions{AllowPartial: true, Resolver: s.types()}.Marshal(m)
+	json, err := protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 	if err != nil {
 		return dst, false, s.fail(err)
 	}
@@ -76,7 +79,7 @@ var errMapEntry = errors.New("a map entry has a key or value of the wrong type")
 
 func (s *Schema) appendWireGenerally(dst, json []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(s.md)
-	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}).Unmarshal(json, m); err != nil {
+	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}).Unmarshal(json, m); err != nil {
 		return dst, s.fail(err)
 	}
 	out, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
@@ -94,12 +97,39 @@ type resolver interface {
 	protoregistry.MessageTypeResolver
 }
 
-// typesAround returns the types in the file of md and in those that it imports.
-func typesAround(md protoreflect.MessageDescriptor) resolver {
-	files := new(protoregistry.Files)
-	register(files, md.ParentFile())
-	return dynamicpb.NewTypes(files)
+// typesIn returns the types in files and in those that they import.
+func typesIn(files ...protoreflect.FileDescriptor) resolver {
+	all := new(protoregistry.Files)
+	for _, file := range files {
+		register(all, file)
+	}
+	return dynamicpb.NewTypes(all)
 }
+
+// lenient finds a type for whatever a google.protobuf.Any holds. One that no schema
+// has is no fault of the message: it has no known fields, and JSON leaves unknown
+// ones out.
+type lenient struct{ resolver }
+
+func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	t, err := l.resolver.FindMessageByURL(url)
+	if err == protoregistry.NotFound { //nolint:errorlint // the value itself, as the interface asks for
+		return unknown(), nil
+	}
+	return t, err
+}
+
+// unknown is a message type without fields.
+var unknown = sync.OnceValue(func() protoreflect.MessageType {
+	file := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("unknown.proto"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
+	}
+	fd, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		panic(err) // the file is ours
+	}
+	return dynamicpb.NewMessageType(fd.Messages().Get(0))
+})
 
 func register(files *protoregistry.Files, file protoreflect.FileDescriptor) {
 	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // it is there already

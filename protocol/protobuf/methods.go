@@ -13,6 +13,7 @@ import (
 // Methods are those of the services that schemas have, by the paths of their
 // calls in gRPC: "/acme.v1.Jobs/Start". Any number of goroutines may use them.
 type Methods struct {
+	files       []protoreflect.FileDescriptor
 	descriptors map[string]protoreflect.MethodDescriptor
 
 	mu       sync.Mutex
@@ -22,6 +23,7 @@ type Methods struct {
 // NewMethods returns the methods of the services in files.
 func NewMethods(files ...protoreflect.FileDescriptor) *Methods {
 	m := &Methods{
+		files:       files,
 		descriptors: map[string]protoreflect.MethodDescriptor{},
 		messages:    map[protoreflect.FullName]protocol.Transcoder{},
 	}
@@ -57,7 +59,7 @@ func (m *Methods) message(md protoreflect.MessageDescriptor) protocol.Protocol {
 	defer m.mu.Unlock()
 	p := m.messages[md.FullName()]
 	if p == nil {
-		p = Message(md)
+		p = Message(md, m.files...)
 		m.messages[md.FullName()] = p
 	}
 	return p

@@ -39,7 +39,7 @@ func load(name string) protoreflect.MessageDescriptor {
 	if err != nil {
 		panic(err)
 	}
-	md, err := protofile.Load(context.Background(), protofile.Source{Proto: files}, "torture."+name)
+	md, _, err := protofile.Load(context.Background(), protofile.Source{Proto: files}, "torture."+name)
 	if err != nil {
 		panic(err)
 	}
@@ -154,7 +154,7 @@ func viaModule(s *Schema, wire []byte) ([]byte, error) {
 }
 
 func marshal(s *Schema, m proto.Message) ([]byte, error) {
-	return protojson.MarshalOptions{AllowPartial: true, Resolver: s.types()}.Marshal(m)
+	return protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 }
 
 // canonicalJSON returns text in the form in which equal values are equal. It

@@ -12,6 +12,7 @@ package protobuf
 
 import (
 	"errors"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -58,9 +59,17 @@ var errNoSchema = errors.New("a schema is needed: --proto FILE --message NAME")
 // AppendPayload always fails: without a schema names and types mean nothing.
 func (Schemaless) AppendPayload(dst, _ []byte) ([]byte, error) { return dst, errNoSchema }
 
-// Message returns the protocol whose every payload is a message of type md.
-func Message(md protoreflect.MessageDescriptor) protocol.Transcoder {
-	return &typed{schema: Compile(md), kind: []byte(md.FullName())}
+// Message returns the protocol whose every payload is a message of type md. The
+// types that a google.protobuf.Any holds, and extensions, are looked for in more,
+// too.
+func Message(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescriptor) protocol.Transcoder {
+	schema := Compile(md)
+	if len(more) > 0 {
+		wider := *schema
+		wider.types = sync.OnceValue(func() resolver { return typesIn(append(more, md.ParentFile())...) })
+		schema = &wider
+	}
+	return &typed{schema: schema, kind: []byte(md.FullName())}
 }
 
 type typed struct {

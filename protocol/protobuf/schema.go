@@ -84,7 +84,7 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 		name:    string(md.FullName()),
 		general: isSpecial(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
-		types:   sync.OnceValue(func() resolver { return typesAround(md) }),
+		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
 	fields := md.Fields()

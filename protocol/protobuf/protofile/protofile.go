@@ -33,17 +33,17 @@ type Source struct {
 
 // Load returns the message type that message names, by its full name or by the
 // end of it where only one type has that end: "Event" or "v1.Event" for
-// "acme.v1.Event".
-func Load(ctx context.Context, source Source, message string) (protoreflect.MessageDescriptor, error) {
-	files, err := compile(ctx, source)
+// "acme.v1.Event". With it come the files of the source, as from [Files].
+func Load(ctx context.Context, source Source, message string) (protoreflect.MessageDescriptor, []protoreflect.FileDescriptor, error) {
+	files, err := Files(ctx, source)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	md, err := find(files, message)
 	if err != nil {
-		return nil, fmt.Errorf("message %q %w", message, err)
+		return nil, nil, fmt.Errorf("message %q %w", message, err)
 	}
-	return md, nil
+	return md, files, nil
 }
 
 // Files returns the files of a source, without those that they import.
@@ -152,7 +152,7 @@ func readSets(paths []string) ([]*descriptorpb.FileDescriptorProto, error) {
 
 // find returns the message type of files that name names. Its error continues
 // the sentence that begins with the name.
-func find(files linker.Files, name string) (protoreflect.MessageDescriptor, error) {
+func find(files []protoreflect.FileDescriptor, name string) (protoreflect.MessageDescriptor, error) {
 	var all, matches []string
 	var found protoreflect.MessageDescriptor
 	for _, md := range messages(files) {
@@ -176,7 +176,7 @@ func find(files linker.Files, name string) (protoreflect.MessageDescriptor, erro
 
 // messages returns the message types of files and those inside them, without
 // the entries of maps.
-func messages(files linker.Files) []protoreflect.MessageDescriptor {
+func messages(files []protoreflect.FileDescriptor) []protoreflect.MessageDescriptor {
 	var all []protoreflect.MessageDescriptor
 	var add func(protoreflect.MessageDescriptors)
 	add = func(mds protoreflect.MessageDescriptors) {
@@ -193,7 +193,7 @@ func messages(files linker.Files) []protoreflect.MessageDescriptor {
 	return all
 }
 
-func paths(files linker.Files) string {
+func paths(files []protoreflect.FileDescriptor) string {
 	var all []string
 	for _, file := range files {
 		all = append(all, file.Path())

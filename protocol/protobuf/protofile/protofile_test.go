@@ -49,7 +49,7 @@ func TestLoadFromSource(t *testing.T) {
 	dir := tree(t)
 	event := filepath.Join(dir, "acme/v1/event.proto")
 	for _, name := range []string{"acme.v1.Event", "v1.Event", "Event"} {
-		md, err := Load(context.Background(), Source{Proto: []string{event}, ImportPaths: []string{dir}}, name)
+		md, _, err := Load(context.Background(), Source{Proto: []string{event}, ImportPaths: []string{dir}}, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestLoadFromSource(t *testing.T) {
 // A file that needs no imports, or only neighbours, needs no import path.
 func TestLoadWithoutImportPath(t *testing.T) {
 	dir := tree(t)
-	md, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/common.proto")}}, "Actor")
+	md, _, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/common.proto")}}, "Actor")
 	if err != nil || md.FullName() != "acme.v1.common.Actor" {
 		t.Errorf("got %v, error %v", md, err)
 	}
@@ -71,7 +71,7 @@ func TestLoadWithoutImportPath(t *testing.T) {
 // A set written without its imports still finds the standard ones.
 func TestLoadFromDescriptorSet(t *testing.T) {
 	dir := tree(t)
-	md, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/event.proto")}, ImportPaths: []string{dir}}, "Event")
+	md, _, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/event.proto")}, ImportPaths: []string{dir}}, "Event")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestLoadFromDescriptorSet(t *testing.T) {
 	path := filepath.Join(dir, "set.binpb")
 	write(t, path, string(data))
 	for _, name := range []string{"Event", "acme.v1.common.Actor"} {
-		if _, err := Load(context.Background(), Source{DescriptorSet: []string{path}}, name); err != nil {
+		if _, _, err := Load(context.Background(), Source{DescriptorSet: []string{path}}, name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(context.Background(), test.source, test.message)
+			_, _, err := Load(context.Background(), test.source, test.message)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
