@@ -436,6 +436,7 @@ func TestMessages(t *testing.T) {
 		{&provider.Error{Cause: provider.Unreachable, Err: errors.New("secret")}, "Connection error"},
 		{&provider.Error{Cause: provider.TimedOut, Err: errors.New("secret")}, "Request timed out"},
 		{broker.ErrShutdown, "Broker is shutting down"},
+		{broker.ErrGone, "Client went away"},
 		{errors.New("secret"), "Internal broker error"},
 	} {
 		if got := broker.Message(tt.err); got != tt.want {

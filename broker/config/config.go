@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/anthropic"
@@ -184,8 +186,13 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		return nil, err
 	}
 	make, known := kinds[p.Kind]
-	if !known {
+	switch {
+	case !known:
 		return nil, b.at(append(path, "kind"), "%q is no kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	case p.APIVersion != "" && p.Kind != "openai":
+		return nil, b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
+	case p.MaxTokens != 0 && p.Kind != "anthropic":
+		return nil, b.at(append(path, "max_tokens"), "nothing reads this here; it is for the kind anthropic")
 	}
 	made, err := make(p, key, header)
 	if err != nil {
@@ -261,7 +268,11 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 		if err != nil {
 			return nil, err
 		}
-		h.Set(name, cmp.Or(secret, values[name].Text))
+		value := cmp.Or(secret, values[name].Text)
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, b.at(append(path, name), "expected a header of HTTP: a name of letters, digits and '-', and a value of one line")
+		}
+		h.Set(name, value)
 	}
 	return h, nil
 }
@@ -294,7 +305,7 @@ func (b *builder) secret(path []string, s Secret) (found string, err error) {
 	case s.Env != "" && s.File != "":
 		return "", b.at(path, "expected either env or file, and here are both")
 	case s.Env != "":
-		if found = b.env.Getenv(s.Env); found == "" {
+		if found = strings.TrimSpace(b.env.Getenv(s.Env)); found == "" {
 			return "", b.at(path, "the environment variable %s is not set", s.Env)
 		}
 	case s.File != "":
@@ -308,6 +319,9 @@ func (b *builder) secret(path []string, s Secret) (found string, err error) {
 		}
 		found = strings.TrimSpace(string(data))
 	}
+	if !httpguts.ValidHeaderFieldValue(found) {
+		return "", b.at(path, "what is there is no key: it has more than one line, or control characters")
+	}
 	if found != "" {
 		b.secrets = append(b.secrets, found)
 	}
@@ -315,6 +329,9 @@ func (b *builder) secret(path []string, s Secret) (found string, err error) {
 }
 
 func (b *builder) models(c *Config) error {
+	if len(b.Models) == 0 {
+		return b.at([]string{"providers"}, "there are no models, so that no call could be made; expected models: {NAME: {provider: %s}}", slices.Sorted(maps.Keys(b.Providers))[0])
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
 		m := b.Models[name]
 		path := []string{"models", name}

@@ -14,7 +14,7 @@ import (
 
 // world has one variable and one file.
 var world = config.Env{
-	Getenv: func(name string) string { return map[string]string{"KEY": "sk-planted"}[name] },
+	Getenv: func(name string) string { return map[string]string{"KEY": "sk-planted\r\n", "LINES": "a\nb"}[name] },
 	ReadFile: func(name string) ([]byte, error) {
 		if name == "key.txt" {
 			return []byte("sk-planted\n"), nil
@@ -110,6 +110,12 @@ func TestFaults(t *testing.T) {
 		{"providers: {m: {kind: mock, headers: {X: [1]}}}", "1:42: found a list; expected text, or where a key is: {env: NAME} or {file: NAME}"},
 		{"providers: {m: {kind: mock, headers: {X: {end: K}}}}", "1:43: unknown key \"end\" (did you mean env?); expected one of env, file"},
 		{"providers: {m: {kind: mock, headers: {X: {env: NOPE}}}}", "1:39: providers.m.headers.X: the environment variable NOPE is not set"},
+		{"providers: {m: {kind: mock, headers: {a b: x}}}", "1:39: providers.m.headers.a b: expected a header of HTTP: a name of letters, digits and '-', and a value of one line"},
+		{"providers: {m: {kind: mock, headers: {X: \"a\\nb\"}}}", "1:39: providers.m.headers.X: expected a header of HTTP: a name of letters, digits and '-', and a value of one line"},
+		{"providers: {m: {kind: mock, key: {env: LINES}}}", "1:29: providers.m.key: what is there is no key: it has more than one line, or control characters"},
+		{"providers: {m: {kind: anthropic, api_version: x}}", "1:34: providers.m.api_version: nothing reads this here; it is for the kind openai, at Azure"},
+		{"providers: {m: {kind: openai, max_tokens: 9}}", "1:31: providers.m.max_tokens: nothing reads this here; it is for the kind anthropic"},
+		{"providers: {m: {kind: mock}}", "1:1: providers: there are no models, so that no call could be made; expected models: {NAME: {provider: m}}"},
 		{"models: {a: {routes: {provider: m}}}", "1:22: found a mapping; expected a list, with lines that begin with -"},
 
 		// Numbers out of range.

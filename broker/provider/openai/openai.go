@@ -7,6 +7,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -35,9 +36,7 @@ type Provider struct {
 // New returns the provider.
 func New(cfg Config) *Provider {
 	h := http.Header{}
-	for name, values := range cfg.Header {
-		h[name] = values
-	}
+	maps.Copy(h, cfg.Header)
 	switch {
 	case cfg.Key == "":
 	case cfg.APIVersion != "":
