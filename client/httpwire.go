@@ -168,10 +168,13 @@ func (w *httpWire) setHeader(h http.Header, method string) {
 		h.Set("Accept", "text/event-stream")
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.session != "" {
-		h.Set("Mcp-Session-Id", w.session)
-		h.Set("Mcp-Protocol-Version", mcpVersion)
+	session := w.session
+	w.mu.Unlock()
+	if session != "" {
+		h.Set("Mcp-Session-Id", session)
+	}
+	if version := w.rpc.agreed(); version != "" {
+		h.Set("Mcp-Protocol-Version", version)
 	}
 }
 

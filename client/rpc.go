@@ -25,6 +25,8 @@ type RPC struct {
 	open map[string]*rpcCall // by the token of the id
 	// session is what session methods of ACP are about.
 	session string
+	// version is that of MCP which was agreed on; "" before.
+	version string
 	err     error // why there will be no more answers
 	ended   chan struct{}
 }
@@ -185,6 +187,14 @@ func (r *RPC) request(ctx context.Context, method string, params []byte, out fun
 		}
 		return nil, context.Cause(ctx)
 	}
+}
+
+// nextID returns an id for a message whose answer nobody waits for.
+func (r *RPC) nextID() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	return strconv.Itoa(r.last)
 }
 
 func (r *RPC) notify(ctx context.Context, method string, params []byte) error {

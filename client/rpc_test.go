@@ -338,12 +338,12 @@ func cutLast(lines string) (first, last string, ok bool) {
 }
 
 // MCP over HTTP: answers are JSON or a stream of events, the session is kept and
-// ended.
+// ended, and every request names the version that the server chose.
 func TestHTTP(t *testing.T) {
 	var log []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		log = append(log, strings.TrimSpace(r.Method+" "+r.Header.Get("Mcp-Session-Id")))
+		log = append(log, strings.TrimSpace(r.Method+" "+r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("Mcp-Protocol-Version")))
 		if r.Header.Get("Authorization") != "Bearer t" {
 			t.Errorf("the token is %q", r.Header.Get("Authorization"))
 		}
@@ -351,7 +351,7 @@ func TestHTTP(t *testing.T) {
 		case strings.Contains(string(body), "initialize\""):
 			w.Header().Set("Mcp-Session-Id", "s")
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, "{\n \"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {}}")
+			_, _ = io.WriteString(w, "{\n \"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {\"protocolVersion\": \"2025-03-26\"}}")
 		case strings.Contains(string(body), `"id":2`):
 			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 			_, _ = io.WriteString(w, ": comment\nevent: message\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\ndata: \"params\":{}}\n\n")
@@ -380,7 +380,7 @@ func TestHTTP(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"POST", "POST s", "POST s", "POST s", "DELETE s"}; !slices.Equal(log, want) {
+	if want := []string{"POST", "POST s 2025-03-26", "POST s 2025-03-26", "POST s 2025-03-26", "DELETE s 2025-03-26"}; !slices.Equal(log, want) {
 		t.Errorf("the requests are %q, want %q", log, want)
 	}
 }

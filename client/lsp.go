@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+)
+
+func beginLSP(ctx context.Context, r *RPC) error {
+	_, err := r.ask(ctx, "initialize", object{
+		"processId":    nil,
+		"clientInfo":   object{"name": "wirectl", "version": r.options.Version},
+		"rootUri":      fileURI(r.options.Dir),
+		"capabilities": object{"window": object{"workDoneProgress": true}, "workspace": object{"configuration": true, "workspaceFolders": true}},
+	})
+	if err != nil {
+		return err
+	}
+	return r.notify(ctx, "initialized", []byte("{}"))
+}
+
+func endLSP(ctx context.Context, r *RPC) {
+	if _, err := r.request(ctx, "shutdown", nil, func(Part) {}); err == nil {
+		_ = r.notify(ctx, "exit", nil) // a server that is gone has done its part
+	}
+}
+
+func cancelLSP(_ *RPC, id string, _ []byte) []byte {
+	return rpcRequest("", "$/cancelRequest", toJSON(object{"id": json.RawMessage(id)}))
+}
+
+func serveLSP(r *RPC, m *rpcMessage) (any, *refusal) {
+	switch m.Method {
+	case "window/workDoneProgress/create", "client/registerCapability", "client/unregisterCapability", "window/showMessageRequest":
+		return nil, nil
+	case "workspace/workspaceFolders":
+		return []object{{"uri": fileURI(r.options.Dir), "name": filepath.Base(r.options.Dir)}}, nil
+	case "workspace/applyEdit":
+		return object{"applied": false, "failureReason": "wirectl send edits nothing"}, nil
+	case "workspace/configuration":
+		var p struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		_ = json.Unmarshal(m.Params, &p) // no items, no settings
+		return make([]any, len(p.Items)), nil
+	}
+	return refuse(r, m)
+}
