@@ -55,8 +55,8 @@ func newBackend(cfg *Backend) *backend {
 func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.State() == gobreaker.StateOpen }
 
 // complete makes the call here, again and again as far as the backend's
-// retries go.
-func (r *route) complete(ctx context.Context, c *Call) error {
+// retries go. The model has that name, unless the route has one for it.
+func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
 		c.Completion.Reset()
@@ -64,7 +64,7 @@ func (r *route) complete(ctx context.Context, c *Call) error {
 		if len(c.Hops) > 0 {
 			started = time.Now()
 		}
-		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, c.Name), Started: started, Traceparent: c.below(c.Traceparent)})
+		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]
 		err := r.attempt(ctx, c, hop)
 		hop.Took, hop.Err = time.Since(started), err

@@ -138,6 +138,39 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// A fallback is asked for a model that it has: that of its route, or the one that it
+// was named by, an alias being what it stands for. Its routes take turns, too.
+func TestFallbackNames(t *testing.T) {
+	var calls []string
+	broken := func(context.Context, int64, *provider.Request) error { return status(503, 0) }
+	down, up := named("down", &calls, broken), named("up", &calls, nil)
+	b := start(t, broker.Config{
+		Aliases: map[string]string{"quick": "claude-5"},
+		Models: []broker.Model{
+			{Name: "a", Routes: []broker.Route{{Backend: down}}, Fallbacks: []string{"gpt-4"}},
+			{Name: "b", Routes: []broker.Route{{Backend: down, Model: "big"}}, Fallbacks: []string{"quick"}},
+			{Name: "c-*", Routes: []broker.Route{{Backend: down}}, Fallbacks: []string{"claude-*"}},
+			{Name: "d", Routes: []broker.Route{{Backend: down}}, Fallbacks: []string{"turns"}},
+			one("gpt-4", up), one("claude-*", up),
+			{Name: "turns", Routes: []broker.Route{{Backend: up}, {Backend: up, Model: "other"}}},
+		},
+	})
+	for _, tt := range []struct{ asked, want string }{
+		{"a", "down:a up:gpt-4"},
+		{"b", "down:big up:claude-5"},
+		{"c-1", "down:c-1 up:c-1"},
+		{"d", "down:d up:turns"},
+		{"d", "down:d up:other"},
+	} {
+		calls = nil
+		c := &broker.Call{Model: tt.asked}
+		err := b.Do(t.Context(), c)
+		if got := strings.Join(calls, " "); err != nil || got != tt.want || c.Name != tt.asked {
+			t.Errorf("%s went to %s as %s (%v), want %s", tt.asked, got, c.Name, err, tt.want)
+		}
+	}
+}
+
 // A retry waits as long as the backend asks for; a wait that is too long is not
 // begun.
 func TestRetries(t *testing.T) {

@@ -32,7 +32,8 @@ type Model struct {
 // A Route leads to a model of a backend.
 type Route struct {
 	Backend *Backend
-	// Model is the backend's name for the model; "" is the name that was asked for.
+	// Model is the backend's name for the model; "" is the name that was asked for,
+	// or that was fallen back to.
 	Model string
 	// Weight is how often the route goes first, relative to others; 0 is 1.
 	Weight int

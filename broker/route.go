@@ -28,11 +28,18 @@ type table struct {
 type model struct {
 	name      string
 	routes    []route
-	fallbacks []*model
+	fallbacks []fallback
 	immediate bool // no route waits for anything
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin
+}
+
+// A fallback is a model under the name that it is fallen back to by, "" if that is
+// a pattern: then the name is the one that was asked for.
+type fallback struct {
+	*model
+	name string
 }
 
 type route struct {
@@ -85,11 +92,14 @@ func (t *table) add(m *Model, known map[*Backend]*backend) error {
 func (t *table) link(m *Model) error {
 	made := t.models[m.Name]
 	for _, name := range m.Fallbacks {
-		other, _, err := t.find(name)
+		other, plain, err := t.find(name)
 		if err != nil {
 			return fmt.Errorf("the model %q falls back to %q, which there is not", m.Name, name)
 		}
-		made.fallbacks = append(made.fallbacks, other)
+		if strings.Contains(plain, "*") {
+			plain = ""
+		}
+		made.fallbacks = append(made.fallbacks, fallback{other, plain})
 		for _, r := range other.routes {
 			made.immediate = made.immediate && r.immediate
 		}
@@ -146,27 +156,24 @@ func (t *table) match(name string) *model {
 	return nil
 }
 
-// complete makes the call at the first route whose turn it is and, where that
-// fails in a way that another could mend, at the others.
+// complete makes the call at the model's routes and, where those fail in a way that
+// another could mend, at those of its fallbacks.
 func (m *model) complete(ctx context.Context, c *Call) error {
+	err := m.completeAs(ctx, c, c.Name)
+	for i := 0; i < len(m.fallbacks) && err != nil && elsewhere(ctx, err); i++ {
+		err = m.fallbacks[i].completeAs(ctx, c, cmp.Or(m.fallbacks[i].name, c.Name))
+	}
+	return err
+}
+
+// completeAs makes the call at the route whose turn it is, then at the others. The
+// model is asked for by the name where a route has none of its own.
+func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
 	first := m.pick()
-	err := m.routes[first].complete(ctx, c)
-	if err == nil || !elsewhere(ctx, err) {
-		return err
-	}
-	for i := range m.routes {
-		if i == first {
-			continue
-		}
-		if err = m.routes[i].complete(ctx, c); err == nil || !elsewhere(ctx, err) {
-			return err
-		}
-	}
-	for _, f := range m.fallbacks {
-		for i := range f.routes {
-			if err = f.routes[i].complete(ctx, c); err == nil || !elsewhere(ctx, err) {
-				return err
-			}
+	err := m.routes[first].complete(ctx, c, name)
+	for i := 0; i < len(m.routes) && err != nil && elsewhere(ctx, err); i++ {
+		if i != first {
+			err = m.routes[i].complete(ctx, c, name)
 		}
 	}
 	return err
@@ -176,7 +183,7 @@ func (m *model) complete(ctx context.Context, c *Call) error {
 func (m *model) count(ctx context.Context, c *Call) error {
 	for i := range m.routes {
 		if _, ok := m.routes[i].Provider.(provider.Counter); ok {
-			return m.routes[i].complete(ctx, c)
+			return m.routes[i].complete(ctx, c, c.Name)
 		}
 	}
 	return ErrCannotCount
