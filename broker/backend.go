@@ -47,6 +47,7 @@ func newBackend(cfg *Backend) *backend {
 		b.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= uint32(cfg.Breaker) },
 			Timeout:     cmp.Or(cfg.BreakerDelay, 10*time.Second),
+			IsExcluded:  func(err error) bool { return errors.Is(err, errNoVerdict) },
 		})
 	}
 	return b
@@ -105,12 +106,27 @@ func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
 		return ErrOpen
 	}
 	err := r.queued(ctx, c, hop)
-	if err != nil && ctx.Err() == nil && elsewhere(ctx, err) {
-		done(err)
-	} else { // a client that goes away says nothing about the backend
-		done(nil)
-	}
+	done(verdict(ctx, err))
 	return err
+}
+
+// errNoVerdict: the outcome of a call says nothing about its backend.
+var errNoVerdict = errors.New("no verdict")
+
+// verdict is what the outcome of a call says about its backend: nil if that is
+// well, as one is that finds a request wrong. One that fails in the middle of an
+// answer is not. A client that goes away says nothing, nor do mistakes of our own.
+func verdict(ctx context.Context, err error) error {
+	var e *provider.Error
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil || !errors.As(err, &e) || e.Cause == provider.Internal:
+		return errNoVerdict
+	case e.Cause == provider.Refused:
+		return nil
+	}
+	return e
 }
 
 func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {

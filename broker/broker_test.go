@@ -340,6 +340,39 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// Failures in a row are counted also where an answer had begun, and over clients
+// that went away in between; a request that the backend refuses ends the row.
+func TestBreakerCounts(t *testing.T) {
+	cut := &provider.Error{Cause: provider.Unreachable, Began: true, Err: errors.New("cut")}
+	for _, tt := range []struct {
+		name  string
+		calls []error // nil is a client that goes away
+		open  bool
+	}{
+		{"answers that are cut", []error{cut, cut, cut}, true},
+		{"clients that go away", []error{cut, nil, cut, nil, nil, cut}, true},
+		{"a mistake of ours", []error{cut, errors.New("ours"), cut, cut}, true},
+		{"a request that is wrong", []error{cut, cut, status(400, 0), cut}, false},
+		{"clients alone", []error{nil, nil, nil, nil}, false},
+	} {
+		k := named("k", nil, func(_ context.Context, n int64, _ *provider.Request) error {
+			if err := tt.calls[n-1]; err != nil {
+				return err
+			}
+			return broker.ErrGone
+		})
+		k.Breaker, k.BreakerDelay = 3, time.Hour
+		b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+		for range tt.calls {
+			_ = b.Do(t.Context(), &broker.Call{Model: "m"})
+		}
+		var buf bytes.Buffer
+		if err := b.WriteMetrics(&buf); err != nil || strings.Contains(buf.String(), `wirectl_provider_breaker_open{provider="k"} 1`) != tt.open {
+			t.Errorf("%s: open is not %v, %v\n%s", tt.name, tt.open, err, &buf)
+		}
+	}
+}
+
 // A backend whose breaker is open is passed over for a while, and tried again.
 func TestBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
