@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
@@ -24,12 +23,12 @@ import (
 type judge struct {
 	trackers track.Trackers
 	backlog  *recorder.Recorder
-	pipe     *io.PipeWriter // from the backlog to whoever judges
-	most     int64          // bytes that may wait
-	waiting  atomic.Int64   // bytes that were taken in and not judged
-	passed   atomic.Int64   // frames
-	missed   atomic.Int64   // the first frame that was not taken in; 0 if there is none
-	judged   int64          // frames, from the first one on; valid when done
+	reader   *recorder.Reader // of the backlog
+	most     int64            // bytes that may wait
+	waiting  atomic.Int64     // bytes that were taken in and not judged
+	passed   atomic.Int64     // frames
+	missed   atomic.Int64     // the first frame that was not taken in; 0 if there is none
+	judged   int64            // frames, from the first one on; valid when done
 	done     chan struct{}
 }
 
@@ -45,8 +44,7 @@ const (
 )
 
 func (v *relaying) newJudge(s capture.Session) (*judge, error) {
-	from, to := io.Pipe()
-	j := &judge{pipe: to, most: maxWaiting, done: make(chan struct{})}
+	j := &judge{most: maxWaiting, done: make(chan struct{})}
 	show := decode.View(func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil })
 	if v.c.Bool("print") {
 		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
@@ -59,16 +57,13 @@ func (v *relaying) newJudge(s capture.Session) (*judge, error) {
 	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
 		cfg.Notice = v.warn // of methods that it lacks
 	}
+	j.backlog, j.reader = recorder.NewReader(recorder.Config{Session: s, Memory: inMemory})
 	go func() {
 		defer close(j.done)
-		defer from.Close()
-		j.judge(from, v.Stderr, cfg, show)
+		defer j.reader.Close()
+		j.judge(v.Stderr, cfg, show)
 	}()
-	var err error
-	if j.backlog, err = recorder.New(to, recorder.Config{Session: s, Memory: inMemory}); err != nil {
-		to.Close()
-	}
-	return j, err
+	return j, nil
 }
 
 // Write takes in a record; see [capture.Writer].
@@ -102,12 +97,8 @@ func sizeOf(r *capture.Record) int64 { return int64(len(r.Raw) + len(r.Text)) }
 
 // judge reads what was taken in, to its end. Behind a frame that is missing
 // nothing can be judged any more, but still be shown.
-func (j *judge) judge(from io.Reader, to io.Writer, cfg decode.Config, show decode.View) {
-	r, err := pcapng.NewReader(from, 0)
-	if err != nil {
-		return // it was ended before it began
-	}
-	in := decode.Input{Capture: &awaited{Reader: r, waiting: &j.waiting}}
+func (j *judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
+	in := decode.Input{Capture: &awaited{j.reader, &j.waiting}}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
@@ -125,7 +116,7 @@ func (j *judge) judge(from io.Reader, to io.Writer, cfg decode.Config, show deco
 
 // An awaited reader counts what it has read.
 type awaited struct {
-	*pcapng.Reader
+	*recorder.Reader
 	waiting *atomic.Int64
 }
 
@@ -143,7 +134,7 @@ func (j *judge) end(ctx context.Context, warn func(text string)) {
 	})
 	defer late.Stop()
 	_ = j.backlog.Close(ctx) // what is missing is counted
-	j.pipe.Close()
+	j.reader.Close()
 	<-j.done
 }
 

@@ -6,7 +6,6 @@ package recorder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -65,12 +64,9 @@ type Config struct {
 // records in the order in which they come. They are in the file within 200 ms,
 // in whole blocks, so that a crash leaves a capture that can be read.
 type Recorder struct {
-	cfg    Config
-	out    output
-	encode segment.Encoder
-	hurry  bool  // more waits than is to be labelled
-	part   int64 // records in this part
-	spill  spill
+	cfg   Config
+	to    destination
+	spill spill
 
 	mu      sync.Mutex
 	changed *sync.Cond // there is more room, or more to spill
@@ -88,6 +84,23 @@ type Recorder struct {
 	done       chan struct{}
 	err        error // set before done is closed
 	spilling   sync.WaitGroup
+}
+
+// A destination takes what was recorded, from one goroutine.
+type destination interface {
+	// take takes the records of a session, which are not its own any more when it
+	// returns. More wait than can be taken with care if it is to hurry.
+	take(s *capture.Session, from source, hurry bool) error
+	// flush is called when nothing waits any more.
+	flush() error
+	close() error
+}
+
+// A source is a run of records.
+type source interface {
+	// Next reads the next one, see [capture.Reader], and Buffered whether there is one.
+	Next(*capture.Record) error
+	Buffered() bool
 }
 
 // An item of the queue is a segment, in memory or in the temporary file.
@@ -108,14 +121,22 @@ func Create(name string, cfg Config) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(f, cfg)
+	return startEncoding(f, cfg)
 }
 
 // New begins to record to w, which may be a pipe. SplitSize and Keep mean
 // nothing to it.
-func New(w io.Writer, cfg Config) (*Recorder, error) { return start(&stream{w}, cfg) }
+func New(w io.Writer, cfg Config) (*Recorder, error) { return startEncoding(&stream{w}, cfg) }
 
-func start(out output, cfg Config) (*Recorder, error) {
+func startEncoding(out output, cfg Config) (*Recorder, error) {
+	e, err := newEncoder(out, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	return start(e, cfg), nil
+}
+
+func start(to destination, cfg Config) *Recorder {
 	switch {
 	case cfg.Memory > 0:
 	case cfg.Policy == Block:
@@ -127,21 +148,12 @@ func start(out output, cfg Config) (*Recorder, error) {
 		cfg.Policy = Spill
 	}
 	r := &Recorder{
-		cfg: cfg, out: out, session: &cfg.Session,
+		cfg: cfg, to: to, session: &cfg.Session,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if cfg.Label != nil {
-		r.encode.Label = r.label
-	}
 	r.changed = sync.NewCond(&r.mu)
-	if err := r.encode.Begin(r.session); err != nil {
-		return nil, errors.Join(err, out.close())
-	}
-	if err := r.flush(); err != nil {
-		return nil, errors.Join(err, out.close())
-	}
 	go r.run()
-	return r, nil
+	return r
 }
 
 // Write takes in a record. Its error is nil: what is wrong with the file is

@@ -46,11 +46,7 @@ func contents(t *testing.T, files ...io.Reader) (texts []string, s capture.Sessi
 		}
 		var rec capture.Record
 		for err = r.Next(&rec); err == nil; err = r.Next(&rec) {
-			if rec.Kind == capture.Frame {
-				texts = append(texts, fmt.Sprint(rec.Seq, " ", len(rec.Raw)))
-			} else {
-				texts = append(texts, string(rec.Text))
-			}
+			texts = append(texts, textOf(&rec))
 			s = *r.Session()
 		}
 		if err != io.EOF {
@@ -58,6 +54,14 @@ func contents(t *testing.T, files ...io.Reader) (texts []string, s capture.Sessi
 		}
 	}
 	return texts, s
+}
+
+// textOf is a record in words.
+func textOf(r *capture.Record) string {
+	if r.Kind == capture.Frame {
+		return fmt.Sprint(r.Seq, " ", len(r.Raw))
+	}
+	return string(r.Text)
 }
 
 func open(t *testing.T, name string) io.Reader {

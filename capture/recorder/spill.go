@@ -3,7 +3,6 @@ package recorder
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"slices"
 
@@ -125,28 +124,13 @@ func (r *Recorder) openSpill() error {
 	return nil
 }
 
-// read calls put with the records of an extent.
-func (s *spill) read(at extent, put func(*capture.Record) error) error {
+// read returns the records of an extent, until it is called again.
+func (s *spill) read(at extent) (source, error) {
 	s.buf = slices.Grow(s.buf[:0], int(at.n))[:at.n]
 	if _, err := s.file.ReadAt(s.buf, at.from); err != nil {
-		return err
+		return nil, err
 	}
-	pr, err := pcapng.NewReader(bytes.NewReader(s.buf), int(at.n))
-	if err != nil {
-		return err
-	}
-	var rec capture.Record
-	for {
-		switch err := pr.Next(&rec); {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := put(&rec); err != nil {
-			return err
-		}
-	}
+	return pcapng.NewReader(bytes.NewReader(s.buf), int(at.n))
 }
 
 func (s *spill) close() error {

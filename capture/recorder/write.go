@@ -2,11 +2,11 @@ package recorder
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/internal/segment"
-	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
 // pace is how long the writer lets records gather after it has written some:
@@ -34,7 +34,7 @@ func (r *Recorder) run() {
 	}
 	r.changed.Broadcast()
 	r.spilling.Wait()
-	r.err = errors.Join(r.err, r.spill.failed, r.out.close(), r.spill.close())
+	r.err = errors.Join(r.err, r.spill.failed, r.to.close(), r.spill.close())
 }
 
 // await waits for a record. It returns false when there is none left.
@@ -53,40 +53,34 @@ func (r *Recorder) await() bool {
 // writeAll writes what the queue holds.
 func (r *Recorder) writeAll() error {
 	for {
-		it := r.take()
+		it, hurry := r.take()
 		if it == nil {
-			return r.flush()
+			return r.to.flush()
 		}
-		if err := r.write(it); err != nil {
+		if err := r.write(it, hurry); err != nil {
 			return err
 		}
 		r.recycle(it)
 	}
 }
 
-// take takes the oldest item out of the queue; nil if there is none.
-func (r *Recorder) take() *item {
+// take takes the oldest item out of the queue; nil if there is none. It reports
+// whether more waits than is to be labelled.
+func (r *Recorder) take() (it *item, hurry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) == 0 {
-		return nil
+		return nil, false
 	}
-	it := r.queue[0]
+	it = r.queue[0]
 	r.queue[0], r.queue = nil, r.queue[1:]
 	it.taken = true
-	r.hurry = r.memory > r.cfg.Memory/16 || r.spill.held > 0
+	hurry = r.memory > r.cfg.Memory/16 || r.spill.held > 0
 	if it.Segment != nil {
 		r.memory -= it.cost
 		r.changed.Broadcast()
 	}
-	return it
-}
-
-// label labels a frame, if there is time for it.
-func (r *Recorder) label(rec *capture.Record, l *pcapng.Label) {
-	if !r.hurry {
-		r.cfg.Label(rec, l)
-	}
+	return it, hurry
 }
 
 // maxSpare bounds the segments that wait to be used again: 8 MiB.
@@ -120,50 +114,28 @@ func (r *Recorder) abandon() {
 }
 
 // write writes the records of an item.
-func (r *Recorder) write(it *item) error {
-	if it.Segment == nil {
-		put := func(rec *capture.Record) error { return r.put(it.session, rec) }
-		return r.spill.read(it.at, put)
+func (r *Recorder) write(it *item, hurry bool) error {
+	if it.Segment != nil {
+		records := inMemory(it.Records)
+		return r.to.take(it.session, &records, hurry)
 	}
-	for i := range it.Records {
-		if err := r.put(it.session, &it.Records[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// blocks is how many bytes are written at once while more wait.
-const blocks = 256 << 10
-
-// put encodes a record, and begins another part if this one is full.
-func (r *Recorder) put(s *capture.Session, rec *capture.Record) error {
-	if r.part > 0 && r.out.full(len(r.encode.Buf)) {
-		if err := r.flush(); err != nil {
-			return err
-		}
-		if err := r.out.next(); err != nil {
-			return err
-		}
-		r.encode.End()
-		r.part = 0
-	}
-	r.part++
-	if err := r.encode.Write(s, rec); err != nil {
+	records, err := r.spill.read(it.at)
+	if err != nil {
 		return err
 	}
-	if len(r.encode.Buf) >= blocks {
-		return r.flush()
+	return r.to.take(it.session, records, hurry)
+}
+
+// inMemory is records as a source.
+type inMemory []capture.Record
+
+func (m *inMemory) Next(rec *capture.Record) error {
+	if len(*m) == 0 {
+		return io.EOF
 	}
+	*rec = (*m)[0]
+	*m = (*m)[1:]
 	return nil
 }
 
-// flush brings what was encoded to the file.
-func (r *Recorder) flush() error {
-	if len(r.encode.Buf) == 0 {
-		return nil
-	}
-	err := r.out.write(r.encode.Buf)
-	r.encode.Reset()
-	return err
-}
+func (m *inMemory) Buffered() bool { return len(*m) > 0 }

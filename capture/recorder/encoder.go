@@ -1,0 +1,95 @@
+package recorder
+
+import (
+	"errors"
+	"io"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// An encoder writes records as blocks to an output.
+type encoder struct {
+	out    output
+	label  func(*capture.Record, *pcapng.Label)
+	encode segment.Encoder
+	hurry  bool  // more waits than is to be labelled
+	part   int64 // records in this part
+	record capture.Record
+}
+
+// newEncoder returns an encoder that has written the header.
+func newEncoder(out output, cfg *Config) (*encoder, error) {
+	e := &encoder{out: out, label: cfg.Label}
+	if cfg.Label != nil {
+		e.encode.Label = e.labelled
+	}
+	err := e.encode.Begin(&cfg.Session)
+	if err == nil {
+		err = e.flush()
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	return e, nil
+}
+
+// labelled labels a frame, if there is time for it.
+func (e *encoder) labelled(rec *capture.Record, l *pcapng.Label) {
+	if !e.hurry {
+		e.label(rec, l)
+	}
+}
+
+func (e *encoder) take(s *capture.Session, from source, hurry bool) error {
+	e.hurry = hurry
+	for {
+		switch err := from.Next(&e.record); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := e.put(s); err != nil {
+			return err
+		}
+	}
+}
+
+// blocks is how many bytes are written at once while more wait.
+const blocks = 256 << 10
+
+// put encodes the record at hand, and begins another part if this one is full.
+func (e *encoder) put(s *capture.Session) error {
+	if e.part > 0 && e.out.full(len(e.encode.Buf)) {
+		if err := e.flush(); err != nil {
+			return err
+		}
+		if err := e.out.next(); err != nil {
+			return err
+		}
+		e.encode.End()
+		e.part = 0
+	}
+	e.part++
+	if err := e.encode.Write(s, &e.record); err != nil {
+		return err
+	}
+	if len(e.encode.Buf) >= blocks {
+		return e.flush()
+	}
+	return nil
+}
+
+// flush brings what was encoded to the file.
+func (e *encoder) flush() error {
+	if len(e.encode.Buf) == 0 {
+		return nil
+	}
+	err := e.out.write(e.encode.Buf)
+	e.encode.Reset()
+	return err
+}
+
+func (e *encoder) close() error { return e.out.close() }
