@@ -101,19 +101,28 @@ func listenTCP(ctx context.Context, address string, opts Options) (Listener, err
 }
 
 func listenStream(ctx context.Context, address string, opts Options) (*net.TCPListener, error) {
-	hostPort, err := HostPort(address)
+	hostPort, err := opts.listenAt(address)
 	if err != nil {
 		return nil, err
 	}
-	hostPort, err = opts.ListenOn(hostPort)
-	if err != nil {
-		return nil, err
-	}
+	return listenHostPort(ctx, hostPort)
+}
+
+func listenHostPort(ctx context.Context, hostPort string) (*net.TCPListener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
 	if err != nil {
 		return nil, err
 	}
 	return l.(*net.TCPListener), nil
+}
+
+// listenAt is ListenOn for an address.
+func (o *Options) listenAt(address string) (string, error) {
+	hostPort, err := HostPort(address)
+	if err != nil {
+		return "", err
+	}
+	return o.ListenOn(hostPort)
 }
 
 // ListenOn returns the HOST:PORT to listen on for one that was asked for: without

@@ -54,6 +54,34 @@ func (o *Options) ClientTLS(host string) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// ClientTLSAt returns the HOST:PORT of an address to connect to, and the settings of
+// its client.
+func (o *Options) ClientTLSAt(address string) (hostPort string, cfg *tls.Config, err error) {
+	if hostPort, err = HostPort(address); err != nil {
+		return "", nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return "", nil, err
+	}
+	cfg, err = o.ClientTLS(host)
+	return hostPort, cfg, err
+}
+
+// ServerTLSAt returns the HOST:PORT to listen on for an address, and the settings of
+// its listener.
+func (o *Options) ServerTLSAt(address string) (hostPort string, cfg *tls.Config, err error) {
+	if hostPort, err = o.listenAt(address); err != nil {
+		return "", nil, err
+	}
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return "", nil, err
+	}
+	cfg, err = o.ServerTLS(host)
+	return hostPort, cfg, err
+}
+
 // ServerTLS returns the settings of a listener at host. Without a certificate it
 // makes one, which Notice is told of; clients on other machines need a real one.
 func (o *Options) ServerTLS(host string) (*tls.Config, error) {
@@ -165,15 +193,7 @@ func dialTLS(ctx context.Context, address string, opts Options) (Conn, error) {
 }
 
 func clientTLS(ctx context.Context, raw net.Conn, address string, opts *Options) (*tls.Conn, error) {
-	hostPort, err := HostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := opts.ClientTLS(host)
+	_, cfg, err := opts.ClientTLSAt(address)
 	if err != nil {
 		return nil, err
 	}
@@ -207,22 +227,11 @@ func listenTLS(ctx context.Context, address string, opts Options) (Listener, err
 
 // listenStreamTLS listens on TCP, and has what TLS needs.
 func listenStreamTLS(ctx context.Context, address string, opts Options) (*net.TCPListener, *tls.Config, error) {
-	hostPort, err := HostPort(address)
-	if err == nil {
-		hostPort, err = opts.ListenOn(hostPort)
-	}
+	hostPort, cfg, err := opts.ServerTLSAt(address)
 	if err != nil {
 		return nil, nil, err
 	}
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg, err := opts.ServerTLS(host)
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := listenStream(ctx, address, opts)
+	l, err := listenHostPort(ctx, hostPort)
 	return l, cfg, err
 }
 

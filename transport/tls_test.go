@@ -176,3 +176,19 @@ func TestALPN(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever lets other machines in is told so once.
+func TestRemoteIsToldOnce(t *testing.T) {
+	cert, key := newAuthority(t).issue(t, "server")
+	for _, address := range []string{"tcp://0.0.0.0:0", "tls://0.0.0.0:0", "ws://0.0.0.0:0", "wss://0.0.0.0:0"} {
+		var told []string
+		l := listen(t, address, transport.Options{
+			Remote: true, TLS: transport.TLS{Cert: cert, Key: key},
+			Notice: func(text string) { told = append(told, text) },
+		})
+		l.Close()
+		if len(told) != 1 {
+			t.Errorf("%s: %q", address, told)
+		}
+	}
+}

@@ -23,18 +23,7 @@ type listener struct {
 }
 
 func listen(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
-	hostPort, err := transport.HostPort(address)
-	if err == nil {
-		hostPort, err = opts.ListenOn(hostPort)
-	}
-	if err != nil {
-		return nil, err
-	}
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := opts.ServerTLS(host)
+	hostPort, cfg, err := opts.ServerTLSAt(address)
 	if err != nil {
 		return nil, err
 	}

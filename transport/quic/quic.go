@@ -62,15 +62,7 @@ func prepare(cfg *tls.Config, opts *transport.Options) *tls.Config {
 }
 
 func dial(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
-	hostPort, err := transport.HostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := opts.ClientTLS(host)
+	hostPort, cfg, err := opts.ClientTLSAt(address)
 	if err != nil {
 		return nil, err
 	}
