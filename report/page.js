@@ -2,10 +2,10 @@
 // The page of a session. All that came from the wire is shown by textContent or
 // drawn on a canvas, and so can never be markup.
 const $ = (id) => document.getElementById(id);
-const ROW = 22, HEAD = 24, END = 200;
+const ROW = 22, HEAD = 24, END = 222;
 const FONT = '13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const ARROW = [" ", "→", "←"];
-let d, view = "ids", shown = [], picked = -1, from = 0, to = 1, whole = [0, 1], drag = null, queued = false;
+let d, view = "ids", shown = [], picked = -1, from = 0, to = 1, whole = [0, 1], ends = [0, 1], drag = null, queued = false;
 const ticks = new Map(); // exchange → indexes of its frames
 let style = {}; // the colours of the page
 
@@ -22,7 +22,9 @@ function begin(data) {
   f.of.forEach((x, i) => { if (x >= 0) { const l = ticks.get(x); l ? l.push(i) : ticks.set(x, [i]); } });
   let min = Infinity, max = -Infinity;
   for (const t of f.time) { if (t < min) min = t; if (t > max) max = t; }
+  for (const x of d.exchanges || []) max = Math.max(max, x.end); // with its connection
   if (!(max > min)) { min = min === Infinity ? 0 : min; max = min + 1; }
+  ends = [min, max];
   whole = [min - (max - min) * 0.01, max + (max - min) * 0.01];
   [from, to] = whole;
   const n = (v, w) => v.toLocaleString("en") + " " + w + (v === 1 ? "" : "s");
@@ -222,8 +224,8 @@ function lane(c, i, y, w) {
   c.restore();
   sign(c, x.state, x1(w) + 22, mid);
   c.textAlign = "left"; c.fillStyle = color(x.state);
-  c.fillText(clip(c, x.outcome + (x.after ? " +" + x.after : ""), 104), x1(w) + 34, mid);
-  c.fillStyle = style.dim; c.textAlign = "right"; c.fillText(d.timed ? span(x.end - x.opened) : "", w - 12, mid);
+  c.fillText(clip(c, x.outcome + (x.after ? " +" + x.after : ""), 126), x1(w) + 34, mid);
+  c.fillStyle = style.dim; c.textAlign = "right"; c.fillText(d.timed && (x.end > x.opened || list.length > 1) ? span(x.end - x.opened) : "", w - 12, mid);
 }
 
 function span(us) {
@@ -241,12 +243,13 @@ function axis(c, w, h) {
   c.textAlign = "left";
   const raw = (to - from) / 6, unit = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
   for (let t = Math.ceil(from / step) * step; t < to; t += step) {
-    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + Math.round(t);
+    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + Math.round(t).toLocaleString("en");
     c.fillStyle = style.line; c.fillRect(x, 6, 1, HEAD - 6);
     c.fillStyle = style.grid; c.fillRect(x, HEAD, 1, h);
     if (x + 4 + c.measureText(text).width < x1(w) + 30) { c.fillStyle = style.dim; c.fillText(text, x + 5, HEAD / 2); }
   }
-  $("range").textContent = d.timed ? span(to - from) : Math.round(to - from) + " frames";
+  const seen = Math.max(0, Math.min(to, ends[1]) - Math.max(from, ends[0]));
+  $("range").textContent = d.timed ? span(seen) : Math.round(seen + 1).toLocaleString("en") + " frames";
 }
 
 function found(rows, f, y) {
