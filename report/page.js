@@ -243,7 +243,7 @@ function axis(c, w, h) {
   c.textAlign = "left";
   const raw = (to - from) / 6, unit = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
   for (let t = Math.ceil(from / step) * step; t < to; t += step) {
-    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + Math.round(t).toLocaleString("en");
+    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + (Math.round(t) || 0).toLocaleString("en");
     c.fillStyle = style.line; c.fillRect(x, 6, 1, HEAD - 6);
     c.fillStyle = style.grid; c.fillRect(x, HEAD, 1, h);
     if (x + 4 + c.measureText(text).width < x1(w) + 30) { c.fillStyle = style.dim; c.fillText(text, x + 5, HEAD / 2); }
