@@ -58,6 +58,7 @@ var openAIMembers = []string{
 	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop",
 	"tools", "tool_choice", "n", "user", "seed", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty",
 	"response_format", "parallel_tool_calls", "store", "reasoning_effort", "service_tier", "modalities", "audio", "prediction",
+	"functions", "function_call", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "verbosity", "web_search_options",
 }
 
 // Read reads the request. What is not as OpenAI has it is left out.

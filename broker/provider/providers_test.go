@@ -237,15 +237,15 @@ func TestCancelReachesTheBackend(t *testing.T) {
 func TestChat(t *testing.T) {
 	const chat = `{ "model":"alias", "messages":[{"role":"system","content":"be brief"},{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]},` +
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"42"}],` +
-		`"max_tokens":9,"temperature":0.5,"stop":"END","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],"top_k":3,"x-unknown":{"b":1} }`
+		`"max_tokens":9,"temperature":0.5,"stop":"END","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],"metadata":{"a":"b"},"top_k":3,"generationConfig":{"topP":0.1,"temperature":1},"x-unknown":{"b":1} }`
 	want := map[string]string{
 		"openai": strings.Replace(chat, `"alias"`, `"big"`, 1),
-		"anthropic": `{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},` +
+		"anthropic": `{"generationConfig":{"topP":0.1,"temperature":1},"max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},` +
 			`{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"42"}]}],` +
 			`"model":"big","stop_sequences":["END"],"system":"be brief","temperature":0.5,"tools":[{"description":"d","input_schema":{"type":"object"},"name":"f"}],"top_k":3,"x-unknown":{"b":1}}`,
 		"gemini": `{"contents":[{"role":"user","parts":[{"text":"see"},{"inlineData":{"mimeType":"image/png","data":"QUJD"}}]},{"role":"model","parts":[{"functionCall":{"id":"c1","name":"f","args":{"a":1}}}]},` +
-			`{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"result":"42"}}}]}],"systemInstruction":{"parts":[{"text":"be brief"}]},` +
-			`"generationConfig":{"maxOutputTokens":9,"stopSequences":["END"],"temperature":0.5},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"object"}}]}]}`,
+			`{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"result":"42"}}}]}],"generationConfig":{"maxOutputTokens":9,"stopSequences":["END"],"temperature":0.5,"topK":3,"topP":0.1},` +
+			`"systemInstruction":{"parts":[{"text":"be brief"}]},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"object"}}]}],"x-unknown":{"b":1}}`,
 	}
 	each(t, func(t *testing.T, d dialect, ask func(*provider.Request) (*provider.Completion, error), set func(http.HandlerFunc)) {
 		set(func(w http.ResponseWriter, r *http.Request) {
@@ -263,6 +263,29 @@ func TestChat(t *testing.T) {
 			t.Errorf("the answer came as %s", c.Chat)
 		}
 	})
+}
+
+// What stands where Gemini has its settings, and is none, is handed on as it is.
+func TestGenerationConfig(t *testing.T) {
+	for chat, want := range map[string]string{
+		`{"messages":[],"generationConfig":null,"temperature":1}`:           `{"contents":[],"generationConfig":{"temperature":1}}`,
+		`{"messages":[],"generationConfig":[1]}`:                            `{"contents":[],"generationConfig":[1]}`,
+		`{"messages":[],"generationConfig":{"thinkingConfig":{"x":1}}}`:     `{"contents":[],"generationConfig":{"thinkingConfig":{"x":1}}}`,
+		`{"messages":[],"top_k":2,"safetySettings":[],"contents":["mine"]}`: `{"contents":[],"generationConfig":{"topK":2},"safetySettings":[]}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); string(body) != want {
+				t.Errorf("%s:\n got %s\nwant %s", chat, body, want)
+			}
+			_, _ = io.WriteString(w, `{"candidates":[{}]}`)
+		}))
+		p := gemini.New(gemini.Config{BaseURL: server.URL})
+		if err := p.Complete(t.Context(), &provider.Request{Model: "m", Chat: []byte(chat)}, new(provider.Completion)); err != nil {
+			t.Errorf("%s: %v", chat, err)
+		}
+		p.CloseIdleConnections()
+		server.Close()
+	}
 }
 
 // Prompts of all forms become messages.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Config is where the backend is and how it knows us.
@@ -39,7 +40,7 @@ func New(cfg Config) *Provider {
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	body, err := json.Marshal(newRequest(r.Read()))
+	body, err := body(r.Read())
 	if err != nil {
 		return &provider.Error{Cause: provider.Internal, Err: err}
 	}
@@ -95,6 +96,20 @@ func ended(err error) error {
 		return nil
 	}
 	return err
+}
+
+// body writes a request, with what OpenAI does not have as the client wrote it.
+func body(chat *provider.Chat) ([]byte, error) {
+	own, err := json.Marshal(newRequest(chat))
+	if err != nil || len(chat.Rest) == 0 {
+		return own, err
+	}
+	all := maps.Clone(chat.Rest)
+	delete(all, "top_k") // which is in generationConfig
+	if err := json.Unmarshal(own, &all); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 type request struct {
@@ -175,6 +190,11 @@ func newRequest(chat *provider.Chat) *request {
 			r.Config[name] = value
 		}
 	}
+	// What a client wrote there in the API's own words is added to.
+	if own := chat.Rest["generationConfig"]; jsonscan.KindOf(own) == jsonscan.Object {
+		_ = json.Unmarshal(own, &r.Config) // it is JSON
+	}
+	set("topK", chat.Rest["top_k"], chat.Rest["top_k"] != nil)
 	set("temperature", chat.Temperature, chat.Temperature != nil)
 	set("topP", chat.TopP, chat.TopP != nil)
 	set("maxOutputTokens", chat.MaxTokens, chat.MaxTokens > 0)
