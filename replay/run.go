@@ -1,10 +1,8 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -98,22 +96,6 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 		}
 	}
 	return r
-}
-
-func (r *run) expectToSend(i int) {
-	r.unsent++
-	r.moved[i] = r.started
-	for _, need := range r.order.needs[i] {
-		r.lacks[i]++
-		r.waiters[need] = append(r.waiters[need], i)
-	}
-	if before := r.order.before[i]; before >= 0 {
-		r.lacks[i]++
-		r.after[before] = append(r.after[before], i)
-	}
-	if r.lacks[i] == 0 {
-		r.ready = append(r.ready, i)
-	}
 }
 
 // play runs until all is said, or the peer diverges.
@@ -320,166 +302,6 @@ func (r *run) wait(p pause) error {
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
-}
-
-// soonest returns the frame of ours that is due first, of those that may be sent.
-func (r *run) soonest() int {
-	best := r.ready[0]
-	for _, i := range r.ready[1:] {
-		if d := r.due(i).Compare(r.due(best)); d < 0 || d == 0 && i < best {
-			best = i
-		}
-	}
-	return best
-}
-
-// due returns when a frame is to be sent.
-func (r *run) due(i int) time.Time {
-	if r.options.Speed <= 0 {
-		return r.moved[i]
-	}
-	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
-}
-
-// send begins to write a frame of ours.
-func (r *run) send(st *step) {
-	for k, i := range r.ready {
-		if i == st.index {
-			r.ready = append(r.ready[:k], r.ready[k+1:]...)
-			break
-		}
-	}
-	raw, payload := r.bytesOf(st)
-	m := st.message
-	if st.well && !bytes.Equal(payload, st.payload) {
-		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
-	}
-	if st.opens != 0 {
-		r.live.begin(st.dir, &m, st.opens)
-	}
-	r.writing = st
-	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
-	r.outgoing <- raw
-}
-
-// bytesOf returns the bytes of a frame of ours with the ids that hold live.
-func (r *run) bytesOf(st *step) (raw, payload []byte) {
-	payload = st.payload
-	if !st.frame.Gap && !st.frame.Compressed {
-		payload = r.names.rename(st, r.script.Protocol)
-	}
-	if bytes.Equal(payload, st.payload) {
-		return st.frame.Raw, payload
-	}
-	raw, err := frame.Append(nil, r.script.Framing, payload)
-	if err != nil {
-		return st.frame.Raw, st.payload
-	}
-	return raw, payload
-}
-
-// sent takes in that a frame of ours has been written.
-func (r *run) sent(err error) error {
-	st := r.writing
-	r.writing = nil
-	if err != nil {
-		return r.broken(st, err)
-	}
-	r.result.Sent++
-	if st != r.sweep.message() {
-		r.pass(st)
-	}
-	return nil
-}
-
-// pass says that a frame of ours is behind us.
-func (r *run) pass(st *step) {
-	r.unsent--
-	for _, i := range r.after[st.index] {
-		r.supply(i)
-	}
-}
-
-// broken says what a failed write means: the peer has gone.
-func (r *run) broken(st *step, err error) error {
-	if r.options.Side == frame.U2C || r.sweep != nil {
-		r.ended, r.ready = true, nil
-		return nil
-	}
-	r.result.Divergence = &Divergence{
-		What: Gone, Recorded: st.side(), Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err),
-	}
-	return nil
-}
-
-// supply says that one thing more has happened that a frame of ours needs.
-func (r *run) supply(i int) {
-	r.moved[i] = time.Now()
-	if r.lacks[i]--; r.lacks[i] == 0 {
-		r.ready = append(r.ready, i)
-	}
-}
-
-// consume says that a frame of the peer has come, or will not be waited for.
-func (r *run) consume(st *step) {
-	if r.came[st.index] {
-		return
-	}
-	r.came[st.index] = true
-	r.left--
-	for len(r.theirs) > 0 && r.came[r.theirs[0].index] {
-		r.theirs = r.theirs[1:]
-	}
-	for _, i := range r.waiters[st.index] {
-		r.supply(i)
-	}
-}
-
-// missing yields the frames of the peer that have not come, in order.
-func (r *run) missing(yield func(*step) bool) {
-	for _, st := range r.theirs {
-		if !r.came[st.index] && !yield(st) {
-			return
-		}
-	}
-}
-
-// first returns the first frame that has not come and may be meant.
-func (r *run) first(may func(*step) bool) *step {
-	for st := range r.missing {
-		if may(st) {
-			return st
-		}
-	}
-	return nil
-}
-
-// expected returns what the peer has still to say in an exchange, and perhaps
-// some that it has said.
-func (r *run) expected(exchange int) []*step {
-	q := r.queues[exchange]
-	for len(q) > 0 && r.came[q[0].index] {
-		q = q[1:]
-	}
-	r.queues[exchange] = q
-	return q
-}
-
-// expects reports whether the peer has anything to say in an exchange.
-func (r *run) expects(exchange int) bool { return len(r.expected(exchange)) > 0 }
-
-// closeWrite ends what we say.
-func (r *run) closeWrite() error {
-	r.closed = true
-	err := r.conn.CloseWrite()
-	if errors.Is(err, errors.ErrUnsupported) {
-		// The end of all is the only one there is.
-		if r.over() {
-			r.ended = true
-		}
-		return nil
-	}
-	return err
 }
 
 // trace tells of a frame.

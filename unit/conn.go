@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,15 +118,7 @@ func (c *conn) handle(m *latisv1.ConnectRequest) {
 
 // isOpen reports whether an id is taken.
 func (c *conn) isOpen(id string) bool {
-	if c.prompts[id] != nil {
-		return true
-	}
-	for _, s := range c.subscriptions {
-		if s == id {
-			return true
-		}
-	}
-	return false
+	return c.prompts[id] != nil || slices.Contains(c.subscriptions, id)
 }
 
 // begin starts to work on a prompt.

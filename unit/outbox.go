@@ -56,8 +56,8 @@ func (o *outbox) close() error {
 	return o.err
 }
 
-// add appends what f appends. It never waits, so what is added without a flush
-// must be little; f must not use the outbox.
+// add appends a message. It never waits, so what is added without a flush must be
+// little.
 func (o *outbox) add(r *response) {
 	o.mu.Lock()
 	o.buf = r.append(o.buf)

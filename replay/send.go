@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// soonest returns the frame of ours that is due first, of those that may be sent.
+func (r *run) soonest() int {
+	best := r.ready[0]
+	for _, i := range r.ready[1:] {
+		if d := r.due(i).Compare(r.due(best)); d < 0 || d == 0 && i < best {
+			best = i
+		}
+	}
+	return best
+}
+
+// due returns when a frame is to be sent.
+func (r *run) due(i int) time.Time {
+	if r.options.Speed <= 0 {
+		return r.moved[i]
+	}
+	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
+}
+
+// send begins to write a frame of ours.
+func (r *run) send(st *step) {
+	for k, i := range r.ready {
+		if i == st.index {
+			r.ready = append(r.ready[:k], r.ready[k+1:]...)
+			break
+		}
+	}
+	raw, payload := r.bytesOf(st)
+	m := st.message
+	if st.well && !bytes.Equal(payload, st.payload) {
+		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
+	}
+	if st.opens != 0 {
+		r.live.begin(st.dir, &m, st.opens)
+	}
+	r.writing = st
+	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
+	r.outgoing <- raw
+}
+
+// bytesOf returns the bytes of a frame of ours with the ids that hold live.
+func (r *run) bytesOf(st *step) (raw, payload []byte) {
+	payload = st.payload
+	if !st.frame.Gap && !st.frame.Compressed {
+		payload = r.names.rename(st, r.script.Protocol)
+	}
+	if bytes.Equal(payload, st.payload) {
+		return st.frame.Raw, payload
+	}
+	raw, err := frame.Append(nil, r.script.Framing, payload)
+	if err != nil {
+		return st.frame.Raw, st.payload
+	}
+	return raw, payload
+}
+
+// sent takes in that a frame of ours has been written.
+func (r *run) sent(err error) error {
+	st := r.writing
+	r.writing = nil
+	if err != nil {
+		return r.broken(st, err)
+	}
+	r.result.Sent++
+	if st != r.sweep.message() {
+		r.pass(st)
+	}
+	return nil
+}
+
+// broken says what a failed write means: the peer has gone.
+func (r *run) broken(st *step, err error) error {
+	if r.options.Side == frame.U2C || r.sweep != nil {
+		r.ended, r.ready = true, nil
+		return nil
+	}
+	r.result.Divergence = &Divergence{
+		What: Gone, Recorded: st.side(), Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err),
+	}
+	return nil
+}
+
+// closeWrite ends what we say.
+func (r *run) closeWrite() error {
+	r.closed = true
+	err := r.conn.CloseWrite()
+	if errors.Is(err, errors.ErrUnsupported) {
+		// The end of all is the only one there is.
+		if r.over() {
+			r.ended = true
+		}
+		return nil
+	}
+	return err
+}
