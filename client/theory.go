@@ -122,8 +122,7 @@ func (r *theoryRun) run(ctx context.Context) error {
 		return r.last(m) // the watch has found that the Ack is missing
 	}
 	if d := q.Cancel.Time; d > 0 {
-		t := time.AfterFunc(d, func() { _ = r.preempt(ctx) }) // a runtime that has gone is told by the read
-		defer t.Stop()
+		defer r.preemptAfter(ctx, d)()
 	}
 	for {
 		m, err := r.receive(ctx, frameWait, "send anything")
@@ -165,6 +164,23 @@ func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
 		return r.preempt(ctx)
 	}
 	return nil
+}
+
+// preemptAfter preempts the run when it has gone on for so long. The function that
+// it returns makes an end of that: nothing is sent any more once it has returned.
+func (r *theoryRun) preemptAfter(ctx context.Context, d time.Duration) (stop func()) {
+	sent := make(chan struct{})
+	t := time.AfterFunc(d, func() {
+		defer close(sent)
+		bounded, cancel := context.WithTimeout(ctx, parting)
+		defer cancel()
+		_ = r.preempt(bounded) // a runtime that has gone is told by the read
+	})
+	return func() {
+		if !t.Stop() {
+			<-sent
+		}
+	}
 }
 
 // preempt asks for the end of the run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
@@ -64,6 +66,62 @@ func TestTheoryWaits(t *testing.T) {
 	}
 }
 
+// A run is preempted when its time is over, also one that ends at that moment: then
+// whoever asked for it reads the record, and nothing more is written to it.
+func TestTheoryPreempts(t *testing.T) {
+	const (
+		ack       = `{"kind":"Ack","control":{"run_id":"r"}}`
+		preempted = `{"kind":"Response","control":{"run_id":"r","status":"error"},"error":{"code":"ERR_PREEMPTED","message":"preempted"}}`
+		final     = `{"kind":"Response","control":{"run_id":"r","status":"success"},"outputs":{}}`
+	)
+	for _, tt := range []struct {
+		name string
+		run  func(ctx context.Context, ws *websocket.Conn) (answer string)
+		want heard
+	}{
+		{"obeyed", func(ctx context.Context, ws *websocket.Conn) string {
+			if _, op, err := ws.Read(ctx); err != nil || !strings.Contains(string(op), `"op":"preempt"`) {
+				t.Errorf("the control is %s, %v", op, err)
+			}
+			return preempted
+		}, heard{asides: []string{"preempted"}}},
+		{"crossed", func(context.Context, *websocket.Conn) string {
+			time.Sleep(3 * time.Second)
+			return final
+		}, heard{text: []string{"{}"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, end := runtime(t, func(ctx context.Context, ws *websocket.Conn) {
+					_ = ws.Write(ctx, websocket.MessageText, []byte(ack))
+					_ = ws.Write(ctx, websocket.MessageText, []byte(tt.run(ctx, ws)))
+				})
+				defer end()
+				begun := time.Now()
+				var got heard
+				var seen record
+				w := client.NewWatch(theory.Protocol, &seen)
+				request := client.RunRequest{RunID: "r", Mode: "real", Cancel: client.CancelAfter{Time: 3 * time.Second}}
+				err := client.NewTheory("ws://runtime", w, h).Run(request)(t.Context(), got.part)
+				if took := time.Since(begun); err != nil || took != 3*time.Second || !slices.Equal(got.text, tt.want.text) || !slices.Equal(got.asides, tt.want.asides) {
+					t.Errorf("heard %q after %v, %v", got, took, err)
+				}
+				if len(seen) < 3 {
+					t.Errorf("the record has %q", seen)
+				}
+			})
+		})
+	}
+}
+
+// A record has the bytes of each frame.
+type record []string
+
+func (r *record) Write(c *capture.Record) error {
+	*r = append(*r, string(c.Frame.Raw))
+	return nil
+}
+
 // runtime serves WebSockets on pipes. It returns what reaches it, and what ends it.
 func runtime(t *testing.T, run func(context.Context, *websocket.Conn)) (h client.HTTPOptions, end func()) {
 	l := pipes{make(chan net.Conn), make(chan struct{})}
@@ -77,7 +135,9 @@ func runtime(t *testing.T, run func(context.Context, *websocket.Conn)) (h client
 			t.Errorf("the request is %s, %v", request, err)
 		}
 		run(r.Context(), ws)
-		_, _, _ = ws.Read(r.Context()) // until the client goes
+		for err := error(nil); err == nil; { // until the client goes
+			_, _, err = ws.Read(r.Context())
+		}
 	})}
 	served := make(chan struct{})
 	go func() {

@@ -29,6 +29,8 @@ func newRun(t *Runtime, q *Request) *run {
 	r := &run{runtime: t, request: q, controls: make(chan json.RawMessage, 16)}
 	q.Controls = r.controls
 	r.ctx, r.cancel = context.WithCancelCause(t.ctx)
+	r.mu.Lock() // the timer may be over before it is kept
+	defer r.mu.Unlock()
 	r.alive = time.AfterFunc(t.options.KeepAlive, func() { r.event("keepalive", nil) })
 	return r
 }
