@@ -34,7 +34,7 @@ func (m *Model) peersView(n int) []string {
 		}
 	}
 	head.left(th.Dim, "STATE", 20)
-	if m.width-head.used > len("STALLS") {
+	if stallsFit(head) {
 		head.text(th.Dim, "STALLS", 20)
 	}
 	list := []string{head.String()}
@@ -66,6 +66,9 @@ func (m *Model) peersView(n int) []string {
 	}
 	return padded(list, n)
 }
+
+// stallsFit reports whether a line has room for what is said of stalls.
+func stallsFit(l *line) bool { return l.room-l.used > len("STALLS") }
 
 // peerWidth is how wide the names of some peers are: as they need it, if there is
 // room.
@@ -113,6 +116,9 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 		state, paint = state+" "+glyphWarning, th.Warning
 	}
 	l.left(paint, state, 20)
+	if !stallsFit(l) {
+		return // the state says that there is a stall
+	}
 	for d, arrow := range []string{"", glyphOut, glyphIn} {
 		if p.Stall[d] > 0 {
 			l.text(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
