@@ -101,9 +101,13 @@ func (b *blocks) setOrder(head []byte) error {
 }
 
 // foreign is the error of a stream that does not begin with a section header.
-func (b *blocks) foreign() error {
+func (b *blocks) foreign(packed bool) error {
 	e := &capture.Error{Err: capture.ErrForeign, Offset: b.offset}
-	if a := frame.Recognize(b.buf[b.head:b.tail]); a != frame.NoAccident {
+	a := frame.Recognize(b.buf[b.head:b.tail])
+	switch {
+	case packed: // only captures are read so
+		e.Detail = fmt.Sprintf("there is %s in the zstd data: decompress it first (zstd -dc FILE | wirectl decode)", a)
+	case a != frame.NoAccident:
 		e.Detail = "this looks like " + a.String()
 	}
 	return e

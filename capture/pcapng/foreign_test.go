@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -142,6 +143,12 @@ func TestRefusals(t *testing.T) {
 	}
 	after := func(b ...[]byte) []byte { return slices.Concat(append([][]byte{section}, b...)...) }
 	foreign := block(0x0A0D0D0A, "\x4d\x3c\x2b\x1a\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
+	var lines bytes.Buffer
+	if w, err := zstd.NewWriter(&lines, zstd.WithEncoderConcurrency(1)); err != nil {
+		t.Fatal(err)
+	} else if _, err = io.WriteString(w, `{"jsonrpc":"2.0","id":1}`+"\n"); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
 	newer := bytes.Replace(section, []byte(`{"wirectl":1`), []byte(`{"wirectl":9`), 1)
 
 	for name, test := range map[string]struct {
@@ -152,6 +159,7 @@ func TestRefusals(t *testing.T) {
 		"empty":            {nil, capture.ErrCut, "byte 0: the capture is cut: it is empty"},
 		"text":             {[]byte("HTTP/1.1 200 OK\r\n"), capture.ErrForeign, "this looks like an HTTP response"},
 		"classic pcap":     {[]byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00" + strings.Repeat("\x00", 20)), capture.ErrForeign, "a packet capture"},
+		"packed lines":     {lines.Bytes(), capture.ErrForeign, "there is JSON text in the zstd data: decompress it first"},
 		"another program":  {foreign, capture.ErrForeign, "written by another program"},
 		"newer":            {newer, capture.ErrForeign, "format is version 9"},
 		"bad magic":        {edit(section, 8, "abcd"), capture.ErrMalformed, "byte-order magic"},

@@ -44,7 +44,7 @@ func NewReader(r io.Reader, limit int) (*Reader, error) {
 func (r *Reader) begin() error {
 	r.blocks.need(4)
 	if rest := r.blocks.buf[r.blocks.head:r.blocks.tail]; len(rest) >= 4 && !Is(rest) {
-		return r.blocks.foreign()
+		return r.blocks.foreign(r.packed)
 	}
 	_, body, err := r.blocks.next()
 	if err == io.EOF {
