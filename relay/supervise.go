@@ -36,6 +36,9 @@ func (r *relay) supervise(ctx context.Context) error {
 		case x := <-r.exited:
 			r.flush(toController)
 			r.result.Exit = &x.Exit
+			if e.asked {
+				return nil // that of ssh, say, which says that it has failed then
+			}
 			return x.err
 		case sig := <-r.cfg.Signals:
 			if r.process == nil && Terminates(sig) {
@@ -86,6 +89,7 @@ type ending struct {
 	relay *relay
 	timer *time.Timer
 	told  bool // it was told to terminate
+	asked bool // it was, by a signal that came to us
 	begun bool
 }
 
@@ -130,6 +134,7 @@ func (e *ending) outputRefused() {
 
 // pass passes a signal on to the unit's process.
 func (e *ending) pass(sig os.Signal) {
+	e.asked = e.asked || Terminates(sig)
 	p := e.relay.process
 	if p == nil || sig == brokenPipe || fromTerminal(p.Pid(), sig) {
 		return

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A command is an endpoint that a program is, or leads to: it is spoken to over
@@ -80,7 +81,7 @@ func findRuntime() (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("no container runtime: %v are looked for on PATH; name another with --runtime", runtimes)
+	return "", fmt.Errorf("no container runtime: none of %s is on PATH; name another with --runtime", strings.Join(runtimes, ", "))
 }
 
 const connectorsDir = "~/.latis/connectors"
