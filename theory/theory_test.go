@@ -49,7 +49,7 @@ func serve(t *testing.T, h theory.Handler, o theory.Options) (*theory.Runtime, s
 
 func connect(t *testing.T, url string) *peer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	ws, _, err := websocket.Dial(ctx, url+"/run", &websocket.DialOptions{Subprotocols: []string{theory.Subprotocol}}) //nolint:bodyclose // there is none after an upgrade
 	if err != nil {

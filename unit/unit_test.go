@@ -65,7 +65,7 @@ func connect(t *testing.T, u *unit.Unit) *controller {
 		t.Fatal(err)
 	}
 	c.conn = nc.(*net.TCPConn)
-	if err := c.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	c.scanner = frame.NewScanner(c.conn, frame.Len32)
