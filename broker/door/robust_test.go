@@ -221,7 +221,7 @@ func beSilent(addr string) {
 // delays nobody.
 func TestSlowLoris(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: 100 * time.Millisecond}))
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: time.Second}))
 		var group sync.WaitGroup
 		for range 20 {
 			conn := doortest.Dial(t, addr)
@@ -350,7 +350,7 @@ func TestCancelOfNothing(t *testing.T) {
 // Garbage gets an answer or an end, and the next client gets its answer.
 func TestGarbage(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: 200 * time.Millisecond}))
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: time.Second}))
 		for _, junk := range []string{"\x00", "\xff\xff\xff\xff\xff", strings.Repeat("\x00", 100), "\x16\x03\x01\x02\x00\x01", "GET", strings.Repeat("A", 100_000), "\r\n\r\n\r\n", f.call[:len(f.call)/2]} {
 			conn := doortest.Dial(t, addr)
 			_, _ = io.WriteString(conn, junk)
