@@ -129,10 +129,16 @@ func (a *awaited) Next(r *capture.Record) error {
 // end lets the judge come to its end, for as long as ctx does. It says so where
 // that takes long.
 func (j *judge) end(ctx context.Context, warn func(text string)) {
+	said := make(chan struct{})
 	late := time.AfterFunc(time.Second, func() {
+		defer close(said)
 		warn(fmt.Sprintf("judging what has passed: %s to go", render.Count(j.waiting.Load(), "byte")))
 	})
-	defer late.Stop()
+	defer func() {
+		if !late.Stop() {
+			<-said // lest it be said beside what comes next
+		}
+	}()
 	_ = j.backlog.Close(ctx) // what is missing is counted
 	j.reader.Close()
 	<-j.done

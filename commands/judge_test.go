@@ -6,10 +6,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -38,4 +41,21 @@ func TestJudgeSaysWhatItMissed(t *testing.T) {
 	if got := j.summary(); !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// What is said of a judge that takes long has been said when it ends.
+func TestJudgeEndsWithWhatIsSaidOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{done: make(chan struct{})}
+		j.backlog, j.reader = recorder.NewReader(recorder.Config{})
+		time.AfterFunc(2*time.Second, func() { close(j.done) })
+		said := ""
+		j.end(t.Context(), func(text string) {
+			time.Sleep(time.Minute)
+			said = text
+		})
+		if want := "judging what has passed: 0 bytes to go"; said != want {
+			t.Errorf("%q, want %q", said, want)
+		}
+	})
 }
