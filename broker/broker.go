@@ -202,6 +202,9 @@ func (b *Broker) Find(model string) error {
 // Models returns the names of the models, sorted; patterns are among them.
 func (b *Broker) Models() []string { return b.table.Load().names }
 
+// Named returns the names that can be asked for as they are, sorted.
+func (b *Broker) Named() []string { return b.table.Load().named }
+
 // Running returns how many calls run.
 func (b *Broker) Running() int64 { return b.running.Load() }
 

@@ -89,6 +89,9 @@ func TestNames(t *testing.T) {
 	if want := `Unknown model "it's". Allowed: ['gpt-*', 'gpt-4', 'gpt-mini-*', 'quick', 'tiny']`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
+	if got, want := b.Named(), []string{"gpt-4", "quick", "tiny"}; !slices.Equal(got, want) {
+		t.Errorf("%v may be asked for as they are, want %v", got, want)
+	}
 }
 
 // Routes take turns by weight; one that fails hands its call to the next, and

@@ -19,7 +19,8 @@ type table struct {
 	aliases  map[string]string
 	patterns []*model // the longest first
 	fallback string   // the default model
-	names    []string
+	names    []string // with patterns, as they are written
+	named    []string // without
 	batch    int
 	backends []*backend
 }
@@ -115,6 +116,7 @@ func (t *table) check() error {
 		}
 	}
 	slices.Sort(t.names)
+	t.named = slices.DeleteFunc(slices.Clone(t.names), t.isPattern)
 	if t.fallback != "" {
 		if _, _, err := t.find(t.fallback); err != nil {
 			return fmt.Errorf("the default model is %q, which there is not", t.fallback)
@@ -144,6 +146,12 @@ func (t *table) find(asked string) (*model, string, error) {
 		return nil, "", &UnknownModelError{Model: name, Allowed: t.names}
 	}
 	return m, name, nil
+}
+
+// isPattern reports whether a name is that of a pattern, rather than of a model or
+// an alias.
+func (t *table) isPattern(name string) bool {
+	return slices.ContainsFunc(t.patterns, func(m *model) bool { return m.name == name })
 }
 
 func (t *table) match(name string) *model {

@@ -75,7 +75,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	case one:
 		h.model(name, w)
 	default:
-		w.JSON(http.StatusOK, models(h.broker.Models()))
+		w.JSON(http.StatusOK, models(h.broker.Named()))
 	}
 }
 

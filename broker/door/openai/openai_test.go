@@ -117,11 +117,11 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Each path has its methods, and a model's name may have anything in it.
+// Each path has its methods, and a model's name may have anything in it. A pattern
+// is no model's name, and leads to models.
 func TestPaths(t *testing.T) {
-	b, err := broker.New(broker.Config{Models: []broker.Model{{
-		Name: "org/m é", Routes: []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}},
-	}}}, nil)
+	routes := []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}}
+	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "org/m é", Routes: routes}, {Name: "any-*", Routes: routes}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,8 @@ func TestPaths(t *testing.T) {
 		{"GET /v1/models/org%2Fm%20%C3%A9", "200", model},
 		{"HEAD /v1/models/org%2Fm%20%C3%A9", "200", ""},
 		{"DELETE /v1/models/x", "405 GET, HEAD", fault("Not allowed to DELETE here", "null", "method_not_allowed")},
-		{"GET /v1/models/no%2Fpe", "404", fault("Unknown model 'no/pe'. Allowed: ['org/m é']", `"model"`, "model_not_found")},
+		{"GET /v1/models/any-one", "200", strings.Replace(model, "org/m é", "any-one", 1)},
+		{"GET /v1/models/no%2Fpe", "404", fault("Unknown model 'no/pe'. Allowed: ['any-*', 'org/m é']", `"model"`, "model_not_found")},
 		{"GET /v1/models/", "404", fault("Unknown request URL: GET /v1/models/", "null", "unknown_url")},
 		{"GET /v1/chat/completions", "405 POST", fault("Not allowed to GET here", "null", "method_not_allowed")},
 		{"POST /chat/completions", "404", fault("Unknown request URL: POST /chat/completions (the base URL of this API ends in /v1)", "null", "unknown_url")},
