@@ -26,7 +26,7 @@ lint:
 	$(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
-	$(GO) -C tools vet ./testsum
+	$(GO) -C tools vet ./testsum ./sbom ./notices
 	@unformatted=$$($(tool) gofumpt -l .) && { [ -z "$$unformatted" ] || { echo "run gofumpt -w on:"; echo "$$unformatted"; exit 1; }; }
 	$(tool) golangci-lint run ./...
 	$(tool) buf lint proto
@@ -39,7 +39,7 @@ interop:
 fuzz:
 	tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/, the files that every protoc knows, the made sessions of fixtures/, the manual, the picture of the monitor.
+# Write what is generated: the messages of proto/, the files that every protoc knows, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
 generate:
 	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
 	mkdir -p $(OUT)/protocol/protobuf/known
@@ -48,6 +48,7 @@ generate:
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs
 	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg
+	$(GO) -C tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
 
 # Fail if what is generated, or go.mod, is not what it would be now.
 fresh:
