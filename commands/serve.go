@@ -188,7 +188,7 @@ func (s *serving) doors() ([]service.Door, error) {
 	doors := []service.Door{
 		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
 		{Name: "proxy", Guard: guard, Server: s.limited(proxy.New(s.broker, p, access))},
-		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, s.stop))},
+		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, access.Token, s.stop))},
 		{Name: "latis", Server: s.limited(latis.New(serveLatis, p))},
 		{Name: "latis_ws", Server: overWS},
 		{Name: "openai", Guard: guard, Server: s.limited(openai.New(s.broker, p, access))},

@@ -40,7 +40,7 @@ type Door struct {
 type Guard uint8
 
 const (
-	Nothing      Guard = iota // its protocol has no place for a token
+	Nothing      Guard = iota // its protocol is for clients of this machine
 	TokenMissing              // it would ask for a token, but none is set
 	Token
 )
@@ -109,7 +109,7 @@ func mayListen(d Door, remote bool) error {
 	case strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback():
 		return nil
 	case d.Guard == Nothing:
-		return fmt.Errorf("the door %s on %s would be open to other machines, and its protocol has no place for a token: keep it on 127.0.0.1; the doors proxy, openai and admin may be opened", d.Name, d.Addr)
+		return fmt.Errorf("the door %s on %s would be open to other machines, and its protocol is for this one alone: keep it on 127.0.0.1; the doors proxy, openai and admin may be opened", d.Name, d.Addr)
 	case !remote:
 		return fmt.Errorf("the door %s on %s would be open to other machines: that needs --allow-remote, and a token", d.Name, d.Addr)
 	case d.Guard == TokenMissing:

@@ -23,11 +23,12 @@ const Name = "nexus"
 const Limit = 1 << 20
 
 // New returns a server of the door. shutdown is called when a client asks for it,
-// once its answer is on the way. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, shutdown func()) *door.Server {
+// once its answer is on the way. A client that shows no token is let in where none
+// is asked for; older ones know of none. The publisher may be nil.
+func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *door.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
 	return web.Server(web.Config{
-		Handler: h.serve, Limit: Limit,
+		Handler: h.serve, Limit: Limit, Access: web.Access{Token: token},
 		Fault: func(_ string, f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
 	})
 }

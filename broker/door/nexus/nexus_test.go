@@ -23,7 +23,7 @@ func start(t testing.TB, p provider.Provider, shutdown func()) string {
 }
 
 func serve(t testing.TB, b *broker.Broker, shutdown func()) string {
-	return "http://" + doortest.Serve(t, nexus.New(b, nil, shutdown))
+	return "http://" + doortest.Serve(t, nexus.New(b, nil, "", shutdown))
 }
 
 func post(t testing.TB, url, body string) (int, string) {
@@ -85,6 +85,24 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// Where a token is set, who does not show it reaches neither the conversation nor
+// the shutdown.
+func TestToken(t *testing.T) {
+	var shutdowns atomic.Int64
+	s := nexus.New(doortest.Broker(t, nil), nil, "nxk_1", func() { shutdowns.Add(1) })
+	url := "http://" + doortest.Serve(t, s)
+	const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Unauthorized"}}`
+	for _, path := range []string{"/", "/rpc", "/agent/a"} {
+		status, body := post(t, url+path, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`)
+		if status != http.StatusUnauthorized || body != refused {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if n := shutdowns.Load(); n != 0 {
+		t.Errorf("%d shutdowns", n)
+	}
+}
+
 // A cancelled send answers with what had been generated.
 func TestCancel(t *testing.T) {
 	p := doortest.NewHeld()
@@ -118,7 +136,7 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte(`[]`))
 	b := doortest.Broker(f, nil)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := nexus.New(b, nil, func() {}) // with a conversation of its own, lest it grow for ever
+		s := nexus.New(b, nil, "", func() {}) // with a conversation of its own, lest it grow for ever
 		if status, out := doortest.Post(s, "/", body); len(out) > 0 && !json.Valid(out) {
 			t.Fatalf("%q: %s %s", body, status, out)
 		}
