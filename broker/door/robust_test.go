@@ -80,7 +80,9 @@ const (
 var fronts = []front{
 	{"rlm", func(b *broker.Broker, t door.Times) doortest.Server { return timed(rlm.New(b, nil), t) }, "", "\x00\x00\x00\x0f{\"prompt\":\"hi\"}", `"error":null`, 8 << 10},
 	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server { return timed(proxy.New(b, nil, web.Access{}), t) }, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 8 << 10},
-	{"nexus", func(b *broker.Broker, t door.Times) doortest.Server { return timed(nexus.New(b, nil, "", func() {}), t) }, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 8 << 10},
+	{"nexus", func(b *broker.Broker, t door.Times) doortest.Server {
+		return timed(nexus.New(b, nil, "", func() {}), t)
+	}, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 8 << 10},
 	{"openai", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(openai.New(b, nil, web.Access{}), t)
 	}, "", post("/v1/chat/completions", `{"messages":[]}`), `"choices":`, 8 << 10},
