@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // usageTime is how long a broker may take to say what it was used for.
@@ -68,7 +69,11 @@ func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, erro
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no broker answers at the door admin: %w; say where it is, as wirectl serve usage HOST:PORT", errors.Unwrap(err))
+		err = transport.Explain(addr, err)
+		if e := (*transport.Error)(nil); errors.As(err, &e) {
+			e.Hint = "say where it is, as wirectl serve usage HOST:PORT"
+		}
+		return nil, fmt.Errorf("no broker answers at the door admin: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

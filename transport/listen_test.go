@@ -152,6 +152,9 @@ func TestListenWrongly(t *testing.T) {
 		"stdio":                               "cannot listen there: the address begins with tcp://",
 		"tpc://127.0.0.1:1":                   "cannot listen there",
 		"unx:///s":                            "(did you mean unix?)",
+		"7000":                                "(did you mean tcp://127.0.0.1:7000?)",
+		":7000":                               "(did you mean tcp://127.0.0.1:7000?)",
+		"[::1]:7000":                          "(did you mean tcp://[::1]:7000?)",
 		"unix:///" + strings.Repeat("x", 200): "the path has 201 bytes, and that of a socket at most 107",
 	} {
 		_, err := transport.Listen(t.Context(), address, transport.Options{})

@@ -1,11 +1,14 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/nearest"
@@ -147,7 +150,7 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 	i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name })
 	if !ok || i < 0 {
 		return nil, &AddressError{fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
-			nearest.Question(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))}
+			meant(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))}
 	}
 	s := list[i]
 	if s.Check != nil {
@@ -160,4 +163,20 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 		return nil, Explain(address, err)
 	}
 	return l, nil
+}
+
+// meant asks what was meant by a name that is no scheme: another scheme, or, where
+// it is all that was given, an address. It returns "" if nothing comes to mind.
+func meant(name string, schemes []string) string {
+	host, port, err := net.SplitHostPort(name)
+	if err != nil {
+		host, port = "", name
+	}
+	switch _, bad := strconv.ParseUint(port, 10, 16); {
+	case bad == nil:
+		return " (did you mean tcp://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + "?)"
+	case filepath.IsAbs(name):
+		return " (did you mean unix://" + name + "?)"
+	}
+	return nearest.Question(name, schemes)
 }

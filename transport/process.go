@@ -55,7 +55,7 @@ type process struct {
 func start(c *command) (*process, error) {
 	path, err := exec.LookPath(c.argv[0])
 	if err != nil {
-		return nil, startError(c.argv[0], err)
+		return nil, NewStartError(c.argv[0], err)
 	}
 	p := &process{command: c, exited: make(chan struct{}), onExit: func() {}}
 	pipes, err := newPipes()
@@ -78,14 +78,15 @@ func start(c *command) (*process, error) {
 	if err != nil {
 		p.closePipes()
 		p.onExit()
-		return nil, startError(c.argv[0], err)
+		return nil, NewStartError(c.argv[0], err)
 	}
 	go p.wait()
 	return p, nil
 }
 
-// startError says why a program does not start.
-func startError(program string, err error) error {
+// NewStartError says why a program does not start, by the error of looking for it or
+// of starting it.
+func NewStartError(program string, err error) *StartError {
 	e := &StartError{Program: program, Status: 126, Err: err}
 	var lookup *exec.Error
 	var path *fs.PathError

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/wirectl/wirectl/transport"
 )
 
 //go:embed python/wirectl.py
@@ -42,13 +44,23 @@ func Run(ctx context.Context, p Program) (int, error) {
 	if err := os.WriteFile(filepath.Join(dir, "wirectl.py"), module, 0o600); err != nil {
 		return 1, err
 	}
-	cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
+	path, err := exec.LookPath(p.Args[0])
+	if err != nil {
+		return notStarted(p.Args[0], err)
+	}
+	cmd := exec.CommandContext(ctx, path, p.Args[1:]...)
+	cmd.Args[0] = p.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
 	cmd.Env = environment(os.Environ(), dir, p)
 	cmd.Cancel = func() error { return interrupt(cmd.Process) }
 	cmd.WaitDelay = grace
 	err = cmd.Run()
 	return status(cmd, err)
+}
+
+func notStarted(program string, err error) (int, error) {
+	e := transport.NewStartError(program, err)
+	return e.Status, e
 }
 
 // environment is env with what the program is told.
@@ -78,8 +90,6 @@ func status(cmd *exec.Cmd, err error) (int, error) {
 		return exitStatus(exit), nil
 	case cmd.ProcessState != nil: // it ended well, but left its output open
 		return cmd.ProcessState.ExitCode(), nil
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return 127, err
 	}
-	return 126, err
+	return notStarted(cmd.Args[0], err)
 }
