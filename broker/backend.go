@@ -24,13 +24,17 @@ type backend struct {
 	limiter   *rate.Limiter                         // nil without a limit
 	total     *life.Limit                           // nil without a limit
 	breaker   *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
+	*counts
+}
 
+// counts are of all backends of one name, of one configuration after the other.
+type counts struct {
 	attempts, retries, running atomic.Int64
 	failures                   [provider.TimedOut + 1]atomic.Int64 // by cause
 }
 
-func newBackend(cfg *Backend) *backend {
-	b := &backend{Backend: cfg}
+func newBackend(cfg *Backend, n *counts) *backend {
+	b := &backend{Backend: cfg, counts: n}
 	if p, ok := cfg.Provider.(provider.Immediate); ok {
 		b.immediate = p.Immediate() && cfg.Concurrency == 0 && cfg.Rate == 0 && cfg.Retries == 0
 	}

@@ -44,9 +44,10 @@ func New(cfg Config, w Watcher) (*Broker, error) {
 func (b *Broker) Trace(f func(parent string) string) { b.trace = f }
 
 // Reload makes cfg the configuration of all calls from now on; those that run
-// end as they began. If cfg is faulty, nothing changes.
+// end as they began. A backend that keeps its name counts on; its limits and its
+// breaker begin anew. If cfg is faulty, nothing changes.
 func (b *Broker) Reload(cfg Config) error {
-	t, err := newTable(cfg)
+	t, err := newTable(cfg, b.table.Load())
 	if err != nil {
 		return err
 	}

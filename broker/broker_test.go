@@ -443,6 +443,43 @@ func (w *reports) Ended(_ *broker.Call, r *broker.Report) {
 	*w = append(*w, r.Outcome.String()+" "+r.By+" "+r.Stopped)
 }
 
+// What is counted of a provider goes on under its name, over a reload and with the
+// calls that ran then.
+func TestCountsOverReload(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	held := named("k", nil, func(context.Context, int64, *provider.Request) error {
+		close(began)
+		<-release
+		return status(400, 0)
+	})
+	b := start(t, broker.Config{Default: "m", Models: []broker.Model{one("m", held)}})
+	done := make(chan error)
+	go func() { done <- b.Do(context.Background(), &broker.Call{}) }()
+	<-began
+	if err := b.Reload(broker.Config{Default: "m", Models: []broker.Model{one("m", named("k", nil, nil)), one("n", named("other", nil, nil))}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Do(t.Context(), &broker.Call{}); err != nil {
+		t.Error(err)
+	}
+	tell := func(wants ...string) {
+		t.Helper()
+		var buf bytes.Buffer
+		if err := b.WriteMetrics(&buf); err != nil {
+			t.Error(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(buf.String(), want+"\n") {
+				t.Errorf("without %s:\n%s", want, buf.String())
+			}
+		}
+	}
+	tell(`wirectl_provider_attempts_total{provider="k"} 2`, `wirectl_provider_attempts_total{provider="other"} 0`, `wirectl_provider_running_calls{provider="k"} 1`)
+	close(release)
+	<-done
+	tell(`wirectl_provider_running_calls{provider="k"} 0`, `wirectl_provider_failures_total{provider="k",cause="refused"} 1`)
+}
+
 // A reload changes what further calls do, never those that run, and a faulty one
 // nothing at all.
 func TestReload(t *testing.T) {

@@ -49,11 +49,12 @@ type route struct {
 	weight int
 }
 
-func newTable(cfg Config) (*table, error) {
+// newTable makes a table that stands in for an older one, or for none.
+func newTable(cfg Config, older *table) (*table, error) {
 	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16)}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
-		if err := t.add(&cfg.Models[i], known); err != nil {
+		if err := t.add(&cfg.Models[i], known, older); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +67,7 @@ func newTable(cfg Config) (*table, error) {
 	return t, t.check()
 }
 
-func (t *table) add(m *Model, known map[*Backend]*backend) error {
+func (t *table) add(m *Model, known map[*Backend]*backend, older *table) error {
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
@@ -74,7 +75,7 @@ func (t *table) add(m *Model, known map[*Backend]*backend) error {
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
-			b = newBackend(r.Backend)
+			b = newBackend(r.Backend, older.countsOf(r.Backend.Name))
 			known[r.Backend] = b
 			t.backends = append(t.backends, b)
 		}
@@ -87,6 +88,18 @@ func (t *table) add(m *Model, known map[*Backend]*backend) error {
 		t.patterns = append(t.patterns, made)
 	}
 	return nil
+}
+
+// countsOf returns what was counted of a backend, by its name.
+func (t *table) countsOf(name string) *counts {
+	if t != nil {
+		for _, b := range t.backends {
+			if b.Name == name {
+				return b.counts
+			}
+		}
+	}
+	return new(counts)
 }
 
 // link finds the fallbacks of a model.
