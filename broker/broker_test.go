@@ -476,7 +476,9 @@ func TestCountsOverReload(t *testing.T) {
 	}
 	tell(`wirectl_provider_attempts_total{provider="k"} 2`, `wirectl_provider_attempts_total{provider="other"} 0`, `wirectl_provider_running_calls{provider="k"} 1`)
 	close(release)
-	<-done
+	if err := <-done; err == nil {
+		t.Error("the call that was refused succeeded")
+	}
 	tell(`wirectl_provider_running_calls{provider="k"} 0`, `wirectl_provider_failures_total{provider="k",cause="refused"} 1`)
 }
 
