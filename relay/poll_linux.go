@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -44,6 +45,7 @@ type loop struct {
 	aside  *aside     // which has it; nil if none does
 	fds    [3]unix.PollFd
 	roused time.Time // the observer, last
+	ceded  time.Time // the processor to Go's scheduler, last
 	busy   time.Time // when much came last; for a loop that is aside
 }
 
@@ -262,7 +264,9 @@ func (l *loop) moveAll() {
 			l.move(w)
 		}
 	}
-	l.rouse()
+	now := time.Now()
+	l.rouse(now)
+	l.cede(now)
 }
 
 // wait waits until something can be moved, or has waited long enough to be looked
@@ -348,12 +352,23 @@ func (l *loop) timeout() int {
 }
 
 // rouse rouses the observer where many small messages have passed since.
-func (l *loop) rouse() {
-	if q := l.relay.queue; q != nil && q.waiting.Load() > 0 {
-		if now := time.Now(); now.Sub(l.roused) > pace {
-			l.roused = now
-			q.rouse()
-		}
+func (l *loop) rouse(now time.Time) {
+	if q := l.relay.queue; q != nil && q.waiting.Load() > 0 && now.Sub(l.roused) > pace {
+		l.roused = now
+		q.rouse()
+	}
+}
+
+// slice is how long a loop keeps the processor. Go's scheduler takes it away from
+// who has had it for 10 ms, and looks every 20 µs for a while after it has done so
+// in a system call: with one processor each look interrupts a message.
+const slice = 4 * time.Millisecond
+
+// cede lets the other goroutines run, before the loop is made to.
+func (l *loop) cede(now time.Time) {
+	if now.Sub(l.ceded) > slice {
+		l.ceded = now
+		runtime.Gosched()
 	}
 }
 
