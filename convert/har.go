@@ -170,6 +170,8 @@ func (h *archive) frame(r *capture.Record) error {
 	case m.Signal == frame.Trailers:
 		e.Response.Headers = append(e.Response.Headers, pairs(m.Head)...)
 		return h.close(e)
+	case m.Signal == frame.End:
+		return h.close(e)
 	case r.Framing == frame.GRPC.Name() && r.Dir == frame.C2U:
 		e.up++
 		e.Request.BodySize += len(r.Payload())

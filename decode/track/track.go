@@ -62,6 +62,7 @@ type Follower struct {
 	last     *followed // of the wires
 	order    []*followed
 	scopes   session.Scopes
+	web      exchanges
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
 	held     int               // bytes
@@ -69,22 +70,15 @@ type Follower struct {
 }
 
 // All HTTP of a session is spoken on one wire: what is one server to a client
-// takes any number of connections. What was read as JSON of no protocol beside it
-// is not of that server, such as what a broker asks its providers.
-const (
-	httpWire = -1
-	jsonWire = -2
-)
+// takes any number of connections.
+const httpWire = -1
 
 // wireOf returns the number of the wire that an item travelled on.
 func wireOf(it *decode.Item) int {
-	switch m := it.Frame.Meta; {
-	case m == nil || m.Framing != frame.HTTP:
-		return it.Frame.Conn
-	case it.Protocol == protocol.Protocol(opaque.JSON):
-		return jsonWire
+	if isHTTP(it.Frame) {
+		return httpWire
 	}
-	return httpWire
+	return it.Frame.Conn
 }
 
 // A followed wire is a connection, on which one protocol is spoken.
@@ -117,7 +111,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	return &Follower{
 		trackers: ts, named: cfg.Protocol != nil, base: ts.conns,
 		stream: in.Capture == nil, settled: in.Capture == nil,
-		wires: make(map[int]*followed),
+		wires: make(map[int]*followed), web: exchanges{},
 	}
 }
 
@@ -125,6 +119,9 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own, and no fault
+	}
+	if isHTTP(it.Frame) && f.exchange(it) {
+		return dst, nil
 	}
 	if carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol) {
 		f.call(it)
@@ -158,9 +155,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 // that have no exchanges of their own. Of what else a carrier says for itself
 // nothing is an exchange.
 func (f *Follower) call(it *decode.Item) {
-	fr := (&followed{}).frame(it)
-	f.place(&fr, it.Frame)
-	f.learn(&fr)
+	fr := f.carried(it)
 	m := &it.Message
 	switch {
 	case m.Phase == protocol.Note && m.ID.IsZero() && it.Err == nil:
@@ -169,6 +164,14 @@ func (f *Follower) call(it *decode.Item) {
 		m = nil
 	}
 	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
+}
+
+// carried returns what trackers want to know of an item that came in a carrier.
+func (f *Follower) carried(it *decode.Item) session.Frame {
+	fr := (&followed{}).frame(it)
+	f.place(&fr, it.Frame)
+	f.learn(&fr)
+	return fr
 }
 
 // place says of a frame that came in a carrier where its ids mean something.
@@ -314,6 +317,7 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		return
 	}
 	delete(f.halves, conn)
+	delete(f.web, conn)
 	if !f.settled {
 		return
 	}

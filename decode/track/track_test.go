@@ -3,12 +3,14 @@ package track_test
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/session"
 )
 
 // A script is a session of records.
@@ -27,29 +29,39 @@ func (s *script) Next(rec *capture.Record) error {
 	return nil
 }
 
-// http is a body on a connection of its own.
-func http(conn int, dir frame.Dir, protocol, body string) capture.Record {
+// http is a body on a connection of its own, whose start line says which way it went.
+func http(conn int, protocol, start, body string) capture.Record {
+	dir := frame.C2U
+	if strings.HasPrefix(start, "HTTP/") {
+		dir = frame.U2C
+	}
 	return capture.Record{Protocol: protocol, Framing: frame.HTTP, Frame: frame.Frame{
-		Conn: conn, Dir: dir, Raw: []byte(body), End: len(body), Meta: &frame.Meta{Framing: frame.HTTP},
+		Conn: conn, Dir: dir, Stream: 1, Raw: []byte(body), End: len(body), Meta: &frame.Meta{Framing: frame.HTTP, Head: &frame.Head{Start: start}},
 	}}
 }
 
-// What a broker asks its provider over HTTP is not judged by the rules of the
-// door, be that HTTP too.
-func TestTwoProtocolsOverHTTP(t *testing.T) {
-	s := &script{records: []capture.Record{
-		http(1, frame.C2U, "nexus", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`),
-		http(2, frame.C2U, "", `{"model":"m","messages":[]}`),
-		http(2, frame.U2C, "", `{"error":{"message":"no"}}`),
-		http(1, frame.U2C, "nexus", `{"jsonrpc":"2.0","id":1,"result":{"content":"hi","request_id":"r"}}`),
-	}}
-	var ts track.Trackers
+// follow has a script followed, and returns what the trackers know.
+func follow(t *testing.T, s *script, o session.Options) *track.Trackers {
+	t.Helper()
+	ts := track.Trackers{Watcher: o.Watcher}
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
 	f := track.NewFollower(&ts, in, cfg)
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
 		t.Fatal(err)
 	}
 	f.End()
+	return &ts
+}
+
+// What a broker asks its provider over HTTP is not judged by the rules of the
+// door, be that HTTP too.
+func TestTwoProtocolsOverHTTP(t *testing.T) {
+	ts := follow(t, &script{records: []capture.Record{
+		http(1, "nexus", "POST / HTTP/1.1", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`),
+		http(2, "", "POST /v1/chat/completions HTTP/1.1", `{"model":"m","messages":[]}`),
+		http(2, "", "HTTP/1.1 400 Bad Request", `{"error":{"message":"no"}}`),
+		http(1, "nexus", "HTTP/1.1 200 OK", `{"jsonrpc":"2.0","id":1,"result":{"content":"hi","request_id":"r"}}`),
+	}}, session.Options{})
 	frames := map[string]int64{}
 	for _, tr := range ts.List {
 		frames[tr.Protocol.Name()] = tr.Stats().Frames
@@ -57,7 +69,7 @@ func TestTwoProtocolsOverHTTP(t *testing.T) {
 			t.Errorf("%s: findings %v", tr.Protocol.Name(), n)
 		}
 	}
-	if frames["nexus"] != 2 || frames["json"] != 2 {
+	if frames["nexus"] != 2 || frames["http"] != 2 {
 		t.Errorf("frames were judged as %v", frames)
 	}
 }

@@ -131,6 +131,7 @@ func (b *body) end(h *half) {
 	case eventBody:
 		b.event.finish(b, h)
 		b.event.reset()
+		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: frame.End})
 	case grpcBody:
 		if len(b.span.data) > 0 {
 			h.gap(h.fault(frame.ErrTruncated, "the stream %d ended inside a gRPC message", b.stream))

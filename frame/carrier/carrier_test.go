@@ -156,7 +156,7 @@ var sessions = []struct {
 		`u2c 1 http event endpoint "/messages?s=1"`,
 		`u2c 1 http 7 "{\"a\":1}"`,
 		`u2c 1 http "{\n}"`,
-		`u2c gap 7: <nil>`,
+		`u2c 1 http end`,
 	}},
 	{"WebSocket: fragments, a ping between them, and a close", []part{
 		{frame.C2U, upgrade},
@@ -237,6 +237,7 @@ var sessions = []struct {
 		`u2c 1 http "{}"`,
 		`u2c 1 http 1 "[\n]"`,
 		`u2c 1 http "[1]"`,
+		`u2c 1 http end`,
 	}},
 	{"an event stream that is cut behind CR", []part{
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\na\r\ndata: {}\r\r"},

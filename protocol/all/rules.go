@@ -33,5 +33,6 @@ var rules = sync.OnceValue(func() map[string]*protocol.Rules {
 		jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
 		jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
 		carried.GRPC.Name():    &carried.Rules,
+		carried.HTTP.Name():    &carried.Rules,
 	}
 })

@@ -23,8 +23,8 @@ var (
 	GRPC protocol.Protocol = named("grpc")
 )
 
-// Rules of what a gRPC call has to keep to: the stream is the exchange, and
-// nothing may come behind its reset.
+// Rules of what an exchange of HTTP, and a gRPC call, has to keep to: the stream is
+// the exchange, and nothing may come behind its reset.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
 	Streamed:  true,
@@ -67,14 +67,14 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	switch meta.Signal {
 	case frame.Request:
 		m.Kind, m.Label = []byte(meta.Head.Method()), []byte(meta.Head.Target())
-		if isGRPC(meta.Head) {
+		if IsGRPC(meta.Head) {
 			m.Kind, m.Label = m.Label, nil
-			m.Phase, m.ID = protocol.Open, token(f.Stream)
+			m.Phase, m.ID = protocol.Open, Token(f)
 		}
 	case frame.Response:
 		m.Kind, m.Label = []byte(meta.Head.Status()), []byte(meta.Head.Get("Content-Type"))
-		if isGRPC(meta.Head) {
-			m.ID = token(f.Stream)
+		if IsGRPC(meta.Head) {
+			m.ID = Token(f)
 			ended(m, f)
 		}
 	case frame.Trailers:
@@ -98,7 +98,7 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	if !IsOfCall(f, p) {
 		return
 	}
-	m.ID = token(f.Stream)
+	m.ID = Token(f)
 	if f.Dir == frame.U2C {
 		m.Phase = protocol.Part
 	}
@@ -112,12 +112,14 @@ func IsOfCall(f *frame.Frame, p protocol.Protocol) bool {
 
 var protobufName = protobuf.Schemaless{}.Name()
 
-func isGRPC(h *frame.Head) bool {
+// IsGRPC reports whether a head is that of a gRPC call, or of its answer.
+func IsGRPC(h *frame.Head) bool {
 	return h != nil && strings.Contains(h.Start, "HTTP/2") && strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
 }
 
-func token(stream int64) protocol.Token {
-	return protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, stream, 10)}
+// Token is the id of the exchange that a frame of HTTP belongs to: its stream.
+func Token(f *frame.Frame) protocol.Token {
+	return protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, f.Stream, 10)}
 }
 
 // ended takes in the status of a gRPC call, if the head has one.
@@ -127,7 +129,7 @@ func ended(m *protocol.Message, f *frame.Frame) {
 	if status == "" {
 		return
 	}
-	m.ID, m.Phase = token(f.Stream), protocol.Close
+	m.ID, m.Phase = Token(f), protocol.Close
 	m.Label, m.Text = []byte("grpc-status "+status), []byte(head.Get("Grpc-Message"))
 	switch status {
 	case "0":
@@ -143,8 +145,8 @@ func reset(m *protocol.Message, f *frame.Frame) {
 	m.Kind = []byte("RST_STREAM")
 	switch {
 	case f.Meta.Code == carrier.Cancel && f.Dir != frame.U2C:
-		m.Phase, m.Ref = protocol.Cancel, token(f.Stream)
+		m.Phase, m.Ref = protocol.Cancel, Token(f)
 	case f.Meta.Code != 0:
-		m.Phase, m.ID = protocol.Fail, token(f.Stream)
+		m.Phase, m.ID = protocol.Fail, Token(f)
 	}
 }

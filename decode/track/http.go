@@ -1,0 +1,189 @@
+package track
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/protobuf"
+	"github.com/wirectl/wirectl/session"
+)
+
+// An exchange is a request of HTTP, and how far it is answered. Where neither
+// holds a message of a protocol with exchanges of its own, as with the JSON in
+// which models are asked, it is an exchange to the tracker of HTTP, which is told
+// of it as soon as one of them holds anything.
+type exchange struct {
+	request session.Frame // without its payload
+	method  string
+	kind    []byte // the method and the path
+	told    bool   // the tracker knows the request
+	// Of the answer, once its head was seen:
+	answered bool
+	failed   bool // by its status
+	events   bool // it is a stream of them
+}
+
+// Exchanges are those that are open, by connection and stream.
+type exchanges map[int]map[int64]*exchange
+
+// maxExchanges bounds those of one connection.
+const maxExchanges = 1 << 12
+
+func (es exchanges) set(f *frame.Frame, e *exchange) {
+	ofConn := es[f.Conn]
+	if ofConn == nil {
+		ofConn = map[int64]*exchange{}
+		es[f.Conn] = ofConn
+	}
+	if len(ofConn) >= maxExchanges {
+		clear(ofConn)
+	}
+	ofConn[f.Stream] = e
+}
+
+func (es exchanges) remove(f *frame.Frame) {
+	delete(es[f.Conn], f.Stream)
+	if len(es[f.Conn]) == 0 {
+		delete(es, f.Conn)
+	}
+}
+
+func isHTTP(f *frame.Frame) bool {
+	return !f.Gap && f.Meta != nil && f.Meta.Framing == frame.HTTP
+}
+
+// isPlain reports whether an item holds something, and no message of a protocol
+// with exchanges of its own.
+func isPlain(it *decode.Item) bool {
+	return it.Frame.Meta.Signal == frame.NoSignal && slices.Contains(plain, it.Protocol.Name())
+}
+
+var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemaless{}.Name()}
+
+// exchange takes in an item of HTTP. It reports false for what means something to
+// others: a message of a protocol, or a part of a gRPC call.
+func (f *Follower) exchange(it *decode.Item) bool {
+	of, isPlain := it.Frame, isPlain(it)
+	head := of.Meta.Head
+	switch {
+	case carried.IsGRPC(head):
+		return false
+	case carried.Of(of) == nil && !isPlain:
+		f.web.remove(of)
+		return false
+	case head.Method() != "":
+		f.requested(it, head, isPlain)
+		return true
+	}
+	e := f.web[of.Conn][of.Stream]
+	switch {
+	case e != nil:
+		f.answered(e, it, isPlain)
+	case isPlain: // to a request that was not seen
+		m := protocol.Message{Kind: kindBody, Seq: -1}
+		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
+	}
+	return e != nil || isPlain
+}
+
+// requested takes in a request.
+func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
+	path, _, _ := strings.Cut(head.Target(), "?") // what follows may be a secret
+	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: []byte(head.Method() + " " + path)}
+	e.request.Payload = nil
+	f.web.set(it.Frame, e)
+	if isPlain || e.request.Fault != nil {
+		f.ask(e, it.Frame)
+	}
+}
+
+// answered takes in what follows a request.
+func (f *Follower) answered(e *exchange, it *decode.Item, isPlain bool) {
+	m, fr := e.message(it.Frame), f.ofHTTP(it)
+	if isPlain {
+		f.ask(e, it.Frame)
+	}
+	if e.told || fr.Fault != nil {
+		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &m)
+	}
+	if m.Phase.Ends() || m.Phase == protocol.Cancel {
+		f.web.remove(it.Frame)
+	}
+}
+
+// ofHTTP returns what the tracker of HTTP wants to know of an item, whose scope is
+// its request.
+func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
+	fr := f.carried(it)
+	fr.Conn, fr.Stream = it.Frame.Conn+f.base, int(it.Frame.Stream)
+	f.conns[fr.Conn] = true
+	return fr
+}
+
+// ask tells the tracker of a request, unless it knows it.
+func (f *Follower) ask(e *exchange, of *frame.Frame) {
+	if e.told {
+		return
+	}
+	e.told = true
+	m := protocol.Message{Kind: e.kind, Phase: protocol.Open, Seq: -1, ID: carried.Token(of)}
+	f.trackers.of(carried.HTTP, f.stream).Feed(e.request, &m)
+}
+
+var (
+	kindBody  = []byte("body")
+	kindEvent = []byte("event")
+)
+
+// message returns what a frame means that follows the request of e.
+func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
+	carried.Parse(f, &m)
+	signal, status := f.Meta.Signal, f.Meta.Head.Status()
+	if strings.HasPrefix(status, "1") || signal == frame.Reset {
+		return m
+	}
+	if status != "" {
+		e.answered, e.failed = true, status >= "400"
+		e.events = strings.HasPrefix(f.Meta.Head.Get("Content-Type"), "text/event-stream")
+	}
+	switch {
+	case f.Dir == frame.C2U:
+		m.Kind, m.ID = kindBody, carried.Token(f) // in HTTP/2 it is a frame of its own
+	case signal == frame.NoSignal && (e.events || !e.answered):
+		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
+	case signal == frame.NoSignal, signal == frame.End, status != "" && e.isWhole(f.Meta.Head):
+		m.ID, m.Phase = carried.Token(f), e.end()
+	}
+	switch {
+	case signal != frame.NoSignal || m.Phase == protocol.Part:
+	case status != "":
+		m.Kind = []byte(status)
+	default:
+		m.Kind = kindBody
+	}
+	return m
+}
+
+func (e *exchange) end() protocol.Phase {
+	if e.failed {
+		return protocol.Fail
+	}
+	return protocol.Close
+}
+
+// isWhole reports whether an answer whose frame is a head has no other: in HTTP/1.1
+// the body is in the same frame, unless it is a stream of events.
+func (e *exchange) isWhole(head *frame.Head) bool {
+	switch {
+	case e.events:
+		return false
+	case !strings.HasPrefix(head.Start, "HTTP/2"), e.method == "HEAD":
+		return true
+	}
+	return head.Get("Content-Type") == "" || head.Get("Content-Length") == "0"
+}

@@ -1,0 +1,136 @@
+package track_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/session"
+)
+
+// over returns the session of what a connection carried: the bytes of the
+// controller behind >, and those of the unit behind <.
+func over(wire ...string) *script {
+	s := &script{}
+	c := carrier.New(carrier.Options{})
+	add := func(frames []frame.Frame) {
+		for i := range frames {
+			f := frames[i]
+			f.Raw, f.Meta, f.Conn = bytes.Clone(f.Raw), f.Meta.Clone(), 1
+			s.records = append(s.records, capture.Record{Framing: f.Meta.Framing, Frame: f})
+		}
+	}
+	for _, bytes := range wire {
+		dir := frame.C2U
+		if bytes[0] == '<' {
+			dir = frame.U2C
+		}
+		add(c.Feed(dir, []byte(bytes[1:])))
+	}
+	add(c.End(frame.C2U))
+	add(c.End(frame.U2C))
+	return s
+}
+
+// post is a request with a body, and said an answer.
+func post(path, body string) string {
+	return fmt.Sprintf(">POST %s HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
+func said(status, body string) string {
+	return fmt.Sprintf("<HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+}
+
+const (
+	events = "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	call   = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	result = `{"jsonrpc":"2.0","id":1,"result":{}}`
+)
+
+func chunk(data string) string { return fmt.Sprintf("<%x\r\n%s\r\n", len(data), data) }
+
+// A request of HTTP is an exchange if it, or what answers it, is JSON of no
+// protocol that has exchanges of its own.
+func TestExchangesOfHTTP(t *testing.T) {
+	for _, tt := range []struct {
+		about string
+		wire  []string
+		want  []string
+	}{
+		{"a question and its answer, twice",
+			[]string{post("/v1/chat?key=1", `{}`), said("200 OK", `{"a":1}`), post("/v1/chat", `{}`), said("503 Busy", `{}`)},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2", "2 POST /v1/chat failed 0 parts, frames 3 4"}},
+		{"pipelined", []string{post("/a", `{}`), post("/b", `{}`), said("200 OK", `{}`), said("200 OK", `[1]`)},
+			[]string{"1 POST /a done 0 parts, frames 1 3", "2 POST /b done 0 parts, frames 2 4"}},
+		{"an answer in events, which ends with their stream",
+			[]string{post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n"), chunk("data: {\"a\":2}\n\ndata: [DONE]\n\n"), "<0\r\n\r\n"},
+			[]string{"1 POST /v1/chat done 2 parts, frames 1 3 4 6"}},
+		{"a stream that was cut",
+			[]string{post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n")},
+			[]string{"1 POST /v1/chat abandoned 1 parts, frames 1 3"}},
+		{"a question without a body", []string{">GET /v1/models HTTP/1.1\r\n\r\n", said("200 OK", `{"data":[]}`)},
+			[]string{"1 GET /v1/models done 0 parts, frames 1 2"}},
+		{"an answer for people", []string{post("/v1/chat", `{}`), "<HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno"},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2"}},
+		{"go on, first", []string{post("/v1/chat", `{}`), "<HTTP/1.1 100 Continue\r\n\r\n", said("200 OK", `{}`)},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 3"}},
+		{"nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
+		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
+		{"calls of JSON-RPC are exchanges, and not what carries them",
+			[]string{post("/mcp", call), events, chunk("data: " + result + "\n\n"), "<0\r\n\r\n"},
+			[]string{"1 tools/list done 0 parts, frames 1 3"}},
+		{"HTTP/2",
+			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), "<" + h2(1, ":status", "200", "content-type", "application/json")[1:] + data(1, `{"a":1}`)},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"}},
+		{"HTTP/2, without a body in the answer",
+			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), "<" + h2(1, ":status", "500")[1:]},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 3"}},
+		{"HTTP/2, not wanted any more",
+			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), ">" + string([]byte{0, 0, 4, byte(http2.FrameRSTStream), 0, 0, 0, 0, 1, 0, 0, 0, 8})},
+			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"}},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			var got []string
+			for _, tr := range follow(t, over(tt.wire...), session.Options{}).List {
+				for e := range tr.Exchanges() {
+					frames := strings.Trim(fmt.Sprint(e.Frames), "[]")
+					got = append(got, fmt.Sprintf("%s %s %v %d parts, frames %s", e.ID.Text, e.Kind, e.Outcome, e.Parts, frames))
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("the exchanges are\n\t%s\nnot\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+			}
+		})
+	}
+}
+
+// h2 is the head of a request of HTTP/2, whose fields come in pairs.
+func h2(stream uint32, fields ...string) string {
+	var block, b bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	for i := 0; i < len(fields); i += 2 {
+		_ = enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	if fields[0] == ":method" {
+		b.WriteString(http2.ClientPreface)
+	} else {
+		_ = http2.NewFramer(&b, nil).WriteSettings()
+	}
+	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
+	return ">" + b.String()
+}
+
+// data is a body of HTTP/2.
+func data(stream uint32, body string) string {
+	var b bytes.Buffer
+	_ = http2.NewFramer(&b, nil).WriteData(stream, true, []byte(body))
+	return b.String()
+}
