@@ -93,9 +93,9 @@ func (t Text) View() View {
 
 // payload appends the payload below its line, indented.
 func (t Text) payload(dst []byte, it *Item) []byte {
-	if m := it.Frame.Meta; m != nil && m.Head != nil {
+	if m := it.Frame.Meta; m != nil {
 		dst = head(dst, m.Head, t.Style)
-		if len(it.Payload) == 0 {
+		if m.Signal != frame.NoSignal && len(it.Payload) == 0 {
 			return dst
 		}
 	}
@@ -109,8 +109,11 @@ func (t Text) payload(dst []byte, it *Item) []byte {
 	return dst
 }
 
-// head appends a head of HTTP, line by line.
+// head appends a head of HTTP, if there is one, line by line.
 func head(dst []byte, h *frame.Head, style *render.Style) []byte {
+	if h == nil {
+		return dst
+	}
 	if h.Start != "" {
 		dst = append(render.AppendSafe(append(dst, indent...), []byte(h.Start)), '\n')
 	}

@@ -66,8 +66,9 @@ type Request struct {
 type Exchange interface {
 	// Sent tells the body that is about to be sent to a URL.
 	Sent(url string, body []byte)
-	// Received tells a body, or one event of a stream, that came.
+	// Received tells a body that came, and Event one event of a stream.
 	Received(status int, body []byte)
+	Event(status int, data []byte)
 	// Ended tells that the attempt is over.
 	Ended(err error)
 }

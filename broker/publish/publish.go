@@ -32,7 +32,7 @@ type Publisher struct {
 	record capture.Record
 	meta   frame.Meta
 	text   []byte
-	heads  map[string]*frame.Head // by start line: these are kept, so there is one for all
+	heads  map[head]*frame.Head // by start line: these are kept, so there is one for all
 }
 
 // New returns a publisher to w, which has to be quick: see package capture/tap. The
@@ -82,42 +82,71 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	c.write()
 }
 
-// HTTP publishes the body of a request or response, or an event of a stream, which
-// has no start line. Header fields, which may hold keys, are never published.
+// HTTP publishes a request or a response. A connection has one of each. Header
+// fields, which may hold keys, are never published.
 func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
+	signal := frame.NoSignal
+	switch {
+	case len(body) > 0:
+	case dir == frame.C2U:
+		signal = frame.Request
+	default:
+		signal = frame.Response
+	}
+	c.http(dir, signal, head{start: start}, body)
+}
+
+// Events publishes that a response begins that is a stream of events, Event one of
+// them, and EventsEnd that there are no more.
+func (c *Conn) Events(start string) {
+	c.http(frame.U2C, frame.Response, head{start: start, events: true}, nil)
+}
+
+func (c *Conn) Event(data []byte) {
+	signal := frame.NoSignal
+	if !carrier.BeginsJSON(data) {
+		signal = frame.Event
+	}
+	c.http(frame.U2C, signal, head{}, data)
+}
+
+func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, head{}, nil) }
+
+// http publishes a frame of HTTP. One whose head has no start line has none.
+func (c *Conn) http(dir frame.Dir, signal frame.Signal, head head, body []byte) {
 	if c == nil {
 		return
 	}
 	body = c.p.hide(body)
 	r, p := c.begin(capture.Frame), c.p
-	p.meta = frame.Meta{Framing: frame.HTTP}
-	if start != "" {
-		p.meta.Head = p.headOf(start)
+	p.meta = frame.Meta{Framing: frame.HTTP, Signal: signal}
+	if head.start != "" {
+		p.meta.Head = p.headOf(head)
 	}
-	switch {
-	case len(body) > 0 && start == "" && !carrier.BeginsJSON(body):
-		p.meta.Signal = frame.Event
-	case len(body) > 0:
-	case dir == frame.C2U:
-		p.meta.Signal = frame.Request
-	default:
-		p.meta.Signal = frame.Response
-	}
-	r.Raw, r.End, r.Dir, r.Meta = body, len(body), dir, &p.meta
+	r.Raw, r.End, r.Dir, r.Stream, r.Meta = body, len(body), dir, 1, &p.meta
 	c.write()
+}
+
+// A head is what is told of one.
+type head struct {
+	start  string
+	events bool
 }
 
 // maxHeads bounds the heads that are there for all; most are of a few kinds.
 const maxHeads = 100
 
-func (p *Publisher) headOf(start string) *frame.Head {
-	h := p.heads[start]
+func (p *Publisher) headOf(of head) *frame.Head {
+	h := p.heads[of]
 	if h == nil {
-		h = &frame.Head{Start: start}
-		if p.heads == nil || len(p.heads) >= maxHeads {
-			p.heads = map[string]*frame.Head{}
+		h = &frame.Head{Start: of.start}
+		if of.events {
+			h.Fields = []frame.Field{{Name: "Content-Type", Value: "text/event-stream"}}
 		}
-		p.heads[start] = h
+		if p.heads == nil || len(p.heads) >= maxHeads {
+			p.heads = map[head]*frame.Head{}
+		}
+		p.heads[of] = h
 	}
 	return h
 }
@@ -186,11 +215,11 @@ func (d door) Provider(c *broker.Call, h *broker.Hop) provider.Exchange {
 // An exchange is a call to a provider as it is published. One that says nothing
 // to anybody outside is not.
 type exchange struct {
-	from  *Conn
-	call  *broker.Call
-	hop   *broker.Hop
-	to    *Conn
-	begun bool
+	from   *Conn
+	call   *broker.Call
+	hop    *broker.Hop
+	to     *Conn
+	events bool // the answer is a stream of them
 }
 
 // Sent publishes the request.
@@ -208,19 +237,30 @@ func (e *exchange) Sent(url string, body []byte) {
 	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)
 }
 
-// Received publishes an answer, or an event of one.
+// Received publishes an answer.
 func (e *exchange) Received(status int, body []byte) {
-	start := ""
-	if !e.begun {
-		start = fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
+	e.to.HTTP(frame.U2C, statusLine(status), body)
+}
+
+// Event publishes an event of an answer.
+func (e *exchange) Event(status int, data []byte) {
+	if !e.events {
+		e.events = true
+		e.to.Events(statusLine(status))
 	}
-	e.begun = true
-	e.to.HTTP(frame.U2C, start, body)
+	e.to.Event(data)
+}
+
+func statusLine(status int) string {
+	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
 }
 
 // Ended publishes how the attempt ended, on both connections if it was
 // cancelled: this is where the cancel stopped.
 func (e *exchange) Ended(err error) {
+	if err == nil && e.events {
+		e.to.EventsEnd()
+	}
 	if err != nil && e.to != nil {
 		e.to.Note("call %d ended: %v", e.call.ID, err)
 		e.from.Note("call %d ended at provider %s, connection %d: %v", e.call.ID, e.hop.Provider, e.to.number, err)

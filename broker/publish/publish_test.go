@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -57,20 +58,35 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// An event that is no message, such as the last of a stream of OpenAI's, is an
-// event of HTTP and not JSON that is broken.
+// A stream of events is published as it is on a wire: the head, which says so, the
+// events, of which the last of OpenAI's is no message, and the end.
 func TestEvents(t *testing.T) {
-	for body, want := range map[string]frame.Signal{
-		`{"id":"chatcmpl-1"}`: frame.NoSignal,
-		"[DONE]":              frame.Event,
-		"":                    frame.Response,
-	} {
-		var records kept
-		c := publish.New(&records, nil).Open("provider", "json", frame.HTTP)
-		c.HTTP(frame.U2C, "", []byte(body))
-		if got := records[1].Meta.Signal; got != want {
-			t.Errorf("%q is published as signal %v, want %v", body, got, want)
-		}
+	var records kept
+	c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
+	c.HTTP(frame.C2U, "POST / HTTP/1.1", []byte(`{}`))
+	c.Events("HTTP/1.1 200 OK")
+	c.Event([]byte(`{"id":"chatcmpl-1"}`))
+	c.Event([]byte("[DONE]"))
+	c.EventsEnd()
+	var signals []frame.Signal
+	for _, r := range records[1:] {
+		signals = append(signals, r.Meta.Signal)
+	}
+	want := []frame.Signal{frame.NoSignal, frame.Response, frame.NoSignal, frame.Event, frame.End}
+	if !slices.Equal(signals, want) {
+		t.Errorf("the signals are %q, not %q", signals, want)
+	}
+	if kind := records[2].Meta.Head.Get("content-type"); kind != "text/event-stream" {
+		t.Errorf("the content of a stream of events is %q", kind)
+	}
+}
+
+// A response that is empty is no message.
+func TestEmpty(t *testing.T) {
+	var records kept
+	publish.New(&records, nil).Open("client", "json", frame.HTTP).HTTP(frame.U2C, "HTTP/1.1 200 OK", nil)
+	if got := records[1].Meta.Signal; got != frame.Response {
+		t.Errorf("it is published as signal %q", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 type exchange struct {
 	request session.Frame // without its payload
 	method  string
-	kind    []byte // the method and the path
+	kind    []byte // see [carried.Asked]
 	told    bool   // the tracker knows the request
 	// Of the answer, once its head was seen:
 	answered bool
@@ -93,8 +93,7 @@ func (f *Follower) exchange(it *decode.Item) bool {
 
 // requested takes in a request.
 func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
-	path, _, _ := strings.Cut(head.Target(), "?") // what follows may be a secret
-	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: []byte(head.Method() + " " + path)}
+	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: carried.Asked(head)}
 	e.request.Payload = nil
 	f.web.set(it.Frame, e)
 	if isPlain || e.request.Fault != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -92,16 +93,37 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	}
 }
 
-// Join makes a message that belongs to no exchange of its own protocol one of the
-// gRPC call that carries it: what a server sends is a part of the answer.
+// Join tells a message whose protocol knows nothing of it what carries it. It is one
+// of a gRPC call, where what a server sends is a part of the answer; or it says what
+// the start line of HTTP does.
 func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
-	if !IsOfCall(f, p) {
-		return
+	switch {
+	case IsOfCall(f, p):
+		m.ID = Token(f)
+		if f.Dir == frame.U2C {
+			m.Phase = protocol.Part
+		}
+	case f.Meta != nil && f.Meta.Head != nil && p == opaque.JSON:
+		m.Label = startOf(f.Meta.Head)
 	}
-	m.ID = Token(f)
-	if f.Dir == frame.U2C {
-		m.Phase = protocol.Part
+}
+
+// startOf is what the start line of a request or a response says.
+func startOf(h *frame.Head) []byte {
+	if status := h.Status(); status != "" {
+		return []byte(status)
 	}
+	return Asked(h)
+}
+
+// Asked is what a request asks for: its method, and the path, behind the host if the
+// line has that. The query may be another each time, and a secret: it is left out.
+func Asked(h *frame.Head) []byte {
+	target, _, _ := strings.Cut(h.Target(), "?")
+	if _, rest, full := strings.Cut(target, "://"); full {
+		target = rest
+	}
+	return []byte(h.Method() + " " + target)
 }
 
 // IsOfCall reports whether a frame carries a message of a gRPC call, in protocol

@@ -58,6 +58,7 @@ func (m *message) complete(ctx context.Context) {
 		m.fail(err)
 	case m.stream:
 		m.end()
+		m.tap.EventsEnd()
 	case m.call.Completion.Message != nil:
 		m.json(http.StatusOK, m.call.Completion.Message)
 	default:

@@ -133,7 +133,6 @@ type exchange struct {
 
 	stream, withUsage bool
 	count             bool   // tokens alone
-	told              bool   // the tap knows the status
 	native            bool   // the backend's own chunks are passed on
 	model             []byte // the token of the model's name
 	chunks            []byte // the buffer of what is streamed
@@ -219,6 +218,7 @@ func (e *exchange) complete(ctx context.Context) {
 		e.fail(err)
 	case e.stream:
 		e.end()
+		e.tap.EventsEnd()
 	case e.call.Completion.Chat != nil:
 		e.json(http.StatusOK, e.call.Completion.Chat)
 	default:

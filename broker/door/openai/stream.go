@@ -6,7 +6,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -38,6 +37,7 @@ func (e *exchange) begin() {
 	}
 	e.w.Set("Cache-Control", "no-cache")
 	e.w.Stream(http.StatusOK)
+	e.tap.Events(web.StatusLine(http.StatusOK))
 }
 
 // end ends the stream. Where the backend does not speak OpenAI, nothing of the
@@ -58,13 +58,13 @@ func (e *exchange) end() {
 			e.send(append(appendUsage(b, c.Usage), '}'))
 		}
 	}
-	e.chunks = append(e.chunks, "data: [DONE]\n\n"...)
+	e.send([]byte("[DONE]"))
 	_ = e.flush()
 }
 
 // send appends an event to what is written next.
 func (e *exchange) send(data []byte) {
-	e.tap.HTTP(frame.U2C, e.started(), data)
+	e.tap.Event(data)
 	e.chunks = append(e.chunks, "data: "...)
 	if bytes.IndexByte(data, '\n') >= 0 {
 		data = jsonscan.AppendCompact(nil, data)
@@ -76,13 +76,4 @@ func (e *exchange) flush() error {
 	err := e.w.Chunk(e.chunks)
 	e.chunks = e.chunks[:0]
 	return err
-}
-
-// started is the start line for the first event, "" for all others.
-func (e *exchange) started() string {
-	if e.told {
-		return ""
-	}
-	e.told = true
-	return web.StatusLine(http.StatusOK)
 }

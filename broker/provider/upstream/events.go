@@ -18,7 +18,7 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 	s := newScanner(io.LimitReader(resp.Body, maxAnswer))
 	for s.Scan() {
 		if r.Exchange != nil {
-			r.Exchange.Received(resp.StatusCode, s.Data())
+			r.Exchange.Event(resp.StatusCode, s.Data())
 		}
 		if done, err := f(s.Data()); done || err != nil {
 			return err
