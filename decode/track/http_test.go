@@ -65,37 +65,63 @@ func TestExchangesOfHTTP(t *testing.T) {
 		wire  []string
 		want  []string
 	}{
-		{"a question and its answer, twice",
+		{
+			"a question and its answer, twice",
 			[]string{post("/v1/chat?key=1", `{}`), said("200 OK", `{"a":1}`), post("/v1/chat", `{}`), said("503 Busy", `{}`)},
-			[]string{"1 POST /v1/chat done 0 parts, frames 1 2", "2 POST /v1/chat failed 0 parts, frames 3 4"}},
-		{"pipelined", []string{post("/a", `{}`), post("/b", `{}`), said("200 OK", `{}`), said("200 OK", `[1]`)},
-			[]string{"1 POST /a done 0 parts, frames 1 3", "2 POST /b done 0 parts, frames 2 4"}},
-		{"an answer in events, which ends with their stream",
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2", "2 POST /v1/chat failed 0 parts, frames 3 4"},
+		},
+		{
+			"pipelined",
+			[]string{post("/a", `{}`), post("/b", `{}`), said("200 OK", `{}`), said("200 OK", `[1]`)},
+			[]string{"1 POST /a done 0 parts, frames 1 3", "2 POST /b done 0 parts, frames 2 4"},
+		},
+		{
+			"an answer in events, which ends with their stream",
 			[]string{post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n"), chunk("data: {\"a\":2}\n\ndata: [DONE]\n\n"), "<0\r\n\r\n"},
-			[]string{"1 POST /v1/chat done 2 parts, frames 1 3 4 6"}},
-		{"a stream that was cut",
+			[]string{"1 POST /v1/chat done 2 parts, frames 1 3 4 6"},
+		},
+		{
+			"a stream that was cut",
 			[]string{post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n")},
-			[]string{"1 POST /v1/chat abandoned 1 parts, frames 1 3"}},
-		{"a question without a body", []string{">GET /v1/models HTTP/1.1\r\n\r\n", said("200 OK", `{"data":[]}`)},
-			[]string{"1 GET /v1/models done 0 parts, frames 1 2"}},
-		{"an answer for people", []string{post("/v1/chat", `{}`), "<HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno"},
-			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2"}},
-		{"go on, first", []string{post("/v1/chat", `{}`), "<HTTP/1.1 100 Continue\r\n\r\n", said("200 OK", `{}`)},
-			[]string{"1 POST /v1/chat done 0 parts, frames 1 3"}},
+			[]string{"1 POST /v1/chat abandoned 1 parts, frames 1 3"},
+		},
+		{
+			"a question without a body",
+			[]string{">GET /v1/models HTTP/1.1\r\n\r\n", said("200 OK", `{"data":[]}`)},
+			[]string{"1 GET /v1/models done 0 parts, frames 1 2"},
+		},
+		{
+			"an answer for people",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno"},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2"},
+		},
+		{
+			"go on, first",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 100 Continue\r\n\r\n", said("200 OK", `{}`)},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 3"},
+		},
 		{"nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
 		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
-		{"calls of JSON-RPC are exchanges, and not what carries them",
+		{
+			"calls of JSON-RPC are exchanges, and not what carries them",
 			[]string{post("/mcp", call), events, chunk("data: " + result + "\n\n"), "<0\r\n\r\n"},
-			[]string{"1 tools/list done 0 parts, frames 1 3"}},
-		{"HTTP/2",
-			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), "<" + h2(1, ":status", "200", "content-type", "application/json")[1:] + data(1, `{"a":1}`)},
-			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"}},
-		{"HTTP/2, without a body in the answer",
-			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), "<" + h2(1, ":status", "500")[1:]},
-			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 3"}},
-		{"HTTP/2, not wanted any more",
-			[]string{h2(1, ":method", "POST", ":path", "/v1/chat") + data(1, `{}`), ">" + string([]byte{0, 0, 4, byte(http2.FrameRSTStream), 0, 0, 0, 0, 1, 0, 0, 0, 8})},
-			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"}},
+			[]string{"1 tools/list done 0 parts, frames 1 3"},
+		},
+		{
+			"HTTP/2",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(`{"a":1}`)},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, without a body in the answer",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "500")[1:]},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 3"},
+		},
+		{
+			"HTTP/2, not wanted any more",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + string([]byte{0, 0, 4, byte(http2.FrameRSTStream), 0, 0, 0, 0, 1, 0, 0, 0, 8})},
+			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
+		},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			var got []string
@@ -112,8 +138,9 @@ func TestExchangesOfHTTP(t *testing.T) {
 	}
 }
 
-// h2 is the head of a request of HTTP/2, whose fields come in pairs.
-func h2(stream uint32, fields ...string) string {
+// h2 is a head of HTTP/2, whose fields come in pairs, with what a connection begins
+// with before it; data is a body.
+func h2(fields ...string) string {
 	var block, b bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for i := 0; i < len(fields); i += 2 {
@@ -124,13 +151,12 @@ func h2(stream uint32, fields ...string) string {
 	} else {
 		_ = http2.NewFramer(&b, nil).WriteSettings()
 	}
-	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
+	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
 	return ">" + b.String()
 }
 
-// data is a body of HTTP/2.
-func data(stream uint32, body string) string {
+func data(body string) string {
 	var b bytes.Buffer
-	_ = http2.NewFramer(&b, nil).WriteData(stream, true, []byte(body))
+	_ = http2.NewFramer(&b, nil).WriteData(1, true, []byte(body))
 	return b.String()
 }
