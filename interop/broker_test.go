@@ -138,6 +138,23 @@ func TestBrokerAnthropicSDK(t *testing.T) {
 	}
 }
 
+// A relay between an SDK and the broker shows each of its calls as an exchange of HTTP,
+// with the events of a stream for parts.
+func TestBrokerWatched(t *testing.T) {
+	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
+	for sdk, stats := range map[string][]string{
+		"openai":    {"6 exchanges (4 done, 2 failed)", "GET /v1/models", "POST /v1/chat/completions"},
+		"anthropic": {"8 exchanges (4 done, 4 failed)", "POST /v1/messages"},
+	} {
+		address, end := relayed(t, "http://127.0.0.1:0", "http://"+doors["openai"])
+		script(t, sdk, address, "gpt")
+		frames := end(true, stats...)
+		if !bytes.Contains(frames, []byte(`"kind":"end"`)) {
+			t.Errorf("%s: no stream has an end:\n%s", sdk, frames)
+		}
+	}
+}
+
 // Anthropic's SDK has tokens counted, and what it says of itself gets to a backend
 // that speaks so.
 func TestBrokerCountTokens(t *testing.T) {
