@@ -3,6 +3,7 @@ module github.com/wirectl/wirectl
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.2.8
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/fatih/color v1.19.0

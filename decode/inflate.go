@@ -2,12 +2,10 @@ package decode
 
 import (
 	"bytes"
-	"compress/gzip"
-	"compress/zlib"
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/wirectl/wirectl/inflate"
 )
 
 // Compressions are the names of the message encodings that Config.Compression
@@ -34,7 +32,7 @@ func (f *inflater) bytes(data []byte) ([]byte, error) {
 	if f.encoding == "identity" {
 		return data, nil
 	}
-	r, err := f.open(bytes.NewReader(data))
+	r, err := inflate.Open(f.encoding, bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("the message is flagged as compressed, and is not %s: %w", f.encoding, err)
 	}
@@ -46,19 +44,4 @@ func (f *inflater) bytes(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the compressed message is damaged: %w", err)
 	}
 	return f.out.Bytes(), nil
-}
-
-func (f *inflater) open(r io.Reader) (io.ReadCloser, error) {
-	switch f.encoding {
-	case "deflate":
-		return zlib.NewReader(r)
-	case "zstd":
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
-		if err != nil {
-			return nil, err
-		}
-		return d.IOReadCloser(), nil
-	default:
-		return gzip.NewReader(r)
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -148,7 +149,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	}
 	if status != "" {
 		e.answered, e.failed = true, status >= "400"
-		e.events = strings.HasPrefix(f.Meta.Head.Get("Content-Type"), "text/event-stream")
+		e.events = carrier.HasEvents(f.Meta.Head)
 	}
 	switch {
 	case f.Dir == frame.C2U:

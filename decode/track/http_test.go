@@ -3,10 +3,12 @@ package track_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
@@ -55,6 +57,14 @@ const (
 	result = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
+func packed(body string) string {
+	var b bytes.Buffer
+	w := brotli.NewWriter(&b)
+	_, _ = io.WriteString(w, body)
+	_ = w.Close()
+	return b.String()
+}
+
 func chunk(data string) string { return fmt.Sprintf("<%x\r\n%s\r\n", len(data), data) }
 
 // A request of HTTP is an exchange if it, or what answers it, is JSON of no
@@ -79,6 +89,16 @@ func TestExchangesOfHTTP(t *testing.T) {
 			"an answer in events, which ends with their stream",
 			[]string{post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n"), chunk("data: {\"a\":2}\n\ndata: [DONE]\n\n"), "<0\r\n\r\n"},
 			[]string{"1 POST /v1/chat done 2 parts, frames 1 3 4 6"},
+		},
+		{
+			"events that are compressed, which are one body",
+			[]string{post("/v1/chat", `{}`), said("200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: br", packed("data: {}\n\n"))},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
+		},
+		{
+			"an answer that is compressed",
+			[]string{post("/v1/chat", `{}`), said("200 OK\r\nContent-Encoding: br", packed(`{"a":1}`))},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
 		},
 		{
 			"a stream that was cut",

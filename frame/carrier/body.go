@@ -2,15 +2,13 @@ package carrier
 
 import (
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/inflate"
 )
 
 // A body takes in what a request or a response holds, and gives out its frames.
@@ -56,11 +54,18 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.encoding = strings.ToLower(head.Get("Content-Encoding"))
 	b.grpcEncoding = ""
 	switch {
-	case b.media == "text/event-stream" && (b.encoding == "" || b.encoding == "identity"):
+	case HasEvents(head):
 		b.kind = eventBody
 	case b.media == "application/grpc" || strings.HasPrefix(b.media, "application/grpc+"):
 		b.kind, b.grpcEncoding = grpcBody, head.Get("Grpc-Encoding")
 	}
+}
+
+// HasEvents reports whether the body of such a head is given out event by event: one
+// that is compressed is not.
+func HasEvents(head *frame.Head) bool {
+	encoding := strings.ToLower(head.Get("Content-Encoding"))
+	return mediaType(head) == "text/event-stream" && (encoding == "" || encoding == "identity")
 }
 
 // take takes in the next n bytes of h.
@@ -195,23 +200,12 @@ func BeginsJSON(data []byte) bool {
 // decoded undoes the content encoding; the encoding is "" if there is none that
 // is known.
 func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
-	if len(b.span.data) == 0 {
+	if len(b.span.data) == 0 || !inflate.Knows(b.encoding) {
 		return nil, "", nil
 	}
-	var r io.Reader
-	in := bytes.NewReader(b.span.data)
-	switch b.encoding {
-	case "gzip", "x-gzip":
-		r, err = gzip.NewReader(in)
-	case "deflate":
-		if r, err = zlib.NewReader(in); err != nil {
-			in.Reset(b.span.data)
-			r, err = flate.NewReader(in), nil
-		}
-	default:
-		return nil, "", nil
-	}
+	r, err := inflate.Open(b.encoding, bytes.NewReader(b.span.data))
 	if err == nil {
+		defer r.Close()
 		data, err = readLimited(r, h.c.limit)
 	}
 	if err != nil {
