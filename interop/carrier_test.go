@@ -143,6 +143,22 @@ func TestRelayMCPOverHTTP(t *testing.T) {
 	}
 }
 
+// What Node packs its fetch gets as it is, and the capture has it unpacked.
+func TestRelayEncodings(t *testing.T) {
+	server, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/encodings.cjs", npm(t), "serve"), listeningOn)
+	address, end := relayed(t, "http://127.0.0.1:0", server)
+	got := node(t, "node/encodings.cjs", "ask", address)
+	ndjson := end(true)
+	for _, encoding := range []string{"gzip", "deflate", "br"} {
+		if got[encoding] != encoding {
+			t.Errorf("%s: the client got %v", encoding, got[encoding])
+		}
+	}
+	for encoding := range got {
+		count(t, ndjson, map[string]int{`"payload":{"packed":"` + encoding + `"}`: 1, `"encoding":"` + encoding + `"`: 1})
+	}
+}
+
 // A WebSocket client and server of others, with every message compressed or in
 // fragments: the capture shows the messages.
 func TestRelayWebSocket(t *testing.T) {
