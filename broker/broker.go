@@ -7,7 +7,9 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,7 +186,21 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
 	if c.count {
 		return c.found.model.count(ctx, c)
 	}
-	return c.found.model.complete(ctx, c)
+	return c.told(c.found.model.complete(ctx, c))
+}
+
+// told is err, or if that only says that a provider is left alone, what was wrong
+// before at one that was not.
+func (c *Call) told(err error) error {
+	if !errors.Is(err, ErrOpen) {
+		return err
+	}
+	for _, h := range slices.Backward(c.Hops) {
+		if !errors.Is(h.Err, ErrOpen) {
+			return h.Err
+		}
+	}
+	return err
 }
 
 // Immediate reports whether calls for the model wait for nothing, so that there

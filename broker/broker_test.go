@@ -376,6 +376,29 @@ func TestBreakerCounts(t *testing.T) {
 	}
 }
 
+// That a backend is left alone says less than what was wrong at it, or at one
+// before it.
+func TestBreakerTellsWhy(t *testing.T) {
+	limited := named("limited", nil, func(context.Context, int64, *provider.Request) error { return status(429, 7*time.Second) })
+	limited.Breaker, limited.BreakerDelay, limited.Retries, limited.Backoff = 1, time.Hour, 3, time.Nanosecond
+	limited.MaxWait = time.Nanosecond // not to be waited for
+	broken := named("broken", nil, func(context.Context, int64, *provider.Request) error { return status(500, 0) })
+	broken.Breaker, broken.BreakerDelay, broken.Retries, broken.Backoff = 2, time.Hour, 5, time.Nanosecond
+	first := one("first", limited)
+	first.Fallbacks = []string{"second"}
+	b := start(t, broker.Config{Models: []broker.Model{first, one("second", broken)}})
+	for i, tt := range []struct {
+		model string
+		want  int // the status, 0 for an open breaker
+	}{{"second", 500}, {"second", 0}, {"first", 429}, {"first", 0}} {
+		err := b.Do(t.Context(), &broker.Call{Model: tt.model, Prompt: []byte(`"x"`)})
+		var pe *provider.Error
+		if !errors.As(err, &pe) || pe.Status != tt.want || errors.Is(err, broker.ErrOpen) != (tt.want == 0) {
+			t.Errorf("%d, %s: %v", i, tt.model, err)
+		}
+	}
+}
+
 // A backend whose breaker is open is passed over for a while, and tried again.
 func TestBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -509,6 +532,28 @@ func TestReload(t *testing.T) {
 	close(release)
 	if err := <-done; err != nil || running.Completion.Plain() != "old" {
 		t.Errorf("the call that ran: %q, %v", running.Completion.Plain(), err)
+	}
+}
+
+// However many clients there are, and names that a pattern takes, the accounts are
+// bounded, and nothing is left out of them.
+func TestAccountsAreBounded(t *testing.T) {
+	b := start(t, broker.Config{Models: []broker.Model{one("m-*", named("k", nil, nil))}})
+	const calls = 1500
+	for i := range calls {
+		_ = b.Do(t.Context(), &broker.Call{Door: "d", Client: fmt.Sprint(i % 7), Model: fmt.Sprint("m-", i), Prompt: []byte(`"x"`)})
+		_ = b.Do(t.Context(), &broker.Call{Door: "d", Client: fmt.Sprint(i % 7), Model: fmt.Sprint(i), Prompt: []byte(`"x"`)})
+	}
+	var ok, refused int64
+	usage := b.Usage()
+	for _, u := range usage {
+		ok, refused = ok+u.OK, refused+u.Refused
+	}
+	if len(usage) > 1002 || ok != calls || refused != calls {
+		t.Errorf("%d accounts of %d calls, %d refused", len(usage), ok, refused)
+	}
+	if i := slices.IndexFunc(usage, func(u broker.Usage) bool { return u.Model == "m-*" }); i < 0 || usage[i].Client != "other" || usage[i].OK == 0 {
+		t.Errorf("what is over the bound is not counted to the pattern")
 	}
 }
 

@@ -28,7 +28,8 @@ var buckets = [...]time.Duration{
 	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, 60 * time.Second,
 }
 
-// maxAccounts bounds how many clients are told apart; the rest are "other".
+// maxAccounts bounds how many clients, and names that a pattern takes, are told
+// apart; the rest are "other", and the pattern.
 const maxAccounts = 1000
 
 type accountKey struct{ door, client, model string }
@@ -50,7 +51,7 @@ type ledger struct {
 func (l *ledger) add(c *Call, err error) {
 	key := accountKey{c.Door, c.Client, cmp.Or(c.Name, "unknown")}
 	if f := &c.found; f.ledger != l || f.key != key {
-		f.ledger, f.key, f.account = l, key, l.account(key)
+		f.ledger, f.key, f.account = l, key, l.account(key, c)
 	}
 	a := c.found.account
 	a.outcomes[outcomeOf(err)].Add(1)
@@ -66,7 +67,9 @@ func (l *ledger) add(c *Call, err error) {
 	a.durations[i].Add(1)
 }
 
-func (l *ledger) account(k accountKey) *account {
+// account returns the account of that key, or the one that the call counts to
+// where there are too many.
+func (l *ledger) account(k accountKey, c *Call) *account {
 	l.mu.RLock()
 	a := l.accounts[k]
 	l.mu.RUnlock()
@@ -76,7 +79,9 @@ func (l *ledger) account(k accountKey) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.accounts) >= maxAccounts && l.accounts[k] == nil {
-		k.client = "other"
+		if k.client = "other"; c.Name != "" {
+			k.model = c.found.model.name
+		}
 	}
 	if l.accounts[k] == nil {
 		l.accounts[k] = new(account)

@@ -24,6 +24,9 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		}
 		return false, r.Emit(provider.Part{Text: chunk(data, c, &calls), Chunk: data})
 	})
+	if err == upstream.ErrEnded && c.Finish != "" { //nolint:errorlint // it comes bare
+		err = nil // some backends leave the last mark out
+	}
 	c.ToolCalls = append(c.ToolCalls, calls.list()...)
 	c.Seal()
 	return err
@@ -37,6 +40,9 @@ func chunk(data []byte, c *provider.Completion, calls *calls) (text []byte) {
 		readUsage(&s, c)
 	}
 	choice := first(data, "choices")
+	if number(choice, "index") > 0 { // another answer to the same, of which the first counts
+		return nil
+	}
 	if reason, ok := jsonscan.Get(choice, "finish_reason"); ok && jsonscan.KindOf(reason) == jsonscan.String {
 		c.Finish = provider.Reason(reason)
 	}

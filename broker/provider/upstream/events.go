@@ -10,13 +10,17 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
+// ErrEnded: a stream that is to say when it is done has ended without that.
+var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.New("the stream was cut")}
+
 // Events reads server-sent events and calls f with the data of each, which is
 // valid until f returns. Reading ends with the stream, with an error of f, or
 // when f says that it is done.
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
 	s := newScanner(io.LimitReader(resp.Body, maxAnswer))
-	for s.Scan() {
+	some := false
+	for ; s.Scan(); some = true {
 		if r.Exchange != nil {
 			r.Exchange.Event(resp.StatusCode, s.Data())
 		}
@@ -24,18 +28,22 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 			return err
 		}
 	}
-	if err := s.Err(); err != nil {
+	switch err := s.Err(); {
+	case err != nil:
 		return provider.Broken(ctx, err)
+	case !some:
+		return Malformed("it is no stream of events")
 	}
-	return &provider.Error{Cause: provider.Unreachable, Err: errors.New("the stream was cut")}
+	return ErrEnded
 }
 
 // A scanner reads the data of server-sent events. Their names, ids and comments
 // are passed over.
 type scanner struct {
-	r    *bufio.Reader
-	data []byte
-	err  error
+	r     *bufio.Reader
+	begun bool
+	data  []byte
+	err   error
 }
 
 // maxEvent bounds an event, in bytes.
@@ -54,9 +62,10 @@ func (s *scanner) Scan() bool {
 			return false
 		}
 		if len(line) == 0 {
-			if found {
+			if len(s.data) > 0 { // as the standard has it
 				return true
 			}
+			found = false
 			continue
 		}
 		value, ok := bytes.CutPrefix(line, []byte("data:"))
@@ -75,24 +84,37 @@ func (s *scanner) Scan() bool {
 	}
 }
 
+// byteOrder is a mark that may stand before all else.
+var byteOrder = []byte("\uFEFF")
+
 // line returns the next line without its end.
 func (s *scanner) line() ([]byte, bool) {
-	var long []byte
-	for {
-		piece, err := s.r.ReadSlice('\n')
-		switch {
-		case err == nil && long == nil:
-			return bytes.TrimRight(piece, "\r\n"), true
-		case err == nil:
-			return bytes.TrimRight(append(long, piece...), "\r\n"), true
-		case err != bufio.ErrBufferFull || len(long) > maxEvent:
-			if err != io.EOF {
-				s.err = err
-			}
-			return nil, false
+	line, err := readLine(s.r, maxEvent)
+	if err != nil {
+		if err != io.EOF {
+			s.err = err
 		}
-		long = append(long, piece...)
+		return nil, false
 	}
+	if !s.begun {
+		s.begun, line = true, bytes.TrimPrefix(line, byteOrder)
+	}
+	return bytes.TrimRight(line, "\r\n"), true
+}
+
+// readLine reads a line with its end. One that is much longer than most is an error. The line is
+// valid until the next is read.
+func readLine(r *bufio.Reader, most int) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return line, err
+	}
+	long := bytes.Clone(line)
+	for err == bufio.ErrBufferFull && len(long) <= most {
+		line, err = r.ReadSlice('\n')
+		long = append(long, line...)
+	}
+	return long, err
 }
 
 // Data returns the event's data, valid until the next Scan.

@@ -136,6 +136,8 @@ func (p *plain) exchange(ctx context.Context, c *plainConn, path string, head []
 	}
 	c.body = plainBody{p: p, c: c, keep: c.resp.keep, left: c.resp.Length}
 	switch {
+	case c.resp.StatusCode == http.StatusNoContent || c.resp.StatusCode == http.StatusNotModified:
+		c.resp.Length, c.body.left = 0, 0
 	case c.resp.chunked:
 		c.body.r, c.body.left = httputil.NewChunkedReader(c.r), -1
 	case c.resp.Length < 0:
@@ -188,7 +190,7 @@ func (c *plainConn) readHead() error {
 		c.resp = Response{Length: -1, keep: true}
 		size := 0
 		for first := true; ; first = false {
-			line, err := c.r.ReadSlice('\n')
+			line, err := readLine(c.r, maxHead)
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}

@@ -1,0 +1,114 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/openai"
+)
+
+// asked asks a backend that answers with those bytes, and then closes the
+// connection or keeps it.
+func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) error) (*provider.Completion, error) {
+	t.Helper()
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Write([]byte(answer))
+		if !closes {
+			_, _ = rw.ReadByte() // until the other side closes it
+		}
+	}))
+	defer backend.Close()
+	p := openai.New(openai.Config{BaseURL: backend.URL})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var c provider.Completion
+	err := p.Complete(ctx, &provider.Request{Model: "m", Prompt: []byte(`"hi"`), Emit: emit}, &c)
+	p.CloseIdleConnections()
+	return &c, err
+}
+
+// A backend may answer in more ways than most do.
+func TestOddAnswers(t *testing.T) {
+	const whole = `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}`
+	for name, tt := range map[string]struct {
+		head, body string
+		cause      provider.Cause // Internal is none
+	}{
+		"a long line in the head": {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 40_000) + "\r\nContent-Length: 66\r\n", whole, 0},
+		"a head without end":      {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 100_000) + "\r\n", whole, provider.Unreachable},
+		"nothing, and no length":  {"HTTP/1.1 204 No Content\r\n", "", provider.Overloaded},
+		"white space":             {"HTTP/1.1 200 OK\r\nContent-Length: 70\r\n", whole + " \r\n\t", 0},
+	} {
+		c, err := asked(t, tt.head+"\r\n"+tt.body, false, nil)
+		var pe *provider.Error
+		switch {
+		case tt.cause == 0 && (err != nil || c.Plain() != "yes"):
+			t.Errorf("%s: got %s, %v", name, c.Text, err)
+		case tt.cause != 0 && (!errors.As(err, &pe) || pe.Cause != tt.cause):
+			t.Errorf("%s: got %s, %v", name, c.Text, err)
+		}
+	}
+}
+
+// So may it stream.
+func TestOddStreams(t *testing.T) {
+	const (
+		head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+		one  = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"y\"}}]}\n\n"
+		two  = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"es\"},\"finish_reason\":\"stop\"}]}\n\n"
+		done = "data: [DONE]\n\n"
+	)
+	for name, tt := range map[string]struct {
+		stream string
+		cut    bool
+		cause  provider.Cause // Internal is none
+	}{
+		"as most do":                    {one + two + done, false, 0},
+		"a byte order mark":             {"\uFEFF" + one + two + done, false, 0},
+		"events without data":           {"data:\n\nevent: ping\ndata: \n\n" + one + ": comment\n\n" + two + done, false, 0},
+		"without the last mark":         {one + two, false, 0},
+		"without the last line's end":   {one + two + "data: [DONE]", false, 0},
+		"a second choice":               {one + strings.Replace(one, "0", "1", 1) + two + done, false, 0},
+		"an end without a reason":       {one, false, provider.Unreachable},
+		"a cut behind the last chunk":   {one + two, true, provider.Unreachable},
+		"no stream":                     {`{"choices":[{"message":{"content":"yes"}}]}`, false, provider.Overloaded},
+		"a page":                        {"<html>\n\n</html>\n", false, provider.Overloaded},
+		"a cut before the first event":  {": comment\n\n", true, provider.Unreachable},
+		"an error, and then the answer": {`data: {"error":{}}` + "\n\n" + one + two + done, false, provider.Overloaded},
+	} {
+		var parts []string
+		answer := head + chunked(tt.stream)
+		if tt.cut {
+			answer = strings.TrimSuffix(answer, "0\r\n\r\n")
+		}
+		c, err := asked(t, answer, tt.cut, func(p provider.Part) error {
+			parts = append(parts, provider.Unquote(p.Text))
+			return nil
+		})
+		var pe *provider.Error
+		switch {
+		case tt.cause == 0 && (err != nil || c.Plain() != "yes" || c.Finish != "stop" || strings.Join(parts, "") != "yes"):
+			t.Errorf("%s: got %s, %q, %v", name, c.Text, parts, err)
+		case tt.cause != 0 && (!errors.As(err, &pe) || pe.Cause != tt.cause):
+			t.Errorf("%s: got %s, %v", name, c.Text, err)
+		}
+	}
+}
+
+// chunked is a body as HTTP/1.1 has it in chunks.
+func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
