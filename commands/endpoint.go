@@ -17,8 +17,14 @@ import (
 // withEndpoint declares that a command takes an ENDPOINT behind its operands, and
 // adds the flags that endpoints share.
 func (inv *invocation) withEndpoint(cmd *cli.Command) *cli.Command {
-	inv.takeEndpoint = append(inv.takeEndpoint, cmd.Name)
 	cmd.Flags = append(cmd.Flags, endpointFlags()...)
+	return inv.endingInEndpoint(cmd)
+}
+
+// endingInEndpoint declares that a command takes the words of an ENDPOINT behind
+// its operands, without the flags that say how it is reached.
+func (inv *invocation) endingInEndpoint(cmd *cli.Command) *cli.Command {
+	inv.takeEndpoint = append(inv.takeEndpoint, cmd.Name)
 	return cmd
 }
 

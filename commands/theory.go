@@ -15,10 +15,11 @@ import (
 
 	dialect "github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/theory"
+	"github.com/wirectl/wirectl/transport"
 )
 
 func theoryCommand(inv *invocation) *cli.Command {
-	return inv.withEndpoint(&cli.Command{
+	return inv.endingInEndpoint(&cli.Command{
 		Name:      "theory",
 		Category:  speaking,
 		Usage:     "run a tool for clients of theory.run.v1, or resolve what a run is given",
@@ -79,9 +80,11 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	opts, err := inv.transportOptions(c)
-	if err != nil {
-		return err
+	opts := transport.Options{
+		Remote: c.Bool("remote"),
+		Notice: func(string) { // its hint is about TLS
+			fmt.Fprintf(inv.Stderr, "wirectl: whoever reaches %s may have runs: put a proxy that asks who they are in front of it\n", c.String("listen"))
+		},
 	}
 	address, err := opts.ListenOn(c.String("listen"))
 	if err != nil {
