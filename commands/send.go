@@ -42,7 +42,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
 			&cli.StringFlag{Name: "run-id", Usage: "theory: call the run `ID`, or rejoin the one that is called so"},
 			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: how to run: real or mock"},
-			&cli.StringFlag{Name: "token", Usage: "nexus, mcp over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
+			&cli.StringFlag{Name: "token", Usage: "nexus, theory, mcp, acp, jsonrpc over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
 			&cli.BoolFlag{Name: "allow", Usage: "acp: grant what the agent asks permission for, rather than to refuse it"},
 			&cli.BoolFlag{Name: "notify", Usage: "mcp, acp, lsp, jsonrpc: send METHOD as a notification, which nothing answers"},
 			&cli.BoolFlag{Name: "no-handshake", Usage: "mcp, acp, lsp, dap: send METHOD as the first message"},

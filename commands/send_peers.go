@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/nearest"
@@ -57,10 +60,41 @@ func (s *sending) dialer() (*dialer, error) {
 		{jsonrpc.Plain, s.rpc(client.Plain)},
 	} {
 		if p.protocol.Name() == s.protocol {
+			if err := s.flagsFit(); err != nil {
+				return nil, err
+			}
 			return p.dialer()
 		}
 	}
 	return nil, usagef("send speaks %s, and not %q%s", strings.Join(sendProtocols, ", "), s.protocol, nearest.Question(s.protocol, sendProtocols))
+}
+
+// flagsFit refuses the flags that are about other protocols: a cancel that was
+// asked for and never sent should not pass for one.
+func (s *sending) flagsFit() error {
+	for _, f := range s.c.Command.Flags {
+		name := f.Names()[0]
+		about := protocolsOf(f)
+		if len(about) > 0 && s.c.IsSet(name) && !slices.Contains(about, s.protocol) {
+			return usagef("--%s is about %s, and not about %s; wirectl help send tells what is", name, strings.Join(about, ", "), s.protocol)
+		}
+	}
+	return nil
+}
+
+// protocolsOf are the protocols that a flag is about, which its sentence begins
+// with, as in "nexus, mcp over HTTP: …"; none if it is about all.
+func protocolsOf(f cli.Flag) []string {
+	list, _, _ := strings.Cut(usageOf(f), ": ")
+	var about []string
+	for item := range strings.SplitSeq(list, ", ") {
+		name, _, _ := strings.Cut(item, " ")
+		if !slices.Contains(sendProtocols, name) {
+			return nil
+		}
+		about = append(about, name)
+	}
+	return about
 }
 
 func (s *sending) latis() (*dialer, error) {
@@ -302,8 +336,6 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case hasPrompt && d != client.ACP:
-			return nil, usagef("%s has no prompts: name a METHOD", s.protocol)
 		case s.method == "" && !hasPrompt:
 			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
 		}
