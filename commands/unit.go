@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,12 @@ func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(cont
 
 // agent returns who answers the prompts.
 func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, error) {
+	name := slices.Concat(inv.operands, inv.endpointWords, []string{"echo"})[0]
+	for _, of := range []struct{ flag, agent string }{{"delay", "echo"}, {"config", "provider"}} {
+		if c.IsSet(of.flag) && name != of.agent {
+			return nil, usagef("--%s is about the agent %s, and not about %s", of.flag, of.agent, name)
+		}
+	}
 	if words := inv.endpointWords; len(words) > 0 {
 		switch {
 		case !transport.TakesRest(words[0]):
