@@ -19,7 +19,10 @@ func encodeCommand(inv *invocation) *cli.Command {
 			"payload a line, and frames it.\n\n" +
 			"   wirectl decode -o ndjson a.bin | jq -c 'select(.id != 3)' | wirectl encode\n" +
 			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
-		Flags:  streamFlags(),
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "framing", Usage: "how to frame payloads, rather than as their records or the protocol have it: " + framingNames()},
+			&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than as their records have it: " + protocolNames()},
+		}, payloadFlags()...),
 		Action: inv.encode,
 	}
 }

@@ -17,23 +17,38 @@ import (
 
 // streamFlags are the flags that say what a stream is.
 func streamFlags() []cli.Flag {
-	var framings, protocols []string
-	for _, f := range frame.Framings() {
-		framings = append(framings, f.Name())
-	}
-	for _, p := range all.List() {
-		protocols = append(protocols, p.Name())
-	}
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "carrier", Usage: "what carries the frames, rather than to detect it: " + carrierNames()},
-		&cli.StringFlag{Name: "framing", Usage: "how frames are delimited, rather than to detect it: " + strings.Join(framings, ", ")},
-		&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than to detect it: " + strings.Join(protocols, ", ")},
+		&cli.StringFlag{Name: "framing", Usage: "how frames are delimited, rather than to detect it: " + framingNames()},
+		&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than to detect it: " + protocolNames()},
+	}, payloadFlags()...)
+}
+
+// payloadFlags are the flags that say how payloads are read, and which are not.
+func payloadFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.IntFlag{Name: "limit-bytes", Usage: "refuse payloads over `N` bytes (default: 10000000 for rlm, 16777216 for others)"},
 		&cli.StringSliceFlag{Name: "proto", Usage: "read protobuf payloads by the schema in `FILE`; without --message each gRPC call tells by its path which message"},
 		&cli.StringSliceFlag{Name: "import-path", Aliases: []string{"I"}, Usage: "look for imports of --proto files in `DIR`"},
 		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "read protobuf payloads by the schema in `FILE`, a serialized FileDescriptorSet, as --proto"},
 		&cli.StringFlag{Name: "message", Usage: "the `NAME` of the protobuf message that payloads are"},
 	}
+}
+
+func framingNames() string {
+	var names []string
+	for _, f := range frame.Framings() {
+		names = append(names, f.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+func protocolNames() string {
+	var names []string
+	for _, p := range all.List() {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 func carrierNames() string {
