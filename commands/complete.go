@@ -173,15 +173,16 @@ var endpointCandidates = []candidate{
 	{"https://", "an HTTP server in TLS"},
 	{"quic://", "HOST:PORT"},
 	{"grpc://", "HOST:PORT"},
+	{"grpcs://", "HOST:PORT, in TLS"},
 }
 
 // operandCompletion completes an operand by the word for it in the ArgsUsage of
 // its command.
 func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 	switch word {
-	case "FILE", "CONFIG", "IN", "OUT", "INTENT":
-		return completion{candidates: fixtureCandidates(), shell: ":files"}
-	case "SESSION", "SOURCE", "A", "B":
+	case "CONFIG", "OUT", "INTENT", "PROGRAM":
+		return completion{shell: ":files"}
+	case "FILE", "SESSION", "IN", "A", "B":
 		return completion{candidates: append(inv.tapCandidates(), fixtureCandidates()...), shell: ":files"}
 	case "ENDPOINT":
 		return completion{candidates: endpointCandidates}
@@ -189,8 +190,6 @@ func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
 		return completion{candidates: plain(sendProtocols)}
 	case "COMMAND":
 		return completion{candidates: commandCandidates(app)}
-	case "PROGRAM":
-		return completion{shell: ":files"}
 	case "SHELL":
 		return completion{candidates: plain(completions.Shells)}
 	}
@@ -211,6 +210,8 @@ func valueCompletion(flag cli.Flag, prefix, value string) completion {
 		return completion{shell: ":files"}
 	case placeholder == "DIR":
 		return completion{shell: ":dirs"}
+	case placeholder == "ADDRESS":
+		return completion{candidates: addressCandidates(prefix)}
 	case placeholder == "FINDING":
 		return completion{candidates: findingCandidates(before)}
 	case placeholder == "WHAT":
@@ -307,6 +308,17 @@ func severityCandidates(prefix string) []candidate {
 	var list []candidate
 	for _, s := range []session.Severity{session.Error, session.Warning, session.Note} {
 		list = append(list, candidate{value: prefix + s.String()})
+	}
+	return list
+}
+
+// addressCandidates are the schemes of endpoints.
+func addressCandidates(prefix string) []candidate {
+	var list []candidate
+	for _, e := range endpointCandidates {
+		if strings.HasSuffix(e.value, "://") {
+			list = append(list, candidate{prefix + e.value, e.about})
+		}
 	}
 	return list
 }

@@ -28,8 +28,8 @@ func decodeCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "show the frames of a stream as text, NDJSON or raw bytes",
 		ArgsUsage: "[FILE…]",
-		Description: "Reads files, fixture:NAME or standard input, detects framing and protocol,\n" +
-			"and shows each frame.\n\n" +
+		Description: "Reads files, captures, fixture:NAME, the tap of what runs (tap:NAME, live) or standard\n" +
+			"input, detects framing and protocol, and shows each frame.\n\n" +
 			"   wirectl decode < dump.bin\n" +
 			"   wirectl decode -v --where 'kind==tools/call' fixture:mcp-everything/c2s.bin\n" +
 			"   wirectl decode -o ndjson dump.bin | jq .payload",
