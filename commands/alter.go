@@ -16,7 +16,7 @@ func alterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.GenericFlag{Name: "fault", Value: &faultRules{}, Usage: "break frames on purpose by `RULE`, such as 'delay 200ms when kind==result'; may be repeated"},
 		&cli.StringFlag{Name: "fault-file", Usage: "break frames on purpose by the rules in `FILE`, in YAML"},
-		&cli.Uint64Flag{Name: "fault-seed", Usage: "make the chance of faults that of `N`"},
+		&cli.Uint64Flag{Name: "fault-seed", Usage: "draw what faults leave to chance from the seed `N`: the same one makes the same faults (default: that of --fault-file, or 0)"},
 		&cli.StringFlag{Name: "hold", Usage: "let frames that match `EXPR` wait until they are let go over the tap"},
 		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap send frames, cancels and frames once more, and hold"},
 	}

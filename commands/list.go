@@ -19,8 +19,8 @@ func listCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "list the framings, carriers, protocols and fixtures",
 		ArgsUsage: " ",
-		Description: "These are the names that --framing and --protocol take, and the sessions that are\n" +
-			"built in.\n\n" +
+		Description: "These are the names that --framing, --carrier and --protocol take, and the\n" +
+			"sessions that are built in.\n\n" +
 			"   wirectl list",
 		Action: func(*cli.Context) error {
 			if len(inv.operands) > 0 {

@@ -47,15 +47,15 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve usage",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "route as the YAML `FILE` says"},
-			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
+			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, rather than where the configuration says, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "take any free port for each door that --listen does not name"},
 			&cli.BoolFlag{Name: "print-addresses", Usage: "print the addresses of the doors first, as one line of JSON"},
 			&cli.BoolFlag{Name: "allow-remote", Usage: "let doors that ask for a token listen beyond this machine"},
-			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "how long calls that run may take to end when the broker is stopped, as a `DURATION`"},
+			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "how long calls that run may take to end when the broker is stopped, as a `TIME` such as 30s"},
 			&cli.StringFlag{Name: "log", Usage: "append a line of JSON for each call to `FILE`"},
 			&cli.BoolFlag{Name: "log-prompts", Usage: "with --log: prompts and responses, too"},
-			&cli.StringFlag{Name: "calls", Usage: "write each call as a structured completion to `FILE`, a line each"},
-			&cli.StringFlag{Name: "capture", Usage: "record both sides of the broker to `FILE`, as pcapng, with known secrets taken out"},
+			&cli.StringFlag{Name: "calls", Usage: "write each call as a structured completion to `FILE`, which is replaced, a line each"},
+			&cli.StringFlag{Name: "capture", Usage: "record both sides of the broker into `FILE`, which is replaced, as pcapng, with known secrets taken out"},
 			&cli.BoolFlag{Name: "no-tap", Usage: "open no tap: monitor and live cannot look on"},
 			&cli.StringFlag{Name: "otlp", Usage: "send spans to the OpenTelemetry collector at `URL`"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
@@ -86,6 +86,9 @@ func (inv *invocation) serve(c *cli.Context) error {
 	}
 	if len(s.operands) > 0 && s.operands[0] == "usage" {
 		return s.usage(c.Context, s.operands[1:])
+	}
+	if c.Bool("log-prompts") && c.String("log") == "" {
+		return usagef("--log-prompts is about what --log writes: give it a FILE")
 	}
 	if s.out, err = s.newLookout(); err != nil {
 		return err

@@ -108,7 +108,8 @@ func (l *lookout) openTap(session capture.Session) capture.Writer {
 	return hub
 }
 
-// openFile opens a file that lines are appended to.
+// openFile opens a file that lines are written to: anew or behind those that it
+// has, as flag says.
 func (l *lookout) openFile(name string, flag int) (io.Writer, error) {
 	if name == "-" {
 		return l.s.Stdout, nil
