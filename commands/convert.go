@@ -284,6 +284,7 @@ func (v *conversion) writeTrace(w io.Writer, r capture.Reader) error {
 	cfg := v.cfg
 	cfg.Workers = 1
 	f := track.NewFollower(&ts, in, cfg)
+	cfg.Ended = f.Ended
 	var line convert.Timeline
 	frames := 0
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {

@@ -101,6 +101,7 @@ func (j *judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
 	in := decode.Input{Capture: &awaited{j.reader, &j.waiting}}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
+	cfg.Ended = f.Ended
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
 		if missed := j.missed.Load(); missed == 0 || it.Seq < missed {
 			j.judged++

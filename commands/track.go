@@ -2,12 +2,14 @@ package commands
 
 import (
 	"errors"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
 )
 
 // readThrough shows all of a session to one view, in order. A fault of the
@@ -34,6 +36,7 @@ func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Confi
 // taken for unanswered.
 func (inv *invocation) track(c *cli.Context, name string, cfg decode.Config, ts *track.Trackers) (decode.Result, error) {
 	var f *track.Follower
+	cfg.Ended = func(conn int, dir frame.Dir, at time.Time) { f.Ended(conn, dir, at) }
 	result, cut, err := inv.readThrough(c, name, cfg, func(in decode.Input, cfg decode.Config) decode.View {
 		f = track.NewFollower(ts, in, cfg)
 		return f.View

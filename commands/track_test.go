@@ -15,6 +15,9 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
+// hungUp is a line that stands for the end of the connection.
+const hungUp = "hung up"
+
 // captured returns a capture of lines, one a millisecond; what begins with ">"
 // comes from the controller.
 func captured(t testing.TB, lines ...string) []byte {
@@ -30,6 +33,13 @@ func captured(t testing.TB, lines ...string) []byte {
 		r.Frame = frame.Frame{Raw: []byte(line + "\n"), End: len(line), Conn: 1, Dir: frame.U2C}
 		if ours {
 			r.Dir = frame.C2U
+		}
+		if line == hungUp {
+			r.Kind, r.Frame = capture.HalfClosed, frame.Frame{Conn: 1, Dir: frame.C2U}
+			if err := w.Write(&r); err != nil {
+				t.Fatal(err)
+			}
+			r.Dir = frame.U2C
 		}
 		if err := w.Write(&r); err != nil {
 			t.Fatal(err)
@@ -64,6 +74,19 @@ func TestLintOfCutCapture(t *testing.T) {
 	status, out, errs := run(t, whole[:len(whole)-10], "lint", "-q")
 	if status != 3 || !strings.Contains(out, "orphan") || strings.Contains(out, "unanswered") || !strings.Contains(errs, "the capture is cut") {
 		t.Errorf("cut: status %d\n%s%s", status, out, errs)
+	}
+}
+
+// What was open on a connection that has ended is unanswered, wherever the capture
+// is cut behind that.
+func TestLintOfEndedConnection(t *testing.T) {
+	whole := captured(t,
+		`>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`,
+		hungUp,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`)
+	if _, out, errs := run(t, whole[:len(whole)-10], "lint", "-q"); !strings.Contains(out, "unanswered") {
+		t.Errorf("nothing is unanswered:\n%s%s", out, errs)
 	}
 }
 
