@@ -83,6 +83,7 @@ func TestOddStreams(t *testing.T) {
 		"events without data":           {"data:\n\nevent: ping\ndata: \n\n" + one + ": comment\n\n" + two + done, false, 0},
 		"without the last mark":         {one + two, false, 0},
 		"without the last line's end":   {one + two + "data: [DONE]", false, 0},
+		"an error that is none":         {strings.Replace(one, "{", `{"error":null,`, 1) + two + done, false, 0},
 		"a second choice":               {one + strings.Replace(one, "0", "1", 1) + two + done, false, 0},
 		"an end without a reason":       {one, false, provider.Unreachable},
 		"a cut behind the last chunk":   {one + two, true, provider.Unreachable},

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/anthropic"
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -315,6 +316,7 @@ func FuzzStream(f *testing.F) {
 		}
 		f.Add(b.Bytes())
 	}
+	f.Add([]byte("data: {\"usage\":null , \"choices\":[]}\n\ndata: {\"a\":1, \"usage\" : null}\n\ndata: {\"usage\":null,\"usage\":{}}\n\n"))
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	f.Cleanup(server.Close)
@@ -331,6 +333,9 @@ func FuzzStream(f *testing.F) {
 			err := p.Complete(t.Context(), &provider.Request{Model: "m", Prompt: []byte(`""`), Emit: func(p provider.Part) error {
 				if p.Text != nil && !json.Valid(p.Text) {
 					t.Errorf("%q gave the part %q", data, p.Text)
+				}
+				if p.Chunk != nil && jsonscan.Valid(p.Chunk) != nil {
+					t.Errorf("%q gave the chunk %q", data, p.Chunk)
 				}
 				return nil
 			}}, &c)

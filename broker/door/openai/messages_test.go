@@ -133,14 +133,14 @@ event: content_block_stop
 data: {"type":"content_block_stop","index":1}
 
 event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":26,"output_tokens":2}}
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":16,"output_tokens":2}}
 
 event: message_stop
 data: {"type":"message_stop"}
 
 `,
 		"mute": begin + `event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":26,"output_tokens":0}}
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":16,"output_tokens":0}}
 
 event: message_stop
 data: {"type":"message_stop"}
@@ -175,7 +175,7 @@ func TestMessageTranslated(t *testing.T) {
 		`{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]},` +
 		`{"role":"assistant","content":"I call","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},` +
 		`{"role":"tool","content":"42","tool_call_id":"c1"},{"role":"user","content":"so?"},{"role":"user","content":"well?"}],` +
-		`"model":"mock","parallel_tool_calls":false,"stop":["x"],"stream":true,"stream_options":{"include_usage":true},"temperature":0.5,` +
+		`"model":"mock","parallel_tool_calls":false,"stop":["x"],"stream":true,"temperature":0.5,` +
 		`"tool_choice":{"function":{"name":"f"},"type":"function"},"tools":[{"function":{"name":"f","description":"d","parameters":{"type":"object"}},"type":"function"}]}`
 	done := make(chan struct{})
 	go func() {

@@ -62,7 +62,7 @@ func TestPublished(t *testing.T) {
 	}{
 		{"whole", chat, hello + `}`, script, []string{asked, "json 200"}, []string{asked, "json 200"}},
 		{"refused", chat, `{"messages":[],"model":"nobody"}`, script, []string{asked, "json 404"}, nil},
-		{"a stream", chat, hello + `,"stream":true}`, script, events(4, "event", "end"), events(4, "event", "end")},
+		{"a stream", chat, hello + `,"stream":true}`, script, events(4, "event", "end"), events(5, "event", "end")}, // with the count
 		{"a message", message, question + `}`, script, []string{asked, "json 200"}, []string{asked, "json 200"}},
 		{"the stream of a message", message, question + `,"stream":true}`, script, events(8, "end"), events(5, "event", "end")},
 		{"a stream that is cut", chat, hello + `,"stream":true}`, cut, events(3), events(3)},

@@ -65,7 +65,7 @@ func (q *question) chat() []byte {
 		}
 	}
 	if q.streams() {
-		m["stream"], m["stream_options"] = true, map[string]bool{"include_usage": true}
+		m["stream"] = true
 	}
 	body, _ := json.Marshal(m) // all that is in it is JSON already
 	return body

@@ -1,7 +1,7 @@
 // Package openai is the provider for everything that speaks OpenAI's chat
 // completions: OpenAI, Azure, LiteLLM, Portkey, Ollama, vLLM, llama.cpp. What a
-// client of the OpenAI door sends passes unchanged but for the model's name, and
-// so does what the backend answers.
+// client of the OpenAI door sends passes unchanged but for the model's name and
+// what usage.go says of streams, and so does what the backend answers.
 package openai
 
 import (
@@ -29,8 +29,9 @@ type Config struct {
 
 // Provider is the provider.
 type Provider struct {
-	client  *upstream.Client
-	version string
+	client   *upstream.Client
+	version  string
+	refusals refusals
 }
 
 // New returns the provider.
@@ -45,17 +46,17 @@ func New(cfg Config) *Provider {
 		h.Set("Authorization", "Bearer "+cfg.Key)
 	}
 	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
-	return &Provider{upstream.New(base, h, cfg.Connect), cfg.APIVersion}
+	return &Provider{client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	if r.Emit != nil {
+		return p.stream(ctx, r, c)
+	}
 	resp, err := p.client.Post(ctx, p.path(r.Model), body(r), r)
 	if err != nil {
 		return err
-	}
-	if r.Emit != nil {
-		return stream(ctx, resp, r, c)
 	}
 	answer, err := upstream.Body(ctx, resp, r, c)
 	if err != nil {
@@ -79,7 +80,7 @@ func body(r *provider.Request) []byte {
 	b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
 	b = append(append(b, `,"messages":`...), r.Messages()...)
 	if r.Emit != nil {
-		b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
+		b = append(b, `,"stream":true`...)
 	}
 	return append(b, '}')
 }

@@ -9,8 +9,30 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// stream reads the chunks of a streamed completion.
-func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
+// stream asks for a streamed completion, and for its count of tokens. A backend that
+// refuses is asked once more, without.
+func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	path, body := p.path(r.Model), body(r)
+	ask, said := !asks(r.Chat) && !p.refusals.has(r.Model), body
+	if ask {
+		said = withOption(body)
+	}
+	resp, err := p.client.Post(ctx, path, said, r)
+	if ask && isRefusal(err) {
+		ask = false
+		if resp, err = p.client.Post(ctx, path, body, r); err == nil {
+			p.refusals.add(r.Model)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return chunks(ctx, resp, r, c, ask)
+}
+
+// chunks reads the chunks of a streamed completion. The count, if the client did not
+// ask for it, is hidden from it.
+func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion, hide bool) error {
 	var calls calls
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		if string(data) == "[DONE]" {
@@ -19,10 +41,16 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		if jsonscan.Valid(data) != nil {
 			return false, upstream.Malformed("a chunk is no JSON")
 		}
-		if _, failed := jsonscan.Get(data, "error"); failed {
+		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
 			return false, upstream.Malformed("an error came in the stream")
 		}
-		return false, r.Emit(provider.Part{Text: chunk(data, c, &calls), Chunk: data})
+		part := provider.Part{Text: chunk(data, c, &calls), Chunk: data}
+		if hide {
+			if part.Chunk = unasked(data); part.Chunk == nil {
+				return false, nil
+			}
+		}
+		return false, r.Emit(part)
 	})
 	if err == upstream.ErrEnded && c.Finish != "" { //nolint:errorlint // it comes bare
 		err = nil // some backends leave the last mark out

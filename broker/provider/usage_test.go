@@ -1,0 +1,155 @@
+package provider_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/openai"
+)
+
+// counting is a backend of OpenAI's kind that says the tokens of a stream if it is
+// asked to. Models named old refuse that, and those named wrong anything.
+type counting struct {
+	chunks []string
+	bodies chan string
+}
+
+// asked returns the bodies of the requests since it was called last.
+func (k *counting) asked() (list []string) {
+	for len(k.bodies) > 0 {
+		list = append(list, <-k.bodies)
+	}
+	return list
+}
+
+func (k *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	body := string(raw)
+	k.bodies <- body
+	optional := strings.Contains(body, "stream_options")
+	switch {
+	case strings.Contains(body, `"wrong"`), optional && strings.Contains(body, `"old`):
+		w.WriteHeader(http.StatusBadRequest)
+	default:
+		for _, chunk := range k.chunks {
+			fmt.Fprintf(w, "data: %s\n\n", chunk)
+		}
+	}
+}
+
+const question = `{"model":"a","messages":[],"stream":true}`
+
+// stream asks for a stream, and returns the chunks that the client gets.
+func (k *counting) stream(t *testing.T, p *openai.Provider, model, chat string) (got []string, u provider.Usage, err error) {
+	t.Helper()
+	var c provider.Completion
+	r := provider.Request{Model: model, Chat: []byte(chat), Emit: func(p provider.Part) error {
+		got = append(got, string(p.Chunk))
+		return nil
+	}}
+	if chat == "" {
+		r.Chat, r.Prompt = nil, []byte(`"hi"`)
+	}
+	err = p.Complete(t.Context(), &r, &c)
+	return got, c.Usage, err
+}
+
+func startCounting(t *testing.T, chunks ...string) (*counting, *openai.Provider) {
+	t.Helper()
+	k := &counting{chunks, make(chan string, 8)}
+	server := httptest.NewServer(k)
+	p := openai.New(openai.Config{BaseURL: server.URL})
+	t.Cleanup(func() {
+		p.CloseIdleConnections()
+		server.Close()
+	})
+	return k, p
+}
+
+// The tokens of a stream are counted though its client has not asked for that, and
+// the client gets what it would have got.
+func TestStreamsAreCounted(t *testing.T) {
+	counted := []string{
+		`{"choices":[],"filter":[1],"usage":null}`,
+		`{"choices":[{"delta":{"content":"a"}}],"usage":null,"x":1}`,
+		`{"usage":null, "choices":[{"delta":{"content":"b"}}]}`,
+		`{ "choices": [{"delta":{},"finish_reason":"stop"}], "usage" : null }`,
+		`{"usage":null}`,
+		`{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`,
+		`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}`,
+		`[DONE]`,
+	}
+	bare := []string{
+		`{"choices":[],"filter":[1]}`,
+		`{"choices":[{"delta":{"content":"a"}}],"x":1}`,
+		`{"choices":[{"delta":{"content":"b"}}]}`,
+		`{ "choices": [{"delta":{},"finish_reason":"stop"}] }`,
+		`{}`,
+		`{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`, // what comes with an answer stays
+	}
+	const (
+		optional = `{"stream_options":{"include_usage":true},"model":"a","messages":[],"stream":true}`
+		prompt   = `{"stream_options":{"include_usage":true},"model":"a","messages":[{"role":"user","content":"hi"}],"stream":true}`
+		declined = `{"model":"a","messages":[],"stream":true,"stream_options":{"include_usage":false}}`
+	)
+	for _, tt := range []struct {
+		chat, asked string
+		want        []string
+	}{
+		{question, optional, bare},
+		{"", prompt, bare},
+		{optional, optional, counted[:len(counted)-1]},
+		{declined, declined, counted[:len(counted)-1]},
+	} {
+		k, p := startCounting(t, counted...)
+		got, usage, err := k.stream(t, p, "a", tt.chat)
+		asked := k.asked()
+		if err != nil || usage != (provider.Usage{Input: 7, Output: 3}) || !slices.Equal(got, tt.want) || !slices.Equal(asked, []string{tt.asked}) {
+			t.Errorf("%s: %v, %+v, asked %s\n got %s\nwant %s", tt.chat, err, usage, asked, got, tt.want)
+		}
+	}
+}
+
+// A backend that does not know how to count is asked without, and a model of which
+// that is known at once. What is wrong anyway is told as ever.
+func TestStreamsOfOldBackends(t *testing.T) {
+	k, p := startCounting(t, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":7}}`, "[DONE]")
+	for _, tt := range []struct {
+		model string
+		asked int // how often
+		told  int // chunks to the client
+	}{{"old-1", 2, 2}, {"old-1", 1, 2}, {"old-2", 2, 2}, {"new", 1, 1}, {"wrong", 2, 0}, {"wrong", 2, 0}, {"new", 1, 1}} {
+		got, _, err := k.stream(t, p, tt.model, question)
+		asked := k.asked()
+		var pe *provider.Error
+		if len(asked) != tt.asked || len(got) != tt.told || (err != nil) != (tt.model == "wrong") || (errors.As(err, &pe) && pe.Cause != provider.Refused) {
+			t.Errorf("%s: asked %s, got %s, %v", tt.model, asked, got, err)
+		}
+		if last := asked[len(asked)-1]; tt.model != "new" && strings.Contains(last, "stream_options") {
+			t.Errorf("%s: asked %s", tt.model, last)
+		}
+	}
+}
+
+// A stream that is cut gives its client what came, and one that ends before the
+// count is whole.
+func TestStreamsWithoutCount(t *testing.T) {
+	part, last := `{"choices":[{"delta":{"content":"a"}}],"usage":null}`, `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":null}`
+	k, p := startCounting(t, part, last)
+	if got, usage, err := k.stream(t, p, "a", question); err != nil || len(got) != 2 || usage != (provider.Usage{}) {
+		t.Errorf("got %s, %+v, %v", got, usage, err)
+	}
+	k, p = startCounting(t, part)
+	got, _, err := k.stream(t, p, "a", question)
+	var pe *provider.Error
+	if !errors.As(err, &pe) || pe.Cause != provider.Unreachable || !slices.Equal(got, []string{`{"choices":[{"delta":{"content":"a"}}]}`}) {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
