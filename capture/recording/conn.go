@@ -140,44 +140,62 @@ func (c *conn) pending() (bool, error) {
 	}
 	s.ahead = false
 	s.pos = f.Offset + int64(len(f.Raw))
-	c.record(capture.Frame)
-	dir := c.rec.Dir
-	c.rec.Frame = *f
-	c.rec.Conn, c.rec.Dir = c.number, dir
+	c.frame(f)
 	return true, nil
 }
 
-// maxText bounds the text of one record of standard error, in bytes.
+// maxText bounds what is read at once, and the text of one record of standard
+// error, in bytes.
 const maxText = 64 << 10
 
 // stderr makes a record of standard error.
 func (c *conn) stderr(s *stream) (bool, error) {
+	text, err := c.more(s)
+	if err == io.EOF {
+		err = nil
+	}
+	if len(text) == 0 || err != nil {
+		return false, err
+	}
+	c.record(capture.Stderr)
+	c.rec.Text = text
+	return true, nil
+}
+
+// more reads what is known of the current stream and has not been given out, of
+// which there may be nothing yet; at the end of its file the error is io.EOF.
+func (c *conn) more(s *stream) ([]byte, error) {
 	n := min(s.known-s.pos, maxText)
 	if c.drain {
 		n = maxText
 	}
 	if n <= 0 {
-		return false, nil
+		return nil, nil
 	}
 	if s.text == nil {
 		s.text = make([]byte, maxText)
 	}
 	got, err := io.ReadFull(s.file, s.text[:n])
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return false, fmt.Errorf("%s: %w", c.name(stderrFile), err)
+	s.pos += int64(got)
+	switch {
+	case err != nil && err != io.EOF && err != io.ErrUnexpectedEOF:
+		return nil, fmt.Errorf("%s: %w", c.name(streams[c.current].file), err)
+	case got == 0:
+		return nil, io.EOF
 	}
-	s.pos += n
-	if got == 0 {
-		return false, nil
-	}
-	c.record(capture.Stderr)
-	c.rec.Text = s.text[:got]
-	return true, nil
+	return s.text[:got], nil
 }
 
 // record begins a record of the moment.
 func (c *conn) record(kind capture.Kind) {
 	c.rec = capture.Record{Kind: kind, Time: c.now, Framing: c.framing}
+	c.rec.Conn, c.rec.Dir = c.number, c.current
+}
+
+// frame makes a record of a frame, whatever connection it says it is of.
+func (c *conn) frame(f *frame.Frame) {
+	c.record(capture.Frame)
+	c.rec.Frame = *f
 	c.rec.Conn, c.rec.Dir = c.number, c.current
 }
 
