@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -16,7 +17,7 @@ func During(beside, call Call) Call {
 		err := call(ctx, out)
 		end(errOver)
 		if sideErr := <-ended; !errors.Is(sideErr, errOver) {
-			err = firstOf(err, sideErr)
+			err = cmp.Or(err, sideErr)
 		}
 		return err
 	})

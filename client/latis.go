@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -176,7 +177,7 @@ func (r *promptRun) run(ctx context.Context) error {
 	}
 	beside := make(chan error, 1)
 	go func() { beside <- r.prompt.Beside(ctx, r.out) }()
-	return firstOf(r.follow(ctx, c), <-beside)
+	return cmp.Or(r.follow(ctx, c), <-beside)
 }
 
 // follow waits for the end of the prompt, and cancels it when that is due.

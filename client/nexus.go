@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,22 +68,13 @@ func (c *Nexus) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	answer, err := readBody(resp.Body)
-	if err = firstOf(err, resp.Body.Close()); err != nil {
+	if err = cmp.Or(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode >= 400 && !json.Valid(answer) {
 		return nil, &PeerError{Code: "HTTP " + resp.Status, Message: strings.TrimSpace(string(answer[:min(len(answer), 512)]))}
 	}
 	return answer, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // nexusResult reads an answer. That of a send is text.

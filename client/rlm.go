@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -51,7 +52,7 @@ func (c *RLM) Ask(q RLMRequest) Call {
 			return nil
 		})
 		l.start()
-		defer func() { err = firstOf(err, l.close()) }()
+		defer func() { err = cmp.Or(err, l.close()) }()
 		if err := l.send(q.payload("wirectl-" + strconv.FormatInt(n, 10))); err != nil {
 			return err
 		}

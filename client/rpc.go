@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -108,7 +109,7 @@ func (r *RPC) begin(ctx context.Context) error {
 		return nil
 	}
 	if err := r.dialect.begin(ctx, r); err != nil {
-		return firstOf(err, r.wire.close())
+		return cmp.Or(err, r.wire.close())
 	}
 	return nil
 }

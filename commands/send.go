@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -160,20 +161,11 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 	var t client.Timing
 	print := s.printer()
 	err := client.Timed(call, &t)(ctx, print.part)
-	err = firstError(err, print.finish())
+	err = cmp.Or(err, print.finish())
 	if s.c.Bool("timing") {
 		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), render.Count(int64(t.Parts), "part"))
 	}
 	return err
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // judge turns an error into the status that belongs to it, and tells what else was

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,7 +143,7 @@ func (s *sending) latis() (*dialer, error) {
 		}
 		l := client.DialLatis(conn, s.watch)
 		if err := s.enterSession(ctx, l, metadata); err != nil {
-			return nil, firstError(err, l.Close())
+			return nil, cmp.Or(err, l.Close())
 		}
 		return &peer{s.subscribed(l, call), l.Close}, nil
 	}}, nil
@@ -352,7 +353,7 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 			}
 			call, err := s.rpcCall(ctx, r, text, hasPrompt)
 			if err != nil {
-				return nil, firstError(err, r.Close())
+				return nil, cmp.Or(err, r.Close())
 			}
 			return &peer{call, r.Close}, nil
 		}}, nil

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,10 @@ func (s *sending) records() (capture.Writer, func() error, error) {
 		r.CloseWithError(err)
 		printed <- err
 	}()
-	finish := func() error { return firstError(w.Close(), <-printed) }
+	finish := func() error { return cmp.Or(w.Close(), <-printed) }
 	records, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Unit: s.endpoint.String()}, nil)
 	if err != nil {
-		return nil, nil, firstError(finish(), err)
+		return nil, nil, cmp.Or(finish(), err)
 	}
 	return records, finish, nil
 }
