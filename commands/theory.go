@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -187,10 +189,20 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 	}
 	intent.Inputs, intent.Outputs, err = scope.Resolve(c.Context, intent.Inputs, intent.Outputs)
 	if err != nil {
-		return err
+		return withUnset(c, err, "run-id", "world", "s3")
 	}
 	e := json.NewEncoder(inv.ndjson())
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(intent)
+}
+
+// withUnset adds to an error which flags, of those that it may be about, were not
+// given.
+func withUnset(c *cli.Context, err error, flags ...string) error {
+	flags = slices.DeleteFunc(flags, c.IsSet)
+	if len(flags) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (not given: --%s)", err, strings.Join(flags, ", --"))
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,7 +43,8 @@ func (s *Scope) Resolve(ctx context.Context, inputs, outputs map[string]json.Raw
 
 func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessage, method string) (map[string]json.RawMessage, error) {
 	resolved := make(map[string]json.RawMessage, len(intent))
-	for key, value := range intent {
+	for _, key := range slices.Sorted(maps.Keys(intent)) { // so that of several errors it is always the same
+		value := intent[key]
 		name, scope := cutScope(key)
 		if scope == "" {
 			if method == "GET" {
@@ -99,7 +102,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	case scope == "local":
 		return artifacts + owner + "/" + path, nil
 	case s.Presign == nil:
-		return "", errors.New("there is no store for what belongs to a world: name it by its URL")
+		return "", errors.New("there is no store for what belongs to a world")
 	}
 	return s.Presign(ctx, method, owner+"/"+path)
 }
