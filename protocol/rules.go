@@ -25,6 +25,9 @@ type Rules struct {
 	// MayLeave allows a side to go away while its requests are open: that they
 	// are unanswered then is worth a note, not an error.
 	MayLeave bool
+	// LeavingCancels says that the side which ends its direction of a connection
+	// first cancels with that what it has asked and is not answered.
+	LeavingCancels bool
 	// Subscribe is the kind that opens an exchange without end. In it messages
 	// of the kind Update are parts, though they close other exchanges, and any
 	// other close ends all subscriptions of the connection.

@@ -66,7 +66,7 @@ const (
 	Open      Outcome = iota // it has not
 	Done                     // well
 	Failed                   // with an error
-	Cancelled                // as cancelled, or with a cancel that forbids an answer
+	Cancelled                // as cancelled, or with a cancel that forbids an answer, or because its opener left
 	Abandoned                // with its connection
 )
 

@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
 
 // open begins an exchange.
 func (t *Tracker) open(ev *event) *Exchange {
@@ -104,13 +108,18 @@ func (t *Tracker) forget(e *Exchange) {
 	t.changed(e, 0)
 }
 
-// abandon ends an exchange with its connection.
-func (t *Tracker) abandon(e *Exchange, at time.Time) {
+// abandon ends an exchange with its connection, of which that direction ended first.
+func (t *Tracker) abandon(e *Exchange, first frame.Dir, at time.Time) {
 	e.Closed = at
-	if !t.silence(e) && t.judges() && !t.isSubscription(e) {
+	outcome := Abandoned
+	switch {
+	case t.silence(e):
+	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
+		outcome = Cancelled
+	case t.judges() && !t.isSubscription(e):
 		t.reportUnanswered(e)
 	}
-	e.become(Abandoned)
+	e.become(outcome)
 	e.kind.streamed(e)
 	t.settle(e)
 	t.changed(e, 0)

@@ -145,8 +145,12 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 
 // End takes in that a connection has ended, with all of its streams: what is
 // open stays unanswered.
-func (t *Tracker) End(conn int, at time.Time) {
-	abandon := func(e *Exchange) { t.abandon(e, at) }
+func (t *Tracker) End(conn int, at time.Time) { t.EndBy(conn, frame.DirUnknown, at) }
+
+// EndBy is End where it is known which direction ended first. Who does not stay to
+// hear the answer cancels with that what it asked, if the protocol has it so.
+func (t *Tracker) EndBy(conn int, first frame.Dir, at time.Time) {
+	abandon := func(e *Exchange) { t.abandon(e, first, at) }
 	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
 		t.endScope(scopes.oldest(), abandon)
 	}

@@ -111,7 +111,7 @@ func (s *Store) is(word string, e *entry, seq int64) bool {
 	case "late":
 		return r.asked != 0 && seq > r.cancel
 	case "cancelled":
-		return r.class != 0
+		return r.class != 0 || r.outcome == uint8(session.Cancelled)
 	case "failed":
 		return r.outcome == uint8(session.Failed)
 	case "open":

@@ -36,11 +36,11 @@ func (m *Model) setFilter(text string) tea.Cmd {
 
 // completions returns what the last word of a filter could be.
 func completions(text string, kinds []string) (list []string) {
-	last := text[strings.LastIndexByte(text, ' ')+1:]
+	last := text[lastWord(text):]
 	if value, ok := strings.CutPrefix(last, "kind=="); ok {
 		for _, k := range kinds {
-			if strings.HasPrefix(k, value) {
-				list = append(list, "kind=="+quoteValue(k))
+			if quoted := quoteValue(k); strings.HasPrefix(quoted, value) || strings.HasPrefix(k, value) {
+				list = append(list, "kind=="+quoted)
 			}
 		}
 		return list
@@ -61,6 +61,23 @@ func completions(text string, kinds []string) (list []string) {
 	return list
 }
 
+// lastWord returns where the last word of a filter begins. A space in quotes parts
+// nothing.
+func lastWord(text string) int {
+	at, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case !quoted && text[i] == ' ':
+			at = i + 1
+		}
+	}
+	return at
+}
+
 // completed completes the last word of text as far as all candidates agree.
 func completed(text string, candidates []string) string {
 	if len(candidates) == 0 {
@@ -72,7 +89,7 @@ func completed(text string, candidates []string) string {
 			common = common[:len(common)-1]
 		}
 	}
-	start := strings.LastIndexByte(text, ' ') + 1
+	start := lastWord(text)
 	if len(common) < len(text)-start {
 		return text
 	}

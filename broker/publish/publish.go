@@ -5,6 +5,8 @@
 package publish
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -47,6 +49,7 @@ type Conn struct {
 	number            int
 	protocol, framing string
 	offsets           [3]int64
+	left              bool // the controller did; see Left
 }
 
 // Open publishes that a connection began. What travels on it is frames of the
@@ -151,15 +154,35 @@ func (p *Publisher) headOf(of head) *frame.Head {
 	return h
 }
 
-// Close publishes that the connection has ended in both directions.
+// Left notes that it is the controller who ends the connection.
+func (c *Conn) Left() {
+	if c == nil {
+		return
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.left = true
+}
+
+// Close publishes that the connection has ended in both directions, first in that
+// of the side which ended it.
 func (c *Conn) Close() {
 	if c == nil {
 		return
 	}
-	for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
-		c.begin(capture.HalfClosed).Dir = dir
-		c.write()
+	c.end(true)
+	c.end(false)
+}
+
+// end publishes that the direction of the side which ends the connection has ended,
+// or that of the other.
+func (c *Conn) end(first bool) {
+	r := c.begin(capture.HalfClosed)
+	r.Dir = frame.U2C
+	if c.left == first {
+		r.Dir = frame.C2U
 	}
+	c.write()
 }
 
 // Note publishes a remark.
@@ -261,9 +284,27 @@ func (e *exchange) Ended(err error) {
 	if err == nil && e.events {
 		e.to.EventsEnd()
 	}
+	if errors.Is(err, broker.ErrGone) {
+		e.from.Left()
+	}
+	if gaveUp(err) {
+		e.to.Left()
+	}
 	if err != nil && e.to != nil {
 		e.to.Note("call %d ended: %v", e.call.ID, err)
 		e.from.Note("call %d ended at provider %s, connection %d: %v", e.call.ID, e.hop.Provider, e.to.number, err)
 	}
 	e.to.Close()
+}
+
+// gaveUp reports whether an attempt ended because the broker did not wait for its
+// answer any more.
+func gaveUp(err error) bool {
+	for _, why := range []error{broker.ErrGone, broker.ErrCancelled, broker.ErrShutdown, context.Canceled} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	var failed *provider.Error
+	return errors.As(err, &failed) && failed.Cause == provider.TimedOut
 }

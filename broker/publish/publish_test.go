@@ -2,11 +2,13 @@ package publish_test
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -111,5 +113,37 @@ func TestHidden(t *testing.T) {
 	}
 	if got := string(records[3].Text); got != "said: "+want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Who ended a connection is seen by which direction ended first: whoever looks on
+// tells by that what was cancelled.
+func TestWhoLeft(t *testing.T) {
+	byController, byUnit := []frame.Dir{frame.C2U, frame.U2C}, []frame.Dir{frame.U2C, frame.C2U}
+	for _, tt := range []struct {
+		err                  error
+		ofProvider, ofClient []frame.Dir
+	}{
+		{nil, byUnit, byUnit},
+		{broker.ErrGone, byController, byController},
+		{broker.ErrCancelled, byController, byUnit},
+		{&provider.Error{Cause: provider.TimedOut}, byController, byUnit},
+		{&provider.Error{Cause: provider.Unreachable, Err: io.ErrUnexpectedEOF}, byUnit, byUnit},
+	} {
+		var records kept
+		c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
+		e := c.Tap().Provider(&broker.Call{}, &broker.Hop{Provider: "p"})
+		e.Sent("127.0.0.1/v1", []byte(`{}`))
+		e.Ended(tt.err)
+		c.Close()
+		ends := map[int][]frame.Dir{}
+		for _, r := range records {
+			if r.Kind == capture.HalfClosed {
+				ends[r.Conn] = append(ends[r.Conn], r.Dir)
+			}
+		}
+		if !slices.Equal(ends[1], tt.ofClient) || !slices.Equal(ends[2], tt.ofProvider) {
+			t.Errorf("%v: the client's connection ended as %v, that to the provider as %v", tt.err, ends[1], ends[2])
+		}
 	}
 }

@@ -160,7 +160,10 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		m.ID, m.Phase = carried.Token(f), e.end()
 	}
 	switch {
-	case signal != frame.NoSignal || m.Phase == protocol.Part:
+	case signal != frame.NoSignal:
+	case m.Phase == protocol.Part && f.Meta.Event != "":
+		m.Kind = []byte(f.Meta.Event)
+	case m.Phase == protocol.Part:
 	case status != "":
 		m.Kind = []byte(status)
 	default:

@@ -180,3 +180,44 @@ func data(body string) string {
 	_ = http2.NewFramer(&b, nil).WriteData(1, true, []byte(body))
 	return b.String()
 }
+
+// Who leaves before the answer has come cancels the request; whoever leaves with
+// the answer does not. Where that is not known it is unanswered.
+func TestWhoLeavesFirst(t *testing.T) {
+	left := func(dir frame.Dir) capture.Record {
+		return capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: 1, Dir: dir}}
+	}
+	half := over(post("/v1/chat", `{}`), events, chunk("data: {\"a\":1}\n\n")).records
+	whole := over(post("/v1/chat", `{}`), said("200 OK", `{}`)).records
+	last := len(whole) - 1
+	for _, tt := range []struct {
+		about   string
+		records []capture.Record
+		want    session.Outcome
+		finding string
+	}{
+		{"the controller", append(slices.Clone(half), left(frame.C2U), left(frame.U2C)), session.Cancelled, ""},
+		{"the unit", append(slices.Clone(half), left(frame.U2C), left(frame.C2U)), session.Abandoned, "unanswered"},
+		{"nobody, as far as is known", half, session.Abandoned, "unanswered"},
+		{
+			"the controller, which has no more to ask",
+			append(slices.Clone(whole[:last]), left(frame.C2U), whole[last], left(frame.U2C)),
+			session.Done, "",
+		},
+	} {
+		ts := follow(t, &script{records: tt.records}, session.Options{})
+		tr := ts.List[0]
+		for e := range tr.Exchanges() {
+			if e.Outcome != tt.want {
+				t.Errorf("%s: the exchange is %v, not %v", tt.about, e.Outcome, tt.want)
+			}
+		}
+		found := ""
+		for f := range tr.Findings() {
+			found += f.Name
+		}
+		if found != tt.finding {
+			t.Errorf("%s: found %q, not %q", tt.about, found, tt.finding)
+		}
+	}
+}

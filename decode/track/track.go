@@ -303,9 +303,10 @@ func (w *followed) pass(fr session.Frame, well bool, m *protocol.Message) {
 }
 
 // Ended takes in that a direction of a connection has ended; see
-// [decode.Config]. When both have, what is open on it stays unanswered.
+// [decode.Config]. When both have, what is open on it stays unanswered, or was
+// cancelled by the side that left.
 func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
-	other, half := f.halves[conn]
+	first, half := f.halves[conn]
 	if !half {
 		if f.halves == nil {
 			f.halves = map[int]frame.Dir{}
@@ -313,7 +314,7 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		f.halves[conn] = dir
 		return
 	}
-	if other == dir {
+	if first == dir {
 		return
 	}
 	delete(f.halves, conn)
@@ -326,7 +327,7 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		f.begin(w) // nothing more will tell
 	}
 	for _, t := range f.trackers.List {
-		t.End(conn, at)
+		t.EndBy(conn, first, at)
 	}
 }
 

@@ -46,6 +46,7 @@ func follow(t *testing.T, s *script, o session.Options) *track.Trackers {
 	ts := track.Trackers{Watcher: o.Watcher}
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
 	f := track.NewFollower(&ts, in, cfg)
+	cfg.Ended = f.Ended
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,11 @@ var (
 // Rules of what an exchange of HTTP, and a gRPC call, has to keep to: the stream is
 // the exchange, and nothing may come behind its reset.
 var Rules = protocol.Rules{
-	UniqueIDs: true,
-	Streamed:  true,
-	MayLeave:  true,
-	Cancels:   []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
+	UniqueIDs:      true,
+	Streamed:       true,
+	MayLeave:       true,
+	LeavingCancels: true,
+	Cancels:        []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
 }
 
 type named string
@@ -93,9 +94,9 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	}
 }
 
-// Join tells a message whose protocol knows nothing of it what carries it. It is one
-// of a gRPC call, where what a server sends is a part of the answer; or it says what
-// the start line of HTTP does.
+// Join tells a message whose protocol knows nothing of it what carries it: it is one
+// of a gRPC call, where what a server sends is a part of the answer, or of an exchange
+// of HTTP.
 func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	switch {
 	case IsOfCall(f, p):
@@ -103,17 +104,24 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 		if f.Dir == frame.U2C {
 			m.Phase = protocol.Part
 		}
-	case f.Meta != nil && f.Meta.Head != nil && p == opaque.JSON:
-		m.Label = startOf(f.Meta.Head)
+	case f.Meta != nil && f.Meta.Framing == frame.HTTP && p == opaque.JSON:
+		m.ID = Token(f)
+		if kind := kindOf(f.Meta); len(kind) > 0 {
+			m.Kind = kind
+		}
 	}
 }
 
-// startOf is what the start line of a request or a response says.
-func startOf(h *frame.Head) []byte {
-	if status := h.Status(); status != "" {
-		return []byte(status)
+// kindOf is what a carrier says of the kind of a body or an event; nil for nothing.
+func kindOf(meta *frame.Meta) []byte {
+	switch h := meta.Head; {
+	case h == nil:
+		return []byte(meta.Event)
+	case h.Status() != "":
+		return []byte(h.Status())
+	default:
+		return Asked(h)
 	}
-	return Asked(h)
 }
 
 // Asked is what a request asks for: its method, and the path, behind the host if the

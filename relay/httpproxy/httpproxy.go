@@ -211,11 +211,14 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 			c.tap.feed(dir, buf[:n])
 			out = r.push(out[:0], buf[:n])
 			if _, werr := to.Write(out); werr != nil {
+				c.tap.refused[dir] = !errors.Is(werr, net.ErrClosed)
 				return false
 			}
 		}
 		if err != nil {
-			c.tap.end(dir)
+			if !errors.Is(err, net.ErrClosed) {
+				c.tap.end(dir) // by its own side
+			}
 			if rest := r.end(); len(rest) > 0 {
 				if _, werr := to.Write(rest); werr != nil {
 					return false

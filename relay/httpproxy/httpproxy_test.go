@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/transport"
@@ -85,6 +86,18 @@ func start(t *testing.T, server *httptest.Server, path string) (address string, 
 	})
 	t.Cleanup(func() { stop() })
 	return "http://" + strings.TrimPrefix(l.Addr(), "tcp://"), seen, stop
+}
+
+// ends are the directions that ended, in that order.
+func (r *records) ends() (dirs []frame.Dir) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rec := range r.list {
+		if rec.Kind == capture.HalfClosed {
+			dirs = append(dirs, rec.Dir)
+		}
+	}
+	return dirs
 }
 
 func get(t *testing.T, c *http.Client, method, address, body string) string {
@@ -245,5 +258,56 @@ func TestPassing(t *testing.T) {
 	want := []string{`c2u http ""`, `u2c http ""`, `c2u ws "{}"`, `u2c ws "{}"`}
 	if diff := cmp.Diff(want, seen.lines()); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// The capture says who left first: a client that does not wait for its answer, a
+// server that gives none, or the proxy, whose end is that of the server to clients.
+func TestWhoLeavesFirst(t *testing.T) {
+	byClient, byServer := []frame.Dir{frame.C2U, frame.U2C}, []frame.Dir{frame.U2C, frame.C2U}
+	for _, tt := range []struct {
+		about string
+		leave func(client net.Conn, server chan<- bool, stop func() httpproxy.Result)
+		want  []frame.Dir
+	}{
+		{"the client", func(client net.Conn, _ chan<- bool, _ func() httpproxy.Result) { client.Close() }, byClient},
+		{"the client, rudely", func(client net.Conn, _ chan<- bool, _ func() httpproxy.Result) {
+			_ = client.(*net.TCPConn).SetLinger(0)
+			client.Close()
+		}, byClient},
+		{"the server", func(_ net.Conn, server chan<- bool, _ func() httpproxy.Result) { server <- true }, byServer},
+		{"the proxy", func(_ net.Conn, _ chan<- bool, stop func() httpproxy.Result) { stop() }, byServer},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			asked, leave, gone := make(chan bool, 1), make(chan bool, 1), make(chan bool)
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				asked <- true
+				defer close(gone)
+				select {
+				case <-leave:
+					panic(http.ErrAbortHandler)
+				case <-r.Context().Done():
+				}
+			}))
+			defer server.Close()
+			address, seen, stop := start(t, server, "")
+			client, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			<-asked
+			tt.leave(client, leave, stop)
+			<-gone
+			if tt.about == "the server" {
+				_, _ = io.Copy(io.Discard, client) // until the proxy has passed the end on
+			}
+			client.Close()
+			stop()
+			if diff := cmp.Diff(tt.want, seen.ends()); diff != "" {
+				t.Errorf("the directions ended otherwise (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package httpproxy
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 // beside its way. What it is behind is bounded: then the connection waits.
 type tap struct {
 	pieces chan piece // nil if nobody watches
-	done   sync.WaitGroup
+	// By direction: whether its side has ended it, and whether the other took no more.
+	ended, refused [3]bool
+	done           sync.WaitGroup
 }
 
 // A piece is what was read at once, or the end of a direction.
@@ -65,13 +68,25 @@ func (t *tap) feed(dir frame.Dir, data []byte) {
 }
 
 func (t *tap) end(dir frame.Dir) {
+	t.ended[dir] = true
 	if t.pieces != nil {
 		t.pieces <- piece{dir: dir, read: time.Now()}
 	}
 }
 
-// close ends the tap and waits for what it still has to say.
+// close ends the tap and waits for what it still has to say. What neither side has
+// ended, the proxy has, and to clients that is the server, unless it was they who
+// took no more.
 func (t *tap) close() {
+	dirs := []frame.Dir{frame.U2C, frame.C2U}
+	if t.refused[frame.U2C] {
+		slices.Reverse(dirs)
+	}
+	for _, dir := range dirs {
+		if !t.ended[dir] {
+			t.end(dir)
+		}
+	}
 	if t.pieces != nil {
 		close(t.pieces)
 		t.done.Wait()
