@@ -25,12 +25,13 @@ func (s *script) Next(rec *capture.Record) error {
 	return nil
 }
 
-// over is a body of HTTP.
-func over(conn int, dir frame.Dir, start, body string) capture.Record {
+// over is a request or an answer of HTTP, which has an empty object.
+func over(conn int, dir frame.Dir, start string) capture.Record {
+	body := []byte("{}")
 	return capture.Record{
 		Protocol: "json", Framing: frame.HTTP, Time: time.Unix(1, 0),
 		Frame: frame.Frame{
-			Conn: conn, Dir: dir, Stream: 1, Raw: []byte(body), End: len(body),
+			Conn: conn, Dir: dir, Stream: 1, Raw: body, End: len(body),
 			Meta: &frame.Meta{Framing: frame.HTTP, Head: &frame.Head{Start: start}},
 		},
 	}
@@ -48,8 +49,8 @@ func TestFiltersOverHTTP(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	const ask = "POST /v1/chat/completions HTTP/1.1"
 	records := script{
-		over(1, frame.C2U, ask, `{}`), over(1, frame.U2C, "HTTP/1.1 200 OK", `{}`),
-		over(2, frame.C2U, "POST /v1/messages HTTP/1.1", `{}`), over(3, frame.C2U, ask, `{}`),
+		over(1, frame.C2U, ask), over(1, frame.U2C, "HTTP/1.1 200 OK"),
+		over(2, frame.C2U, "POST /v1/messages HTTP/1.1"), over(3, frame.C2U, ask),
 		ended(3, frame.U2C), ended(3, frame.C2U), ended(2, frame.C2U), ended(2, frame.U2C),
 	}
 	if err := s.Take(t.Context(), decode.Input{Capture: &records}, decode.Config{Workers: 1}); err != nil {

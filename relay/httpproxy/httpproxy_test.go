@@ -172,7 +172,7 @@ func TestEvents(t *testing.T) {
 			case <-more:
 			case <-r.Context().Done():
 				close(gone)
-				return
+				panic(http.ErrAbortHandler) // to return would end the events, which may still be seen
 			}
 		}
 	}))
