@@ -25,7 +25,7 @@ var world = config.Env{
 
 // Without a file, or with one that says nothing of models, a mock answers.
 func TestDefault(t *testing.T) {
-	for name, text := range map[string]string{"built in": config.Default, "empty": "", "a comment": "# later\n", "no models": "listen: {rlm: 1234}\n"} {
+	for name, text := range map[string]string{"built in": config.Default, "empty": "", "a comment": "# later\n", "a byte order mark": "\uFEFFdefault: mock\n", "no models": "listen: {rlm: 1234}\n"} {
 		c, err := config.Parse("c.yaml", []byte(text), world)
 		if err != nil || c.Broker.Default != "mock" || len(c.Broker.Models) != 1 || c.Broker.Models[0].Name != "mock" {
 			t.Errorf("%s: %+v, %v", name, c, err)
@@ -92,7 +92,8 @@ func TestFaults(t *testing.T) {
 		{"default: x\ndefault: y", `2:1: mapping key "default" already defined at [1:1]`},
 		{"- x", "1:1: found a list; expected a mapping, with lines of the form key: value"},
 		{"just text", "1:1: found text; expected a mapping, with lines of the form key: value"},
-		{"default: a\n---\ndefault: b", "there are several documents; expected one"},
+		{"default: a\n---\ndefault: b", "2:1: there are several documents; expected one"},
+		{"---\ndefault: a\n--- # more\n---\n", "3:1: there are several documents; expected one"},
 
 		// Keys that nothing reads.
 		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token`},

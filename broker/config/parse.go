@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -38,13 +39,17 @@ type document struct {
 
 func parse(name string, data []byte) (*document, error) {
 	d := &document{name: name}
-	tree, err := parser.ParseBytes(data, 0)
+	tree, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0) // which some editors write
 	if err != nil {
 		return nil, d.translate(err)
 	}
 	d.ast = tree
 	if len(tree.Docs) > 1 {
-		return nil, &Error{Name: name, Msg: "there are several documents; expected one"}
+		e := &Error{Name: name, Msg: "there are several documents; expected one"}
+		if tok := tree.Docs[1].Start; tok != nil {
+			e.Line, e.Column = tok.Position.Line, tok.Position.Column
+		}
+		return nil, e
 	}
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
 		return d, nil
