@@ -90,11 +90,10 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	signal := frame.NoSignal
 	switch {
-	case len(body) > 0:
-	case dir == frame.C2U:
-		signal = frame.Request
-	default:
+	case dir == frame.U2C && !carrier.BeginsJSON(body): // nothing, or a page for people
 		signal = frame.Response
+	case len(body) == 0:
+		signal = frame.Request
 	}
 	c.http(dir, signal, head{start: start}, body)
 }
@@ -245,8 +244,9 @@ type exchange struct {
 	events bool // the answer is a stream of them
 }
 
-// Sent publishes the request.
+// Sent publishes the request. One that was refused may be followed by another.
 func (e *exchange) Sent(url string, body []byte) {
+	e.to.Close()
 	c := e.call
 	name := strconv.AppendInt(append(make([]byte, 0, 128), "call "...), c.ID, 10)
 	name = append(append(append(name, ": "...), c.Door...), " connection "...)

@@ -3,6 +3,7 @@ package publish_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -83,12 +84,37 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A response that is empty is no message.
-func TestEmpty(t *testing.T) {
+// A response that is empty is no message, nor is a page for people.
+func TestNoMessage(t *testing.T) {
+	for body, want := range map[string]frame.Signal{"": frame.Response, "<html>": frame.Response, "oops": frame.Response, ` {"a":1}`: frame.NoSignal} {
+		var records kept
+		publish.New(&records, nil).Open("client", "json", frame.HTTP).HTTP(frame.U2C, "HTTP/1.1 200 OK", []byte(body))
+		if got := records[1].Meta.Signal; got != want || string(records[1].Raw) != body {
+			t.Errorf("%q is published as signal %q", body, got)
+		}
+	}
+}
+
+// A request that is refused and made in another way is two, on connections that
+// both end.
+func TestAskedAgain(t *testing.T) {
 	var records kept
-	publish.New(&records, nil).Open("client", "json", frame.HTTP).HTTP(frame.U2C, "HTTP/1.1 200 OK", nil)
-	if got := records[1].Meta.Signal; got != frame.Response {
-		t.Errorf("it is published as signal %q", got)
+	c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
+	e := c.Tap().Provider(&broker.Call{}, &broker.Hop{Provider: "p"})
+	e.Sent("127.0.0.1/v1", []byte(`{"a":1}`))
+	e.Received(400, []byte(`{}`))
+	e.Sent("127.0.0.1/v1", []byte(`{}`))
+	e.Received(200, []byte(`{}`))
+	e.Ended(nil)
+	c.Close()
+	ends := map[int]int{}
+	for _, r := range records {
+		if r.Kind == capture.HalfClosed {
+			ends[r.Conn]++
+		}
+	}
+	if want := map[int]int{1: 2, 2: 2, 3: 2}; !maps.Equal(ends, want) {
+		t.Errorf("connections ended %v times, not %v", ends, want)
 	}
 }
 
