@@ -54,7 +54,7 @@ func (t *tally) add(it *Item) {
 		t.last = t.find(protocol, kind)
 	}
 	t.last.Frames++
-	t.last.Bytes += int64(it.size())
+	t.last.Bytes += int64(it.Frame.Size())
 }
 
 // maxKind is how much of a kind is told apart, in bytes.

@@ -15,8 +15,9 @@ func (it *Item) Field(key string) ([]byte, bool) {
 	return v, len(v) > 0
 }
 
+// field has the keys of any frame, and of any gap.
 func (it *Item) field(key string) []byte {
-	f, m := it.Frame, &it.Message
+	f := it.Frame
 	switch key {
 	case "seq":
 		return it.number(it.Seq)
@@ -36,7 +37,7 @@ func (it *Item) field(key string) []byte {
 	case "offset":
 		return it.number(f.Offset)
 	case "size":
-		return it.number(int64(it.size()))
+		return it.number(int64(f.Size()))
 	case "framing":
 		return it.word(it.Framing.Name())
 	case "stream":
@@ -59,19 +60,24 @@ func (it *Item) field(key string) []byte {
 			return nil
 		}
 		return []byte(it.Err.Error())
-	}
-	if f.Gap {
-		if key == "kind" {
+	case "kind":
+		if f.Gap {
 			return it.word(ndjson.Skipped)
 		}
+	case "protocol":
+		if !f.Gap {
+			return it.word(it.Protocol.Name())
+		}
+	}
+	if f.Gap || !it.well {
 		return nil
 	}
-	if key == "protocol" {
-		return it.word(it.Protocol.Name())
-	}
-	if !it.well {
-		return nil
-	}
+	return it.meaning(key)
+}
+
+// meaning has the keys of a message.
+func (it *Item) meaning(key string) []byte {
+	m := &it.Message
 	switch key {
 	case "kind":
 		return m.Kind
@@ -90,11 +96,6 @@ func (it *Item) field(key string) []byte {
 		return form
 	}
 	return nil
-}
-
-// size is the number of payload bytes, or of all bytes of a gap.
-func (it *Item) size() int {
-	return it.Frame.Size()
 }
 
 func (it *Item) number(n int64) []byte {

@@ -26,7 +26,7 @@ func (it *Item) record(r *ndjson.Record) {
 	f, m := it.Frame, &it.Message
 	*r = ndjson.Record{
 		Stream: f.Stream,
-		Seq:    it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: it.size(),
+		Seq:    it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: f.Size(),
 		Framing:  it.Framing.Name(),
 		Redacted: it.Redacted, Altered: it.Altered,
 	}

@@ -162,7 +162,7 @@ func (l *line) item(it *Item, clock Clock) {
 		l.left(l.style.Kind, it.kind(), l.kind)
 		l.left(l.style.ID, l.names(&it.Message), l.id)
 	}
-	l.right(l.style.Dim, strconv.AppendInt(l.buf[:0], int64(it.size()), 10), sizeWidth)
+	l.right(l.style.Dim, strconv.AppendInt(l.buf[:0], int64(it.Frame.Size()), 10), sizeWidth)
 }
 
 // names writes the id, and the id that the message refers to behind an arrow.
