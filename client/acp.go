@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 func beginACP(ctx context.Context, r *RPC) error {
@@ -35,7 +37,7 @@ func (r *RPC) NewSession(ctx context.Context) (id string, err error) {
 func (r *RPC) Prompt(text string) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		params := object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
-		result, err := r.request(ctx, "session/prompt", toJSON(params), out)
+		result, err := r.request(ctx, "session/prompt", jsonscan.MustMarshal(params), out)
 		if err == nil {
 			out(Part{Aside: true, Name: "result", JSON: result})
 		}
@@ -51,7 +53,7 @@ func cancelACP(r *RPC, _ string, params []byte) []byte {
 	if p.ID == "" {
 		p.ID = r.session
 	}
-	return rpcRequest("", "session/cancel", toJSON(object{"sessionId": p.ID}))
+	return rpcRequest("", "session/cancel", jsonscan.MustMarshal(object{"sessionId": p.ID}))
 }
 
 // partACP makes text of the chunks of an agent's message.

@@ -7,9 +7,7 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -196,15 +194,4 @@ func (w *Watch) Err() error {
 func errorAs[E error](err error) (e E, ok bool) {
 	ok = errors.As(err, &e)
 	return e, ok
-}
-
-// toJSON writes a value that always can be.
-func toJSON(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 func dapRequest(id, command string, arguments []byte) []byte {
-	return toJSON(struct {
+	return jsonscan.MustMarshal(struct {
 		Seq       json.RawMessage `json:"seq"`
 		Type      string          `json:"type"`
 		Command   string          `json:"command"`
@@ -27,7 +29,7 @@ func endDAP(ctx context.Context, r *RPC) {
 }
 
 func cancelDAP(r *RPC, id string, _ []byte) []byte {
-	return dapRequest(r.nextID(), "cancel", toJSON(object{"requestId": json.RawMessage(id)}))
+	return dapRequest(r.nextID(), "cancel", jsonscan.MustMarshal(object{"requestId": json.RawMessage(id)}))
 }
 
 // fromDAP turns a response into an answer, an event into a notification, and a
@@ -55,7 +57,7 @@ func dapResult(m *rpcMessage) ([]byte, error) {
 }
 
 func dapResponse(r *RPC, m *rpcMessage, _ any, no *refusal) []byte {
-	return toJSON(object{
+	return jsonscan.MustMarshal(object{
 		"seq": json.RawMessage(r.nextID()), "type": "response", "request_seq": m.Seq,
 		"success": false, "command": m.Command, "message": no.Message,
 	})

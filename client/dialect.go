@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Dialect is how a protocol of the JSON-RPC family is spoken by one who asks.
@@ -72,18 +73,18 @@ func rpcRequest(id, method string, params []byte) []byte {
 		Method  string          `json:"method"`
 		Params  json.RawMessage `json:"params,omitempty"`
 	}{"2.0", json.RawMessage(id), method, params}
-	return toJSON(m)
+	return jsonscan.MustMarshal(m)
 }
 
 func rpcResponse(_ *RPC, m *rpcMessage, result any, no *refusal) []byte {
 	if no != nil {
-		return toJSON(struct {
+		return jsonscan.MustMarshal(struct {
 			Version string          `json:"jsonrpc"`
 			ID      json.RawMessage `json:"id"`
 			Error   *refusal        `json:"error"`
 		}{"2.0", m.ID, no})
 	}
-	return toJSON(struct {
+	return jsonscan.MustMarshal(struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Result  any             `json:"result"`
@@ -122,7 +123,7 @@ func refuse(_ *RPC, m *rpcMessage) (any, *refusal) {
 type object map[string]any
 
 func (r *RPC) ask(ctx context.Context, method string, params any) ([]byte, error) {
-	return r.request(ctx, method, toJSON(params), func(Part) {})
+	return r.request(ctx, method, jsonscan.MustMarshal(params), func(Part) {})
 }
 
 // fileURI returns the URI of a folder.

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -214,7 +215,7 @@ func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 		return false, nil
 	case *latisv1.ConnectResponse_ResponseComplete:
 		if len(p.ResponseComplete.Metadata) > 0 {
-			r.out(Part{Aside: true, Name: "metadata", JSON: toJSON(p.ResponseComplete.Metadata)})
+			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(p.ResponseComplete.Metadata)})
 		}
 		return true, nil
 	case *latisv1.ConnectResponse_ResponseCancelled:
@@ -328,7 +329,7 @@ func state(m *latisv1.ConnectResponse, out func(Part)) error {
 	if u == nil {
 		return unexpected(m)
 	}
-	out(Part{JSON: toJSON(struct {
+	out(Part{JSON: jsonscan.MustMarshal(struct {
 		Busy  bool              `json:"busy"`
 		State map[string]string `json:"state,omitempty"`
 	}{u.Busy, u.State})})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 func beginLSP(ctx context.Context, r *RPC) error {
@@ -26,7 +28,7 @@ func endLSP(ctx context.Context, r *RPC) {
 }
 
 func cancelLSP(_ *RPC, id string, _ []byte) []byte {
-	return rpcRequest("", "$/cancelRequest", toJSON(object{"id": json.RawMessage(id)}))
+	return rpcRequest("", "$/cancelRequest", jsonscan.MustMarshal(object{"id": json.RawMessage(id)}))
 }
 
 func serveLSP(r *RPC, m *rpcMessage) (any, *refusal) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // mcpVersion is the newest version of MCP that we speak.
@@ -37,7 +39,7 @@ func (r *RPC) agreed() string {
 }
 
 func cancelMCP(_ *RPC, id string, _ []byte) []byte {
-	return rpcRequest("", "notifications/cancelled", toJSON(object{"requestId": json.RawMessage(id), "reason": "interrupted"}))
+	return rpcRequest("", "notifications/cancelled", jsonscan.MustMarshal(object{"requestId": json.RawMessage(id), "reason": "interrupted"}))
 }
 
 func serveMCP(r *RPC, m *rpcMessage) (any, *refusal) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -88,7 +89,7 @@ func (q *RLMRequest) payload(id string) []byte {
 	} else {
 		m.Prompts = q.Prompts
 	}
-	return toJSON(m)
+	return jsonscan.MustMarshal(m)
 }
 
 // An rlmResponse is a WireResponse.

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -211,7 +212,7 @@ func (r *theoryRun) last(m *theoryMessage) error {
 }
 
 func (r *theoryRun) send(ctx context.Context, m object) error {
-	payload := toJSON(m)
+	payload := jsonscan.MustMarshal(m)
 	if _, err := r.watch.see(r.conn, frame.C2U, frame.Line.Name(), asLine(payload)); err != nil {
 		return err
 	}

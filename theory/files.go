@@ -78,7 +78,7 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage) (js
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is neither JSON nor text in UTF-8")
 	}
-	return toJSON(string(data)), nil
+	return jsonscan.MustMarshal(string(data)), nil
 }
 
 // place returns where a value says that it is, or is to go; "" if it is inline.
@@ -177,7 +177,7 @@ func (f *Files) store(ctx context.Context, runID string, outputs, places map[str
 		if err != nil {
 			return &Error{ErrRuntime, fmt.Sprintf("the output %q cannot be stored: %v", name, err)}
 		}
-		outputs[name] = toJSON(withoutQuery(place))
+		outputs[name] = jsonscan.MustMarshal(withoutQuery(place))
 	}
 	return nil
 }

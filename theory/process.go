@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -107,7 +108,7 @@ func control(content json.RawMessage) map[string]json.RawMessage {
 }
 
 func writeLine(w io.Writer, v any) error {
-	_, err := w.Write(append(toJSON(v), '\n'))
+	_, err := w.Write(append(jsonscan.MustMarshal(v), '\n'))
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A run is one run of the tool, whoever listens to it.
@@ -93,7 +95,7 @@ func (r *run) push(m []byte, droppable bool) {
 
 // event tells all clients of a phase, and who has brought it about.
 func (r *run) event(phase string, by *string) {
-	r.tell("Event", toJSON(struct {
+	r.tell("Event", jsonscan.MustMarshal(struct {
 		Phase string  `json:"phase"`
 		By    *string `json:"by,omitempty"`
 		TS    string  `json:"ts"`
@@ -186,7 +188,7 @@ func (r *run) attempt() (*Result, error) {
 		for name := range result.Outputs {
 			if _, asked := q.Outputs[name]; !asked {
 				delete(result.Outputs, name)
-				r.tell("Log", toJSON(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
+				r.tell("Log", jsonscan.MustMarshal(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
 			}
 		}
 	}

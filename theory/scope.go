@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // How long a presigned URL is valid, and what an output is stored as.
@@ -59,7 +61,7 @@ func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessag
 		if err != nil {
 			return nil, &Error{ErrInputs, fmt.Sprintf("%q: %v", key, err)}
 		}
-		if err := enter(resolved, name, toJSON(place)); err != nil {
+		if err := enter(resolved, name, jsonscan.MustMarshal(place)); err != nil {
 			return nil, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
@@ -187,7 +188,7 @@ func (t *Runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.Serv
 
 func (t *Runtime) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(toJSON(struct {
+	_, _ = w.Write(jsonscan.MustMarshal(struct {
 		OK     bool   `json:"ok"`
 		Digest string `json:"digest"`
 	}{true, t.options.Digest})) // who asked may have gone

@@ -1,12 +1,12 @@
 package theory
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
@@ -49,15 +49,15 @@ func message(d theory.Dialect, kind, runID string, data json.RawMessage) []byte 
 	}{runID}
 	switch {
 	case d == theory.C && data == nil:
-		data = toJSON(control)
+		data = jsonscan.MustMarshal(control)
 		fallthrough
 	case d == theory.C:
-		return toJSON(struct {
+		return jsonscan.MustMarshal(struct {
 			Kind    string          `json:"kind"`
 			Content json.RawMessage `json:"content"`
 		}{kind, data})
 	}
-	return toJSON(struct {
+	return jsonscan.MustMarshal(struct {
 		Kind    string          `json:"kind"`
 		Control any             `json:"control"`
 		Data    json.RawMessage `json:"data,omitempty"`
@@ -87,20 +87,9 @@ func response(runID string, result *Result, failure *Error) []byte {
 	if failure != nil {
 		m.Control.Status = "error"
 	}
-	return toJSON(m)
+	return jsonscan.MustMarshal(m)
 }
 
 var kinds = []string{"Event", "Log", "Token"}
 
 func isKind(kind string) bool { return slices.Contains(kinds, kind) }
-
-// toJSON writes a value that always can be.
-func toJSON(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}

@@ -12,7 +12,6 @@
 package recording
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -99,14 +98,3 @@ func (l *line) unit() string {
 
 // signal returns the name of the signal that ended the process.
 func (l *line) signal() (string, bool) { return strings.CutPrefix(l.State, killed) }
-
-// marshal returns the members of a line as JSON, in the order of their names.
-func marshal(members map[string]any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(members); err != nil {
-		panic("recording: " + err.Error()) // only numbers and strings are in it
-	}
-	return b.Bytes()
-}

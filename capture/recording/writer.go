@@ -11,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Writer writes a recording. What a recording has no place for is left out:
@@ -206,6 +207,6 @@ func (c *folder) line(members map[string]any) error {
 		return err
 	}
 	members["t_ns"] = c.now.Nanoseconds()
-	_, err = f.Write(marshal(members))
+	_, err = f.Write(append(jsonscan.MustMarshal(members), '\n')) // only numbers and strings are in it
 	return err
 }

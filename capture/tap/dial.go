@@ -6,6 +6,8 @@ import (
 	"net"
 	"path/filepath"
 	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Conn looks on at a tap: Read yields a capture in pcapng, history first. The
@@ -70,10 +72,10 @@ func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error)
 // Send sends a command. Its answer comes among the records, as an [Answer] with
 // the command's Tag.
 func (c *Conn) Send(cmd Command) error {
-	text, err := line(cmd)
+	text, err := jsonscan.Marshal(cmd)
 	if err != nil {
 		return err
 	}
-	_, err = c.Write(text)
+	_, err = c.Write(append(text, '\n'))
 	return err
 }

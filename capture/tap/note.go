@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // What a [Note] tells of.
@@ -48,21 +49,12 @@ type Note struct {
 
 // Record returns the note as a record.
 func (n Note) Record() capture.Record {
-	text, err := line(n)
+	text, err := jsonscan.Marshal(n)
 	if err != nil { // a payload that is no JSON
 		n.Data, n.Payload = n.Payload, nil
-		text, _ = line(n)
+		text, _ = jsonscan.Marshal(n)
 	}
-	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: bytes.TrimSuffix(text, []byte("\n"))}
-}
-
-// line is v as a line of JSON, in which a payload's text is as it was.
-func line(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err
+	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: text}
 }
 
 // ParseNote returns the note that a record is, if it is one of a tap's.

@@ -8,6 +8,8 @@
 // and leaves the judgement to its caller. The verdict on a text is that of
 // package jsontext of github.com/go-json-experiment/json.
 //
+// Beside it stand the few functions that write JSON with the text as it is.
+//
 // What the members of an object mean is the business of the protocols above.
 package jsonscan
 
