@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed" // the worker
@@ -32,7 +31,7 @@ type Process struct {
 	Log  *slog.Logger
 }
 
-// A line is what a process writes.
+// A processLine is a line that a process writes.
 type processLine struct {
 	Kind      string                     `json:"kind"`
 	Data      json.RawMessage            `json:"data"`
@@ -53,7 +52,7 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 	ended := make(chan struct{})
 	defer close(ended)
 	defer process.Close()
-	others.Go(func() { h.logLines(process.Stderr(), r.RunID) })
+	others.Go(func() { transport.LogStderr(process, h.Log, "run", r.RunID) })
 	others.Go(func() { steer(ctx, process, r, ended) })
 	others.Go(func() { sweep(process, ended) })
 	return h.read(process, emit)
@@ -151,19 +150,6 @@ func (l *processLine) result() (*Result, error) {
 		return nil, l.Error
 	}
 	return nil, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", l.Status)}
-}
-
-func (h *Process) logLines(r io.Reader, run string) {
-	lines := bufio.NewReader(r)
-	for {
-		line, _, err := lines.ReadLine()
-		if err != nil {
-			return
-		}
-		if h.Log != nil {
-			h.Log.Info(string(line), "run", run)
-		}
-	}
 }
 
 //go:embed worker/worker.py

@@ -5,6 +5,7 @@ package transport_test
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,6 +63,24 @@ func TestStderr(t *testing.T) {
 	stdout, err := io.ReadAll(p)
 	if err != nil || string(stdout) != "to stdout\n" {
 		t.Errorf("standard output: %q, %v", stdout, err)
+	}
+}
+
+// Standard error is logged by lines, also a last one without an end, and read where
+// there is no log.
+func TestLogStderr(t *testing.T) {
+	const script = "printf 'one\\ntwo' >&2"
+	var text strings.Builder
+	transport.LogStderr(dialScript(t, script), slog.New(slog.NewJSONHandler(&text, nil)), "run", "r1")
+	for _, want := range []string{`"msg":"one","run":"r1"`, `"msg":"two","run":"r1"`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s is not in the log:\n%s", want, text.String())
+		}
+	}
+	p := dialScript(t, script)
+	transport.LogStderr(p, nil)
+	if exit, err := p.Wait(); err != nil || exit.Code() != 0 {
+		t.Errorf("%v, %v", exit, err)
 	}
 }
 

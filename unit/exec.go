@@ -1,7 +1,6 @@
 package unit
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +50,7 @@ func (e Exec) run(ctx context.Context, process transport.Process, p *Prompt, emi
 		_, _ = io.WriteString(process, p.Content)
 		_ = process.CloseWrite()
 	})
-	others.Go(func() { e.logLines(process.Stderr(), p.ID) })
+	others.Go(func() { transport.LogStderr(process, e.Log, "prompt", p.ID) })
 	err := emitText(process, emit)
 	if err != nil {
 		process.Close()
@@ -68,19 +67,6 @@ func (e Exec) run(ctx context.Context, process transport.Process, p *Prompt, emi
 		return errorf(ExecFailed, "the command %v", exit)
 	}
 	return nil
-}
-
-func (e Exec) logLines(r io.Reader, id string) {
-	lines := bufio.NewReader(r)
-	for {
-		line, _, err := lines.ReadLine()
-		if err != nil {
-			return
-		}
-		if e.Log != nil {
-			e.Log.Info(string(line), "prompt", id)
-		}
-	}
 }
 
 // emitText emits what r yields, as it comes, without cutting a character in two.
