@@ -86,6 +86,9 @@ type meaning struct {
 	refiner  *all.Refiner // of a wire whose protocol is not told
 }
 
+// plain is what is known of JSON on the wire of HTTP that is none of its messages.
+var plain = meaning{protocol: opaque.JSON}
+
 // tells reports whether nothing more can be learnt of a protocol.
 func tells(p protocol.Protocol) bool {
 	switch p {
@@ -141,6 +144,18 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 		m = &meaning{p, all.NewRefiner()}
 		v.wires[at] = m
 		v.untold++
+	}
+	if at == (wire{conn: -1}) && v.reader.Session().Protocol == "" {
+		switch p := all.Beside(m.protocol, rec.Payload()); {
+		case p == m.protocol:
+		case p == opaque.JSON:
+			return &plain, nil
+		default:
+			if m.refiner == nil {
+				v.untold++
+			}
+			m.protocol, m.refiner = opaque.Bytes, all.NewRefiner()
+		}
 	}
 	if m.refiner == nil {
 		return m, nil

@@ -77,6 +77,12 @@ func TestResolveProtocol(t *testing.T) {
 			"lsp",
 		},
 		{
+			"calls over HTTP beside other JSON", nil,
+			[]capture.Record{onHTTP("", completion), onHTTP("", initialize), onHTTP("", completion), onHTTP("", result), onHTTP("", initialized)},
+			[]string{"json", "mcp", "json", "mcp", "mcp"},
+			"mcp",
+		},
+		{
 			"never told", nil,
 			[]capture.Record{line(1, frame.C2U, initialize), line(1, frame.U2C, result)},
 			[]string{"jsonrpc", "jsonrpc"},

@@ -164,10 +164,37 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 		c.wires.set(at, r)
 	}
 	c.last, c.lastIs = at, r
-	if r.refiner != nil && !f.Gap && carried.Of(f) == nil {
+	if f.Gap || carried.Of(f) != nil {
+		return r, nil
+	}
+	if at == (wire{httpWire, 0}) && r.guessed {
+		return c.beside(r, f.Payload()), nil
+	}
+	if r.refiner != nil {
 		c.refine(r, f.Payload())
 	}
 	return r, nil
+}
+
+// beside returns how a payload of HTTP is to be read, whose wire is all of the
+// session's: the first protocol of JSON-RPC on it is that of the wire, whatever
+// else passes before and behind.
+func (c *captured) beside(r *reading, payload []byte) *reading {
+	p := all.Beside(r.protocol, payload)
+	switch {
+	case p == r.protocol:
+	case p == opaque.JSON:
+		if r.beside == nil {
+			r.beside = &reading{names: r.names, framing: r.framing, protocol: p}
+		}
+		return r.beside
+	default:
+		r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
+	}
+	if r.refiner != nil {
+		c.refine(r, payload)
+	}
+	return r
 }
 
 // refine lets a payload tell more of a wire's protocol.
@@ -211,7 +238,7 @@ func (c *captured) begin() (*reading, error) {
 	if r.protocol != nil {
 		return r, nil
 	}
-	r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
+	r.protocol, r.refiner, r.guessed = opaque.Bytes, all.NewRefiner(), true
 	if carried.Of(&c.record.Frame) != nil {
 		return r, nil
 	}
@@ -219,7 +246,7 @@ func (c *captured) begin() (*reading, error) {
 		if r.protocol, err = all.Named(name); err != nil {
 			return nil, err
 		}
-		r.refiner = (&all.Guess{Protocol: r.protocol}).Refiner()
+		r.refiner, r.guessed = (&all.Guess{Protocol: r.protocol}).Refiner(), false
 	}
 	return r, nil
 }

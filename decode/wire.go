@@ -21,6 +21,8 @@ type reading struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
 	refiner  *all.Refiner
+	guessed  bool                 // nothing names the protocol
+	beside   *reading             // of what is none of its messages, on the wire of HTTP
 	faults   map[frame.Dir]string // that the gaps at hand are of
 }
 

@@ -30,28 +30,45 @@ type exchange struct {
 }
 
 // Exchanges are those that are open, by connection and stream.
-type exchanges map[int]map[int64]*exchange
-
-// maxExchanges bounds those of one connection.
-const maxExchanges = 1 << 12
-
-func (es exchanges) set(f *frame.Frame, e *exchange) {
-	ofConn := es[f.Conn]
-	if ofConn == nil {
-		ofConn = map[int64]*exchange{}
-		es[f.Conn] = ofConn
-	}
-	if len(ofConn) >= maxExchanges {
-		clear(ofConn)
-	}
-	ofConn[f.Stream] = e
+type exchanges struct {
+	ofConn map[int]map[int64]*exchange
+	open   int // on all connections
 }
 
-func (es exchanges) remove(f *frame.Frame) {
-	delete(es[f.Conn], f.Stream)
-	if len(es[f.Conn]) == 0 {
-		delete(es, f.Conn)
+// maxExchanges bounds those that are open at once: of a capture of one direction no
+// request is ever answered.
+const maxExchanges = 1 << 16
+
+func (es *exchanges) of(f *frame.Frame) *exchange { return es.ofConn[f.Conn][f.Stream] }
+
+func (es *exchanges) set(f *frame.Frame, e *exchange) {
+	if es.ofConn == nil || es.open >= maxExchanges {
+		es.ofConn, es.open = map[int]map[int64]*exchange{}, 0
 	}
+	ofConn := es.ofConn[f.Conn]
+	if ofConn == nil {
+		ofConn = map[int64]*exchange{}
+		es.ofConn[f.Conn] = ofConn
+	}
+	before := len(ofConn)
+	ofConn[f.Stream] = e
+	es.open += len(ofConn) - before
+}
+
+func (es *exchanges) remove(f *frame.Frame) {
+	ofConn := es.ofConn[f.Conn]
+	before := len(ofConn)
+	delete(ofConn, f.Stream)
+	es.open -= before - len(ofConn)
+	if len(ofConn) == 0 {
+		delete(es.ofConn, f.Conn)
+	}
+}
+
+// end forgets those of a connection.
+func (es *exchanges) end(conn int) {
+	es.open -= len(es.ofConn[conn])
+	delete(es.ofConn, conn)
 }
 
 func isHTTP(f *frame.Frame) bool {
@@ -81,7 +98,7 @@ func (f *Follower) exchange(it *decode.Item) bool {
 		f.requested(it, head, isPlain)
 		return true
 	}
-	e := f.web[of.Conn][of.Stream]
+	e := f.web.of(of)
 	switch {
 	case e != nil:
 		f.answered(e, it, isPlain)
@@ -144,10 +161,19 @@ var (
 func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	carried.Parse(f, &m)
 	signal, status := f.Meta.Signal, f.Meta.Head.Status()
-	if strings.HasPrefix(status, "1") || signal == frame.Reset {
+	switch {
+	case strings.HasPrefix(status, "1"):
 		return m
-	}
-	if status != "" {
+	case signal == frame.Reset:
+		switch { // without an error, it still is no end
+		case m.Phase != protocol.Note:
+		case f.Dir == frame.C2U:
+			m.Ref, m.Phase = carried.Token(f), protocol.Cancel
+		default:
+			m.ID, m.Phase = carried.Token(f), protocol.Fail
+		}
+		return m
+	case status != "":
 		e.answered, e.failed = true, status >= "400"
 		e.events = carrier.HasEvents(f.Meta.Head)
 	}
@@ -156,7 +182,8 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		m.Kind, m.ID = kindBody, carried.Token(f) // in HTTP/2 it is a frame of its own
 	case signal == frame.NoSignal && (e.events || !e.answered):
 		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
-	case signal == frame.NoSignal, signal == frame.End, status != "" && e.isWhole(f.Meta.Head):
+	case signal == frame.Event:
+	case status == "", e.isWhole(f.Meta.Head):
 		m.ID, m.Phase = carried.Token(f), e.end()
 	}
 	switch {
@@ -183,9 +210,11 @@ func (e *exchange) end() protocol.Phase {
 // the body is in the same frame, unless it is a stream of events.
 func (e *exchange) isWhole(head *frame.Head) bool {
 	switch {
+	case e.method == "HEAD", head.Status() == "204", head.Status() == "304":
+		return true
 	case e.events:
 		return false
-	case !strings.HasPrefix(head.Start, "HTTP/2"), e.method == "HEAD":
+	case !strings.HasPrefix(head.Start, "HTTP/2"):
 		return true
 	}
 	return head.Get("Content-Type") == "" || head.Get("Content-Length") == "0"

@@ -120,12 +120,52 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 100 Continue\r\n\r\n", said("200 OK", `{}`)},
 			[]string{"1 POST /v1/chat done 0 parts, frames 1 3"},
 		},
+		{
+			"an answer that has no body",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 204 No Content\r\n\r\n"},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
+		},
+		{
+			"events that are compressed, and so come as one piece",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\nabc"},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
+		},
+		{
+			"events by a name in capitals",
+			[]string{post("/v1/chat", `{}`), strings.Replace(events, "text/event-stream", "Text/Event-Stream; charset=utf-8", 1), chunk("data: {}\n\n"), "<0\r\n\r\n"},
+			[]string{"1 POST /v1/chat done 1 parts, frames 1 3 4"},
+		},
+		{
+			"events up to the close",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "<data: {}\n\n"},
+			[]string{"1 POST /v1/chat done 1 parts, frames 1 3 4"},
+		},
+		{
+			"events up to the close, which was too early",
+			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "<data: {}\n\n", "<data: {"},
+			[]string{"1 POST /v1/chat abandoned 1 parts, frames 1 3"},
+		},
 		{"nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
 		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
 		{
 			"calls of JSON-RPC are exchanges, and not what carries them",
 			[]string{post("/mcp", call), events, chunk("data: " + result + "\n\n"), "<0\r\n\r\n"},
 			[]string{"1 tools/list done 0 parts, frames 1 3"},
+		},
+		{
+			"other JSON before calls of JSON-RPC, and behind them",
+			[]string{
+				">GET /.well-known/oauth HTTP/1.1\r\n\r\n", said("200 OK", `{"issuer":"a"}`),
+				post("/mcp", call), said("200 OK", result),
+				post("/v1/chat", `{"model":"m"}`), said("429 Busy", `{"id":"a","error":null}`),
+				post("/mcp", strings.Replace(call, "1", "2", 1)), said("200 OK", strings.Replace(result, "1", "2", 1)),
+			},
+			[]string{
+				"1 GET /.well-known/oauth done 0 parts, frames 1 2",
+				"3 POST /v1/chat failed 0 parts, frames 5 6",
+				"1 tools/list done 0 parts, frames 3 4",
+				"2 tools/list done 0 parts, frames 7 8",
+			},
 		},
 		{
 			"HTTP/2",
@@ -138,8 +178,43 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 3"},
 		},
 		{
+			"HTTP/2, an answer for people",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "502", "content-type", "text/html")[1:] + data("no")},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, an answer that is damaged",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json", "content-encoding", "gzip")[1:] + data("no")},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, an answer that may have no body",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "204", "content-type", "application/json")[1:]},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 3"},
+		},
+		{
+			"HTTP/2, an answer of trailers alone",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + h2("x-sum", "1")[settingsSize:]},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, gRPC-Web",
+			[]string{h2(":method", "POST", ":path", "/a.B/C", "content-type", "application/grpc-web+proto") + data("\x00\x00\x00\x00\x00"), "<" + h2(":status", "200", "content-type", "application/grpc-web+proto")[1:] + data("\x00\x00\x00\x00\x00")},
+			[]string{"1 POST /a.B/C done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, broken off by the unit",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "text/event-stream")[1:] + reset(http2.ErrCodeNo)},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, broken off by the controller",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + reset(http2.ErrCodeInternal)},
+			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
+		},
+		{
 			"HTTP/2, not wanted any more",
-			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + string([]byte{0, 0, 4, byte(http2.FrameRSTStream), 0, 0, 0, 0, 1, 0, 0, 0, 8})},
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + reset(http2.ErrCodeCancel)},
 			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
 		},
 	} {
@@ -220,4 +295,14 @@ func TestWhoLeavesFirst(t *testing.T) {
 			t.Errorf("%s: found %q, not %q", tt.about, found, tt.finding)
 		}
 	}
+}
+
+// settingsSize is how long what stands before a head is that does not begin a
+// connection.
+const settingsSize = len(">") + 9
+
+func reset(code http2.ErrCode) string {
+	var b bytes.Buffer
+	_ = http2.NewFramer(&b, nil).WriteRSTStream(1, code)
+	return b.String()
 }

@@ -111,7 +111,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	return &Follower{
 		trackers: ts, named: cfg.Protocol != nil, base: ts.conns,
 		stream: in.Capture == nil, settled: in.Capture == nil,
-		wires: make(map[int]*followed), web: exchanges{},
+		wires: make(map[int]*followed),
 	}
 }
 
@@ -318,7 +318,7 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		return
 	}
 	delete(f.halves, conn)
-	delete(f.web, conn)
+	f.web.end(conn)
 	if !f.settled {
 		return
 	}

@@ -51,12 +51,12 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.stream, b.what, b.kind = stream, what, wholeBody
 	b.meta = frame.Meta{Framing: frame.HTTP}
 	b.media = mediaType(head)
-	b.encoding = strings.ToLower(head.Get("Content-Encoding"))
+	b.encoding = encodingOf(head)
 	b.grpcEncoding = ""
 	switch {
 	case HasEvents(head):
 		b.kind = eventBody
-	case b.media == "application/grpc" || strings.HasPrefix(b.media, "application/grpc+"):
+	case IsGRPC(head):
 		b.kind, b.grpcEncoding = grpcBody, head.Get("Grpc-Encoding")
 	}
 }
@@ -64,8 +64,7 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 // HasEvents reports whether the body of such a head is given out event by event: one
 // that is compressed is not.
 func HasEvents(head *frame.Head) bool {
-	encoding := strings.ToLower(head.Get("Content-Encoding"))
-	return mediaType(head) == "text/event-stream" && (encoding == "" || encoding == "identity")
+	return mediaType(head) == "text/event-stream" && encodingOf(head) == ""
 }
 
 // take takes in the next n bytes of h.
@@ -164,7 +163,7 @@ func (b *body) whole(h *half) {
 		data = plain
 		apart(f, plain)
 	}
-	if !b.carries(data) {
+	if b.encoding != f.Meta.Encoding || !b.carries(data) {
 		f.Meta.Signal = b.what
 	}
 	if f.Meta.Encoding == "" {
@@ -175,8 +174,11 @@ func (b *body) whole(h *half) {
 
 // carries reports whether the body holds a message, and not a page for people.
 func (b *body) carries(data []byte) bool {
-	if len(data) == 0 {
+	switch {
+	case len(data) == 0:
 		return false
+	case strings.HasSuffix(b.media, "ndjson"), strings.HasSuffix(b.media, "jsonl"): // one message only where it is one line
+		return BeginsJSON(data) && !bytes.Contains(bytes.TrimSpace(data), []byte("\n"))
 	}
 	return strings.HasSuffix(b.media, "json") || strings.HasSuffix(b.media, "proto") || strings.HasSuffix(b.media, "protobuf") || BeginsJSON(data)
 }

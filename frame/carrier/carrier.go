@@ -101,6 +101,7 @@ type Carrier struct {
 
 	asked    []asked // requests whose response has not begun
 	upgraded parser  // what both directions speak from here on, if that changed
+	tunnel   bool    // that is nothing known
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams
 

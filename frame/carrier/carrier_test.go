@@ -256,6 +256,52 @@ var sessions = []struct {
 		`u2c gap 16: frame 5 at byte 73: the stream 3 ended inside a gRPC message`,
 		`u2c 3 http trailers ""`,
 	}},
+	{"an event stream up to the close that is cut inside an event", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\ndata: {"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http "{}"`,
+		`u2c gap 7: frame 3 at byte 62: the stream ended inside a body`,
+	}},
+	{"events that are compressed are one piece, and no message", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\n{}\n"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK" "{}\n"`,
+	}},
+	{"a body in an encoding that is not undone is no message", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\n\v\x02\x80"},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK" "\v\x02\x80"`,
+	}},
+	{"lines of JSON are a message where there is one", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: 3\r\n\r\n{}\n"},
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: 6\r\n\r\n{}\n{}\n"},
+	}, []string{
+		`u2c 1 http "HTTP/1.1 200 OK" "{}\n"`,
+		`u2c 2 http response "HTTP/1.1 200 OK" "{}\n{}\n"`,
+	}},
+	{"a tunnel, in both directions", []part{
+		{frame.C2U, "CONNECT api.example:443 HTTP/1.1\r\n\r\n"},
+		{frame.U2C, "HTTP/1.1 200 OK\r\n\r\n"},
+		{frame.C2U, "\x16\x03\x01"},
+		{frame.U2C, "\x16\x03\x03"},
+	}, []string{
+		`c2u 1 http request "CONNECT api.example:443 HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`c2u gap 3: <nil>`,
+		`u2c gap 3: <nil>`,
+	}},
+	{"an upgrade to what is not known", []part{
+		{frame.C2U, "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: else\r\n\r\n"},
+		{frame.U2C, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: else\r\n\r\n"},
+		{frame.C2U, "hello"},
+		{frame.U2C, "hello"},
+	}, []string{
+		`c2u 1 http request "GET / HTTP/1.1"`,
+		`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+		`c2u gap 5: <nil>`,
+		`u2c gap 5: <nil>`,
+	}},
 	{"a body that is cut", []part{
 		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{}"},
 	}, []string{

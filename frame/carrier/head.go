@@ -99,6 +99,22 @@ func contentLength(h *frame.Head) (int64, bool) {
 	return length, true
 }
 
+// IsGRPC reports whether the body behind a head of HTTP/2 is messages of gRPC. That
+// of gRPC-Web, which has its trailers in the body, is one piece.
+func IsGRPC(h *frame.Head) bool {
+	media := mediaType(h)
+	return media == "application/grpc" || strings.HasPrefix(media, "application/grpc+")
+}
+
+// encodingOf returns how a body is compressed, in lower case; "" if it is not.
+func encodingOf(h *frame.Head) string {
+	encoding := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
+	if encoding == "identity" {
+		return ""
+	}
+	return encoding
+}
+
 // mediaType returns the content type without its parameters, in lower case.
 func mediaType(h *frame.Head) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")

@@ -66,22 +66,30 @@ func (p *http1) end(h *half) (bool, string) {
 	switch p.state {
 	case inHead:
 		return len(h.rest()) == 0, "the head of a request or response"
-	case untilClose:
-		p.done(h)
-		return true, ""
 	case inTunnel:
 		return true, ""
 	}
-	if p.body.kind != eventBody {
+	events := p.body.kind == eventBody
+	if events {
+		p.body.event.finish(&p.body, h)
+	}
+	switch {
+	case events && !p.body.event.idle():
 		return false, "a body"
+	case p.state == untilClose:
+		p.done(h)
+		return true, ""
 	}
 	// An event stream ends when one side has had enough, which is no fault.
-	p.body.event.finish(&p.body, h)
-	return p.body.event.idle(), "a body"
+	return events, "a body"
 }
 
 // begin takes in a head, or finds that something else begins.
 func (p *http1) begin(h *half) bool {
+	if h.c.tunnel {
+		p.state = inTunnel
+		return true
+	}
 	data := h.rest()
 	if done, more := p.switches(h, data); done || more {
 		return done
@@ -231,10 +239,8 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 		p.number++
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		h.c.upgraded = upgradeOf(head)
+		h.c.tunnel = h.c.upgraded == nil
 		h.wake()
-		if h.c.upgraded == nil {
-			p.state = inTunnel
-		}
 		return true
 	}
 	if strings.HasPrefix(status, "1") {
@@ -249,7 +255,7 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	switch {
 	case of.method == "CONNECT" && strings.HasPrefix(status, "2"):
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
-		p.state = inTunnel
+		h.c.tunnel = true
 	case of.method == "HEAD", status == "204", status == "304":
 		p.sized(h, frame.Response, 0)
 	case size.Chunked:

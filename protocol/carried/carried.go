@@ -144,7 +144,7 @@ var protobufName = protobuf.Schemaless{}.Name()
 
 // IsGRPC reports whether a head is that of a gRPC call, or of its answer.
 func IsGRPC(h *frame.Head) bool {
-	return h != nil && strings.Contains(h.Start, "HTTP/2") && strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+	return h != nil && strings.Contains(h.Start, "HTTP/2") && carrier.IsGRPC(h)
 }
 
 // Token is the id of the exchange that a frame of HTTP belongs to: its stream.
@@ -174,9 +174,10 @@ func ended(m *protocol.Message, f *frame.Frame) {
 func reset(m *protocol.Message, f *frame.Frame) {
 	m.Kind = []byte("RST_STREAM")
 	switch {
-	case f.Meta.Code == carrier.Cancel && f.Dir != frame.U2C:
+	case f.Meta.Code == 0:
+	case f.Dir == frame.C2U, f.Dir == frame.DirUnknown && f.Meta.Code == carrier.Cancel:
 		m.Phase, m.Ref = protocol.Cancel, Token(f)
-	case f.Meta.Code != 0:
+	default:
 		m.Phase, m.ID = protocol.Fail, Token(f)
 	}
 }
