@@ -196,13 +196,28 @@ func isText(b []byte) bool {
 	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
 }
 
+// withoutAssigned returns what is said of a frame without the secrets that the lines of its
+// head say by themselves, such as the query of an address.
+func (x *redactor) withoutAssigned(m *frame.Meta) *frame.Meta {
+	if m.Head == nil {
+		return m
+	}
+	line := func(text string) string { return string(x.eraser.text([]byte(text))) }
+	clean, head := *m, frame.Head{Start: line(m.Head.Start)}
+	for _, f := range m.Head.Fields {
+		head.Fields = append(head.Fields, frame.Field{Name: f.Name, Value: line(f.Value)})
+	}
+	clean.Head = &head
+	return &clean
+}
+
 // carried takes the secrets out of a frame that came in a carrier. Where there
 // are any, the payload is all that is left of the bytes: what wrapped it may have
 // the same secrets in a form that hides them.
 func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	payload := r.Payload()
 	x.meta = AppendMeta(x.meta[:0], r.Meta)
-	meta := x.eraser.json(nil, x.meta)
+	meta := x.eraser.json(nil, AppendMeta(nil, x.withoutAssigned(r.Meta)))
 	var clean []byte
 	if r.Compressed {
 		clean = stars(payload)

@@ -196,6 +196,26 @@ func TestRedactText(t *testing.T) {
 	}
 }
 
+// The lines of a head of HTTP hold secrets in what they say, and not by their names
+// alone. What is left of the bytes says them no more.
+func TestRedactHead(t *testing.T) {
+	raw := []byte("GET /v1/models?api_key=abc&x=1 HTTP/1.1\r\nReferer: http://h/?access_token=abc\r\nX-Api-Key: abc\r\n\r\n")
+	r := redact(t, capture.Secrets(), capture.Record{Framing: frame.HTTP, Frame: frame.Frame{Raw: raw, Start: len(raw), End: len(raw), Meta: &frame.Meta{
+		Framing: frame.HTTP, Signal: frame.Request, Head: &frame.Head{Start: "GET /v1/models?api_key=abc&x=1 HTTP/1.1", Fields: []frame.Field{
+			{Name: "Referer", Value: "http://h/?access_token=abc"}, {Name: "X-Api-Key", Value: "abc"},
+		}},
+	}}})
+	want := &frame.Head{Start: "GET /v1/models?api_key=[redacted]&x=1 HTTP/1.1", Fields: []frame.Field{
+		{Name: "referer", Value: "http://h/?access_token=[redacted]"}, {Name: "x-api-key", Value: "[redacted]"},
+	}}
+	if diff := cmp.Diff(want, r.Meta.Head); diff != "" {
+		t.Error(diff)
+	}
+	if bytes.Contains(r.Raw, []byte("abc")) {
+		t.Errorf("the bytes are %q", r.Raw)
+	}
+}
+
 // A redacted capture says so.
 func TestRedactSession(t *testing.T) {
 	s := capture.Session{Unit: "unit --token abc", Comment: "fine", Altered: true}

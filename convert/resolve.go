@@ -146,9 +146,9 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 		v.untold++
 	}
 	if at == (wire{conn: -1}) && v.reader.Session().Protocol == "" {
-		switch p := all.Beside(m.protocol, rec.Payload()); {
-		case p == m.protocol:
-		case p == opaque.JSON:
+		switch p := all.Beside(m.protocol, rec.Payload()); p {
+		case m.protocol:
+		case opaque.JSON:
 			return &plain, nil
 		default:
 			if m.refiner == nil {

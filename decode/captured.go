@@ -180,10 +180,9 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 // session's: the first protocol of JSON-RPC on it is that of the wire, whatever
 // else passes before and behind.
 func (c *captured) beside(r *reading, payload []byte) *reading {
-	p := all.Beside(r.protocol, payload)
-	switch {
-	case p == r.protocol:
-	case p == opaque.JSON:
+	switch p := all.Beside(r.protocol, payload); p {
+	case r.protocol:
+	case opaque.JSON:
 		if r.beside == nil {
 			r.beside = &reading{names: r.names, framing: r.framing, protocol: p}
 		}
