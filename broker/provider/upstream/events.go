@@ -19,6 +19,9 @@ var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.Ne
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
 	s := newScanner(io.LimitReader(resp.Body, maxAnswer))
+	if s.isDocument() {
+		return document(ctx, resp, s.r, r)
+	}
 	some := false
 	for ; s.Scan(); some = true {
 		if r.Exchange != nil {
@@ -32,9 +35,24 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 	case err != nil:
 		return provider.Broken(ctx, err)
 	case !some:
-		return Malformed("it is no stream of events")
+		return errNoStream
 	}
 	return ErrEnded
+}
+
+var errNoStream = Malformed("it is no stream of events")
+
+// document reads an answer that is no stream, but a page or an object, for those who
+// look on.
+func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {
+	body, err := io.ReadAll(from)
+	if err != nil {
+		return provider.Broken(ctx, err)
+	}
+	if r.Exchange != nil {
+		r.Exchange.Received(resp.StatusCode, body)
+	}
+	return errNoStream
 }
 
 // A scanner reads the data of server-sent events. Their names, ids and comments
@@ -50,6 +68,13 @@ type scanner struct {
 const maxEvent = 8 << 20
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r, 16<<10)} }
+
+// isDocument reports whether there is something else than a stream: no line of one
+// begins so.
+func (s *scanner) isDocument() bool {
+	b, _ := s.r.Peek(1)
+	return len(b) > 0 && (b[0] == '{' || b[0] == '<')
+}
 
 // Scan moves to the next event with data. An event that the stream ends in is
 // none.
