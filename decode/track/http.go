@@ -174,7 +174,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		}
 		return m
 	case status != "":
-		e.answered, e.failed = true, status >= "400"
+		e.answered, e.failed = true, carried.Failed(status)
 		e.events = carrier.HasEvents(f.Meta.Head)
 	}
 	switch {

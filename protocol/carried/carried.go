@@ -106,23 +106,33 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 		}
 	case f.Meta != nil && f.Meta.Framing == frame.HTTP && p == opaque.JSON:
 		m.ID = Token(f)
-		if kind := kindOf(f.Meta); len(kind) > 0 {
-			m.Kind = kind
-		}
+		joinHTTP(f, m)
 	}
 }
 
-// kindOf is what a carrier says of the kind of a body or an event; nil for nothing.
-func kindOf(meta *frame.Meta) []byte {
-	switch h := meta.Head; {
-	case h == nil:
-		return []byte(meta.Event)
-	case h.Status() != "":
-		return []byte(h.Status())
-	default:
-		return Asked(h)
+// joinHTTP tells a message of which kind and phase the body or the event of HTTP is
+// that it is in. In HTTP/1.1 a head comes with the body.
+func joinHTTP(f *frame.Frame, m *protocol.Message) {
+	head := f.Meta.Head
+	status := head.Status()
+	switch {
+	case status != "":
+		m.Kind, m.Phase = []byte(status), protocol.Close
+		if Failed(status) {
+			m.Phase = protocol.Fail
+		}
+	case head.Method() != "":
+		m.Kind, m.Phase = Asked(head), protocol.Open
+	case f.Dir == frame.U2C:
+		m.Phase = protocol.Part
+	}
+	if event := f.Meta.Event; event != "" {
+		m.Kind = []byte(event)
 	}
 }
+
+// Failed reports whether an answer with that status says that what was asked failed.
+func Failed(status string) bool { return status >= "400" }
 
 // Asked is what a request asks for: its method, and the path, behind the host if the
 // line has that. The query may be another each time, and a secret: it is left out.
