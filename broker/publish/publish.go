@@ -49,7 +49,7 @@ type Conn struct {
 	number            int
 	protocol, framing string
 	offsets           [3]int64
-	left              bool // the controller did; see Left
+	left              atomic.Bool // the controller did; see Left
 }
 
 // Open publishes that a connection began. What travels on it is frames of the
@@ -116,7 +116,7 @@ func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, head{}, nil) }
 
 // http publishes a frame of HTTP. One whose head has no start line has none.
 func (c *Conn) http(dir frame.Dir, signal frame.Signal, head head, body []byte) {
-	if c == nil {
+	if c == nil || dir == frame.U2C && c.left.Load() {
 		return
 	}
 	body = c.p.hide(body)
@@ -153,14 +153,12 @@ func (p *Publisher) headOf(of head) *frame.Head {
 	return h
 }
 
-// Left notes that it is the controller who ends the connection.
+// Left notes that it is the controller who ends the connection. An answer over HTTP
+// that it would still get is not published any more: it is not there to take it.
 func (c *Conn) Left() {
-	if c == nil {
-		return
+	if c != nil {
+		c.left.Store(true)
 	}
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
-	c.left = true
 }
 
 // Close publishes that the connection has ended in both directions, first in that
@@ -178,7 +176,7 @@ func (c *Conn) Close() {
 func (c *Conn) end(first bool) {
 	r := c.begin(capture.HalfClosed)
 	r.Dir = frame.U2C
-	if c.left == first {
+	if c.left.Load() == first {
 		r.Dir = frame.C2U
 	}
 	c.write()

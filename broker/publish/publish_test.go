@@ -161,15 +161,21 @@ func TestWhoLeft(t *testing.T) {
 		e := c.Tap().Provider(&broker.Call{}, &broker.Hop{Provider: "p"})
 		e.Sent("127.0.0.1/v1", []byte(`{}`))
 		e.Ended(tt.err)
+		c.HTTP(frame.U2C, "HTTP/1.1 200 OK", []byte(`{}`))
 		c.Close()
 		ends := map[int][]frame.Dir{}
+		answered := false
 		for _, r := range records {
+			answered = answered || r.Kind == capture.Frame && r.Dir == frame.U2C
 			if r.Kind == capture.HalfClosed {
 				ends[r.Conn] = append(ends[r.Conn], r.Dir)
 			}
 		}
 		if !slices.Equal(ends[1], tt.ofClient) || !slices.Equal(ends[2], tt.ofProvider) {
 			t.Errorf("%v: the client's connection ended as %v, that to the provider as %v", tt.err, ends[1], ends[2])
+		}
+		if here := tt.err != broker.ErrGone; answered != here {
+			t.Errorf("%v: it was published that the client was answered: %v", tt.err, answered)
 		}
 	}
 }

@@ -176,22 +176,27 @@ type conn struct {
 
 // run moves bytes until both directions have ended.
 func (c *conn) run() {
-	var requests sync.WaitGroup
+	var requests, watching sync.WaitGroup
 	requests.Go(func() {
 		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI()}
-		if !c.move(frame.C2U, c.server, c.client, r) {
+		if c.move(frame.C2U, c.server, c.client, r) {
+			watching.Go(c.watch)
+		} else {
 			c.close() // the client is gone, or the server does not read any more
 		}
 	})
-	if c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}) {
+	switch {
+	case c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}):
 		// A server that has ended answers nothing more.
 		stop := time.AfterFunc(lingering, c.close)
 		requests.Wait()
 		stop.Stop()
-	} else {
-		c.close()
-		requests.Wait()
+	case c.tap.refused[frame.U2C]:
+		c.forsake()
 	}
+	c.close()
+	requests.Wait()
+	watching.Wait()
 }
 
 func (c *conn) close() {
