@@ -160,7 +160,10 @@ func (l *lookout) openSpans() error {
 	if err != nil {
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
-	spans := observe.NewSpans(url, header)
+	spans, err := observe.NewSpans(url, header)
+	if err != nil {
+		return &usageError{fmt.Errorf("--otlp %s: %w", url, err)}
+	}
 	l.watchers = append(l.watchers, spans)
 	l.trace = observe.Traceparent
 	l.ends = append(l.ends, func() error {

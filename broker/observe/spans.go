@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,26 +48,31 @@ const (
 	flushTime = time.Second
 )
 
-// NewSpans returns one that sends to a collector at url, with a header that may be
-// nil. What goes there begins at /v1/traces, unless url says otherwise.
-func NewSpans(url string, header http.Header) *Spans {
-	url = strings.TrimSuffix(url, "/")
-	if !strings.HasSuffix(url, "/v1/traces") {
-		url += "/v1/traces"
+// NewSpans returns one that sends to a collector at an address, with a header that may
+// be nil. What goes there begins at /v1/traces, unless the address says otherwise.
+func NewSpans(address string, header http.Header) (*Spans, error) {
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errAddress
+	}
+	address = strings.TrimSuffix(address, "/")
+	if !strings.HasSuffix(address, "/v1/traces") {
+		address += "/v1/traces"
 	}
 	if header = header.Clone(); header == nil {
 		header = http.Header{}
 	}
 	header.Set("Content-Type", "application/json")
-	s := &Spans{url: url, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
+	s := &Spans{url: address, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
 	s.client = http.Client{
 		Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
 		// A redirect would take the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	go s.run()
-	return s
+	return s, nil
 }
+
+var errAddress = errors.New("expected a URL that begins with http:// or https://, such as http://localhost:4318")
 
 // Headers reads what OTEL_EXPORTER_OTLP_HEADERS says: NAME=VALUE, with commas
 // between them, and values escaped as in URLs. An error does not tell of values,

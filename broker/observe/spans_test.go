@@ -42,7 +42,7 @@ func received(t *testing.T) []byte {
 		bodies <- body
 	}))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL+"/", http.Header{"X-Key": {"k 1"}})
+	spans := newSpans(t, collector.URL+"/", http.Header{"X-Key": {"k 1"}})
 	c := &broker.Call{Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: observe.Traceparent(client), Started: time.Now(), Took: time.Second}
 	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
 	c.Hops = []broker.Hop{
@@ -108,7 +108,7 @@ func TestSpans(t *testing.T) {
 func TestRefused(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL, nil)
+	spans := newSpans(t, collector.URL, nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
 	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
 		t.Errorf("got %v", err)
@@ -123,7 +123,7 @@ func TestNameless(t *testing.T) {
 		bodies <- body
 	}))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL, nil)
+	spans := newSpans(t, collector.URL, nil)
 	spans.Ended(&broker.Call{Model: "nope"}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{Model: "nope"}})
 	spans.Ended(&broker.Call{}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{}})
 	if err := spans.Close(); err != nil {
@@ -151,7 +151,7 @@ func TestHeaders(t *testing.T) {
 	defer elsewhere.Close()
 	collector := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL, got)
+	spans := newSpans(t, collector.URL, got)
 	spans.Ended(&broker.Call{}, &broker.Report{})
 	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("got %v", err)
@@ -184,10 +184,28 @@ func TestTraceparent(t *testing.T) {
 func TestUnsampled(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
 	defer collector.Close()
-	spans := observe.NewSpans(collector.URL, nil)
+	spans := newSpans(t, collector.URL, nil)
 	unsampled := observe.Traceparent(client[:len(client)-2] + "00")
 	spans.Ended(&broker.Call{Traceparent: unsampled}, &broker.Report{})
 	if err := spans.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// An address that nothing could be sent to is refused at once.
+func TestNoCollector(t *testing.T) {
+	for _, address := range []string{"localhost:4318", "ftp://localhost", "http://", "/v1/traces", "http://a b"} {
+		if _, err := observe.NewSpans(address, nil); err == nil {
+			t.Errorf("%s is taken", address)
+		}
+	}
+}
+
+func newSpans(t *testing.T, address string, header http.Header) *observe.Spans {
+	t.Helper()
+	spans, err := observe.NewSpans(address, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spans
 }
