@@ -256,6 +256,27 @@ func data(body string) string {
 	return b.String()
 }
 
+// What is reset behind its answer, as clients may, is no call of gRPC.
+func TestResetBehindTheEnd(t *testing.T) {
+	for _, tt := range []struct{ question, answer, protocol string }{{`{}`, `{}`, "http"}, {call, result, "mcp"}} {
+		ts := follow(t, over(
+			h2(":method", "POST", ":path", "/")+data(tt.question),
+			"<"+h2(":status", "200", "content-type", "application/json")[1:]+data(tt.answer),
+			">"+reset(http2.ErrCodeCancel),
+		), session.Options{})
+		if len(ts.List) != 1 || ts.List[0].Protocol.Name() != tt.protocol {
+			t.Errorf("%d protocols, the first of which is %s; want %s alone", len(ts.List), ts.List[0].Protocol.Name(), tt.protocol)
+		}
+		for _, tr := range ts.List {
+			for e := range tr.Exchanges() {
+				if e.Outcome != session.Done {
+					t.Errorf("%s %s: the outcome is %v", tr.Protocol.Name(), e.Kind, e.Outcome)
+				}
+			}
+		}
+	}
+}
+
 // Who leaves before the answer has come cancels the request; whoever leaves with
 // the answer does not. Where that is not known it is unanswered.
 func TestWhoLeavesFirst(t *testing.T) {

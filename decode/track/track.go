@@ -158,12 +158,18 @@ func (f *Follower) call(it *decode.Item) {
 	fr := f.carried(it)
 	m := &it.Message
 	switch {
-	case m.Phase == protocol.Note && m.ID.IsZero() && it.Err == nil:
+	case it.Err == nil && (m.Phase == protocol.Note && m.ID.IsZero() || f.isOther(it.Frame)):
 		return
 	case it.Err != nil && it.Err != it.Frame.Flaw:
 		m = nil
 	}
 	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
+}
+
+// isOther reports whether a frame resets what was no call of gRPC, as far as none was
+// seen.
+func (f *Follower) isOther(of *frame.Frame) bool {
+	return of.Meta.Signal == frame.Reset && !slices.ContainsFunc(f.trackers.List, func(t Tracker) bool { return t.Protocol == carried.GRPC })
 }
 
 // carried returns what trackers want to know of an item that came in a carrier.
