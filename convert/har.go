@@ -18,6 +18,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 )
 
 // ErrNoHTTP is the error of a session of which HAR can hold nothing.
@@ -180,7 +181,7 @@ func (h *archive) frame(r *capture.Record) error {
 		e.Response.BodySize += len(r.Payload())
 	case r.Dir == frame.C2U: // a body of HTTP/2
 		e.Request.PostData = postData(&e.Request, r.Payload())
-	case m.Event != "" || isEvents(&e.Response):
+	case m.Event != "" || e.Resource == eventSource:
 		e.event(r)
 	default:
 		e.content.Write(r.Payload())
@@ -276,7 +277,7 @@ func (h *archive) response(r *capture.Record) error {
 	if e == nil || strings.HasPrefix(head.Status(), "1") && head.Status() != "101" {
 		return nil
 	}
-	if before := h.last[r.Conn]; before != nil && before != e && isEvents(&before.Response) && r.Meta.Framing == frame.HTTP && !strings.HasPrefix(head.Start, "HTTP/2") {
+	if before := h.last[r.Conn]; before != nil && before != e && h.open[before.key] == before && before.Resource == eventSource && r.Meta.Framing == frame.HTTP && !strings.HasPrefix(head.Start, "HTTP/2") {
 		if err := h.close(before); err != nil {
 			return err
 		}
@@ -294,17 +295,16 @@ func (h *archive) response(r *capture.Record) error {
 	switch {
 	case status == "101":
 		e.Resource = "websocket"
-	case isEvents(&e.Response):
-		e.Resource = "eventsource"
+	case carrier.HasEvents(head):
+		e.Resource = eventSource
 	case version == "HTTP/1.1" || version == "HTTP/1.0":
 		return h.close(e)
 	}
 	return nil
 }
 
-func isEvents(r *harResponse) bool {
-	return strings.HasPrefix(field(r.Headers, "Content-Type"), "text/event-stream")
-}
+// eventSource is the type of what is answered event by event.
+const eventSource = "eventsource"
 
 // message takes in a message of a WebSocket, which belongs to the upgrade that
 // its connection began with.

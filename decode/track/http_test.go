@@ -220,7 +220,7 @@ func TestExchangesOfHTTP(t *testing.T) {
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			var got []string
-			for _, tr := range follow(t, over(tt.wire...), session.Options{}).List {
+			for _, tr := range follow(t, over(tt.wire...)).List {
 				for e := range tr.Exchanges() {
 					frames := strings.Trim(fmt.Sprint(e.Frames), "[]")
 					got = append(got, fmt.Sprintf("%s %s %v %d parts, frames %s", e.ID.Text, e.Kind, e.Outcome, e.Parts, frames))
@@ -263,7 +263,7 @@ func TestResetBehindTheEnd(t *testing.T) {
 			h2(":method", "POST", ":path", "/")+data(tt.question),
 			"<"+h2(":status", "200", "content-type", "application/json")[1:]+data(tt.answer),
 			">"+reset(http2.ErrCodeCancel),
-		), session.Options{})
+		))
 		if len(ts.List) != 1 || ts.List[0].Protocol.Name() != tt.protocol {
 			t.Errorf("%d protocols, the first of which is %s; want %s alone", len(ts.List), ts.List[0].Protocol.Name(), tt.protocol)
 		}
@@ -301,7 +301,7 @@ func TestWhoLeavesFirst(t *testing.T) {
 			session.Done, "",
 		},
 	} {
-		ts := follow(t, &script{records: tt.records}, session.Options{})
+		ts := follow(t, &script{records: tt.records})
 		tr := ts.List[0]
 		for e := range tr.Exchanges() {
 			if e.Outcome != tt.want {

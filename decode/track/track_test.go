@@ -10,7 +10,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/session"
 )
 
 // A script is a session of records.
@@ -41,9 +40,9 @@ func http(conn int, protocol, start, body string) capture.Record {
 }
 
 // follow has a script followed, and returns what the trackers know.
-func follow(t *testing.T, s *script, o session.Options) *track.Trackers {
+func follow(t *testing.T, s *script) *track.Trackers {
 	t.Helper()
-	ts := track.Trackers{Watcher: o.Watcher}
+	var ts track.Trackers
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
 	f := track.NewFollower(&ts, in, cfg)
 	cfg.Ended = f.Ended
@@ -62,7 +61,7 @@ func TestTwoProtocolsOverHTTP(t *testing.T) {
 		http(2, "", "POST /v1/chat/completions HTTP/1.1", `{"model":"m","messages":[]}`),
 		http(2, "", "HTTP/1.1 400 Bad Request", `{"error":{"message":"no"}}`),
 		http(1, "nexus", "HTTP/1.1 200 OK", `{"jsonrpc":"2.0","id":1,"result":{"content":"hi","request_id":"r"}}`),
-	}}, session.Options{})
+	}})
 	frames := map[string]int64{}
 	for _, tr := range ts.List {
 		frames[tr.Protocol.Name()] = tr.Stats().Frames
