@@ -142,3 +142,21 @@ func TestToNothing(t *testing.T) {
 		t.Errorf("%d bytes of %d, and %v", result.ToController.Bytes, len(sent), err)
 	}
 }
+
+// What a unit has written reaches its controller even where the relay is told to end
+// before it has had the processor for it.
+func TestLastWordsAreMoved(t *testing.T) {
+	controller, near := piped(t)
+	unit, far := piped(t)
+	words := bytes.Repeat([]byte("last words\n"), 5000) // in more than one read
+	if _, err := unit.Write(words); err != nil {
+		t.Fatal(err)
+	}
+	if err := relay.RunStopped(near, far); err != nil {
+		t.Fatal(err)
+	}
+	_ = near.Close()
+	if got, err := io.ReadAll(controller); err != nil || !bytes.Equal(got, words) {
+		t.Errorf("%d of %d bytes, %v", len(got), len(words), err)
+	}
+}
