@@ -48,6 +48,9 @@ func (s *Store) Overview() Overview {
 		}
 		name := w.protocol.Name()
 		if w.framing != nil {
+			if w.framing.Name() == "" {
+				continue // bytes of a carrier itself, which no frame follows
+			}
 			name += "/" + w.framing.Name()
 		}
 		if !seen[name] {
