@@ -39,6 +39,9 @@ type Error struct {
 	Status int
 	// Code is the word by which the backend names the error, "" if it has none.
 	Code string
+	// Param is the member of the request that the backend names as wrong, "" if it
+	// names none. It is for its provider, and never told.
+	Param string
 	// RetryAfter is how long the backend wants to be left alone, 0 if it did
 	// not say.
 	RetryAfter time.Duration

@@ -15,7 +15,8 @@ import (
 )
 
 // counting is a backend of OpenAI's kind that says the tokens of a stream if it is
-// asked to. Models named old refuse that, and those named wrong anything.
+// asked to. Models named old refuse that, those named wrong anything, and those named
+// mute anything without a word of why.
 type counting struct {
 	chunks []string
 	bodies chan string
@@ -35,13 +36,22 @@ func (k *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.bodies <- body
 	optional := strings.Contains(body, "stream_options")
 	switch {
-	case strings.Contains(body, `"wrong"`), optional && strings.Contains(body, `"old`):
+	case strings.Contains(body, `"mute"`):
 		w.WriteHeader(http.StatusBadRequest)
+	case strings.Contains(body, `"wrong"`):
+		refuse(w, "messages")
+	case optional && strings.Contains(body, `"old`):
+		refuse(w, "stream_options")
 	default:
 		for _, chunk := range k.chunks {
 			fmt.Fprintf(w, "data: %s\n\n", chunk)
 		}
 	}
+}
+
+func refuse(w http.ResponseWriter, param string) {
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `{"error":{"message":"no","param":%q}}`, param)
 }
 
 const question = `{"model":"a","messages":[],"stream":true}`
@@ -125,14 +135,14 @@ func TestStreamsOfOldBackends(t *testing.T) {
 		model string
 		asked int // how often
 		told  int // chunks to the client
-	}{{"old-1", 2, 2}, {"old-1", 1, 2}, {"old-2", 2, 2}, {"new", 1, 1}, {"wrong", 2, 0}, {"wrong", 2, 0}, {"new", 1, 1}} {
+	}{{"old-1", 2, 2}, {"old-1", 1, 2}, {"old-2", 2, 2}, {"new", 1, 1}, {"wrong", 1, 0}, {"mute", 2, 0}, {"mute", 2, 0}, {"new", 1, 1}} {
 		got, _, err := k.stream(t, p, tt.model, question)
 		asked := k.asked()
 		var pe *provider.Error
-		if len(asked) != tt.asked || len(got) != tt.told || (err != nil) != (tt.model == "wrong") || (errors.As(err, &pe) && pe.Cause != provider.Refused) {
+		if len(asked) != tt.asked || len(got) != tt.told || (err != nil) != (tt.told == 0) || (errors.As(err, &pe) && pe.Cause != provider.Refused) {
 			t.Errorf("%s: asked %s, got %s, %v", tt.model, asked, got, err)
 		}
-		if last := asked[len(asked)-1]; tt.model != "new" && strings.Contains(last, "stream_options") {
+		if last := asked[len(asked)-1]; tt.model != "new" && tt.model != "wrong" && strings.Contains(last, "stream_options") {
 			t.Errorf("%s: asked %s", tt.model, last)
 		}
 	}

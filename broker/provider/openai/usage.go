@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -61,11 +62,14 @@ func unasked(chunk []byte) []byte {
 	return append(append(make([]byte, 0, len(chunk)), chunk[:start]...), rest...)
 }
 
-// isRefusal reports whether an error is what backends say that do not know the
-// option. It may be about anything else, too.
+// isRefusal reports whether an error may be what backends say that do not know the
+// option: it names that, or nothing.
 func isRefusal(err error) bool {
 	var e *provider.Error
-	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+	if !errors.As(err, &e) || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return false
+	}
+	return e.Param == "" || strings.HasPrefix(e.Param, "stream_options")
 }
 
 // refusals are the models whose backend does not know the option.

@@ -171,8 +171,14 @@ func refused(resp *Response, r *provider.Request) error {
 	}
 	word := code(body)
 	e := provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+cmp.Or(word, "with an error")))
-	e.Code = word
+	e.Code, e.Param = word, param(body)
 	return e
+}
+
+// param is the member of a request that a backend names as wrong.
+func param(body []byte) string {
+	name, _ := jsonscan.Get(body, "error", "param")
+	return provider.Unquote(name)
 }
 
 // code is the word by which a backend names an error, if it is one that cannot
