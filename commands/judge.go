@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
 )
@@ -96,12 +97,17 @@ func (j *judge) take(frames int, size int64, keep func() error) error {
 func sizeOf(r *capture.Record) int64 { return int64(len(r.Raw) + len(r.Text)) }
 
 // judge reads what was taken in, to its end. Behind a frame that is missing
-// nothing can be judged any more, but still be shown.
+// nothing can be judged any more, but still be shown: what is open then may have
+// been answered.
 func (j *judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
 	in := decode.Input{Capture: &awaited{j.reader, &j.waiting}}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
-	cfg.Ended = f.Ended
+	cfg.Ended = func(conn int, dir frame.Dir, at time.Time) {
+		if j.missed.Load() == 0 {
+			f.Ended(conn, dir, at)
+		}
+	}
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
 		if missed := j.missed.Load(); missed == 0 || it.Seq < missed {
 			j.judged++
@@ -112,7 +118,11 @@ func (j *judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
 		return show(dst, it)
 	}
 	_, _ = decode.Run(context.Background(), in, to, cfg, func() decode.View { return view }) // what is missing is counted
-	f.End()
+	if j.missed.Load() == 0 {
+		f.End()
+	} else {
+		f.Release()
+	}
 }
 
 // An awaited reader counts what it has read.
