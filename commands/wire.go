@@ -87,6 +87,19 @@ func (w *liveWire) note(n tap.Note) {
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
 
+// Refuses says why no command would be obeyed; "" if one may be.
+func (w *liveWire) Refuses() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.conn == nil:
+		return "there is no tap yet"
+	case !w.conn.Info.Control:
+		return tap.ErrNoCommands.Error()
+	}
+	return ""
+}
+
 // do gives a command and waits for its answer.
 func (w *liveWire) do(c tap.Command) error {
 	w.mu.Lock()
@@ -96,9 +109,6 @@ func (w *liveWire) do(c tap.Command) error {
 	answer := make(chan tap.Note, 1)
 	w.answers[c.Tag] = answer
 	w.mu.Unlock()
-	if conn == nil {
-		return errors.New("there is no tap yet")
-	}
 	if err := conn.Send(c); err != nil {
 		return err
 	}

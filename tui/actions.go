@@ -59,8 +59,8 @@ func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	keys, held := &m.keys, m.page.overview.Held
 	switch {
 	case key.Matches(k, keys.Hold):
-		if m.config.Wire == nil {
-			return m.act("hold frames", nil), true
+		if !m.changeable() {
+			return nil, true
 		}
 		return m.askFor("hold frames that meet (nothing: let all go) ", m.filter, func(where string) tea.Cmd {
 			what := "hold frames that meet " + where
@@ -105,13 +105,24 @@ func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error
 	})
 }
 
+// changeable reports whether what is on the wire can be changed, and says why not.
+func (m *Model) changeable() bool {
+	why := "this session cannot be changed: that takes a tap of a relay"
+	if m.config.Wire != nil {
+		why = m.config.Wire.Refuses()
+	}
+	if why != "" {
+		m.said, m.wrong = why, true
+	}
+	return why == ""
+}
+
 // act changes what is on the wire, once that has been confirmed twice.
 func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
-	w := m.config.Wire
-	if w == nil {
-		m.said, m.wrong = "this session cannot be changed: that takes a tap of a relay", true
+	if !m.changeable() {
 		return nil
 	}
+	w := m.config.Wire
 	m.pending = &pending{"this changes a live wire: " + what + "?", func() tea.Cmd {
 		m.pending = &pending{"the peers will see it, and the capture will say altered. Really " + what + "?", func() tea.Cmd {
 			return func() tea.Msg {

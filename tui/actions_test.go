@@ -19,7 +19,12 @@ import (
 )
 
 // wired is a wire that notes what is done to it.
-type wired struct{ done []string }
+type wired struct {
+	done    []string
+	refuses string
+}
+
+func (w *wired) Refuses() string { return w.refuses }
 
 func (w *wired) note(format string, args ...any) error {
 	w.done = append(w.done, fmt.Sprintf(format, args...))
@@ -63,6 +68,19 @@ func TestActions(t *testing.T) {
 	want := `cancel 1 0; resend 17; hold kind==ping; edit 7 {"a":1,"b":2}; release 8`
 	if got := strings.Join(w.done, "; "); got != want {
 		t.Errorf("what was done: %s\nwant: %s", got, want)
+	}
+}
+
+// Of a wire that takes no commands that is said at once, and nothing asked.
+func TestActionsRefused(t *testing.T) {
+	w := &wired{refuses: "only to look at"}
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "live", Wire: w}, 120, 40)
+	for _, key := range []string{"X", "R", "H"} {
+		sc.press("g", key)
+		sc.shows("only to look at")
+	}
+	if sc.press("y", "y"); len(w.done) > 0 {
+		t.Errorf("what was done: %s", w.done)
 	}
 }
 

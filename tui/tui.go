@@ -50,6 +50,8 @@ type Records interface {
 // A Wire is a session that can be changed while it goes on. Every change is
 // asked for twice before it is made.
 type Wire interface {
+	// Refuses says why nothing can be done; "" if it can.
+	Refuses() string
 	// Cancel asks that an exchange be ended, whose id is as it was written.
 	Cancel(conn int, id string) error
 	// Resend sends the frame of that number again.

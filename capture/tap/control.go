@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,6 +34,9 @@ type Command struct {
 	// Where is a condition, in the language of --where.
 	Where string `json:"where,omitempty"`
 }
+
+// ErrNoCommands is the answer of a tap whose owner has no Controller.
+var ErrNoCommands = errors.New("this tap is only to look at: a relay takes commands if it was started with --control")
 
 // A Controller does what viewers ask for.
 type Controller interface {

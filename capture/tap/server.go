@@ -219,7 +219,7 @@ func (s *Server) listenTo(c net.Conn, v *Viewer) {
 func (s *Server) do(line []byte, v *Viewer) {
 	cmd, err := parseCommand(line)
 	if err == nil && s.control == nil {
-		err = errors.New("this tap is only to look at: its owner takes no commands")
+		err = ErrNoCommands
 	}
 	answer := Note{Tap: Answer, Do: cmd.Do, Tag: cmd.Tag}
 	if err == nil {
