@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -20,6 +21,7 @@ type grammar struct {
 	doubtful bool         // no payload told the framing, and one of the other direction may
 	refiner  *all.Refiner // not nil while a later message may tell more
 	refined  int          // messages that it was asked about
+	carried  bool         // a carrier would have to take the frames out
 }
 
 // newGrammar returns the grammar of a connection of which that much was named.
@@ -147,6 +149,9 @@ func (f *framer) settle() bool {
 	if len(head) == 0 {
 		return false
 	}
+	if g.framing == nil && f.carried(head, atEOF) {
+		g.framing, g.protocol, g.carried = frame.Unknown, opaque.Bytes, true
+	}
 	if g.wanting() {
 		guess := g.named
 		for !guess.Detect(head, atEOF) && g.wanting() {
@@ -156,6 +161,17 @@ func (f *framer) settle() bool {
 	}
 	f.conform()
 	return true
+}
+
+// carried reports whether a stream is one of HTTP or WebSocket, whose frames are for
+// a carrier to take out and not for a scanner: none of it is held back then.
+func (f *framer) carried(head []byte, atEOF bool) bool {
+	guess := carrier.Detect(head, atEOF)
+	for guess.More && !atEOF {
+		head, atEOF = f.scanner.Peek(len(head) + 1)
+		guess = carrier.Detect(head, atEOF)
+	}
+	return guess.Kind != carrier.Plain
 }
 
 // conform has the scanner read what it has not given out yet as the grammar says.

@@ -115,6 +115,29 @@ func TestGateFaults(t *testing.T) {
 	}
 }
 
+// HTTP on a stream has no frames that a gate could change: it passes at once, and
+// that is said once.
+func TestGatePassesHTTP(t *testing.T) {
+	g := relay.NewGate(relay.GateConfig{Faults: plan(t, "drop nth 1")})
+	r := start(t, relay.Config{Gate: g})
+	const (
+		request = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+		answer  = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	)
+	for range 2 {
+		say(t, r.controller, request)
+		hear(t, r.unit, request)
+		say(t, r.unit, answer)
+		hear(t, r.controller, answer)
+	}
+	r.controller.Close()
+	r.unit.Close()
+	<-r.done
+	if said := r.told; len(said) != 1 || !strings.Contains(said[0], "speaks HTTP or WebSocket") {
+		t.Errorf("it was said %q", said)
+	}
+}
+
 // A fault may cut a frame and close both directions.
 func TestGateCuts(t *testing.T) {
 	r, _, _ := gate(t, relay.GateConfig{Faults: plan(t, "cut 5 nth 2")})

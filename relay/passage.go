@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type link struct {
 
 	mu      sync.Mutex
 	grammar grammar
+	told    bool // that nothing is changed
 
 	ends    atomic.Int32 // sources that have ended
 	closing sync.Once
@@ -48,6 +50,17 @@ func (k *link) speaks() (frame.Framing, protocol.Protocol) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.grammar.framing, k.grammar.protocol
+}
+
+// tell tells people, once, that a connection passes as it is.
+func (k *link) tell() {
+	k.mu.Lock()
+	now := k.grammar.carried && !k.told
+	k.told = k.told || now
+	k.mu.Unlock()
+	if now {
+		k.relay.warn(fmt.Sprintf("connection %d speaks HTTP or WebSocket: faults and holds are about streams of frames, and it passes as it is", k.conn))
+	}
 }
 
 // A passage is one direction of a link. It has one goroutine, which ends when
@@ -80,7 +93,9 @@ func (l *passage) run() {
 	}
 	for {
 		data, err := next()
-		if !l.pass(l.cut(data, err != nil)) {
+		frames := l.cut(data, err != nil)
+		l.link.tell()
+		if !l.pass(frames) {
 			return
 		}
 		if err != nil {
