@@ -405,6 +405,31 @@ func TestHalfClosedThenGone(t *testing.T) {
 	}
 }
 
+// A door that is shut before it has begun to serve never does, whether it is to wait
+// for calls or not.
+func TestShutBeforeItServes(t *testing.T) {
+	for _, f := range fronts {
+		t.Run(f.name, func(t *testing.T) {
+			for range 20 {
+				s := f.make(doortest.Broker(t, nil), door.Times{})
+				ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it waits for nothing
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				s.Shutdown(ctx)
+				if err := s.Serve(t.Context(), ln); err != nil {
+					t.Error(err)
+				}
+				if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("it still listens: %v", err)
+				}
+			}
+		})
+	}
+}
+
 // A door that shuts lets what runs end, tells the rest, and leaves nothing.
 func TestShutdown(t *testing.T) {
 	for _, f := range fronts[:6] {

@@ -79,6 +79,10 @@ func (s *WS) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.mu.Lock()
+	if s.stopping.Load() { // before it began
+		s.mu.Unlock()
+		return ln.Close()
+	}
 	s.cancel = cancel
 	s.http = http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.upgrade(ctx, w, r) }),
@@ -176,7 +180,9 @@ func (s *WS) Shutdown(ctx context.Context) {
 	case <-ended:
 	case <-ctx.Done():
 		s.mu.Lock()
-		s.cancel(broker.ErrShutdown)
+		if s.cancel != nil {
+			s.cancel(broker.ErrShutdown)
+		}
 		s.mu.Unlock()
 		s.closeLate(ended)
 	}
