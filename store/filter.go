@@ -53,10 +53,13 @@ func ParseFilter(text string) (*Filter, error) {
 	}
 	var err error
 	f.where, err = query.Parse(strings.Join(conditions, " and "), Fields)
-	if err != nil && isWord(text) {
+	switch {
+	case err == nil:
+		return f, nil
+	case isWord(text):
 		err = fmt.Errorf("%q is no field with a value, and none of %s", text, strings.Join(Words, ", "))
 	}
-	return f, err
+	return nil, err
 }
 
 // isWord reports whether text is letters and hyphens.
@@ -66,15 +69,9 @@ func isWord(text string) bool {
 
 // terms parts a filter at each "and" that is not in quotes.
 func terms(text string) (list []string) {
-	quoted := false
 	start := 0
-	for i := 0; i < len(text); i++ {
-		switch {
-		case quoted && text[i] == '\\':
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case !quoted && strings.HasPrefix(text[i:], " and "):
+	for i := range query.Unquoted(text) {
+		if i >= start && strings.HasPrefix(text[i:], " and ") {
 			list = append(list, strings.TrimSpace(text[start:i]))
 			start = i + len(" and ")
 		}

@@ -261,9 +261,24 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s: %d exchanges match later, %d as they came", tt.filter, a, b)
 		}
 	}
-	if _, err := store.ParseFilter("kind=="); err == nil {
-		t.Error("a condition without a value is taken")
+	for _, text := range []string{"kind==", "open and", "open and and late", `kind=="a and id==1`} {
+		if _, err := store.ParseFilter(text); err == nil {
+			t.Errorf("%q is taken for a filter", text)
+		}
 	}
+}
+
+// Whatever is typed is a filter or is refused.
+func FuzzFilter(f *testing.F) {
+	for _, text := range []string{"open and and late", `kind=="a and b" and late`, "~ and ", `id=="\"`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		filter, err := store.ParseFilter(text)
+		if blank := strings.TrimSpace(text) == ""; (filter == nil) != (err != nil || blank) {
+			t.Errorf("%q: %v and %v", text, filter, err)
+		}
+	})
 }
 
 func BenchmarkTake(b *testing.B) {

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -64,14 +65,9 @@ func completions(text string, kinds []string) (list []string) {
 // lastWord returns where the last word of a filter begins. A space in quotes parts
 // nothing.
 func lastWord(text string) int {
-	at, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch {
-		case quoted && text[i] == '\\':
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case !quoted && text[i] == ' ':
+	at := 0
+	for i := range query.Unquoted(text) {
+		if text[i] == ' ' {
 			at = i + 1
 		}
 	}

@@ -1,0 +1,20 @@
+package query
+
+import "iter"
+
+// Unquoted yields the places of a condition's bytes that stand in no quotes.
+func Unquoted(text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		quoted := false
+		for i := 0; i < len(text); i++ {
+			switch {
+			case quoted && text[i] == '\\':
+				i++
+			case text[i] == '"':
+				quoted = !quoted
+			case !quoted && !yield(i):
+				return
+			}
+		}
+	}
+}
