@@ -2,7 +2,10 @@ package decode
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // A queue has workers read batches one after the other, and writes what they make
@@ -11,8 +14,10 @@ type queue struct {
 	feed   feed
 	finish func(*job) error
 
+	waiting sync.Mutex // of the one that is awake
 	reading sync.Mutex
-	turn    int // of the batch that is read next
+	quick   atomic.Bool // the last read took less than patience
+	turn    int         // of the batch that is read next
 
 	mu      sync.Mutex
 	done    []*job // those that wait for their turn, each at its turn modulo their number
@@ -41,15 +46,41 @@ func (q *queue) read(ctx context.Context, free chan *job) (*job, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case j := <-free:
-		q.reading.Lock()
+		q.lock()
 		defer q.reading.Unlock()
-		if ctx.Err() != nil || !q.feed.next(&j.batch) {
+		if ctx.Err() != nil || !q.nextBatch(&j.batch) {
 			return nil, context.Cause(ctx)
 		}
 		j.turn = q.turn
 		q.turn++
 		return j, nil
 	}
+}
+
+// patience is for how long a worker stays awake until another has read: longer than
+// a read of what is at hand takes, and about as long as it takes to be woken.
+const patience = 100 * time.Microsecond
+
+// lock takes the right to read. Where input is at hand, one of those that wait stays
+// awake, since what it waits for is over sooner than it would be woken.
+func (q *queue) lock() {
+	q.waiting.Lock()
+	defer q.waiting.Unlock()
+	if q.quick.Load() {
+		for began := time.Now(); time.Since(began) < patience; runtime.Gosched() {
+			if q.reading.TryLock() {
+				return
+			}
+		}
+	}
+	q.reading.Lock()
+}
+
+// nextBatch reads the next batch.
+func (q *queue) nextBatch(b *batch) bool {
+	began := time.Now()
+	defer func() { q.quick.Store(time.Since(began) < patience) }()
+	return q.feed.next(b)
 }
 
 // write writes a job if it is its turn, and those that have waited for it. If it

@@ -27,6 +27,11 @@ func (t *table) row(name, measured, goal string, ok bool) {
 	fmt.Fprintf(t.out, "| %s | %s | %s | %s |\n", name, measured, goal, verdict)
 }
 
+// told prints a figure that has no goal.
+func (t *table) told(name, measured string) {
+	fmt.Fprintf(t.out, "| %s | %s | | |\n", name, measured)
+}
+
 func (t *table) skipped(name, why string) {
 	fmt.Fprintf(t.out, "| %s | %s | | skipped |\n", name, why)
 }
