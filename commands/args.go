@@ -111,7 +111,7 @@ func unknownCommand(app *cli.App, name string) error {
 func (inv *invocation) unknownFlag(cmd *cli.Command, arg string, hasEndpoint bool) error {
 	hint := "wirectl help " + cmd.Name + " lists its flags"
 	if hasEndpoint && len(inv.operands) > 0 {
-		hint = "a program, with its own flags, is written behind --"
+		hint = "a program, with its own flags, is written behind -- or exec"
 	}
 	return usagef("%s has no flag %s%s; %s", cmd.Name, arg, nearest.Question(arg, flagNames(cmd)), hint)
 }

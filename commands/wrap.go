@@ -34,7 +34,7 @@ func wrapCommand(inv *invocation) *cli.Command {
 				return err
 			}
 			return inv.rewrite(c, func(config []byte, server string) ([]byte, error) {
-				return wrap.Wrap(config, server, append(with, "--name", server))
+				return wrap.Wrap(config, server, append(with, "--name="+server))
 			})
 		},
 	}

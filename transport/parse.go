@@ -88,7 +88,7 @@ func Parse(words []string, opts Options) (Endpoint, error) {
 // notEndpoint says what is wrong with a word that begins no endpoint, and what
 // may have been meant.
 func notEndpoint(word string, more bool) error {
-	hint := "a program is written behind --, as in -- " + quoteWord(word)
+	hint := "a program is written behind -- or exec, as in -- " + quoteWord(word)
 	switch _, _, err := net.SplitHostPort(word); {
 	case more:
 	case err == nil:

@@ -68,7 +68,7 @@ func servers(text []byte, server string) (names []string, found []*entry, err er
 	}
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
-		case "mcpServers", "servers", "context_servers":
+		case "mcpServers", "servers", "context_servers", "agent_servers":
 			collect()
 		case "mcp": // in the settings of VS Code
 			for ok := s.Object(); ok && s.Next(); {
@@ -124,7 +124,7 @@ func (e *entry) wrapped() int {
 	if !strings.HasPrefix(program, "wirectl") || len(e.args) == 0 || e.word(e.args[0]) != "relay" {
 		return -1
 	}
-	i := slices.IndexFunc(e.args, func(at span) bool { return e.word(at) == "--" })
+	i := slices.IndexFunc(e.args, func(at span) bool { word := e.word(at); return word == "exec" || word == "--" })
 	if i < 0 || i+1 == len(e.args) || jsonscan.KindOf(e.text[e.args[i+1].from:]) != jsonscan.String {
 		return -1
 	}

@@ -34,7 +34,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	if len(e.Servers) == 0 {
-		return "no servers are in it: there is no mcpServers, servers or context_servers"
+		return "no servers are in it: there is no mcpServers, servers, context_servers or agent_servers"
 	}
 	if e.Name == "" {
 		return "its servers are: " + strings.Join(e.Servers, ", ")
@@ -43,8 +43,9 @@ func (e *NotFoundError) Error() string {
 }
 
 // Wrap returns the configuration in which a server runs through what with says:
-// a program, and its arguments up to the "--" that the server's own command is
-// put behind.
+// a program, and its arguments up to the "exec" that the server's own command is
+// put behind. It is not the "--" that means the same, since there are clients,
+// and npx, that keep that word for themselves.
 func Wrap(config []byte, server string, with []string) ([]byte, error) {
 	e, err := find(config, server)
 	if err != nil {
@@ -53,7 +54,7 @@ func Wrap(config []byte, server string, with []string) ([]byte, error) {
 	if e.wrapped() >= 0 {
 		return nil, ErrWrapped
 	}
-	words := quoted(append(slices.Clone(with[1:]), "--"))
+	words := quoted(append(slices.Clone(with[1:]), "exec"))
 	words = append(words, ", "...)
 	words = append(words, config[e.command.from:e.command.to]...)
 	edits := []edit{{e.command, quoted(with[:1])}}

@@ -16,29 +16,32 @@ func TestWrap(t *testing.T) {
 	for _, tt := range []struct{ about, config, want string }{
 		{
 			"on one line", `{"mcpServers":{"s":{"command":"npx","args":["-y","pkg"]}}}`,
-			`{"mcpServers":{"s":{"command":"/opt/wirectl","args":["relay", "-q", "--", "npx","-y","pkg"]}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl","args":["relay", "-q", "exec", "npx","-y","pkg"]}}}`,
 		}, {
 			"no arguments", `{"mcpServers":{"s":{"command":"run"}}}`,
-			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "--", "run" ]}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "run" ]}}}`,
 		}, {
 			"an empty list of arguments", `{"mcpServers":{"s":{"command":"run", "args": [ ]}}}`,
-			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": ["relay", "-q", "--", "run" ]}}}`,
+			`{"mcpServers":{"s":{"command":"/opt/wirectl", "args": ["relay", "-q", "exec", "run" ]}}}`,
 		}, {
 			"arguments first, escapes as they are", `{"servers":{"s":{"args":["a"],"command":"C:\\x\u0041.exe"}}}`,
-			`{"servers":{"s":{"args":["relay", "-q", "--", "C:\\x\u0041.exe","a"],"command":"/opt/wirectl"}}}`,
+			`{"servers":{"s":{"args":["relay", "-q", "exec", "C:\\x\u0041.exe","a"],"command":"/opt/wirectl"}}}`,
 		}, {
 			"comments, trailing commas, a byte order mark and CRLF",
 			"\ufeff{\r\n// \"mcpServers\"\r\n\"servers\": {\r\n\"s\": { /* { */ \"command\": \"x\", \"args\": [ // one\r\n\"a\",\r\n], },\r\n},}",
-			"\ufeff{\r\n// \"mcpServers\"\r\n\"servers\": {\r\n\"s\": { /* { */ \"command\": \"/opt/wirectl\", \"args\": [\"relay\", \"-q\", \"--\", \"x\", // one\r\n\"a\",\r\n], },\r\n},}",
+			"\ufeff{\r\n// \"mcpServers\"\r\n\"servers\": {\r\n\"s\": { /* { */ \"command\": \"/opt/wirectl\", \"args\": [\"relay\", \"-q\", \"exec\", \"x\", // one\r\n\"a\",\r\n], },\r\n},}",
 		}, {
 			"settings of VS Code", `{"mcp":{"inputs":[],"servers":{"s":{"type":"stdio","command":"x"}}}}`,
-			`{"mcp":{"inputs":[],"servers":{"s":{"type":"stdio","command":"/opt/wirectl", "args": [ "relay", "-q", "--", "x" ]}}}}`,
+			`{"mcp":{"inputs":[],"servers":{"s":{"type":"stdio","command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "x" ]}}}}`,
 		}, {
 			"older versions of Zed", `{"context_servers":{"s":{"command":{"path":"x","args":["y"]},"settings":{}}}}`,
-			`{"context_servers":{"s":{"command":{"path":"/opt/wirectl","args":["relay", "-q", "--", "x","y"]},"settings":{}}}}`,
+			`{"context_servers":{"s":{"command":{"path":"/opt/wirectl","args":["relay", "-q", "exec", "x","y"]},"settings":{}}}}`,
+		}, {
+			"an agent of Zed, which is spoken to by ACP", `{"agent_servers":{"s":{"type":"custom","command":"x","args":["--acp"]}}}`,
+			`{"agent_servers":{"s":{"type":"custom","command":"/opt/wirectl","args":["relay", "-q", "exec", "x","--acp"]}}}`,
 		}, {
 			"others stay as they are, however odd", `{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"x"},"t":{}}, "a":2}`,
-			`{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "--", "x" ]},"t":{}}, "a":2}`,
+			`{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "x" ]},"t":{}}, "a":2}`,
 		},
 	} {
 		got, err := Wrap([]byte(tt.config), "s", with)
@@ -56,10 +59,25 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// What people wrote by hand is unwrapped as well, and the server may have a "--" of
+// its own.
+func TestUnwrapByHand(t *testing.T) {
+	for args, want := range map[string]string{
+		`["relay","--","npx","pkg","--","x"]`:            `["pkg","--","x"]`,
+		`["relay","exec","npx","exec","pkg"]`:            `["exec","pkg"]`,
+		`["relay","--name=exec","-q","exec","npx","--"]`: `["--"]`,
+	} {
+		got, err := Unwrap([]byte(`{"servers":{"s":{"command":"wirectl","args":`+args+`}}}`), "s")
+		if want = `{"servers":{"s":{"command":"npx","args":` + want + `}}}`; err != nil || string(got) != want {
+			t.Errorf("%s:\n got %s, %v\nwant %s", args, got, err, want)
+		}
+	}
+}
+
 // What cannot be wrapped says why.
 func TestErrors(t *testing.T) {
 	for config, want := range map[string]string{
-		`{}`: "no servers are in it: there is no mcpServers, servers or context_servers",
+		`{}`: "no servers are in it: there is no mcpServers, servers, context_servers or agent_servers",
 		`{"mcpServers":{"everything":{},"files":{}}}`:                                  `there is no server "file" (did you mean files?); there are: everything, files`,
 		`{"mcpServers":{"file":{"url":"http://x"}}}`:                                   ErrRemote.Error(),
 		`{"mcpServers":{"file":{"env":{}}}}`:                                           ErrNoCommand.Error(),
