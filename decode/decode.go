@@ -158,6 +158,16 @@ func (b *batch) end(run int) int {
 	return len(b.Frames)
 }
 
+// holds reports whether the frames have at least n bytes.
+func (b *batch) holds(n int) bool {
+	for i := range b.Frames {
+		if n -= len(b.Frames[i].Raw); n <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // since says from which frame of a batch on a framing and a protocol hold, and
 // what the session says of itself.
 type since struct {

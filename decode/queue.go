@@ -16,7 +16,7 @@ type queue struct {
 
 	waiting sync.Mutex // of the one that is awake
 	reading sync.Mutex
-	quick   atomic.Bool // the last read took less than patience
+	atHand  atomic.Bool // input is, as the last read tells
 	turn    int         // of the batch that is read next
 
 	mu      sync.Mutex
@@ -61,12 +61,17 @@ func (q *queue) read(ctx context.Context, free chan *job) (*job, error) {
 // a read of what is at hand takes, and about as long as it takes to be woken.
 const patience = 100 * time.Microsecond
 
+// plenty is how many bytes a read of what is at hand gives: half of what a pipe
+// holds. Less comes from who writes message by message, and for that one who waits
+// awake would do so all the time.
+const plenty = 32 << 10
+
 // lock takes the right to read. Where input is at hand, one of those that wait stays
 // awake, since what it waits for is over sooner than it would be woken.
 func (q *queue) lock() {
 	q.waiting.Lock()
 	defer q.waiting.Unlock()
-	if q.quick.Load() {
+	if q.atHand.Load() {
 		for began := time.Now(); time.Since(began) < patience; runtime.Gosched() {
 			if q.reading.TryLock() {
 				return
@@ -79,9 +84,13 @@ func (q *queue) lock() {
 // nextBatch reads the next batch.
 func (q *queue) nextBatch(b *batch) bool {
 	began := time.Now()
-	defer func() { q.quick.Store(time.Since(began) < patience) }()
-	return q.feed.next(b)
+	more := q.feed.next(b)
+	q.atHand.Store(more && atHand(time.Since(began), b))
+	return more
 }
+
+// atHand reports whether a batch that took so long to read was at hand.
+func atHand(took time.Duration, b *batch) bool { return took < patience && b.holds(plenty) }
 
 // write writes a job if it is its turn, and those that have waited for it. If it
 // is not, or another worker writes just now, it is left to that one.
