@@ -30,7 +30,7 @@ type backend struct {
 // counts are of all backends of one name, of one configuration after the other.
 type counts struct {
 	attempts, retries, running atomic.Int64
-	failures                   [provider.TimedOut + 1]atomic.Int64 // by cause
+	failures                   [provider.Unsupported + 1]atomic.Int64 // by cause
 }
 
 func newBackend(cfg *Backend, n *counts) *backend {
@@ -119,13 +119,14 @@ var errNoVerdict = errors.New("no verdict")
 
 // verdict is what the outcome of a call says about its backend: nil if that is
 // well, as one is that finds a request wrong. One that fails in the middle of an
-// answer is not. A client that goes away says nothing, nor do mistakes of our own.
+// answer is not. A client that goes away says nothing, nor does what was not asked
+// at all, or a mistake of our own.
 func verdict(ctx context.Context, err error) error {
 	var e *provider.Error
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil || !errors.As(err, &e) || e.Cause == provider.Internal:
+	case ctx.Err() != nil || !errors.As(err, &e) || e.Cause == provider.Internal || e.Cause == provider.Unsupported:
 		return errNoVerdict
 	case e.Cause == provider.Refused:
 		return nil
@@ -164,7 +165,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}

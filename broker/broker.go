@@ -64,8 +64,9 @@ type Call struct {
 	Door, Client, Ref string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat, Message, MessageHeader and Emit are as in [provider.Request].
+	// Prompt, Chat, Choices, Message, MessageHeader and Emit are as in [provider.Request].
 	Prompt, Chat, Message []byte
+	Choices               int
 	MessageHeader         http.Header
 	Emit                  func(provider.Part) error
 	// Parent is the trace context that the client sent, if any, and Traceparent
@@ -189,18 +190,24 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
 	return c.told(c.found.model.complete(ctx, c))
 }
 
-// told is err, or if that only says that a provider is left alone, what was wrong
-// before at one that was not.
+// told is err, or if that only says that a provider was passed over, what was wrong
+// before at one that was asked.
 func (c *Call) told(err error) error {
-	if !errors.Is(err, ErrOpen) {
+	if !passedOver(err) {
 		return err
 	}
 	for _, h := range slices.Backward(c.Hops) {
-		if !errors.Is(h.Err, ErrOpen) {
+		if !passedOver(h.Err) {
 			return h.Err
 		}
 	}
 	return err
+}
+
+// passedOver reports whether a call failed so without its provider being asked: it
+// is left alone, or has nothing like what the call is for.
+func passedOver(err error) bool {
+	return err != nil && (errors.Is(err, ErrOpen) || CauseOf(err) == provider.Unsupported)
 }
 
 // Immediate reports whether calls for the model wait for nothing, so that there

@@ -399,6 +399,32 @@ func TestBreakerTellsWhy(t *testing.T) {
 	}
 }
 
+// A backend that has nothing like what is asked for says so, once, in words for the
+// client, and it says nothing about whether the backend is well. Where it only stands in
+// for one that failed, that failure is told: it may pass.
+func TestUnanswerable(t *testing.T) {
+	asked := int64(0)
+	cannot := named("cannot", nil, func(_ context.Context, n int64, _ *provider.Request) error {
+		asked = n
+		return provider.Unanswerable("n", "unsupported_parameter", "No 'n' here.")
+	})
+	cannot.Retries, cannot.Backoff, cannot.Breaker = 3, time.Nanosecond, 1
+	limited := one("limited", named("limited", nil, func(context.Context, int64, *provider.Request) error { return status(429, 0) }))
+	limited.Fallbacks = []string{"cannot"}
+	refusing := one("cannot", cannot)
+	refusing.Fallbacks = []string{"limited"} // not gone on to: the request is in the way
+	b := start(t, broker.Config{Models: []broker.Model{limited, refusing}})
+	for i := int64(1); i <= 3; i++ {
+		if err := b.Do(t.Context(), &broker.Call{Model: "cannot"}); broker.Message(err) != "No 'n' here." || broker.ErrorType(err) != "unsupported" || asked != i {
+			t.Errorf("%d: %v (%s), asked %d times", i, err, broker.ErrorType(err), asked)
+		}
+	}
+	var pe *provider.Error
+	if err := b.Do(t.Context(), &broker.Call{Model: "limited"}); !errors.As(err, &pe) || pe.Status != 429 || asked != 4 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
+}
+
 // A backend whose breaker is open is passed over for a while, and tried again.
 func TestBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

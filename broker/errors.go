@@ -62,7 +62,11 @@ func Message(err error) string {
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
 	}
+	var pe *provider.Error
 	switch CauseOf(err) {
+	case provider.Unsupported:
+		errors.As(err, &pe)
+		return pe.Err.Error()
 	case provider.TimedOut:
 		return "Request timed out"
 	case provider.Unreachable:

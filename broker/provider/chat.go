@@ -61,14 +61,18 @@ var openAIMembers = []string{
 	"functions", "function_call", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "verbosity", "web_search_options",
 }
 
-// Read reads the request. What is not as OpenAI has it is left out.
-func (r *Request) Read() *Chat {
+// Read reads the request for a backend of a kind. What is not as OpenAI has it is left
+// out; what the kind has nothing for is refused.
+func (r *Request) Read(k Kind) (*Chat, error) {
+	if r.Choices != 0 && r.Choices != 1 {
+		return nil, k.Refusal("n", "Ask once for each choice")
+	}
 	chat := &Chat{}
 	for m := range EachMessage(r.Messages()) {
 		chat.add(m)
 	}
 	if r.Chat == nil {
-		return chat
+		return chat, nil
 	}
 	var p struct {
 		MaxTokens           int `json:"max_tokens"`
@@ -98,7 +102,7 @@ func (r *Request) Read() *Chat {
 	for _, name := range openAIMembers {
 		delete(chat.Rest, name)
 	}
-	return chat
+	return chat, nil
 }
 
 // choose reads which tool is to be called.

@@ -18,11 +18,13 @@ const (
 	Overloaded               // 5xx
 	Unreachable              // no connection, or one that broke
 	TimedOut                 // no answer in time
+	Unsupported              // what is asked for has no counterpart there; the backend was not asked
 )
 
 var causeNames = [...]string{
 	Internal: "internal", Refused: "refused", RateLimited: "rate_limited",
 	Overloaded: "overloaded", Unreachable: "unreachable", TimedOut: "timed_out",
+	Unsupported: "unsupported",
 }
 
 func (c Cause) String() string {
@@ -40,7 +42,7 @@ type Error struct {
 	// Code is the word by which the backend names the error, "" if it has none.
 	Code string
 	// Param is the member of the request that the backend names as wrong, "" if it
-	// names none. It is for its provider, and never told.
+	// names none. It is for its provider, and told only if Unsupported.
 	Param string
 	// RetryAfter is how long the backend wants to be left alone, 0 if it did
 	// not say.
@@ -48,7 +50,8 @@ type Error struct {
 	// Began says that parts had been emitted, so that the call cannot be made
 	// again unnoticed.
 	Began bool
-	// Err is the detail. It is for logs, never for clients, and holds no key.
+	// Err is the detail. It is for logs and holds no key; for clients it is only if
+	// Unsupported, when it is a sentence of our own.
 	Err error
 }
 
@@ -63,7 +66,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Again reports whether the same call may be made again, there or elsewhere.
 func (e *Error) Again() bool {
-	return !e.Began && e.Cause != Refused && e.Cause != Internal
+	return !e.Began && e.Cause != Refused && e.Cause != Internal && e.Cause != Unsupported
 }
 
 // StatusError is the error for an HTTP status that is not 2xx.
@@ -80,6 +83,13 @@ func StatusError(status int, retryAfter time.Duration, err error) *Error {
 		e.Cause = Refused
 	}
 	return e
+}
+
+// Unanswerable is the error for a request that a backend cannot be asked as it is.
+// Param is what is in the way, code the word for why, and the sentence is for the
+// client.
+func Unanswerable(param, code, sentence string) *Error {
+	return &Error{Cause: Unsupported, Code: code, Param: param, Err: errors.New(sentence)}
 }
 
 // Broken is the error for a connection that failed. If ctx ended, that is why,

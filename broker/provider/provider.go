@@ -47,6 +47,9 @@ type Request struct {
 	Prompt []byte
 	// Chat is the body of an OpenAI chat completion, a JSON object.
 	Chat []byte
+	// Choices is how many choices Chat asks for: 0 if it does not say, -1 if what
+	// it says is no number.
+	Choices int
 	// Message is the body of a request for one of Anthropic's messages, which
 	// Chat translates; nil where nobody spoke so. MessageHeader are the headers
 	// that came with it and go where it goes; it may be nil.
@@ -96,6 +99,9 @@ type Completion struct {
 	// ToolCalls are the calls that the model wants made.
 	ToolCalls []ToolCall
 	Usage     Usage
+	// Choices is how many choices there are, each with the same text, finish and
+	// tool calls; 0 is one. It is set before the first part is emitted.
+	Choices int
 	// Chat is the body of the OpenAI chat completion that the backend
 	// answered with, nil if it speaks something else or streamed.
 	Chat []byte

@@ -182,6 +182,8 @@ func (e *exchange) read() (fault, param string) {
 		case "stream_options":
 			v, _ := jsonscan.Get(s.Value(), "include_usage")
 			e.withUsage = jsonscan.KindOf(v) == jsonscan.True
+		case "n":
+			e.call.Choices = choices(s.Value())
 		}
 	}
 	switch {
@@ -197,6 +199,17 @@ func (e *exchange) read() (fault, param string) {
 		return "Invalid type for 'messages': expected an array of objects.", "messages"
 	}
 	return "", ""
+}
+
+// choices reads how many choices are asked for, as a call has it.
+func choices(n []byte) int {
+	if jsonscan.KindOf(n) == jsonscan.Null {
+		return 0
+	}
+	if n, err := strconv.Atoi(string(n)); err == nil && n > 0 {
+		return n
+	}
+	return -1
 }
 
 func (e *exchange) complete(ctx context.Context) {
@@ -252,8 +265,20 @@ func (e *exchange) json(status int, body []byte) {
 // completion writes the completion of a backend that does not speak OpenAI.
 func (e *exchange) completion() []byte {
 	c := &e.call.Completion
-	b := e.head("chat.completion")
-	b = append(b, `"choices":[{"index":0,"message":{"role":"assistant","content":`...)
+	b := append(e.head("chat.completion"), `"choices":[`...)
+	for i := range max(c.Choices, 1) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendChoice(b, i, c)
+	}
+	b = append(b, "],"...)
+	return append(appendUsage(b, c.Usage), '}')
+}
+
+func appendChoice(b []byte, i int, c *provider.Completion) []byte {
+	b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
+	b = append(b, `,"message":{"role":"assistant","content":`...)
 	if len(c.ToolCalls) > 0 && string(c.Text) == `""` {
 		b = append(b, "null"...)
 	} else {
@@ -262,9 +287,7 @@ func (e *exchange) completion() []byte {
 	b = append(b, `,"refusal":null`...)
 	b = appendToolCalls(b, c.ToolCalls, false)
 	b = append(b, `},"logprobs":null,"finish_reason":`...)
-	b = appendFinish(b, c.Finish)
-	b = append(b, `}],`...)
-	return append(appendUsage(b, c.Usage), '}')
+	return append(appendFinish(b, c.Finish), '}')
 }
 
 // head is what an answer of either kind begins with.
@@ -328,7 +351,9 @@ func (e *exchange) fail(err error) {
 	case errors.As(err, &unknown):
 		code, param = "model_not_found", "model"
 	case errors.As(err, &pe) && !keyRefused(pe):
-		code = pe.Code
+		if code = pe.Code; pe.Cause == provider.Unsupported {
+			param = pe.Param
+		}
 	}
 	e.retryAfter(err)
 	body := failure(explain(err), kind, param, code)
@@ -403,6 +428,8 @@ func statusOf(err error) (status int, kind string) {
 		return http.StatusTooManyRequests, "rate_limit_error"
 	case provider.Unreachable, provider.Overloaded:
 		return http.StatusBadGateway, "server_error"
+	case provider.Unsupported:
+		return http.StatusBadRequest, invalid
 	case provider.Refused:
 		if keyRefused(pe) {
 			return http.StatusBadGateway, "server_error"

@@ -22,6 +22,8 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
+	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
@@ -226,6 +228,55 @@ func TestStream(t *testing.T) {
 		chunk(`"choices":[],"usage":{"prompt_tokens":27,"completion_tokens":4,"total_tokens":31}`) + "data: [DONE]\n\n"
 	if body != want {
 		t.Errorf("\n got %s\nwant %s", body, want)
+	}
+}
+
+// As many choices come as were asked for, or the client is told why not and what it
+// may do: it never gets fewer unnoticed.
+func TestChoices(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+		{When: "call", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{}`)}}},
+		{When: "", Say: "so it"},
+	}}))
+	choice := func(i int) string {
+		return fmt.Sprintf(`{"index":%d,"message":{"role":"assistant","content":"so it","refusal":null},"logprobs":null,"finish_reason":"stop"}`, i)
+	}
+	const invalid = `{"error":{"message":"Invalid 'n': expected a whole number from 1 to 128.","type":"invalid_request_error","param":"n","code":"invalid_value"}}`
+	for n, want := range map[string]string{
+		"null": `"choices":[` + choice(0) + `],"usage":{"prompt_tokens":16,"completion_tokens":2,"total_tokens":18}}`,
+		"1":    `"choices":[` + choice(0) + `],"usage":{"prompt_tokens":15,"completion_tokens":2,"total_tokens":17}}`,
+		"3":    `"choices":[` + choice(0) + "," + choice(1) + "," + choice(2) + `],"usage":{"prompt_tokens":15,"completion_tokens":6,"total_tokens":21}}`,
+		"0":    invalid, "129": invalid, "-1": invalid, `"2"`: invalid, "1.5": invalid, "99999999999999999999": invalid,
+	} {
+		if _, body := post(t, url, hello+`,"n":`+n+"}"); !strings.HasSuffix(body, want) {
+			t.Errorf("n %s:\n got %s\nwant %s", n, body, want)
+		}
+	}
+	if _, body := post(t, url, `{"n":2,"messages":[{"role":"user","content":"call"}]}`); strings.Count(body, `"tool_calls":[{"id":"c1"`) != 2 {
+		t.Errorf("tools: %s", body)
+	}
+	_, body := post(t, url, hello+`,"n":2,"stream":true}`)
+	chunk := func(i int, delta, finish string) string {
+		return fmt.Sprintf(`data: {"id":"chatcmpl-11","object":"chat.completion.chunk","created":0,"model":"mock","choices":[{"index":%d,"delta":{%s},"logprobs":null,"finish_reason":%s}]}`, i, delta, finish) + "\n\n"
+	}
+	const first, second = `"role":"assistant","content":"so"`, `"content":" it"`
+	want := chunk(0, first, "null") + chunk(1, first, "null") + chunk(0, second, "null") + chunk(1, second, "null") +
+		chunk(0, "", `"stop"`) + chunk(1, "", `"stop"`) + "data: [DONE]\n\n"
+	if body != want {
+		t.Errorf("\n got %s\nwant %s", body, want)
+	}
+	unasked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the backend was asked") }))
+	defer unasked.Close()
+	for kind, p := range map[string]provider.Provider{
+		"anthropic": anthropic.New(anthropic.Config{BaseURL: unasked.URL}),
+		"gemini":    gemini.New(gemini.Config{BaseURL: unasked.URL}),
+	} {
+		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for a provider of the kind ` + kind + `, which this model goes to. Ask once for each choice, or ask a model of a provider of the kind openai.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
+		for _, more := range []string{`,"n":2}`, `,"n":2,"stream":true}`, `,"n":"x"}`} {
+			if status, body := post(t, start(t, p), hello+more); status != 400 || body != want {
+				t.Errorf("%s:\n got %d %s\nwant 400 %s", more, status, body, want)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -19,15 +20,22 @@ func (e *exchange) emit(p provider.Part) error {
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
-		b := e.head("chat.completion.chunk")
-		b = append(b, `"choices":[{"index":0,"delta":{`...)
-		if first {
-			b = append(b, `"role":"assistant",`...)
+		for i := range max(e.call.Completion.Choices, 1) {
+			b := e.delta(i)
+			if first {
+				b = append(b, `"role":"assistant",`...)
+			}
+			b = append(append(b, `"content":`...), p.Text...)
+			e.send(append(b, `},"logprobs":null,"finish_reason":null}]}`...))
 		}
-		b = append(append(b, `"content":`...), p.Text...)
-		e.send(append(b, `},"logprobs":null,"finish_reason":null}]}`...))
 	}
 	return e.flush()
+}
+
+// delta is what a chunk begins with that adds to a choice.
+func (e *exchange) delta(choice int) []byte {
+	b := append(e.head("chat.completion.chunk"), `"choices":[{"index":`...)
+	return append(strconv.AppendInt(b, int64(choice), 10), `,"delta":{`...)
 }
 
 // begin begins the stream.
@@ -46,15 +54,16 @@ func (e *exchange) end() {
 	e.begin()
 	if !e.native {
 		c := &e.call.Completion
-		b := e.head("chat.completion.chunk")
-		b = append(b, `"choices":[{"index":0,"delta":{`...)
-		if calls := appendToolCalls(nil, c.ToolCalls, true); calls != nil {
-			b = append(b, calls[len(","):]...)
+		for i := range max(c.Choices, 1) {
+			b := e.delta(i)
+			if calls := appendToolCalls(nil, c.ToolCalls, true); calls != nil {
+				b = append(b, calls[len(","):]...)
+			}
+			b = append(b, `},"logprobs":null,"finish_reason":`...)
+			e.send(append(appendFinish(b, c.Finish), `}]}`...))
 		}
-		b = append(b, `},"logprobs":null,"finish_reason":`...)
-		e.send(append(appendFinish(b, c.Finish), `}]}`...))
 		if e.withUsage {
-			b = append(e.head("chat.completion.chunk"), `"choices":[],`...)
+			b := append(e.head("chat.completion.chunk"), `"choices":[],`...)
 			e.send(append(appendUsage(b, c.Usage), '}'))
 		}
 	}

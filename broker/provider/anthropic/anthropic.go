@@ -106,7 +106,10 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if r.Message != nil {
 		return provider.WithModel(r.Message, r.Model), nil
 	}
-	chat := r.Read()
+	chat, err := r.Read("anthropic")
+	if err != nil {
+		return nil, err
+	}
 	body := map[string]any{"model": r.Model, "max_tokens": cmp.Or(chat.MaxTokens, p.maxTokens), "messages": turns(chat)}
 	for name, value := range chat.Rest {
 		body[name] = value

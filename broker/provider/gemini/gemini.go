@@ -40,7 +40,11 @@ func New(cfg Config) *Provider {
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	body, err := body(r.Read())
+	chat, err := r.Read("gemini")
+	if err != nil {
+		return err
+	}
+	body, err := body(chat)
 	if err != nil {
 		return &provider.Error{Cause: provider.Internal, Err: err}
 	}

@@ -82,10 +82,14 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	if fault != nil && fault.Status != 0 {
 		return provider.StatusError(fault.Status, fault.RetryAfter, fmt.Errorf("a fault was asked for in call %d", n))
 	}
+	if r.Choices < 0 || r.Choices > maxChoices {
+		return provider.Unanswerable("n", "invalid_value", fmt.Sprintf("Invalid 'n': expected a whole number from 1 to %d.", maxChoices))
+	}
 	if err := m.answer(r, c); err != nil {
 		return err
 	}
-	c.Usage = provider.Usage{Input: tokens(r.Chat, r.Prompt), Output: tokens(c.Text, nil)}
+	c.Choices = r.Choices
+	c.Usage = provider.Usage{Input: tokens(r.Chat, r.Prompt), Output: tokens(c.Text, nil) * int64(max(c.Choices, 1))}
 	if r.Emit != nil {
 		return m.stream(ctx, r, c, fault != nil)
 	}
@@ -94,6 +98,9 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	}
 	return nil
 }
+
+// maxChoices is how many choices OpenAI gives at most.
+const maxChoices = 128
 
 // CountTokens counts as Complete does, as [provider.Counter] has it.
 func (m *Mock) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
