@@ -167,7 +167,7 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 	if f.Gap || carried.Of(f) != nil {
 		return r, nil
 	}
-	if at == (wire{httpWire, 0}) && r.guessed {
+	if at == (wire{httpWire, 0}) {
 		return c.beside(r, f.Payload()), nil
 	}
 	if r.refiner != nil {
@@ -180,14 +180,14 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 // session's: the first protocol of JSON-RPC on it is that of the wire, whatever
 // else passes before and behind.
 func (c *captured) beside(r *reading, payload []byte) *reading {
-	switch p := all.Beside(r.protocol, payload); p {
-	case r.protocol:
-	case opaque.JSON:
+	switch p := all.Beside(r.protocol, payload); {
+	case p == r.protocol:
+	case p == opaque.JSON:
 		if r.beside == nil {
 			r.beside = &reading{names: r.names, framing: r.framing, protocol: p}
 		}
 		return r.beside
-	default:
+	case r.guessed:
 		r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
 	}
 	if r.refiner != nil {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"iter"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 )
@@ -44,6 +46,50 @@ func (s *scope) refused(side frame.Dir) bool {
 		}
 	}
 	return false
+}
+
+// refuse takes in a message that ends all that was asked in a frame.
+func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
+	side := f.Dir.Opposite()
+	if !m.ID.IsZero() && t.find(s, side, m.ID) != nil {
+		t.feed(f, s, m)
+		return
+	}
+	said, part := *m, *f
+	said.Faults &^= protocol.MissingField // an id, which is not needed
+	ev := t.begin(&part, s, &said)
+	t.check(&ev)
+	if !m.ID.IsZero() {
+		t.missed(&ev, m.ID)
+	}
+	var last *Exchange
+	for e := range t.askedIn(asked, s, side) {
+		t.answerOpen(&ev, e)
+		t.changed(e, f.Seq)
+		last, part.Size = e, 0 // the first stands for the bytes of all
+	}
+	if last == nil {
+		s.refused(side)
+	}
+	s.lanes[ev.from].pass(f, last)
+}
+
+// askedIn yields what is open of that scope and side and began with the frame of
+// that number. It may be ended meanwhile.
+func (t *Tracker) askedIn(first int64, s *scope, side frame.Dir) iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
+		q := t.table.find(t.anonymousKey(s, side), nil)
+		if q == nil {
+			return
+		}
+		for n := q.exchanges.first; n != nil; {
+			e := n.of
+			n = n.next
+			if e.First == first && !e.settled && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // missed reports an answer to nothing.

@@ -7,12 +7,7 @@ import (
 
 // feed takes in one message.
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
-	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
-	if ev.from == frame.DirUnknown {
-		ev.from = m.From
-	}
-	ev.kind.Frames++
-	ev.kind.Bytes += int64(f.Size)
+	ev := t.begin(f, s, m)
 	t.check(&ev)
 	var e *Exchange
 	switch {
@@ -31,6 +26,17 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if e != nil {
 		t.changed(e, f.Seq)
 	}
+}
+
+// begin counts a message.
+func (t *Tracker) begin(f *Frame, s *scope, m *protocol.Message) event {
+	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
+	if ev.from == frame.DirUnknown {
+		ev.from = m.From
+	}
+	ev.kind.Frames++
+	ev.kind.Bytes += int64(f.Size)
+	return ev
 }
 
 // sides returns the sides to look for an opener on, if it is to be on side.

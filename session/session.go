@@ -123,15 +123,7 @@ type event struct {
 // Feed takes in a frame and its message, which is nil if the frame carries
 // none: a gap, or a payload that does not parse. Neither is kept.
 func (t *Tracker) Feed(f Frame, m *protocol.Message) {
-	if f.Dir > frame.U2C {
-		f.Dir = frame.DirUnknown
-	}
-	s := t.scopeOf(&f)
-	t.frames++
-	t.bytes += int64(f.Size)
-	if fresh := s.fresh(&f); fresh && f.Fault != nil {
-		t.report(t.ruleOf(&f, m), &f, nil, "%v", f.Fault)
-	}
+	s := t.count(&f, m)
 	switch {
 	case m == nil && f.Fault != nil:
 		s.unreadable[f.Dir]++
@@ -141,6 +133,28 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	default:
 		t.feed(&f, s, m)
 	}
+}
+
+// count counts a frame and reports its fault. It returns the frame's scope.
+func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
+	if f.Dir > frame.U2C {
+		f.Dir = frame.DirUnknown
+	}
+	s := t.scopeOf(f)
+	t.frames++
+	t.bytes += int64(f.Size)
+	if fresh := s.fresh(f); fresh && f.Fault != nil {
+		t.report(t.ruleOf(f, m), f, nil, "%v", f.Fault)
+	}
+	return s
+}
+
+// Refuse is Feed for a frame whose carrier says what it answers: what was asked in
+// the frame of the number asked. m, whose phase is Fail, fails all of that, unless
+// it names one exchange. It may be no message of the protocol, but say how the
+// carrier refuses such.
+func (t *Tracker) Refuse(f Frame, m *protocol.Message, asked int64) {
+	t.refuse(&f, t.count(&f, m), m, asked)
 }
 
 // End takes in that a connection has ended, with all of its streams: what is

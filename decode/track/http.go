@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,8 +24,12 @@ type exchange struct {
 	method  string
 	kind    []byte // see [carried.Asked]
 	told    bool   // the tracker knows the request
+	// called is the number of the frame in which the request, or what answers it,
+	// holds messages of a protocol with exchanges of its own; 0 if neither does.
+	called int64
 	// Of the answer, once its head was seen:
 	answered bool
+	status   string
 	failed   bool // by its status
 	events   bool // it is a stream of them
 }
@@ -83,30 +88,95 @@ func isPlain(it *decode.Item) bool {
 
 var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemaless{}.Name()}
 
+// A refusal is what an answer of HTTP says to all that its request asks for. The
+// request is the frame of that number, 0 if the answer refuses nothing; status is
+// "" if the answer says it by an error of the protocol.
+type refusal struct {
+	asked  int64
+	status string
+}
+
 // exchange takes in an item of HTTP. It reports false for what means something to
-// others: a message of a protocol, or a part of a gRPC call.
-func (f *Follower) exchange(it *decode.Item) bool {
+// others: a message of a protocol, or a part of a gRPC call, or a refusal of what
+// such messages asked for.
+func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	of, isPlain := it.Frame, isPlain(it)
 	head := of.Meta.Head
+	e := f.web.of(of)
+	isCall := carried.Of(of) == nil && !isPlain
 	switch {
 	case carried.IsGRPC(head):
-		return false
-	case carried.Of(of) == nil && !isPlain:
-		f.web.remove(of)
-		return false
+		return no, false
+	case isCall && (head.Method() != "" || of.Dir == frame.C2U):
+		f.calls(e, it)
+		return no, false
 	case head.Method() != "":
 		f.requested(it, head, isPlain)
-		return true
+		return no, true
+	case e == nil:
+		if isPlain { // to a request that was not seen
+			f.feedBody(it)
+		}
+		return no, isPlain
+	case isCall && !e.told:
+		e.called = cmp.Or(e.called, e.request.Seq)
+		return f.callAnswered(e, it), false
+	case isCall && !isNameless(&it.Message):
+		f.web.remove(of)
+		return no, false
+	case e.called != 0:
+		no = f.callAnswered(e, it)
+		return no, no.asked == 0
 	}
-	e := f.web.of(of)
+	f.answered(e, it, isPlain || isCall)
+	return no, true
+}
+
+// calls takes in a request that holds messages of a protocol. In HTTP/2 its head
+// came before.
+func (f *Follower) calls(e *exchange, it *decode.Item) {
+	if e == nil || it.Frame.Meta.Head != nil {
+		e = &exchange{method: it.Frame.Meta.Head.Method()}
+		f.web.set(it.Frame, e)
+	}
+	e.called = it.Seq
+}
+
+// callAnswered takes in what answers such a request, and returns what it refuses. A
+// status can refuse what was asked, and so can an error that does not say by its id
+// what it answers. Success without an answer says nothing: that may come elsewhere.
+func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
+	of := it.Frame
+	isCall := carried.Of(of) == nil && !isPlain(it)
+	if isCall && e.answered && e.events && !isNameless(&it.Message) {
+		return no
+	}
+	m := e.message(of)
+	ends := m.Phase.Ends() || m.Phase == protocol.Cancel
+	if ends {
+		f.web.remove(of)
+	}
 	switch {
-	case e != nil:
-		f.answered(e, it, isPlain)
-	case isPlain: // to a request that was not seen
-		m := protocol.Message{Kind: kindBody, Seq: -1}
+	case isCall && (e.failed || isNameless(&it.Message)):
+		no.asked = e.called
+	case isCall:
+	case ends && e.failed && of.Meta.Signal != frame.Reset:
+		no = refusal{e.called, e.status}
+	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
+	case isPlain(it):
+		f.feedBody(it)
 	}
-	return e != nil || isPlain
+	return no
+}
+
+// isNameless reports whether a message is an error that names no request.
+func isNameless(m *protocol.Message) bool { return m.Phase == protocol.Fail && m.ID.IsZero() }
+
+// feedBody takes in JSON of HTTP that belongs to no exchange of it.
+func (f *Follower) feedBody(it *decode.Item) {
+	m := protocol.Message{Kind: kindBody, Seq: -1}
+	f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
 }
 
 // requested takes in a request.
@@ -174,7 +244,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		}
 		return m
 	case status != "":
-		e.answered, e.failed = true, carried.Failed(status)
+		e.answered, e.status, e.failed = true, status, carried.Failed(status)
 		e.events = carrier.HasEvents(f.Meta.Head)
 	}
 	switch {

@@ -96,6 +96,7 @@ type followed struct {
 type heldFrame struct {
 	session.Frame
 	well bool
+	no   refusal
 }
 
 const (
@@ -120,10 +121,14 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own, and no fault
 	}
-	if isHTTP(it.Frame) && f.exchange(it) {
-		return dst, nil
+	var no refusal
+	if isHTTP(it.Frame) {
+		var taken bool
+		if no, taken = f.exchange(it); taken {
+			return dst, nil
+		}
 	}
-	if carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol) {
+	if no.status == "" && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol)) {
 		f.call(it)
 		return dst, nil
 	}
@@ -132,7 +137,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		it.CheckForm()
 	}
 	w := f.wire(wireOf(it))
-	if w.tracker == nil {
+	if w.tracker == nil && no.status == "" {
 		w.protocol = it.Protocol
 	}
 	fr := w.frame(it)
@@ -142,11 +147,11 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	f.learn(&fr)
 	switch {
 	case w.tracker == nil:
-		f.hold(w, fr, well)
+		f.hold(w, heldFrame{fr, well, no})
 	case it.Protocol == w.protocol:
-		w.pass(fr, well, &it.Message)
+		w.pass(heldFrame{fr, well, no}, &it.Message)
 	default:
-		w.pass(fr, well, nil)
+		w.pass(heldFrame{fr, well, no}, nil)
 	}
 	return dst, nil
 }
@@ -246,10 +251,10 @@ func (f *Follower) bothWays() bool { return f.seen[frame.C2U] && f.seen[frame.U2
 
 // hold holds a frame back, and everything else no more if it was the last that
 // had to be.
-func (f *Follower) hold(w *followed, fr session.Frame, well bool) {
-	fr.Payload = slices.Clone(fr.Payload)
-	w.held = append(w.held, heldFrame{fr, well})
-	f.held += len(fr.Payload) + heldSize
+func (f *Follower) hold(w *followed, h heldFrame) {
+	h.Payload = slices.Clone(h.Payload)
+	w.held = append(w.held, h)
+	f.held += len(h.Payload) + heldSize
 	if f.held > maxHeld {
 		f.Release()
 	} else if f.settled && f.tells(w) {
@@ -288,24 +293,30 @@ func (f *Follower) begin(w *followed) {
 	w.tracker = f.trackers.of(w.protocol, oneWay)
 	for _, h := range w.held {
 		f.held -= len(h.Payload) + heldSize
-		w.pass(h.Frame, h.well, nil)
+		w.pass(h, nil)
 	}
 	w.held = nil
 }
 
 // pass hands a frame to the tracker. It is well if its payload is a message: m,
 // or if that is nil one that is still to be read by the wire's protocol.
-func (w *followed) pass(fr session.Frame, well bool, m *protocol.Message) {
+func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	switch {
-	case !well:
+	case h.no.status != "":
+		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
+	case !h.well:
 		m = nil
 	case m == nil:
 		m = &w.message
-		if err := w.protocol.Parse(fr.Payload, m); err != nil {
-			fr.Fault, m = fmt.Errorf("not %s: %w", w.protocol.Name(), err), nil
+		if err := w.protocol.Parse(h.Payload, m); err != nil {
+			h.Fault, m = fmt.Errorf("not %s: %w", w.protocol.Name(), err), nil
 		}
 	}
-	w.tracker.Feed(fr, m)
+	if h.no.asked != 0 && m != nil && m.Phase == protocol.Fail {
+		w.tracker.Refuse(h.Frame, m, h.no.asked)
+	} else {
+		w.tracker.Feed(h.Frame, m)
+	}
 }
 
 // Ended takes in that a direction of a connection has ended; see
