@@ -26,7 +26,7 @@ func demoCommand(inv *invocation) *cli.Command {
 		ArgsUsage: " ",
 		Description: "A controller, two units and a broker talk over loopback, with relays in between: ids " +
 			"in flight at once, cancels that are obeyed, crossed and ignored, a unit that does not " +
-			"read. Where there is no terminal the frames are printed.\n\n" +
+			"read. Where there is no terminal to draw on the frames are printed.\n\n" +
 			"   wirectl demo\n" +
 			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
 		Flags: []cli.Flag{
@@ -49,7 +49,7 @@ func (inv *invocation) demo(c *cli.Context) error {
 	if name := c.String("capture"); name != "" {
 		return inv.recordDemo(c, name)
 	}
-	if inv.IsTerminal(inv.Stdout) {
+	if inv.draws() {
 		return inv.monitorDemo(c)
 	}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)

@@ -35,7 +35,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   wirectl monitor --follow session.pcapng\n" +
 			"   producer | wirectl monitor -",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "where", Usage: "begin with that filter: a `CONDITION` as of decode, or late, findings, open and so on"},
+			&cli.StringFlag{Name: "where", Usage: "begin with that filter: a `CONDITION` as of decode, or one of " + strings.Join(store.Words, ", ")},
 			&cli.BoolFlag{Name: "follow", Usage: "at the end of the file wait for more"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, " + strings.Join(tui.Themes, " or ")},
 			grpcEncodingFlag(),
@@ -64,7 +64,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	}
 	screen.Name = label(name)
 	if name == "live" {
-		screen.Waiting = "waiting for a relay or a broker: try wirectl relay -- PROGRAM, or wirectl serve"
+		screen.Waiting = "waiting: try wirectl relay -- PROGRAM or wirectl serve"
 	}
 	notes, err := openNotes(name)
 	if err != nil {
@@ -161,16 +161,22 @@ func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, c
 	return &opened{in, src.close}, nil
 }
 
+// draws reports whether standard output is a terminal that can be drawn on.
+func (env Env) draws() bool { return env.IsTerminal(env.Stdout) && env.Getenv("TERM") != "dumb" }
+
 // drawable says why the monitor cannot draw.
 func (inv *invocation) drawable() error {
-	if inv.IsTerminal(inv.Stdout) {
+	if inv.draws() {
 		return nil
 	}
-	name := "SESSION"
+	why, name := "standard output is none", "SESSION"
+	if inv.IsTerminal(inv.Stdout) {
+		why = "TERM says that this one is dumb"
+	}
 	if len(inv.operands) > 0 {
 		name = inv.operands[0]
 	}
-	return usagef("monitor draws on a terminal, and standard output is none: wirectl decode --follow %s shows the frames as text", name)
+	return usagef("monitor draws on a terminal, and %s: wirectl decode --follow %s shows the frames as text", why, name)
 }
 
 // monitored returns the name of what is to be shown; "" if the user chose

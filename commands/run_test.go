@@ -79,6 +79,24 @@ func TestBrokenPipeIsQuiet(t *testing.T) {
 	}
 }
 
+// A terminal that cannot be drawn on gets text, or is told how to get it.
+func TestDumbTerminal(t *testing.T) {
+	for args, want := range map[string]string{
+		"monitor":                      "TERM says that this one is dumb: wirectl decode --follow SESSION shows",
+		"monitor fixture:latis-cancel": "wirectl decode --follow fixture:latis-cancel shows",
+		"demo --pace 0.001":            " SESSION_CREATE ",
+	} {
+		var out, errs bytes.Buffer
+		e := env(strings.NewReader(""), &out, &errs)
+		e.IsTerminal = func(any) bool { return true }
+		e.Getenv = func(name string) string { return map[string]string{"TERM": "dumb"}[name] }
+		commands.Run(t.Context(), e, append([]string{"wirectl"}, strings.Fields(args)...))
+		if got := out.String() + errs.String(); !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
 // NDJSON on a terminal is the same values, with nothing that it would act on.
 func TestNDJSONOnATerminal(t *testing.T) {
 	const message = `{"text":	"` + "\x7f\u202e\u009b2J" + `"}`

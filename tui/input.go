@@ -2,6 +2,8 @@ package tui
 
 import (
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
@@ -9,7 +11,10 @@ import (
 
 // typed takes in keys: what was typed fast comes as one message.
 func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
-	if k.Type != tea.KeyRunes || len(k.Runes) < 2 {
+	switch {
+	case k.Paste:
+		return m.pasted(string(k.Runes))
+	case k.Type != tea.KeyRunes || len(k.Runes) < 2:
 		return m.key(k)
 	}
 	var cmds []tea.Cmd
@@ -17,6 +22,21 @@ func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
 		cmds = append(cmds, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
 	}
 	return tea.Batch(cmds...)
+}
+
+// pasted puts text into the line that is being typed. Nowhere else it is anything:
+// its letters were not meant as keys.
+func (m *Model) pasted(text string) tea.Cmd {
+	if m.pending != nil {
+		return nil
+	}
+	m.said, m.wrong = "", false
+	if m.prompt == nil {
+		m.said = "what is pasted is for a line to type: f filters, / searches"
+		return nil
+	}
+	m.prompt.insert([]rune(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ")))
+	return nil
 }
 
 // freeze keeps what is on the screen in its place, whatever comes, or goes on.

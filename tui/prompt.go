@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"slices"
+
 	tea "github.com/charmbracelet/bubbletea"
 )
 
@@ -62,8 +64,7 @@ func (p *prompt) set(text string) {
 func (p *prompt) edit(k tea.KeyMsg) {
 	switch k.Type {
 	case tea.KeyRunes, tea.KeySpace:
-		p.text = append(p.text[:p.at:p.at], append(k.Runes, p.text[p.at:]...)...)
-		p.at += len(k.Runes)
+		p.insert(k.Runes)
 	case tea.KeyBackspace:
 		if p.at > 0 {
 			p.text = append(p.text[:p.at-1:p.at-1], p.text[p.at:]...)
@@ -86,6 +87,11 @@ func (p *prompt) edit(k tea.KeyMsg) {
 	case tea.KeyCtrlW:
 		p.word()
 	}
+}
+
+func (p *prompt) insert(text []rune) {
+	p.text = slices.Insert(p.text, p.at, text...)
+	p.at += len(text)
 }
 
 // word takes away the word before the cursor.

@@ -275,6 +275,25 @@ func TestKeysTypedAtOnce(t *testing.T) {
 	sc.shows("WHAT IT SAYS", "1 of 18 frames")
 }
 
+// What is pasted is text for the line that is being typed, on one line, and
+// nowhere is it keys.
+func TestPaste(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
+	paste := func(text string) { sc.send(tea.KeyMsg{Type: tea.KeyRunes, Paste: true, Runes: []rune(text)}) }
+	before := sc.text()
+	paste("2?q")
+	sc.shows("what is pasted is for a line to type")
+	if sc.press("esc"); sc.text() != before {
+		t.Errorf("a paste has done something:\n%s", sc.text())
+	}
+	sc.press("f")
+	paste("kind==ping\r\nand \x1b")
+	sc.press("size>0")
+	sc.shows("filter kind==ping and size>0")
+	sc.press("enter")
+	sc.shows("1 of 18 frames")
+}
+
 // Whatever the wire says, lines stay in their places.
 func TestHostileText(t *testing.T) {
 	for _, id := range []string{
