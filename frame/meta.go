@@ -42,7 +42,7 @@ const (
 	Response Signal = "response" // a response, or its head
 	Trailers Signal = "trailers" // what follows a body
 	Event    Signal = "event"    // a server-sent event that carries no message
-	End      Signal = "end"      // the end of a stream of server-sent events
+	End      Signal = "end"      // the end of a response that is not told by what came before, as of server-sent events
 	Ping     Signal = "ping"
 	Pong     Signal = "pong"
 	Close    Signal = "close"  // the end of a WebSocket

@@ -277,15 +277,11 @@ func (e *exchange) end() protocol.Phase {
 }
 
 // isWhole reports whether an answer whose frame is a head has no other: in HTTP/1.1
-// the body is in the same frame, unless it is a stream of events.
+// the body is in the same frame, unless it is a stream of events. In HTTP/2 an end
+// follows where the head leaves a body open that there is not.
 func (e *exchange) isWhole(head *frame.Head) bool {
-	switch {
-	case e.method == "HEAD", head.Status() == "204", head.Status() == "304":
-		return true
-	case e.events:
-		return false
-	case !strings.HasPrefix(head.Start, "HTTP/2"):
+	if e.method == "HEAD" || !carrier.LeavesBody(head) {
 		return true
 	}
-	return head.Get("Content-Type") == "" || head.Get("Content-Length") == "0"
+	return !e.events && !strings.HasPrefix(head.Start, "HTTP/2")
 }

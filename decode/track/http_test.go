@@ -174,8 +174,33 @@ func TestExchangesOfHTTP(t *testing.T) {
 		},
 		{
 			"HTTP/2, without a body in the answer",
-			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "500")[1:]},
-			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 3"},
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + bare(":status", "500")[1:]},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, without the body that the answer has a type for",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + bare(":status", "500", "content-type", "application/json")[1:]},
+			[]string{"1 POST /v1/chat failed 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, with a body of no bytes",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data("")},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, with a body of no type",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200")[1:] + data("{}")},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
+		},
+		{
+			"HTTP/2, with a length of 0",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + bare(":status", "200", "content-type", "application/json", "content-length", "0")[1:]},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 3"},
+		},
+		{
+			"HTTP/2, events of which there are none",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + bare(":status", "200", "content-type", "text/event-stream")[1:]},
+			[]string{"1 POST /v1/chat done 0 parts, frames 1 2 4"},
 		},
 		{
 			"HTTP/2, an answer for people",
@@ -234,8 +259,11 @@ func TestExchangesOfHTTP(t *testing.T) {
 }
 
 // h2 is a head of HTTP/2, whose fields come in pairs, with what a connection begins
-// with before it; data is a body.
-func h2(fields ...string) string {
+// with before it; bare is one that no body follows, and data is a body.
+func h2(fields ...string) string   { return begins(false, fields) }
+func bare(fields ...string) string { return begins(true, fields) }
+
+func begins(ends bool, fields []string) string {
 	var block, b bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for i := 0; i < len(fields); i += 2 {
@@ -246,7 +274,7 @@ func h2(fields ...string) string {
 	} else {
 		_ = http2.NewFramer(&b, nil).WriteSettings()
 	}
-	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: ends})
 	return ">" + b.String()
 }
 

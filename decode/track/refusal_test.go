@@ -17,7 +17,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		batch    = `[{"jsonrpc":"2.0","id":7,"method":"tools/list"},` + note + `,{"jsonrpc":"2.0","id":8,"method":"tools/call"}]`
 	)
 	in := func(wire string) string { return strings.Replace(wire, "HTTP/1.1", session, 1) }
-	begins := []string{post("/mcp", call), said("200 OK", result)}
+	first := []string{post("/mcp", call), said("200 OK", result)}
 	text := "<HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Length: 2\r\n\r\nno"
 	open := in(post("/mcp", strings.Replace(call, "1", "9", 1))) // unlike the others, it may be answered elsewhere
 	for _, tt := range []struct {
@@ -36,7 +36,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		},
 		{
 			"by an error that names nothing, and not what was asked before",
-			append(slices.Clone(begins), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("400 Bad Request", nameless)),
+			append(slices.Clone(first), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("400 Bad Request", nameless)),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "unanswered 3"},
 		},
 		{
@@ -57,27 +57,27 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		},
 		{
 			"a notification: nothing else fails with it",
-			append(slices.Clone(begins), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", in(post("/mcp", note)), said("400 Bad Request", nameless), in(post("/mcp", note)), text),
+			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", in(post("/mcp", note)), said("400 Bad Request", nameless), in(post("/mcp", note)), text),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
 		},
 		{
 			"a stream of events, by an error without an id",
-			append(slices.Clone(begins), in(">GET /mcp HTTP/1.1\r\n\r\n"), said("405 Method Not Allowed", nameless)),
+			append(slices.Clone(first), in(">GET /mcp HTTP/1.1\r\n\r\n"), said("405 Method Not Allowed", nameless)),
 			[]string{"mcp 1 tools/list done 1 2"},
 		},
 		{
 			"what is no message, by an error that says so",
-			append(slices.Clone(begins), in(post("/v1/chat", `{}`)), said("400 Bad Request", nameless)),
+			append(slices.Clone(first), in(post("/v1/chat", `{}`)), said("400 Bad Request", nameless)),
 			[]string{"http 2 POST /v1/chat failed 3 4", "mcp 1 tools/list done 1 2"},
 		},
 		{
 			"what cannot be read, before what can",
-			append(slices.Clone(begins), post("/mcp", `{"jsonrpc":"2.0",`), said("400 Bad Request", nameless), post("/mcp", call), said("400 Bad Request", nameless)),
+			append(slices.Clone(first), post("/mcp", `{"jsonrpc":"2.0",`), said("400 Bad Request", nameless), post("/mcp", call), said("400 Bad Request", nameless)),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list failed 5 6", "malformed 3"},
 		},
 		{
 			"nothing, only that it is not answered here",
-			append(slices.Clone(begins), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
+			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
 		},
 		{"nothing, by other JSON", []string{post("/mcp", call), said("200 OK", `{"a":1}`)}, []string{"mcp 1 tools/list abandoned 1", "unanswered 1"}},
@@ -96,8 +96,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		},
 		{
 			"HTTP/2, by a head alone",
-			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "503")[1:]},
-			[]string{"mcp 1 tools/list failed 2 3"},
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + bare(":status", "503", "content-type", "text/plain")[1:]},
+			[]string{"mcp 1 tools/list failed 2 4"},
 		},
 	} {
 		t.Run(tt.about, func(t *testing.T) {

@@ -256,6 +256,23 @@ var sessions = []struct {
 		`u2c gap 16: frame 5 at byte 73: the stream 3 ended inside a gRPC message`,
 		`u2c 3 http trailers ""`,
 	}},
+	{"HTTP/2: where the head leaves a body open that does not come, an end tells", []part{
+		{frame.C2U, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2Frame(4, 0, 0, "") + h2Frame(1, 5, 7, "\x42\x04HEAD\x84")},
+		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 5, 1, "\x88") + h2Frame(1, 4, 3, "\x88") + h2Frame(0, 1, 3, "")},
+		{frame.U2C, h2Frame(1, 5, 5, "\x89") + h2Frame(1, 5, 7, "\x88") + h2Frame(1, 5, 9, "\x88\x0f\x0d\x010")},
+		{frame.U2C, h2Frame(1, 4, 11, "\x88") + h2Frame(0, 0, 11, "{}") + h2Frame(0, 1, 11, "")},
+	}, []string{
+		`c2u 7 http request "HEAD / HTTP/2"`,
+		`u2c 1 http response "HTTP/2 200"`,
+		`u2c 1 http end`,
+		`u2c 3 http response "HTTP/2 200"`,
+		`u2c 3 http end`,
+		`u2c 5 http response "HTTP/2 204"`,
+		`u2c 7 http response "HTTP/2 200"`,
+		`u2c 9 http response "HTTP/2 200"`,
+		`u2c 11 http response "HTTP/2 200"`,
+		`u2c 11 http "{}"`,
+	}},
 	{"an event stream up to the close that is cut inside an event", []part{
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\ndata: {"},
 	}, []string{
@@ -402,7 +419,7 @@ func TestUnknownFrame(t *testing.T) {
 	long := h2Frame(4, 0, 0, "\x00\x01\x00\x00\x10\x00") + h2Frame(0x77, 0, 0, string(make([]byte, 300<<10))) + h2Frame(1, 5, 1, "\x88")
 	for _, n := range []func() int{all, func() int { return 1000 }} {
 		got := read(t, carrier.Options{}, []part{{frame.U2C, long}}, n)
-		if diff := cmp.Diff([]string{`u2c 1 http response "HTTP/2 200"`}, got); diff != "" {
+		if diff := cmp.Diff([]string{`u2c 1 http response "HTTP/2 200"`, `u2c 1 http end`}, got); diff != "" {
 			t.Errorf("frames (-want +got):\n%s", diff)
 		}
 	}

@@ -56,6 +56,10 @@ const maxBlock = 256 << 10
 type stream struct {
 	bodies [3]*body // by direction
 	ended  [3]bool
+	// bare says that the head of the response has left open that a body follows, and
+	// no byte of one was seen.
+	bare     bool
+	headOnly bool // the request asks for no more than the head
 }
 
 // maxStreams bounds the streams that are open at once.
@@ -152,6 +156,9 @@ func (p *h2) body(h *half, n int) bool {
 	if take := min(n, p.left); take > 0 {
 		p.left -= take
 		if b := h.c.bodyOf(p.data.stream, h.dir); b != nil {
+			if h.dir != frame.C2U {
+				h.c.streams[p.data.stream].bare = false
+			}
 			b.take(h, take)
 		} else {
 			h.advance(take)
@@ -292,6 +299,14 @@ func (p *h2) head(h *half, n int) {
 	h.pos += n
 	head, signal := headOf(p.fields)
 	h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: signal, Head: head})
+	switch signal {
+	case frame.Request:
+		s.headOnly = head.Method() == "HEAD"
+	case frame.Response:
+		s.bare = LeavesBody(head) && !s.headOnly && !IsGRPC(head)
+	default:
+		s.bare = false
+	}
 	last := p.blockOf.flags&endStream != 0
 	if signal != frame.Trailers && !strings.HasPrefix(head.Status(), "1") && !last {
 		b := &body{}
@@ -379,8 +394,13 @@ func (c *Carrier) endStream(h *half, id uint32) {
 		return
 	}
 	if b := s.bodies[h.dir]; b != nil {
+		s.bare = s.bare && b.kind == wholeBody
 		b.end(h)
 		s.bodies[h.dir] = nil
+	}
+	if h.dir != frame.C2U && s.bare { // nothing else tells that the response has ended
+		s.bare = false
+		h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: frame.End})
 	}
 	s.ended[h.dir] = true
 	if s.ended[frame.C2U] && s.ended[frame.U2C] {

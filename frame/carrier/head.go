@@ -106,6 +106,13 @@ func IsGRPC(h *frame.Head) bool {
 	return media == "application/grpc" || strings.HasPrefix(media, "application/grpc+")
 }
 
+// LeavesBody reports whether the head of a response leaves open that a body follows,
+// whatever was asked for.
+func LeavesBody(h *frame.Head) bool {
+	status := h.Status()
+	return !strings.HasPrefix(status, "1") && status != "204" && status != "304" && h.Get("Content-Length") != "0"
+}
+
 // encodingOf returns how a body is compressed, in lower case; "" if it is not.
 func encodingOf(h *frame.Head) string {
 	encoding := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
