@@ -2,7 +2,10 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -19,10 +22,18 @@ type Chat struct {
 	// ToolChoice says whether a tool is to be called: auto, none, required,
 	// or "" if the request does not say. Tool is the one that has to be.
 	ToolChoice, Tool string
+	// OneCall says that no two tools are to be called at once.
+	OneCall bool
 	// MaxTokens is 0 if the request has no limit.
-	MaxTokens         int
-	Temperature, TopP *float64
-	Stop              []string
+	MaxTokens                         int
+	Temperature, TopP                 *float64
+	FrequencyPenalty, PresencePenalty *float64
+	Seed                              *int64
+	Stop                              []string
+	// JSON says that the answer is to be a JSON object, or what Schema, which may be
+	// nil, describes.
+	JSON   bool
+	Schema json.RawMessage
 	// Rest are the members that OpenAI does not have, for the backend.
 	Rest map[string]json.RawMessage
 }
@@ -38,11 +49,15 @@ type Turn struct {
 	Answers, Name string
 }
 
-// A TurnPart is a text, or an image.
+// A TurnPart is a text, an image, or a file.
 type TurnPart struct {
 	Text string
 	// ImageURL is an address, or a data: URL.
 	ImageURL string
+	// File is the data: URL of a document or a sound.
+	File string
+	// At is where an image or a file stands in the request, for errors.
+	At string
 }
 
 // A Tool is a function that the model may call.
@@ -50,82 +65,148 @@ type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
+	// Strict says that a call has to have arguments as Parameters describe them.
+	Strict bool `json:"strict,omitempty"`
 }
 
-// openAIMembers are the members of a request that mean nothing elsewhere, or that
-// Chat has.
-var openAIMembers = []string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop",
-	"tools", "tool_choice", "n", "user", "seed", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty",
-	"response_format", "parallel_tool_calls", "store", "reasoning_effort", "service_tier", "modalities", "audio", "prediction",
-	"functions", "function_call", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "verbosity", "web_search_options",
-}
-
-// Read reads the request for a backend of a kind. What is not as OpenAI has it is left
-// out; what the kind has nothing for is refused.
+// Read reads the request for a backend of a kind. What the kind has no counterpart
+// for and is more than a hint is refused, as is what is not as OpenAI has it.
 func (r *Request) Read(k Kind) (*Chat, error) {
-	if r.Choices != 0 && r.Choices != 1 {
-		return nil, k.Refusal("n", "Ask once for each choice")
-	}
 	chat := &Chat{}
-	for m := range EachMessage(r.Messages()) {
-		chat.add(m)
+	if err := chat.readMessages(k, r.Messages()); err != nil || r.Chat == nil {
+		return chat, err
 	}
-	if r.Chat == nil {
-		return chat, nil
+	var members map[string]json.RawMessage
+	if err := decode("", r.Chat, &members); err != nil {
+		return nil, err
 	}
-	var p struct {
-		MaxTokens           int `json:"max_tokens"`
-		MaxCompletionTokens int `json:"max_completion_tokens"`
-		Temperature         *float64
-		Top                 *float64        `json:"top_p"`
-		Stop                json.RawMessage `json:"stop"`
-		ToolChoice          json.RawMessage `json:"tool_choice"`
-		Tools               []struct {
-			Function Tool `json:"function"`
-		} `json:"tools"`
+	if err := k.check(members); err != nil {
+		return nil, err
 	}
-	// What could be read before an error stays.
-	_ = json.Unmarshal(r.Chat, &p)
-	chat.MaxTokens, chat.Temperature, chat.TopP = max(p.MaxTokens, p.MaxCompletionTokens), p.Temperature, p.Top
-	for _, t := range p.Tools {
-		chat.Tools = append(chat.Tools, t.Function)
+	if err := chat.readMembers(k, r.Chat); err != nil {
+		return nil, err
 	}
-	chat.choose(p.ToolChoice)
-	var one string
-	if json.Unmarshal(p.Stop, &one) == nil && one != "" {
-		chat.Stop = []string{one}
-	} else {
-		_ = json.Unmarshal(p.Stop, &chat.Stop)
-	}
-	_ = json.Unmarshal(r.Chat, &chat.Rest)
-	for _, name := range openAIMembers {
-		delete(chat.Rest, name)
-	}
+	chat.Rest = own(members)
 	return chat, nil
 }
 
-// choose reads which tool is to be called.
-func (c *Chat) choose(choice json.RawMessage) {
-	if c.ToolChoice = Unquote(choice); c.ToolChoice != "" {
-		return
+func (c *Chat) readMembers(k Kind, body []byte) error {
+	var p struct {
+		MaxTokens           int             `json:"max_tokens"`
+		MaxCompletionTokens int             `json:"max_completion_tokens"`
+		Temperature         *float64        `json:"temperature"`
+		Top                 *float64        `json:"top_p"`
+		Frequency           *float64        `json:"frequency_penalty"`
+		Presence            *float64        `json:"presence_penalty"`
+		Seed                *int64          `json:"seed"`
+		Stop                json.RawMessage `json:"stop"`
+		Parallel            *bool           `json:"parallel_tool_calls"`
+		ToolChoice          json.RawMessage `json:"tool_choice"`
+		Tools               []struct {
+			Type     string `json:"type"`
+			Function Tool   `json:"function"`
+		} `json:"tools"`
+		Format struct {
+			Type   string `json:"type"`
+			Schema struct {
+				Schema json.RawMessage `json:"schema"`
+			} `json:"json_schema"`
+		} `json:"response_format"`
 	}
-	if name, ok := jsonscan.Get(choice, "function", "name"); ok {
-		c.ToolChoice, c.Tool = "required", Unquote(name)
+	if err := decode("", body, &p); err != nil {
+		return err
 	}
+	c.MaxTokens, c.Temperature, c.TopP = max(p.MaxTokens, p.MaxCompletionTokens), p.Temperature, p.Top
+	c.FrequencyPenalty, c.PresencePenalty, c.Seed = p.Frequency, p.Presence, p.Seed
+	c.OneCall = p.Parallel != nil && !*p.Parallel
+	for i, t := range p.Tools {
+		if t.Function.Name == "" || t.Type != "" && t.Type != "function" {
+			return k.Refusal(fmt.Sprintf("tools[%d]", i), "Give it as a function with a name")
+		}
+		t.Function.Parameters = given(t.Function.Parameters)
+		c.Tools = append(c.Tools, t.Function)
+	}
+	if !c.choose(p.ToolChoice) {
+		return k.Refusal("tool_choice", "Use auto, none, required, or a function")
+	}
+	switch p.Format.Type {
+	case "", "text":
+	case "json_object", "json_schema":
+		c.JSON, c.Schema = true, given(p.Format.Schema.Schema)
+	default:
+		return k.Refusal("response_format", "Use text, json_object or json_schema")
+	}
+	switch jsonscan.KindOf(p.Stop) {
+	case jsonscan.Invalid:
+		return nil
+	case jsonscan.String:
+		c.Stop = []string{Unquote(p.Stop)}
+		return nil
+	}
+	return decode("stop", p.Stop, &c.Stop)
 }
 
-func (c *Chat) add(m Message) {
-	if m.Role == "system" || m.Role == "developer" {
-		if c.System != "" {
-			c.System += "\n\n"
-		}
-		c.System += Unquote(m.Text)
-		return
+// given is nil for a value that is not given, or null.
+func given(value json.RawMessage) json.RawMessage {
+	if jsonscan.KindOf(value) == jsonscan.Null {
+		return nil
 	}
+	return value
+}
+
+// choose reads which tool is to be called, and reports whether it can be said.
+func (c *Chat) choose(choice json.RawMessage) bool {
+	if name, ok := jsonscan.Get(choice, "function", "name"); ok {
+		c.ToolChoice, c.Tool = "required", Unquote(name)
+		return c.Tool != ""
+	}
+	switch jsonscan.KindOf(choice) {
+	case jsonscan.Invalid, jsonscan.Null:
+		return true
+	}
+	c.ToolChoice = Unquote(choice)
+	return c.ToolChoice == "auto" || c.ToolChoice == "none" || c.ToolChoice == "required"
+}
+
+func (c *Chat) readMessages(k Kind, messages []byte) error {
+	if !ValidPrompt(messages) {
+		return badType("messages", "something else in it", "an array of objects")
+	}
+	i := 0
+	for m := range EachMessage(messages) {
+		if err := c.add(reading{k, "messages[" + strconv.Itoa(i) + "]"}, m); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+// A reading is that of one message, for a kind of backend.
+type reading struct {
+	kind Kind
+	at   string
+}
+
+func (c *Chat) add(r reading, m Message) error {
 	t := Turn{Role: m.Role}
-	if t.Role != "assistant" && t.Role != "tool" {
+	parts, err := r.parts(m)
+	if err != nil {
+		return err
+	}
+	switch m.Role {
+	case "system", "developer":
+		return c.addSystem(r, parts)
+	case "":
 		t.Role = "user"
+	case "user", "assistant", "tool":
+	default:
+		return r.kind.Refusal(r.at+".role", "Use system, user, assistant or tool")
+	}
+	for _, old := range [...]struct{ member, instead string }{{"function_call", "Use 'tool_calls'"}, {"audio", "Write what was said"}} {
+		if raw, ok := jsonscan.Get(m.Raw, old.member); ok && jsonscan.KindOf(raw) != jsonscan.Null {
+			return r.kind.Refusal(r.at+"."+old.member, old.instead)
+		}
 	}
 	if raw, ok := jsonscan.Get(m.Raw, "tool_call_id"); ok {
 		t.Answers = Unquote(raw)
@@ -133,47 +214,119 @@ func (c *Chat) add(m Message) {
 	if raw, ok := jsonscan.Get(m.Raw, "name"); ok {
 		t.Name = Unquote(raw)
 	}
-	t.Parts = turnParts(m)
-	var calls []struct {
-		ID       string `json:"id"`
-		Function struct{ Name, Arguments string }
-	}
-	if raw, ok := jsonscan.Get(m.Raw, "tool_calls"); ok && json.Unmarshal(raw, &calls) == nil {
-		for _, call := range calls {
-			args := []byte(call.Function.Arguments)
-			if jsonscan.Valid(args) != nil || jsonscan.KindOf(args) != jsonscan.Object {
-				args = []byte("{}")
-			}
-			t.Calls = append(t.Calls, ToolCall{call.ID, call.Function.Name, args})
+	if t.Parts = parts; len(parts) == 0 {
+		if raw, ok := jsonscan.Get(m.Raw, "refusal"); ok && Unquote(raw) != "" {
+			t.Parts = []TurnPart{{Text: Unquote(raw)}}
 		}
+	}
+	if t.Calls, err = r.calls(m); err != nil {
+		return err
 	}
 	c.Turns = append(c.Turns, t)
+	return nil
 }
 
-func turnParts(m Message) []TurnPart {
+func (c *Chat) addSystem(r reading, parts []TurnPart) error {
+	text := ""
+	for _, p := range parts {
+		if p.At != "" {
+			return r.kind.Refusal(p.At, "Put it into a message of the user")
+		}
+		text += p.Text
+	}
+	if c.System != "" {
+		c.System += "\n\n"
+	}
+	c.System += text
+	return nil
+}
+
+// calls reads the tool calls of a message. Arguments are JSON in a string; what is
+// none stays a string.
+func (r reading) calls(m Message) ([]ToolCall, error) {
+	raw, ok := jsonscan.Get(m.Raw, "tool_calls")
+	if !ok {
+		return nil, nil
+	}
+	var calls []struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	}
+	if err := decode(r.at+".tool_calls", raw, &calls); err != nil {
+		return nil, err
+	}
+	var list []ToolCall
+	for i, call := range calls {
+		if call.Type != "" && call.Type != "function" {
+			return nil, r.kind.Refusal(fmt.Sprintf("%s.tool_calls[%d]", r.at, i), "Leave the call and its answer out")
+		}
+		list = append(list, ToolCall{call.ID, call.Function.Name, Arguments(call.Function.Arguments)})
+	}
+	return list, nil
+}
+
+// parts reads the content of a message.
+func (r reading) parts(m Message) ([]TurnPart, error) {
 	if jsonscan.KindOf(m.Content) != jsonscan.Array {
 		if text := Unquote(m.Text); text != "" {
-			return []TurnPart{{Text: text}}
+			return []TurnPart{{Text: text}}, nil
 		}
-		return nil
+		return nil, nil
 	}
-	var raw []struct {
-		Text     string
-		ImageURL struct{ URL string } `json:"image_url"`
-	}
-	_ = json.Unmarshal(m.Content, &raw)
+	var raw []json.RawMessage
+	_ = json.Unmarshal(m.Content, &raw) // it is an array
 	var parts []TurnPart
-	for _, p := range raw {
-		if p.Text != "" || p.ImageURL.URL != "" {
-			parts = append(parts, TurnPart{p.Text, p.ImageURL.URL})
+	for i, of := range raw {
+		p, err := r.part(fmt.Sprintf("%s.content[%d]", r.at, i), of)
+		if err != nil {
+			return nil, err
+		}
+		if p != (TurnPart{}) {
+			parts = append(parts, p)
 		}
 	}
-	return parts
+	return parts, nil
+}
+
+func (r reading) part(at string, raw []byte) (TurnPart, error) {
+	if jsonscan.KindOf(raw) != jsonscan.Object {
+		return TurnPart{}, badType(at, "something else", "an object")
+	}
+	get := func(path ...string) string {
+		value, _ := jsonscan.Get(raw, path...)
+		return Unquote(value)
+	}
+	switch kind := get("type"); kind {
+	case "text", "":
+		if value, ok := jsonscan.Get(raw, "text"); ok && jsonscan.KindOf(value) == jsonscan.String {
+			return TurnPart{Text: Unquote(value)}, nil
+		}
+	case "refusal":
+		return TurnPart{Text: get("refusal")}, nil
+	case "image_url":
+		if url := cmp.Or(get("image_url", "url"), get("image_url")); url != "" {
+			return TurnPart{ImageURL: url, At: at}, nil
+		}
+	case "input_audio":
+		if format, data := get("input_audio", "format"), get("input_audio", "data"); format != "" && data != "" {
+			return TurnPart{File: "data:audio/" + format + ";base64," + data, At: at}, nil
+		}
+	case "file":
+		if file := get("file", "file_data"); strings.HasPrefix(file, "data:") {
+			return TurnPart{File: file, At: at}, nil
+		}
+		return TurnPart{}, r.kind.Refusal(at, "Give the file itself in file_data, as a data: URL")
+	}
+	return TurnPart{}, r.kind.Refusal(at, "Use parts of the types text, image_url, input_audio and file, with what belongs to them")
 }
 
 // Data returns the media type and the base64 text of a data: URL.
 func (p TurnPart) Data() (mediaType, base64 string, ok bool) {
-	rest, ok := strings.CutPrefix(p.ImageURL, "data:")
+	rest, ok := strings.CutPrefix(cmp.Or(p.ImageURL, p.File), "data:")
 	if !ok {
 		return "", "", false
 	}

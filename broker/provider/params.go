@@ -1,13 +1,119 @@
 package provider
 
-import "fmt"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
 
-// Kind is the name of a kind of backend that speaks something other than OpenAI.
-type Kind string
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
 
-// Refusal is the error for a parameter of OpenAI's that the backend has nothing
-// for, though it means something for the answer. Instead says what to do.
+// A Kind is a kind of backend that speaks something other than OpenAI.
+type Kind struct {
+	Name string
+	// Has are the members of OpenAI's requests, among those that mean something for
+	// the answer and not every kind has, for which it has a counterpart.
+	Has []string
+}
+
+// Refusal is the error for a parameter that the kind has no counterpart for, though it
+// means something for the answer. Instead says what to do.
 func (k Kind) Refusal(param, instead string) *Error {
 	return Unanswerable(param, "unsupported_parameter", fmt.Sprintf(
-		"Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k, instead))
+		"Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead))
+}
+
+// check refuses what the kind has no counterpart for.
+func (k Kind) check(members map[string]json.RawMessage) error {
+	for _, m := range uncommon {
+		value, given := members[m.name]
+		if given && jsonscan.KindOf(value) != jsonscan.Null && !m.idle(value) && !slices.Contains(k.Has, m.name) {
+			return k.Refusal(m.name, m.instead)
+		}
+	}
+	return nil
+}
+
+// A member of a request, with the values that ask for nothing.
+type member struct {
+	name    string
+	idle    func(value []byte) bool
+	instead string
+}
+
+// uncommon are the members that mean something for the answer, and have no counterpart
+// at every kind.
+var uncommon = []member{
+	{"n", is("1"), "Ask once for each choice"},
+	{"logprobs", is("false"), leave},
+	{"top_logprobs", is("0"), leave},
+	{"logit_bias", is("{}"), leave},
+	{"frequency_penalty", isZero, leave},
+	{"presence_penalty", isZero, leave},
+	{"parallel_tool_calls", is("true"), leave},
+	{"modalities", is(`["text"]`), "Ask for text"},
+	{"audio", is(), "Ask for text"},
+	{"web_search_options", is(), leave},
+	{"functions", is("[]"), "Use 'tools'"},
+	{"function_call", is(), "Use 'tool_choice'"},
+}
+
+const leave = "Leave it out"
+
+func is(idle ...string) func([]byte) bool {
+	return func(value []byte) bool { return slices.Contains(idle, string(jsonscan.AppendCompact(nil, value))) }
+}
+
+func isZero(value []byte) bool {
+	f, err := strconv.ParseFloat(string(value), 64)
+	return err == nil && f == 0
+}
+
+// common are the other members of OpenAI's: what Chat has, and what is for OpenAI alone
+// or a hint, such as how hard to think. What is in neither list is the backend's own.
+var common = []string{
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop",
+	"tools", "tool_choice", "response_format", "seed", "user", "safety_identifier", "metadata", "store", "service_tier",
+	"prompt_cache_key", "prompt_cache_retention", "prediction", "reasoning_effort", "verbosity",
+}
+
+// own leaves of the members of a request those that OpenAI does not have.
+func own(members map[string]json.RawMessage) map[string]json.RawMessage {
+	for _, name := range common {
+		delete(members, name)
+	}
+	for _, m := range uncommon {
+		delete(members, m.name)
+	}
+	return members
+}
+
+// badType is the error for a parameter that is not of the type that OpenAI has it in.
+func badType(param, found, expected string) *Error {
+	return Unanswerable(param, "invalid_type", fmt.Sprintf("Invalid type for '%s': found %s, expected %s.", param, found, expected))
+}
+
+// typeNames are what OpenAI calls what is read into a Go value.
+var typeNames = map[reflect.Kind]string{
+	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number", reflect.Bool: "true or false",
+	reflect.String: "a string", reflect.Slice: "an array", reflect.Struct: "an object",
+}
+
+// decode reads a value, whose name is for errors.
+func decode(name string, raw []byte, into any) error {
+	err := json.Unmarshal(raw, into)
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	switch {
+	case name == "":
+		name = wrong.Field
+	case wrong.Field != "":
+		name += "." + wrong.Field
+	}
+	return badType(name, wrong.Value, typeNames[wrong.Type.Kind()])
 }

@@ -170,5 +170,29 @@ type ToolCall struct {
 	Arguments []byte
 }
 
+// Arguments reads those of a call as OpenAI has them: JSON in a string. What is none
+// stays a string.
+func Arguments(text string) []byte {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return []byte("{}")
+	case jsonscan.Valid([]byte(text)) != nil:
+		return Quote(text)
+	}
+	return []byte(text)
+}
+
+// Input is what the function is called with where that has to be an object, even if
+// the model wrote something else.
+func (c *ToolCall) Input() []byte {
+	switch jsonscan.KindOf(c.Arguments) {
+	case jsonscan.Object:
+		return c.Arguments
+	case jsonscan.Invalid:
+		return []byte("{}")
+	}
+	return append(append([]byte(`{"arguments":`), c.Arguments...), '}')
+}
+
 // Usage counts tokens.
 type Usage struct{ Input, Output int64 }

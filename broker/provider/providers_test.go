@@ -246,7 +246,7 @@ func TestChat(t *testing.T) {
 			`"model":"big","stop_sequences":["END"],"system":"be brief","temperature":0.5,"tools":[{"description":"d","input_schema":{"type":"object"},"name":"f"}],"top_k":3,"x-unknown":{"b":1}}`,
 		"gemini": `{"contents":[{"role":"user","parts":[{"text":"see"},{"inlineData":{"mimeType":"image/png","data":"QUJD"}}]},{"role":"model","parts":[{"functionCall":{"id":"c1","name":"f","args":{"a":1}}}]},` +
 			`{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"result":"42"}}}]}],"generationConfig":{"maxOutputTokens":9,"stopSequences":["END"],"temperature":0.5,"topK":3,"topP":0.1},` +
-			`"systemInstruction":{"parts":[{"text":"be brief"}]},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"object"}}]}],"x-unknown":{"b":1}}`,
+			`"systemInstruction":{"parts":[{"text":"be brief"}]},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parametersJsonSchema":{"type":"object"}}]}],"x-unknown":{"b":1}}`,
 	}
 	each(t, func(t *testing.T, d dialect, ask func(*provider.Request) (*provider.Completion, error), set func(http.HandlerFunc)) {
 		set(func(w http.ResponseWriter, r *http.Request) {

@@ -96,7 +96,7 @@ func (m *message) whole() []byte {
 		if content != nil {
 			content = append(content, ',')
 		}
-		content = appendTool(content, call, input(call))
+		content = appendTool(content, call, call.Input())
 	}
 	return m.appendMessage(nil, content, stopReason(c.Finish), c.Usage)
 }
@@ -135,18 +135,6 @@ func appendTool(b []byte, call provider.ToolCall, input []byte) []byte {
 	b = jsonscan.AppendQuote(append(b, `{"type":"tool_use","id":`...), []byte(call.ID))
 	b = jsonscan.AppendQuote(append(b, `,"name":`...), []byte(call.Name))
 	return append(append(append(b, `,"input":`...), input...), '}')
-}
-
-// input is what a tool is called with, which is an object even if a model wrote
-// something else.
-func input(call provider.ToolCall) []byte {
-	switch jsonscan.KindOf(call.Arguments) {
-	case jsonscan.Object:
-		return call.Arguments
-	case jsonscan.Invalid:
-		return []byte("{}")
-	}
-	return append(append([]byte(`{"arguments":`), call.Arguments...), '}')
 }
 
 // stopReason says in Anthropic's words why a completion ended.
@@ -194,7 +182,7 @@ func (m *message) end() {
 	c := &m.call.Completion
 	for _, call := range c.ToolCalls {
 		m.block(appendTool(nil, call, []byte("{}")))
-		m.delta(`"input_json_delta","partial_json":`, jsonscan.AppendQuote(nil, input(call)))
+		m.delta(`"input_json_delta","partial_json":`, jsonscan.AppendQuote(nil, call.Input()))
 		m.stop()
 	}
 	b := appendStop([]byte(`{"type":"message_delta","delta":{`), stopReason(c.Finish))

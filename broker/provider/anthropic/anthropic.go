@@ -106,11 +106,18 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if r.Message != nil {
 		return provider.WithModel(r.Message, r.Model), nil
 	}
-	chat, err := r.Read("anthropic")
+	chat, err := r.Read(kind)
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"model": r.Model, "max_tokens": cmp.Or(chat.MaxTokens, p.maxTokens), "messages": turns(chat)}
+	if chat.JSON && chat.Schema == nil {
+		return nil, kind.Refusal("response_format", "Use json_schema, with a schema")
+	}
+	messages, err := turns(chat)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"model": r.Model, "max_tokens": cmp.Or(chat.MaxTokens, p.maxTokens), "messages": messages}
 	for name, value := range chat.Rest {
 		body[name] = value
 	}
@@ -124,13 +131,28 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	set("top_p", chat.TopP, chat.TopP != nil)
 	set("stop_sequences", chat.Stop, len(chat.Stop) > 0)
 	set("tools", tools(chat.Tools), len(chat.Tools) > 0)
-	set("tool_choice", toolChoice(chat), len(chat.Tools) > 0 && chat.ToolChoice != "")
+	set("tool_choice", toolChoice(chat), len(chat.Tools) > 0 && (chat.ToolChoice != "" || chat.OneCall))
+	set("output_config", outputConfig(chat), chat.JSON)
 	set("stream", true, r.Emit != nil)
 	b, err := json.Marshal(body)
 	if err != nil {
 		return nil, &provider.Error{Cause: provider.Internal, Err: err}
 	}
 	return b, nil
+}
+
+// kind is what the API has counterparts for, among what not every one has.
+var kind = provider.Kind{Name: "anthropic", Has: []string{"parallel_tool_calls"}}
+
+// outputConfig has the answer be as a schema describes. What a client wrote there in
+// the API's own words is added to.
+func outputConfig(chat *provider.Chat) map[string]any {
+	config := map[string]any{}
+	if own := chat.Rest["output_config"]; jsonscan.KindOf(own) == jsonscan.Object {
+		_ = json.Unmarshal(own, &config) // it is JSON
+	}
+	config["format"] = map[string]any{"type": "json_schema", "schema": chat.Schema}
+	return config
 }
 
 type block struct {
@@ -140,7 +162,7 @@ type block struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   any             `json:"content,omitempty"` // text, of the results of our tools
+	Content   any             `json:"content,omitempty"` // text or blocks, of the results of our tools
 	Source    *source         `json:"source,omitempty"`
 }
 
@@ -158,11 +180,14 @@ type turn struct {
 
 // turns writes the messages. The answers of tools are the user's, and those of
 // one round belong into one turn.
-func turns(chat *provider.Chat) []turn {
+func turns(chat *provider.Chat) ([]turn, error) {
 	list := []turn{}
 	for _, t := range chat.Turns {
 		role := t.Role
-		blocks := contents(t)
+		blocks, err := contents(t)
+		if err != nil {
+			return nil, err
+		}
 		if role == "tool" {
 			role = "user"
 		}
@@ -172,32 +197,45 @@ func turns(chat *provider.Chat) []turn {
 			list = append(list, turn{role, blocks})
 		}
 	}
-	return list
+	return list, nil
 }
 
-func contents(t provider.Turn) []block {
-	if t.Role == "tool" {
-		said := ""
-		for _, p := range t.Parts {
-			said += p.Text
-		}
-		return []block{{Type: "tool_result", ToolUseID: t.Answers, Content: said}}
-	}
+func contents(t provider.Turn) ([]block, error) {
 	var list []block
+	said, plain := "", true // nothing but text
 	for _, p := range t.Parts {
-		switch mediaType, data, ok := p.Data(); {
-		case ok:
-			list = append(list, block{Type: "image", Source: &source{Type: "base64", MediaType: mediaType, Data: data}})
-		case p.ImageURL != "":
-			list = append(list, block{Type: "image", Source: &source{Type: "url", URL: p.ImageURL}})
-		default:
-			list = append(list, block{Type: "text", Text: p.Text})
+		b, err := content(p)
+		if err != nil {
+			return nil, err
 		}
+		list, said, plain = append(list, b), said+p.Text, plain && p.At == ""
+	}
+	switch {
+	case t.Role != "tool":
+	case plain:
+		return []block{{Type: "tool_result", ToolUseID: t.Answers, Content: said}}, nil
+	default:
+		return []block{{Type: "tool_result", ToolUseID: t.Answers, Content: list}}, nil
 	}
 	for _, call := range t.Calls {
-		list = append(list, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: call.Arguments})
+		list = append(list, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: call.Input()})
 	}
-	return list
+	return list, nil
+}
+
+func content(p provider.TurnPart) (block, error) {
+	mediaType, data, isData := p.Data()
+	switch {
+	case p.ImageURL != "" && isData:
+		return block{Type: "image", Source: &source{Type: "base64", MediaType: mediaType, Data: data}}, nil
+	case p.ImageURL != "":
+		return block{Type: "image", Source: &source{Type: "url", URL: p.ImageURL}}, nil
+	case p.File == "":
+		return block{Type: "text", Text: p.Text}, nil
+	case mediaType == "application/pdf":
+		return block{Type: "document", Source: &source{Type: "base64", MediaType: mediaType, Data: data}}, nil
+	}
+	return block{}, kind.Refusal(p.At, "Use text, images or PDF")
 }
 
 func tools(list []provider.Tool) []map[string]any {
@@ -207,19 +245,27 @@ func tools(list []provider.Tool) []map[string]any {
 		if schema == nil {
 			schema = json.RawMessage(`{"type":"object"}`)
 		}
-		made = append(made, map[string]any{"name": t.Name, "description": t.Description, "input_schema": schema})
+		tool := map[string]any{"name": t.Name, "description": t.Description, "input_schema": schema}
+		if t.Strict {
+			tool["strict"] = true
+		}
+		made = append(made, tool)
 	}
 	return made
 }
 
-func toolChoice(chat *provider.Chat) map[string]string {
+func toolChoice(chat *provider.Chat) map[string]any {
+	choice := map[string]any{"type": cmp.Or(chat.ToolChoice, "auto")}
 	switch {
 	case chat.Tool != "":
-		return map[string]string{"type": "tool", "name": chat.Tool}
+		choice = map[string]any{"type": "tool", "name": chat.Tool}
 	case chat.ToolChoice == "required":
-		return map[string]string{"type": "any"}
+		choice["type"] = "any"
 	}
-	return map[string]string{"type": chat.ToolChoice}
+	if chat.OneCall && chat.ToolChoice != "none" {
+		choice["disable_parallel_tool_use"] = true
+	}
+	return choice
 }
 
 type usage struct {

@@ -40,13 +40,9 @@ func New(cfg Config) *Provider {
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	chat, err := r.Read("gemini")
+	body, err := body(r)
 	if err != nil {
 		return err
-	}
-	body, err := body(chat)
-	if err != nil {
-		return &provider.Error{Cause: provider.Internal, Err: err}
 	}
 	path := "/v1beta/models/" + url.PathEscape(r.Model)
 	if r.Emit != nil {
@@ -102,13 +98,32 @@ func ended(err error) error {
 	return err
 }
 
+// kind is what the API has counterparts for, among what not every one has.
+var kind = provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty"}}
+
 // body writes a request, with what OpenAI does not have as the client wrote it.
-func body(chat *provider.Chat) ([]byte, error) {
-	own, err := json.Marshal(newRequest(chat))
-	if err != nil || len(chat.Rest) == 0 {
+func body(r *provider.Request) ([]byte, error) {
+	chat, err := r.Read(kind)
+	if err != nil {
+		return nil, err
+	}
+	made, err := newRequest(chat)
+	if err != nil {
+		return nil, err
+	}
+	body, err := join(made, chat.Rest)
+	if err != nil {
+		return nil, &provider.Error{Cause: provider.Internal, Err: err}
+	}
+	return body, nil
+}
+
+func join(made *request, rest map[string]json.RawMessage) ([]byte, error) {
+	own, err := json.Marshal(made)
+	if err != nil || len(rest) == 0 {
 		return own, err
 	}
-	all := maps.Clone(chat.Rest)
+	all := maps.Clone(rest)
 	delete(all, "top_k") // which is in generationConfig
 	if err := json.Unmarshal(own, &all); err != nil {
 		return nil, err
@@ -137,7 +152,15 @@ type calling struct {
 var modes = map[string]string{"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 type toolset struct {
-	Functions []provider.Tool `json:"functionDeclarations"`
+	Functions []function `json:"functionDeclarations"`
+}
+
+// A function has its parameters as JSON Schema, which OpenAI has them in: the member
+// parameters, with a schema of the API's own, takes less.
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
 type content struct {
@@ -176,7 +199,7 @@ type fileData struct {
 }
 
 // newRequest writes a request in the words of the API.
-func newRequest(chat *provider.Chat) *request {
+func newRequest(chat *provider.Chat) (*request, error) {
 	r := &request{Contents: []content{}, Config: map[string]any{}}
 	if chat.System != "" {
 		r.System = &content{Parts: []part{{Text: chat.System}}}
@@ -187,8 +210,31 @@ func newRequest(chat *provider.Chat) *request {
 			names[call.ID] = call.Name
 		}
 		role := map[string]string{"assistant": "model"}[t.Role]
-		r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts(t, names)})
+		parts, err := parts(t, names)
+		if err != nil {
+			return nil, err
+		}
+		r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts})
 	}
+	r.configure(chat)
+	if len(chat.Tools) > 0 {
+		set := toolset{}
+		for _, t := range chat.Tools {
+			set.Functions = append(set.Functions, function{t.Name, t.Description, t.Parameters})
+		}
+		r.Tools = []toolset{set}
+		if mode := modes[chat.ToolChoice]; mode != "" {
+			r.Choice = &toolConfig{calling{Mode: mode}}
+		}
+		if chat.Tool != "" {
+			r.Choice.Calling.Allowed = []string{chat.Tool}
+		}
+	}
+	return r, nil
+}
+
+// configure writes the settings.
+func (r *request) configure(chat *provider.Chat) {
 	set := func(name string, value any, given bool) {
 		if given {
 			r.Config[name] = value
@@ -203,41 +249,38 @@ func newRequest(chat *provider.Chat) *request {
 	set("topP", chat.TopP, chat.TopP != nil)
 	set("maxOutputTokens", chat.MaxTokens, chat.MaxTokens > 0)
 	set("stopSequences", chat.Stop, len(chat.Stop) > 0)
-	if len(chat.Tools) > 0 {
-		r.Tools = []toolset{{chat.Tools}}
-		if mode := modes[chat.ToolChoice]; mode != "" {
-			r.Choice = &toolConfig{calling{Mode: mode}}
-		}
-		if chat.Tool != "" {
-			r.Choice.Calling.Allowed = []string{chat.Tool}
-		}
-	}
-	return r
+	set("frequencyPenalty", chat.FrequencyPenalty, chat.FrequencyPenalty != nil)
+	set("presencePenalty", chat.PresencePenalty, chat.PresencePenalty != nil)
+	set("seed", chat.Seed, chat.Seed != nil && int64(int32(*chat.Seed)) == *chat.Seed) // no larger one is taken
+	set("responseMimeType", "application/json", chat.JSON)
+	set("responseJsonSchema", chat.Schema, chat.Schema != nil)
 }
 
-func parts(t provider.Turn, names map[string]string) []part {
+func parts(t provider.Turn, names map[string]string) ([]part, error) {
 	list := []part{}
-	if t.Role == "tool" {
-		text := ""
-		for _, p := range t.Parts {
-			text += p.Text
-		}
-		return append(list, part{Response: &functionResponse{ID: t.Answers, Name: cmp.Or(t.Name, names[t.Answers]), Response: map[string]any{"result": text}}})
-	}
+	text := ""
 	for _, p := range t.Parts {
-		switch mediaType, data, ok := p.Data(); {
-		case ok:
+		mediaType, data, isData := p.Data()
+		switch {
+		case t.Role == "tool" && p.At != "":
+			return nil, kind.Refusal(p.At, "Let a tool answer with text")
+		case isData:
 			list = append(list, part{Inline: &inlineData{mediaType, data}})
 		case p.ImageURL != "":
 			list = append(list, part{File: &fileData{p.ImageURL}})
+		case p.File != "":
+			return nil, kind.Refusal(p.At, "Give the file in base64")
 		default:
-			list = append(list, part{Text: p.Text})
+			list, text = append(list, part{Text: p.Text}), text+p.Text
 		}
 	}
-	for _, call := range t.Calls {
-		list = append(list, part{Call: &functionCall{call.ID, call.Name, call.Arguments}})
+	if t.Role == "tool" {
+		return []part{{Response: &functionResponse{ID: t.Answers, Name: cmp.Or(t.Name, names[t.Answers]), Response: map[string]any{"result": text}}}}, nil
 	}
-	return list
+	for _, call := range t.Calls {
+		list = append(list, part{Call: &functionCall{call.ID, call.Name, call.Input()}})
+	}
+	return list, nil
 }
 
 type answered struct {

@@ -150,19 +150,11 @@ func text(data []byte, path ...string) string {
 	return provider.Unquote(raw)
 }
 
-// list returns the calls. Arguments are JSON in a string; what is none stays a
-// string.
+// list returns the calls.
 func (k *calls) list() []provider.ToolCall {
 	var list []provider.ToolCall
 	for _, c := range k.of {
-		arguments := []byte(c.arguments)
-		switch {
-		case c.arguments == "":
-			arguments = []byte("{}")
-		case jsonscan.Valid(arguments) != nil:
-			arguments = provider.Quote(c.arguments)
-		}
-		list = append(list, provider.ToolCall{ID: c.id, Name: c.name, Arguments: arguments})
+		list = append(list, provider.ToolCall{ID: c.id, Name: c.name, Arguments: provider.Arguments(c.arguments)})
 	}
 	return list
 }

@@ -1,0 +1,248 @@
+package provider_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// samples are requests, by what docs/broker.md calls them: members of one, or whole
+// messages. Where something stands beside it, it is marked.
+var samples = map[string]string{
+	"`max_tokens`":                      `"max_tokens":7`,
+	"`max_completion_tokens`":           `"max_completion_tokens":7`,
+	"`temperature`":                     `"temperature":0.5`,
+	"`top_p`":                           `"top_p":0.5`,
+	"`stop`":                            `"stop":["x"]`,
+	"`seed`":                            `"seed":7`,
+	"`frequency_penalty`":               `"frequency_penalty":0.5`,
+	"`presence_penalty`":                `"presence_penalty":0.5`,
+	"`n`":                               `"n":2`,
+	"`logprobs`":                        `"logprobs":true`,
+	"`top_logprobs`":                    `"top_logprobs":2`,
+	"`logit_bias`":                      `"logit_bias":{"50256":-100}`,
+	"`response_format` of json_schema":  `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}}`,
+	"`response_format` of json_object":  `"response_format":{"type":"json_object"}`,
+	"`tools` of functions":              `"tools":[` + function + `}}]`,
+	"`tools` with strict":               `"tools":[` + function + `«,"strict":true»}}]`,
+	"`tools` of other types":            `"tools":[{"type":"custom","custom":{"name":"f"}}]`,
+	"`tool_choice`":                     `"tools":[` + function + `}}],"tool_choice":"required"`,
+	"`parallel_tool_calls`":             `"tools":[` + function + `}}],"parallel_tool_calls":false`,
+	"`modalities`":                      `"modalities":["text","audio"]`,
+	"`audio`":                           `"audio":{"voice":"alloy","format":"mp3"}`,
+	"`web_search_options`":              `"web_search_options":{}`,
+	"`functions`":                       `"functions":[{"name":"f"}]`,
+	"`function_call`":                   `"function_call":"auto"`,
+	"`reasoning_effort`":                `"reasoning_effort":"high"`,
+	"`verbosity`":                       `"verbosity":"low"`,
+	"`prediction`":                      `"prediction":{"type":"content","content":"x"}`,
+	"`service_tier`":                    `"service_tier":"flex"`,
+	"`prompt_cache_key`":                `"prompt_cache_key":"k"`,
+	"`prompt_cache_retention`":          `"prompt_cache_retention":"24h"`,
+	"`user`":                            `"user":"u"`,
+	"`safety_identifier`":               `"safety_identifier":"u"`,
+	"`metadata`":                        `"metadata":{"a":"b"}`,
+	"`store`":                           `"store":true`,
+	"`thinking`":                        `"thinking":{"type":"enabled"}`,
+	"or what else OpenAI does not have": `"thinking":{"type":"enabled"}`,
+	"`top_k`":                           `"top_k":3`,
+
+	"system":                           `[{"role":"system","content":"s"},` + hi + `]`,
+	"developer":                        `[` + hi + `,{"role":"developer","content":[{"type":"text","text":"s"}]}]`,
+	"an assistant at the end":          `[` + hi + `,{"role":"assistant","content":"Well,"}]`,
+	"a refusal":                        `[` + hi + `,{"role":"assistant","content":null,"refusal":"I will not"},` + hi + `]`,
+	"tool_calls":                       `[` + hi + `,` + calling + `]`,
+	"the answer of a tool":             `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":"42"}]`,
+	"an image as the answer of a tool": `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":[` + image + `]}]`,
+	"image_url":                        said(image),
+	"detail of an image":               said(`{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="«,"detail":"low"»}}`),
+	"input_audio":                      said(`{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}`),
+	"a file of PDF":                    said(`{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}}`),
+	"a file of another type":           said(`{"type":"file","file":{"filename":"a.csv","file_data":"data:text/csv;base64,QQ=="}}`),
+	"a file_id":                        said(`{"type":"file","file":{"file_id":"f"}}`),
+	"other parts":                      said(`{"type":"video_url","video_url":{"url":"u"}}`),
+	"other roles":                      `[` + hi + `,{"role":"function","name":"f","content":"42"}]`,
+	"function_call":                    `[` + hi + `,{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]`,
+	"the id of an audio":               `[` + hi + `,{"role":"assistant","audio":{"id":"a"}}]`,
+	"a name":                           `[{"role":"user","content":"hi","name":"alice"}]`,
+}
+
+const (
+	hi       = `{"role":"user","content":"hi"}`
+	function = `{"type":"function","function":{"name":"f","parameters":{"type":"object"}`
+	calling  = `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+)
+
+func said(part string) string { return `[{"role":"user","content":[` + part + `]}]` }
+
+// request makes one of a sample.
+func request(sample string) []byte {
+	if strings.HasPrefix(sample, "[") {
+		return []byte(`{"messages":` + sample + `}`)
+	}
+	return []byte(`{"messages":[` + hi + `],` + sample + `}`)
+}
+
+// A translation is a row of one of the tables of docs/broker.md: what becomes of
+// something at each kind.
+type translation struct{ of, anthropic, gemini string }
+
+func documented(t *testing.T) (list []translation) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/broker.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## What is translated\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 3 || strings.HasPrefix(cells[1], "-") || cells[1] == "anthropic" {
+			continue
+		}
+		for of := range strings.SplitSeq(cells[0], ", ") {
+			list = append(list, translation{of, cells[1], cells[2]})
+		}
+	}
+	return list
+}
+
+// What docs/broker.md says becomes of OpenAI's parameters at other kinds of backends
+// does become of them: what is refused is named, what is left out leaves no trace, and
+// all else stands under its name in what the backend gets. It says so of everything.
+func TestTranslated(t *testing.T) {
+	table := documented(t)
+	for _, d := range dialects[1:] {
+		t.Run(d.name, func(t *testing.T) {
+			bodies := make(chan string, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				bodies <- string(body)
+				_, _ = io.WriteString(w, d.whole)
+			}))
+			defer server.Close()
+			p := d.make(server.URL)
+			defer p.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+			sent := func(chat []byte) (string, error) {
+				if err := p.Complete(t.Context(), &provider.Request{Model: "big", Chat: chat}, new(provider.Completion)); err != nil {
+					return "", err
+				}
+				return <-bodies, nil
+			}
+			plain, err := sent([]byte(`{"messages":[` + hi + `]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range table {
+				sample, known := samples[row.of]
+				if !known {
+					t.Errorf("there is no sample of %q", row.of)
+					continue
+				}
+				without := plain
+				if strings.Contains(sample, "«") {
+					without, _ = sent(request(marked.ReplaceAllString(sample, "")))
+				}
+				body, err := sent(request(marks.Replace(sample)))
+				fate := map[string]string{"anthropic": row.anthropic, "gemini": row.gemini}[d.name]
+				check(t, row.of, fate, body, without, err)
+			}
+		})
+	}
+	for _, name := range provider.Members() {
+		told := slices.ContainsFunc(table, func(row translation) bool { return strings.HasPrefix(row.of, "`"+name+"`") })
+		if !told && !slices.Contains([]string{"model", "messages", "stream", "stream_options"}, name) {
+			t.Errorf("docs/broker.md does not say what becomes of %s", name)
+		}
+	}
+}
+
+var (
+	marked = regexp.MustCompile("«.*»")
+	marks  = strings.NewReplacer("«", "", "»", "")
+	names  = regexp.MustCompile("`[^`]+`")
+)
+
+// check checks what was sent for something, against what is sent without it.
+func check(t *testing.T, of, fate, body, without string, err error) {
+	t.Helper()
+	var pe *provider.Error
+	switch {
+	case fate == "refused":
+		if !errors.As(err, &pe) || pe.Cause != provider.Unsupported || pe.Param == "" {
+			t.Errorf("%s: sent as %s, %v; it should be refused, and not sent", of, body, err)
+		} else if name := strings.Split(of, "`"); len(name) > 1 && !strings.HasPrefix(pe.Param, name[1]) {
+			t.Errorf("%s: %q is named as what is refused", of, pe.Param)
+		}
+	case err != nil:
+		t.Errorf("%s: %v", of, err)
+	case fate == "left out":
+		if body != without {
+			t.Errorf("%s: sent as %s; it should be left out", of, body)
+		}
+	default:
+		for name := range strings.SplitSeq(strings.Trim(names.FindString(fate), "`"), ".") {
+			if body == without || !strings.Contains(body, `"`+name+`"`) {
+				t.Errorf("%s: sent as %s; it should be in %s", of, body, fate)
+			}
+		}
+	}
+}
+
+// Values that ask for nothing are no reason to refuse a request, what is not as OpenAI
+// has it is, and the client is told where that is.
+func TestReadTells(t *testing.T) {
+	kind := provider.Kind{Name: "other"}
+	for _, idle := range []string{
+		`"n":1`, `"n":null`, `"logprobs":false,"top_logprobs":0`, `"logit_bias":{ }`, `"frequency_penalty":0,"presence_penalty":0.0`,
+		`"parallel_tool_calls":true`, `"modalities":["text"]`, `"functions":[]`, `"response_format":{"type":"text"}`, `"response_format":null`,
+		`"stop":null`, `"stop":"x"`, `"tools":[],"tool_choice":null`,
+	} {
+		if _, err := (&provider.Request{Chat: request(idle)}).Read(kind); err != nil {
+			t.Errorf("%s: %v", idle, err)
+		}
+	}
+	for sample, want := range map[string]string{
+		`"max_tokens":"7"`:                   "Invalid type for 'max_tokens': found string, expected a whole number.",
+		`"max_tokens":7.5`:                   "Invalid type for 'max_tokens': found number 7.5, expected a whole number.",
+		`"temperature":[]`:                   "Invalid type for 'temperature': found array, expected a number.",
+		`"stop":7`:                           "Invalid type for 'stop': found number, expected an array.",
+		`"stop":[7]`:                         "Invalid type for 'stop': found number, expected a string.",
+		`"response_format":"json"`:           "Invalid type for 'response_format': found string, expected an object.",
+		`"tools":[{"function":{"name":7}}]`:  "Invalid type for 'tools.function.name': found number, expected a string.",
+		`["hi"]`:                             "Invalid type for 'messages': found something else in it, expected an array of objects.",
+		`[{"role":"user","content":["hi"]}]`: "Invalid type for 'messages[0].content[0]': found something else, expected an object.",
+		`[` + hi + `,{"role":"user","tool_calls":{}}]`:  "Invalid type for 'messages[1].tool_calls': found object, expected an array.",
+		`[{"role":"critic","content":"x"}]`:             "Unsupported parameter: 'messages[0].role' cannot be translated for a provider of the kind other, which this model goes to. Use system, user, assistant or tool, or ask a model of a provider of the kind openai.",
+		`"tool_choice":"always"`:                        "Unsupported parameter: 'tool_choice' cannot be translated for a provider of the kind other, which this model goes to. Use auto, none, required, or a function, or ask a model of a provider of the kind openai.",
+		`[{"role":"system","content":[` + image + `]}]`: "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Put it into a message of the user, or ask a model of a provider of the kind openai.",
+	} {
+		_, err := (&provider.Request{Chat: request(sample)}).Read(kind)
+		var pe *provider.Error
+		if !errors.As(err, &pe) || pe.Err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", sample, err, want)
+		}
+	}
+}
+
+const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}`
+
+// What a model called a tool with goes back to it, even if it is no object.
+func TestArguments(t *testing.T) {
+	for text, want := range map[string]string{
+		``: `{}`, ` `: `{}`, `{"a":1}`: `{"a":1}`, `7`: `{"arguments":7}`, `{"a":`: `{"arguments":"{\"a\":"}`,
+	} {
+		call := provider.ToolCall{Arguments: provider.Arguments(text)}
+		if got := string(call.Input()); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
