@@ -35,6 +35,19 @@ func record(n int, members string) string {
 	return fmt.Sprintf(`{"seq":%d,"offset":0,"size":2,"framing":"line",%s}`+"\n", n, members)
 }
 
+// Where a framing is named, blank lines that begin as a capture does are lines.
+func TestBlankLinesAreNoCapture(t *testing.T) {
+	const lines = "\n\r\r\n" + `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+	out, result, err := opened(t, lines, decode.Config{Framing: frame.Line, Workers: 1})
+	if err != nil || result.Frames != 1 || string(encoded(t, out)) != lines {
+		t.Errorf("%+v, %v, %s", result, err, out)
+	}
+	_, err = decode.Open(strings.NewReader(lines), decode.Config{})
+	if !errors.Is(err, capture.ErrMalformed) {
+		t.Error(err)
+	}
+}
+
 // A live capture is shown as it comes, in whatever form: a record does not wait
 // for the next one.
 func TestLiveCaptureIsShownAsItComes(t *testing.T) {

@@ -39,7 +39,7 @@ func (in Input) feed(cfg Config) feed {
 func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
 	switch {
-	case isPcapng(b):
+	case isPcapng(b) && (cfg.Framing == nil || isSection(b)):
 		c, err := pcapng.NewReader(b, cfg.Limit)
 		return Input{Capture: c}, err
 	case isNDJSON(b) && cfg.Framing == nil:
@@ -101,6 +101,13 @@ func isPcapng(b *bufio.Reader) bool {
 		}
 	}
 	return false
+}
+
+// isSection reports whether what begins as a capture goes on as one, and is no
+// stream of a framing that is named.
+func isSection(b *bufio.Reader) bool {
+	head, _ := b.Peek(12)
+	return pcapng.IsSection(head)
 }
 
 // recordHead matches how our records begin, and hardly any message does.

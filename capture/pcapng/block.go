@@ -129,6 +129,8 @@ func (b *blocks) ended() error {
 			e.Detail = fmt.Sprintf("the last %d bytes are no whole block", rest)
 		}
 		return e
+	case errors.Is(b.readErr, errDamaged):
+		return b.malformed("%v", b.readErr)
 	}
 	return &capture.Error{Err: b.readErr, Offset: b.offset}
 }

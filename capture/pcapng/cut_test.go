@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -104,6 +105,29 @@ func TestCutOfCompressed(t *testing.T) {
 	}
 	if got, _, err := read(bytes.NewReader(b.Bytes())); err != io.EOF || len(got) != len(want) {
 		t.Errorf("whole: %d records, %v", len(got), err)
+	}
+}
+
+// Damage to the compression is damage to the capture, and says so; what fails in
+// reading it is not.
+func TestDamagedCompression(t *testing.T) {
+	var b bytes.Buffer
+	z, err := pcapng.Compress(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(write(t, session, records())); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(b.Bytes())
+	copy(damaged[len(damaged)/2:], "\xff\xff\xff\xff\xff\xff\xff\xff")
+	if _, _, err := read(bytes.NewReader(damaged)); !errors.Is(err, capture.ErrMalformed) || !strings.Contains(err.Error(), "the compression is damaged: ") {
+		t.Error(err)
+	}
+	gone := errors.New("gone")
+	failing := io.MultiReader(bytes.NewReader(b.Bytes()[:b.Len()/2]), iotest.ErrReader(gone))
+	if _, _, err := read(failing); !errors.Is(err, gone) || errors.Is(err, capture.ErrMalformed) {
+		t.Error(err)
 	}
 }
 

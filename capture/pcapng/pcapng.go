@@ -83,6 +83,13 @@ func Is(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("\x0a\x0d\x0d\x0a")) || isZstd(data)
 }
 
+// IsSection reports whether data begins with a section header, down to its byte
+// order. It needs twelve bytes.
+func IsSection(data []byte) bool {
+	var b blocks
+	return Is(data) && (isZstd(data) || len(data) >= 12 && b.setOrder(data) == nil)
+}
+
 // Dissector names the dissector of Wireshark for payloads of an encoding.
 func Dissector(e protocol.Encoding) string {
 	switch e {

@@ -3,6 +3,8 @@ package pcapng
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
@@ -19,9 +21,42 @@ func inflated(r io.Reader) (io.Reader, bool, error) {
 	if head, _ := peek.Peek(4); !isZstd(head) {
 		return peek, false, nil
 	}
+	from := &source{r: peek}
 	// One at a time: no goroutines are left behind by a reader that is dropped.
-	z, err := zstd.NewReader(peek, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-	return z, true, err
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	return &inflater{z, from}, true, err
+}
+
+// errDamaged is the error of what is no zstd data.
+var errDamaged = errors.New("the compression is damaged")
+
+// An inflater decompresses, and tells what is wrong with the data from what is
+// wrong with reading it.
+type inflater struct {
+	z    *zstd.Decoder
+	from *source
+}
+
+func (i *inflater) Read(p []byte) (int, error) {
+	n, err := i.z.Read(p)
+	if err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || i.from.err != nil {
+		return n, err
+	}
+	return n, fmt.Errorf("%w: %w", errDamaged, err)
+}
+
+// A source keeps the error that a read of it had, other than its end.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != io.EOF {
+		s.err = err
+	}
+	return n, err
 }
 
 // Compress returns what compresses a capture with zstd on its way to w. What
