@@ -14,8 +14,8 @@ import (
 
 // AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
 // mapping defines it, compact and on one line. Members and map entries stand
-// in the order of the wire; unknown fields are left out. Required fields may
-// be missing. It reports whether AppendWire gives back wire, byte for byte,
+// in the order of the wire, but for those of messages that take the general way;
+// unknown fields are left out. Required fields may be missing. It reports whether AppendWire gives back wire, byte for byte,
 // from that form. On error, which is an [*Error] wherever a byte is to blame,
 // dst is returned as it came.
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
@@ -25,8 +25,8 @@ func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) 
 	if !d.message(s, len(wire), 0) {
 		return dst, false, d.err.of(s)
 	}
-	if d.general {
-		return s.appendJSONGenerally(dst, wire)
+	if len(d.parts) > 0 {
+		return d.join(s, dst)
 	}
 	return d.dst, d.exact && !d.padded, nil
 }
@@ -37,25 +37,37 @@ type decoder struct {
 	reader
 	dst   []byte
 	exact bool
-	// general says that what was written is not the JSON form. The walk goes
-	// on to the end all the same, because it alone can say where a fault is.
+	// general says that what is written of the message at hand is not its JSON
+	// form. The walk goes on to the end all the same, because it alone can say
+	// where a fault is.
 	general bool
+	parts   []part   // that are for the general way
 	depth   int      // of messages and map entries
 	nesting int      // of JSON objects and arrays
 	keys    []uint64 // hashes of the keys of the maps being written
 }
 
-// decoders keeps decoders for the sake of their keys.
+// A part is a message that has to go the general way, none of which lies in
+// another: where it stands in the wire, and where in dst its JSON form belongs.
+type part struct {
+	s                            *Schema
+	wire, wireEnd, text, textEnd int
+}
+
+// decoders keeps decoders for the sake of their keys and parts.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // release gives d back with nothing of the message in it.
 func (d *decoder) release() {
-	const most = 1024 // of the keys that are worth keeping
-	keys := d.keys[:0]
+	const most = 1024 // of what is worth keeping
+	keys, parts := d.keys[:0], d.parts[:0]
 	if cap(keys) > most {
 		keys = nil
 	}
-	*d = decoder{keys: keys}
+	if cap(parts) > most {
+		parts = nil
+	}
+	*d = decoder{keys: keys, parts: parts}
 	decoders.Put(d)
 }
 
@@ -68,22 +80,48 @@ func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, "messages are nested too deep")
 	}
-	d.general = d.general || s.general
+	p := part{s: s, wire: d.pos, text: len(d.dst)}
+	outer := d.general
+	d.general = s.general
 	d.open('{')
+	var ok bool
+	if p.wireEnd, ok = d.fields(s, end, group); !ok {
+		return false
+	}
+	d.leave()
+	if d.general {
+		p.textEnd = len(d.dst)
+		d.take(p)
+	}
+	d.general = outer
+	return true
+}
+
+// take adds a part, which takes in those that lie in it.
+func (d *decoder) take(p part) {
+	n := len(d.parts)
+	for n > 0 && d.parts[n-1].text >= p.text {
+		n--
+	}
+	d.parts = append(d.parts[:n], p)
+}
+
+// fields writes the members of a message and returns where the message ends.
+func (d *decoder) fields(s *Schema, end int, group protowire.Number) (int, bool) {
 	var seen slots
 	for d.pos < end {
+		at := d.pos
 		num, typ, ok := d.tag(end)
 		if !ok {
-			return false
+			return 0, false
 		}
 		if typ == protowire.EndGroupType && num == group {
-			d.leave()
-			return true
+			return at, true
 		}
 		f := s.field(num)
 		if f == nil || !f.takes(typ) {
 			if !d.unknown(s, num, typ, end) {
-				return false
+				return 0, false
 			}
 			continue
 		}
@@ -92,14 +130,13 @@ func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 		}
 		if !d.field(f, typ, end) {
 			d.err.within(f.name)
-			return false
+			return 0, false
 		}
 	}
 	if group != 0 {
-		return d.fail(end, "truncated")
+		return 0, d.fail(end, "truncated")
 	}
-	d.leave()
-	return true
+	return end, true
 }
 
 func (d *decoder) leave() {

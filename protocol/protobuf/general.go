@@ -19,9 +19,10 @@ import (
 
 // The general way builds the message in memory, by reflection, and lets the
 // protobuf module write it. It takes about twenty times as long, and is taken
-// for what one walk cannot tell: fields that later ones displace or merge
-// with, extensions, map entries without key or value, messages whose JSON form
-// is not an object of their fields, and JSON that is unusual or wrong.
+// for messages of which one walk cannot tell the form: those with fields that later
+// ones displace or merge with, with extensions, with map entries without key or
+// value, those whose JSON form is not an object of their fields; and for JSON that
+// is unusual or wrong.
 
 // isSpecial reports whether the JSON form of md is not that of an ordinary
 // message.
@@ -49,18 +50,34 @@ func isNull(fd protoreflect.FieldDescriptor) bool {
 	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
 }
 
-func (s *Schema) appendJSONGenerally(dst, wire []byte) (_ []byte, exact bool, err error) {
-	m := dynamicpb.NewMessage(s.md)
+// join returns what d has written, behind dst, with the JSON forms of its parts in
+// their places.
+func (d *decoder) join(s *Schema, dst []byte) (_ []byte, exact bool, err error) {
+	written := bytes.Clone(d.dst[len(dst):])
+	out, done := dst, len(dst)
+	for _, p := range d.parts {
+		out = append(out, written[done-len(dst):p.text-len(dst)]...)
+		if out, err = s.appendPart(out, p.s, d.wire[p.wire:p.wireEnd]); err != nil {
+			return dst, false, s.fail(err)
+		}
+		done = p.textEnd
+	}
+	out = append(out, written[done-len(dst):]...)
+	back, err := s.AppendWire(nil, out[len(dst):])
+	return out, err == nil && bytes.Equal(back, d.wire), nil
+}
+
+// appendPart appends the JSON form of a message inside one of type s.
+func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte) ([]byte, error) {
+	m := dynamicpb.NewMessage(inner.md)
 	if err := s.unmarshal(wire, m); err != nil {
-		return dst, false, s.fail(err)
+		return dst, err
 	}
 	json, err := protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 	if err != nil {
-		return dst, false, s.fail(err)
+		return dst, err
 	}
-	out := jsonscan.AppendCompact(dst, json)
-	back, err := s.AppendWire(nil, out[len(dst):])
-	return out, err == nil && bytes.Equal(back, wire), nil
+	return jsonscan.AppendCompact(dst, json), nil
 }
 
 // unmarshal reads wire into m. The protobuf module (1.36) panics on a map entry

@@ -27,7 +27,7 @@ var types = sync.OnceValue(func() []protoreflect.MessageDescriptor {
 		(&latisv1.ConnectRequest{}).ProtoReflect().Descriptor(),
 		(&latisv1.ConnectResponse{}).ProtoReflect().Descriptor(),
 	}
-	for _, name := range []string{"Torture", "Legacy", "Edition", "Special"} {
+	for _, name := range []string{"Torture", "Legacy", "Edition", "Special", "Delimited"} {
 		all = append(all, load(name))
 	}
 	return all

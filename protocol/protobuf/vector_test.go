@@ -150,6 +150,34 @@ func TestAppendJSON(t *testing.T) {
 			       42 01 61                  # plain`,
 			json: `{"time":"1970-01-01T00:00:01Z","boxed":"5","plain":"a"}`,
 		},
+		{
+			name: "beside them members and map entries stand as on the wire", message: "torture.Special",
+			wire: `42 01 61                  # plain
+			       4a 06 0a 01 7a 12 01 31   # labels z: 1
+			       4a 06 0a 01 61 12 01 32   # labels a: 2
+			       52 07 0a 01 7a 12 02 08 01 # times z: 1 s
+			       52 05 0a 01 62 12 00      # times b: 0
+			       0a 02 08 02               # time 2 s
+			       5a 08                     # special
+			         22 02 08 05             # boxed 5
+			         0a 02 08 03             # time 3 s`,
+			json: `{"plain":"a","labels":{"z":"1","a":"2"},` +
+				`"times":{"z":"1970-01-01T00:00:01Z","b":"1970-01-01T00:00:00Z"},"time":"1970-01-01T00:00:02Z",` +
+				`"special":[{"boxed":"5","time":"1970-01-01T00:00:03Z"}]}`,
+			inexact: true,
+		},
+		{
+			name: "only the message with the displaced field is put in order", message: "torture.Torture",
+			wire: `92 03 06 0a 01 7a 12 01 31 # text_by_text z: 1
+			       92 03 06 0a 01 61 12 01 32 # text_by_text a: 2
+			       8a 01 07                   # torture
+			         72 01 61                 # string "a"
+			         10 01                    # int32 1, which
+			         10 02                    # 2 displaces
+			       08 01                      # bool`,
+			json:    `{"textByText":{"z":"1","a":"2"},"torture":{"int32":2,"string":"a"},"bool":true}`,
+			inexact: true,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
