@@ -146,7 +146,7 @@ func captureFile(name string, in decode.Input) *os.File {
 
 // openWire looks on at a tap, through which its wire can be changed.
 func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, cfg decode.Config) (*opened, error) {
-	src, err := inv.openTap(ctx, name)
+	src, err := inv.openTap(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -212,10 +212,10 @@ func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string
 
 // screen reads the flags that say how to draw.
 func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
-	theme := c.String("theme")
+	theme, ask := c.String("theme"), false
 	switch {
 	case theme == "auto":
-		theme = inv.background()
+		theme, ask = inv.background(), inv.tellsBackground()
 	case !slices.Contains(tui.Themes, theme):
 		return tui.Config{}, usagef("--theme is auto, %s, and not %q", strings.Join(tui.Themes, " or "), theme)
 	}
@@ -224,7 +224,7 @@ func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
 	}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
-		Theme: theme, Color: colorful, Filter: c.String("where"),
+		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"),
 		Output: inv.Stdout, Clipboard: inv.Stdout, Write: writeRecords,
 	}
 	if inv.IsTerminal(inv.Stdin) {
@@ -242,6 +242,14 @@ func (inv *invocation) background() string {
 		return "light"
 	}
 	return "dark"
+}
+
+// tellsBackground reports whether the terminal may be asked for its background. Old
+// consoles would print the question, and screen has no background of its own.
+func (inv *invocation) tellsBackground() bool {
+	name := inv.Getenv("TERM")
+	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && inv.Getenv("TMUX") == ""
+	return !silent && runtime.GOOS != "windows"
 }
 
 // feed hands a session to the store, to its end.

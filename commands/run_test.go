@@ -97,6 +97,38 @@ func TestDumbTerminal(t *testing.T) {
 	}
 }
 
+// The monitor waits for what is to run, and says so on its screen alone: a line on
+// standard error would be written across it.
+func TestMonitorWaits(t *testing.T) {
+	keys, typed := io.Pipe()
+	defer typed.Close()
+	screen := &seen{text: "waiting: try wirectl relay", then: func() { _, _ = io.WriteString(typed, "q") }}
+	vars := map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}
+	var errs bytes.Buffer
+	e := env(keys, screen, &errs)
+	e.IsTerminal = func(any) bool { return true }
+	e.Getenv = func(name string) string { return vars[name] }
+	if got := commands.Run(t.Context(), e, []string{"wirectl", "monitor"}); got != 0 || errs.Len() > 0 {
+		t.Errorf("status %d, %q", got, &errs)
+	}
+}
+
+// seen is a screen that does something, once, when a text is on it.
+type seen struct {
+	all  bytes.Buffer
+	text string
+	then func()
+}
+
+func (s *seen) Write(p []byte) (int, error) {
+	s.all.Write(p)
+	if s.then != nil && bytes.Contains(s.all.Bytes(), []byte(s.text)) {
+		go s.then()
+		s.then = nil
+	}
+	return len(p), nil
+}
+
 // NDJSON on a terminal is the same values, with nothing that it would act on.
 func TestNDJSONOnATerminal(t *testing.T) {
 	const message = `{"text":	"` + "\x7f\u202e\u009b2J" + `"}`

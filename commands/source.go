@@ -47,7 +47,7 @@ func label(name string) string {
 // or "tap:NAME" and "live". Reads end when ctx does.
 func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
 	if isTap(name) {
-		return inv.openTap(ctx, name)
+		return inv.openTap(ctx, name, func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
 	}
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		f, err := fixtures.Open(fixture)
@@ -80,15 +80,16 @@ func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
 // isTap reports whether an input is what passes a relay or a broker.
 func isTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
 
-// openTap looks on at a tap. That of live is the newest, and is waited for.
-func (inv *invocation) openTap(ctx context.Context, name string) (*source, error) {
+// openTap looks on at a tap. That of live is the newest, and is waited for; waiting, if
+// that is not nil, is called before.
+func (inv *invocation) openTap(ctx context.Context, name string, waiting func()) (*source, error) {
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	var conn *tap.Conn
 	if name == "live" {
-		conn, err = tap.Await(ctx, dir, "", func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
+		conn, err = tap.Await(ctx, dir, "", waiting)
 	} else {
 		conn, err = tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
 	}

@@ -92,12 +92,11 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		m.help, m.helpTop = true, 0
 		return nil, true
 	case key.Matches(k, keys.Theme):
-		m.dark = !m.dark
-		name := Themes[0]
-		if !m.dark {
-			name = Themes[1]
+		name := "dark"
+		if m.dark {
+			name = "light"
 		}
-		m.theme = newTheme(name, m.config.Color)
+		m.setTheme(name)
 		return m.ask(), true
 	case key.Matches(k, keys.Freeze):
 		m.freeze()
@@ -117,6 +116,12 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		}
 	}
 	return nil, false
+}
+
+// setTheme draws in other colours.
+func (m *Model) setTheme(name string) {
+	m.dark = name != "light"
+	m.theme = newTheme(name, m.config.Color)
 }
 
 // show turns to a view.

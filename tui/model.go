@@ -73,8 +73,8 @@ func (l *listState) move(by, total, n int) {
 
 // New returns the monitor of what s keeps.
 func New(s *store.Store, c Config) *Model {
-	m := &Model{store: s, config: c, keys: newKeyMap(), width: 80, height: 24, dark: c.Theme != "light"}
-	m.theme = newTheme(c.Theme, c.Color)
+	m := &Model{store: s, config: c, keys: newKeyMap(), width: 80, height: 24}
+	m.setTheme(c.Theme)
 	m.frames.follow = true
 	return m
 }
@@ -101,7 +101,7 @@ func tick() tea.Cmd { return tea.Tick(frameRate, func(time.Time) tea.Msg { retur
 
 // Init begins to draw.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.ask(), tick()}
+	cmds := []tea.Cmd{m.ask(), tick(), m.config.ask}
 	if m.config.Filter != "" {
 		cmds = append(cmds, m.setFilter(m.config.Filter))
 	}
@@ -132,6 +132,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.ask()
 	case foundMsg:
 		return m, m.found(msg)
+	case background:
+		m.setTheme(msg.theme(m.config.Theme))
+		return m, m.ask()
 	case tea.KeyMsg:
 		return m, m.typed(msg)
 	case tea.MouseMsg:

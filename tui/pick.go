@@ -14,9 +14,12 @@ type Choice struct{ Name, About string }
 
 // Pick lets the user choose. It returns -1 if that was refused.
 func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
-	p := &picker{choices: choices, keys: newKeyMap(), theme: newTheme(c.Theme, c.Color), width: 80, chosen: -1}
-	options := append(options(ctx, c), tea.WithAltScreen())
-	if _, err := tea.NewProgram(p, options...).Run(); err != nil && ctx.Err() == nil {
+	p := &picker{choices: choices, keys: newKeyMap(), width: 80, chosen: -1}
+	err := run(ctx, c, func(c Config) tea.Model {
+		p.config, p.theme = c, newTheme(c.Theme, c.Color)
+		return p
+	})
+	if err != nil {
 		return -1, err
 	}
 	return p.chosen, nil
@@ -24,6 +27,7 @@ func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
 
 // A picker is the list to choose from.
 type picker struct {
+	config        Config
 	choices       []Choice
 	keys          keyMap
 	theme         *theme
@@ -32,13 +36,15 @@ type picker struct {
 }
 
 // Init waits for keys.
-func (p *picker) Init() tea.Cmd { return nil }
+func (p *picker) Init() tea.Cmd { return p.config.ask }
 
 // Update moves the choice.
 func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		p.width, p.height = msg.Width, msg.Height
+	case background:
+		p.theme = newTheme(msg.theme(p.config.Theme), p.config.Color)
 	case tea.KeyMsg:
 		switch {
 		case key.Matches(msg, p.keys.Quit, p.keys.Back):

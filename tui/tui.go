@@ -8,6 +8,7 @@ package tui
 import (
 	"context"
 	"io"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Theme is one of [Themes], and Color says whether there is to be colour.
 	Theme string
 	Color bool
+	// Ask has the terminal asked for its background, which then decides the theme.
+	Ask bool
 	// Filter is set from the beginning.
 	Filter string
 	// Input is where keys come from, the controlling terminal if it is nil, and
@@ -39,6 +42,8 @@ type Config struct {
 	Write func(name string, r Records) error
 	// Wire changes what is on the wire; nil if that cannot be done.
 	Wire Wire
+
+	ask tea.Cmd // or nil
 }
 
 // Records are frames to be written to a file.
@@ -71,18 +76,32 @@ const writeRate = 120
 
 // Run draws what s keeps until the user quits or ctx ends.
 func Run(ctx context.Context, s *store.Store, c Config) error {
-	options := append(options(ctx, c), tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
-	if _, err := tea.NewProgram(New(s, c), options...).Run(); ctx.Err() == nil {
+	return run(ctx, c, func(c Config) tea.Model { return New(s, c) }, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
+}
+
+// run runs a program on all of the terminal until it quits or ctx ends.
+func run(ctx context.Context, c Config, model func(Config) tea.Model, options ...tea.ProgramOption) error {
+	options = append(options, tea.WithContext(ctx), tea.WithOutput(c.Output), tea.WithoutSignalHandler(), tea.WithAltScreen())
+	var q *question
+	if c.Ask {
+		q = newQuestion(c)
+	}
+	switch {
+	case q != nil:
+		defer q.close()
+		c.ask = q.ask
+		options = append(options, tea.WithInput(&q.keyboard), tea.WithFilter(q.filter))
+	case c.Input == nil:
+		options = append(options, tea.WithInputTTY())
+	default:
+		options = append(options, tea.WithInput(c.Input))
+	}
+	p := tea.NewProgram(model(c), options...)
+	if q != nil {
+		q.program, q.asked = p, time.Now()
+	}
+	if _, err := p.Run(); ctx.Err() == nil {
 		return err
 	}
 	return nil // ctx ended it
-}
-
-// options say where keys come from and where to draw.
-func options(ctx context.Context, c Config) []tea.ProgramOption {
-	list := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(c.Output), tea.WithoutSignalHandler()}
-	if c.Input == nil {
-		return append(list, tea.WithInputTTY())
-	}
-	return append(list, tea.WithInput(c.Input))
 }

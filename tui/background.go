@@ -1,0 +1,169 @@
+package tui
+
+import (
+	"bytes"
+	"image/color"
+	"io"
+	"os"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A question is what a terminal is asked, once: what the colour of its background
+// is. Nobody waits for the answer, which may never come: it is taken out of the keys
+// whenever it does.
+type question struct {
+	keyboard
+	terminal io.Writer
+	program  *tea.Program
+	asked    time.Time
+	answered bool
+	leaving  bool
+	opened   *os.File // or nil
+}
+
+// patience is how long after the question an answer may still come, which the shell
+// would take for keys if the monitor had ended by then.
+const patience = 200 * time.Millisecond
+
+// A background is the answer; the colour is nil if it cannot be read.
+type background struct{ color color.Color }
+
+// theme is the one for a background, and the other one for what is not known.
+func (b background) theme(otherwise string) string {
+	if b.color == nil {
+		return otherwise
+	}
+	if red, green, blue, _ := b.color.RGBA(); 299*red+587*green+114*blue > 500*0xffff {
+		return "light"
+	}
+	return "dark"
+}
+
+// newQuestion returns nil if nothing can be asked: keys come from no terminal.
+func newQuestion(c Config) *question {
+	q := &question{terminal: c.Output}
+	switch in := c.Input.(type) {
+	case file:
+		q.keyboard.file = in
+	case nil:
+		tty, err := os.Open("/dev/tty")
+		if err != nil {
+			return nil
+		}
+		q.keyboard.file, q.opened = tty, tty
+	default:
+		return nil
+	}
+	q.heard = func(c color.Color) { q.program.Send(background{c}) }
+	return q
+}
+
+// ask asks. It is to be called when the terminal does not echo any more.
+func (q *question) ask() tea.Msg {
+	_, _ = io.WriteString(q.terminal, ansi.RequestBackgroundColor)
+	return nil
+}
+
+// filter keeps the program from ending while the answer is under way.
+func (q *question) filter(_ tea.Model, msg tea.Msg) tea.Msg {
+	switch msg.(type) {
+	case background:
+		q.answered = true
+		if q.leaving {
+			return tea.Quit()
+		}
+	case tea.QuitMsg:
+		if rest := patience - time.Since(q.asked); rest > 0 && !q.answered && !q.leaving {
+			q.leaving = true
+			time.AfterFunc(rest, q.program.Quit)
+			return nil
+		}
+	}
+	return msg
+}
+
+func (q *question) close() {
+	if q.opened != nil {
+		q.opened.Close()
+	}
+}
+
+// A file is what Bubble Tea can stop reading from.
+type file interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+	Name() string
+}
+
+// A keyboard is the keys of a terminal, without the answer among them.
+type keyboard struct {
+	file
+	heard func(color.Color) // is called once; nil afterwards
+	held  []byte            // what may be the beginning of the answer
+}
+
+// How an answer begins, and how long it can be.
+var answerBegins = []byte("\x1b]11;")
+
+const maxAnswer = 64
+
+// Read reads keys: none, if all that came is of the answer.
+func (k *keyboard) Read(p []byte) (int, error) {
+	held := copy(p, k.held)
+	if k.held = k.held[held:]; held == len(p) {
+		return held, nil
+	}
+	n, err := k.file.Read(p[held:])
+	if n += held; k.heard == nil || err != nil {
+		return n, err
+	}
+	return len(k.listen(p[:n], n == len(p))), nil
+}
+
+// listen returns what was read without the answer; more may follow at once.
+func (k *keyboard) listen(b []byte, more bool) []byte {
+	at := bytes.Index(b, answerBegins)
+	if at < 0 {
+		at = len(b) - beginning(b, more)
+		return k.hold(b, at)
+	}
+	text := b[at+len(answerBegins):]
+	end := bytes.IndexAny(text, "\a\x1b")
+	switch {
+	case end < 0 && len(text) < maxAnswer, end >= 0 && text[end] == '\x1b' && end+1 == len(text):
+		return k.hold(b, at)
+	case end < 0: // whatever that is
+		k.heard = nil
+		return b
+	}
+	k.heard(ansi.XParseColor(string(text[:end])))
+	k.heard = nil
+	if text[end] == '\x1b' {
+		end++ // with a backslash
+	}
+	return append(b[:at], text[end+1:]...)
+}
+
+// hold keeps back what may be the beginning of the answer.
+func (k *keyboard) hold(b []byte, at int) []byte {
+	k.held = bytes.Clone(b[at:])
+	return b[:at]
+}
+
+// beginning is how many bytes at the end of b may begin an answer. An ESC alone is the
+// key, unless more follows.
+func beginning(b []byte, more bool) int {
+	least := 2
+	if more {
+		least = 1
+	}
+	for n := len(answerBegins) - 1; n >= least; n-- {
+		if bytes.HasSuffix(b, answerBegins[:n]) {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+//go:build unix
+
+package tui_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/wirectl/wirectl/tui"
+)
+
+// A terminal is asked for its background, and its answer decides the theme; what was
+// typed around it are keys. Until then, and for ever where none comes, the theme is
+// the one that was guessed.
+func TestBackgroundOfATerminal(t *testing.T) {
+	s := kept(t, "latis-cancel")
+	for _, answer := range []string{"", "\x1b]11;rgb:fafa/fafa/fafa\x1b\\"} {
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Skip(err)
+		}
+		check(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}))
+		done := make(chan error, 1)
+		go func() {
+			err := tui.Run(t.Context(), s, tui.Config{Theme: "dark", Color: true, Ask: true, Input: tty, Output: tty})
+			tty.Close()
+			done <- err
+		}()
+		var seen strings.Builder
+		buf := make([]byte, 4096)
+		sees := func(text string) {
+			for !strings.Contains(seen.String(), text) {
+				n, err := master.Read(buf)
+				seen.Write(buf[:n])
+				if err != nil {
+					t.Fatalf("answer %q: no %q in %q, %v", answer, text, seen.String(), err)
+				}
+			}
+		}
+		sees("\x1b]11;?")
+		_, err = io.WriteString(master, "4"+answer+"2")
+		check(t, err)
+		sees("WHAT IT SAYS")
+		if answer != "" {
+			sees("\x1b[1;38;5;24m") // the title, in the light theme
+		}
+		_, err = io.WriteString(master, "q")
+		check(t, err)
+		_, _ = io.Copy(io.Discard, master) // to the end
+		check(t, <-done)
+		if answer == "" && strings.Contains(seen.String(), "\x1b[1;38;5;24m") {
+			t.Error("the theme is light, and nothing said so")
+		}
+		master.Close()
+	}
+}
