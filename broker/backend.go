@@ -165,7 +165,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}

@@ -64,8 +64,9 @@ type Call struct {
 	Door, Client, Ref string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat, Choices, Message, MessageHeader and Emit are as in [provider.Request].
+	// Prompt, Chat, ChatErr, Choices, Message, MessageHeader and Emit are as in [provider.Request].
 	Prompt, Chat, Message []byte
+	ChatErr               error
 	Choices               int
 	MessageHeader         http.Header
 	Emit                  func(provider.Part) error

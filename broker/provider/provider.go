@@ -51,9 +51,12 @@ type Request struct {
 	// it says is no number.
 	Choices int
 	// Message is the body of a request for one of Anthropic's messages, which
-	// Chat translates; nil where nobody spoke so. MessageHeader are the headers
+	// Chat translates; nil where nobody spoke so. ChatErr is why Chat does not say
+	// what Message does, nil if it does: a backend that would be asked Chat returns
+	// it. MessageHeader are the headers
 	// that came with it and go where it goes; it may be nil.
 	Message       []byte
+	ChatErr       error
 	MessageHeader http.Header
 	// Emit takes the parts of a streamed completion, in order. Its error ends
 	// the call and is returned.

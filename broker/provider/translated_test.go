@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // samples are requests, by what docs/broker.md calls them: members of one, or whole
@@ -245,4 +247,21 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
+}
+
+// FuzzRead: whatever a client asks for, it is read, or the client is told what is wrong.
+func FuzzRead(f *testing.F) {
+	for _, sample := range samples {
+		f.Add(request(marks.Replace(sample)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if jsonscan.KindOf(data) != jsonscan.Object || jsonscan.Valid(data) != nil || !json.Valid(data) {
+			t.Skip()
+		}
+		_, err := (&provider.Request{Chat: data}).Read(provider.Kind{Name: "other"})
+		var pe *provider.Error
+		if err != nil && (!errors.As(err, &pe) || pe.Cause != provider.Unsupported) {
+			t.Fatalf("%q: %v", data, err)
+		}
+	})
 }

@@ -47,7 +47,8 @@ func (m *message) complete(ctx context.Context) {
 		m.json(http.StatusBadRequest, messageFailure(fault, http.StatusBadRequest))
 		return
 	}
-	m.call.Model, m.call.Chat, m.call.Message = provider.Unquote(q.Model), q.chat(), m.r.Body
+	m.call.Model, m.call.Message = provider.Unquote(q.Model), m.r.Body
+	m.call.Chat, m.call.ChatErr = q.chat()
 	m.call.MessageHeader = handedOn(m.r)
 	m.count = m.r.Path == countPath
 	if m.stream = q.streams() && !m.count; m.stream {

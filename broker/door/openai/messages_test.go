@@ -186,6 +186,9 @@ func TestMessageTranslated(t *testing.T) {
 	if got := string(call.Chat); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
+	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic." {
+		t.Errorf("what cannot be translated: %v", call.ChatErr)
+	}
 	if string(call.Message) != body {
 		t.Errorf("the words of the client became %s", call.Message)
 	}
@@ -271,6 +274,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(question + "}"))
 	f.Add([]byte(`{"system":[{"text":"a"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"url","url":"z"}}]}]}`))
 	f.Add([]byte(`{"messages":[{"content":{"a":"\ud800"}}],"model":null}`))
+	f.Add([]byte(`{"output_config":{"format":{"type":"json_schema","schema":{}}},"top_k":1,"messages":[{"content":[{"type":"document","title":"t","source":{"type":"content","content":"x"}}]}]}`))
 	s := openai.New(doortest.Broker(f, nil), nil, web.Access{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if bytes.Contains(body, []byte("stream")) {

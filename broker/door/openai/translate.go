@@ -3,6 +3,8 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -21,7 +23,34 @@ type question struct {
 	Stream     json.RawMessage `json:"stream"`
 	Tools      json.RawMessage `json:"tools"`
 	ToolChoice json.RawMessage `json:"tool_choice"`
+	Output     struct {
+		Format json.RawMessage `json:"format"`
+	} `json:"output_config"`
+	Format json.RawMessage `json:"output_format"` // as it was called before
+
+	members map[string]json.RawMessage
+	refused error // the first that cannot be translated
 }
+
+// refuse has a backend of another kind refuse the question for what stands at a place.
+// Instead says what to do.
+func (q *question) refuse(at, instead string) {
+	if q.refused == nil {
+		q.refused = provider.Unanswerable(at, "unsupported_parameter", at+": cannot be translated for the provider that this model goes to, which is not of the kind anthropic. "+
+			instead+", or ask a model of a provider of the kind anthropic.")
+	}
+}
+
+// known are the members of Anthropic's requests. What is not among them is the
+// backend's own.
+var known = []string{
+	"model", "messages", "system", "max_tokens", "temperature", "top_p", "stop_sequences", "stream", "tools", "tool_choice", "output_config", "output_format",
+	// They are for Anthropic alone, or hints, such as how hard to think.
+	"thinking", "metadata", "service_tier", "speed", "cache_control", "context_management", "diagnostics", "fallbacks", "fallback_credit_token",
+}
+
+// others mean something for the answer, and have no counterpart.
+var others = []string{"container", "mcp_servers", "inference_geo"}
 
 // read reads a request. The fault is a sentence for the client.
 func (q *question) read(body []byte) (fault string) {
@@ -33,6 +62,7 @@ func (q *question) read(body []byte) (fault string) {
 	}
 	// Members are taken as they are, so that this cannot fail.
 	_ = json.Unmarshal(body, q)
+	_ = json.Unmarshal(body, &q.members)
 	switch {
 	case q.Model != nil && jsonscan.KindOf(q.Model) != jsonscan.String:
 		return "model: Input should be a valid string"
@@ -46,10 +76,22 @@ func (q *question) read(body []byte) (fault string) {
 
 func (q *question) streams() bool { return string(q.Stream) == "true" }
 
-// chat asks the question as a chat completion. What OpenAI has no words for is
-// left out: thinking, documents, marks for a cache, tools of Anthropic's own.
-func (q *question) chat() []byte {
-	m := map[string]any{"messages": q.messages()}
+// chat asks the question as a chat completion, with what Anthropic does not have as
+// the client wrote it. What OpenAI has no counterpart for is left out where it is but a
+// hint; the error says what is more than that.
+func (q *question) chat() ([]byte, error) {
+	m := map[string]any{}
+	for name, value := range q.members {
+		if !slices.Contains(known, name) && !slices.Contains(others, name) {
+			m[name] = value
+		}
+	}
+	for _, name := range others {
+		if value := string(q.members[name]); value != "" && value != "null" && value != "[]" {
+			q.refuse(name, "Leave it out")
+		}
+	}
+	m["messages"] = q.messages()
 	for name, value := range map[string]json.RawMessage{"model": q.Model, "max_tokens": q.MaxTokens, "temperature": q.Temp, "top_p": q.TopP, "stop": q.Stop} {
 		if value != nil {
 			m[name] = value
@@ -64,11 +106,32 @@ func (q *question) chat() []byte {
 			m["parallel_tool_calls"] = false
 		}
 	}
+	if format := q.format(); format != nil {
+		m["response_format"] = format
+	}
 	if q.streams() {
 		m["stream"] = true
 	}
 	body, _ := json.Marshal(m) // all that is in it is JSON already
-	return body
+	return body, q.refused
+}
+
+// format is what the answer is to look like, nil if that does not matter.
+func (q *question) format() any {
+	at, format := "output_config.format", q.Output.Format
+	if format == nil {
+		at, format = "output_format", q.Format
+	}
+	if format == nil || jsonscan.KindOf(format) == jsonscan.Null {
+		return nil
+	}
+	kind, _ := jsonscan.Get(format, "type")
+	schema, ok := jsonscan.Get(format, "schema")
+	if provider.Unquote(kind) != "json_schema" || !ok {
+		q.refuse(at, "Use json_schema, with a schema")
+		return nil
+	}
+	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "output", "strict": true, "schema": json.RawMessage(schema)}}
 }
 
 // A block is a part of a message's content, of any type.
@@ -80,27 +143,43 @@ type block struct {
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
 	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+	Title     string          `json:"title"`
 	Source    struct {
-		Type      string `json:"type"`
-		URL       string `json:"url"`
-		MediaType string `json:"media_type"`
-		Data      string `json:"data"`
+		Type      string          `json:"type"`
+		URL       string          `json:"url"`
+		MediaType string          `json:"media_type"`
+		Data      string          `json:"data"`
+		Content   json.RawMessage `json:"content"`
 	} `json:"source"`
+
+	at string // where it stands
 }
 
 // blocks reads a content: a text, or a list of blocks.
-func blocks(content []byte) []block {
-	if jsonscan.KindOf(content) == jsonscan.String {
-		return []block{{Type: "text", Text: provider.Unquote(content)}}
+func (q *question) blocks(at string, content []byte) []block {
+	switch jsonscan.KindOf(content) {
+	case jsonscan.String:
+		return []block{{Type: "text", Text: provider.Unquote(content), at: at}}
+	case jsonscan.Invalid, jsonscan.Null:
+		return nil
 	}
 	var list []block
-	// A block that is not as it should be is read as far as it goes.
-	_ = json.Unmarshal(content, &list)
+	if err := json.Unmarshal(content, &list); err != nil {
+		q.refuse(at, "Write it as a text or as a list of blocks")
+	}
+	for i := range list {
+		list[i].at = fmt.Sprintf("%s.%d", at, i)
+	}
 	return list
 }
 
-func texts(content []byte) (text string) {
-	for _, b := range blocks(content) {
+// texts joins the texts of a content that has nothing else.
+func (q *question) texts(at string, content []byte) (text string) {
+	for _, b := range q.blocks(at, content) {
+		if b.Type != "text" {
+			q.refuse(b.at, "Use blocks of text there")
+		}
 		text += b.Text
 	}
 	return text
@@ -118,6 +197,11 @@ type (
 		Type  string     `json:"type"`
 		Text  string     `json:"text,omitempty"`
 		Image *chatImage `json:"image_url,omitempty"`
+		File  *chatFile  `json:"file,omitempty"`
+	}
+	chatFile struct {
+		Name string `json:"filename"`
+		Data string `json:"file_data"`
 	}
 	chatImage struct {
 		URL string `json:"url"`
@@ -135,43 +219,43 @@ type (
 
 func (q *question) messages() []chatMessage {
 	list := []chatMessage{}
-	if system := texts(q.System); system != "" {
+	if system := q.texts("system", q.System); system != "" {
 		list = append(list, chatMessage{Role: "system", Content: system})
 	}
+	i := 0
 	for m := range provider.EachMessage(q.Messages) {
-		list = appendMessages(list, m.Role, blocks(m.Content))
+		at := fmt.Sprintf("messages.%d.content", i)
+		list = q.appendMessages(list, m.Role, q.blocks(at, m.Content))
+		i++
 	}
 	return list
 }
 
 // appendMessages appends what one side said. The results of tools, which are
-// the user's here, are messages of their own there.
-func appendMessages(list []chatMessage, role string, content []block) []chatMessage {
+// the user's here, are messages of their own there, and have nothing but text: what
+// else is in them the user says.
+func (q *question) appendMessages(list []chatMessage, role string, content []block) []chatMessage {
 	said := chatMessage{Role: role}
 	var parts []chatPart
-	plain := true // nothing but text
 	for _, b := range content {
 		switch b.Type {
-		case "text":
-			parts = append(parts, chatPart{Type: "text", Text: b.Text})
-		case "image":
-			url := b.Source.URL
-			if b.Source.Type == "base64" {
-				url = "data:" + b.Source.MediaType + ";base64," + b.Source.Data
-			}
-			parts, plain = append(parts, chatPart{Type: "image_url", Image: &chatImage{url}}), false
 		case "tool_use":
 			arguments := cmp.Or(string(b.Input), "{}")
 			said.Calls = append(said.Calls, chatCall{b.ID, "function", chatFunction{b.Name, arguments}})
 		case "tool_result":
-			list = append(list, chatMessage{Role: "tool", Content: texts(b.Content), Answers: b.ToolUseID})
+			text, more := q.result(b)
+			list, parts = append(list, chatMessage{Role: "tool", Content: text, Answers: b.ToolUseID}), append(parts, more...)
+		case "thinking", "redacted_thinking": // of the model that it comes from alone
+		default:
+			if p := q.part(b); p != (chatPart{Type: "text"}) || len(content) == 1 {
+				parts = append(parts, p)
+			}
 		}
 	}
-	if len(parts) == 0 && said.Calls == nil {
-		return list
-	}
 	switch {
-	case len(parts) == 1 && plain:
+	case len(parts) == 0 && said.Calls == nil:
+		return list
+	case len(parts) == 1 && parts[0].Type == "text":
 		said.Content = parts[0].Text
 	case len(parts) > 0:
 		said.Content = parts
@@ -179,31 +263,75 @@ func appendMessages(list []chatMessage, role string, content []block) []chatMess
 	return append(list, said)
 }
 
+// result splits what a tool answered into text and the rest.
+func (q *question) result(b block) (text string, rest []chatPart) {
+	if b.IsError {
+		text = "Error: "
+	}
+	for _, b := range q.blocks(b.at+".content", b.Content) {
+		if p := q.part(b); p.Type == "text" {
+			text += p.Text
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return text, rest
+}
+
+func (q *question) part(b block) chatPart {
+	data := "data:" + b.Source.MediaType + ";base64," + b.Source.Data
+	switch b.Type + " " + b.Source.Type {
+	case "text ":
+		return chatPart{Type: "text", Text: b.Text}
+	case "image base64":
+		return chatPart{Type: "image_url", Image: &chatImage{data}}
+	case "image url":
+		return chatPart{Type: "image_url", Image: &chatImage{b.Source.URL}}
+	case "document base64":
+		return chatPart{Type: "file", File: &chatFile{cmp.Or(b.Title, "document.pdf"), data}}
+	case "document text":
+		return chatPart{Type: "text", Text: b.Source.Data}
+	case "document content":
+		return chatPart{Type: "text", Text: q.texts(b.at+".source.content", b.Source.Content)}
+	}
+	q.refuse(b.at, "Use text, and images and documents that are given themselves")
+	return chatPart{Type: "text"}
+}
+
 func (q *question) tools() (tools []any) {
 	var list []struct {
+		Type        string          `json:"type"`
 		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
+		Description string          `json:"description"`
 		Parameters  json.RawMessage `json:"input_schema"`
+		Strict      bool            `json:"strict"`
 	}
-	_ = json.Unmarshal(q.Tools, &list)
-	for _, t := range list {
-		if t.Parameters != nil {
-			tools = append(tools, map[string]any{"type": "function", "function": provider.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters}})
+	if q.Tools != nil && json.Unmarshal(q.Tools, &list) != nil {
+		q.refuse("tools", "Write it as a list of tools")
+	}
+	for i, t := range list {
+		if t.Parameters == nil || t.Type != "" && t.Type != "custom" {
+			q.refuse(fmt.Sprintf("tools.%d", i), "Use a tool of your own, with an input_schema")
+			continue
 		}
+		tools = append(tools, map[string]any{"type": "function", "function": provider.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict}})
 	}
 	return tools
 }
 
 func (q *question) toolChoice() any {
-	kind, _ := jsonscan.Get(q.ToolChoice, "type")
+	kind, given := jsonscan.Get(q.ToolChoice, "type")
 	switch provider.Unquote(kind) {
 	case "any":
 		return "required"
 	case "auto", "none":
-		return kind
+		return json.RawMessage(kind)
 	case "tool":
 		name, _ := jsonscan.Get(q.ToolChoice, "name")
 		return map[string]any{"type": "function", "function": map[string]string{"name": provider.Unquote(name)}}
+	}
+	if given {
+		q.refuse("tool_choice", "Use auto, any, none or tool")
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ func New(cfg Config) *Provider {
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	if r.ChatErr != nil {
+		return r.ChatErr
+	}
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}

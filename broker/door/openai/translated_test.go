@@ -1,0 +1,167 @@
+package openai_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	backends "github.com/wirectl/wirectl/broker/provider/openai"
+)
+
+// said is a message of the user's with a block.
+func said(block string) string { return `"messages":[{"role":"user","content":[` + block + `]}]` }
+
+const (
+	hi   = `"messages":[{"role":"user","content":"hi"}]`
+	tool = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`
+)
+
+// messageSamples are members of requests, by what docs/broker.md calls them. Where something
+// stands beside it, it is marked.
+var messageSamples = map[string]string{
+	"`max_tokens`":     hi + `,"max_tokens":7`,
+	"`temperature`":    hi + `,"temperature":0.5`,
+	"`top_p`":          hi + `,"top_p":0.5`,
+	"`stop_sequences`": hi + `,"stop_sequences":["x"]`,
+	"`system`":         hi + `,"system":"s"`,
+	"`top_k`":          hi + `,"top_k":3`,
+	"or what else Anthropic or OpenAI does not have": hi + `,"top_k":3`,
+	"`tools` with an input_schema":                   hi + "," + tool,
+	"`tools` that Anthropic defines":                 hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`,
+	"`tool_choice`":                                  hi + "," + tool + `«,"tool_choice":{"type":"auto"}»`,
+	"disable_parallel_tool_use":                      hi + "," + tool + `,"tool_choice":{"type":"auto"«,"disable_parallel_tool_use":true»}`,
+	"`output_config` with a format":                  hi + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`,
+	"`output_config` with an effort":                 hi + `,"output_config":{"effort":"high"}`,
+	"`thinking`":                                     hi + `,"thinking":{"type":"adaptive"}`,
+	"`metadata`":                                     hi + `,"metadata":{"user_id":"u"}`,
+	"`service_tier`":                                 hi + `,"service_tier":"auto"`,
+	"`speed`":                                        hi + `,"speed":"fast"`,
+	"`cache_control`":                                hi + `,"cache_control":{"type":"ephemeral"}`,
+	"`context_management`":                           hi + `,"context_management":{"edits":[]}`,
+	"`diagnostics`":                                  hi + `,"diagnostics":{}`,
+	"`fallbacks`":                                    hi + `,"fallbacks":[]`,
+	"`fallback_credit_token`":                        hi + `,"fallback_credit_token":"t"`,
+	"`container`":                                    hi + `,"container":"c"`,
+	"`mcp_servers`":                                  hi + `,"mcp_servers":[{"type":"url","url":"u","name":"n"}]`,
+	"`inference_geo`":                                hi + `,"inference_geo":"us"`,
+	"an image":                                       said(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}`),
+	"a document in base64":                           said(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}}`),
+	"a document of text":                             said(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"so"}},{"type":"document","source":{"type":"content","content":[{"type":"text","text":"so"}]}}`),
+	"images and documents that are not given themselves": said(`{"type":"document","source":{"type":"url","url":"u"}}`),
+	"other blocks":              said(`{"type":"search_result","source":"s","title":"t","content":[]}`),
+	"tool_use":                  `"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`,
+	"tool_result":               said(`{"type":"tool_result","tool_use_id":"c1","content":"bad","is_error":true}`),
+	"an image in a tool_result": said(`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"so"}«,{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}»]}`),
+	"thinking in a message":     said(`«{"type":"thinking","thinking":"hm"},»{"type":"text","text":"hi"}`),
+	"the mark of a cache":       said(`{"type":"text","text":"hi"«,"cache_control":{"type":"ephemeral"}»}`),
+}
+
+// What docs/broker.md says becomes of Anthropic's parameters at backends that speak to
+// OpenAI does become of them.
+func TestMessageAsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/broker.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| parameter, or block | openai |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	sent := asking(t)
+	plain, _ := sent(hi)
+	marked, marks := regexp.MustCompile("«.*»"), strings.NewReplacer("«", "", "»", "")
+	rows := 0
+	for line := range strings.Lines(table) {
+		of, fate, _ := strings.Cut(strings.Trim(line, "| \n"), " | ")
+		for of := range strings.SplitSeq(of, ", ") {
+			rows++
+			sample, known := messageSamples[of]
+			if !known {
+				t.Errorf("there is no sample of %q", of)
+				continue
+			}
+			without := plain
+			if strings.Contains(sample, "«") {
+				without, _ = sent(marked.ReplaceAllString(sample, ""))
+			}
+			body, answer := sent(marks.Replace(sample))
+			switch fate {
+			case "refused":
+				if body != "" || !strings.Contains(answer, `"type":"invalid_request_error","message":"`) || !strings.Contains(answer, ": cannot be translated for") {
+					t.Errorf("%s: sent as %s, answered %s; it should be refused", of, body, answer)
+				}
+			case "left out":
+				if body != without {
+					t.Errorf("%s: sent as %s; it should be left out", of, body)
+				}
+			default:
+				for _, names := range regexp.MustCompile("`[^`]+`").FindAllString(fate, -1) {
+					for name := range strings.SplitSeq(strings.Trim(names, "`"), ".") {
+						if body == without || !strings.Contains(body, `"`+name) {
+							t.Errorf("%s: sent as %s, answered %s; it should be in %s", of, body, answer, names)
+						}
+					}
+				}
+			}
+		}
+	}
+	if rows != len(messageSamples) {
+		t.Errorf("there are %d things in the table, and %d samples", rows, len(messageSamples))
+	}
+}
+
+// asking returns what asks for a message with members, at a backend that speaks to
+// OpenAI: it returns what the backend was asked, "" if it was not, and the answer.
+func asking(t *testing.T) func(members string) (body, answer string) {
+	bodies := make(chan string, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"so"}}]}`)
+	}))
+	t.Cleanup(backend.Close)
+	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	t.Cleanup(behind.CloseIdleConnections)
+	url := start(t, behind)
+	return func(members string) (body, answer string) {
+		status, answer := postTo(t, url+"/v1/messages", `{"model":"mock",`+members+"}")
+		if status == http.StatusOK {
+			body = <-bodies
+		}
+		return body, answer
+	}
+}
+
+// What is translated says the same in OpenAI's words.
+func TestMessageInOtherWords(t *testing.T) {
+	sent := asking(t)
+	const user = `{"messages":[{"role":"user","content":"hi"}],"model":"mock"`
+	const function = `"tools":[{"function":{"name":"f","description":"","parameters":{"type":"object"}},"type":"function"}]}`
+	for members, want := range map[string]string{
+		hi + "," + tool + `,"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`: user + `,"parallel_tool_calls":false,"tool_choice":"auto",` + function,
+		hi + "," + tool + `,"tool_choice":{"type":"any"}`:                                   user + `,"tool_choice":"required",` + function,
+		hi + "," + tool + `,"tool_choice":{"type":"none"}`:                                  user + `,"tool_choice":"none",` + function,
+		hi + `,"output_format":{"type":"json_schema","schema":{"type":"object"}}`:           user + `,"response_format":{"json_schema":{"name":"output","schema":{"type":"object"},"strict":true},"type":"json_schema"}}`,
+		said(`{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"so"},{"type":"image","source":{"type":"url","url":"u"}}]},{"type":"tool_result","tool_use_id":"b","content":"bad","is_error":true},{"type":"text","text":"well?"}`): `{"messages":[{"role":"tool","content":"so","tool_call_id":"a"},{"role":"tool","content":"Error: bad","tool_call_id":"b"},` +
+			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"well?"}]}],"model":"mock"}`,
+		said(`{"type":"document","title":"a.pdf","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}},{"type":"text","text":""}`): `{"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}}]}],"model":"mock"}`,
+	} {
+		if got, answer := sent(members); got != want {
+			t.Errorf("%s:\n got %s %s\nwant %s", members, got, answer, want)
+		}
+	}
+	for members, want := range map[string]string{
+		hi + `,"tools":{}`: "tools: ",
+		hi + `,"tool_choice":{"type":"other"}` + "," + tool: "tool_choice: ",
+		hi + `,"output_config":{"format":{"type":"regex"}}`: "output_config.format: ",
+		`"messages":[{"role":"user","content":7}]`:          "messages.0.content: ",
+		`"system":[{"type":"image"}],` + hi:                 "system.0: ",
+		`"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"x"},{"type":"other"}]}]}]`: "messages.1.content.0.content.1: ",
+	} {
+		if got, answer := sent(members); got != "" || !strings.Contains(answer, `"message":"`+want+"cannot be translated") {
+			t.Errorf("%s: sent as %s, answered %s; want %s", members, got, answer, want)
+		}
+	}
+}
