@@ -97,12 +97,17 @@ func (p *parser) operator(t *term) error {
 func (p *parser) value(t *term) error {
 	p.space()
 	start := p.at
-	if strings.HasPrefix(p.expr[p.at:], `"`) {
+	switch {
+	case strings.HasPrefix(p.expr[p.at:], `"`):
 		if err := p.quoted(t); err != nil {
 			return err
 		}
-	} else if t.text = []byte(p.word(isSpace)); len(t.text) == 0 {
-		return p.unexpected(start, `a value (a word, or a JSON string in "quotes")`)
+	case strings.HasPrefix(p.expr[p.at:], "'"): // which nothing would match
+		return p.unexpected(start, `a value (a word, or a JSON string in "quotes", not 'these')`)
+	default:
+		if t.text = []byte(p.word(isSpace)); len(t.text) == 0 {
+			return p.unexpected(start, `a value (a word, or a JSON string in "quotes")`)
+		}
 	}
 	if !t.op.numeric() {
 		return nil

@@ -22,6 +22,8 @@ func TestParseErrors(t *testing.T) {
 		{`id=1`, `column 3: expected an operator (== != ~ > >= < <=), found "=1"`},
 		{`id is 1`, `column 4: expected an operator (== != ~ > >= < <=), found "is"`},
 		{`id==`, `column 5: expected a value (a word, or a JSON string in "quotes"), found the end`},
+		{`kind=='a'`, `column 7: expected a value (a word, or a JSON string in "quotes", not 'these'), found "'a'"`},
+		{`kind~'a b'`, `column 6: expected a value (a word, or a JSON string in "quotes", not 'these'), found "'a"`},
 		{`id=="1`, `column 5: "\"1" is not a JSON string`},
 		{`id=="\q"`, `column 5: "\"\\q\"" is not a JSON string`},
 		{`id=="a"b`, `column 8: expected white space after the closing quote, found "b"`},

@@ -103,7 +103,17 @@ func (c *compiler) parse(name string) (parser.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parser.ResultFromAST(ast, true, c.handler)
+	result, err := parser.ResultFromAST(ast, true, c.handler)
+	return result, advised(err)
+}
+
+// advised adds to an error of the parser what to try, where it is not the file that
+// is wrong: descriptor sets are read of later editions, too.
+func advised(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "edition value") {
+		return err
+	}
+	return fmt.Errorf("%w: compile it with protoc --descriptor_set_out or buf build -o, and give --descriptor-set", err)
 }
 
 func (c *compiler) open(name string) (io.ReadCloser, error) {

@@ -96,7 +96,9 @@ func place(source Source) (names, dirs []string, err error) {
 			name = filepath.Base(path)
 		}
 		names = append(names, name)
-		dirs = append(dirs, filepath.Dir(path))
+		if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
 	return names, dirs, nil
 }

@@ -101,6 +101,8 @@ func TestLoadErrors(t *testing.T) {
 	write(t, broken, "syntax = \"proto3\";\nmessage {")
 	lonely := filepath.Join(dir, "lonely.proto")
 	write(t, lonely, `syntax = "proto3"; import "not/there.proto";`)
+	later := filepath.Join(dir, "later.proto")
+	write(t, later, `edition = "2024"; message Foo {}`)
 	event := filepath.Join(dir, "acme/v1/event.proto")
 	tests := map[string]struct {
 		source  Source
@@ -118,8 +120,9 @@ func TestLoadErrors(t *testing.T) {
 			`message "Detail" could be any of: acme.v1.Event.Detail, acme.v1.Sub.Detail`,
 		},
 		"no such file":   {Source{Proto: []string{filepath.Join(dir, "no.proto")}}, "Foo", "no.proto: no such file"},
-		"no such import": {Source{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "not/there.proto"},
+		"no such import": {Source{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "lonely.proto: not/there.proto is in none of: " + dir + ": file does not exist"},
 		"syntax":         {Source{Proto: []string{broken}, ImportPaths: []string{dir}}, "Foo", "broken.proto:2:9: syntax error"},
+		"later edition":  {Source{Proto: []string{later}}, "Foo", `later.proto:1:11: edition value "2024" not recognized; should be one of ["2023"]: compile it with protoc --descriptor_set_out`},
 		"not a set":      {Source{DescriptorSet: []string{event}}, "Foo", "event.proto is not a descriptor set"},
 		"nothing":        {Source{}, "Foo", "no .proto file or descriptor set"},
 	}
