@@ -84,18 +84,30 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 		}
 	}
 	if err == nil && total.Faults > 0 {
-		err = &faultError{errors.New(faultSummary(total))}
+		err = &faultError{faultSummary(total)}
 	}
 	return err
 }
 
-// faultSummary says how much of what was decoded is faulty.
-func faultSummary(r decode.Result) string {
+// faultCount says how much of what was decoded is faulty.
+func faultCount(r decode.Result) string {
 	s := fmt.Sprintf("%s in %s", render.Count(r.Faults, "fault"), render.Count(r.Frames, "frame"))
 	if r.Skipped.Bytes > 0 {
 		s += "; " + render.Count(r.Skipped.Bytes, "byte") + " skipped"
 	}
 	return s
+}
+
+// faultSummary says where that begins, too: what is shown need not have it.
+func faultSummary(r decode.Result) error {
+	count := faultCount(r)
+	switch {
+	case r.First == nil:
+		return errors.New(count)
+	case r.Faults > 1:
+		count += "; the first"
+	}
+	return fmt.Errorf("%s: %w", count, r.First)
 }
 
 // decodeAll decodes the inputs one after the other, as connections of their
@@ -115,6 +127,9 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 		total.Faults += result.Faults
 		total.Skipped.Faults += result.Skipped.Faults
 		total.Skipped.Bytes += result.Skipped.Bytes
+		if total.First == nil && result.First != nil {
+			total.First = passed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		cfg.Skip -= result.Passed
 		if c.IsSet("head") {

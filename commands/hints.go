@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -14,11 +15,11 @@ var advice = [1 << 8]string{
 	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
 	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --framing grpc --resync",
 	frame.SSHBanner:       "the bytes were recorded outside ssh: record what ssh carries instead",
-	frame.ShellBanner:     "a login shell greets before the program speaks: silence it, or skip it with --resync",
+	frame.ShellBanner:     "a login shell greets before the program speaks: silence it",
 	frame.ShellError:      "the command did not start: run it by hand and read what it says",
 	frame.HTML:            "a web server answered: check the address",
 	frame.UTF16:           "it was written by a shell that redirects text as UTF-16: write the bytes as they are, or convert them to UTF-8",
-	frame.BOM:             "remove the first three bytes, or try --resync",
+	frame.BOM:             "remove the first three bytes",
 	frame.Gzip:            "decompress it first (gzip -dc FILE | wirectl decode)",
 	frame.Zstd:            "decompress it first (zstd -dc FILE | wirectl decode)",
 	frame.Pcap:            "extract the stream's payload from it first",
@@ -28,9 +29,17 @@ var advice = [1 << 8]string{
 	frame.DecimalLength:   "no framing writes lengths so: strip them and give one payload a line (--framing line)",
 	frame.JSONText:        "the stream may be newline-delimited (try --framing line)",
 	frame.StackTrace:      "the program failed: its standard error does not belong on its standard output",
-	frame.LogLine:         "logs belong on standard error; --resync skips them",
+	frame.LogLine:         "logs belong on standard error",
 	frame.Terminal:        "a terminal was recorded: run the program without one (ssh -T)",
-	frame.PlainText:       "the stream may be newline-delimited (try --framing line), or begin with text (try --resync)",
+	frame.PlainText:       "the stream may be newline-delimited (try --framing line)",
+}
+
+// skipping says, of what --resync helps with, how.
+var skipping = map[frame.Accident]string{
+	frame.ShellBanner: ", or skip it with --resync",
+	frame.BOM:         ", or try --resync",
+	frame.LogLine:     "; --resync skips them",
+	frame.PlainText:   ", or begin with text (try --resync)",
 }
 
 // advised returns the framing that an advice is about, if it is about one: it helps
@@ -60,19 +69,14 @@ func hintFor(err error, framing frame.Framing) string {
 	if !errors.As(err, &fe) {
 		return ""
 	}
-	switch fe.Accident {
-	case frame.HTTPResponse, frame.HTTPRequest, frame.HTTP2:
-		switch {
-		case errors.Is(err, frame.ErrUnknown):
-			return "the recording ends inside the preface with which a client begins"
-		case fe.Offset > 0:
-			return "HTTP is spoken from here on: look for a proxy on the way, or skip it with --resync"
-		}
+	if errors.Is(err, frame.ErrUnknown) && isHTTP(fe.Accident) {
+		return "the recording ends inside the preface with which a client begins"
 	}
-	if about := advised(fe.Accident); about == nil || about != framing {
-		if hint := advice[fe.Accident]; hint != "" {
-			return hint
+	if hint := adviceOn(fe.Accident, fe.Offset, framing); hint != "" {
+		if isHTTP(fe.Accident) && fe.Offset > 0 {
+			return hint + ", or skip it with --resync"
 		}
+		return hint + skipping[fe.Accident]
 	}
 	switch {
 	case errors.Is(err, frame.ErrUnknown):
@@ -87,4 +91,38 @@ func hintFor(err error, framing frame.Framing) string {
 		return "the recording was cut, or the framing is not " + framing.Name()
 	}
 	return ""
+}
+
+// passed adds to the error of a fault behind which decoding went on what to do
+// about it.
+func passed(err error, framing frame.Framing) error {
+	var fe *frame.Error
+	var fault *decode.Fault
+	hint := ""
+	switch {
+	case errors.As(err, &fe) && fe.Accident != frame.PlainText: // between frames that were read
+		hint = adviceOn(fe.Accident, fe.Offset, framing)
+	case errors.As(err, &fault):
+		hint = adviceOn(fault.Accident(), fault.Offset, framing)
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}
+
+// adviceOn returns the advice on what stands at an offset in a stream of that
+// framing.
+func adviceOn(a frame.Accident, offset int64, framing frame.Framing) string {
+	if isHTTP(a) && offset > 0 {
+		return "HTTP is spoken from here on: look for a proxy on the way"
+	}
+	if about := advised(a); about != nil && about == framing {
+		return ""
+	}
+	return advice[a]
+}
+
+func isHTTP(a frame.Accident) bool {
+	return a == frame.HTTPResponse || a == frame.HTTPRequest || a == frame.HTTP2
 }

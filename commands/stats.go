@@ -74,7 +74,7 @@ func (inv *invocation) count(c *cli.Context, names []string) (*track.Trackers, e
 	err = inv.each(names, func(_ int, name string) error {
 		result, err := inv.track(c, name, cfg, ts)
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultSummary(result)))
+			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultCount(result)))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		return err

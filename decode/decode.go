@@ -85,6 +85,7 @@ type View func(dst []byte, it *Item) ([]byte, error)
 type Result struct {
 	Frames  int64 // frames read, gaps not counted
 	Faults  int64 // frames that do not parse, flaws, and faults skipped over
+	First   error // of the faults, and where it is: a [*Fault] or a [*frame.Error]; nil if there are none
 	Skipped frame.Skipped
 	Passed  int64         // matching items passed over, of those that Skip asked for
 	Shown   int64         // items shown, if Skip or Head was set

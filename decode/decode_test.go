@@ -203,6 +203,40 @@ func TestFixturesComeBack(t *testing.T) {
 	}
 }
 
+// The first fault is named with its place, however many workers there are and
+// whatever is shown: one of a payload by its record's number, one of the framing by
+// its own words.
+func TestFirstFault(t *testing.T) {
+	jsonrpc, _ := all.Named("jsonrpc")
+	line := `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+	many := strings.Repeat(line, 50_000)
+	none := func(*decode.Item) bool { return false }
+	for _, workers := range []int{1, 2, 8} {
+		cfg := decode.Config{Framing: frame.Line, Protocol: jsonrpc, Workers: workers, Match: none}
+		in := strings.NewReader(many + "[INFO] started\n" + many + "oops\n" + line)
+		_, result, err := run(t, in, cfg, decode.NDJSON)
+		var fault *decode.Fault
+		if err != nil || result.Faults != 2 || !errors.As(result.First, &fault) {
+			t.Fatal(result, err)
+		}
+		if fault.Frame != 50_001 || fault.Offset != int64(len(many)) || fault.Accident() != frame.LogLine {
+			t.Error(fault)
+		}
+
+		cfg.Framing, cfg.Resync = frame.Len32, true
+		in = strings.NewReader("\x00\x00\x00\x02{}HTTP/1.1 200 OK\r\n\r\n")
+		_, result, err = run(t, in, cfg, decode.NDJSON)
+		var lost *frame.Error
+		if err != nil || !errors.As(result.First, &lost) || lost.Frame != 2 || lost.Offset != 6 {
+			t.Error(result, err)
+		}
+
+		if _, result, err = run(t, strings.NewReader("\n"+line+"\n"), decode.Config{Workers: workers}, decode.NDJSON); err != nil || result.First != nil {
+			t.Error(result, err)
+		}
+	}
+}
+
 // encoded returns what encode makes of NDJSON.
 func encoded(t testing.TB, ndjson string) []byte {
 	t.Helper()

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -98,7 +99,45 @@ func malformed(p protocol.Protocol, f *frame.Frame, payload []byte, err error) e
 	if a == frame.NoAccident || a == frame.JSONText {
 		return err
 	}
-	return fmt.Errorf("this looks like %s: %w", a, err)
+	return &mistaken{a, err}
+}
+
+// mistaken is the error of a payload that is something else, which is well known.
+type mistaken struct {
+	accident frame.Accident
+	err      error
+}
+
+func (m *mistaken) Error() string { return fmt.Sprintf("this looks like %s: %v", m.accident, m.err) }
+func (m *mistaken) Unwrap() error { return m.err }
+
+// A Fault is what is wrong with a frame that was read, and where that is.
+type Fault struct {
+	Frame  int64 // its number
+	Offset int64 // of its first byte
+	Err    error
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("frame %d at byte %d: %v", f.Frame, f.Offset, f.Err)
+}
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Accident names what the frame is instead, where that is well known.
+func (f *Fault) Accident() frame.Accident {
+	var m *mistaken
+	if errors.As(f.Err, &m) {
+		return m.accident
+	}
+	return frame.NoAccident
+}
+
+// fault is what is wrong with the item's frame. That of a gap says where it is.
+func (it *Item) fault() error {
+	if it.Frame.Gap {
+		return it.Err
+	}
+	return &Fault{it.Seq, it.Frame.Offset, it.Err}
 }
 
 // accident names what a frame with such a payload is instead. Unless the payload

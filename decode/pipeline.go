@@ -36,6 +36,7 @@ type job struct {
 	ahead  []parsed // by frame; none where they are not parsed ahead
 	out    []byte
 	faults int64
+	first  error // of the faults and gaps; see Result
 	err    error
 }
 
@@ -130,6 +131,9 @@ func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context)
 // finish writes a job's output, and keeps nothing that a large one has grown.
 func (p *pipeline) finish(j *job) error {
 	p.result.Faults += j.faults
+	if p.result.First == nil {
+		p.result.First = j.first
+	}
 	if len(j.out) > 0 {
 		if _, err := p.out.Write(j.out); err != nil {
 			return err
@@ -198,7 +202,7 @@ func (j *job) read(it *Item, i int, p protocol.Protocol) {
 
 // work shows the items of a job's batch.
 func (w *worker) work(j *job) {
-	j.out, j.faults, j.err = j.out[:0], 0, nil
+	j.out, j.faults, j.first, j.err = j.out[:0], 0, nil, nil
 	b := &j.batch
 	it := &w.item
 	clock, ends := b.clock, b.ends
@@ -218,13 +222,23 @@ func (w *worker) work(j *job) {
 				w.count(it)
 			}
 			j.err = w.show(j)
-			// A view may find more that is wrong. Gaps are counted by the feed.
-			if it.Err != nil && !it.Frame.Gap {
-				j.faults++
+			// A view may find more that is wrong.
+			if it.Err != nil {
+				j.fault(it)
 			}
 		}
 	}
 	w.end(ends, len(b.Frames))
+}
+
+// fault takes note of what is wrong with an item. Gaps are counted by the feed.
+func (j *job) fault(it *Item) {
+	if j.first == nil {
+		j.first = it.fault()
+	}
+	if !it.Frame.Gap {
+		j.faults++
+	}
 }
 
 // end tells of the ends of connections ahead of the frame of an index, and
