@@ -28,8 +28,8 @@ import (
 // asterisks take the place of the secrets, byte for byte, so that lengths stay
 // right; a compressed payload, which cannot be looked into, becomes asterisks
 // altogether. The wrappers of frames are left alone, but for those of a carrier:
-// where the head of a request, or what came with it, has secrets, the payload is
-// all that is kept of the bytes.
+// where the head of a request, or what came with it, has secrets, and of events that
+// are compressed, the payload is all that is kept of the bytes.
 type Redaction struct {
 	// Keys name what is secret. A key matches if it, or what follows a '-' or
 	// '_' in it, is one of them, without regard to case, '-' and '_': api_key
@@ -224,7 +224,7 @@ func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	} else {
 		clean = bytes.Clone(x.clean(r, p))
 	}
-	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) {
+	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) && !holdsOthers(r) {
 		return
 	}
 	m, err := ParseMeta(meta, nil)
@@ -233,6 +233,12 @@ func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	}
 	m.Framing = r.Meta.Framing
 	r.Meta, r.Raw, r.Start, r.End = m, clean, 0, len(clean)
+}
+
+// holdsOthers reports whether the bytes of a frame may hold others, in a form that
+// hides them: an event that is compressed takes all that came with it.
+func holdsOthers(r *Record) bool {
+	return r.Meta.Framing == frame.HTTP && r.Meta.Encoding != "" && r.Meta.Head == nil
 }
 
 // splice puts another payload into the wrapper that a frame has.

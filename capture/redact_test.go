@@ -216,6 +216,18 @@ func TestRedactHead(t *testing.T) {
 	}
 }
 
+// What is compressed hides its secrets: of events, whose bytes may be those of others
+// too, the payload is all that is kept.
+func TestRedactCompressedEvents(t *testing.T) {
+	for _, payload := range []string{`{"delta":"a"}`, ""} {
+		f := frame.Frame{Raw: []byte("all that came at once"), Stream: 1, Meta: &frame.Meta{Framing: frame.HTTP, Encoding: "gzip", Apart: true, Data: []byte(payload)}}
+		got := redact(t, capture.Secrets(), capture.Record{Kind: capture.Frame, Framing: frame.HTTP, Frame: f})
+		if string(got.Raw) != payload || string(got.Payload()) != payload {
+			t.Errorf("%q is kept of the bytes, with the payload %q", got.Raw, got.Payload())
+		}
+	}
+}
+
 // A redacted capture says so.
 func TestRedactSession(t *testing.T) {
 	s := capture.Session{Unit: "unit --token abc", Comment: "fine", Altered: true}

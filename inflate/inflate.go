@@ -21,12 +21,18 @@ var Known = []string{"gzip", "x-gzip", "deflate", "br", "zstd"}
 // Knows reports whether a compression is known by that name.
 func Knows(name string) bool { return slices.Contains(Known, name) }
 
-// maxWindow bounds what zstd looks back on, and so its memory, in bytes.
-const maxWindow = 64 << 20
+// maxWindow bounds what zstd looks back on, and so its memory, in bytes; streamWindow
+// is that of a stream, of which there may be many for long: what RFC 9659 allows.
+const (
+	maxWindow    = 64 << 20
+	streamWindow = 8 << 20
+)
 
 // Open returns what r holds without its compression, which is one of [Known]. How
 // much that is is for the reader to bound.
-func Open(name string, r io.Reader) (io.ReadCloser, error) {
+func Open(name string, r io.Reader) (io.ReadCloser, error) { return open(name, r, maxWindow) }
+
+func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
 	switch name {
 	case "gzip", "x-gzip":
 		return gzip.NewReader(r)
@@ -35,7 +41,7 @@ func Open(name string, r io.Reader) (io.ReadCloser, error) {
 	case "br":
 		return io.NopCloser(brotli.NewReader(r)), nil
 	case "zstd":
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(window))
 		if err != nil {
 			return nil, err
 		}

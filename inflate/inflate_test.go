@@ -61,3 +61,57 @@ func read(name string, data []byte) (string, error) {
 	b, err := io.ReadAll(r)
 	return string(b), err
 }
+
+// A stream gives what was flushed as soon as its bytes are there, and no other bytes
+// are read for it.
+func TestStream(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	var ends []int
+	for _, text := range []string{"one", "two"} {
+		_, _ = io.WriteString(w, text)
+		_ = w.Flush()
+		ends = append(ends, packed.Len())
+	}
+	_ = w.Close()
+
+	s := inflate.Begin("gzip")
+	defer s.Close()
+	s.Add(packed.Bytes())
+	for i, want := range []string{"one", "two"} {
+		got, err := s.Next()
+		if left := packed.Len() - ends[i]; string(got) != want || err != nil || s.Left() != left {
+			t.Errorf("%q, %v, with %d bytes left; want %q and %d", got, err, s.Left(), want, left)
+		}
+	}
+	if got, err := s.Next(); len(got) > 0 || err != nil {
+		t.Errorf("where another member may follow: %q, %v", got, err)
+	}
+	s.End()
+	for range 2 {
+		if !isEnd(s) {
+			t.Error("the end is none")
+		}
+	}
+
+	cut := inflate.Begin("gzip")
+	cut.Add(packed.Bytes()[:ends[0]+2])
+	for _, want := range []string{"one", "", "t"} {
+		if got, err := cut.Next(); string(got) != want || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+		if want == "" {
+			cut.End()
+		}
+	}
+	if !isEnd(cut) {
+		t.Error("an end that comes too early is none")
+	}
+	cut.Close()
+	inflate.Begin("br").Close() // before anything was read
+}
+
+func isEnd(s *inflate.Stream) bool {
+	got, err := s.Next()
+	return len(got) == 0 && err == io.EOF
+}

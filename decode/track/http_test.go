@@ -91,9 +91,9 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{"1 POST /v1/chat done 2 parts, frames 1 3 4 6"},
 		},
 		{
-			"events that are compressed, which are one body",
+			"events that are compressed",
 			[]string{post("/v1/chat", `{}`), said("200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: br", packed("data: {}\n\n"))},
-			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
+			[]string{"1 POST /v1/chat done 1 parts, frames 1 3 4"},
 		},
 		{
 			"an answer that is compressed",
@@ -126,7 +126,7 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
 		},
 		{
-			"events that are compressed, and so come as one piece",
+			"events whose compression is not known, and so come as one piece",
 			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\nabc"},
 			[]string{"1 POST /v1/chat done 0 parts, frames 1 2"},
 		},

@@ -22,6 +22,7 @@ type body struct {
 	media, encoding string
 	grpcEncoding    string
 	event           event
+	inflate         *inflate.Stream // of events; nil without any
 }
 
 type bodyKind uint8
@@ -55,16 +56,17 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.grpcEncoding = ""
 	switch {
 	case HasEvents(head):
-		b.kind = eventBody
+		b.kind, b.event.packed = eventBody, b.encoding != ""
 	case IsGRPC(head):
 		b.kind, b.grpcEncoding = grpcBody, head.Get("Grpc-Encoding")
 	}
 }
 
-// HasEvents reports whether the body of such a head is given out event by event: one
-// that is compressed is not.
+// HasEvents reports whether the body of such a head is given out event by event:
+// one whose compression cannot be undone is not.
 func HasEvents(head *frame.Head) bool {
-	return mediaType(head) == "text/event-stream" && encodingOf(head) == ""
+	encoding := encodingOf(head)
+	return mediaType(head) == "text/event-stream" && (encoding == "" || inflate.Knows(encoding))
 }
 
 // take takes in the next n bytes of h.
@@ -81,7 +83,11 @@ func (b *body) take(h *half, n int) {
 				continue
 			}
 		case eventBody:
-			step = b.event.take(b, h, n)
+			if b.event.packed {
+				b.unpack(h, n)
+				return
+			}
+			step = b.event.take(b, h, h.rest()[:n])
 			n -= step
 			continue
 		case grpcBody:
@@ -92,6 +98,48 @@ func (b *body) take(h *half, n int) {
 		h.advance(step)
 		n -= step
 	}
+}
+
+// maxInflated bounds the streams of events that are compressed and open at once,
+// each of which takes the memory of what looks back.
+const maxInflated = 8
+
+// unpack takes in the next n bytes of h, which are compressed events.
+func (b *body) unpack(h *half, n int) {
+	if b.inflate == nil {
+		if h.c.inflated == maxInflated {
+			h.advance(n)
+			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are over %d streams of compressed events at once", maxInflated))
+			return
+		}
+		h.c.inflated++
+		b.inflate = inflate.Begin(b.encoding)
+	}
+	b.inflate.Add(h.rest()[:n])
+	b.unpacked(h, n)
+}
+
+// unpacked takes in what the next n bytes of h hold.
+func (b *body) unpacked(h *half, n int) {
+	for b.kind == eventBody {
+		plain, err := b.inflate.Next()
+		taken := n - b.inflate.Left()
+		h.advance(taken)
+		n -= taken
+		switch {
+		case err == nil && len(plain) == 0:
+			return
+		case err != nil && err != io.EOF:
+			b.giveUp(h, h.fault(frame.ErrMalformed, "the events are not %s: %v", b.encoding, err))
+		case err != nil:
+			h.advance(n)
+			return
+		}
+		for len(plain) > 0 && b.kind == eventBody {
+			plain = plain[b.event.take(b, h, plain):]
+		}
+	}
+	h.advance(n)
 }
 
 // grow takes the next n bytes to the span, unless all streams hold too much.
@@ -122,10 +170,19 @@ func (b *body) giveUp(h *half, flaw *frame.Error) {
 func (b *body) drop(h *half) {
 	h.c.held -= len(b.span.data)
 	b.span.reset()
+	if b.inflate != nil {
+		b.inflate.Close()
+		b.inflate = nil
+		h.c.inflated--
+	}
 }
 
 // end ends the body.
 func (b *body) end(h *half) {
+	if b.inflate != nil {
+		b.inflate.End()
+		b.unpacked(h, 0)
+	}
 	switch b.kind {
 	case wholeBody:
 		b.whole(h)
@@ -135,7 +192,7 @@ func (b *body) end(h *half) {
 	case eventBody:
 		b.event.finish(b, h)
 		b.event.reset()
-		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: frame.End})
+		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: frame.End, Encoding: b.encoding})
 	case grpcBody:
 		if len(b.span.data) > 0 {
 			h.gap(h.fault(frame.ErrTruncated, "the stream %d ended inside a gRPC message", b.stream))

@@ -104,6 +104,7 @@ type Carrier struct {
 	tunnel   bool    // that is nothing known
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams
+	inflated int // streams of events that are compressed
 
 	frames []frame.Frame
 	metas  []frame.Meta

@@ -280,7 +280,15 @@ var sessions = []struct {
 		`u2c 1 http "{}"`,
 		`u2c gap 7: frame 3 at byte 62: the stream ended inside a body`,
 	}},
-	{"events that are compressed are one piece, and no message", []part{
+	{"events that are compressed", []part{
+		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n" + gzipped("data: {}\n\ndata: two\n\n")},
+	}, []string{
+		`u2c 1 http response "HTTP/1.1 200 OK"`,
+		`u2c 1 http gzip "{}"`,
+		`u2c 1 http event gzip "two"`,
+		`u2c 1 http end gzip`,
+	}},
+	{"events in an encoding that is not undone are one piece, and no message", []part{
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\n{}\n"},
 	}, []string{
 		`u2c 1 http response "HTTP/1.1 200 OK" "{}\n"`,

@@ -119,6 +119,11 @@ func (p *h2) begin(h *half, data []byte) bool {
 }
 
 func (p *h2) end(h *half) (bool, string) {
+	for _, s := range h.c.streams {
+		if b := s.bodies[h.dir]; b != nil {
+			b.drop(h)
+		}
+	}
 	switch {
 	case len(h.rest()) > 0 || p.left > 0 || p.padding > 0:
 		return false, "a frame of HTTP/2"

@@ -69,6 +69,7 @@ func (p *http1) end(h *half) (bool, string) {
 	case inTunnel:
 		return true, ""
 	}
+	defer p.body.drop(h)
 	events := p.body.kind == eventBody
 	if events {
 		p.body.event.finish(&p.body, h)

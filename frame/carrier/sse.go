@@ -9,13 +9,14 @@ import (
 // An event is a server-sent event that is being read. Its lines end in LF, in CR,
 // or in both.
 type event struct {
-	begun bool // the first line of the stream was read
-	line  span // the line at hand
-	cr    bool // it has ended in CR, which LF may follow
-	data  span
-	lines int // of data
-	name  string
-	id    string
+	packed bool // the stream is compressed: its lines are no bytes of the connection
+	begun  bool // the first line of the stream was read
+	line   span // the line at hand
+	cr     bool // it has ended in CR, which LF may follow
+	data   span
+	lines  int // of data
+	name   string
+	id     string
 }
 
 // reset begins a stream of events.
@@ -34,16 +35,16 @@ func (e *event) clear() {
 // idle reports whether there is no event that was begun.
 func (e *event) idle() bool { return e.lines == 0 && len(e.line.data) == 0 }
 
-// take takes in up to the end of a line, n bytes at most, and returns how many
-// it took.
-func (e *event) take(b *body, h *half, n int) int {
-	data := h.rest()[:n]
+// take takes in up to the end of a line, all of data at most, and returns how many
+// bytes it took.
+func (e *event) take(b *body, h *half, data []byte) int {
+	n := len(data)
 	if e.cr {
 		n = 0
 		if data[0] == '\n' {
 			n = 1
 		}
-		e.line.add(h, n)
+		e.add(h, data[:n])
 		e.ended(b, h, n)
 		return n
 	}
@@ -59,14 +60,31 @@ func (e *event) take(b *body, h *half, n int) int {
 	case n > room:
 		n, i = room, -1
 	}
-	e.line.add(h, n)
+	e.add(h, data[:n])
 	if i >= 0 && data[i] == '\n' {
 		e.ended(b, h, n)
 		return n
 	}
 	e.cr = i >= 0
-	h.advance(n)
+	e.advance(h, n)
 	return n
+}
+
+// add takes data to the line: the next bytes of h, unless they were compressed.
+func (e *event) add(h *half, data []byte) {
+	if !e.packed {
+		e.line.add(h, len(data))
+		return
+	}
+	e.line.data = append(e.line.data, data...)
+	e.line.end = -1 // nowhere
+}
+
+// advance is that of h, which is ahead already of what was compressed.
+func (e *event) advance(h *half, n int) {
+	if !e.packed {
+		h.advance(n)
+	}
 }
 
 // finish ends the line that nothing follows but its CR.
@@ -87,10 +105,12 @@ func (e *event) ended(b *body, h *half, n int) {
 	}
 	line := bytes.TrimRight(e.line.data, "\r\n")
 	if len(line) > 0 {
-		h.advance(n)
+		e.advance(h, n)
 		e.field(line)
 	} else {
-		h.pos += n
+		if !e.packed {
+			h.pos += n
+		}
 		e.dispatch(b, h)
 	}
 	e.line.reset()
@@ -138,7 +158,7 @@ func (e *event) dispatch(b *body, h *half) {
 		e.clear()
 		return
 	}
-	m := frame.Meta{Framing: frame.HTTP, Event: e.name, EventID: e.id}
+	m := frame.Meta{Framing: frame.HTTP, Encoding: b.encoding, Event: e.name, EventID: e.id}
 	if !BeginsJSON(e.data.data) {
 		m.Signal = frame.Event
 	}
