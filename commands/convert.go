@@ -132,7 +132,11 @@ func (v *conversion) chooseFormat() error {
 	v.zstd = v.zstd && v.format == convert.Pcapng || v.c.Bool("zstd")
 	switch {
 	case v.format == "":
-		return usagef("the name %q does not tell a format: give --to %s", v.out, formatNames())
+		hint := ""
+		if v.out != "-" {
+			hint = "end it with .pcapng, .ndjson, .json, .har or, for raw bytes, with a slash, or "
+		}
+		return usagef("the name %q does not tell a format: %sgive --to %s", v.out, hint, formatNames())
 	case !slices.Contains(convert.Formats, v.format):
 		return usagef("--to is one of %s, and not %q", formatNames(), v.format)
 	case v.zstd && v.format != convert.Pcapng:

@@ -25,6 +25,7 @@ func diffCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
 			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},
+			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "do not compare messages of that `KIND`, nor what answers them"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare into which parts an answer is cut"},
 			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took more than `FACTOR` times as long"},
 		}, sessionFlags()...),
@@ -75,7 +76,7 @@ func (inv *invocation) diff(c *cli.Context) error {
 
 // diffOptions reads the flags that say what counts as a difference.
 func diffOptions(c *cli.Context) (diff.Options, error) {
-	o := diff.Options{IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
+	o := diff.Options{IgnoreKinds: listOf(c, "ignore-kind"), IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
 	if c.IsSet("latency") && !(o.Latency >= 1) {
 		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
 	}

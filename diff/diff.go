@@ -21,6 +21,9 @@ type Options struct {
 	// Ignore are the members of payloads that are not compared, with all that
 	// is in them.
 	Ignore []jsondiff.Path
+	// IgnoreKinds are the kinds of messages that are not compared; of a request,
+	// neither is what answers it.
+	IgnoreKinds []string
 	// IgnoreChunks says that it is the same, into which parts an answer is cut.
 	IgnoreChunks bool
 	// Latency, if positive, makes it a difference that an exchange took more

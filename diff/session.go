@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -73,7 +74,9 @@ func (s *Session) Add(r Record) {
 			s.tokens[string(t.Text)] = true
 		}
 	}
-	s.place(s.exchangeOf(conn, &r, m), &r, m)
+	if e := s.exchangeOf(conn, &r, m); !s.ignores(m) {
+		s.place(e, &r, m)
+	}
 }
 
 // exchangeOf returns the exchange that a message belongs to, which may be a
@@ -99,9 +102,20 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) *exchange
 			return e
 		}
 	}
-	e := &exchange{conn: conn, opener: from, kind: string(clip(m.Kind)), id: string(m.ID.Text)}
-	s.exchanges = append(s.exchanges, e)
+	return s.add(&exchange{conn: conn, opener: from, id: string(m.ID.Text)}, m)
+}
+
+// add adds an exchange that a message begins, unless none of its kind is compared.
+func (s *Session) add(e *exchange, m *protocol.Message) *exchange {
+	e.kind = string(clip(m.Kind))
+	if !s.ignores(m) {
+		s.exchanges = append(s.exchanges, e)
+	}
 	return e
+}
+
+func (s *Session) ignores(m *protocol.Message) bool {
+	return slices.Contains(s.options.IgnoreKinds, string(m.Kind))
 }
 
 // asked counts the exchanges that began with a request.
@@ -116,8 +130,7 @@ func (s *Session) asked() (n int64) {
 
 // begin begins an exchange and makes it known by its names.
 func (s *Session) begin(conn int, from frame.Dir, m *protocol.Message) *exchange {
-	e := &exchange{conn: conn, opener: from, kind: string(clip(m.Kind)), id: string(m.ID.Text), asked: true}
-	s.exchanges = append(s.exchanges, e)
+	e := s.add(&exchange{conn: conn, opener: from, id: string(m.ID.Text), asked: true}, m)
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
 			s.bind(e, t)
