@@ -70,6 +70,7 @@ type hop struct {
 	Seconds  float64 `json:"seconds"`
 	Cause    string  `json:"cause,omitempty"`
 	Status   int     `json:"status,omitempty"`
+	Detail   string  `json:"detail,omitempty"`
 }
 
 // A cancel says who gave a call up, and how far it had come.
@@ -108,6 +109,9 @@ func newHop(h *broker.Hop) hop {
 	var pe *provider.Error
 	if errors.As(h.Err, &pe) {
 		made.Cause, made.Status = pe.Cause.String(), pe.Status
+		if pe.Err != nil {
+			made.Detail = pe.Err.Error()
+		}
 	}
 	return made
 }

@@ -38,7 +38,7 @@ func TestMessage(t *testing.T) {
 		{`{"messages":[{"role":"user","content":[{"type":"text","text":"call"}]}]}`, 200, `{"id":"msg_2","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"I see"},{"type":"tool_use","id":"c1","name":"f","input":{"a":"b"}},{"type":"tool_use","id":"c2","name":"g","input":{"arguments":7}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":2}}`},
 		{`{"messages":[{"role":"user","content":"long"}]}`, 200, `{"id":"msg_3","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"so"}],"stop_reason":"max_tokens","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":1}}`},
 		{`{"messages":[{"role":"user","content":"busy"}]}`, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"The provider limits how often it is asked (HTTP 429)"}}`},
-		{`{`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body is not valid JSON."}}`},
+		{`{`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body is not valid JSON: byte 1: unexpected end looking for a key."}}`},
 		{`[]`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body must be a JSON object."}}`},
 		{`{}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: Field required"}}`},
 		{`{"messages":{}}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: Input should be a valid list"}}`},

@@ -186,9 +186,9 @@ func (e *exchange) read() (fault, param string) {
 			e.call.Choices = choices(s.Value())
 		}
 	}
-	switch {
-	case s.End() != nil:
-		return "We could not parse the JSON body of your request.", ""
+	switch err := s.End(); {
+	case err != nil:
+		return "We could not parse the JSON body of your request" + where(err) + ".", ""
 	case !object:
 		return "The body of your request must be a JSON object.", ""
 	case e.model != nil && jsonscan.KindOf(e.model) != jsonscan.String:
@@ -199,6 +199,15 @@ func (e *exchange) read() (fault, param string) {
 		return "Invalid type for 'messages': expected an array of objects.", "messages"
 	}
 	return "", ""
+}
+
+// where says what is wrong with a JSON text.
+func where(err error) string {
+	var wrong *jsonscan.SyntaxError
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	return fmt.Sprintf(": byte %d: %s", wrong.Offset, wrong.Msg)
 }
 
 // choices reads how many choices are asked for, as a call has it.
@@ -390,6 +399,10 @@ func explain(err error) string {
 		return "The provider failed too often lately, and is left alone for a while"
 	case pe.Status == 0 && pe.Cause == provider.Overloaded:
 		return "The provider's answer makes no sense"
+	case pe.Status == 0 && pe.Cause == provider.Unreachable:
+		return "The provider cannot be reached, or broke the connection off: what wirectl serve --log FILE writes says how"
+	case pe.Status == 0 && pe.Cause == provider.TimedOut:
+		return "The provider did not answer in time: what wirectl serve --log FILE writes says what it was waited for"
 	case pe.Status == 0:
 		return broker.Message(err)
 	case keyRefused(pe):

@@ -194,6 +194,27 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// A backend that cannot be reached is told of in words that lead on, not those of the
+// wire of rlm.
+func TestNobodyThere(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer backend.Close()
+	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	defer behind.CloseIdleConnections()
+	late := provided(func(context.Context, *provider.Request) error {
+		return &provider.Error{Cause: provider.TimedOut, Err: context.DeadlineExceeded}
+	})
+	for want, p := range map[string]provider.Provider{
+		"502 The provider cannot be reached, or broke the connection off: what wirectl serve --log FILE writes says how": behind,
+		"504 The provider did not answer in time: what wirectl serve --log FILE writes says what it was waited for":      late,
+	} {
+		status, body := post(t, start(t, p), hello+"}")
+		if got := fmt.Sprintf(`%d {"error":{"message":"%s","type":"server_error","param":null,"code":null}}`, status, want[4:]); fmt.Sprint(want[:3], " ", body) != got {
+			t.Errorf("got %d %s, want %s", status, body, want)
+		}
+	}
+}
+
 // What a provider answered is told by its status alone, in words that say whose
 // fault it is.
 func TestFailures(t *testing.T) {
@@ -296,7 +317,9 @@ func TestErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{`{`, 400, `{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}`},
+		{``, 400, `{"error":{"message":"We could not parse the JSON body of your request: byte 0: unexpected end looking for a value.","type":"invalid_request_error","param":null,"code":null}}`},
+		{`{"messages":['hi']}`, 400, `{"error":{"message":"We could not parse the JSON body of your request: byte 13: invalid character '\\'' looking for a value.","type":"invalid_request_error","param":null,"code":null}}`},
+		{`{`, 400, `{"error":{"message":"We could not parse the JSON body of your request: byte 1: unexpected end looking for a key.","type":"invalid_request_error","param":null,"code":null}}`},
 		{`[]`, 400, `{"error":{"message":"The body of your request must be a JSON object.","type":"invalid_request_error","param":null,"code":null}}`},
 		{`{}`, 400, `{"error":{"message":"Missing required parameter: 'messages'.","type":"invalid_request_error","param":"messages","code":null}}`},
 		{`{"messages":"x"}`, 400, `{"error":{"message":"Invalid type for 'messages': expected an array of objects.","type":"invalid_request_error","param":"messages","code":null}}`},

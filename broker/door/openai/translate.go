@@ -54,9 +54,9 @@ var others = []string{"container", "mcp_servers", "inference_geo"}
 
 // read reads a request. The fault is a sentence for the client.
 func (q *question) read(body []byte) (fault string) {
-	switch {
-	case jsonscan.Valid(body) != nil:
-		return "The request body is not valid JSON."
+	switch err := jsonscan.Valid(body); {
+	case err != nil:
+		return "The request body is not valid JSON" + where(err) + "."
 	case jsonscan.KindOf(body) != jsonscan.Object:
 		return "The request body must be a JSON object."
 	}
