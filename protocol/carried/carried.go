@@ -59,8 +59,8 @@ func Of(f *frame.Frame) protocol.Protocol {
 	return HTTP
 }
 
-// Parse reads what a frame that is a signal says into m. The kind is the method
-// of a request, the status of a response, the type of an event, or the name of
+// Parse reads what a frame that is a signal says into m. The kind is what a
+// request asks for, the status of a response, the type of an event, or the name of
 // the signal. A gRPC call is an exchange, whose id is the number of its stream.
 func Parse(f *frame.Frame, m *protocol.Message) {
 	m.Reset()
@@ -68,7 +68,7 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	m.Kind, m.Label, m.Text = []byte(meta.Signal), []byte(meta.Text), f.Payload()
 	switch meta.Signal {
 	case frame.Request:
-		m.Kind, m.Label = []byte(meta.Head.Method()), []byte(meta.Head.Target())
+		m.Kind, m.Label = Asked(meta.Head), []byte(meta.Head.Target())
 		if IsGRPC(meta.Head) {
 			m.Kind, m.Label = m.Label, nil
 			m.Phase, m.ID = protocol.Open, Token(f)
