@@ -143,6 +143,7 @@ type sweep struct {
 	opening   int64
 	opened    protocol.Message
 	parts     int
+	heard     bool // the peer was, of whatever
 	ended     bool // the request was
 	cancel    *step
 	cancelled int64 // the number of the cancel; 0 if it was not sent
@@ -182,6 +183,7 @@ func (w *sweep) loosen(s *Script, o *order) {
 func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
 	w.seq++
 	w.ours[w.seq] = d == r.options.Side
+	w.heard = w.heard || d != r.options.Side
 	f := session.Frame{Seq: w.seq, Time: time.Now(), Conn: 1, Dir: d, Size: len(payload), Payload: payload, Gap: gap}
 	if gap {
 		f.Fault, m = frame.ErrMalformed, nil
@@ -237,6 +239,10 @@ func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
 func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
 
+// starting is how long a peer of which nothing has come may still be starting: its
+// silence says nothing yet.
+const starting = 5 * time.Second
+
 // pause says how long to wait for what may still come.
 func (w *sweep) pause(r *run) pause {
 	switch {
@@ -252,7 +258,11 @@ func (w *sweep) pause(r *run) pause {
 		w.close(r)
 		return pause{time: w.settle, over: func() { r.ended = true }}
 	}
-	return pause{time: w.settle, over: func() { w.close(r) }}
+	wait := w.settle
+	if !w.heard {
+		wait = max(wait, starting)
+	}
+	return pause{time: wait, over: func() { w.close(r) }}
 }
 
 // close tells the peer that nothing more will come, so that it can end.

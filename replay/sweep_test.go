@@ -28,9 +28,10 @@ type peer struct {
 	last      func(id string) string
 	cancelled func(id string, n int) []string
 
-	parts int // of a whole answer
-	dials int
-	ended chan struct{} // closed when the last connection has ended
+	starts time.Duration // how long it takes to
+	parts  int           // of a whole answer
+	dials  int
+	ended  chan struct{} // closed when the last connection has ended
 }
 
 // dial connects to a peer that waits for the cancel after one part more than on
@@ -70,6 +71,9 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 	s := frame.NewScanner(conn, p.framing)
 	var id string
 	for s.Scan() {
+		if id == "" {
+			time.Sleep(p.starts)
+		}
 		var m protocol.Message
 		if err := proto.Parse(s.Frame().Payload(), &m); err != nil {
 			p.t.Errorf("%q: %v", s.Frame().Payload(), err)
@@ -154,6 +158,22 @@ u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, -1)
 4 confirmed 0 true after-end !`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+// A peer that is slow to start, as programs are on a machine with much to do, is not
+// taken for one that is silent.
+func TestSweepSlowStart(t *testing.T) {
+	complete := func(id string) string { return fmt.Sprintf(`{"id":%q,"responseComplete":{"requestId":%q}}`, id, id) }
+	p := &peer{
+		protocol: "latis", framing: frame.Len32, starts: 4 * time.Second,
+		cancelled: func(id string, _ int) []string { return []string{complete(id)} },
+	}
+	got := p.sweep(t, `c2u {"id":"7","promptSend":{"content":"go"}}
+u2c {"id":"7","responseChunk":{"requestId":"7","content":"x"}}
+u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, 0)
+	if want := "0 ignored 0 false cancel-ignored !"; strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
