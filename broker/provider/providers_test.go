@@ -159,6 +159,22 @@ func TestStream(t *testing.T) {
 		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Unreachable {
 			t.Errorf("cut: %v", err)
 		}
+		// One in which the backend tells that it went wrong is no completion either, and
+		// what it tells is why.
+		set(func(w http.ResponseWriter, _ *http.Request) {
+			events(w, []string{d.stream[0], `{"type":"error","error":{"code":429,"status":"rate_limit_x","type":"rate_limit_x","message":"` + key + `"}}`})
+		})
+		_, err = ask(&provider.Request{Emit: emit})
+		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.RateLimited || pe.Code != "rate_limit_x" || strings.Contains(err.Error(), key) {
+			t.Errorf("broken off: %v", err)
+		}
+		set(func(w http.ResponseWriter, _ *http.Request) {
+			events(w, []string{d.stream[0], `{"type":"error","error":{"message":"oops"}}`})
+		})
+		_, err = ask(&provider.Request{Emit: emit})
+		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Overloaded || pe.Status != 503 {
+			t.Errorf("broken off: %v", err)
+		}
 		// An error of the one who takes the parts ends the call.
 		set(func(w http.ResponseWriter, _ *http.Request) { events(w, d.stream) })
 		enough := errors.New("enough")

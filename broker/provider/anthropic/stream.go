@@ -3,7 +3,6 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
@@ -21,9 +20,6 @@ type event struct {
 		Stop    string `json:"stop_reason"`
 	} `json:"delta"`
 	Usage usage `json:"usage"`
-	Error struct {
-		Type string `json:"type"`
-	} `json:"error"`
 }
 
 func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
@@ -58,7 +54,7 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 			c.Finish = finish(e.Delta.Stop)
 			e.Usage.count(c)
 		case "error":
-			return false, failure(e.Error.Type)
+			return false, upstream.Failed(data)
 		}
 		if part.Text != nil || part.Event != nil {
 			if err := r.Emit(part); err != nil {
@@ -70,17 +66,3 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 	c.Seal()
 	return err
 }
-
-// failure is the error for one that came in the stream.
-func failure(kind string) error {
-	if kind == "rate_limit_error" {
-		return provider.StatusError(http.StatusTooManyRequests, 0, errStream)
-	}
-	return provider.StatusError(http.StatusServiceUnavailable, 0, errStream)
-}
-
-type streamError struct{}
-
-func (streamError) Error() string { return "the backend broke the stream off with an error" }
-
-var errStream streamError

@@ -77,6 +77,9 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		if json.Unmarshal(data, &a) != nil {
 			return false, upstream.Malformed("an event is no JSON")
 		}
+		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
+			return false, upstream.Failed(data)
+		}
 		if text := a.add(c); text != "" {
 			return false, r.Emit(provider.Part{Text: provider.Quote(text)})
 		}

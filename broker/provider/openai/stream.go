@@ -42,7 +42,7 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 			return false, upstream.Malformed("a chunk is no JSON")
 		}
 		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
-			return false, upstream.Malformed("an error came in the stream")
+			return false, upstream.Failed(data)
 		}
 		part := provider.Part{Text: chunk(data, c, &calls), Chunk: data}
 		if hide {

@@ -233,6 +233,17 @@ func readAll(resp *Response, c *provider.Completion) ([]byte, error) {
 	return body, err
 }
 
+// Failed is the error for an event in which a backend tells that its answer went wrong.
+func Failed(event []byte) error {
+	word, status := code(event), http.StatusServiceUnavailable
+	if strings.HasPrefix(word, "rate_limit") || word == "RESOURCE_EXHAUSTED" {
+		status = http.StatusTooManyRequests
+	}
+	e := provider.StatusError(status, 0, errors.New("the backend broke the stream off: "+cmp.Or(word, "it has no word for why")))
+	e.Code = word
+	return e
+}
+
 // Malformed is the error for an answer that is not what the backend's API has.
 func Malformed(what string) error {
 	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("the answer makes no sense: " + what)}
