@@ -16,17 +16,24 @@ const followEvery = 100 * time.Millisecond
 // what was read of it.
 var ErrRewritten = errors.New("the file has become shorter than what was read of it: it was written anew, so begin anew, too")
 
+// ErrReplaced is the error of a file that was followed to its end, and whose name
+// is another's now.
+var ErrReplaced = errors.New("another file has its name now: this one was read to its end, so begin anew")
+
 // Follow returns a reader of what is still being written: at the end of r it
 // waits for more, until ctx ends. What r reads is file, or nil if that has no
 // length.
 func Follow(ctx context.Context, r io.Reader, file *os.File) io.Reader {
-	return &follower{ctx, r, file}
+	f := &follower{ctx: ctx, r: r, file: file}
+	f.named = file != nil && !f.isReplaced()
+	return f
 }
 
 type follower struct {
-	ctx  context.Context
-	r    io.Reader
-	file *os.File
+	ctx   context.Context
+	r     io.Reader
+	file  *os.File
+	named bool // the file had its name, as that of standard input need not be one
 }
 
 func (f *follower) Read(p []byte) (int, error) {
@@ -36,7 +43,7 @@ func (f *follower) Read(p []byte) (int, error) {
 	}
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	for {
+	for replaced := false; ; {
 		select {
 		case <-f.ctx.Done():
 			return 0, io.EOF
@@ -45,20 +52,35 @@ func (f *follower) Read(p []byte) (int, error) {
 		if n, err := f.r.Read(p); n > 0 || err != io.EOF {
 			return n, err
 		}
+		if f.file == nil {
+			continue
+		}
 		if f.isRewritten() {
 			return 0, ErrRewritten
 		}
+		if replaced { // and read to its end after that
+			return 0, ErrReplaced
+		}
+		replaced = f.named && f.isReplaced()
 	}
 }
 
 func (f *follower) isRewritten() bool {
-	if f.file == nil {
-		return false
-	}
 	info, err := f.file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
 	at, err := f.file.Seek(0, io.SeekCurrent)
 	return err == nil && info.Size() < at
+}
+
+// isReplaced reports whether the name is that of another file. That there is none of
+// it may be so for a moment only.
+func (f *follower) isReplaced() bool {
+	ours, err := f.file.Stat()
+	if err != nil || !ours.Mode().IsRegular() {
+		return false
+	}
+	other, err := os.Stat(f.file.Name())
+	return err == nil && !os.SameFile(ours, other)
 }
