@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -265,3 +267,35 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// OpenAI itself gets the limit of what was translated under its newer name, on which its
+// newer models insist; what its own clients say stays as it is, and so does what others get.
+func TestLimitOfOpenAIItself(t *testing.T) {
+	const chat = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_tokens":7,"model":"m","x":{"max_tokens":8}}`
+	const renamed = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_completion_tokens":7,"model":"m","x":{"max_tokens":8}}`
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is to be asked in truth
+	for _, tt := range []struct {
+		base, message, want string
+	}{
+		{"", "{}", renamed}, {"https://api.openai.com/v1", "{}", renamed},
+		{"", "", chat}, {"https://api.openai.com.example/v1", "{}", chat}, {"http://127.0.0.1:1/v1", "{}", chat},
+	} {
+		var sent overheard
+		r := &provider.Request{Model: "m", Chat: []byte(chat), Exchange: &sent}
+		if tt.message != "" {
+			r.Message = []byte(tt.message)
+		}
+		if err := openai.New(openai.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
+			t.Errorf("%q: sent %s (%v), want %s", tt.base, sent, err, tt.want)
+		}
+	}
+}
+
+// overheard is what was to be sent.
+type overheard []byte
+
+func (o *overheard) Sent(_ string, body []byte) { *o = append(*o, body...) }
+func (*overheard) Received(int, []byte)         {}
+func (*overheard) Event(int, []byte)            {}
+func (*overheard) Ended(error)                  {}

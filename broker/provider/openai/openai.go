@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -31,6 +33,7 @@ type Config struct {
 type Provider struct {
 	client   *upstream.Client
 	version  string
+	itself   bool // it is OpenAI
 	refusals refusals
 }
 
@@ -46,7 +49,7 @@ func New(cfg Config) *Provider {
 		h.Set("Authorization", "Bearer "+cfg.Key)
 	}
 	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
-	return &Provider{client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion}
+	return &Provider{client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, itself: strings.HasPrefix(base, "https://api.openai.com/")}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
@@ -57,7 +60,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}
-	resp, err := p.client.Post(ctx, p.path(r.Model), body(r), r)
+	resp, err := p.client.Post(ctx, p.path(r.Model), p.body(r), r)
 	if err != nil {
 		return err
 	}
@@ -76,8 +79,11 @@ func (p *Provider) path(model string) string {
 }
 
 // body returns what is sent: the client's own words if it speaks OpenAI.
-func body(r *provider.Request) []byte {
-	if r.Chat != nil {
+func (p *Provider) body(r *provider.Request) []byte {
+	switch {
+	case r.Message != nil && p.itself:
+		return withNewLimit(provider.WithModel(r.Chat, r.Model))
+	case r.Chat != nil:
 		return provider.WithModel(r.Chat, r.Model)
 	}
 	b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
@@ -86,6 +92,22 @@ func body(r *provider.Request) []byte {
 		b = append(b, `,"stream":true`...)
 	}
 	return append(b, '}')
+}
+
+// withNewLimit returns a request that was translated, and so is compact, with the
+// limit under its newer name. OpenAI's newer models insist on that; others who speak
+// OpenAI may know the older one alone.
+func withNewLimit(body []byte) []byte {
+	const older, newer = `"max_tokens":`, `"max_completion_tokens":`
+	var s jsonscan.Scanner
+	s.Init(body)
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == "max_tokens" {
+			at := s.Offset()
+			return slices.Concat(body[:at-len(older)], []byte(newer), body[at:])
+		}
+	}
+	return body
 }
 
 // read reads a chat completion.

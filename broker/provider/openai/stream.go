@@ -12,7 +12,7 @@ import (
 // stream asks for a streamed completion, and for its count of tokens. A backend that
 // refuses is asked once more, without.
 func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	path, body := p.path(r.Model), body(r)
+	path, body := p.path(r.Model), p.body(r)
 	ask, said := !asks(r.Chat) && !p.refusals.has(r.Model), body
 	if ask {
 		said = withOption(body)
