@@ -46,6 +46,9 @@ func (inv *invocation) demo(c *cli.Context) error {
 	if c.Float64("pace") <= 0 {
 		return usagef("--pace is a positive number, and not %v", c.Float64("pace"))
 	}
+	if err := checkCapture(c); err != nil {
+		return err
+	}
 	if name := c.String("capture"); name != "" {
 		return inv.recordDemo(c, name)
 	}

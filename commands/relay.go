@@ -151,7 +151,7 @@ func (v *relaying) check() error {
 			return usagef("--%s is about a capture: name it with --capture", name)
 		}
 	}
-	return nil
+	return checkCapture(c)
 }
 
 // isWebSocket reports whether an address is that of an end that speaks in messages.

@@ -90,6 +90,9 @@ func (inv *invocation) serve(c *cli.Context) error {
 	if c.Bool("log-prompts") && c.String("log") == "" {
 		return usagef("--log-prompts is about what --log writes: give it a FILE")
 	}
+	if err := checkCapture(c); err != nil {
+		return err
+	}
 	if s.out, err = s.newLookout(); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
@@ -126,6 +128,15 @@ func tapName(endpoint []string) string {
 		}
 	}
 	return cmp.Or(name, "relay")
+}
+
+// checkCapture refuses a --capture whose name promises another format.
+func checkCapture(c *cli.Context) error {
+	name := c.String("capture")
+	if format, _ := convert.FormatOf(name); format == "" || format == convert.Pcapng {
+		return nil
+	}
+	return usagef("--capture writes pcapng, and %s is no name for that: end it with .pcapng, and wirectl convert makes the other of it", name)
 }
 
 // record begins a capture.

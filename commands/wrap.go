@@ -60,6 +60,9 @@ func dryRunFlag() cli.Flag {
 // wrapping is what a server is to run through. Clients start servers in folders
 // and with a PATH of their own, so all names are whole.
 func wrapping(c *cli.Context) ([]string, error) {
+	if err := checkCapture(c); err != nil {
+		return nil, err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
