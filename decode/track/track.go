@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -85,7 +86,9 @@ func wireOf(it *decode.Item) int {
 type followed struct {
 	conn     int
 	protocol protocol.Protocol
-	tracker  *session.Tracker // nil as long as frames are held back
+	asked    bool              // a request or notification of JSON-RPC was seen
+	told     protocol.Protocol // by the first of them, or nil
+	tracker  *session.Tracker  // nil as long as frames are held back
 	held     []heldFrame
 	skipping error // the fault of the gap before
 	message  protocol.Message
@@ -104,6 +107,9 @@ const (
 	maxHeld = 4 << 20
 	// heldSize is what a frame takes besides its payload.
 	heldSize = 256
+	// maxUntold bounds the frames of a wire that are held back because none of them
+	// tells more than JSON-RPC.
+	maxUntold = 64
 )
 
 // NewFollower returns the follower of a session that is read from in. The
@@ -138,7 +144,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	}
 	w := f.wire(wireOf(it))
 	if w.tracker == nil && no.status == "" {
-		w.protocol = it.Protocol
+		w.learn(it, well)
 	}
 	fr := w.frame(it)
 	if it.Frame.Meta != nil {
@@ -213,6 +219,21 @@ func (f *Follower) wire(conn int) *followed {
 	return w
 }
 
+// learn notes of which protocol an item is, where that is not settled. Of the
+// dialects of JSON-RPC the first that is asked for may tell before decoding does.
+func (w *followed) learn(it *decode.Item, well bool) {
+	w.protocol = it.Protocol
+	if w.protocol != protocol.Protocol(jsonrpc.Plain) {
+		return
+	}
+	if well && !w.asked {
+		w.told, w.asked = all.First(it.Payload)
+	}
+	if w.told != nil {
+		w.protocol = w.told
+	}
+}
+
 // frame returns what trackers want to know of an item. A fault that makes
 // several gaps is told of once.
 func (w *followed) frame(it *decode.Item) session.Frame {
@@ -265,7 +286,9 @@ func (f *Follower) hold(w *followed, h heldFrame) {
 // tells reports whether it is known which protocol is spoken on a wire.
 func (f *Follower) tells(w *followed) bool {
 	switch w.protocol {
-	case protocol.Protocol(jsonrpc.Plain), protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
+	case protocol.Protocol(jsonrpc.Plain):
+		return f.named || w.told != nil || len(w.held) >= maxUntold
+	case protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
 		return f.named
 	}
 	return true

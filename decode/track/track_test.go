@@ -2,7 +2,9 @@ package track_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +44,14 @@ func http(conn int, protocol, start, body string) capture.Record {
 // follow has a script followed, and returns what the trackers know.
 func follow(t *testing.T, s *script) *track.Trackers {
 	t.Helper()
+	ts, f := look(t, s)
+	f.End()
+	return ts
+}
+
+// look is follow for a session that has not ended.
+func look(t *testing.T, s *script) (*track.Trackers, *track.Follower) {
+	t.Helper()
 	var ts track.Trackers
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
 	f := track.NewFollower(&ts, in, cfg)
@@ -49,8 +59,40 @@ func follow(t *testing.T, s *script) *track.Trackers {
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
 		t.Fatal(err)
 	}
-	f.End()
-	return &ts
+	return &ts, f
+}
+
+// Who looks on sees the exchanges of JSON-RPC as soon as it is known by which rules
+// they are judged, and when enough has passed if nothing tells.
+func TestHeldBack(t *testing.T) {
+	asks := func(method, params string) string {
+		return post("/", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
+	}
+	mcp := asks("initialize", `{"protocolVersion":"2025-06-18","capabilities":{}}`)
+	refused := said("401 Unauthorized", `{"error":"unauthorized"}`)
+	lsp := asks("initialize", `{"processId":1,"capabilities":{}}`)
+	for _, tt := range []struct {
+		about string
+		wire  []string
+		want  string // the tracker, and how many exchanges it has
+	}{
+		{"a dialect that says its version", []string{mcp, refused}, "mcp 1"},
+		{"which is kept by what others have, too", []string{mcp, refused, lsp, refused}, "mcp 2"},
+		{"methods of no dialect", []string{asks("add", "[1]"), said("200 OK", result)}, "jsonrpc 1"},
+		{"a method that several have", []string{lsp, said("200 OK", result)}, ""},
+		{"that and one of none, which they may add", []string{lsp, said("200 OK", result), asks("add", "[1]"), said("200 OK", result)}, ""},
+		{"until one has it alone", []string{lsp, said("200 OK", result), post("/", `{"jsonrpc":"2.0","method":"initialized"}`)}, "lsp 1"},
+		{"or too much is held", slices.Repeat([]string{lsp, said("200 OK", result)}, 32), "jsonrpc 32"},
+	} {
+		ts, _ := look(t, over(tt.wire...))
+		var got []string
+		for _, tr := range ts.List {
+			got = append(got, fmt.Sprintf("%s %d", tr.Protocol.Name(), tr.Stats().Opened))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: %q rather than %q", tt.about, got, tt.want)
+		}
+	}
 }
 
 // What a broker asks its provider over HTTP is not judged by the rules of the

@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -104,6 +105,33 @@ func TestRefine(t *testing.T) {
 		p, why, done := refiner(t, `{"jsonrpc":"2.0","id":0,"method":"initialize"}`).Refine([]byte(payload))
 		if p != want || done != (want != jsonrpc.Plain) || done != (why != "") {
 			t.Errorf("%s is %s (%s), done is %v; want %s", payload, p.Name(), why, done, want.Name())
+		}
+	}
+}
+
+// The first request or notification may tell the dialect, or that there is none.
+func TestFirst(t *testing.T) {
+	for payload, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`: "mcp true",
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`:      "? true",
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"1.0"}}`:                          "? true",
+		`{"jsonrpc":"2.0","id":0,"method":"initialize"}`:                                                             "? true",
+		`{"jsonrpc":"2.0","method":"shutdown"}`:                                                                      "? true",
+		`{"jsonrpc":"2.0","id":1,"method":"add","params":["2025-06-18"]}`:                                            "jsonrpc true",
+		`[{"jsonrpc":"2.0","id":1,"method":"add"}]`:                                                                  "jsonrpc true",
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                                                                       "? false",
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}`:                                                  "? false",
+		`{"jsonrpc":"2.0"}`: "? false",
+		`{"jsonrpc":`:       "? false",
+		`[]`:                "? false",
+	} {
+		p, asks := all.First([]byte(payload))
+		name := "?"
+		if p != nil {
+			name = p.Name()
+		}
+		if got := fmt.Sprintf("%s %v", name, asks); got != want {
+			t.Errorf("%s tells %s, not %s", payload, got, want)
 		}
 	}
 }

@@ -2,9 +2,12 @@ package all
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
@@ -68,6 +71,49 @@ func only(payload []byte) (*jsonrpc.Dialect, string) {
 		}
 	}
 	return nil, ""
+}
+
+// First returns what the first request or notification of a session of JSON-RPC
+// tells: the dialect of an initialize that names its version, or Plain where no
+// dialect has such a method; nil where others have to tell. It reports false for a
+// payload that holds neither.
+func First(payload []byte) (p protocol.Protocol, asks bool) {
+	var m protocol.Message
+	for item := range jsonrpc.Items(payload) {
+		if jsonrpc.Plain.Parse(item, &m) != nil || m.Phase.Ends() || m.Faults&protocol.UnknownKind != 0 {
+			return nil, false
+		}
+		break
+	}
+	switch {
+	case len(m.Kind) == 0:
+		return nil, false
+	case string(m.Kind) == "initialize" && isDate(versionIn(m.Text)):
+		return jsonrpc.MCP, true
+	case slices.ContainsFunc(family, func(d *jsonrpc.Dialect) bool { return d.Knows(m.Kind) }):
+		return nil, true
+	}
+	return jsonrpc.Plain, true
+}
+
+// versionIn returns the version of the protocol that the params of an initialize
+// name, as text.
+func versionIn(params []byte) string {
+	var s jsonscan.Scanner
+	s.Init(params)
+	for ok := s.Object(); ok && s.Next(); {
+		if key, value := s.Key(), s.Value(); string(key) == "protocolVersion" && jsonscan.KindOf(value) == jsonscan.String {
+			version, _ := jsonscan.Unquote(value)
+			return string(version)
+		}
+	}
+	return ""
+}
+
+// isDate reports whether a version is one of MCP, which are days.
+func isDate(version string) bool {
+	_, err := time.Parse(time.DateOnly, version)
+	return err == nil
 }
 
 // knownTo returns the dialect that alone has a method; nil if several do, or
