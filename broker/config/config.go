@@ -193,6 +193,13 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		return nil, b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
 	case p.MaxTokens != 0 && p.Kind != "anthropic":
 		return nil, b.at(append(path, "max_tokens"), "nothing reads this here; it is for the kind anthropic")
+	case len(p.Drop) > 0 && p.Kind != "anthropic" && p.Kind != "gemini":
+		return nil, b.at(append(path, "drop"), "nothing reads this here; it is for the kinds anthropic and gemini")
+	}
+	for i, name := range p.Drop {
+		if known := provider.Droppable(); !slices.Contains(known, name) {
+			return nil, b.at(append(path, "drop", strconv.Itoa(i)), "%q is no parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
+		}
 	}
 	made, err := make(p, key, header)
 	if err != nil {
@@ -253,10 +260,10 @@ var kinds = map[string]func(p *Provider, key string, h http.Header) (provider.Pr
 		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
 	},
 	"anthropic": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
-		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens}), nil
+		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop}), nil
 	},
 	"gemini": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
-		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
+		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), Drop: p.Drop}), nil
 	},
 }
 

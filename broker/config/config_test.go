@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/provider"
 )
 
 // world has one variable and one file.
@@ -41,12 +42,13 @@ listen: {rlm: 9000, proxy: "0.0.0.0:9001", nexus: off, admin: ":9002", openai: "
 providers:
   a: {kind: openai, key: {env: KEY}, concurrency: 3, rate: 2.5, burst: 4, retries: 0, backoff: 1s, max_wait: 2s,
       breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue, X-Number: 7, X-Api-Key: {env: KEY}}}
-  b: {kind: anthropic, key: {file: key.txt}, max_tokens: 9}
+  b: {kind: anthropic, key: {file: key.txt}, max_tokens: 9, drop: [n, logit_bias], backoff: 1ms, base_url: "http://127.0.0.1:0"}
   m: {kind: mock, mock: {prefix: "", latency: 1ms, script: [{when: a, tool_calls: [{id: x, name: f, arguments: {n: 1}}]}], faults: [{every: 2}]}}
 models:
   one: {provider: a, model: big, fallbacks: [fast, "two-5"]}
   "two-*": {routes: [{provider: a, weight: 3}, {provider: b, model: small}]}
   m: {provider: m, fallbacks: [one]}
+  x-small: {provider: b}
 aliases: {fast: two-1}
 limits: {batch: 2, connections: 3, body_bytes: 4, idle: 5s, read: 6s}
 token: {env: KEY}
@@ -78,8 +80,16 @@ token: {env: KEY}
 	if *a != limits {
 		t.Errorf("got %+v, want %+v", *a, limits)
 	}
-	if _, err := broker.New(c.Broker, nil); err != nil {
-		t.Error(err)
+	made, err := broker.New(c.Broker, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is to be left out is: a call is not refused for it, but cannot be made.
+	for param, want := range map[string]provider.Cause{"n": provider.Unreachable, "logprobs": provider.Unsupported} {
+		err := made.Do(t.Context(), &broker.Call{Model: "x-small", Chat: []byte(`{"messages":[],"` + param + `":2}`)})
+		if broker.CauseOf(err) != want {
+			t.Errorf("%s: %v", param, err)
+		}
 	}
 }
 
@@ -115,6 +125,8 @@ func TestFaults(t *testing.T) {
 		{"providers: {m: {kind: mock, headers: {X: \"a\\nb\"}}}", "1:39: providers.m.headers.X: expected a header of HTTP: a name of letters, digits and '-', and a value of one line"},
 		{"providers: {m: {kind: mock, key: {env: LINES}}}", "1:29: providers.m.key: what is there is no key: it has more than one line, or control characters"},
 		{"providers: {m: {kind: anthropic, api_version: x}}", "1:34: providers.m.api_version: nothing reads this here; it is for the kind openai, at Azure"},
+		{"providers: {m: {kind: openai, drop: [n]}}", "1:31: providers.m.drop: nothing reads this here; it is for the kinds anthropic and gemini"},
+		{"providers: {m: {kind: gemini, drop: [n, seed]}}", "1:41: providers.m.drop.1: \"seed\" is no parameter that can be left out; expected one of audio, frequency_penalty, function_call, functions, logit_bias, logprobs, modalities, n, parallel_tool_calls, presence_penalty, response_format, top_logprobs, web_search_options"},
 		{"providers: {m: {kind: openai, max_tokens: 9}}", "1:31: providers.m.max_tokens: nothing reads this here; it is for the kind anthropic"},
 		{"providers: {m: {kind: mock}}", "1:1: providers: there are no models, so that no call could be made; expected models: {NAME: {provider: m}}"},
 		{"models: {a: {routes: {provider: m}}}", "1:22: found a mapping; expected a list, with lines that begin with -"},

@@ -42,6 +42,7 @@ type Provider struct {
 	Breaker     Breaker           `yaml:"breaker"`
 	Timeouts    Timeouts          `yaml:"timeouts"`
 	MaxTokens   int               `yaml:"max_tokens"`
+	Drop        []string          `yaml:"drop"`
 	Mock        Mock              `yaml:"mock"`
 }
 

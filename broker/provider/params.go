@@ -17,22 +17,32 @@ type Kind struct {
 	// Has are the members of OpenAI's requests, among those that mean something for
 	// the answer and not every kind has, for which it has a counterpart.
 	Has []string
+	// Drop are those of the rest that are left out rather than refused, as whoever
+	// runs the broker wants it.
+	Drop []string
 }
 
 // Refusal is the error for a parameter that the kind has no counterpart for, though it
 // means something for the answer. Instead says what to do.
 func (k Kind) Refusal(param, instead string) *Error {
-	return Unanswerable(param, "unsupported_parameter", fmt.Sprintf(
-		"Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead))
+	return Unanswerable(param, unsupported, k.sentence(param, instead))
 }
+
+func (k Kind) sentence(param, instead string) string {
+	return fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead)
+}
+
+// unsupported is OpenAI's word for it.
+const unsupported = "unsupported_parameter"
 
 // check refuses what the kind has no counterpart for.
 func (k Kind) check(members map[string]json.RawMessage) error {
 	for _, m := range uncommon {
 		value, given := members[m.name]
-		if given && jsonscan.KindOf(value) != jsonscan.Null && !m.idle(value) && !slices.Contains(k.Has, m.name) {
-			return k.Refusal(m.name, m.instead)
+		if !given || jsonscan.KindOf(value) == jsonscan.Null || m.idle(value) || slices.Contains(k.Has, m.name) || slices.Contains(k.Drop, m.name) {
+			continue
 		}
+		return Unanswerable(m.name, unsupported, k.sentence(m.name, m.instead)+" The broker leaves it out if its configuration says drop: ["+m.name+"] at the provider.")
 	}
 	return nil
 }
@@ -54,6 +64,7 @@ var uncommon = []member{
 	{"frequency_penalty", isZero, leave},
 	{"presence_penalty", isZero, leave},
 	{"parallel_tool_calls", is("true"), leave},
+	{"response_format", isDescribed, "Use json_schema, with a schema"},
 	{"modalities", is(`["text"]`), "Ask for text"},
 	{"audio", is(), "Ask for text"},
 	{"web_search_options", is(), leave},
@@ -72,11 +83,34 @@ func isZero(value []byte) bool {
 	return err == nil && f == 0
 }
 
+// isDescribed reports whether a format is not just any JSON.
+func isDescribed(format []byte) bool {
+	kind, _ := jsonscan.Get(format, "type")
+	schema, given := jsonscan.Get(format, "json_schema", "schema")
+	switch Unquote(kind) {
+	case "json_object":
+		return false
+	case "json_schema":
+		return given && jsonscan.KindOf(schema) != jsonscan.Null
+	}
+	return true
+}
+
+// Droppable are the names that may be in a kind's Drop.
+func Droppable() []string {
+	var names []string
+	for _, m := range uncommon {
+		names = append(names, m.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // common are the other members of OpenAI's: what Chat has, and what is for OpenAI alone
 // or a hint, such as how hard to think. What is in neither list is the backend's own.
 var common = []string{
 	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop",
-	"tools", "tool_choice", "response_format", "seed", "user", "safety_identifier", "metadata", "store", "service_tier",
+	"tools", "tool_choice", "seed", "user", "safety_identifier", "metadata", "store", "service_tier",
 	"prompt_cache_key", "prompt_cache_retention", "prediction", "reasoning_effort", "verbosity",
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
+	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -239,6 +241,27 @@ func TestReadTells(t *testing.T) {
 
 const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}`
 
+// What whoever runs the broker wants left out is left out, and nothing else.
+func TestDropped(t *testing.T) {
+	const chat = `{"messages":[` + hi + `],"n":2,"response_format":{"type":"json_object"},"logit_bias":{"1":2}`
+	drop := []string{"n", "response_format", "logit_bias"}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is to be asked in truth
+	for want, p := range map[string]provider.Provider{
+		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              anthropic.New(anthropic.Config{Drop: drop}),
+		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(gemini.Config{Drop: drop}),
+	} {
+		var sent overheard
+		if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(chat + "}"), Exchange: &sent}, new(provider.Completion)); err == nil || string(sent) != want {
+			t.Errorf("\n got %s, %v\nwant %s", sent, err, want)
+		}
+		var pe *provider.Error
+		if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(chat + `,"logprobs":true}`)}, new(provider.Completion)); !errors.As(err, &pe) || pe.Param != "logprobs" {
+			t.Errorf("logprobs: %v", err)
+		}
+	}
+}
+
 // What a model called a tool with goes back to it, even if it is no object.
 func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
@@ -278,8 +301,11 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 	for _, tt := range []struct {
 		base, message, want string
 	}{
-		{"", "{}", renamed}, {"https://api.openai.com/v1", "{}", renamed},
-		{"", "", chat}, {"https://api.openai.com.example/v1", "{}", chat}, {"http://127.0.0.1:1/v1", "{}", chat},
+		{"", "{}", renamed},
+		{"https://api.openai.com/v1", "{}", renamed},
+		{"", "", chat},
+		{"https://api.openai.com.example/v1", "{}", chat},
+		{"http://127.0.0.1:1/v1", "{}", chat},
 	} {
 		var sent overheard
 		r := &provider.Request{Model: "m", Chat: []byte(chat), Exchange: &sent}

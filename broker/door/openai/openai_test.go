@@ -292,7 +292,7 @@ func TestChoices(t *testing.T) {
 		"anthropic": anthropic.New(anthropic.Config{BaseURL: unasked.URL}),
 		"gemini":    gemini.New(gemini.Config{BaseURL: unasked.URL}),
 	} {
-		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for a provider of the kind ` + kind + `, which this model goes to. Ask once for each choice, or ask a model of a provider of the kind openai.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
+		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for a provider of the kind ` + kind + `, which this model goes to. Ask once for each choice, or ask a model of a provider of the kind openai. The broker leaves it out if its configuration says drop: [n] at the provider.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
 		for _, more := range []string{`,"n":2}`, `,"n":2,"stream":true}`, `,"n":"x"}`} {
 			if status, body := post(t, start(t, p), hello+more); status != 400 || body != want {
 				t.Errorf("%s:\n got %d %s\nwant 400 %s", more, status, body, want)

@@ -24,11 +24,14 @@ type Config struct {
 	Connect time.Duration
 	// MaxTokens is the limit that requests get which have none; 0 is 4096.
 	MaxTokens int
+	// Drop is as in [provider.Kind].
+	Drop []string
 }
 
 // Provider is the provider.
 type Provider struct {
 	client    *upstream.Client
+	kind      provider.Kind
 	maxTokens int
 	beta      []string // what every request asks for
 }
@@ -40,7 +43,9 @@ func New(cfg Config) *Provider {
 	if cfg.Key != "" {
 		h.Set("X-Api-Key", cfg.Key)
 	}
-	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), cmp.Or(cfg.MaxTokens, 4096), h[betaHeader]}
+	k := kind
+	k.Drop = cfg.Drop
+	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), k, cmp.Or(cfg.MaxTokens, 4096), h[betaHeader]}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
@@ -106,12 +111,9 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if r.Message != nil {
 		return provider.WithModel(r.Message, r.Model), nil
 	}
-	chat, err := r.Read(kind)
+	chat, err := r.Read(p.kind)
 	if err != nil {
 		return nil, err
-	}
-	if chat.JSON && chat.Schema == nil {
-		return nil, kind.Refusal("response_format", "Use json_schema, with a schema")
 	}
 	messages, err := turns(chat)
 	if err != nil {
@@ -132,7 +134,7 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	set("stop_sequences", chat.Stop, len(chat.Stop) > 0)
 	set("tools", tools(chat.Tools), len(chat.Tools) > 0)
 	set("tool_choice", toolChoice(chat), len(chat.Tools) > 0 && (chat.ToolChoice != "" || chat.OneCall))
-	set("output_config", outputConfig(chat), chat.JSON)
+	set("output_config", outputConfig(chat), chat.Schema != nil)
 	set("stream", true, r.Emit != nil)
 	b, err := json.Marshal(body)
 	if err != nil {

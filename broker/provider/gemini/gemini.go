@@ -23,10 +23,14 @@ type Config struct {
 	Key     string
 	Header  http.Header
 	Connect time.Duration
+	Drop    []string // as in [provider.Kind]
 }
 
 // Provider is the provider.
-type Provider struct{ client *upstream.Client }
+type Provider struct {
+	client *upstream.Client
+	kind   provider.Kind
+}
 
 // New returns the provider.
 func New(cfg Config) *Provider {
@@ -35,12 +39,14 @@ func New(cfg Config) *Provider {
 	if cfg.Key != "" {
 		h.Set("X-Goog-Api-Key", cfg.Key)
 	}
-	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect)}
+	k := kind
+	k.Drop = cfg.Drop
+	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect), k}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	body, err := body(r)
+	body, err := p.body(r)
 	if err != nil {
 		return err
 	}
@@ -102,11 +108,11 @@ func ended(err error) error {
 }
 
 // kind is what the API has counterparts for, among what not every one has.
-var kind = provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty"}}
+var kind = provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty", "response_format"}}
 
 // body writes a request, with what OpenAI does not have as the client wrote it.
-func body(r *provider.Request) ([]byte, error) {
-	chat, err := r.Read(kind)
+func (p *Provider) body(r *provider.Request) ([]byte, error) {
+	chat, err := r.Read(p.kind)
 	if err != nil {
 		return nil, err
 	}
