@@ -60,7 +60,7 @@ func (n *names) meet(recorded, live *protocol.Message) {
 // rename returns the payload of a step of ours with the ids that hold live; the
 // recorded payload itself if they are the same.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
-	if len(n.tokens)+len(n.others) == 0 || !st.well {
+	if !st.well || len(n.tokens)+len(n.others) == 0 && !begins(st) {
 		return st.payload
 	}
 	if r, ok := p.(protocol.Renamer); ok {
@@ -75,6 +75,13 @@ func (n *names) rename(st *step, p protocol.Protocol) []byte {
 	}
 	return protocol.AppendPlaced(nil, st.payload, places)
 }
+
+// isProcess reports whether the process of an LSP client stands under a key of a step.
+// That of the recording is gone, and a server ends with it: it is to be told of none, and
+// a client has another each time.
+func isProcess(st *step, key string) bool { return key == "processId" && begins(st) }
+
+func begins(st *step) bool { return string(st.message.Kind) == "initialize" }
 
 // token returns what to call a token of a message of ours; nil for what it is
 // called already.
@@ -104,6 +111,10 @@ func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 func (n *names) places(st *step) []protocol.Place {
 	var list []protocol.Place
 	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
+		if isProcess(st, key) {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte("null")})
+			return
+		}
 		if !jsondiff.HoldsID(key) {
 			return
 		}

@@ -84,6 +84,32 @@ u2c {"seq":3,"type":"response","request_seq":3,"command":"pause","success":true}
 	}
 }
 
+// A language server ends when the process is gone that its client named, as that of a
+// recording is: it is told of none.
+func TestProcessOfTheClient(t *testing.T) {
+	const recording = `c2u {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId": 4711 ,"capabilities":{}}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}
+c2u {"jsonrpc":"2.0","id":2,"method":"workspace/executeCommand","params":{"command":"kill","arguments":[{"processId":4711}]}}
+u2c {"jsonrpc":"2.0","id":2,"result":null}`
+	want := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId": null ,"capabilities":{}}}
+{"jsonrpc":"2.0","id":2,"method":"workspace/executeCommand","params":{"command":"kill","arguments":[{"processId":4711}]}}`
+	var said []string
+	another := strings.Replace(recording, `"processId": 4711 `, `"processId":12`, 1)
+	here, there := both(t, "lsp", frame.Header, recording, another, replay.Options{
+		Match: replay.Matcher{Exact: true}, Timeout: 10 * time.Second,
+		Trace: func(e replay.Event) {
+			if e.Dir == frame.C2U {
+				said = append(said, string(e.Payload))
+			}
+		},
+	})
+	here.check(t, "controller")
+	there.check(t, "unit")
+	if got := strings.Join(said, "\n"); got != want {
+		t.Errorf("the server is told\n%s\nand not\n%s", got, want)
+	}
+}
+
 const conversation = `c2u {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}
 u2c {"jsonrpc":"2.0","id":1,"result":{"text":"hello","time":1}}
 c2u {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b"}}
