@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,5 +99,34 @@ func TestAnswerThatNeedNotCome(t *testing.T) {
 	x := s.IDs(store.IDsQuery{N: 9}).List[0]
 	if x.Kind != "PROMPT_CANCEL" || x.Outcome != session.Done || x.Closed-x.Opened != 7e6 {
 		t.Errorf("%s is %v, %v after it was asked", x.Kind, x.Outcome, time.Duration(x.Closed-x.Opened))
+	}
+}
+
+// What is spoken is named as it is known last, and JSON beside it for itself.
+func TestProtocolsOfHTTP(t *testing.T) {
+	web := func(dir frame.Dir, start, payload string) *capture.Record {
+		return &capture.Record{Framing: frame.HTTP, Frame: frame.Frame{
+			Raw: []byte(payload), End: len(payload), Conn: 1, Stream: 1, Dir: dir, Meta: &frame.Meta{Framing: frame.HTTP, Head: &frame.Head{Start: start}},
+		}}
+	}
+	begin := web(frame.C2U, "POST / HTTP/1.1", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	refused := web(frame.U2C, "HTTP/1.1 401 Unauthorized", `{"error":"unauthorized"}`)
+	list := web(frame.C2U, "POST / HTTP/1.1", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	for _, tt := range []struct {
+		records []*capture.Record
+		want    []string
+	}{
+		{[]*capture.Record{begin, refused}, []string{"jsonrpc/http", "json/http"}},
+		{[]*capture.Record{begin, refused, list}, []string{"mcp/http"}},
+		{[]*capture.Record{begin, list, refused}, []string{"mcp/http", "json/http"}},
+	} {
+		s := store.New(store.Options{})
+		if err := s.Take(t.Context(), decode.Input{Capture: &live{records: tt.records}}, decode.Config{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Overview().Protocols; !slices.Equal(got, tt.want) {
+			t.Errorf("%q, not %q", got, tt.want)
+		}
+		s.Close()
 	}
 }

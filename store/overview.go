@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -42,8 +44,8 @@ func (s *Store) Overview() Overview {
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
 	}
 	seen := map[string]bool{}
-	for _, w := range s.wires {
-		if s.superseded(w) {
+	for place, w := range s.wires {
+		if s.superseded(place) {
 			continue
 		}
 		name := w.protocol.Name()
@@ -72,15 +74,25 @@ func (s *Store) Overview() Overview {
 	return o
 }
 
-// superseded reports whether a wire was read so only until more was known of it.
-func (s *Store) superseded(w wire) bool {
-	last := s.wires[len(s.wires)-1]
-	if w == last || w.framing != last.framing {
-		return false
+// superseded reports whether the wire of that place was read so only until more was
+// known of it. What comes later and says less, such as JSON beside calls, has told
+// nothing of it.
+func (s *Store) superseded(place int) bool {
+	w := s.wires[place]
+	return slices.ContainsFunc(s.wires[place+1:], func(later wire) bool {
+		return w.framing == later.framing && told(w.protocol) < told(later.protocol)
+	})
+}
+
+// told is how much a protocol says of what is spoken.
+func told(p protocol.Protocol) int {
+	switch p {
+	case protocol.Protocol(opaque.Bytes):
+		return 0
+	case protocol.Protocol(opaque.JSON):
+		return 1
+	case protocol.Protocol(jsonrpc.Plain):
+		return 2
 	}
-	switch w.protocol {
-	case protocol.Protocol(jsonrpc.Plain), protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
-		return true
-	}
-	return false
+	return 3
 }
