@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -340,11 +340,9 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 		case s.method == "" && !hasPrompt:
 			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
 		}
-		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), Dir: s.c.String("dir"), NoHandshake: s.c.Bool("no-handshake")}
-		if o.Dir == "" {
-			if o.Dir, err = os.Getwd(); err != nil {
-				return nil, err
-			}
+		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
+		if o.Dir, err = filepath.Abs(s.c.String("dir")); err != nil { // of none it is the working directory
+			return nil, err
 		}
 		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
 			r, err := s.dialRPC(ctx, d, o)
