@@ -76,6 +76,11 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list failed 5 6", "malformed 3"},
 		},
 		{
+			"by an address that is to be asked with the same id",
+			append(slices.Clone(first), in(post("/mcp", call)), "<HTTP/1.1 307 Temporary Redirect\r\nLocation: /mcp/\r\nContent-Length: 0\r\n\r\n", in(post("/mcp/", call)), said("200 OK", result)),
+			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list done 5 6", "mcp 1 tools/list failed 3 4"},
+		},
+		{
 			"nothing, only that it is not answered here",
 			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
