@@ -91,7 +91,7 @@ func TestToken(t *testing.T) {
 	var shutdowns atomic.Int64
 	s := nexus.New(doortest.Broker(t, nil), nil, "nxk_1", func() { shutdowns.Add(1) })
 	url := "http://" + doortest.Serve(t, s)
-	const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Unauthorized"}}`
+	const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}}`
 	for _, path := range []string{"/", "/rpc", "/agent/a"} {
 		status, body := post(t, url+path, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`)
 		if status != http.StatusUnauthorized || body != refused {

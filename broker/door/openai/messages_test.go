@@ -261,7 +261,7 @@ func TestMessageToken(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		refused := string(body) == `{"type":"error","error":{"type":"authentication_error","message":"Unauthorized"}}`
+		refused := string(body) == `{"type":"error","error":{"type":"authentication_error","message":"Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}}`
 		if resp.StatusCode != want || refused != (want == 401) {
 			t.Errorf("%q: %d %s", key, resp.StatusCode, body)
 		}

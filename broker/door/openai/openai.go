@@ -84,15 +84,15 @@ func notAllowed(r *web.Request, w *web.Response, allowed string) {
 	w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
 }
 
-// unknownURL says that there is nothing at a path and, to a client that has been
-// given another base URL than it should, which one that is.
+// unknownURL says that there is nothing at a path, and what there is or, to a client
+// that has been given another base URL than it should, which one that is.
 func unknownURL(r *web.Request) string {
 	text := "Unknown request URL: " + r.Method + " " + r.Path
 	switch "/v1" + r.Path {
 	case chatPath, modelsPath:
-		text += " (the base URL of this API ends in /v1)"
+		return text + " (the base URL of this API ends in /v1)"
 	}
-	return text
+	return text + " (there are " + chatPath + ", " + messagesPath + " and " + modelsPath + ")"
 }
 
 // model describes a model, whose name is escaped as paths have it.

@@ -29,11 +29,11 @@ func (s *session) admit() *Fault {
 	}
 	switch {
 	case !s.cfg.AnyHost && !local(s.req.header("Host")):
-		return &Fault{403, "Forbidden host"}
+		return &Fault{403, "Forbidden host: ask this machine by an address, or as localhost"}
 	case s.cfg.Token == "" && foreign(string(origin)):
-		return &Fault{403, "Forbidden origin"}
+		return &Fault{403, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
 	case s.cfg.Token != "" && !s.asksLeave() && !s.showsToken():
-		return &Fault{401, "Unauthorized"}
+		return &Fault{401, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
 	}
 	if coding := s.req.header("Content-Encoding"); coding != nil && !bytes.EqualFold(coding, []byte("identity")) {
 		return &Fault{415, "Content-Encoding is not supported: send the body as it is"}

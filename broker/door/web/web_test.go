@@ -84,10 +84,10 @@ func TestRequests(t *testing.T) {
 		{"a large body", "POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001), "413 Request body too large (max 1000 bytes)"},
 		{"large chunks", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("100\r\n"+strings.Repeat("x", 256)+"\r\n", 5), "413 Request body too large (max 1000 bytes)"},
 		{"a large head", "GET / HTTP/1.1\r\nx: " + strings.Repeat("x", 40_000) + "\r\n\r\n", "431 Request header too large"},
-		{"another's host", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403 Forbidden host"},
-		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin"},
-		{"a page from another address", "POST / HTTP/1.1\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin"},
-		{"a page that hides where it is from", "POST / HTTP/1.1\r\nOrigin: null\r\n\r\n", "403 Forbidden origin"},
+		{"another's host", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403 Forbidden host: ask this machine by an address, or as localhost"},
+		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
+		{"a page from another address", "POST / HTTP/1.1\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
+		{"a page that hides where it is from", "POST / HTTP/1.1\r\nOrigin: null\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
 		{"a page of this machine", "GET / HTTP/1.1\r\nOrigin: http://localhost:3000\r\n\r\nGET / HTTP/1.1\r\nOrigin: https://[::1]\r\n\r\n", "200 GET / 0 |200 GET / 0 "},
 		{"a program with an origin of its own", "GET / HTTP/1.1\r\nOrigin: app://notes\r\n\r\n", "200 GET / 0 "},
 		{"a packed body", "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "415 Content-Encoding is not supported: send the body as it is"},
@@ -100,11 +100,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+const unauthorized = "401 Unauthorized: show the broker's token as Authorization: Bearer TOKEN"
+
 func TestToken(t *testing.T) {
 	cfg := config()
 	cfg.Token = "nxk_1"
 	addr := doortest.Serve(t, web.Server(cfg))
-	for header, want := range map[string]string{"": "401 Unauthorized", "Authorization: Bearer nxk_2\r\n": "401 Unauthorized", "Authorization: Bearer nxk_1\r\n": "200 GET / 0 "} {
+	for header, want := range map[string]string{"": unauthorized, "Authorization: Bearer nxk_2\r\n": unauthorized, "Authorization: Bearer nxk_1\r\n": "200 GET / 0 "} {
 		if got, _ := talk(t, addr, "GET / HTTP/1.1\r\n"+header+"\r\n"); len(got) != 1 || got[0] != want {
 			t.Errorf("%q: %q, want %q", header, got, want)
 		}
@@ -125,7 +127,7 @@ func TestPages(t *testing.T) {
 	if len(got) != 1 || got[0] != "200 " || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: Authorization, *\r\n") {
 		t.Errorf("leave: %q\n%s", got, raw)
 	}
-	for token, want := range map[string]string{"nxk_1": "200 GET / 0 ", "nxk_2": "401 Unauthorized"} {
+	for token, want := range map[string]string{"nxk_1": "200 GET / 0 ", "nxk_2": unauthorized} {
 		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 		if len(got) != 1 || got[0] != want || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\n") {
 			t.Errorf("%s: %q, want %q\n%s", token, got, want, raw)
