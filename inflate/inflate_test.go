@@ -111,6 +111,27 @@ func TestStream(t *testing.T) {
 	inflate.Begin("br").Close() // before anything was read
 }
 
+// A stream of brotli is whole whose last bytes do more than end it, as Node makes it.
+func TestStreamToItsEnd(t *testing.T) {
+	const packed = "\x8b\x04\x80data: {}\n\n\xd1\x00\x80\x5f\x52\x61\xab\x2b\x09\x51\x44\x93\x52\xc0\x25\xea\x82\x1f"
+	for _, more := range []string{"", "and more"} {
+		s := inflate.Begin("br")
+		s.Add([]byte(packed + more))
+		s.End()
+		var got []byte
+		var err error
+		for err == nil {
+			var data []byte
+			data, err = s.Next()
+			got = append(got, data...)
+		}
+		if string(got) != "data: {}\n\ndata: [DONE]\n\n" || err != io.EOF {
+			t.Errorf("%q, %v", got, err)
+		}
+		s.Close()
+	}
+}
+
 func isEnd(s *inflate.Stream) bool {
 	got, err := s.Next()
 	return len(got) == 0 && err == io.EOF

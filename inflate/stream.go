@@ -66,6 +66,10 @@ type arrived struct {
 // size is that of the pieces that a stream gives out, in bytes.
 const size = 32 << 10
 
+// excessive is what the reader of brotli says at the end where bytes follow, and at
+// times where none do, if it has read the last ones one by one.
+const excessive = "brotli: excessive input"
+
 var errClosed = errors.New("the stream was closed")
 
 // undo gives out what the input holds, and last the error that ended it.
@@ -91,7 +95,10 @@ func (a *arrived) pass(r io.Reader) error {
 		if n > 0 && !a.closed {
 			a.closed = !a.yield(buf[:n], nil)
 		}
-		if err != nil || a.closed {
+		switch {
+		case err != nil && err.Error() == excessive:
+			return io.EOF
+		case err != nil || a.closed:
 			return err
 		}
 	}
