@@ -113,3 +113,25 @@ func TestOddStreams(t *testing.T) {
 
 // chunked is a body as HTTP/1.1 has it in chunks.
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
+
+// A model that will not answer says why: that is what those hear who do not speak OpenAI.
+func TestRefusal(t *testing.T) {
+	for answer, stream := range map[string]bool{
+		`{"choices":[{"message":{"refusal":"I will not","content":null},"finish_reason":"stop"}]}`: false,
+		`{"choices":[{"message":{"content":"I will not","refusal":null},"finish_reason":"stop"}]}`: false,
+		`{"choices":[{"message":{"content":"I will not","refusal":""},"finish_reason":"stop"}]}`:   false,
+		`data: {"choices":[{"delta":{"content":"","refusal":null}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"refusal":"I will"}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"refusal":" not"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n": true,
+	} {
+		var emit func(provider.Part) error
+		heard := ""
+		if stream {
+			emit = func(p provider.Part) error { heard += provider.Unquote(p.Text); return nil }
+		}
+		c, err := asked(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer), false, emit)
+		if err != nil || c.Plain() != "I will not" || stream && heard != "I will not" {
+			t.Errorf("%s: %+v, heard %q, %v", answer, c, heard, err)
+		}
+	}
+}

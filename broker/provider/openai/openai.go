@@ -148,12 +148,22 @@ func readChoice(s *jsonscan.Scanner, c *provider.Completion) {
 					if s.Peek() == jsonscan.String {
 						c.Text = s.Value()
 					}
+				case "refusal":
+					if token := s.Value(); isRefused(token) {
+						c.Text = token
+					}
 				case "tool_calls":
 					readToolCalls(s.Value(), c)
 				}
 			}
 		}
 	}
+}
+
+// isRefused reports whether a token says why a model will not answer: that is what it
+// says then, rather than its content.
+func isRefused(token []byte) bool {
+	return jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`)
 }
 
 func readUsage(s *jsonscan.Scanner, c *provider.Completion) {

@@ -74,7 +74,11 @@ func chunk(data []byte, c *provider.Completion, calls *calls) (text []byte) {
 	if reason, ok := jsonscan.Get(choice, "finish_reason"); ok && jsonscan.KindOf(reason) == jsonscan.String {
 		c.Finish = provider.Reason(reason)
 	}
-	if token, ok := jsonscan.Get(choice, "delta", "content"); ok && jsonscan.KindOf(token) == jsonscan.String {
+	token, _ := jsonscan.Get(choice, "delta", "content")
+	if refusal, _ := jsonscan.Get(choice, "delta", "refusal"); isRefused(refusal) {
+		token = refusal
+	}
+	if jsonscan.KindOf(token) == jsonscan.String {
 		c.AppendText(token)
 		text = token
 	}
