@@ -68,6 +68,7 @@ type player struct {
 	ndjson  bool
 	out     io.Writer // of the report
 	writing sync.Mutex
+	exits   exits
 }
 
 func (inv *invocation) replay(c *cli.Context) error {
@@ -345,7 +346,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	if e.String() == "stdio" {
 		p.out = p.Stderr
 	}
-	return shown{Endpoint: e, stderr: p.Stderr}.Dial, nil
+	return shown{Endpoint: e, stderr: p.Stderr, ended: p.exits.add}.Dial, nil
 }
 
 // trace returns what writes each frame; nil if nobody wants that.
@@ -378,10 +379,26 @@ func (p *player) report(who string, r *replay.Result) error {
 		return err
 	}
 	if d != nil {
-		return &faultError{errors.New(d.Text)}
+		return p.fault(d)
 	}
 	if !p.c.Bool("quiet") {
 		p.say(who, r.Summary())
 	}
 	return nil
+}
+
+// fault is what a divergence is to the caller. Of a peer that has gone it says how its
+// program ended; one that never led to the peer is no fault of that.
+func (p *player) fault(d *replay.Divergence) error {
+	err := errors.New(d.Text)
+	failed := p.exits.failed()
+	var start *transport.StartError
+	switch {
+	case d.What != replay.Gone || failed == nil:
+	case errors.As(failed, &start):
+		return failed
+	default:
+		err = fmt.Errorf("%w: %w", err, failed)
+	}
+	return &faultError{err}
 }

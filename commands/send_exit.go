@@ -28,6 +28,13 @@ func (e *exits) add(x transport.Exit, err error) {
 	}
 }
 
+// failed returns how the first program ended that failed by itself; nil if none did.
+func (e *exits) failed() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first
+}
+
 // reached returns the peer, whose program, if it is one, is minded.
 func (s *sending) reached() transport.Endpoint {
 	return shown{Endpoint: s.endpoint, stderr: s.Stderr, ended: s.exits.add}
@@ -36,9 +43,7 @@ func (s *sending) reached() transport.Endpoint {
 // withExit adds to what came of asking how the program ended that was asked. Once
 // it has answered, that is only told.
 func (s *sending) withExit(err error) error {
-	s.exits.mu.Lock()
-	defer s.exits.mu.Unlock()
-	failed := s.exits.first
+	failed := s.exits.failed()
 	var start *transport.StartError
 	switch {
 	case failed == nil:
