@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/frame"
 )
 
 func encodeCommand(inv *invocation) *cli.Command {
@@ -63,6 +64,6 @@ func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config)
 	case errors.As(err, &line):
 		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
 	default:
-		return located(name, nil, err)
+		return located(name, frame.Line, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 )
@@ -66,7 +67,10 @@ func withHint(err error, framing frame.Framing) error {
 
 func hintFor(err error, framing frame.Framing) string {
 	var fe *frame.Error
-	if !errors.As(err, &fe) {
+	switch {
+	case errors.Is(err, capture.ErrTooLarge):
+		return "raise the limit with --limit-bytes"
+	case !errors.As(err, &fe):
 		return ""
 	}
 	if errors.Is(err, frame.ErrUnknown) && isHTTP(fe.Accident) {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"math"
 	"strings"
 	"sync"
 
@@ -80,6 +81,10 @@ type streamConfig struct {
 	schema   *protobuf.Methods // given without a message: calls tell theirs
 }
 
+// maxLimit is the largest limit of a payload: what is several times as long, as the
+// buffers of a connection are, has its length in the range of an int.
+const maxLimit = math.MaxInt / 16
+
 func streamOf(c *cli.Context) (s streamConfig, err error) {
 	if name := c.String("framing"); name != "" {
 		if s.framing, err = frame.Named(name); err != nil {
@@ -91,8 +96,11 @@ func streamOf(c *cli.Context) (s streamConfig, err error) {
 			return s, &usageError{err}
 		}
 	}
-	if c.Int("limit-bytes") < 0 {
-		return s, usagef("--limit-bytes is a number of bytes, and not %d", c.Int("limit-bytes"))
+	switch limit := c.Int("limit-bytes"); {
+	case limit < 0:
+		return s, usagef("--limit-bytes is a number of bytes, and not %d", limit)
+	case limit > maxLimit:
+		return s, usagef("--limit-bytes is at most %d, and not %d", maxLimit, limit)
 	}
 	return s, s.readSchema(c)
 }

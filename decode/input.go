@@ -43,7 +43,7 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 		c, err := pcapng.NewReader(b, cfg.Limit)
 		return Input{Capture: c}, err
 	case isNDJSON(b) && cfg.Framing == nil:
-		return Input{Capture: ndjson.NewReader(b, maxLine, cfg.Reframe)}, nil
+		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe)}, nil
 	default:
 		return openStream(b, cfg), nil
 	}
@@ -83,8 +83,8 @@ func (cfg *Config) carriedBy(g carrier.Guess) bool {
 	return g.Kind != carrier.Plain && g.Kind != carrier.Auto
 }
 
-// maxLine is the longest line of NDJSON, in bytes: a frame takes a third more
-// there.
+// maxLine is the longest line of NDJSON, in bytes, unless a limit of payloads that
+// is given says more.
 const maxLine = 64 << 20
 
 // sniffSize is how many bytes of an input are looked at.

@@ -26,9 +26,10 @@ type Config struct {
 	Limit int
 }
 
-// maxLine is the longest line, in bytes. A line takes more than its payload: a
-// byte can take six in JSON, and a record can have the raw bytes beside it.
-const maxLine = 64 << 20
+// maxLine is the longest line, in bytes, unless the limit of a payload says more:
+// any that decode writes of frames up to some hundred megabytes, whatever its limit
+// was. Memory is taken as bytes arrive.
+const maxLine = 1 << 30
 
 // An Error says which line could not be encoded.
 type Error struct {
@@ -46,7 +47,7 @@ var ErrNoFraming = errors.New("nothing says how to frame this payload")
 // line that it cannot encode; the frames before it have then been written.
 func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
 	lines := frame.NewScanner(r, frame.Line)
-	lines.SetLimit(max(maxLine, 8*cfg.Limit))
+	lines.SetLimit(max(maxLine, ndjson.LineLimit(cfg.Limit)))
 	lines.SetAccept(func([]byte, bool) bool { return true })
 	e := encoder{reframe: Reframe(cfg)}
 	var batch frame.Batch

@@ -77,6 +77,19 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
+// What decode wrote of a frame for which its limit was raised is read without a word
+// of that: a line may be a good deal longer than the default limit of a payload.
+func TestLongLines(t *testing.T) {
+	payload := `"` + strings.Repeat("a", 65<<20) + `"`
+	var out bytes.Buffer
+	if err := encode.Run(t.Context(), strings.NewReader(payload), &out, encode.Config{Framing: frame.Line}); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() != len(payload)+1 {
+		t.Errorf("%d bytes", out.Len())
+	}
+}
+
 func TestWriteErrorsAreReturned(t *testing.T) {
 	gone := errors.New("gone")
 	err := encode.Run(t.Context(), strings.NewReader(`{"framing":"line","payload":1}`), failing{gone}, encode.Config{})

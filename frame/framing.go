@@ -2,6 +2,7 @@ package frame
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/wirectl/wirectl/nearest"
@@ -105,10 +106,13 @@ func (e *Extent) whole(start, end int) *Error {
 	return nil
 }
 
+// maxLimit is the largest limit: a frame of it has its end in the range of an int.
+const maxLimit = math.MaxInt / 2
+
 // sized describes a frame whose header, of start bytes, promises n payload
 // bytes.
 func (e *Extent) sized(data []byte, start int, n uint64, limit int) *Error {
-	if n > uint64(limit) {
+	if limit = min(limit, maxLimit); n > uint64(limit) {
 		return tooLarge(n, limit)
 	}
 	end := start + int(n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,21 @@ func TestLimitIsInclusive(t *testing.T) {
 				t.Errorf("over the limit: %d frames, %v", len(frames), s.Err())
 			}
 		})
+	}
+}
+
+// A length is one that memory can have, whatever the limit.
+func TestLengthsBeyondMemory(t *testing.T) {
+	for _, test := range []struct {
+		framing frame.Framing
+		stream  string
+	}{
+		{frame.Varint, "\xff\xff\xff\xff\xff\xff\xff\xff\x7fabc"},
+		{frame.Header, "Content-Length: 9223372036854775807\r\n\r\n{}"},
+	} {
+		if frames, s := scan(test.framing, strings.NewReader(test.stream), func(s *frame.Scanner) { s.SetLimit(math.MaxInt) }); len(frames) != 0 || !errors.Is(s.Err(), frame.ErrTooLarge) {
+			t.Errorf("%s: %v", test.framing.Name(), s.Err())
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -46,6 +47,15 @@ func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 		}
 	}
 	return n
+}
+
+// LineLimit returns how long the line of a payload of that many bytes may be: in JSON
+// a byte can take six, and its raw bytes can stand beside it.
+func LineLimit(limit int) int {
+	if limit > math.MaxInt/8 {
+		return math.MaxInt
+	}
+	return 8 * limit
 }
 
 // Session is what the first line says about the session, and whether any line so
