@@ -325,3 +325,19 @@ func (o *overheard) Sent(_ string, body []byte) { *o = append(*o, body...) }
 func (*overheard) Received(int, []byte)         {}
 func (*overheard) Event(int, []byte)            {}
 func (*overheard) Ended(error)                  {}
+
+// From its third generation on Gemini refuses a call of a tool that comes back without a
+// signature, of which clients of OpenAI's know nothing. The first call of a turn has it.
+func TestSignatures(t *testing.T) {
+	const two = `{"role":"assistant","content":"so","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"{}"}}]}`
+	const signed = `{"role":"model","parts":[{"text":"so"},{"functionCall":{"id":"a","name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"id":"b","name":"g","args":{}}}]}`
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is to be asked in truth
+	for model, want := range map[string]bool{"gemini-3-pro-preview": true, "gemini-3.1-flash": true, "gemini-flash-latest": true, "gemini-2.5-flash": false, "gemini-1.5-pro": false, "gemma-3-27b": false} {
+		var sent overheard
+		err := gemini.New(gemini.Config{}).Complete(ctx, &provider.Request{Model: model, Chat: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
+		if err == nil || strings.Contains(string(sent), signed) != want || strings.Contains(string(sent), "thoughtSignature") != want {
+			t.Errorf("%s: sent %s (%v)", model, sent, err)
+		}
+	}
+}

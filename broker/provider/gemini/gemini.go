@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -116,7 +118,7 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := newRequest(chat)
+	made, err := newRequest(chat, r.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +186,8 @@ type part struct {
 	Response *functionResponse `json:"functionResponse,omitempty"`
 	Inline   *inlineData       `json:"inlineData,omitempty"`
 	File     *fileData         `json:"fileData,omitempty"`
+	// Signature stands for the thoughts that led to a call.
+	Signature string `json:"thoughtSignature,omitempty"`
 }
 
 type functionCall struct {
@@ -208,7 +212,7 @@ type fileData struct {
 }
 
 // newRequest writes a request in the words of the API.
-func newRequest(chat *provider.Chat) (*request, error) {
+func newRequest(chat *provider.Chat, model string) (*request, error) {
 	r := &request{Contents: []content{}, Config: map[string]any{}}
 	if chat.System != "" {
 		r.System = &content{Parts: []part{{Text: chat.System}}}
@@ -222,6 +226,9 @@ func newRequest(chat *provider.Chat) (*request, error) {
 		parts, err := parts(t, names)
 		if err != nil {
 			return nil, err
+		}
+		if wantsSignatures(model) {
+			sign(parts)
 		}
 		r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts})
 	}
@@ -240,6 +247,22 @@ func newRequest(chat *provider.Chat) (*request, error) {
 		}
 	}
 	return r, nil
+}
+
+// wantsSignatures reports whether a model refuses calls that come back without the
+// signature that they had. Those of the third generation and later do.
+func wantsSignatures(model string) bool {
+	generation, ok := strings.CutPrefix(model, "gemini-")
+	return ok && !strings.HasPrefix(generation, "1.") && !strings.HasPrefix(generation, "2.")
+}
+
+// sign gives the first call of a turn, which is the one that has to have a signature,
+// the one by which the API asks for none: neither OpenAI nor Anthropic has a place
+// where clients could have kept the call's own.
+func sign(parts []part) {
+	if i := slices.IndexFunc(parts, func(p part) bool { return p.Call != nil }); i >= 0 {
+		parts[i].Signature = "skip_thought_signature_validator"
+	}
 }
 
 // configure writes the settings.
