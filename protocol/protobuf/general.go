@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -141,7 +141,7 @@ var unknown = sync.OnceValue(func() protoreflect.MessageType {
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("unknown.proto"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
 	}
-	fd, err := protodesc.NewFile(file, nil)
+	fd, err := descriptor.New(file, nil)
 	if err != nil {
 		panic(err) // the file is ours
 	}

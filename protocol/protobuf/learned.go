@@ -3,11 +3,11 @@ package protobuf
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
@@ -50,7 +50,7 @@ func (l *Learned) Learn(answer []byte) {
 func (l *Learned) settle() (any bool) {
 	waiting := l.waiting[:0]
 	for _, file := range l.waiting {
-		fd, err := protodesc.NewFile(file, l)
+		fd, err := descriptor.New(file, l)
 		if err != nil || l.files.RegisterFile(fd) != nil {
 			waiting = append(waiting, file)
 			continue

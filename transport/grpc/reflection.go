@@ -2,8 +2,6 @@ package grpc
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/wirectl/wirectl/transport"
@@ -63,10 +61,10 @@ func answerTo(question []byte) (answer []byte, err error) {
 	answer = appendField(answer, answerQuestion, question)
 	switch kind {
 	case askFile:
-		fd, err := schemas().FindFileByPath(about)
+		fd, err := schemas().files.FindFileByPath(about)
 		return appendFile(answer, fd, err), nil
 	case askSymbol:
-		d, err := schemas().FindDescriptorByName(protoreflect.FullName(about))
+		d, err := schemas().files.FindDescriptorByName(protoreflect.FullName(about))
 		if err != nil {
 			return appendFile(answer, nil, err), nil
 		}
@@ -75,7 +73,7 @@ func answerTo(question []byte) (answer []byte, err error) {
 		return appendError(answer, "no message here has extensions"), nil
 	case askExtensions:
 		// The error says that there is none.
-		d, _ := schemas().FindDescriptorByName(protoreflect.FullName(about))
+		d, _ := schemas().files.FindDescriptorByName(protoreflect.FullName(about))
 		if _, message := d.(protoreflect.MessageDescriptor); !message {
 			return appendError(answer, "there is no message "+about), nil
 		}
@@ -95,11 +93,7 @@ func appendFile(answer []byte, fd protoreflect.FileDescriptor, err error) []byte
 	if err != nil {
 		return appendError(answer, err.Error())
 	}
-	file, err := proto.Marshal(protodesc.ToFileDescriptorProto(fd))
-	if err != nil {
-		return appendError(answer, err.Error())
-	}
-	return appendField(answer, answerFiles, appendField(nil, 1, file))
+	return appendField(answer, answerFiles, appendField(nil, 1, schemas().wire[fd.Path()]))
 }
 
 func appendError(answer []byte, message string) []byte {

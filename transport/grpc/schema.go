@@ -5,11 +5,12 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/encoding/prototext"
-	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/wirectl/wirectl/proto/descriptor"
 	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 )
 
@@ -28,33 +29,47 @@ var versions = []string{"v1", "v1alpha"}
 // Reflection returns the files of the service by which servers tell their schemas.
 // They are made when they are asked for: generated code would make them at each
 // start of the program.
-var Reflection = sync.OnceValue(func() (files []protoreflect.FileDescriptor) {
+func Reflection() []protoreflect.FileDescriptor { return schemas().reflection }
+
+// A schemaSet is what a server of ours tells.
+type schemaSet struct {
+	reflection []protoreflect.FileDescriptor
+	files      protoregistry.Files // those, and that of latis
+	wire       map[string][]byte   // by path, the files as they are told
+}
+
+var schemas = sync.OnceValue(func() *schemaSet {
+	s := &schemaSet{wire: map[string][]byte{}}
 	for _, version := range versions {
-		file := &descriptorpb.FileDescriptorProto{}
-		text := strings.ReplaceAll(reflectionSchema, "VERSION", version)
-		err := prototext.Unmarshal([]byte(text), file)
-		if err != nil {
-			panic(err) // the schema is ours
-		}
-		fd, err := protodesc.NewFile(file, nil)
-		if err != nil {
-			panic(err)
-		}
-		files = append(files, fd)
+		fd, wire := reflectionFile(version)
+		s.reflection = append(s.reflection, fd)
+		s.add(fd, wire)
 	}
-	return files
+	s.add(latisv1.File_latis_v1_latis_proto, latisv1.FileDescriptor())
+	return s
 })
 
-// schemas are the files that a server of ours tells.
-var schemas = sync.OnceValue(func() *protoregistry.Files {
-	files := &protoregistry.Files{}
-	for _, file := range append(Reflection(), latisv1.File_latis_v1_latis_proto) {
-		if err := files.RegisterFile(file); err != nil {
-			panic(err)
-		}
+func (s *schemaSet) add(file protoreflect.FileDescriptor, wire []byte) {
+	if err := s.files.RegisterFile(file); err != nil {
+		panic(err) // the schemas are ours
 	}
-	return files
-})
+	s.wire[file.Path()] = wire
+}
+
+func reflectionFile(version string) (fd protoreflect.FileDescriptor, wire []byte) {
+	file := &descriptorpb.FileDescriptorProto{}
+	err := prototext.Unmarshal([]byte(strings.ReplaceAll(reflectionSchema, "VERSION", version)), file)
+	if err == nil {
+		fd, err = descriptor.New(file, nil)
+	}
+	if err == nil {
+		wire, err = proto.Marshal(file)
+	}
+	if err != nil {
+		panic(err) // the schema is ours
+	}
+	return fd, wire
+}
 
 const reflectionSchema = `
 name: "grpc/reflection/VERSION/reflection.proto"

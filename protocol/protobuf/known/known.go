@@ -8,14 +8,13 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/gofeaturespb"
+
+	"github.com/wirectl/wirectl/proto/descriptor"
 )
 
-// set is what ./gen writes.
+// set is what ./gen writes: each file comes after those that it imports.
 //
 //go:embed known.binpb
 var set []byte
@@ -27,15 +26,17 @@ var Files = sync.OnceValue(func() *protoregistry.Files {
 	if err != nil {
 		panic(err) // the set is ours
 	}
-	known, err := protodesc.NewFiles(&files)
-	if err != nil {
+	known := &protoregistry.Files{}
+	// This one is linked anyway.
+	if err := known.RegisterFile(descriptorpb.File_google_protobuf_descriptor_proto); err != nil {
 		panic(err)
 	}
-	// These are linked anyway: protodesc needs them.
-	for _, file := range []protoreflect.FileDescriptor{
-		descriptorpb.File_google_protobuf_descriptor_proto, gofeaturespb.File_google_protobuf_go_features_proto,
-	} {
-		if err := known.RegisterFile(file); err != nil {
+	for _, file := range files.GetFile() {
+		fd, err := descriptor.New(file, known)
+		if err != nil {
+			panic(err)
+		}
+		if err := known.RegisterFile(fd); err != nil {
 			panic(err)
 		}
 	}

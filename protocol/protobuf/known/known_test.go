@@ -9,7 +9,7 @@ import (
 // All that protoc brings along and that schemas import is there.
 func TestFiles(t *testing.T) {
 	for _, name := range []string{
-		"any", "api", "descriptor", "duration", "empty", "field_mask", "go_features", "source_context",
+		"any", "api", "compiler/plugin", "cpp_features", "descriptor", "duration", "empty", "field_mask", "go_features", "java_features", "source_context",
 		"struct", "timestamp", "type", "wrappers",
 	} {
 		if _, err := known.Files().FindFileByPath("google/protobuf/" + name + ".proto"); err != nil {

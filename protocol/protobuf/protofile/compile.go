@@ -9,32 +9,32 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bufbuild/protocompile/linker"
-	"github.com/bufbuild/protocompile/options"
+	"github.com/bufbuild/protocompile/ast"
 	"github.com/bufbuild/protocompile/parser"
 	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
-// A compiler compiles files and what they import, each once. It joins the
-// parser and the linker of protocompile, whose root package does the same but
-// costs every start of the program half a millisecond.
+// A compiler compiles files and what they import, each once. It parses by
+// protocompile, and links by package descriptor: the linker of protocompile, and its
+// root package, would cost every start of the program a third of a millisecond.
 type compiler struct {
 	sets    map[string]*descriptorpb.FileDescriptorProto // by name
 	dirs    []string
-	symbols *linker.Symbols
 	handler *reporter.Handler
-	files   map[string]linker.File // nil while it is being compiled
+	started map[string]bool // the files that have been asked for
+	files   protoregistry.Files
 }
 
 func newCompiler(sets []*descriptorpb.FileDescriptorProto, dirs []string) *compiler {
 	c := &compiler{
 		sets: make(map[string]*descriptorpb.FileDescriptorProto), dirs: dirs,
-		symbols: &linker.Symbols{}, handler: reporter.NewHandler(nil),
-		files: make(map[string]linker.File),
+		handler: reporter.NewHandler(nil), started: make(map[string]bool),
 	}
 	for _, file := range sets {
 		c.sets[file.GetName()] = file
@@ -43,50 +43,67 @@ func newCompiler(sets []*descriptorpb.FileDescriptorProto, dirs []string) *compi
 }
 
 // compile returns the files of those names.
-func (c *compiler) compile(ctx context.Context, names []string) (linker.Files, error) {
-	var files linker.Files
+func (c *compiler) compile(ctx context.Context, names []string) (files []protoreflect.FileDescriptor, err error) {
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
+		file, err := c.file(ctx, name)
+		if err != nil {
 			return nil, err
-		}
-		file, known := c.files[name]
-		switch {
-		case !known:
-			var err error
-			if file, err = c.file(ctx, name); err != nil {
-				return nil, err
-			}
-		case file == nil:
-			return nil, fmt.Errorf("%s imports itself", name)
 		}
 		files = append(files, file)
 	}
 	return files, nil
 }
 
-// file compiles a file that has not been asked for before.
-func (c *compiler) file(ctx context.Context, name string) (linker.File, error) {
-	c.files[name] = nil
+// file returns one file, compiled when it is first asked for.
+func (c *compiler) file(ctx context.Context, name string) (protoreflect.FileDescriptor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if file, err := c.files.FindFileByPath(name); err == nil {
+		return file, nil
+	}
+	if c.started[name] {
+		return nil, fmt.Errorf("%s imports itself", name)
+	}
+	c.started[name] = true
 	parsed, err := c.parse(name)
-	if descriptor := builtin(name); descriptor != nil && errors.Is(err, os.ErrNotExist) {
-		return c.take(descriptor)
+	if file := builtin(name); file != nil && errors.Is(err, os.ErrNotExist) {
+		return file, c.take(file)
 	}
 	if err != nil {
 		return nil, err
 	}
-	imports, err := c.compile(ctx, parsed.FileDescriptorProto().GetDependency())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	file, err := linker.Link(parsed, imports, c.symbols, c.handler)
-	if err != nil {
+	if err := c.imports(ctx, parsed); err != nil {
 		return nil, err
 	}
-	if _, err := options.InterpretOptions(file, c.handler); err != nil {
-		return nil, err
+	file, err := descriptor.New(parsed.FileDescriptorProto(), &c.files)
+	if err != nil {
+		return nil, positioned(parsed, err)
 	}
-	c.files[name] = file
-	return file, file.ValidateOptions(c.handler, c.symbols)
+	return file, c.files.RegisterFile(file)
+}
+
+// imports compiles what a file imports.
+func (c *compiler) imports(ctx context.Context, parsed parser.Result) error {
+	for _, name := range parsed.FileDescriptorProto().GetDependency() {
+		if _, err := c.file(ctx, name); err != nil {
+			return fmt.Errorf("%s: %w", importOf(parsed, name), err)
+		}
+	}
+	return nil
+}
+
+// importOf returns the position at which a file imports another.
+func importOf(parsed parser.Result, name string) ast.SourcePos {
+	file := parsed.FileNode()
+	if source, ok := file.(*ast.FileNode); ok {
+		for _, decl := range source.Decls {
+			if imported, ok := decl.(*ast.ImportNode); ok && imported.Name.AsString() == name {
+				return file.NodeInfo(imported.Name).Start()
+			}
+		}
+	}
+	return ast.UnknownPos(file.Name())
 }
 
 // parse finds a file in the descriptor sets or below the directories.
@@ -99,18 +116,21 @@ func (c *compiler) parse(name string) (parser.Result, error) {
 		return nil, err
 	}
 	defer source.Close()
-	ast, err := parser.Parse(name, source, c.handler)
+	tree, err := parser.Parse(name, source, c.handler)
 	if err != nil {
 		return nil, err
 	}
-	result, err := parser.ResultFromAST(ast, true, c.handler)
-	return result, advised(err)
+	parsed, err := parser.ResultFromAST(tree, true, c.handler)
+	if err != nil {
+		return nil, advised(err)
+	}
+	return parsed, interpret(parsed)
 }
 
 // advised adds to an error of the parser what to try, where it is not the file that
 // is wrong: descriptor sets are read of later editions, too.
 func advised(err error) error {
-	if err == nil || !strings.Contains(err.Error(), "edition value") {
+	if !strings.Contains(err.Error(), "edition value") {
 		return err
 	}
 	return fmt.Errorf("%w: compile it with protoc --descriptor_set_out or buf build -o, and give --descriptor-set", err)
@@ -137,12 +157,18 @@ func builtin(name string) protoreflect.FileDescriptor {
 	return descriptor
 }
 
-// take takes in a file that is compiled already.
-func (c *compiler) take(descriptor protoreflect.FileDescriptor) (linker.File, error) {
-	file, err := linker.NewFileRecursive(descriptor)
-	if err != nil {
-		return nil, err
+// take takes in a file that is compiled already, and what it imports.
+func (c *compiler) take(file protoreflect.FileDescriptor) error {
+	if _, err := c.files.FindFileByPath(file.Path()); err == nil {
+		return nil
 	}
-	c.files[descriptor.Path()] = file
-	return file, c.symbols.Import(file, c.handler)
+	if err := c.files.RegisterFile(file); err != nil {
+		return err
+	}
+	for i := range file.Imports().Len() {
+		if err := c.take(file.Imports().Get(i).FileDescriptor); err != nil {
+			return err
+		}
+	}
+	return nil
 }

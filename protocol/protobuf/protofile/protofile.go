@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bufbuild/protocompile/linker"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -48,18 +47,6 @@ func Load(ctx context.Context, source Source, message string) (protoreflect.Mess
 
 // Files returns the files of a source, without those that they import.
 func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, error) {
-	files, err := compile(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]protoreflect.FileDescriptor, len(files))
-	for i, file := range files {
-		all[i] = file
-	}
-	return all, nil
-}
-
-func compile(ctx context.Context, source Source) (linker.Files, error) {
 	if len(source.Proto) == 0 && len(source.DescriptorSet) == 0 {
 		return nil, errors.New("no .proto file or descriptor set to load a schema from")
 	}

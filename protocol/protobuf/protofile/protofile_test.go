@@ -120,7 +120,7 @@ func TestLoadErrors(t *testing.T) {
 			`message "Detail" could be any of: acme.v1.Event.Detail, acme.v1.Sub.Detail`,
 		},
 		"no such file":   {Source{Proto: []string{filepath.Join(dir, "no.proto")}}, "Foo", "no.proto: no such file"},
-		"no such import": {Source{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "lonely.proto: not/there.proto is in none of: " + dir + ": file does not exist"},
+		"no such import": {Source{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "lonely.proto:1:27: not/there.proto is in none of: " + dir + ": file does not exist"},
 		"syntax":         {Source{Proto: []string{broken}, ImportPaths: []string{dir}}, "Foo", "broken.proto:2:9: syntax error"},
 		"later edition":  {Source{Proto: []string{later}}, "Foo", `later.proto:1:11: edition value "2024" not recognized; should be one of ["2023"]: compile it with protoc --descriptor_set_out`},
 		"not a set":      {Source{DescriptorSet: []string{event}}, "Foo", "event.proto is not a descriptor set"},
@@ -133,5 +133,142 @@ func TestLoadErrors(t *testing.T) {
 				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
 		})
+	}
+}
+
+// What the linker finds wrong is told where it stands.
+func TestLinkErrors(t *testing.T) {
+	tests := map[string]struct {
+		text string // of a.proto, which may import the rest
+		want string
+	}{
+		"an unknown type": {
+			`syntax = "proto3"; package p;
+message M {
+  Nope n = 1;
+}`,
+			"a.proto:3:3: p.M.n has the type Nope, which is declared neither here nor in a file that is imported",
+		},
+		"a type of a file that is not imported": {
+			`syntax = "proto3"; package p; import "c.proto";
+message M { other.Thing t = 1; }`,
+			"a.proto:2:13: p.M.t has the type other.Thing, which is declared in b.proto: import that",
+		},
+		"a name that an inner scope takes": {
+			`syntax = "proto3"; package p; import "b.proto";
+message M { message other {} other.Thing t = 1; }`,
+			"a.proto:2:30: p.M.t has the type p.M.other.Thing, which is not declared; if another is meant, write its full name behind a dot",
+		},
+		"a type that is none": {
+			`syntax = "proto3"; package p;
+message M { int32 n = 1; n m = 2; }`,
+			"a.proto:2:26: p.M.m has the type p.M.n, which is not a type",
+		},
+		"one name in two files": {
+			`syntax = "proto3"; package other; import "b.proto";
+message A {} message Thing {}`,
+			"a.proto:2:22: other.Thing is declared in b.proto too; leave one of the two files out",
+		},
+		"one name twice": {
+			`syntax = "proto3"; enum A { ZERO = 0; }
+enum B { ZERO = 0; }`,
+			"a.proto:2:10: ZERO is declared twice: the values of an enum are in the scope around it",
+		},
+		"a cycle": {
+			`syntax = "proto3"; import "cycle.proto";`,
+			"a.proto:1:27: cycle.proto:1:27: a.proto imports itself",
+		},
+		"a method of enums": {
+			`syntax = "proto3"; enum E { ZERO = 0; } message M {}
+service S { rpc F(M) returns (stream E); }`,
+			"a.proto:2:38: S.F returns E, which is not a message",
+		},
+		"an extension of nothing": {
+			`syntax = "proto2";
+extend Nope { optional int32 n = 1; }`,
+			"a.proto:2:8: n extends Nope, which is declared neither here nor in a file that is imported",
+		},
+		"an extension with a number that is not for it": {
+			`syntax = "proto2"; message M { extensions 5; }
+extend M { optional int32 n = 4; }`,
+			"a.proto:2:31: n has the number 4, which M leaves to no extension",
+		},
+		"a feature that there is not": {
+			`edition = "2023";
+message M { int32 n = 1 [features.presence = IMPLICIT]; }`,
+			"a.proto:2:26: there is no feature presence; there are: field_presence, enum_type",
+		},
+		"a feature in the wrong place": {
+			`edition = "2023";
+message M { option features.field_presence = IMPLICIT; }`,
+			"a.proto:2:20: the feature field_presence cannot be set for one message",
+		},
+		"a feature of the wrong kind": {
+			`edition = "2023";
+option features = { field_presence: IMPLICITLY };`,
+			"a.proto:2:37: the feature field_presence has to be one of: FIELD_PRESENCE_UNKNOWN, EXPLICIT, IMPLICIT, LEGACY_REQUIRED",
+		},
+		"a feature twice": {
+			`edition = "2023";
+option features = { field_presence: IMPLICIT field_presence: EXPLICIT };`,
+			"a.proto:2:46: the feature field_presence is set twice",
+		},
+		"an option that is neither true nor false": {
+			`syntax = "proto2";
+message M { repeated int32 n = 1 [packed = 5]; }`,
+			"a.proto:2:44: packed has to be true or false",
+		},
+		"a JSON name that is no text": {
+			`syntax = "proto2";
+message M { repeated int32 n = 1 [json_name = 5]; }`,
+			"a.proto:2:47: the name in JSON has to be a string",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			a := filepath.Join(dir, "a.proto")
+			write(t, a, test.text)
+			write(t, filepath.Join(dir, "b.proto"), `syntax = "proto3"; package other; message Thing {}`)
+			write(t, filepath.Join(dir, "c.proto"), `syntax = "proto3"; import "b.proto";`)
+			write(t, filepath.Join(dir, "cycle.proto"), `syntax = "proto3"; import "a.proto";`)
+			_, err := Files(t.Context(), Source{Proto: []string{a}, ImportPaths: []string{dir}})
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got error %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// The options of others, whose files may not even be there, are no matter.
+func TestCustomOptions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.proto")
+	write(t, path, `syntax = "proto3";
+option (acme.file) = { owner: "a" };
+message M {
+  option (acme.rules).strict = true;
+  string name = 1 [(acme.rule) = { min_len: 1 [acme.more]: { n: 5 } }, debug_redact = true];
+}`)
+	files, err := Files(t.Context(), Source{Proto: []string{path}})
+	if err != nil || files[0].Messages().Get(0).Fields().Len() != 1 {
+		t.Error(files, err)
+	}
+}
+
+// A descriptor set that is wrong is refused by the name of its file.
+func TestWrongSet(t *testing.T) {
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: proto.String("a.proto"), MessageType: []*descriptorpb.DescriptorProto{{
+			Name: proto.String("M"), Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("n"), Number: proto.Int32(1)}},
+		}},
+	}}}
+	data, err := proto.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "set.binpb")
+	write(t, path, string(data))
+	if _, err := Files(t.Context(), Source{DescriptorSet: []string{path}}); err == nil || err.Error() != "a.proto: M.n has no type" {
+		t.Error(err)
 	}
 }

@@ -1,15 +1,19 @@
-// Gen writes the files of package known, out of what the protobuf module has.
+// Gen writes the files of package known, out of what the protobuf module has, and
+// protocompile besides.
 package main
 
 import (
+	"context"
 	"flag"
 	"log"
 	"os"
 
+	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/gofeaturespb"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/apipb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -37,7 +41,17 @@ func main() {
 		structpb.File_google_protobuf_struct_proto,
 		timestamppb.File_google_protobuf_timestamp_proto,
 		wrapperspb.File_google_protobuf_wrappers_proto,
+		gofeaturespb.File_google_protobuf_go_features_proto,
 	} {
+		set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
+	}
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{})}
+	more, err := compiler.Compile(context.Background(),
+		"google/protobuf/compiler/plugin.proto", "google/protobuf/cpp_features.proto", "google/protobuf/java_features.proto")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, file := range more {
 		set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
