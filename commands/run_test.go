@@ -84,14 +84,17 @@ func TestDumbTerminal(t *testing.T) {
 	for args, want := range map[string]string{
 		"monitor":                      "TERM says that this one is dumb: wirectl decode --follow SESSION shows",
 		"monitor fixture:latis-cancel": "wirectl decode --follow fixture:latis-cancel shows",
-		"demo --pace 0.001":            " SESSION_CREATE ",
+		"demo":                         " SESSION_CREATE ",
 	} {
-		var out, errs bytes.Buffer
-		e := env(strings.NewReader(""), &out, &errs)
+		ctx, cancel := context.WithCancel(t.Context())
+		var errs bytes.Buffer
+		out := &seen{text: want, then: cancel}
+		e := env(strings.NewReader(""), out, &errs)
 		e.IsTerminal = func(any) bool { return true }
 		e.Getenv = func(name string) string { return map[string]string{"TERM": "dumb"}[name] }
-		commands.Run(t.Context(), e, append([]string{"wirectl"}, strings.Fields(args)...))
-		if got := out.String() + errs.String(); !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
+		commands.Run(ctx, e, append([]string{"wirectl"}, strings.Fields(args)...))
+		cancel()
+		if got := out.all.String() + errs.String(); !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
