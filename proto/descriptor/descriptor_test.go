@@ -25,7 +25,7 @@ import (
 // are read.
 func sources(t testing.TB) map[string]string {
 	all := map[string]string{}
-	paths, err := filepath.Glob("testdata/*.proto")
+	paths, err := filepath.Glob("../../protocol/protobuf/protofile/testdata/*.proto")
 	more, _ := filepath.Glob("../../protocol/protobuf/testdata/*.proto")
 	if err != nil || len(paths) == 0 || len(more) == 0 {
 		t.Fatal("there are no sources", err)
