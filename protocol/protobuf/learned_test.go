@@ -72,6 +72,28 @@ func TestLearned(t *testing.T) {
 	}
 }
 
+// A server tells also of the files that everybody has: those that everybody has count.
+func TestLearnedWithKnown(t *testing.T) {
+	var l protobuf.Learned
+	service, _ := jobs()
+	service.Dependency = []string{"google/protobuf/timestamp.proto"}
+	service.Service[0].Method[0].InputType = proto.String(".google.protobuf.Timestamp")
+	service.Service[0].Method[0].OutputType = proto.String(".google.protobuf.Timestamp")
+	theirs := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("google/protobuf/timestamp.proto"), Package: proto.String("google.protobuf"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{message("Timestamp")},
+	}
+	l.Learn(told(t, service, theirs))
+	request, _, ok := l.Messages("/acme.v1.Jobs/Start")
+	if !ok {
+		t.Fatal("the method is not known")
+	}
+	json, _, err := request.(protocol.Transcoder).AppendJSON(nil, []byte("\x08\x01"))
+	if err != nil || string(json) != `"1970-01-01T00:00:01Z"` {
+		t.Errorf("a time reads %s, %v", json, err)
+	}
+}
+
 // Whatever a peer tells for its schema, learning it ends.
 func FuzzLearn(f *testing.F) {
 	service, types := jobs()
