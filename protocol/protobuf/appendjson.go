@@ -410,11 +410,13 @@ func (d *decoder) close(bracket byte) {
 	d.nesting--
 }
 
-// comma separates what follows from an item before it.
-func (d *decoder) comma() {
-	switch d.dst[len(d.dst)-1] {
+func (d *decoder) comma() { d.dst = appendComma(d.dst) }
+
+// appendComma separates what follows from an item before it.
+func appendComma(dst []byte) []byte {
+	switch dst[len(dst)-1] {
 	case '{', '[':
-	default:
-		d.dst = append(d.dst, ',')
+		return dst
 	}
+	return append(dst, ',')
 }

@@ -2,18 +2,21 @@ package protobuf
 
 import "fmt"
 
-// Error says what is wrong with a message in the wire format, and where.
+// Error says what is wrong with a message in the wire format, or in JSON, and where.
 type Error struct {
 	// Path names the field, from the outermost message inwards, by the names
 	// of the schema; without a schema by numbers. It is the name of the
 	// message itself where no field is to blame, and may be empty.
 	Path   string
-	Offset int // in the payload
+	Offset int // in the payload; negative where no byte is to blame
 	Msg    string
 }
 
 func (e *Error) Error() string {
-	if e.Path == "" {
+	switch {
+	case e.Offset < 0:
+		return fmt.Sprintf("%s: %s", e.Path, e.Msg)
+	case e.Path == "":
 		return fmt.Sprintf("byte %d: %s", e.Offset, e.Msg)
 	}
 	return fmt.Sprintf("%s at byte %d: %s", e.Path, e.Offset, e.Msg)

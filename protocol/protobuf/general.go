@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -14,32 +13,18 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/wirectl/wirectl/proto/descriptor"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// The general way builds the message in memory, by reflection, and lets the
-// protobuf module write it. It takes about twenty times as long, and is taken
-// for messages of which one walk cannot tell the form: those with fields that later
-// ones displace or merge with, with extensions, with map entries without key or
-// value, those whose JSON form is not an object of their fields; and for JSON that
-// is unusual or wrong.
+// The general way builds the message in memory, by reflection, and writes it from
+// there. It is many times slower, and is taken for messages of which one walk cannot
+// tell the form: those with fields that later ones displace or merge with, with
+// extensions, with map entries without key or value, those whose JSON form is not an
+// object of their fields; and for JSON that is unusual or wrong.
 
-// isSpecial reports whether the JSON form of md is not that of an ordinary
-// message.
-func isSpecial(md protoreflect.MessageDescriptor) bool {
-	if set, ok := md.(interface{ IsMessageSet() bool }); ok && set.IsMessageSet() {
-		return true
-	}
-	if md.FullName().Parent() != "google.protobuf" {
-		return false
-	}
-	switch md.Name() {
-	case "Any", "Timestamp", "Duration", "FieldMask", "Struct", "ListValue", "Value",
-		"BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value",
-		"FloatValue", "DoubleValue", "StringValue", "BytesValue":
-		return true
-	}
-	return false
+// isMessageSet reports whether md is of a kind that is older than extensions.
+func isMessageSet(md protoreflect.MessageDescriptor) bool {
+	set, ok := md.(interface{ IsMessageSet() bool })
+	return ok && set.IsMessageSet()
 }
 
 // isNull reports whether fd is of the enum that JSON writes as null.
@@ -58,7 +43,7 @@ func (d *decoder) join(s *Schema, dst []byte) (_ []byte, exact bool, err error) 
 	for _, p := range d.parts {
 		out = append(out, written[done-len(dst):p.text-len(dst)]...)
 		if out, err = s.appendPart(out, p.s, d.wire[p.wire:p.wireEnd]); err != nil {
-			return dst, false, s.fail(err)
+			return dst, false, p.s.fail(err)
 		}
 		done = p.textEnd
 	}
@@ -70,43 +55,51 @@ func (d *decoder) join(s *Schema, dst []byte) (_ []byte, exact bool, err error) 
 // appendPart appends the JSON form of a message inside one of type s.
 func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(inner.md)
-	if err := s.unmarshal(wire, m); err != nil {
+	if err := unmarshal(wire, m, s.types()); err != nil {
 		return dst, err
 	}
-	json, err := protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
-	if err != nil {
-		return dst, err
-	}
-	return jsonscan.AppendCompact(dst, json), nil
+	p := printer{dst: dst, types: lenient{s.types()}}
+	err := p.message(m)
+	return p.dst, err
 }
 
 // unmarshal reads wire into m. The protobuf module (1.36) panics on a map entry
 // in which the number of the key or value comes again with another wire type,
 // if the message is read by reflection.
-func (s *Schema) unmarshal(wire []byte, m proto.Message) (err error) {
+func unmarshal(wire []byte, m proto.Message, types resolver) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errMapEntry
 		}
 	}()
-	return proto.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}.Unmarshal(wire, m)
+	return proto.UnmarshalOptions{AllowPartial: true, Resolver: types}.Unmarshal(wire, m)
 }
+
+// marshal writes what a builder has made.
+var marshal = proto.MarshalOptions{AllowPartial: true, Deterministic: true}
 
 var errMapEntry = errors.New("a map entry has a key or value of the wrong type")
 
 func (s *Schema) appendWireGenerally(dst, json []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(s.md)
-	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}).Unmarshal(json, m); err != nil {
+	b := builder{types: lenient{s.types()}}
+	b.scan.Init(json)
+	if err := b.message(m); err != nil {
 		return dst, s.fail(err)
 	}
-	out, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
+	out, err := marshal.MarshalAppend(dst, m)
 	if err != nil {
 		return dst, s.fail(err)
 	}
 	return out, nil
 }
 
-func (s *Schema) fail(err error) error { return fmt.Errorf("%s: %s", s.name, plain(err)) }
+func (s *Schema) fail(err error) error {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // as it was made, which is not wrapped
+		return e.of(s)
+	}
+	return fmt.Errorf("%s: %s", s.name, plain(err))
+}
 
 // resolver finds extensions, and the types of what a google.protobuf.Any holds.
 type resolver interface {

@@ -140,20 +140,20 @@ func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}).Unmarshal(back, again); err != nil {
 		t.Fatalf("%x: written %x: %v", wire, back, err)
 	}
-	if text, err := marshal(s, again); err != nil || canonicalJSON(t, text) != canonicalJSON(t, want) {
+	if text, err := moduleJSON(s, again); err != nil || canonicalJSON(t, text) != canonicalJSON(t, want) {
 		t.Fatalf("%x: written %x, which means\n%s\nwant\n%s", wire, back, text, want)
 	}
 }
 
 func viaModule(s *Schema, wire []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(s.md)
-	if err := s.unmarshal(wire, m); err != nil {
+	if err := unmarshal(wire, m, s.types()); err != nil {
 		return nil, err
 	}
-	return marshal(s, m)
+	return moduleJSON(s, m)
 }
 
-func marshal(s *Schema, m proto.Message) ([]byte, error) {
+func moduleJSON(s *Schema, m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 }
 

@@ -89,6 +89,14 @@ func is32(kind protoreflect.Kind) bool {
 	return false
 }
 
+func isUnsigned(kind protoreflect.Kind) bool {
+	switch kind {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return true
+	}
+	return false
+}
+
 // appendFloat appends the shortest number that a reader of the given size
 // takes for v.
 func appendFloat(dst []byte, v float64, size int) []byte {
@@ -145,8 +153,7 @@ func parseInteger(kind protoreflect.Kind, text []byte) (bits uint64, ok bool) {
 	if is32(kind) || kind == protoreflect.EnumKind {
 		size = 32
 	}
-	switch kind {
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+	if isUnsigned(kind) {
 		v, err := strconv.ParseUint(string(text), 10, size)
 		return v, err == nil
 	}

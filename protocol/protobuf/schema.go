@@ -82,7 +82,7 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 	s := &Schema{
 		md:      md,
 		name:    string(md.FullName()),
-		general: isSpecial(md) || slotCount(md) > maxSlots,
+		general: specialOf(md) != nil || isMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}

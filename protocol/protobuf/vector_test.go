@@ -279,14 +279,15 @@ func TestAppendWireReadsWhatPeopleWrite(t *testing.T) {
 
 func TestAppendWireErrors(t *testing.T) {
 	tests := []struct{ name, json, want string }{
-		{"an unknown field", `{"response_chunk":{"text":"a"}}`, `latis.v1.ConnectResponse: (line 1:20): unknown field "text"`},
-		{"a wrong type", `{"responseChunk":{"sequence":"x"}}`, `latis.v1.ConnectResponse: (line 1:30): invalid value for uint32 field sequence: "x"`},
-		{"a number too large", `{"responseChunk":{"sequence":4294967296}}`, `invalid value for uint32 field sequence: 4294967296`},
-		{"one field by both its names", `{"responseChunk":{},"response_chunk":{}}`, `duplicate field "response_chunk"`},
-		{"two members of a oneof", `{"responseChunk":{},"ack":{}}`, `oneof latis.v1.ConnectResponse.payload is already set`},
-		{"a map key twice", `{"ack":{"state":{"a":"","a":""}}}`, `duplicate map key "a"`},
+		{"an unknown field", `{"response_chunk":{"text":"a"}}`, `response_chunk at byte 26: latis.v1.ResponseChunk has no field "text"`},
+		{"a misspelt field", `{"responseChunk":{"contnet":"a"}}`, `latis.v1.ResponseChunk has no field "contnet" (did you mean content?)`},
+		{"a wrong type", `{"responseChunk":{"sequence":"x"}}`, `response_chunk.sequence at byte 29: "x" is no uint32`},
+		{"a number too large", `{"responseChunk":{"sequence":4294967296}}`, `response_chunk.sequence at byte 29: 4294967296 is no uint32`},
+		{"one field by both its names", `{"responseChunk":{},"response_chunk":{}}`, `latis.v1.ConnectResponse at byte 37: the field response_chunk stands here twice`},
+		{"two members of a oneof", `{"responseChunk":{},"ack":{}}`, `latis.v1.ConnectResponse at byte 26: ack stands beside another field of the oneof payload`},
+		{"a map key twice", `{"ack":{"state":{"a":"","a":""}}}`, `ack.state at byte 28: the key "a" stands here twice`},
 		{"not JSON", `{"id":1,}`, `invalid JSON at byte 8`},
-		{"not an object", `[]`, `latis.v1.ConnectResponse: syntax error (line 1:1): unexpected token [`},
+		{"not an object", `[]`, `latis.v1.ConnectResponse at byte 0: [] is not an object`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
