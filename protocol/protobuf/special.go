@@ -384,14 +384,15 @@ const (
 )
 
 func (p *printer) anyValue(m protoreflect.Message) error {
-	for _, fd := range present(m) {
-		v := m.Get(fd)
-		if f, ok := v.Interface().(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-			return formless("a Value cannot be %v in JSON", f)
-		}
-		return p.value(v, fd)
+	set := present(m)
+	if len(set) == 0 {
+		return formless("a Value has no value, and JSON cannot say that")
 	}
-	return formless("a Value has no value, and JSON cannot say that")
+	v := m.Get(set[0])
+	if f, ok := v.Interface().(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return formless("a Value cannot be %v in JSON", f)
+	}
+	return p.value(v, set[0])
 }
 
 func (b *builder) anyValue(m protoreflect.Message) error {
