@@ -1,8 +1,8 @@
 // Package descriptor makes descriptors that can be asked, protoreflect's, of those
 // that compilers write and servers tell, FileDescriptorProtos.
 //
-// It stands where google.golang.org/protobuf/reflect/protodesc would, which costs
-// every start of the program a quarter of a millisecond. What it makes is what
+// It stands where google.golang.org/protobuf/reflect/protodesc would, which makes
+// tables at every start of the program. What it makes is what
 // generated code makes of its own schema at start, by the same builder, that of
 // package protoimpl: it is linked anyway, resolves the features of editions, and gives
 // the descriptors that the rest of the module is made for. That builder believes all

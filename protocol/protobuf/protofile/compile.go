@@ -22,7 +22,7 @@ import (
 
 // A compiler compiles files and what they import, each once. It parses by
 // protocompile, and links by package descriptor: the linker of protocompile, and its
-// root package, would cost every start of the program a third of a millisecond.
+// root package, would make tables at every start of the program.
 type compiler struct {
 	sets    map[string]*descriptorpb.FileDescriptorProto // by name
 	dirs    []string
