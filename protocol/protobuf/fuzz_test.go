@@ -40,6 +40,7 @@ func FuzzAppendWire(f *testing.F) {
 	f.Add(uint8(2), []byte(`{"packedInts":[1,2e0,"3"],"packed_bools":[true],"float":1e400,"int32":null,"int32":1}`))
 	f.Add(uint8(2), []byte(`{"color":"COLOR_CRIMSON","bytes":"_-8","bytesByBool":{"true":"AA"},"chosenInt":0,"chosenString":null}`))
 	f.Add(uint8(2), []byte(`{"textByText":{"a":"","\u0061":"x"},"uint32":-0,"double":"1.5","int64":"+5","uint64":"007"}`))
+	f.Add(uint8(2), []byte(`{"int32":2e}`))
 	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
 		checkJSON(t, Compile(types()[int(which)%len(types())]), text)
 	})
@@ -49,14 +50,17 @@ func FuzzAppendWire(f *testing.F) {
 // protobuf module on which texts are messages, and on what messages they are.
 func checkJSON(t tester, s *Schema, text []byte) {
 	t.Helper()
+	if jsonscan.Valid(text) != nil { // which the module does not always see: it takes 2e for a number
+		if wire, err := s.AppendWire(nil, text); err == nil {
+			t.Fatalf("%s: accepted as %x", text, wire)
+		}
+		return
+	}
 	want := dynamicpb.NewMessage(s.md)
 	wantErr := protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Unmarshal(text, want)
 	for name, appendWire := range map[string]func(dst, json []byte) ([]byte, error){
 		"one walk": s.AppendWire, "the general way": s.appendWireGenerally,
 	} {
-		if name == "the general way" && jsonscan.Valid(text) != nil {
-			continue // which it is not asked
-		}
 		wire, err := appendWire(nil, text)
 		if (err != nil) != (wantErr != nil) {
 			t.Fatalf("%s: %s: error %v, want %v", text, name, err, wantErr)
