@@ -14,10 +14,10 @@ import (
 
 // AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
 // mapping defines it, compact and on one line. Members and map entries stand
-// in the order of the wire, but for those of messages that take the general way;
-// unknown fields are left out. Required fields may be missing. It reports whether
-// AppendWire gives back wire, byte for byte, from that form. On error, which is an
-// [*Error] wherever a byte is to blame, dst is returned as it came.
+// where the wire first has them; unknown fields are left out. Required fields may
+// be missing. It reports whether AppendWire gives back wire, byte for byte, from
+// that form. On error, which is an [*Error] wherever a byte is to blame, dst is
+// returned as it came.
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
 	d := decoders.Get().(*decoder)
 	defer d.release()

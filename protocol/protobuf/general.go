@@ -59,7 +59,7 @@ func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte) ([]byte, err
 		return dst, err
 	}
 	p := printer{dst: dst, types: lenient{s.types()}}
-	err := p.message(m)
+	err := p.message(m, [][]byte{wire})
 	return p.dst, err
 }
 

@@ -1,6 +1,8 @@
 package protobuf
 
 import (
+	"iter"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -29,8 +31,8 @@ type Learned struct {
 // What cannot be read is passed over: it is the peer's to judge.
 func (l *Learned) Learn(answer []byte) {
 	const filesNumber, fileNumber = 4, 1
-	for _, response := range fieldsOf(answer, filesNumber) {
-		for _, data := range fieldsOf(response, fileNumber) {
+	for response := range delimited(answer, filesNumber) {
+		for data := range delimited(response, fileNumber) {
 			file := &descriptorpb.FileDescriptorProto{}
 			if proto.Unmarshal(data, file) == nil && !l.seen[file.GetName()] && len(l.seen) < maxLearned {
 				if l.seen == nil {
@@ -90,23 +92,13 @@ func (l *Learned) Messages(path string) (request, answer protocol.Protocol, ok b
 	return nil, nil, false
 }
 
-// fieldsOf returns the values of a length-delimited field, as far as the message
-// can be read.
-func fieldsOf(message []byte, want protowire.Number) (values [][]byte) {
-	for len(message) > 0 {
-		num, typ, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return values
+// delimited hands out the values of a length-delimited field.
+func delimited(message []byte, want protowire.Number) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for r := range records(message) {
+			if r.num == want && r.typ == protowire.BytesType && !yield(r.value) {
+				return
+			}
 		}
-		m := protowire.ConsumeFieldValue(num, typ, message[n:])
-		if m < 0 {
-			return values
-		}
-		if num == want && typ == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(message[n:])
-			values = append(values, value)
-		}
-		message = message[n+m:]
 	}
-	return values
 }

@@ -96,8 +96,9 @@ type tester interface {
 }
 
 // checkWire requires of AppendJSON that it agrees with the protobuf module on
-// which messages are valid and what value they have in JSON, and that an exact
-// form leads back to the same bytes.
+// which messages are valid and what value they have in JSON, that the general way
+// says the same in the same order, and that an exact form leads back to the same
+// bytes.
 func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 	t.Helper()
 	s := Compile(md)
@@ -122,6 +123,9 @@ func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 	}
 	if canonicalJSON(t, got) != canonicalJSON(t, want) {
 		t.Fatalf("%x:\n got %s\nwant %s", wire, got, want)
+	}
+	if general, err := s.appendPart(nil, s, wire); err != nil || !bytes.Equal(got, general) {
+		t.Fatalf("%x:\n              got %s\nthe general way: %s, error %v", wire, got, general, err)
 	}
 	if compact := jsontext.Value(bytes.Clone(got)); compact.Compact() != nil || !bytes.Equal(compact, got) {
 		t.Fatalf("%x: not compact: %s", wire, got)

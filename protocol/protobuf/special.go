@@ -18,7 +18,7 @@ type special struct {
 	// shape is what the fields numbered from 1 on are. A schema may have another type
 	// by that name, which is an ordinary one.
 	shape []string
-	print func(*printer, protoreflect.Message) error
+	print func(p *printer, m protoreflect.Message, bodies [][]byte) error
 	build func(*builder, protoreflect.Message) error
 }
 
@@ -78,9 +78,9 @@ func nth(md protoreflect.MessageDescriptor, n int) protoreflect.FieldDescriptor 
 }
 
 // first writes the value of the one field, which is there even where it is absent.
-func (p *printer) first(m protoreflect.Message) error {
+func (p *printer) first(m protoreflect.Message, bodies [][]byte) error {
 	fd := nth(m.Descriptor(), 1)
-	return p.field(m.Get(fd), fd)
+	return p.field(m.Get(fd), &member{fd: fd, bodies: valuesOf(fd, bodies)})
 }
 
 func (b *builder) first(m protoreflect.Message) error { return b.field(m, nth(m.Descriptor(), 1)) }
@@ -92,7 +92,7 @@ const (
 	valueKey = "value"
 )
 
-func (p *printer) any(m protoreflect.Message) error {
+func (p *printer) any(m protoreflect.Message, _ [][]byte) error {
 	url, value := m.Get(nth(m.Descriptor(), 1)).String(), m.Get(nth(m.Descriptor(), 2)).Bytes()
 	switch {
 	case url == "" && len(value) == 0:
@@ -111,7 +111,7 @@ func (p *printer) any(m protoreflect.Message) error {
 	}
 	s := specialOf(inner.Descriptor())
 	if s == nil {
-		return p.object(inner, url)
+		return p.object(inner, [][]byte{value}, url)
 	}
 	p.dst = append(p.dst, '{')
 	p.key(typeKey)
@@ -119,7 +119,7 @@ func (p *printer) any(m protoreflect.Message) error {
 		return err
 	}
 	p.key(valueKey)
-	if err := s.print(p, inner); err != nil {
+	if err := s.print(p, inner, [][]byte{value}); err != nil {
 		return err
 	}
 	p.dst = append(p.dst, '}')
@@ -227,7 +227,7 @@ func setSeconds(m protoreflect.Message, seconds, nanos int64) {
 	m.Set(nth(m.Descriptor(), 2), protoreflect.ValueOfInt32(int32(nanos)))
 }
 
-func (p *printer) timestamp(m protoreflect.Message) error {
+func (p *printer) timestamp(m protoreflect.Message, _ [][]byte) error {
 	seconds, nanos := secondsOf(m)
 	if seconds < minTimestamp || seconds > maxTimestamp || nanos < 0 || nanos > maxNanos {
 		return formless("%d s and %d ns are no time in the years 1 to 9999", seconds, nanos)
@@ -235,7 +235,7 @@ func (p *printer) timestamp(m protoreflect.Message) error {
 	return p.text(shortened(time.Unix(seconds, nanos).UTC().Format("2006-01-02T15:04:05.000000000")) + "Z")
 }
 
-func (p *printer) duration(m protoreflect.Message) error {
+func (p *printer) duration(m protoreflect.Message, _ [][]byte) error {
 	seconds, nanos := secondsOf(m)
 	if min(seconds, -seconds) < -maxDuration || min(nanos, -nanos) < -maxNanos || seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 {
 		return formless("%d s and %d ns are no duration", seconds, nanos)
@@ -310,7 +310,7 @@ func parseDuration(s string) (seconds, nanos int64, ok bool) {
 	return sign * seconds, sign * nanos, true
 }
 
-func (p *printer) fieldMask(m protoreflect.Message) error {
+func (p *printer) fieldMask(m protoreflect.Message, _ [][]byte) error {
 	list := m.Get(nth(m.Descriptor(), 1)).List()
 	paths := make([]string, list.Len())
 	for i := range paths {
@@ -383,16 +383,16 @@ const (
 	arrayArm
 )
 
-func (p *printer) anyValue(m protoreflect.Message) error {
-	set := present(m)
+func (p *printer) anyValue(m protoreflect.Message, bodies [][]byte) error {
+	set := membersOf(m, bodies)
 	if len(set) == 0 {
 		return formless("a Value has no value, and JSON cannot say that")
 	}
-	v := m.Get(set[0])
+	v := m.Get(set[0].fd)
 	if f, ok := v.Interface().(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return formless("a Value cannot be %v in JSON", f)
 	}
-	return p.value(v, set[0])
+	return p.field(v, set[0])
 }
 
 func (b *builder) anyValue(m protoreflect.Message) error {

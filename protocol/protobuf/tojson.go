@@ -1,9 +1,7 @@
 package protobuf
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,7 +10,8 @@ import (
 )
 
 // A printer writes messages in memory as JSON, as the protobuf JSON mapping defines
-// it: fields in the order of the schema, extensions behind them, map entries by key.
+// it: members and map entries in the order of the wire that a message was read from,
+// which it is given as the bodies of the records that were merged into the message.
 type printer struct {
 	dst   []byte
 	types resolver
@@ -24,16 +23,16 @@ func formless(format string, args ...any) error {
 }
 
 // message writes a message in the form that its type has.
-func (p *printer) message(m protoreflect.Message) error {
+func (p *printer) message(m protoreflect.Message, bodies [][]byte) error {
 	if s := specialOf(m.Descriptor()); s != nil {
-		return s.print(p, m)
+		return s.print(p, m, bodies)
 	}
-	return p.object(m, "")
+	return p.object(m, bodies, "")
 }
 
 // object writes an object of the fields that are present, with the URL of its type
 // ahead of them if that is not empty.
-func (p *printer) object(m protoreflect.Message, url string) error {
+func (p *printer) object(m protoreflect.Message, bodies [][]byte, url string) error {
 	if isMessageSet(m.Descriptor()) {
 		return formless("%s is a message set, which JSON has no form for", m.Descriptor().FullName())
 	}
@@ -44,52 +43,35 @@ func (p *printer) object(m protoreflect.Message, url string) error {
 			return err
 		}
 	}
-	for _, fd := range present(m) {
-		p.key(fd.JSONName())
-		if err := p.field(m.Get(fd), fd); err != nil {
-			return within(fd, err)
+	for _, f := range membersOf(m, bodies) {
+		p.key(f.fd.JSONName())
+		if err := p.field(m.Get(f.fd), f); err != nil {
+			return within(f.fd, err)
 		}
 	}
 	p.dst = append(p.dst, '}')
 	return nil
 }
 
-// present returns the fields that m has, in the order in which they are written.
-func present(m protoreflect.Message) []protoreflect.FieldDescriptor {
-	var all []protoreflect.FieldDescriptor
-	m.Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		all = append(all, fd)
-		return true
-	})
-	slices.SortFunc(all, func(a, b protoreflect.FieldDescriptor) int {
-		switch {
-		case a.IsExtension() && b.IsExtension():
-			return cmp.Compare(a.FullName(), b.FullName())
-		case a.IsExtension():
-			return 1
-		case b.IsExtension():
-			return -1
-		}
-		return cmp.Compare(a.Index(), b.Index())
-	})
-	return all
-}
-
-func (p *printer) field(v protoreflect.Value, fd protoreflect.FieldDescriptor) error {
+func (p *printer) field(v protoreflect.Value, f *member) error {
 	switch {
-	case fd.IsList():
-		return p.list(v.List(), fd)
-	case fd.IsMap():
-		return p.entries(v.Map(), fd)
+	case f.fd.IsList():
+		return p.list(v.List(), f)
+	case f.fd.IsMap():
+		return p.entries(v.Map(), f)
 	}
-	return p.value(v, fd)
+	return p.value(v, f.fd, f.bodies)
 }
 
-func (p *printer) list(l protoreflect.List, fd protoreflect.FieldDescriptor) error {
+func (p *printer) list(l protoreflect.List, f *member) error {
 	p.dst = append(p.dst, '[')
 	for i := range l.Len() {
 		p.dst = appendComma(p.dst)
-		if err := p.value(l.Get(i), fd); err != nil {
+		var bodies [][]byte
+		if f.fd.Message() != nil {
+			bodies = f.bodies[i : i+1]
+		}
+		if err := p.value(l.Get(i), f.fd, bodies); err != nil {
 			return err
 		}
 	}
@@ -97,17 +79,11 @@ func (p *printer) list(l protoreflect.List, fd protoreflect.FieldDescriptor) err
 	return nil
 }
 
-func (p *printer) entries(m protoreflect.Map, fd protoreflect.FieldDescriptor) error {
-	var keys []protoreflect.MapKey
-	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
-		keys = append(keys, k)
-		return true
-	})
-	slices.SortFunc(keys, compareKeys)
+func (p *printer) entries(m protoreflect.Map, f *member) error {
 	p.dst = append(p.dst, '{')
-	for _, k := range keys {
-		p.key(k.String())
-		if err := p.value(m.Get(k), fd.MapValue()); err != nil {
+	for _, e := range entriesOf(f.fd, f.bodies) {
+		p.key(e.key.String())
+		if err := p.value(m.Get(e.key), f.fd.MapValue(), e.bodies); err != nil {
 			return err
 		}
 	}
@@ -115,22 +91,11 @@ func (p *printer) entries(m protoreflect.Map, fd protoreflect.FieldDescriptor) e
 	return nil
 }
 
-// compareKeys orders the keys of one map.
-func compareKeys(a, b protoreflect.MapKey) int {
-	switch a.Interface().(type) {
-	case int32, int64:
-		return cmp.Compare(a.Int(), b.Int())
-	case uint32, uint64:
-		return cmp.Compare(a.Uint(), b.Uint())
-	}
-	return cmp.Compare(a.String(), b.String())
-}
-
-// value writes one value of a field.
-func (p *printer) value(v protoreflect.Value, fd protoreflect.FieldDescriptor) error {
+// value writes one value of a field, of which a message has bodies.
+func (p *printer) value(v protoreflect.Value, fd protoreflect.FieldDescriptor, bodies [][]byte) error {
 	switch x := v.Interface().(type) {
 	case protoreflect.Message:
-		return p.message(x)
+		return p.message(x, bodies)
 	case string:
 		return p.text(x)
 	case []byte:
