@@ -10,13 +10,14 @@ import (
 )
 
 // AppendWire appends the message that its JSON form describes. Fields and map
-// entries are written in the order of the JSON, each number in its shortest
-// form, repeated fields packed as the schema says, and fields without presence
-// left out when they are zero. Members go by their JSON names or by their
-// names in the schema; required fields may be missing. On error dst is
-// returned as it came.
+// entries are written in the order of the JSON, except within messages that take
+// the general way, whose fields stand by number and map entries by key; each
+// number in its shortest form, repeated fields packed as the schema says, and
+// fields without presence left out when they are zero. Members go by their JSON
+// names or by their names in the schema; required fields may be missing. On error
+// dst is returned as it came.
 func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
-	e := encoder{dst: dst}
+	e := encoder{root: s, dst: dst}
 	e.scan.Init(json)
 	direct := e.message(s)
 	if err := e.scan.End(); err != nil {
@@ -32,14 +33,17 @@ func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
 // false where they meet what is not plainly right, be it wrong or only
 // unusual: the general way, which follows, knows the whole mapping.
 type encoder struct {
-	scan jsonscan.Scanner
-	dst  []byte
+	root  *Schema
+	scan  jsonscan.Scanner
+	dst   []byte
+	depth int // of messages
 }
 
 func (e *encoder) message(s *Schema) bool {
 	if s.general || !e.scan.Object() {
-		return false
+		return e.generally(s)
 	}
+	e.depth++
 	var seen slots
 	for e.scan.Next() {
 		f := s.byName[string(e.scan.Key())]
@@ -47,12 +51,24 @@ func (e *encoder) message(s *Schema) bool {
 			return false
 		}
 	}
+	e.depth--
 	return e.scan.Err() == nil
 }
 
+// generally writes a message that goes the general way, in one that does not.
+func (e *encoder) generally(s *Schema) bool {
+	raw := e.scan.Value()
+	if raw == nil {
+		return false
+	}
+	wire, err := s.appendBuilt(e.dst, raw, e.root, e.depth)
+	e.dst = wire
+	return err == nil
+}
+
 func (e *encoder) field(f *field) bool {
-	if e.scan.Peek() == jsonscan.Null {
-		return e.null(f)
+	if e.scan.Peek() == jsonscan.Null && !f.takesNull {
+		return e.scan.Skip() // the field is absent
 	}
 	switch {
 	case f.mapKey != nil:
@@ -68,12 +84,6 @@ func (e *encoder) field(f *field) bool {
 		e.dst = e.dst[:start]
 	}
 	return ok
-}
-
-// null passes a null, which means that the field is absent, except in messages
-// with a JSON form of their own.
-func (e *encoder) null(f *field) bool {
-	return (f.message == nil || !f.message.general) && e.scan.Skip()
 }
 
 func (e *encoder) elements(f *field) bool {

@@ -81,15 +81,25 @@ var marshal = proto.MarshalOptions{AllowPartial: true, Deterministic: true}
 var errMapEntry = errors.New("a map entry has a key or value of the wrong type")
 
 func (s *Schema) appendWireGenerally(dst, json []byte) ([]byte, error) {
-	m := dynamicpb.NewMessage(s.md)
-	b := builder{types: lenient{s.types()}}
-	b.scan.Init(json)
-	if err := b.message(m); err != nil {
+	dst, err := s.appendBuilt(dst, json, s, 0)
+	if err != nil {
 		return dst, s.fail(err)
+	}
+	return dst, nil
+}
+
+// appendBuilt appends the message that raw is, in a message of the type root and
+// inside as many messages as depth says.
+func (s *Schema) appendBuilt(dst, raw []byte, root *Schema, depth int) ([]byte, error) {
+	m := dynamicpb.NewMessage(s.md)
+	b := builder{types: lenient{root.types()}, depth: depth}
+	b.scan.Init(raw)
+	if err := b.message(m); err != nil {
+		return dst, err
 	}
 	out, err := marshal.MarshalAppend(dst, m)
 	if err != nil {
-		return dst, s.fail(err)
+		return dst, err
 	}
 	return out, nil
 }

@@ -27,7 +27,7 @@ var types = sync.OnceValue(func() []protoreflect.MessageDescriptor {
 		(&latisv1.ConnectRequest{}).ProtoReflect().Descriptor(),
 		(&latisv1.ConnectResponse{}).ProtoReflect().Descriptor(),
 	}
-	for _, name := range []string{"Torture", "Legacy", "Edition", "Special", "Delimited"} {
+	for _, name := range []string{"Torture", "Legacy", "Edition", "Special", "Delimited", "Event"} {
 		all = append(all, load(name))
 	}
 	return all
@@ -65,15 +65,15 @@ func TestJSONProperties(t *testing.T) {
 // never claimed.
 func TestOrderlyMessagesAreExact(t *testing.T) {
 	for _, md := range types() {
-		if md.Name() == "Special" {
-			continue // a NullValue of 1 is exact in no way
-		}
 		t.Run(string(md.FullName()), func(t *testing.T) {
 			for seed := range uint64(500) {
 				g := wiregen{rand.New(rand.NewPCG(seed, 1)), 100}
 				m := dynamicpb.NewMessage(md)
 				if partial.Unmarshal(g.message(md, 2), m) != nil {
 					continue
+				}
+				if _, err := moduleJSON(Compile(md), m); err != nil {
+					continue // such as a time in the year 60,000
 				}
 				wire, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
 				if err != nil {

@@ -85,7 +85,7 @@ func membersOf(m protoreflect.Message, bodies [][]byte) []*member {
 			at++
 			if of := found[r.num]; of != nil {
 				of.take(r, at)
-			} else if kept := found[keptInstead(m, r.num)]; kept != nil {
+			} else if kept := found[keptInstead(m, r)]; kept != nil {
 				*kept = member{fd: kept.fd}
 			}
 		}
@@ -105,11 +105,11 @@ func (f *member) take(r record, at int) {
 	}
 }
 
-// keptInstead returns the number of the field of m in whose oneof the field num is: a
-// record of that field displaced what m had. It is 0 if there is none.
-func keptInstead(m protoreflect.Message, num protowire.Number) protowire.Number {
-	fd := m.Descriptor().Fields().ByNumber(num)
-	if fd == nil || fd.ContainingOneof() == nil {
+// keptInstead returns the number of the field that m has of the oneof in which r is, which
+// displaced what there was before it; 0 if there is none.
+func keptInstead(m protoreflect.Message, r record) protowire.Number {
+	fd := m.Descriptor().Fields().ByNumber(r.num)
+	if fd == nil || fd.ContainingOneof() == nil || !takes(fd, r.typ) {
 		return 0
 	}
 	if kept := m.WhichOneof(fd.ContainingOneof()); kept != nil {

@@ -38,6 +38,8 @@ type field struct {
 	slot   int            // what the field shares with those that displace it
 	// implicit fields are absent when they have their zero value.
 	implicit bool
+	// takesNull says that null is a value of the field.
+	takesNull bool
 
 	repeated bool
 	packed   bool // written packed
@@ -118,14 +120,15 @@ func (s *Schema) add(fd protoreflect.FieldDescriptor) {
 
 func compileField(fd protoreflect.FieldDescriptor) *field {
 	f := &field{
-		num:      fd.Number(),
-		name:     string(fd.Name()),
-		member:   append(quote(fd.JSONName()), ':'),
-		kind:     fd.Kind(),
-		wire:     wireTypes[fd.Kind()],
-		implicit: !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
-		repeated: fd.IsList(),
-		packed:   fd.IsPacked(),
+		num:       fd.Number(),
+		name:      string(fd.Name()),
+		member:    append(quote(fd.JSONName()), ':'),
+		kind:      fd.Kind(),
+		wire:      wireTypes[fd.Kind()],
+		implicit:  !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
+		takesNull: takesNull(fd),
+		repeated:  fd.IsList(),
+		packed:    fd.IsPacked(),
 	}
 	f.names = []string{f.name}
 	if fd.JSONName() != f.name {

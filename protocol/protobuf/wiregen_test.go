@@ -128,8 +128,11 @@ func (g wiregen) number(fd protoreflect.FieldDescriptor) uint64 {
 
 // orderly returns the bits that encoders write for the value of bits, mostly.
 func (g wiregen) orderly(fd protoreflect.FieldDescriptor, bits uint64) uint64 {
-	if g.messy() {
+	switch {
+	case g.messy():
 		return bits
+	case isNull(fd):
+		return 0 // which JSON's null stands for
 	}
 	return canonical(fd.Kind(), bits)
 }
