@@ -40,10 +40,19 @@ type encoder struct {
 }
 
 func (e *encoder) message(s *Schema) bool {
-	if s.general || !e.scan.Object() {
+	e.depth++
+	ok := e.body(s)
+	e.depth--
+	return ok
+}
+
+func (e *encoder) body(s *Schema) bool {
+	switch {
+	case s.special != nil && s.special.write != nil:
+		return s.special.write(e, s)
+	case s.general || !e.scan.Object():
 		return e.generally(s)
 	}
-	e.depth++
 	var seen slots
 	for e.scan.Next() {
 		f := s.byName[string(e.scan.Key())]
@@ -51,7 +60,6 @@ func (e *encoder) message(s *Schema) bool {
 			return false
 		}
 	}
-	e.depth--
 	return e.scan.Err() == nil
 }
 
@@ -61,7 +69,7 @@ func (e *encoder) generally(s *Schema) bool {
 	if raw == nil {
 		return false
 	}
-	wire, err := s.appendBuilt(e.dst, raw, e.root, e.depth)
+	wire, err := s.appendBuilt(e.dst, raw, e.root, e.depth-1)
 	e.dst = wire
 	return err == nil
 }
@@ -72,11 +80,11 @@ func (e *encoder) field(f *field) bool {
 	}
 	switch {
 	case f.mapKey != nil:
-		return e.entries(f)
+		return e.scan.Object() && e.entries(f)
 	case f.packed:
-		return e.pack(f)
+		return e.scan.Array() && e.pack(f)
 	case f.repeated:
-		return e.elements(f)
+		return e.scan.Array() && e.elements(f)
 	}
 	start := len(e.dst)
 	zero, ok := e.value(f)
@@ -86,10 +94,8 @@ func (e *encoder) field(f *field) bool {
 	return ok
 }
 
+// elements writes those of the array that was entered.
 func (e *encoder) elements(f *field) bool {
-	if !e.scan.Array() {
-		return false
-	}
 	for e.scan.Elem() {
 		if _, ok := e.value(f); !ok {
 			return false
@@ -98,10 +104,8 @@ func (e *encoder) elements(f *field) bool {
 	return e.scan.Err() == nil
 }
 
+// pack is elements in one record.
 func (e *encoder) pack(f *field) bool {
-	if !e.scan.Array() {
-		return false
-	}
 	start := len(e.dst)
 	body := e.open(f)
 	for e.scan.Elem() {
@@ -119,10 +123,8 @@ func (e *encoder) pack(f *field) bool {
 	return e.scan.Err() == nil
 }
 
+// entries writes those of a map, which are the members of the object that was entered.
 func (e *encoder) entries(f *field) bool {
-	if !e.scan.Object() {
-		return false
-	}
 	for e.scan.Next() {
 		body := e.open(f)
 		if !e.key(f.mapKey) {

@@ -16,6 +16,7 @@ type Schema struct {
 	// general says that a message of this type has a JSON form of its own, or
 	// none that the tables can tell. See general.go.
 	general bool
+	special *special // that the type is, if any
 
 	dense  []*field // by number, those below denseNumbers
 	sparse map[protowire.Number]*field
@@ -85,6 +86,7 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 		md:      md,
 		name:    string(md.FullName()),
 		general: specialOf(md) != nil || isMessageSet(md) || slotCount(md) > maxSlots,
+		special: specialOf(md),
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}

@@ -20,28 +20,30 @@ type special struct {
 	shape []string
 	print func(p *printer, m protoreflect.Message, bodies [][]byte) error
 	build func(*builder, protoreflect.Message) error
+	// write, of those that may be large, writes one without building it.
+	write func(*encoder, *Schema) bool
 }
 
 // specialFor returns the special of that name in google.protobuf.
 func specialFor(name protoreflect.Name) *special {
 	switch name {
 	case "Any":
-		return &special{[]string{"string", "bytes"}, (*printer).any, (*builder).any}
+		return &special{[]string{"string", "bytes"}, (*printer).any, (*builder).any, nil}
 	case "Timestamp":
-		return &special{[]string{"int64", "int32"}, (*printer).timestamp, (*builder).timestamp}
+		return &special{[]string{"int64", "int32"}, (*printer).timestamp, (*builder).timestamp, nil}
 	case "Duration":
-		return &special{[]string{"int64", "int32"}, (*printer).duration, (*builder).duration}
+		return &special{[]string{"int64", "int32"}, (*printer).duration, (*builder).duration, nil}
 	case "FieldMask":
-		return &special{[]string{"list of string"}, (*printer).fieldMask, (*builder).fieldMask}
+		return &special{[]string{"list of string"}, (*printer).fieldMask, (*builder).fieldMask, nil}
 	case "Struct":
-		return &special{[]string{"map of message"}, (*printer).first, (*builder).first}
+		return &special{[]string{"map of message"}, (*printer).first, (*builder).first, (*encoder).structure}
 	case "ListValue":
-		return &special{[]string{"list of message"}, (*printer).first, (*builder).first}
+		return &special{[]string{"list of message"}, (*printer).first, (*builder).first, (*encoder).listValue}
 	case "Value":
-		return &special{[]string{"enum", "double", "string", "bool", "message", "message"}, (*printer).anyValue, (*builder).anyValue}
+		return &special{[]string{"enum", "double", "string", "bool", "message", "message"}, (*printer).anyValue, (*builder).anyValue, (*encoder).anyValue}
 	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
 		kind := strings.ToLower(strings.TrimSuffix(string(name), "Value"))
-		return &special{[]string{kind}, (*printer).first, (*builder).first}
+		return &special{[]string{kind}, (*printer).first, (*builder).first, nil}
 	}
 	return nil
 }
@@ -395,21 +397,56 @@ func (p *printer) anyValue(m protoreflect.Message, bodies [][]byte) error {
 	return p.field(v, set[0])
 }
 
-func (b *builder) anyValue(m protoreflect.Message) error {
-	switch b.scan.Peek() {
+// armFor returns the number of the field of a Value that a kind of JSON goes to.
+func armFor(kind jsonscan.Kind) protoreflect.FieldNumber {
+	switch kind {
 	case jsonscan.Null:
-		m.Set(nth(m.Descriptor(), nullArm), protoreflect.ValueOfEnum(0))
+		return nullArm
+	case jsonscan.Number:
+		return numberArm
+	case jsonscan.String:
+		return textArm
+	case jsonscan.Object:
+		return objectArm
+	case jsonscan.Array:
+		return arrayArm
+	}
+	return boolArm
+}
+
+func (b *builder) anyValue(m protoreflect.Message) error {
+	kind := b.scan.Peek()
+	fd := nth(m.Descriptor(), int(armFor(kind)))
+	if kind == jsonscan.Null {
+		m.Set(fd, protoreflect.ValueOfEnum(0))
 		b.scan.Skip()
 		return nil
-	case jsonscan.Number:
-		return b.field(m, nth(m.Descriptor(), numberArm))
-	case jsonscan.String:
-		return b.field(m, nth(m.Descriptor(), textArm))
-	case jsonscan.Object:
-		return b.field(m, nth(m.Descriptor(), objectArm))
-	case jsonscan.Array:
-		return b.field(m, nth(m.Descriptor(), arrayArm))
-	default:
-		return b.field(m, nth(m.Descriptor(), boolArm))
 	}
+	return b.field(m, fd)
+}
+
+func (e *encoder) anyValue(s *Schema) bool {
+	kind := e.scan.Peek()
+	f := s.field(armFor(kind))
+	if kind == jsonscan.Null {
+		e.tag(f)
+		e.number(f, 0)
+		return e.scan.Skip()
+	}
+	_, ok := e.value(f)
+	return ok
+}
+
+func (e *encoder) structure(s *Schema) bool {
+	if !e.scan.Object() {
+		return e.generally(s)
+	}
+	return e.entries(s.field(1))
+}
+
+func (e *encoder) listValue(s *Schema) bool {
+	if !e.scan.Array() {
+		return e.generally(s)
+	}
+	return e.elements(s.field(1))
 }

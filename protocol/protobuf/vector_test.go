@@ -175,11 +175,15 @@ func TestAppendJSON(t *testing.T) {
 			json: `{"labels":{"z":"1","a":"2"},"at":"1970-01-01T00:00:01Z","name":"a"}`,
 		},
 		{
-			name: "a Struct with its entries by key", message: "torture.Event",
-			wire: `1a 12                     # detail
-			         0a 07 0a 01 61 12 02 20 01 # a: true
-			         0a 07 0a 01 7a 12 02 08 00 # z: null`,
-			json: `{"detail":{"a":true,"z":null}}`,
+			name: "a Struct has its entries in any order", message: "torture.Event",
+			wire: `1a 2e                     # detail
+			         0a 07 0a 01 7a 12 02 08 00 # z: null
+			         0a 23 0a 01 61 12 1e 32 1c # a: a list of
+			           0a 02 20 01              #   true and
+			           0a 16 2a 14              #   an object with
+			             0a 08 0a 01 62 12 03 1a 01 78 # b: "x"
+			             0a 08 0a 02 61 61 12 02 20 00 # aa: false`,
+			json: `{"detail":{"z":null,"a":[true,{"b":"x","aa":false}]}}`,
 		},
 		{
 			name: "a Struct with its entries as they came", message: "torture.Event",
