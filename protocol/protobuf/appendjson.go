@@ -2,6 +2,7 @@ package protobuf
 
 import (
 	"hash/maphash"
+	"math"
 	"slices"
 	"sync"
 	"unicode/utf8"
@@ -83,12 +84,15 @@ func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 	p := part{s: s, wire: d.pos, text: len(d.dst)}
 	outer := d.general
 	d.general = s.general
-	d.open('{')
+	read := (*decoder).object
+	if s.special != nil && s.special.read != nil {
+		read = s.special.read
+	}
 	var ok bool
-	if p.wireEnd, ok = d.fields(s, end, group); !ok {
+	if p.wireEnd, ok = read(d, s, end, group); !ok {
 		return false
 	}
-	d.leave()
+	d.depth--
 	if d.general {
 		p.textEnd = len(d.dst)
 		d.take(p)
@@ -104,6 +108,14 @@ func (d *decoder) take(p part) {
 		n--
 	}
 	d.parts = append(d.parts[:n], p)
+}
+
+// object writes a message as an object of its fields and returns where it ends.
+func (d *decoder) object(s *Schema, end int, group protowire.Number) (wireEnd int, ok bool) {
+	d.open('{')
+	wireEnd, ok = d.fields(s, end, group)
+	d.close('}')
+	return wireEnd, ok
 }
 
 // fields writes the members of a message and returns where the message ends.
@@ -139,11 +151,6 @@ func (d *decoder) fields(s *Schema, end int, group protowire.Number) (int, bool)
 	return end, true
 }
 
-func (d *decoder) leave() {
-	d.close('}')
-	d.depth--
-}
-
 // unknown passes a field that JSON has no name for, unless it is an extension.
 func (d *decoder) unknown(s *Schema, num protowire.Number, typ protowire.Type, end int) bool {
 	d.exact = false
@@ -156,8 +163,10 @@ func (d *decoder) unknown(s *Schema, num protowire.Number, typ protowire.Type, e
 // field writes the member for a field whose first tag was read.
 func (d *decoder) field(f *field, typ protowire.Type, end int) bool {
 	start := len(d.dst)
-	d.comma()
-	d.dst = append(d.dst, f.member...)
+	if f.member != nil {
+		d.comma()
+		d.dst = append(d.dst, f.member...)
+	}
 	switch {
 	case f.mapKey != nil:
 		return d.entries(f, end)
@@ -248,7 +257,8 @@ func (d *decoder) entries(f *field, end int) bool {
 			return false
 		}
 	}
-	d.leave()
+	d.close('}')
+	d.depth--
 	if hasDuplicate(d.keys[outer:]) {
 		d.general = true
 	}
@@ -368,7 +378,8 @@ func (d *decoder) value(f *field, end int) (zero, ok bool) {
 // number writes the value that bits stand for and reports whether it is zero.
 func (d *decoder) number(f *field, bits uint64) (zero bool) {
 	v := canonical(f.kind, bits)
-	d.exact = d.exact && v == bits
+	d.exact = d.exact && v == bits && (v == 0 || !f.null)
+	d.general = d.general || f.finite && !isFinite(math.Float64frombits(v))
 	d.dst = appendNumber(d.dst, f, v)
 	return v == 0
 }

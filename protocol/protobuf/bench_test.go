@@ -133,3 +133,35 @@ func BenchmarkAppendWire(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkSpecials is both ways for a message around those of google.protobuf that
+// have a form of their own.
+func BenchmarkSpecials(b *testing.B) {
+	s := Compile(load("Event"))
+	text := []byte(`{"name":"started","at":"2026-01-31T12:00:00.500Z","detail":{"z":[{"y":null,"b":1.5}],"a":"x"}}`)
+	wire, err := s.AppendWire(nil, text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var dst []byte
+	b.Run("to JSON", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			dst, _, _ = s.AppendJSON(dst[:0], wire)
+		}
+	})
+	b.Run("to JSON by the module", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := viaModule(s, wire); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("to the wire", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			dst, _ = s.AppendWire(dst[:0], text)
+		}
+	})
+}

@@ -49,6 +49,9 @@ func appendNumber(dst []byte, f *field, bits uint64) []byte {
 	case protoreflect.BoolKind:
 		return strconv.AppendBool(dst, bits != 0)
 	case protoreflect.EnumKind:
+		if f.null {
+			return append(dst, "null"...)
+		}
 		if name := f.enum.names[int32(bits)]; name != nil {
 			return append(dst, name...)
 		}
@@ -129,9 +132,12 @@ func parseNumber(f *field, raw []byte) (bits uint64, ok bool) {
 	case protoreflect.BoolKind:
 		return protowire.EncodeBool(token == jsonscan.True), token == jsonscan.True || token == jsonscan.False
 	case protoreflect.EnumKind:
-		if token == jsonscan.String {
+		switch {
+		case token == jsonscan.String:
 			n, ok := f.enum.numbers[string(text)]
 			return uint64(n), ok
+		case token == jsonscan.Null:
+			return 0, f.null
 		}
 		return parseInteger(protoreflect.EnumKind, text)
 	case protoreflect.FloatKind, protoreflect.DoubleKind:

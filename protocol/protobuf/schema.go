@@ -33,7 +33,7 @@ type field struct {
 	num    protowire.Number
 	name   string   // as in the source
 	names  []string // all that it goes by: also in JSON, and that of its oneof
-	member []byte   // the name of the JSON member, quoted, and the colon
+	member []byte   // the name of the JSON member, quoted, and the colon; nil if it has none
 	kind   protoreflect.Kind
 	wire   protowire.Type // of one element
 	slot   int            // what the field shares with those that displace it
@@ -41,6 +41,8 @@ type field struct {
 	implicit bool
 	// takesNull says that null is a value of the field.
 	takesNull bool
+	null      bool // of the enum that JSON writes as null
+	finite    bool // cannot be infinite, or no number, in JSON
 
 	repeated bool
 	packed   bool // written packed
@@ -85,12 +87,13 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 	s := &Schema{
 		md:      md,
 		name:    string(md.FullName()),
-		general: specialOf(md) != nil || isMessageSet(md) || slotCount(md) > maxSlots,
 		special: specialOf(md),
+		general: isMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
+	s.general = s.general || s.special != nil && s.special.read == nil
 	fields := md.Fields()
 	for i := range fields.Len() {
 		s.add(fields.Get(i))
@@ -106,7 +109,10 @@ func (s *Schema) add(fd protoreflect.FieldDescriptor) {
 	f := compileField(fd)
 	f.slot = slotOf(fd)
 	s.byName[fd.TextName()] = f
-	s.general = s.general || isNull(fd)
+	if s.special != nil {
+		f.member = nil
+		f.finite = s.md.Name() == "Value" && f.kind == protoreflect.DoubleKind
+	}
 	if f.num >= denseNumbers {
 		if s.sparse == nil {
 			s.sparse = make(map[protowire.Number]*field)
@@ -129,6 +135,7 @@ func compileField(fd protoreflect.FieldDescriptor) *field {
 		wire:      wireTypes[fd.Kind()],
 		implicit:  !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
 		takesNull: takesNull(fd),
+		null:      isNull(fd),
 		repeated:  fd.IsList(),
 		packed:    fd.IsPacked(),
 	}

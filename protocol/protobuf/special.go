@@ -1,12 +1,10 @@
 package protobuf
 
 import (
-	"fmt"
 	"math"
-	"strconv"
 	"strings"
-	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -18,35 +16,42 @@ type special struct {
 	// shape is what the fields numbered from 1 on are. A schema may have another type
 	// by that name, which is an ordinary one.
 	shape []string
+	// read and write are for one walk. They are nil where the general way is taken.
+	read  func(d *decoder, s *Schema, end int, group protowire.Number) (wireEnd int, ok bool)
+	write func(*encoder, *Schema) bool
+	// print and build are for the general way.
 	print func(p *printer, m protoreflect.Message, bodies [][]byte) error
 	build func(*builder, protoreflect.Message) error
-	// write, of those that may be large, writes one without building it.
-	write func(*encoder, *Schema) bool
 }
 
 // specialFor returns the special of that name in google.protobuf.
 func specialFor(name protoreflect.Name) *special {
 	switch name {
 	case "Any":
-		return &special{[]string{"string", "bytes"}, (*printer).any, (*builder).any, nil}
+		return &special{[]string{"string", "bytes"}, nil, nil, (*printer).any, (*builder).any}
 	case "Timestamp":
-		return &special{[]string{"int64", "int32"}, (*printer).timestamp, (*builder).timestamp, nil}
+		return &special{secondsShape, (*decoder).timestamp, (*encoder).timestamp, (*printer).timestamp, (*builder).timestamp}
 	case "Duration":
-		return &special{[]string{"int64", "int32"}, (*printer).duration, (*builder).duration, nil}
+		return &special{secondsShape, (*decoder).duration, (*encoder).duration, (*printer).duration, (*builder).duration}
 	case "FieldMask":
-		return &special{[]string{"list of string"}, (*printer).fieldMask, (*builder).fieldMask, nil}
+		return &special{[]string{"list of string"}, nil, nil, (*printer).fieldMask, (*builder).fieldMask}
 	case "Struct":
-		return &special{[]string{"map of message"}, (*printer).first, (*builder).first, (*encoder).structure}
+		return &special{[]string{"map of message"}, (*decoder).first, (*encoder).structure, (*printer).first, (*builder).first}
 	case "ListValue":
-		return &special{[]string{"list of message"}, (*printer).first, (*builder).first, (*encoder).listValue}
+		return &special{[]string{"list of message"}, (*decoder).first, (*encoder).listValue, (*printer).first, (*builder).first}
 	case "Value":
-		return &special{[]string{"enum", "double", "string", "bool", "message", "message"}, (*printer).anyValue, (*builder).anyValue, (*encoder).anyValue}
+		return &special{valueShape, (*decoder).anyValue, (*encoder).anyValue, (*printer).anyValue, (*builder).anyValue}
 	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
 		kind := strings.ToLower(strings.TrimSuffix(string(name), "Value"))
-		return &special{[]string{kind}, (*printer).first, (*builder).first, nil}
+		return &special{[]string{kind}, (*decoder).first, (*encoder).wrapped, (*printer).first, (*builder).first}
 	}
 	return nil
 }
+
+var (
+	secondsShape = []string{"int64", "int32"}
+	valueShape   = []string{"enum", "double", "string", "bool", "message", "message"}
+)
 
 // specialOf returns how the messages of a type are written; nil if they are ordinary.
 func specialOf(md protoreflect.MessageDescriptor) *special {
@@ -80,6 +85,51 @@ func nth(md protoreflect.MessageDescriptor, n int) protoreflect.FieldDescriptor 
 }
 
 // first writes the value of the one field, which is there even where it is absent.
+func (d *decoder) first(s *Schema, end int, group protowire.Number) (int, bool) {
+	start := len(d.dst)
+	stop, ok := d.fields(s, end, group)
+	if len(d.dst) == start {
+		d.dst = appendZero(d.dst, s.field(1))
+	}
+	return stop, ok
+}
+
+func appendZero(dst []byte, f *field) []byte {
+	switch {
+	case f.mapKey != nil:
+		return append(dst, "{}"...)
+	case f.repeated:
+		return append(dst, "[]"...)
+	case f.wire == protowire.BytesType:
+		return append(dst, `""`...)
+	}
+	return appendNumber(dst, f, 0)
+}
+
+// wrapped writes the one field, which is left out where it is zero.
+func (e *encoder) wrapped(s *Schema) bool {
+	start := len(e.dst)
+	zero, ok := e.value(s.field(1))
+	if zero {
+		e.dst = e.dst[:start]
+	}
+	return ok
+}
+
+func (e *encoder) structure(s *Schema) bool {
+	if !e.scan.Object() {
+		return e.generally(s)
+	}
+	return e.entries(s.field(1))
+}
+
+func (e *encoder) listValue(s *Schema) bool {
+	if !e.scan.Array() {
+		return e.generally(s)
+	}
+	return e.elements(s.field(1))
+}
+
 func (p *printer) first(m protoreflect.Message, bodies [][]byte) error {
 	fd := nth(m.Descriptor(), 1)
 	return p.field(m.Get(fd), &member{fd: fd, bodies: valuesOf(fd, bodies)})
@@ -206,112 +256,6 @@ func (b *builder) held(m protoreflect.Message) error {
 	return err
 }
 
-// The range of a google.protobuf.Timestamp, in seconds: the years 1 to 9999.
-const (
-	minTimestamp = -62135596800
-	maxTimestamp = 253402300799
-)
-
-// maxDuration is the range of a google.protobuf.Duration, in seconds: about 10,000
-// years.
-const maxDuration = 315576000000
-
-// maxNanos is the most that may stand beside seconds.
-const maxNanos = 999999999
-
-// secondsOf returns the two fields of a Timestamp or a Duration.
-func secondsOf(m protoreflect.Message) (seconds, nanos int64) {
-	return m.Get(nth(m.Descriptor(), 1)).Int(), m.Get(nth(m.Descriptor(), 2)).Int()
-}
-
-func setSeconds(m protoreflect.Message, seconds, nanos int64) {
-	m.Set(nth(m.Descriptor(), 1), protoreflect.ValueOfInt64(seconds))
-	m.Set(nth(m.Descriptor(), 2), protoreflect.ValueOfInt32(int32(nanos)))
-}
-
-func (p *printer) timestamp(m protoreflect.Message, _ [][]byte) error {
-	seconds, nanos := secondsOf(m)
-	if seconds < minTimestamp || seconds > maxTimestamp || nanos < 0 || nanos > maxNanos {
-		return formless("%d s and %d ns are no time in the years 1 to 9999", seconds, nanos)
-	}
-	return p.text(shortened(time.Unix(seconds, nanos).UTC().Format("2006-01-02T15:04:05.000000000")) + "Z")
-}
-
-func (p *printer) duration(m protoreflect.Message, _ [][]byte) error {
-	seconds, nanos := secondsOf(m)
-	if min(seconds, -seconds) < -maxDuration || min(nanos, -nanos) < -maxNanos || seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 {
-		return formless("%d s and %d ns are no duration", seconds, nanos)
-	}
-	sign := ""
-	if seconds < 0 || nanos < 0 {
-		sign, seconds, nanos = "-", -seconds, -nanos
-	}
-	return p.text(shortened(fmt.Sprintf("%s%d.%09d", sign, seconds, nanos)) + "s")
-}
-
-// shortened leaves 9, 6, 3 or no digits of a fraction of 9.
-func shortened(s string) string {
-	for range 2 {
-		s = strings.TrimSuffix(s, "000")
-	}
-	return strings.TrimSuffix(s, ".000")
-}
-
-func (b *builder) timestamp(m protoreflect.Message) error {
-	at := b.offset()
-	raw := b.scan.Value()
-	text, ok := unquoted(raw)
-	t, err := time.Parse(time.RFC3339Nano, string(text))
-	if !ok || err != nil || t.Unix() < minTimestamp || t.Unix() > maxTimestamp || fractionDigits(string(text)) > 9 {
-		return b.fail(at, `%s is no time, such as "2026-01-31T12:00:00Z"`, clipped(raw))
-	}
-	setSeconds(m, t.Unix(), int64(t.Nanosecond()))
-	return nil
-}
-
-// fractionDigits returns how many digits stand behind the point of a time.
-func fractionDigits(s string) int {
-	_, fraction, _ := strings.Cut(s, ".")
-	return max(strings.IndexAny(fraction, "Z+-"), 0)
-}
-
-func (b *builder) duration(m protoreflect.Message) error {
-	at := b.offset()
-	raw := b.scan.Value()
-	text, ok := unquoted(raw)
-	seconds, nanos, valid := parseDuration(string(text))
-	if !ok || !valid {
-		return b.fail(at, `%s is no duration, such as "1.5s"`, clipped(raw))
-	}
-	setSeconds(m, seconds, nanos)
-	return nil
-}
-
-// parseDuration reads seconds, with at most nine digits of a fraction and an s behind
-// them. One side of the point may be empty.
-func parseDuration(s string) (seconds, nanos int64, ok bool) {
-	s, ok = strings.CutSuffix(s, "s")
-	sign := int64(1)
-	switch {
-	case strings.HasPrefix(s, "-"):
-		s, sign = s[1:], -1
-	case strings.HasPrefix(s, "+"):
-		s = s[1:]
-	}
-	whole, fraction, _ := strings.Cut(s, ".")
-	if !ok || s == "" || len(fraction) > 9 || len(whole) > 1 && whole[0] == '0' || strings.Trim(whole+fraction, "0123456789") != "" {
-		return 0, 0, false
-	}
-	if whole != "" {
-		var err error
-		if seconds, err = strconv.ParseInt(whole, 10, 64); err != nil || seconds > maxDuration {
-			return 0, 0, false
-		}
-	}
-	nanos, _ = strconv.ParseInt(fraction+"000000000"[len(fraction):], 10, 32) // of nine digits
-	return sign * seconds, sign * nanos, true
-}
-
 func (p *printer) fieldMask(m protoreflect.Message, _ [][]byte) error {
 	list := m.Get(nth(m.Descriptor(), 1)).List()
 	paths := make([]string, list.Len())
@@ -385,18 +329,6 @@ const (
 	arrayArm
 )
 
-func (p *printer) anyValue(m protoreflect.Message, bodies [][]byte) error {
-	set := membersOf(m, bodies)
-	if len(set) == 0 {
-		return formless("a Value has no value, and JSON cannot say that")
-	}
-	v := m.Get(set[0].fd)
-	if f, ok := v.Interface().(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return formless("a Value cannot be %v in JSON", f)
-	}
-	return p.field(v, set[0])
-}
-
 // armFor returns the number of the field of a Value that a kind of JSON goes to.
 func armFor(kind jsonscan.Kind) protoreflect.FieldNumber {
 	switch kind {
@@ -414,6 +346,33 @@ func armFor(kind jsonscan.Kind) protoreflect.FieldNumber {
 	return boolArm
 }
 
+func (d *decoder) anyValue(s *Schema, end int, group protowire.Number) (int, bool) {
+	start := len(d.dst)
+	stop, ok := d.fields(s, end, group)
+	if len(d.dst) == start { // which JSON cannot say: the general way has the words for it
+		d.general = true
+		d.dst = append(d.dst, "null"...)
+	}
+	return stop, ok
+}
+
+func (e *encoder) anyValue(s *Schema) bool {
+	_, ok := e.value(s.field(armFor(e.scan.Peek())))
+	return ok
+}
+
+func (p *printer) anyValue(m protoreflect.Message, bodies [][]byte) error {
+	set := membersOf(m, bodies)
+	if len(set) == 0 {
+		return formless("a Value has no value, and JSON cannot say that")
+	}
+	v := m.Get(set[0].fd)
+	if f, ok := v.Interface().(float64); ok && !isFinite(f) {
+		return formless("a Value cannot be %v in JSON", f)
+	}
+	return p.field(v, set[0])
+}
+
 func (b *builder) anyValue(m protoreflect.Message) error {
 	kind := b.scan.Peek()
 	fd := nth(m.Descriptor(), int(armFor(kind)))
@@ -425,28 +384,4 @@ func (b *builder) anyValue(m protoreflect.Message) error {
 	return b.field(m, fd)
 }
 
-func (e *encoder) anyValue(s *Schema) bool {
-	kind := e.scan.Peek()
-	f := s.field(armFor(kind))
-	if kind == jsonscan.Null {
-		e.tag(f)
-		e.number(f, 0)
-		return e.scan.Skip()
-	}
-	_, ok := e.value(f)
-	return ok
-}
-
-func (e *encoder) structure(s *Schema) bool {
-	if !e.scan.Object() {
-		return e.generally(s)
-	}
-	return e.entries(s.field(1))
-}
-
-func (e *encoder) listValue(s *Schema) bool {
-	if !e.scan.Array() {
-		return e.generally(s)
-	}
-	return e.elements(s.field(1))
-}
+func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -164,7 +164,6 @@ func TestAppendJSON(t *testing.T) {
 			json: `{"plain":"a","labels":{"z":"1","a":"2"},` +
 				`"times":{"z":"1970-01-01T00:00:01Z","b":"1970-01-01T00:00:00Z"},"time":"1970-01-01T00:00:02Z",` +
 				`"special":[{"boxed":"5","time":"1970-01-01T00:00:03Z"}]}`,
-			inexact: true,
 		},
 		{
 			name: "around one of them everything keeps its place", message: "torture.Event",
@@ -387,11 +386,19 @@ func TestAppendWireErrors(t *testing.T) {
 }
 
 func TestAppendJSONDoesNotAllocate(t *testing.T) {
-	s := schemaOf(t, "latis.v1.ConnectRequest")
-	wire := unhex(t, "0a 01 31 52 10 12 06 0a 01 62 12 01 32 12 06 0a 01 61 12 01 31")
-	dst := make([]byte, 0, 256)
-	if n := testing.AllocsPerRun(100, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }); n >= 1 {
-		t.Errorf("%v allocations for one message", n)
+	for message, json := range map[string]string{
+		"latis.v1.ConnectRequest": `{"id":"1","promptSend":{"metadata":{"b":"2","a":"1"}}}`,
+		"torture.Event":           `{"at":"2026-01-31T12:00:00.500Z","detail":{"z":[{"y":null,"b":1.5}],"a":"x"}}`,
+	} {
+		s := schemaOf(t, message)
+		wire, err := s.AppendWire(nil, []byte(json))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, 0, 256)
+		if n := testing.AllocsPerRun(100, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }); n >= 1 {
+			t.Errorf("%s: %v allocations for one message", message, n)
+		}
 	}
 }
 
