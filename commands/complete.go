@@ -3,6 +3,8 @@ package commands
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +16,9 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/wrap"
 )
 
 // completeWord is the command by which the scripts of package completions ask.
@@ -64,7 +68,7 @@ func (inv *invocation) completionOf(app *cli.App, words []string) completion {
 		return completion{candidates: commandCandidates(app)}
 	}
 	if isHelp(words[0]) {
-		return inv.operandCompletion(app, "COMMAND")
+		return inv.operandCompletion(app, "COMMAND", nil)
 	}
 	cmd := app.Command(words[0])
 	if cmd == nil {
@@ -120,7 +124,7 @@ func (inv *invocation) operandAfter(app *cli.App, cmd *cli.Command, seen []strin
 		if !begins(form, seen) {
 			continue
 		}
-		one := inv.operandCompletion(app, form[min(len(seen), len(form)-1)])
+		one := inv.operandCompletion(app, form[min(len(seen), len(form)-1)], seen)
 		found.candidates = append(found.candidates, one.candidates...)
 		found.shell = cmp.Or(found.shell, one.shell)
 	}
@@ -177,13 +181,15 @@ var endpointCandidates = []candidate{
 }
 
 // operandCompletion completes an operand by the word for it in the ArgsUsage of
-// its command.
-func (inv *invocation) operandCompletion(app *cli.App, word string) completion {
+// its command, behind those that were seen.
+func (inv *invocation) operandCompletion(app *cli.App, word string, seen []string) completion {
 	switch word {
 	case "CONFIG", "OUT", "INTENT", "PROGRAM":
 		return completion{shell: ":files"}
 	case "FILE", "SESSION", "IN", "A", "B":
 		return completion{candidates: append(inv.tapCandidates(), fixtureCandidates()...), shell: ":files"}
+	case "SERVER":
+		return completion{candidates: inv.serverCandidates(seen)}
 	case "ENDPOINT":
 		return completion{candidates: endpointCandidates}
 	case "PROTOCOL":
@@ -284,6 +290,37 @@ func (inv *invocation) tapCandidates() []candidate {
 	list := []candidate{{"live", "the newest tap"}}
 	for _, info := range running {
 		list = append(list, candidate{"tap:" + info.Name, strings.Join(info.Command, " ")})
+	}
+	return list
+}
+
+// serverCandidates are the servers of the client's configuration that the one
+// operand so far names; none if that cannot be read.
+func (inv *invocation) serverCandidates(seen []string) []candidate {
+	if len(seen) != 1 {
+		return nil
+	}
+	file := seen[0]
+	if rest, ok := strings.CutPrefix(file, "~/"); ok { // what a shell does once the line is whole
+		file = filepath.Join(inv.Getenv("HOME"), rest)
+	}
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	config, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var list []candidate
+	for _, server := range wrap.Servers(config) {
+		about := ""
+		if server.Wrapped {
+			about = "runs through wirectl"
+		}
+		// What the scripts would take for something else is left out.
+		if server.Name == render.Safe(server.Name) && !strings.HasPrefix(server.Name, ":") {
+			list = append(list, candidate{server.Name, about})
+		}
 	}
 	return list
 }

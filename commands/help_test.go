@@ -2,6 +2,7 @@ package commands
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,12 +77,16 @@ func TestEveryFlagCompletes(t *testing.T) {
 // Tab offers something for every operand that help names, or leaves it alone
 // knowingly.
 func TestEveryOperandCompletes(t *testing.T) {
-	alone := map[string]bool{"METHOD": true, "PARAMS": true, "SERVER": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"servers":{"files":{"command":"npx"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alone := map[string]bool{"METHOD": true, "PARAMS": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
 	inv := &invocation{Env: Env{Getenv: os.Getenv}}
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {
 		for _, word := range slices.Concat(operandForms(c)...) {
-			found := inv.operandCompletion(app, word)
+			found := inv.operandCompletion(app, word, []string{config})
 			if found.shell == "" && len(found.candidates) == 0 && !alone[word] {
 				t.Errorf("%s: nothing completes %s", c.Name, word)
 			}

@@ -3,7 +3,9 @@
 #   wirectl completion fish > ~/.config/fish/completions/wirectl.fish
 
 function __wirectl_complete
-    set -l words (commandline -opc) (commandline -ct)
+    set -l word (commandline -ct)
+    set -l plain (string unescape -- $word); or set plain (string trim --left --chars \'\" -- $word)
+    set -l words (commandline -opc) "$plain"
     for line in ($words[1] __complete $words[2..-1] 2>/dev/null)
         switch $line
             case ':files'

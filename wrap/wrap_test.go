@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -157,4 +158,21 @@ func FuzzWrap(f *testing.F) {
 			t.Errorf("%s\nbecame %s: more has changed than the command", config, wrapped)
 		}
 	})
+}
+
+// The servers are those of every client's form, each once; a broken file has those
+// before the place.
+func TestServers(t *testing.T) {
+	for config, want := range map[string][]Server{
+		``:                nil,
+		`no JSON`:         nil,
+		`{"servers":"x"}`: nil,
+		`{"servers":{"files":{"command":"a"},"web":{"url":"http://x"}, /* and */ "files":{},}}`:                   {{"files", false}, {"web", false}},
+		`{"mcp":{"servers":{"in":{"command":"/opt/wirectl","args":["relay","--","x"]}}},"mcpServers":{"out":{}}}`: {{"in", true}, {"out", false}},
+		`{"mcpServers":{"first":{"command":"a"},"second":`:                                                        {{"first", false}, {"second", false}},
+	} {
+		if got := Servers([]byte(config)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", config, got, want)
+		}
+	}
 }
