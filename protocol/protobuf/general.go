@@ -18,8 +18,9 @@ import (
 // The general way builds the message in memory, by reflection, and writes it from
 // there. It is many times slower, and is taken for messages of which one walk cannot
 // tell the form: those with fields that later ones displace or merge with, with
-// extensions, with map entries without key or value; for what a google.protobuf.Any
-// holds, which the message alone does not tell; and for JSON that is unusual or wrong.
+// extensions, with map entries without key or value, with more fields than there are
+// slots; for what a google.protobuf.Any holds, which the message alone does not tell,
+// and for a google.protobuf.FieldMask; and for JSON that is unusual or wrong.
 
 // isMessageSet reports whether md is of a kind that is older than extensions.
 func isMessageSet(md protoreflect.MessageDescriptor) bool {

@@ -11,12 +11,12 @@ import (
 // A Schema is a message type, compiled to tables that lead from the wire to
 // JSON and back. It never changes, so that any number of goroutines may use it.
 type Schema struct {
-	md   protoreflect.MessageDescriptor
-	name string
-	// general says that a message of this type has a JSON form of its own, or
-	// none that the tables can tell. See general.go.
-	general bool
+	md      protoreflect.MessageDescriptor
+	name    string
 	special *special // that the type is, if any
+	// general says that every message of this type takes the general way; see
+	// general.go.
+	general bool
 
 	dense  []*field // by number, those below denseNumbers
 	sparse map[protowire.Number]*field
@@ -84,16 +84,16 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 	if s := compiled.schemas[md]; s != nil {
 		return s
 	}
+	form := specialOf(md)
 	s := &Schema{
 		md:      md,
 		name:    string(md.FullName()),
-		special: specialOf(md),
-		general: isMessageSet(md) || slotCount(md) > maxSlots,
+		special: form,
+		general: form != nil && form.read == nil || isMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
-	s.general = s.general || s.special != nil && s.special.read == nil
 	fields := md.Fields()
 	for i := range fields.Len() {
 		s.add(fields.Get(i))
