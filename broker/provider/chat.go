@@ -93,34 +93,51 @@ func (r *Request) Read(k Kind) (*Chat, error) {
 	return chat, nil
 }
 
+// parameters are the members of a request that a Chat has, besides the messages.
+type parameters struct {
+	MaxTokens           int             `json:"max_tokens"`
+	MaxCompletionTokens int             `json:"max_completion_tokens"`
+	Temperature         *float64        `json:"temperature"`
+	Top                 *float64        `json:"top_p"`
+	Frequency           *float64        `json:"frequency_penalty"`
+	Presence            *float64        `json:"presence_penalty"`
+	Seed                *int64          `json:"seed"`
+	Stop                json.RawMessage `json:"stop"`
+	Parallel            *bool           `json:"parallel_tool_calls"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	Tools               []struct {
+		Type     string `json:"type"`
+		Function Tool   `json:"function"`
+	} `json:"tools"`
+	Format struct {
+		Type   string `json:"type"`
+		Schema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
+}
+
 func (c *Chat) readMembers(k Kind, body []byte) error {
-	var p struct {
-		MaxTokens           int             `json:"max_tokens"`
-		MaxCompletionTokens int             `json:"max_completion_tokens"`
-		Temperature         *float64        `json:"temperature"`
-		Top                 *float64        `json:"top_p"`
-		Frequency           *float64        `json:"frequency_penalty"`
-		Presence            *float64        `json:"presence_penalty"`
-		Seed                *int64          `json:"seed"`
-		Stop                json.RawMessage `json:"stop"`
-		Parallel            *bool           `json:"parallel_tool_calls"`
-		ToolChoice          json.RawMessage `json:"tool_choice"`
-		Tools               []struct {
-			Type     string `json:"type"`
-			Function Tool   `json:"function"`
-		} `json:"tools"`
-		Format struct {
-			Type   string `json:"type"`
-			Schema struct {
-				Schema json.RawMessage `json:"schema"`
-			} `json:"json_schema"`
-		} `json:"response_format"`
-	}
+	var p parameters
 	if err := decode("", body, &p); err != nil {
 		return err
 	}
 	c.MaxTokens, c.Temperature, c.TopP = max(p.MaxTokens, p.MaxCompletionTokens), p.Temperature, p.Top
 	c.FrequencyPenalty, c.PresencePenalty, c.Seed = p.Frequency, p.Presence, p.Seed
+	if err := c.readTools(k, &p); err != nil {
+		return err
+	}
+	switch p.Format.Type {
+	case "", "text":
+	case "json_object", "json_schema":
+		c.JSON, c.Schema = true, given(p.Format.Schema.Schema)
+	default:
+		return k.Refusal("response_format", "Use text, json_object or json_schema")
+	}
+	return c.readStop(p.Stop)
+}
+
+func (c *Chat) readTools(k Kind, p *parameters) error {
 	c.OneCall = p.Parallel != nil && !*p.Parallel
 	for i, t := range p.Tools {
 		if t.Function.Name == "" || t.Type != "" && t.Type != "function" {
@@ -132,21 +149,19 @@ func (c *Chat) readMembers(k Kind, body []byte) error {
 	if !c.choose(p.ToolChoice) {
 		return k.Refusal("tool_choice", "Use auto, none, required, or a function")
 	}
-	switch p.Format.Type {
-	case "", "text":
-	case "json_object", "json_schema":
-		c.JSON, c.Schema = true, given(p.Format.Schema.Schema)
-	default:
-		return k.Refusal("response_format", "Use text, json_object or json_schema")
-	}
-	switch jsonscan.KindOf(p.Stop) {
+	return nil
+}
+
+// readStop reads a text, or a list of them.
+func (c *Chat) readStop(stop json.RawMessage) error {
+	switch jsonscan.KindOf(stop) {
 	case jsonscan.Invalid:
 		return nil
 	case jsonscan.String:
-		c.Stop = []string{Unquote(p.Stop)}
+		c.Stop = []string{Unquote(stop)}
 		return nil
 	}
-	return decode("stop", p.Stop, &c.Stop)
+	return decode("stop", stop, &c.Stop)
 }
 
 // given is nil for a value that is not given, or null.

@@ -336,19 +336,7 @@ func (a *answered) add(c *provider.Completion) (text string) {
 		c.Finish = "content_filter"
 	}
 	if len(a.Candidates) > 0 {
-		for _, p := range a.Candidates[0].Content.Parts {
-			if p.Call != nil {
-				id := cmp.Or(p.Call.ID, fmt.Sprintf("call_%d", len(c.ToolCalls)))
-				args := p.Call.Args
-				if args == nil {
-					args = json.RawMessage("{}")
-				}
-				c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: id, Name: p.Call.Name, Arguments: args})
-			}
-			if !p.Thought {
-				text += p.Text
-			}
-		}
+		text = addParts(c, a.Candidates[0].Content.Parts)
 		if reason := a.Candidates[0].Finish; reason != "" {
 			c.Finish = finish(reason, len(c.ToolCalls) > 0)
 		}
@@ -358,6 +346,25 @@ func (a *answered) add(c *provider.Completion) (text string) {
 	}
 	c.Usage.Input = max(c.Usage.Input, a.Usage.Prompt)
 	c.Usage.Output = max(c.Usage.Output, a.Usage.Candidates+a.Usage.Thoughts)
+	return text
+}
+
+// addParts adds the calls of tools to a completion, and returns the text without
+// what the model thought.
+func addParts(c *provider.Completion, parts []part) (text string) {
+	for _, p := range parts {
+		if p.Call != nil {
+			id := cmp.Or(p.Call.ID, fmt.Sprintf("call_%d", len(c.ToolCalls)))
+			args := p.Call.Args
+			if args == nil {
+				args = json.RawMessage("{}")
+			}
+			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: id, Name: p.Call.Name, Arguments: args})
+		}
+		if !p.Thought {
+			text += p.Text
+		}
+	}
 	return text
 }
 

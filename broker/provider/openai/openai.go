@@ -142,20 +142,24 @@ func readChoice(s *jsonscan.Scanner, c *provider.Completion) {
 		case "finish_reason":
 			c.Finish = provider.Reason(s.Value())
 		case "message":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "content":
-					if s.Peek() == jsonscan.String {
-						c.Text = s.Value()
-					}
-				case "refusal":
-					if token := s.Value(); isRefused(token) {
-						c.Text = token
-					}
-				case "tool_calls":
-					readToolCalls(s.Value(), c)
-				}
+			readMessage(s, c)
+		}
+	}
+}
+
+func readMessage(s *jsonscan.Scanner, c *provider.Completion) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "content":
+			if s.Peek() == jsonscan.String {
+				c.Text = s.Value()
 			}
+		case "refusal":
+			if token := s.Value(); isRefused(token) {
+				c.Text = token
+			}
+		case "tool_calls":
+			readToolCalls(s.Value(), c)
 		}
 	}
 }
