@@ -27,8 +27,8 @@ func serveTap(name string, files []string) error {
 	if err != nil {
 		return err
 	}
-	hub := tap.NewHub(capture.Session{Protocol: "mcp", Framing: "line"}, tap.Options{})
-	s, err := tap.Listen(dir, tap.Info{Name: name, Command: os.Args, Protocol: "mcp", Controller: "stdio", Unit: "a unit"}, hub, nil)
+	hub := tap.NewHub(capture.Session{Framing: "line"}, tap.Options{})
+	s, err := tap.Listen(dir, tap.Info{Name: name, Command: os.Args, Controller: "stdio", Unit: "a unit"}, hub, nil)
 	if err != nil {
 		return err
 	}

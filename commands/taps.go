@@ -1,17 +1,21 @@
 package commands
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/store"
 )
 
 func tapsCommand(inv *invocation) *cli.Command {
@@ -50,14 +54,14 @@ func (inv *invocation) taps(c *cli.Context) error {
 	}
 	var lines []tapLine
 	for _, info := range slices.Backward(taps) {
-		hello, err := tap.Glance(c.Context, dir, info.Name)
+		line, err := glance(c.Context, dir, info)
 		if gone := (*tap.NotFoundError)(nil); errors.As(err, &gone) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("tap:%s: %w", info.Name, err)
 		}
-		lines = append(lines, tapLine{info, hello.Frames, hello.Bytes, hello.Altered})
+		lines = append(lines, line)
 	}
 	return write(lines)
 }
@@ -65,9 +69,37 @@ func (inv *invocation) taps(c *cli.Context) error {
 // A tapLine is what is printed of a tap.
 type tapLine struct {
 	tap.Info
-	Frames  int64 `json:"frames"`
-	Bytes   int64 `json:"bytes"`
-	Altered bool  `json:"altered,omitempty"`
+	// Protocols are those that its frames are of; the one in Info was named.
+	Protocols []string `json:"protocols,omitempty"`
+	Frames    int64    `json:"frames"`
+	Bytes     int64    `json:"bytes"`
+	Altered   bool     `json:"altered,omitempty"`
+}
+
+// glanced is how many frames of a tap are looked at for their protocol.
+const glanced = 64
+
+// glance looks at what has passed a tap.
+func glance(ctx context.Context, dir string, info tap.Info) (tapLine, error) {
+	past, err := tap.Glance(ctx, dir, info.Name, glanced)
+	if err != nil {
+		return tapLine{}, err
+	}
+	defer past.Close()
+	line := tapLine{Info: info, Frames: past.Hello.Frames, Bytes: past.Hello.Bytes, Altered: past.Hello.Altered}
+	s := store.New(store.Options{})
+	defer s.Close()
+	_ = s.Take(ctx, decode.Input{Capture: past}, decode.Config{Workers: 1}) // what was broken off has told something
+	for _, wire := range s.Overview().Protocols {
+		name, _, _ := strings.Cut(wire, "/")
+		if !slices.Contains(line.Protocols, name) {
+			line.Protocols = append(line.Protocols, name)
+		}
+	}
+	if len(line.Protocols) == 0 && info.Protocol != "" {
+		line.Protocols = []string{info.Protocol}
+	}
+	return line, nil
 }
 
 func (inv *invocation) tapLines(lines []tapLine) error {
@@ -93,7 +125,7 @@ func (inv *invocation) tapTable(lines []tapLine) error {
 		if l.Altered {
 			ends += " (altered)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, age(time.Since(l.Started)), l.Protocol, l.Frames, render.Safe(ends))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, age(time.Since(l.Started)), strings.Join(l.Protocols, ", "), l.Frames, render.Safe(ends))
 	}
 	return w.Flush()
 }

@@ -80,6 +80,38 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// A glance ends where history does, or after so many frames, though the tap goes on.
+func TestGlance(t *testing.T) {
+	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	serve(t, dir, "x", h, nil)
+	glance := func(frames int64, want ...string) {
+		t.Helper()
+		p, err := Glance(t.Context(), dir, "x", frames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if p.Hello.Frames != h.Counts().Frames {
+			t.Errorf("it says %d frames of %d", p.Hello.Frames, h.Counts().Frames)
+		}
+		var got []string
+		var rec capture.Record
+		for err = p.Next(&rec); err == nil; err = p.Next(&rec) {
+			got = append(got, words(&rec))
+		}
+		if err != io.EOF {
+			t.Errorf("it ends with %v", err)
+		}
+		expect(t, got, want...)
+	}
+	glance(10)
+	feed(t, h, aFrame(1, "one"))
+	feed(t, h, aFrame(2, "two"))
+	glance(10, "frame 1 one", "frame 2 two")
+	glance(1, "frame 1 one")
+	glance(0)
+}
+
 // A viewer that does not read keeps neither the hub nor its end waiting.
 func TestStuckViewer(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
