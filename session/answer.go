@@ -63,7 +63,10 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		t.missed(&ev, m.ID)
 	}
 	var last *Exchange
-	for e := range t.askedIn(asked, s, side) {
+	for e := range t.inFlightOf(s, side) {
+		if e.First != asked {
+			continue
+		}
 		t.answerOpen(&ev, e)
 		t.changed(e, f.Seq)
 		last, part.Size = e, 0 // the first stands for the bytes of all
@@ -74,9 +77,9 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	s.lanes[ev.from].pass(f, last)
 }
 
-// askedIn yields what is open of that scope and side and began with the frame of
-// that number. It may be ended meanwhile.
-func (t *Tracker) askedIn(first int64, s *scope, side frame.Dir) iter.Seq[*Exchange] {
+// inFlightOf yields what is open of a scope and side, in the order of opening. It may
+// be ended meanwhile.
+func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		q := t.table.find(t.anonymousKey(s, side), nil)
 		if q == nil {
@@ -85,7 +88,7 @@ func (t *Tracker) askedIn(first int64, s *scope, side frame.Dir) iter.Seq[*Excha
 		for n := q.exchanges.first; n != nil; {
 			e := n.of
 			n = n.next
-			if e.First == first && !e.settled && !yield(e) {
+			if !e.settled && !yield(e) {
 				return
 			}
 		}
@@ -191,14 +194,8 @@ func outcomeOf(p protocol.Phase) Outcome {
 // endSubscriptions ends all subscriptions of the side that ev answers.
 func (t *Tracker) endSubscriptions(ev *event) {
 	for _, side := range sides(ev.from.Opposite()) {
-		q := t.table.find(t.anonymousKey(ev.scope, side), nil)
-		if q == nil {
-			continue
-		}
-		for n := q.exchanges.first; n != nil; {
-			e := n.of
-			n = n.next
-			if t.isSubscription(e) && !e.settled {
+		for e := range t.inFlightOf(ev.scope, side) {
+			if t.isSubscription(e) {
 				e.saw(ev.f)
 				t.end(ev, e)
 				t.settle(e)
