@@ -23,8 +23,8 @@ type Session struct {
 	conns []*Script
 }
 
-// A Script is one connection of a recording, or one stream of it. It does not change once it has been
-// played, so that any number of runs may share it.
+// A Script is one connection of a recording, or one stream of it. It does not
+// change any more, so that any number of runs may share it.
 type Script struct {
 	Conn     int
 	at       line

@@ -105,8 +105,8 @@ type Frame struct {
 	// JSON-RPC is taken apart by it, and what is no message recognized.
 	Payload []byte
 	// Fault is what is wrong: with the frame or with what is deep in its message,
-	// if it carries one, or with a gap; and else with its payload. Gap says that it is no frame but bytes
-	// that were skipped.
+	// if it carries one, or with a gap; and else with its payload. Gap says that it
+	// is no frame but bytes that were skipped.
 	Fault error
 	Gap   bool
 }

@@ -46,8 +46,8 @@ func (c *Conn) Stream(tap *publish.Conn) *Stream {
 	return s
 }
 
-// NewStream returns a connection as a stream of length-prefixed messages. It has to be interrupted by a read
-// deadline that has passed once stopping is true.
+// NewStream returns a connection as a stream of length-prefixed messages. It has
+// to be interrupted by a read deadline that has passed once stopping is true.
 func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *Stream {
 	t.defaults()
 	s := &Stream{Conn: nc, stopping: stopping, times: t, tap: tap}

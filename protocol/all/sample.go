@@ -20,7 +20,8 @@ type sample struct {
 }
 
 // samples returns a sample of each framing that is possible, those whose frame
-// ends sooner first, and lines behind others, for lengths may be printable. It returns false when more of the stream cannot bring any.
+// ends sooner first, and lines behind others, for lengths may be printable. It
+// returns false when more of the stream cannot bring any.
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
 		s := sample{framing: g.Framing}
