@@ -148,7 +148,7 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	of := it.Frame
 	isCall := carried.Of(of) == nil && !isPlain(it)
-	if isCall && e.answered && e.events && !isNameless(&it.Message) {
+	if isCall && e.events && !isNameless(&it.Message) {
 		return no
 	}
 	m := e.message(of)
@@ -189,10 +189,11 @@ func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 	}
 }
 
-// answered takes in what follows a request.
-func (f *Follower) answered(e *exchange, it *decode.Item, isPlain bool) {
+// answered takes in what follows a request, which makes it an exchange if it holds
+// anything.
+func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	m, fr := e.message(it.Frame), f.ofHTTP(it)
-	if isPlain {
+	if holds {
 		f.ask(e, it.Frame)
 	}
 	if e.told || fr.Fault != nil {

@@ -238,6 +238,11 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
 		},
 		{
+			"HTTP/2, left by the controller without an error",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + reset(http2.ErrCodeNo)},
+			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
+		},
+		{
 			"HTTP/2, not wanted any more",
 			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), ">" + reset(http2.ErrCodeCancel)},
 			[]string{"1 POST /v1/chat cancelled 0 parts, frames 1 2 3"},
@@ -255,6 +260,61 @@ func TestExchangesOfHTTP(t *testing.T) {
 				t.Errorf("the exchanges are\n\t%s\nnot\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
 			}
 		})
+	}
+}
+
+// What follows a request is of the kind that says most: the name of an event, or the
+// status.
+func TestKindsOfHTTP(t *testing.T) {
+	for _, tt := range []struct {
+		about string
+		wire  []string
+		want  string
+	}{
+		{"an answer", []string{post("/v1/chat", `{}`), said("503 Busy", `{}`)}, "1 POST /v1/chat, 1 503"},
+		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, "1 body"},
+		{
+			"events",
+			[]string{post("/v1/chat", `{}`), events, chunk("event: delta\ndata: {}\n\n"), chunk("data: {}\n\n"), "<0\r\n\r\n"},
+			"1 POST /v1/chat, 1 200, 1 delta, 1 event, 1 end",
+		},
+		{
+			"HTTP/2, where bodies are frames of their own",
+			[]string{h2(":method", "POST", ":path", "/v1/chat") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(`{}`)},
+			"1 POST /v1/chat, 2 body, 1 200",
+		},
+	} {
+		var got []string
+		for _, kind := range follow(t, over(tt.wire...)).List[0].Stats().Kinds {
+			got = append(got, fmt.Sprintf("%d %s", kind.Frames, kind.Name))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: there are %s, not %s", tt.about, strings.Join(got, ", "), tt.want)
+		}
+	}
+}
+
+// A body that is not what its head says is a fault of HTTP, whatever it was to hold.
+func TestDamagedBodies(t *testing.T) {
+	damaged := said("200 OK\r\nContent-Encoding: gzip", "no")
+	for _, tt := range []struct {
+		about string
+		wire  []string
+		want  string
+	}{
+		{"a question", []string{strings.Replace(post("/v1/chat", "no"), "Content-Type", "Content-Encoding: gzip\r\nContent-Type", 1), said("200 OK", `{}`)}, "http flawed-framing 1"},
+		{"an answer to nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", damaged}, "http flawed-framing 2"},
+		{"what was to answer a call", []string{post("/mcp", call), damaged}, "http flawed-framing 2, mcp unanswered 1"},
+	} {
+		var got []string
+		for _, tr := range follow(t, over(tt.wire...)).List {
+			for f := range tr.Findings() {
+				got = append(got, fmt.Sprintf("%s %s %s", tr.Protocol.Name(), f.Name, strings.Trim(fmt.Sprint(f.Frames), "[]")))
+			}
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: found %s, not %s", tt.about, strings.Join(got, ", "), tt.want)
+		}
 	}
 }
 

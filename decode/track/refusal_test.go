@@ -85,6 +85,12 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
 		},
+		{"by an error that names nothing, and a status that refuses nothing", []string{post("/mcp", call), said("200 OK", nameless)}, []string{"mcp 1 tools/list failed 1 2"}},
+		{
+			"nothing, by an error with an id that was made up, and a status that refuses nothing",
+			[]string{post("/mcp", call), said("200 OK", strings.Replace(nameless, "null", `"server-error"`, 1))},
+			[]string{"mcp 1 tools/list abandoned 1", "orphan 2", "unanswered 1"},
+		},
 		{"nothing, by other JSON", []string{post("/mcp", call), said("200 OK", `{"a":1}`)}, []string{"mcp 1 tools/list abandoned 1", "unanswered 1"}},
 		{"by events, at their end", []string{post("/mcp", call), strings.Replace(events, "200 OK", "503 Busy", 1), chunk("data: {\"a\":1}\n\n"), "<0\r\n\r\n"}, []string{"mcp 1 tools/list failed 1 4"}},
 		{"by events that hold the answer", []string{post("/mcp", call), strings.Replace(events, "200 OK", "503 Busy", 1), chunk("data: " + result + "\n\n"), "<0\r\n\r\n"}, []string{"mcp 1 tools/list done 1 3"}},
@@ -98,6 +104,11 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			"HTTP/2, by an error that names nothing",
 			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "400", "content-type", "application/json")[1:] + data(nameless)},
 			[]string{"mcp 1 tools/list failed 2 4"},
+		},
+		{
+			"HTTP/2, by an error with an id that was made up",
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "400", "content-type", "application/json")[1:] + data(strings.Replace(nameless, "null", `"server-error"`, 1))},
+			[]string{"mcp 1 tools/list failed 2 4", "orphan 4"},
 		},
 		{
 			"HTTP/2, by a head alone",
