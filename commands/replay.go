@@ -346,7 +346,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	if e.String() == "stdio" {
 		p.out = p.Stderr
 	}
-	return shown{Endpoint: e, stderr: p.Stderr, ended: p.exits.add}.Dial, nil
+	return shown{Endpoint: e, stderr: p.Stderr, ended: p.exits.add, lingers: p.lingers(p.c)}.Dial, nil
 }
 
 // trace returns what writes each frame; nil if nobody wants that.

@@ -37,7 +37,7 @@ func (e *exits) failed() error {
 
 // reached returns the peer, whose program, if it is one, is minded.
 func (s *sending) reached() transport.Endpoint {
-	return shown{Endpoint: s.endpoint, stderr: s.Stderr, ended: s.exits.add}
+	return shown{Endpoint: s.endpoint, stderr: s.Stderr, ended: s.exits.add, lingers: s.lingers(s.c)}
 }
 
 // withExit adds to what came of asking how the program ended that was asked. Once
