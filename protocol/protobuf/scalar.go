@@ -132,11 +132,11 @@ func parseNumber(f *field, raw []byte) (bits uint64, ok bool) {
 	case protoreflect.BoolKind:
 		return protowire.EncodeBool(token == jsonscan.True), token == jsonscan.True || token == jsonscan.False
 	case protoreflect.EnumKind:
-		switch {
-		case token == jsonscan.String:
+		switch token {
+		case jsonscan.String:
 			n, ok := f.enum.numbers[string(text)]
 			return uint64(n), ok
-		case token == jsonscan.Null:
+		case jsonscan.Null:
 			return 0, f.null
 		}
 		return parseInteger(protoreflect.EnumKind, text)
