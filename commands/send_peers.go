@@ -111,30 +111,10 @@ func (s *sending) latis() (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var call func(*client.Latis) client.Call
-	switch {
-	case s.method == "ping" && !hasPrompt:
-		call = (*client.Latis).Ping
-	case s.method == "destroy" && s.c.String("session") != "":
-		call = func(l *client.Latis) client.Call {
-			return func(ctx context.Context, _ func(client.Part)) error {
-				return l.DestroySession(ctx, s.c.String("session"))
-			}
-		}
-	case s.method != "":
-		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
-	case hasPrompt:
-		call = func(l *client.Latis) client.Call {
-			p := client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after}
-			if s.c.Bool("state") {
-				p.Beside = l.State()
-			}
-			return l.Prompt(p)
-		}
-	case s.c.Bool("state"):
-		call = (*client.Latis).State
-	case !s.c.Bool("subscribe") && s.c.String("session") == "":
-		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
+	prompt := client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after}
+	call, err := s.latisCall(prompt, hasPrompt)
+	if err != nil {
+		return nil, err
 	}
 	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
 		conn, err := s.reached().Dial(ctx)
@@ -147,6 +127,35 @@ func (s *sending) latis() (*dialer, error) {
 		}
 		return &peer{s.subscribed(l, call), l.Close}, nil
 	}}, nil
+}
+
+// latisCall returns what is to be asked for; nil where the session, or what it tells by
+// itself, is all.
+func (s *sending) latisCall(prompt client.LatisPrompt, hasPrompt bool) (func(*client.Latis) client.Call, error) {
+	session, state := s.c.String("session"), s.c.Bool("state")
+	switch {
+	case s.method == "ping" && !hasPrompt:
+		return (*client.Latis).Ping, nil
+	case s.method == "destroy" && session != "":
+		return func(l *client.Latis) client.Call {
+			return func(ctx context.Context, _ func(client.Part)) error { return l.DestroySession(ctx, session) }
+		}, nil
+	case s.method != "":
+		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
+	case hasPrompt:
+		return func(l *client.Latis) client.Call {
+			p := prompt // of this connection
+			if state {
+				p.Beside = l.State()
+			}
+			return l.Prompt(p)
+		}, nil
+	case state:
+		return (*client.Latis).State, nil
+	case !s.c.Bool("subscribe") && session == "":
+		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
+	}
+	return nil, nil
 }
 
 // subscribed adds what --subscribe asks for to a call, which is nil where the

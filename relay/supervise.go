@@ -53,15 +53,28 @@ func (r *relay) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		_, shared := r.cfg.Unit.(*Member) // whose end is that of the unit
-		over := toUnit == nil && toController == nil || toUnit == nil && whole(r.cfg.Controller) || toController == nil && (whole(r.cfg.Unit) || shared)
-		if r.process == nil && (failed != nil || over) {
+		if r.process == nil && (failed != nil || r.isOver(toUnit == nil, toController == nil)) {
 			return failed
 		}
 		if toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller) {
 			e.begin() // it cannot be told that the other has ended
 		}
 	}
+}
+
+// isOver reports whether nothing more can pass, as far as it is told by which of the
+// ways have ended.
+func (r *relay) isOver(toUnit, toController bool) bool {
+	switch {
+	case toUnit && toController:
+		return true
+	case toUnit:
+		return whole(r.cfg.Controller)
+	case toController:
+		_, shared := r.cfg.Unit.(*Member) // whose end is that of the unit
+		return shared || whole(r.cfg.Unit)
+	}
+	return false
 }
 
 // whole reports whether a side speaks in messages: it has no half that could be
