@@ -228,6 +228,7 @@ func TestReadTells(t *testing.T) {
 		`[{"role":"user","content":["hi"]}]`: "Invalid type for 'messages[0].content[0]': found something else, expected an object.",
 		`[` + hi + `,{"role":"user","tool_calls":{}}]`:  "Invalid type for 'messages[1].tool_calls': found object, expected an array.",
 		`[{"role":"critic","content":"x"}]`:             "Unsupported parameter: 'messages[0].role' cannot be translated for a provider of the kind other, which this model goes to. Use system, user, assistant or tool, or ask a model of a provider of the kind openai.",
+		`"tools":[{"type":"function","function":{}}]`:   "Unsupported parameter: 'tools[0]' cannot be translated for a provider of the kind other, which this model goes to. Give it as a function with a name, or ask a model of a provider of the kind openai.",
 		`"tool_choice":"always"`:                        "Unsupported parameter: 'tool_choice' cannot be translated for a provider of the kind other, which this model goes to. Use auto, none, required, or a function, or ask a model of a provider of the kind openai.",
 		`[{"role":"system","content":[` + image + `]}]`: "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Put it into a message of the user, or ask a model of a provider of the kind openai.",
 	} {
@@ -289,6 +290,53 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%q: %v", data, err)
 		}
 	})
+}
+
+// What OpenAI's clients say, each kind is told in its own words. The answers to calls that
+// were made at once belong into one turn, as both insist; what is empty, into none.
+func TestSaidElsewhere(t *testing.T) {
+	const (
+		tool   = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+		calls  = `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"{}"}}]}`
+		answer = `{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"}`
+	)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is to be asked in truth
+	for _, tt := range []struct{ chat, anthropic, gemini string }{
+		{`{"messages":[` + hi + `],` + tool + `,"tool_choice":"auto"}`, `"tool_choice":{"type":"auto"}`, `"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}`},
+		{`{"messages":[` + hi + `],` + tool + `,"tool_choice":"none"}`, `"tool_choice":{"type":"none"}`, `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`},
+		{`{"messages":[` + hi + `],` + tool + `,"tool_choice":"required"}`, `"tool_choice":{"type":"any"}`, `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`},
+		{
+			`{"messages":[` + hi + `],` + tool + `,"tool_choice":{"type":"function","function":{"name":"f"}}}`,
+			`"tool_choice":{"name":"f","type":"tool"}`, `"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`,
+		},
+		{
+			`{"messages":[` + hi + `],"tools":[{"function":{"name":"f","parameters":null}}]}`,
+			`"tools":[{"description":"","input_schema":{"type":"object"},"name":"f"}]`, `"tools":[{"functionDeclarations":[{"name":"f","description":""}]}]`,
+		},
+		{
+			`{"messages":[` + hi + `,` + calls + `,` + answer + `,` + hi + `]}`,
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"},{"type":"tool_result","tool_use_id":"b","content":"2"},{"type":"text","text":"hi"}]}]`,
+			`{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"result":"1"}}},{"functionResponse":{"id":"b","name":"g","response":{"result":"2"}}}]},{"role":"user","parts":[{"text":"hi"}]}]`,
+		},
+		{
+			`{"messages":[` + hi + `,{"role":"assistant","content":null},` + hi + `]}`,
+			`"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"hi"}]}]`,
+			`"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"user","parts":[{"text":"hi"}]}]`,
+		},
+		{
+			`{"messages":[{"content":"hi"},{"role":"assistant","content":null,"refusal":"no"},{"role":"tool","tool_call_id":"c","name":"h","content":"3"}]}`,
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"no"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"3"}]}]`,
+			`[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"no"}]},{"role":"user","parts":[{"functionResponse":{"id":"c","name":"h","response":{"result":"3"}}}]}]`,
+		},
+	} {
+		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(anthropic.Config{}), tt.gemini: gemini.New(gemini.Config{})} {
+			var sent overheard
+			if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(tt.chat), Exchange: &sent}, new(provider.Completion)); err == nil || !strings.Contains(string(sent), want) {
+				t.Errorf("%s:\nsent %s (%v)\nwant %s in it", tt.chat, sent, err, want)
+			}
+		}
+	}
 }
 
 // OpenAI itself gets the limit of what was translated under its newer name, on which its

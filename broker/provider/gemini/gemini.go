@@ -217,20 +217,8 @@ func newRequest(chat *provider.Chat, model string) (*request, error) {
 	if chat.System != "" {
 		r.System = &content{Parts: []part{{Text: chat.System}}}
 	}
-	names := map[string]string{} // of tools, by the ids of their calls
-	for _, t := range chat.Turns {
-		for _, call := range t.Calls {
-			names[call.ID] = call.Name
-		}
-		role := map[string]string{"assistant": "model"}[t.Role]
-		parts, err := parts(t, names)
-		if err != nil {
-			return nil, err
-		}
-		if wantsSignatures(model) {
-			sign(parts)
-		}
-		r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts})
+	if err := r.converse(chat.Turns, model); err != nil {
+		return nil, err
 	}
 	r.configure(chat)
 	if len(chat.Tools) > 0 {
@@ -247,6 +235,36 @@ func newRequest(chat *provider.Chat, model string) (*request, error) {
 		}
 	}
 	return r, nil
+}
+
+// converse writes the turns. The API insists that the answers to the calls of one turn
+// are in one turn, too, and that none is empty.
+func (r *request) converse(turns []provider.Turn, model string) error {
+	names := map[string]string{} // of tools, by the ids of their calls
+	before := ""                 // the role of the turn before
+	for _, t := range turns {
+		for _, call := range t.Calls {
+			names[call.ID] = call.Name
+		}
+		parts, err := parts(t, names)
+		if err != nil {
+			return err
+		}
+		if wantsSignatures(model) {
+			sign(parts)
+		}
+		switch last := len(r.Contents) - 1; {
+		case len(parts) == 0:
+			continue
+		case t.Role == "tool" && before == "tool":
+			r.Contents[last].Parts = append(r.Contents[last].Parts, parts...)
+		default:
+			role := map[string]string{"assistant": "model"}[t.Role]
+			r.Contents = append(r.Contents, content{cmp.Or(role, "user"), parts})
+		}
+		before = t.Role
+	}
+	return nil
 }
 
 // wantsSignatures reports whether a model refuses calls that come back without the
