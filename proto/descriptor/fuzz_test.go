@@ -1,6 +1,7 @@
 package descriptor_test
 
 import (
+	"errors"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -33,8 +34,9 @@ func FuzzNew(f *testing.F) {
 		mutate(file, changes)
 		fd, err := descriptor.New(file, known.Files())
 		if err != nil {
-			if why := err.Error(); why == "" {
-				t.Error("it is refused without a reason")
+			var wrong *descriptor.Error
+			if !errors.As(err, &wrong) || wrong.Element == nil || wrong.Reason == "" {
+				t.Errorf("it is refused without a part that is to blame, or a reason: %v", err)
 			}
 			return
 		}
