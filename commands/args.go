@@ -47,9 +47,17 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 	if cmd == nil {
 		return nil, unknownCommand(app, name)
 	}
+	flags, err := inv.separate(cmd, args[2:])
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clone(args[:2]), flags...), nil
+}
+
+// separate keeps the operands among what follows a command, and the words of its
+// ENDPOINT, and returns the flags with their values.
+func (inv *invocation) separate(cmd *cli.Command, rest []string) (flags []string, err error) {
 	hasEndpoint := slices.Contains(inv.takeEndpoint, cmd.Name)
-	arranged := slices.Clone(args[:2])
-	rest := args[2:]
 	for len(rest) > 0 {
 		arg := rest[0]
 		if hasEndpoint && (transport.TakesRest(arg) || transport.IsWord(arg)) {
@@ -68,17 +76,17 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 			if !known {
 				return nil, inv.unknownFlag(cmd, arg, hasEndpoint)
 			}
-			arranged = append(arranged, arg)
+			flags = append(flags, arg)
 			if takesValue(flag) && !strings.Contains(arg, "=") {
 				if len(rest) == 0 {
 					return nil, usagef("the flag %s needs a value", arg)
 				}
-				arranged = append(arranged, rest[0])
+				flags = append(flags, rest[0])
 				rest = rest[1:]
 			}
 		}
 	}
-	return arranged, nil
+	return flags, nil
 }
 
 // listOf returns the names that a flag gives: with commas between them, or each

@@ -54,8 +54,9 @@ type Config struct {
 	Around func(show func())
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
 	Reframe ndjson.Reframe
-	// Interrupt, if not nil, makes a read of the input that waits return. It is
-	// called when the run ends before the input does.
+	// Interrupt, if not nil, makes a read of the input that waits return. Where
+	// there are workers it is called when the run is over, be it before the input
+	// is, and at once where one of them fails.
 	Interrupt func()
 	// Notice, if not nil, is told what a stream was taken for, and why.
 	Notice func(text string)
