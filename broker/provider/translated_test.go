@@ -226,11 +226,15 @@ func TestReadTells(t *testing.T) {
 		`"tools":[{"function":{"name":7}}]`:  "Invalid type for 'tools.function.name': found number, expected a string.",
 		`["hi"]`:                             "Invalid type for 'messages': found something else in it, expected an array of objects.",
 		`[{"role":"user","content":["hi"]}]`: "Invalid type for 'messages[0].content[0]': found something else, expected an object.",
-		`[` + hi + `,{"role":"user","tool_calls":{}}]`:  "Invalid type for 'messages[1].tool_calls': found object, expected an array.",
-		`[{"role":"critic","content":"x"}]`:             "Unsupported parameter: 'messages[0].role' cannot be translated for a provider of the kind other, which this model goes to. Use system, user, assistant or tool, or ask a model of a provider of the kind openai.",
-		`"tools":[{"type":"function","function":{}}]`:   "Unsupported parameter: 'tools[0]' cannot be translated for a provider of the kind other, which this model goes to. Give it as a function with a name, or ask a model of a provider of the kind openai.",
-		`"tool_choice":"always"`:                        "Unsupported parameter: 'tool_choice' cannot be translated for a provider of the kind other, which this model goes to. Use auto, none, required, or a function, or ask a model of a provider of the kind openai.",
-		`[{"role":"system","content":[` + image + `]}]`: "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Put it into a message of the user, or ask a model of a provider of the kind openai.",
+		`[` + hi + `,{"role":"user","tool_calls":{}}]`:                                        "Invalid type for 'messages[1].tool_calls': found object, expected an array.",
+		`[{"role":"critic","content":"x"}]`:                                                   "Unsupported parameter: 'messages[0].role' cannot be translated for a provider of the kind other, which this model goes to. Use system, user, assistant or tool, or ask a model of a provider of the kind openai.",
+		`"tools":[{"type":"function","function":{}}]`:                                         "Unsupported parameter: 'tools[0]' cannot be translated for a provider of the kind other, which this model goes to. Give it as a function with a name, or ask a model of a provider of the kind openai.",
+		`"tools":[{"type":"custom","function":{"name":"f"}}]`:                                 "Unsupported parameter: 'tools[0]' cannot be translated for a provider of the kind other, which this model goes to. Give it as a function with a name, or ask a model of a provider of the kind openai.",
+		`[{"role":"user","content":[{"type":"text","text":7}]}]`:                              "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Use parts of the types text, image_url, input_audio and file, with what belongs to them, or ask a model of a provider of the kind openai.",
+		`[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"QQ=="}}]}]`:  "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Use parts of the types text, image_url, input_audio and file, with what belongs to them, or ask a model of a provider of the kind openai.",
+		`[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav"}}]}]`: "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Use parts of the types text, image_url, input_audio and file, with what belongs to them, or ask a model of a provider of the kind openai.",
+		`"tool_choice":"always"`:                                                              "Unsupported parameter: 'tool_choice' cannot be translated for a provider of the kind other, which this model goes to. Use auto, none, required, or a function, or ask a model of a provider of the kind openai.",
+		`[{"role":"system","content":[` + image + `]}]`:                                       "Unsupported parameter: 'messages[0].content[0]' cannot be translated for a provider of the kind other, which this model goes to. Put it into a message of the user, or ask a model of a provider of the kind openai.",
 	} {
 		_, err := (&provider.Request{Chat: request(sample)}).Read(kind)
 		var pe *provider.Error
@@ -328,6 +332,10 @@ func TestSaidElsewhere(t *testing.T) {
 			`{"messages":[{"content":"hi"},{"role":"assistant","content":null,"refusal":"no"},{"role":"tool","tool_call_id":"c","name":"h","content":"3"}]}`,
 			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"no"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"3"}]}]`,
 			`[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"no"}]},{"role":"user","parts":[{"functionResponse":{"id":"c","name":"h","response":{"result":"3"}}}]}]`,
+		},
+		{
+			`{"messages":[{"role":"system","content":"a"},{"role":"developer","content":"b"},` + hi + `]}`,
+			`"system":"a\n\nb"`, `"systemInstruction":{"parts":[{"text":"a\n\nb"}]}`,
 		},
 	} {
 		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(anthropic.Config{}), tt.gemini: gemini.New(gemini.Config{})} {
