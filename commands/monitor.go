@@ -91,7 +91,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 	open := func() (*opened, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
 	if isTap(name) {
 		wire = newLiveWire(s)
-		screen.Wire = wire
+		screen.Wire, screen.Next = wire, true
 		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
 	var src *opened
@@ -118,8 +118,13 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 				return
 			}
 		}
-		defer src.close()
-		feed(ctx, s, src.Input, cfg, wire)
+		for src != nil {
+			feed(ctx, s, src.Input, cfg, wire)
+			src.close()
+			if src = nil; wire != nil {
+				src = inv.openNext(ctx, name == "live", wire, cfg)
+			}
+		}
 	}()
 	err := tui.Run(c.Context, s, screen)
 	stop()
@@ -150,9 +155,33 @@ func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, c
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	w.conn, _ = src.Reader.(*tap.Conn)
-	w.mu.Unlock()
+	return onWire(name, src, w, cfg)
+}
+
+// openNext looks on at the tap that follows the one of a wire, once there is one;
+// nil if the user has enough.
+func (inv *invocation) openNext(ctx context.Context, any bool, w *liveWire, cfg decode.Config) *opened {
+	last := w.end()
+	for {
+		dir, err := tap.Dir(inv.Getenv)
+		if err != nil {
+			return nil
+		}
+		conn, err := tap.Next(ctx, dir, last, any)
+		if err != nil {
+			return nil
+		}
+		last = conn.Info
+		if src, err := onWire("tap:"+last.Name, looking(ctx, conn), w, cfg); err == nil {
+			return src
+		}
+	}
+}
+
+// onWire opens what passes a tap.
+func onWire(name string, src *source, w *liveWire, cfg decode.Config) (*opened, error) {
+	conn, _ := src.Reader.(*tap.Conn)
+	w.begin(conn)
 	in, err := decode.Open(src, cfg)
 	if err != nil {
 		src.close()
@@ -261,7 +290,7 @@ func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 }
 
 // overheard is a capture whose events are told to a store, and if it is a tap,
-// what passes to its wire.
+// what passes to its wire, which numbers its connections.
 type overheard struct {
 	capture.Reader
 	live   capture.Live   // the reader, if it is one, or nil
@@ -285,6 +314,9 @@ func (o *overheard) Next(r *capture.Record) error {
 	}
 	if err != nil || o.wire != nil && o.wire.hear(r) {
 		return err
+	}
+	if o.wire != nil {
+		o.wire.number(r)
 	}
 	if r.Kind != capture.Frame {
 		o.store.Event(r)

@@ -96,8 +96,13 @@ func (inv *invocation) openTap(ctx context.Context, name string, waiting func())
 	if err != nil {
 		return nil, err
 	}
+	return looking(ctx, conn), nil
+}
+
+// looking is what passes a tap.
+func looking(ctx context.Context, conn *tap.Conn) *source {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	return &source{conn, func() { stop(); conn.Close() }}, nil
+	return &source{conn, func() { stop(); conn.Close() }}
 }
 
 // An opened input was recognized, too.

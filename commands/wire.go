@@ -20,17 +20,53 @@ import (
 type liveWire struct {
 	store *store.Store
 
-	mu      sync.Mutex
-	conn    *tap.Conn // nil until there is one
-	asked   int       // commands so far
-	answers map[string]chan tap.Note
-	seqs    []int64 // the numbers that the tap gave the frames, newest last
-	first   int64   // the number that the monitor gave the first of seqs
-	lost    int64
+	mu       sync.Mutex
+	conn     *tap.Conn // nil where there is none
+	asked    int       // commands so far
+	answers  map[string]chan tap.Note
+	seqs     []int64 // the numbers that the tap gave the frames, newest last
+	first    int64   // the number that the monitor gave the first of seqs
+	lost     int64
+	conns    int  // the highest number that a connection has got
+	before   int  // what is added to those of this tap
+	numbered bool // that is known
 }
 
 func newLiveWire(s *store.Store) *liveWire {
 	return &liveWire{store: s, answers: map[string]chan tap.Note{}, first: 1}
+}
+
+// begin says which tap it is from here on.
+func (w *liveWire) begin(conn *tap.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conn = conn
+	w.first, w.seqs = w.first+int64(len(w.seqs)), nil
+	w.numbered = false
+}
+
+// end says that the tap has ended, and returns what that was.
+func (w *liveWire) end() tap.Info {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	info := w.conn.Info
+	w.conn = nil
+	return info
+}
+
+// number gives a record's connection the number that the monitor has for it: from 1,
+// and on from those of the tap before. A tap with one connection may call it 0.
+func (w *liveWire) number(r *capture.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.numbered {
+		w.before, w.numbered = w.conns, true
+		if r.Conn == 0 {
+			w.before++
+		}
+	}
+	r.Conn += w.before
+	w.conns = max(w.conns, r.Conn)
 }
 
 // keptSeqs is how many frames can be named to the tap, whose history is shorter.
@@ -70,7 +106,7 @@ func (w *liveWire) note(n tap.Note) {
 			payload = n.Data
 		}
 		dir, _ := frame.ParseDir(n.Dir)
-		w.store.Hold(store.Held{Number: n.Held, Conn: n.Conn, Dir: dir, Payload: payload})
+		w.store.Hold(store.Held{Number: n.Held, Conn: w.before + n.Conn, Dir: dir, Payload: payload})
 	case tap.Released:
 		w.store.Let(n.Held)
 	case tap.Answer:
@@ -84,6 +120,8 @@ func (w *liveWire) note(n tap.Note) {
 	}
 }
 
+var errNoTap = errors.New("the relay of that does not run: there is nothing to change")
+
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
 
@@ -93,7 +131,7 @@ func (w *liveWire) Refuses() string {
 	defer w.mu.Unlock()
 	switch {
 	case w.conn == nil:
-		return "there is no tap yet"
+		return errNoTap.Error()
 	case !w.conn.Info.Control:
 		return tap.ErrNoCommands.Error()
 	}
@@ -104,6 +142,10 @@ func (w *liveWire) Refuses() string {
 func (w *liveWire) do(c tap.Command) error {
 	w.mu.Lock()
 	conn := w.conn
+	if conn == nil {
+		w.mu.Unlock()
+		return errNoTap
+	}
 	w.asked++
 	c.Tag = strconv.Itoa(w.asked)
 	answer := make(chan tap.Note, 1)
@@ -129,6 +171,12 @@ func (w *liveWire) do(c tap.Command) error {
 func (w *liveWire) Cancel(conn int, id string) error {
 	if !json.Valid([]byte(id)) {
 		id = strconv.Quote(id)
+	}
+	w.mu.Lock()
+	conn -= w.before
+	w.mu.Unlock()
+	if conn < 0 {
+		return errNoTap // it was of the one before
 	}
 	return w.do(tap.Command{Do: tap.Cancel, Conn: conn, ID: json.RawMessage(id)})
 }

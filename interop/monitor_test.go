@@ -186,6 +186,28 @@ func TestMonitorCancels(t *testing.T) {
 	term.ends()
 }
 
+// When the relay has ended the monitor waits for another, and goes on with that,
+// whose wire is changed then.
+func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term := runIn(t, env, "monitor")
+	term.sees("waiting")
+	first := throughRelay(t, env, 20_000)
+	term.sees("PROMPT_SEND", "in flight")
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	term.sees("ended, waiting", "unanswered")
+	second := throughRelay(t, env, 20_000)
+	term.sees("live", "CONN", "2 ids")
+	term.twice("X", "cancel PROMPT_SEND 1")
+	term.sees("ended, waiting")
+	_ = second.Wait()
+	term.types("5")
+	term.sees("by request: a cancel of 1")
+	term.types("q")
+	term.ends()
+}
+
 // A request is sent once more from the monitor.
 func TestMonitorResends(t *testing.T) {
 	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}

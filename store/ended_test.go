@@ -83,6 +83,45 @@ func TestEndOfConnection(t *testing.T) {
 	}
 }
 
+// A session may follow on another: what was kept of that stays, and frames and
+// findings go on.
+func TestSessionAfterAnother(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	take := func(altered bool, records ...*capture.Record) {
+		t.Helper()
+		l := &live{session: capture.Session{Framing: "line", Altered: altered}, records: records}
+		l.look = func() {
+			if s.Overview().Ended {
+				t.Error("it has ended before its end")
+			}
+		}
+		if err := s.Take(t.Context(), decode.Input{Capture: l}, decode.Config{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(true, ask(0, 1))
+	s.Hold(store.Held{Number: 1, Conn: 1})
+	s.End(nil, false)
+	take(false, nil, ask(50, 2), said(60, 2, frame.U2C, `{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+	o := s.Overview()
+	if !o.Ended || !o.Altered || o.Frames != 3 || o.Conns != 2 || len(o.Held) > 0 || fmt.Sprint(o.Protocols) != "[mcp/line]" {
+		t.Errorf("%+v", o)
+	}
+	text := ""
+	for _, x := range s.IDs(store.IDsQuery{Sort: store.ByArrival, N: 9}).List {
+		text += fmt.Sprintf(" %d:%v", x.Conn, x.Outcome)
+	}
+	if want := " 1:abandoned 2:done"; text != want {
+		t.Errorf("the rows are %q, want %q", text, want)
+	}
+	for i, f := range s.Frames(0, 9).List {
+		if f.Seq != int64(i+1) {
+			t.Errorf("frame %d has the number %d", i+1, f.Seq)
+		}
+	}
+}
+
 // A cancel that need not be answered is over at once, and took as long as its
 // answer if one comes.
 func TestAnswerThatNeedNotCome(t *testing.T) {

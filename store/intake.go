@@ -37,19 +37,25 @@ func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) er
 	return err
 }
 
-// Begin says where the session that follows is read from.
+// Begin says where the session that follows is read from. There may have been
+// others before it, with connections of other numbers: what is kept of them stays.
 func (s *Store) Begin(in decode.Input) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.version.Add(1)
 	if in.Capture != nil {
+		altered := s.session.Altered
 		s.session = *in.Capture.Session()
+		s.session.Altered = s.session.Altered || altered
 	}
+	s.ended, s.end = false, nil
 	s.follower = track.NewFollower(&s.trackers, in, s.opts.Config)
 }
 
 // Read takes in frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	cfg.InOrder, cfg.Around, cfg.Ended = true, s.batch, s.follower.Ended
+	cfg.FirstSeq = s.frames.next() // only this goroutine adds any
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
 	return err
 }
@@ -188,7 +194,7 @@ func (s *Store) End(err error, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version.Add(1)
-	s.ended, s.end = true, err
+	s.ended, s.end, s.held = true, err, nil
 	if s.follower == nil {
 		return
 	}

@@ -100,7 +100,7 @@ func New(o Options) *Store {
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),
 	}
-	s.trackers.Watcher = watcher{s}
+	s.trackers.Watcher, s.trackers.Apart = watcher{s}, true
 	return s
 }
 

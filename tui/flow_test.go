@@ -114,7 +114,7 @@ func TestStill(t *testing.T) {
 			n++
 			list.add(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":"call-%d","method":"tools/call","params":{"name":"t"}}`, n))
 		}
-		err := s.Read(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1, FirstSeq: int64(n - calls + 1)})
+		err := s.Read(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1})
 		check(t, err)
 	}
 	lineOf := func(sc *screen, text string) int {
@@ -156,6 +156,21 @@ func TestSearchGoesAround(t *testing.T) {
 	sc.shows("no frame here contains nowhere")
 }
 
+// Where another session may follow on one that has ended, the head says that it is
+// waited for.
+func TestNextIsWaitedFor(t *testing.T) {
+	list := &recorded{session: capture.Session{Framing: "line", Protocol: "mcp"}}
+	list.add(1, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	s := store.New(store.Options{})
+	defer s.Close()
+	if err := s.Take(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for next, want := range map[bool]string{false: "■ ended ", true: "○ ended, waiting "} {
+		newScreen(t, s, tui.Config{Name: "live", Theme: "dark", Next: next}, 60, 15).shows(want)
+	}
+}
+
 // recorded is a capture of frames at hand.
 type recorded struct {
 	session capture.Session
@@ -193,7 +208,7 @@ func BenchmarkKey(b *testing.B) {
 			list.add(i+1, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, i))
 			list.list[len(list.list)-1].Dir = frame.U2C
 		}
-		if err := s.Read(b.Context(), in, decode.Config{Workers: 1, FirstSeq: int64(n)}); err != nil {
+		if err := s.Read(b.Context(), in, decode.Config{Workers: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}

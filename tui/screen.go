@@ -148,6 +148,8 @@ func (m *Model) state(l *line) {
 		l.text(th.Warning, "‖ frozen", 10)
 	case o.Ended && o.Err != nil:
 		l.text(th.Error, "■ broken off", 14)
+	case o.Ended && m.config.Next:
+		l.text(th.Dim, "○ ended, waiting", 20)
 	case o.Ended:
 		l.text(th.Dim, "■ ended", 10)
 	case o.Frames == 0:

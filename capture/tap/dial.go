@@ -69,6 +69,33 @@ func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error)
 	}
 }
 
+// Next is Await for the tap that follows one that was looked at: it began later
+// and, unless any will do, is named alike.
+func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
+	tick := time.NewTicker(awaitEvery)
+	defer tick.Stop()
+	for {
+		taps, err := List(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range taps {
+			if !info.Started.After(last.Started) || !any && info.base() != last.base() {
+				continue
+			}
+			c, err := Dial(ctx, dir, info.Name)
+			if none := (*NotFoundError)(nil); !errors.As(err, &none) {
+				return c, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
 // Send sends a command. Its answer comes among the records, as an [Answer] with
 // the command's Tag.
 func (c *Conn) Send(cmd Command) error {

@@ -33,6 +33,14 @@ type Info struct {
 	Control bool `json:"control,omitempty"`
 }
 
+// base is the name without the number of the process, and what follows that.
+func (i *Info) base() string {
+	if at := strings.LastIndex(i.Name, fmt.Sprintf("-%d", i.Pid)); at >= 0 {
+		return i.Name[:at]
+	}
+	return i.Name
+}
+
 const (
 	describes = ".json"
 	listens   = ".sock"

@@ -217,6 +217,41 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// What follows on a tap began later, and is called the same unless any will do.
+func TestNext(t *testing.T) {
+	dir := shortDir(t)
+	begun := time.Now()
+	open := func(name string, after time.Duration) *Server {
+		s, err := Listen(dir, Info{Name: name, Started: begun.Add(after)}, NewHub(capture.Session{}, Options{}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	open("my-server", -time.Hour)
+	last := open("my-server", 0).info
+	other := open("my", time.Second)
+	next := func(any bool, want string) {
+		t.Helper()
+		c, err := Next(t.Context(), dir, last, any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if c.Info.Name != want {
+			t.Errorf("%s is followed by %s, want %s", last.Name, c.Info.Name, want)
+		}
+	}
+	next(true, other.Name())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := Next(ctx, dir, last, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", c, err)
+	}
+	next(false, open("my-server", 2*time.Second).Name())
+}
+
 // Where others may enter, there is no tap.
 func TestDir(t *testing.T) {
 	base := shortDir(t)

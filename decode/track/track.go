@@ -23,8 +23,10 @@ type Trackers struct {
 	List   []Tracker
 	OneWay bool // all are to judge as if a direction were missing
 	Forms  bool // messages are looked into as deep as their JSON form goes; see decode.Item.CheckForm
-	conns  int  // connections of the sessions so far
-	Timed  bool // the times of some frames are known
+	// Apart says that no connection of one session has the number of one of another.
+	Apart bool
+	conns int  // connections of the sessions so far
+	Timed bool // the times of some frames are known
 	// Watcher, if not nil, is told what they learn.
 	Watcher session.Watcher
 }
@@ -115,11 +117,15 @@ const (
 // NewFollower returns the follower of a session that is read from in. The
 // trackers may have been fed with others before.
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
-	return &Follower{
-		trackers: ts, named: cfg.Protocol != nil, base: ts.conns,
+	f := &Follower{
+		trackers: ts, named: cfg.Protocol != nil,
 		stream: in.Capture == nil, settled: in.Capture == nil,
 		wires: make(map[int]*followed),
 	}
+	if !ts.Apart {
+		f.base = ts.conns
+	}
+	return f
 }
 
 // View takes in an item and shows nothing.
