@@ -121,8 +121,7 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	case isCall && !e.told:
 		e.called = cmp.Or(e.called, e.request.Seq)
 		return f.callAnswered(e, it), false
-	case isCall && !isNameless(&it.Message):
-		f.web.remove(of)
+	case isCall && e.events && !isNameless(&it.Message): // in events, which go on
 		return no, false
 	case e.called != 0:
 		no = f.callAnswered(e, it)

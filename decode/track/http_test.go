@@ -145,6 +145,21 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{post("/v1/chat", `{}`), "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "<data: {}\n\n", "<data: {"},
 			[]string{"1 POST /v1/chat abandoned 1 parts, frames 1 3"},
 		},
+		{
+			"a question of no protocol, which a message of one answers",
+			[]string{post("/mcp", `{}`), said("400 Bad Request", strings.Replace(result, `"id":1`, `"id":"server-error"`, 1))},
+			[]string{"1 POST /mcp failed 0 parts, frames 1 2"},
+		},
+		{
+			"a question of no protocol, with messages of one in the events that answer it",
+			[]string{post("/mcp", `{}`), events, chunk("data: " + result + "\n\n"), "<0\r\n\r\n"},
+			[]string{"1 POST /mcp done 0 parts, frames 1 4"},
+		},
+		{
+			"HTTP/2, a question of no protocol, which a message of one answers",
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(result)},
+			[]string{"1 POST /mcp done 0 parts, frames 1 2 4"},
+		},
 		{"nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
 		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
 		{
