@@ -159,7 +159,7 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	case isCall && (e.failed || isNameless(&it.Message)):
 		no.asked = e.called
 	case isCall:
-	case ends && e.status >= "300" && of.Meta.Signal != frame.Reset: // who is sent elsewhere asks again
+	case ends && e.status >= "300": // who is sent elsewhere asks again
 		no = refusal{e.called, e.status}
 	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)

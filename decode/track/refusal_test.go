@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/http2"
 )
 
 // What an answer of HTTP refuses has failed, whatever its body is, and nothing that
@@ -85,7 +87,11 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
 		},
-		{"by an error that names nothing, and a status that refuses nothing", []string{post("/mcp", call), said("200 OK", nameless)}, []string{"mcp 1 tools/list failed 1 2"}},
+		{
+			"by an error that names nothing, and a status that refuses nothing",
+			append(slices.Clone(first), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("200 OK", nameless)),
+			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "unanswered 3"},
+		},
 		{
 			"nothing, by an error with an id that was made up, and a status that refuses nothing",
 			[]string{post("/mcp", call), said("200 OK", strings.Replace(nameless, "null", `"server-error"`, 1))},
@@ -109,6 +115,21 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			"HTTP/2, by an error with an id that was made up",
 			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "400", "content-type", "application/json")[1:] + data(strings.Replace(nameless, "null", `"server-error"`, 1))},
 			[]string{"mcp 1 tools/list failed 2 4", "orphan 4"},
+		},
+		{
+			"HTTP/2, by a head, whose body the controller does not wait for",
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "401", "content-type", "text/html")[1:], ">" + reset(http2.ErrCodeCancel)},
+			[]string{"mcp 1 tools/list failed 2 4"},
+		},
+		{
+			"HTTP/2, by a head, whose body the unit breaks off",
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "503", "content-type", "text/html")[1:] + reset(http2.ErrCodeInternal)},
+			[]string{"mcp 1 tools/list failed 2 4"},
+		},
+		{
+			"HTTP/2, nothing: the controller leaves before there is an answer",
+			[]string{h2(":method", "POST", ":path", "/mcp") + data(call), "<" + h2(":status", "200", "content-type", "text/event-stream")[1:], ">" + reset(http2.ErrCodeCancel)},
+			[]string{"mcp 1 tools/list abandoned 2"},
 		},
 		{
 			"HTTP/2, by a head alone",

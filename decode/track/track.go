@@ -333,6 +333,7 @@ func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	switch {
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
+		h.Dir = frame.U2C // the unit said so, even where the controller broke off the rest
 	case !h.well:
 		m = nil
 	case m == nil:
