@@ -93,7 +93,7 @@ func report(w io.Writer, err error) {
 	}
 	if err != nil && !isBrokenPipe(err) {
 		// An error may quote the wire, and w may be a terminal.
-		fmt.Fprintf(w, "wirectl: %s\n", render.Safe(err.Error()))
+		fmt.Fprintf(w, "wirectl: %s\n", render.Safe(sentence(err)))
 	}
 }
 

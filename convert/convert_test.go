@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,13 @@ func TestWriteFile(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(name); string(got) != "before" {
 		t.Errorf("the file has become %q", got)
+	}
+	err := convert.WriteFile(filepath.Join(name, "in no folder"), func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 1<<20))
+		return err
+	})
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %q, and not one sentence", err)
 	}
 	check(t, convert.WriteFile(name, func(io.Writer) error { return nil }))
 	if got, _ := os.ReadFile(name); len(got) > 0 {

@@ -13,7 +13,11 @@ const bufferSize = 256 << 10
 // Buffered calls write with a writer to w that collects small writes.
 func Buffered(w io.Writer, write func(io.Writer) error) error {
 	b := bufio.NewWriterSize(w, bufferSize)
-	return errors.Join(write(b), b.Flush())
+	err := write(b)
+	if flushed := b.Flush(); flushed != nil && !errors.Is(err, flushed) { // which b repeats
+		err = errors.Join(err, flushed)
+	}
+	return err
 }
 
 // WriteFile calls write with a writer to the file of that name, whose former

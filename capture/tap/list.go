@@ -120,7 +120,7 @@ func (e *NotFoundError) Error() string {
 	case e.Name == "":
 		return "nothing runs that has a tap"
 	case len(e.Running) == 0:
-		return fmt.Sprintf("there is no tap %q, nor any other", e.Name)
+		return fmt.Sprintf("there is no tap %q, nor any other: wirectl relay and wirectl serve open them", e.Name)
 	}
 	return fmt.Sprintf("there is no tap %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Running), strings.Join(e.Running, ", "))
 }
