@@ -183,7 +183,7 @@ func TestList(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := shortDir(t)
 	_, err := Dial(t.Context(), dir, "gopls")
-	if err == nil || err.Error() != `there is no tap "gopls", nor any other` {
+	if err == nil || err.Error() != `there is no tap "gopls", nor any other: wirectl relay and wirectl serve open them` {
 		t.Error(err)
 	}
 	serve(t, dir, "gopls", NewHub(capture.Session{}, Options{}), nil)
