@@ -27,6 +27,9 @@ func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
 func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
 	if x == nil {
+		if key.Matches(k, keys.Note, keys.Bookmark, keys.Write, keys.Diff, keys.Cancel, keys.Resend) {
+			m.said = "no id is selected"
+		}
 		return nil
 	}
 	switch {

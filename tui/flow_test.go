@@ -156,6 +156,29 @@ func TestSearchGoesAround(t *testing.T) {
 	sc.shows("no frame here contains nowhere")
 }
 
+// A search shows what it finds among the frames, whichever view it was asked in.
+func TestSearchFromAnyView(t *testing.T) {
+	for _, view := range []string{"1", "3", "4", "5"} {
+		sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
+		sc.press(view, "/", "notifications/initialized", "enter")
+		sc.shows("WHAT IT SAYS")
+		sc.press("enter")
+		sc.shows("#3 →", "notifications/initialized")
+	}
+}
+
+// Where headings are all there is, nothing has a scale, and what is done to an id
+// says that it takes one.
+func TestHeadingsAlone(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
+	sc.press("1", "b", "O")
+	if text := sc.text(); strings.Contains(text, "╷") {
+		t.Errorf("a scale of nothing:\n%s", text)
+	}
+	sc.press("a")
+	sc.shows("no id is selected")
+}
+
 // Where another session may follow on one that has ended, the head says that it is
 // waited for.
 func TestNextIsWaitedFor(t *testing.T) {

@@ -61,12 +61,6 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	switch {
 	case key.Matches(k, keys.Follow):
 		st.follow = !st.follow
-	case key.Matches(k, keys.Search):
-		return m.askForSearch()
-	case key.Matches(k, keys.SearchNext):
-		return m.find(false)
-	case key.Matches(k, keys.SearchBack):
-		return m.find(true)
 	case f == nil:
 	case key.Matches(k, keys.Open):
 		return m.openFrame(f.Seq)
@@ -78,6 +72,21 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 		return m.compare(f.Seq)
 	}
 	return m.ask()
+}
+
+// searchKey does what a key does that searches, and reports whether it did: what
+// is found is shown among the frames, whichever view it was asked in.
+func (m *Model) searchKey(k tea.KeyMsg) (tea.Cmd, bool) {
+	keys := &m.keys
+	switch {
+	case key.Matches(k, keys.Search):
+		return m.askForSearch(), true
+	case key.Matches(k, keys.SearchNext):
+		return m.find(false), true
+	case key.Matches(k, keys.SearchBack):
+		return m.find(true), true
+	}
+	return nil, false
 }
 
 func (m *Model) askForSearch() tea.Cmd {
@@ -102,6 +111,7 @@ func (m *Model) find(back bool) tea.Cmd {
 	if m.search == "" {
 		return m.askForSearch()
 	}
+	m.view = viewFrames
 	s, text, at := m.store, []byte(m.search), m.frames.at
 	return func() tea.Msg {
 		deadline := time.Now().Add(findTime)

@@ -73,6 +73,9 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	if m.detail != nil {
 		return m.detailKey(k)
 	}
+	if cmd, done := m.searchKey(k); done {
+		return cmd
+	}
 	switch m.view {
 	case viewIDs:
 		return m.idsKey(k)

@@ -1,6 +1,10 @@
 package tui
 
-import "github.com/wirectl/wirectl/store"
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/store"
+)
 
 // A window is the time that lanes show.
 type window struct {
@@ -62,7 +66,8 @@ func (m *Model) axis(l *line, w window) {
 		return span(at - m.page.overview.First)
 	}
 	step := 16
-	for x := 0; len(m.page.ids.List) > 0 && x+8 <= w.width; x += step {
+	lanes := slices.ContainsFunc(m.page.ids.List, func(x store.Exchange) bool { return x.Group == nil })
+	for x := 0; lanes && x+8 <= w.width; x += step {
 		at := w.from + int64(float64(w.to-w.from)*float64(x)/float64(max(w.width-1, 1)))
 		l.glyph(m.theme.Rule, "╷")
 		l.left(m.theme.Dim, label(at), min(step-2, w.width-x-2))
