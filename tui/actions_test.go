@@ -232,6 +232,21 @@ func TestMouse(t *testing.T) {
 	sc.shows("filter conn==1", "WHAT IT SAYS")
 }
 
+// The mouse can be left to the terminal, to select text with, and taken back.
+func TestMouseOff(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
+	for _, tt := range []struct {
+		want tea.Msg
+		says string
+	}{{tea.DisableMouse(), "the mouse selects text now"}, {tea.EnableMouseCellMotion(), "the mouse is for the monitor again"}} {
+		_, cmd := sc.model.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{'M'}})
+		if cmd == nil || cmd() != tt.want {
+			t.Errorf("%s: that is not done", tt.says)
+		}
+		sc.shows(tt.says)
+	}
+}
+
 // Where names of views have no room for their keys, all of them can be clicked.
 func TestNarrow(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 40, 10)

@@ -101,6 +101,8 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		}
 		m.setTheme(name)
 		return m.ask(), true
+	case key.Matches(k, keys.Mouse):
+		return m.turnMouse(), true
 	case key.Matches(k, keys.Freeze):
 		m.freeze()
 		return m.ask(), true
@@ -119,6 +121,17 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		}
 	}
 	return nil, false
+}
+
+// turnMouse leaves the mouse to the terminal, which selects text with it, or takes
+// it back.
+func (m *Model) turnMouse() tea.Cmd {
+	if m.mouseOff = !m.mouseOff; m.mouseOff {
+		m.said = "the mouse selects text now; M takes it back"
+		return tea.DisableMouse
+	}
+	m.said = "the mouse is for the monitor again"
+	return tea.EnableMouseCellMotion
 }
 
 // setTheme draws in other colours.

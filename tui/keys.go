@@ -12,7 +12,7 @@ type keyMap struct {
 	Fold, FoldAll, JQ, Copy, Diff, Pane                     key.Binding
 	Bookmark, Note, Write                                   key.Binding
 	Cancel, Resend, Hold, Release, Edit, Drop               key.Binding
-	Theme, Help, Quit                                       key.Binding
+	Theme, Mouse, Help, Quit                                key.Binding
 }
 
 func bind(help string, keys ...string) key.Binding {
@@ -42,7 +42,7 @@ func newKeyMap() keyMap {
 		Bookmark: bind("bookmark", "m"), Note: bind("note", "a"), Write: bind("write to a file", "w"),
 		Cancel: bind("inject a cancel", "X"), Resend: bind("send the request again", "R"), Hold: bind("hold frames that match", "H"),
 		Release: bind("release the held frame", "u"), Edit: bind("edit the held frame", "e"), Drop: bind("drop the held frame", "D"),
-		Theme: bind("dark or light", "T"), Help: bind("help", "?"), Quit: bind("quit", "q", "ctrl+c"),
+		Theme: bind("dark or light", "T"), Mouse: bind("mouse on or off", "M"), Help: bind("help", "?"), Quit: bind("quit", "q", "ctrl+c"),
 	}
 }
 
@@ -60,6 +60,6 @@ func (k *keyMap) groups() []keyGroup {
 		{"Finding", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
 		{"The wire", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},
-		{"wirectl", []key.Binding{k.Theme, k.Help, k.Quit}},
+		{"wirectl", []key.Binding{k.Theme, k.Mouse, k.Help, k.Quit}},
 	}
 }
