@@ -47,7 +47,7 @@ type Model struct {
 	filter        string
 	search        string
 	frozen        bool
-	mouseOff      bool // the terminal selects text with it
+	mouseOff      bool  // the terminal selects text with it
 	limit         int64 // of the list of frames while it is frozen
 
 	screen  string // as View has drawn it; "" if that is to be done again
