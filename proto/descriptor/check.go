@@ -72,7 +72,7 @@ func (b *builder) checkExtensions(extensions protoreflect.ExtensionDescriptors) 
 		switch {
 		case xd.Message() != nil && xd.Message().IsMapEntry():
 			return b.fail(b.names[xd.FullName()], Type, "%s has the type %s, which is an entry of a map", xd.FullName(), xd.Message().FullName())
-		case !xd.ContainingMessage().ExtensionRanges().Has(xd.Number()), !xd.Number().IsValid() && !isMessageSet(xd.ContainingMessage()):
+		case !xd.ContainingMessage().ExtensionRanges().Has(xd.Number()), !xd.Number().IsValid() && !IsMessageSet(xd.ContainingMessage()):
 			return b.fail(b.names[xd.FullName()], Number, "%s has the number %d, which %s leaves to no extension",
 				xd.FullName(), xd.Number(), xd.ContainingMessage().FullName())
 		}
@@ -80,9 +80,9 @@ func (b *builder) checkExtensions(extensions protoreflect.ExtensionDescriptors) 
 	return nil
 }
 
-// isMessageSet reports whether the message is of the kind whose extensions have higher
-// numbers than fields can have.
-func isMessageSet(md protoreflect.MessageDescriptor) bool {
+// IsMessageSet reports whether md, one of [New]'s or of generated code, is a message set:
+// of an older kind, whose extensions may have higher numbers than fields can have.
+func IsMessageSet(md protoreflect.MessageDescriptor) bool {
 	set, ok := md.(interface{ IsMessageSet() bool })
 	return ok && set.IsMessageSet()
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -119,7 +120,7 @@ func (b *builder) deeper(do func() error) error {
 // the key besides.
 func (b *builder) fields(m protoreflect.Message, besides string) error {
 	md := m.Descriptor()
-	if isMessageSet(md) {
+	if descriptor.IsMessageSet(md) {
 		return b.fail(b.offset(), "%s is a message set, which JSON has no form for", md.FullName())
 	}
 	numbers, oneofs := map[protoreflect.FieldNumber]bool{}, map[int]bool{}

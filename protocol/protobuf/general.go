@@ -22,12 +22,6 @@ import (
 // slots; for what a google.protobuf.Any holds, which the message alone does not tell,
 // and for a google.protobuf.FieldMask; and for JSON that is unusual or wrong.
 
-// isMessageSet reports whether md is of a kind that is older than extensions.
-func isMessageSet(md protoreflect.MessageDescriptor) bool {
-	set, ok := md.(interface{ IsMessageSet() bool })
-	return ok && set.IsMessageSet()
-}
-
 // isNull reports whether fd is of the enum that JSON writes as null.
 func isNull(fd protoreflect.FieldDescriptor) bool {
 	if fd.IsMap() {

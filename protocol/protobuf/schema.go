@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/proto/descriptor"
 )
 
 // A Schema is a message type, compiled to tables that lead from the wire to
@@ -89,7 +91,7 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 		md:      md,
 		name:    string(md.FullName()),
 		special: form,
-		general: form != nil && form.read == nil || isMessageSet(md) || slotCount(md) > maxSlots,
+		general: form != nil && form.read == nil || descriptor.IsMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
