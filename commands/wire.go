@@ -120,7 +120,7 @@ func (w *liveWire) note(n tap.Note) {
 	}
 }
 
-var errNoTap = errors.New("the relay of that does not run: there is nothing to change")
+var errNoTap = errors.New("nothing runs any more that this could change")
 
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
