@@ -179,6 +179,20 @@ func TestHeadingsAlone(t *testing.T) {
 	sc.shows("no id is selected")
 }
 
+// What has ended and had no exchange does not say that one may come.
+func TestNoExchange(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	sc := newScreen(t, s, tui.Config{Name: "s"}, 60, 15)
+	sc.shows("no exchange yet")
+	s.End(nil, false)
+	sc.press("1")
+	sc.shows("no exchange")
+	if strings.Contains(sc.text(), "yet") {
+		t.Errorf("it says that one may come:\n%s", sc.text())
+	}
+}
+
 // Where another session may follow on one that has ended, the head says that it is
 // waited for.
 func TestNextIsWaitedFor(t *testing.T) {

@@ -361,6 +361,8 @@ func (m *Model) nothing(yet, filtered string) string {
 		text = filtered
 	case m.page.overview.Frames == 0 && m.config.Waiting != "":
 		text = m.config.Waiting
+	case m.page.overview.Ended:
+		text = strings.TrimSuffix(yet, " yet") // nor will there be any
 	}
 	l := newLine(m.width)
 	l.pad(3)
