@@ -16,7 +16,7 @@ import (
 // AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
 // mapping defines it, compact and on one line. Members and map entries stand
 // where the wire first has them; unknown fields are left out. Required fields may
-// be missing. It reports whether AppendWire gives back wire, byte for byte, from
+// be missing. What would be nested deeper than [jsonscan.MaxDepth] is an error. It reports whether AppendWire gives back wire, byte for byte, from
 // that form. On error, which is an [*Error] wherever a byte is to blame, dst is
 // returned as it came.
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
@@ -42,6 +42,8 @@ type decoder struct {
 	// form. The walk goes on to the end all the same, because it alone can say
 	// where a fault is.
 	general bool
+	// untidy says that the wire has what AppendWire never writes.
+	untidy  bool
 	parts   []part   // that are for the general way
 	depth   int      // of messages and map entries
 	nesting int      // of JSON objects and arrays
@@ -53,6 +55,7 @@ type decoder struct {
 type part struct {
 	s                            *Schema
 	wire, wireEnd, text, textEnd int
+	nesting                      int // of JSON objects and arrays around it
 }
 
 // decoders keeps decoders for the sake of their keys and parts.
@@ -75,13 +78,15 @@ func (d *decoder) release() {
 // maxDepth is the depth at which the protobuf module gives up too.
 const maxDepth = protowire.DefaultRecursionLimit
 
+const tooDeep = "messages are nested too deep"
+
 // message writes the message that ends at end or, if group is not zero, with
 // the end of that group.
 func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 	if d.depth++; d.depth > maxDepth {
-		return d.fail(d.pos, "messages are nested too deep")
+		return d.fail(d.pos, tooDeep)
 	}
-	p := part{s: s, wire: d.pos, text: len(d.dst)}
+	p := part{s: s, wire: d.pos, text: len(d.dst), nesting: d.nesting}
 	outer := d.general
 	d.general = s.general
 	read := (*decoder).object
@@ -110,9 +115,18 @@ func (d *decoder) take(p part) {
 	d.parts = append(d.parts[:n], p)
 }
 
+// mend leaves the message at hand to the general way if what it has was to be merged,
+// displaced or filled in.
+func (d *decoder) mend(so bool) {
+	d.general = d.general || so
+	d.untidy = d.untidy || so
+}
+
 // object writes a message as an object of its fields and returns where it ends.
 func (d *decoder) object(s *Schema, end int, group protowire.Number) (wireEnd int, ok bool) {
-	d.open('{')
+	if !d.open('{') {
+		return 0, false
+	}
 	wireEnd, ok = d.fields(s, end, group)
 	d.close('}')
 	return wireEnd, ok
@@ -137,9 +151,7 @@ func (d *decoder) fields(s *Schema, end int, group protowire.Number) (int, bool)
 			}
 			continue
 		}
-		if seen.take(f.slot) {
-			d.general = true
-		}
+		d.mend(seen.take(f.slot))
 		if !d.field(f, typ, end) {
 			d.err.within(f.name)
 			return 0, false
@@ -194,7 +206,9 @@ func (d *decoder) omit(start int) {
 // elements writes the array for a repeated field, as far as its records stand
 // together, and reports whether nothing is in it.
 func (d *decoder) elements(f *field, typ protowire.Type, end int) (empty, ok bool) {
-	d.open('[')
+	if !d.open('[') {
+		return false, false
+	}
 	start := len(d.dst)
 	for first := true; ; first = false {
 		d.exact = d.exact && (typ == protowire.BytesType && f.packable) == f.packed && (first || !f.packed)
@@ -247,10 +261,12 @@ func (d *decoder) again(f *field, end int) (protowire.Type, bool) {
 // entries writes the object for a map, as far as its entries stand together.
 func (d *decoder) entries(f *field, end int) bool {
 	if d.depth++; d.depth > maxDepth {
-		return d.fail(d.pos, "messages are nested too deep")
+		return d.fail(d.pos, tooDeep)
 	}
 	outer := len(d.keys)
-	d.open('{')
+	if !d.open('{') {
+		return false
+	}
 	for more := true; more; _, more = d.again(f, end) {
 		stop, ok := d.length(end)
 		if !ok || !d.entry(f, stop) {
@@ -259,9 +275,7 @@ func (d *decoder) entries(f *field, end int) bool {
 	}
 	d.close('}')
 	d.depth--
-	if hasDuplicate(d.keys[outer:]) {
-		d.general = true
-	}
+	d.mend(hasDuplicate(d.keys[outer:]))
 	d.keys = d.keys[:outer]
 	return true
 }
@@ -285,7 +299,7 @@ func (d *decoder) entry(f *field, end int) bool {
 	if !ok {
 		return false
 	}
-	d.general = d.general || key == 0 || value == 0
+	d.mend(key == 0 || value == 0)
 	d.exact = d.exact && key < value
 	d.comma()
 	if d.pos = key; key != 0 && !d.key(f.mapKey, end) {
@@ -310,10 +324,10 @@ func (d *decoder) findEntry(f *field, end int) (key, value int, ok bool) {
 		at := d.pos
 		switch {
 		case num == f.mapKey.num && typ == f.mapKey.wire:
-			d.general = d.general || key != 0
+			d.mend(key != 0)
 			key = at
 		case num == f.mapValue.num && typ == f.mapValue.wire:
-			d.general = d.general || value != 0
+			d.mend(value != 0)
 			value = at
 		default:
 			d.exact = false
@@ -407,13 +421,16 @@ func validPrefix(b []byte) int {
 	return n
 }
 
-func (d *decoder) open(bracket byte) {
+// open begins an object or array, unless it lies so deep that nobody would read the
+// JSON.
+func (d *decoder) open(bracket byte) bool {
 	d.dst = append(d.dst, bracket)
 	// AppendWire goes the general way, and so chooses the order of the fields
 	// itself, beyond the depth to which the scanner can enter containers.
 	if d.nesting++; d.nesting > jsonscan.MaxEntered {
 		d.exact = false
 	}
+	return d.nesting <= jsonscan.MaxDepth || d.fail(d.pos, tooDeep)
 }
 
 func (d *decoder) close(bracket byte) {

@@ -61,7 +61,7 @@ var noSchema = &Schema{}
 // end of that group.
 func (d *editing) message(s *Schema, end int, group protowire.Number, hidden bool) bool {
 	if d.depth++; d.depth > maxDepth {
-		return d.fail(d.pos, "messages are nested too deep")
+		return d.fail(d.pos, tooDeep)
 	}
 	defer func() { d.depth-- }()
 	if s.name == "google.protobuf.Any" {

@@ -1,11 +1,15 @@
 package protobuf
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error says what is wrong with a message in the wire format, or in JSON, and where.
 type Error struct {
 	// Path names the field, from the outermost message inwards, by the names
-	// of the schema; without a schema by numbers. It is the name of the
+	// of the schema; without a schema by numbers. A long one begins with an
+	// ellipsis. It is the name of the
 	// message itself where no field is to blame, and may be empty.
 	Path   string
 	Offset int // in the payload; negative where no byte is to blame
@@ -22,13 +26,24 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s at byte %d: %s", e.Path, e.Offset, e.Msg)
 }
 
+// maxPath bounds a path, in bytes, which names the fields next to the fault.
+const maxPath = 200
+
 // within puts the name of the field that holds the fault before the path.
 func (e *Error) within(field string) {
-	if e.Path != "" {
+	switch {
+	case strings.HasPrefix(e.Path, cut):
+		return
+	case len(e.Path)+len(field) >= maxPath:
+		field = cut
+	case e.Path != "":
 		field += "."
 	}
 	e.Path = field + e.Path
 }
+
+// cut stands for the fields that a path does not name.
+const cut = "…."
 
 // of names the message where no field is named.
 func (e *Error) of(s *Schema) *Error {

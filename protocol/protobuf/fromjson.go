@@ -110,7 +110,7 @@ func (b *builder) message(m protoreflect.Message) error {
 // deeper does something one message deeper.
 func (b *builder) deeper(do func() error) error {
 	if b.depth++; b.depth > maxDepth {
-		return b.fail(b.offset(), "messages are nested too deep")
+		return b.fail(b.offset(), tooDeep)
 	}
 	defer func() { b.depth-- }()
 	return do()

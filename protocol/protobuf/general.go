@@ -37,23 +37,27 @@ func (d *decoder) join(s *Schema, dst []byte) (_ []byte, exact bool, err error) 
 	out, done := dst, len(dst)
 	for _, p := range d.parts {
 		out = append(out, written[done-len(dst):p.text-len(dst)]...)
-		if out, err = s.appendPart(out, p.s, d.wire[p.wire:p.wireEnd]); err != nil {
+		if out, err = s.appendPart(out, p.s, d.wire[p.wire:p.wireEnd], p.nesting); err != nil {
 			return dst, false, p.s.fail(err)
 		}
 		done = p.textEnd
 	}
 	out = append(out, written[done-len(dst):]...)
+	if d.untidy || d.padded {
+		return out, false, nil
+	}
 	back, err := s.AppendWire(nil, out[len(dst):])
 	return out, err == nil && bytes.Equal(back, d.wire), nil
 }
 
-// appendPart appends the JSON form of a message inside one of type s.
-func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte) ([]byte, error) {
+// appendPart appends the JSON form of a message inside one of type s, and inside as
+// many JSON objects and arrays as nesting says.
+func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte, nesting int) ([]byte, error) {
 	m := dynamicpb.NewMessage(inner.md)
 	if err := unmarshal(wire, m, s.types()); err != nil {
 		return dst, err
 	}
-	p := printer{dst: dst, types: lenient{s.types()}}
+	p := printer{dst: dst, types: lenient{s.types()}, nesting: nesting}
 	err := p.message(m, [][]byte{wire})
 	return p.dst, err
 }

@@ -1,12 +1,16 @@
 package protobuf
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
 
@@ -207,4 +211,48 @@ func TestDeepJSON(t *testing.T) {
 	if _, err := s.AppendWire(nil, []byte(strings.Repeat(`{"special":[`, 9999)+strings.Repeat(`]}`, 9999))); err == nil {
 		t.Error("no fault in what is nested too deep")
 	}
+}
+
+// What is nested deeper than JSON is read is an error, whichever way a message goes: no
+// record could be read back that has it.
+func TestNestedDeeperThanJSON(t *testing.T) {
+	const anyField, plain, repeated = 5, 8, 11 // of torture.Special
+	s := schemaOf(t, "torture.Special")
+	twice := bytes.Repeat(protowire.AppendString(bytesTag(plain), "a"), 2)
+	const levels = jsonscan.MaxDepth / 2 // each is an array and an object
+	for name, around := range map[string][]byte{"one walk": nil, "the general way": twice} {
+		around = append(around, bytesTag(repeated)...)
+		if json, _, err := s.AppendJSON(nil, nested(levels-1, around)); err != nil || jsonscan.Valid(json) != nil {
+			t.Errorf("%s: at the limit: error %v, %v", name, err, jsonscan.Valid(json))
+		}
+		if _, _, err := s.AppendJSON(nil, nested(levels, around)); err == nil || !isTooDeep(err) {
+			t.Errorf("%s: error %.500v", name, err)
+		}
+	}
+	held := slices.Concat(protowire.AppendString(bytesTag(1), "t/google.protobuf.Any"), bytesTag(2))
+	wire := slices.Concat(bytesTag(anyField), protowire.AppendBytes(nil, nested(10, held)))
+	if _, err := s.appendPart(nil, s, wire, jsonscan.MaxDepth-11); err != nil {
+		t.Errorf("an Any in an Any: at the limit: error %v", err)
+	}
+	if _, err := s.appendPart(nil, s, wire, jsonscan.MaxDepth-10); err == nil || !isTooDeep(err) {
+		t.Errorf("an Any in an Any: error %.500v", err)
+	}
+}
+
+// isTooDeep reports whether err says so, and where, in a few words.
+func isTooDeep(err error) bool {
+	return strings.HasSuffix(err.Error(), tooDeep) && len(err.Error()) < 2*maxPath
+}
+
+func bytesTag(num protowire.Number) []byte {
+	return protowire.AppendTag(nil, num, protowire.BytesType)
+}
+
+// nested returns an empty message in as many others as levels says, behind a tag and
+// what else stands in each.
+func nested(levels int, tag []byte) (wire []byte) {
+	for range levels {
+		wire = slices.Concat(tag, protowire.AppendBytes(nil, wire))
+	}
+	return wire
 }

@@ -124,7 +124,7 @@ func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 	if canonicalJSON(t, got) != canonicalJSON(t, want) {
 		t.Fatalf("%x:\n got %s\nwant %s", wire, got, want)
 	}
-	if general, err := s.appendPart(nil, s, wire); err != nil || !bytes.Equal(got, general) {
+	if general, err := s.appendPart(nil, s, wire, 0); err != nil || !bytes.Equal(got, general) {
 		t.Fatalf("%x:\n              got %s\nthe general way: %s, error %v", wire, got, general, err)
 	}
 	if compact := jsontext.Value(bytes.Clone(got)); compact.Compact() != nil || !bytes.Equal(compact, got) {

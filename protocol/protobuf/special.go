@@ -165,7 +165,9 @@ func (p *printer) any(m protoreflect.Message, _ [][]byte) error {
 	if s == nil {
 		return p.object(inner, [][]byte{value}, url)
 	}
-	p.dst = append(p.dst, '{')
+	if err := p.open('{'); err != nil {
+		return err
+	}
 	p.key(typeKey)
 	if err := p.text(url); err != nil {
 		return err
@@ -174,7 +176,7 @@ func (p *printer) any(m protoreflect.Message, _ [][]byte) error {
 	if err := s.print(p, inner, [][]byte{value}); err != nil {
 		return err
 	}
-	p.dst = append(p.dst, '}')
+	p.close('}')
 	return nil
 }
 

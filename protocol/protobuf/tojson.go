@@ -14,8 +14,9 @@ import (
 // it: members and map entries in the order of the wire that a message was read from,
 // which it is given as the bodies of the records that were merged into the message.
 type printer struct {
-	dst   []byte
-	types resolver
+	dst     []byte
+	types   resolver
+	nesting int // of JSON objects and arrays
 }
 
 // formless says why a message cannot be written as JSON.
@@ -37,7 +38,9 @@ func (p *printer) object(m protoreflect.Message, bodies [][]byte, url string) er
 	if descriptor.IsMessageSet(m.Descriptor()) {
 		return formless("%s is a message set, which JSON has no form for", m.Descriptor().FullName())
 	}
-	p.dst = append(p.dst, '{')
+	if err := p.open('{'); err != nil {
+		return err
+	}
 	if url != "" {
 		p.key(typeKey)
 		if err := p.text(url); err != nil {
@@ -50,7 +53,7 @@ func (p *printer) object(m protoreflect.Message, bodies [][]byte, url string) er
 			return within(f.fd, err)
 		}
 	}
-	p.dst = append(p.dst, '}')
+	p.close('}')
 	return nil
 }
 
@@ -65,7 +68,9 @@ func (p *printer) field(v protoreflect.Value, f *member) error {
 }
 
 func (p *printer) list(l protoreflect.List, f *member) error {
-	p.dst = append(p.dst, '[')
+	if err := p.open('['); err != nil {
+		return err
+	}
 	for i := range l.Len() {
 		p.dst = appendComma(p.dst)
 		var bodies [][]byte
@@ -76,19 +81,21 @@ func (p *printer) list(l protoreflect.List, f *member) error {
 			return err
 		}
 	}
-	p.dst = append(p.dst, ']')
+	p.close(']')
 	return nil
 }
 
 func (p *printer) entries(m protoreflect.Map, f *member) error {
-	p.dst = append(p.dst, '{')
+	if err := p.open('{'); err != nil {
+		return err
+	}
 	for _, e := range entriesOf(f.fd, f.bodies) {
 		p.key(e.key.String())
 		if err := p.value(m.Get(e.key), f.fd.MapValue(), e.bodies); err != nil {
 			return err
 		}
 	}
-	p.dst = append(p.dst, '}')
+	p.close('}')
 	return nil
 }
 
@@ -128,6 +135,20 @@ func (p *printer) enum(n protoreflect.EnumNumber, fd protoreflect.FieldDescripto
 	default:
 		p.dst = strconv.AppendInt(p.dst, int64(n), 10)
 	}
+}
+
+// open is [decoder.open].
+func (p *printer) open(bracket byte) error {
+	p.dst = append(p.dst, bracket)
+	if p.nesting++; p.nesting > jsonscan.MaxDepth {
+		return formless(tooDeep)
+	}
+	return nil
+}
+
+func (p *printer) close(bracket byte) {
+	p.dst = append(p.dst, bracket)
+	p.nesting--
 }
 
 // key writes the key of the next member.
