@@ -1,24 +1,34 @@
 package frame
 
-// seek gives out a gap that ends where a frame is plausible, or one of as much
-// as is surely none. It returns false when more bytes are needed to tell.
+// seek gives out a gap that ends where a frame is plausible or, if none is for so
+// long, one of the largest size. It returns false when more bytes are needed to tell,
+// so that gaps are the same however the stream was cut into reads.
 func (s *Scanner) seek(data []byte) bool {
-	at := 0
-	if !s.unsure {
-		at = s.framing.Sync(data, s.limit)
+	if s.extent.Need > len(data) && !s.eof {
+		return false
 	}
-	s.unsure = false
-	for ; at < min(len(data), gapSize); at += 1 + s.framing.Sync(data[at+1:], s.limit) {
-		switch s.plausible(data[at:]) {
-		case yes:
+	s.extent = Extent{}
+	for s.searched < min(len(data), gapSize+1) {
+		at := s.searched + s.framing.Sync(data[s.searched:], s.limit)
+		v := s.plausible(data[at:])
+		switch {
+		case v == no:
+			s.searched = at + 1
+			continue
+		case v == yes && at <= gapSize:
 			return s.found(at)
-		case unsure:
-			s.unsure = true
-			return s.gap(at)
 		}
+		s.searched = max(s.searched, at-1) // a line begins behind a byte that Sync has to see
+		if at <= gapSize {
+			s.extent.Need += at
+			return false
+		}
+		break
 	}
-	s.unsure = at == gapSize
-	return s.gap(min(at, len(data), gapSize))
+	if len(data) > gapSize || s.eof {
+		return s.gap(min(len(data), gapSize))
+	}
+	return false
 }
 
 // found ends the search: a frame begins behind the next n bytes.
@@ -35,6 +45,7 @@ func (s *Scanner) gap(n int) bool {
 	}
 	s.extent = Extent{Raw: n, Gap: true, Flaw: s.lost}
 	s.skipped.Bytes += int64(n)
+	s.searched = max(0, s.searched-n)
 	s.take()
 	return true
 }
@@ -47,24 +58,34 @@ const (
 	yes
 )
 
+// syncSize is how many bytes surely tell whether a header begins.
+const syncSize = 16
+
 // plausible judges whether a frame begins at data. A frame that the end of the
-// stream cuts is none: nothing would be gained by it.
+// stream cuts is none: nothing would be gained by it. If it is unsure, the Need of
+// s.extent is how many bytes would help.
 func (s *Scanner) plausible(data []byte) verdict {
+	if len(data) < syncSize && !s.eof {
+		s.extent.Need = syncSize
+		return unsure
+	}
 	var e Extent
 	if err := s.framing.Next(data, s.limit, s.eof, &e); err != nil || e.Gap {
 		return no
 	}
 	payload := data[e.Start:min(e.End, len(data))]
 	prefix := payload[:min(len(payload), peekSize)]
-	switch {
-	case e.Raw == 0 && s.eof:
+	switch whole := e.Raw != 0; {
+	case !whole && s.eof, whole && len(payload) == 0:
 		return no
-	case e.Raw == 0 && len(prefix) < peekSize:
+	case !whole && len(payload) <= peekSize:
+		s.extent.Need = min(e.Need, e.Start+peekSize+1)
 		return unsure
-	case len(prefix) == 0:
+	case s.accept != nil && !s.accept(prefix, whole && len(prefix) == len(payload)):
 		return no
-	case s.accept == nil || s.accept(prefix, e.Raw != 0 && len(prefix) == len(payload)):
-		return yes
+	case !whole:
+		s.extent.Need = e.Need
+		return unsure
 	}
-	return no
+	return yes
 }

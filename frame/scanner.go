@@ -34,14 +34,14 @@ type Scanner struct {
 	eof        bool
 	readErr    error
 
-	frame   Frame
-	out     *Frame // where the next frame goes
-	extent  Extent // what is known of the frame at buf[head]
-	count   int64  // frames given out, gaps not counted
-	lost    *Error // the fault that is being skipped over
-	unsure  bool   // lost, and a frame may begin at buf[head]
-	skipped Skipped
-	err     error
+	frame    Frame
+	out      *Frame // where the next frame goes
+	extent   Extent // what is known of the frame at buf[head]
+	count    int64  // frames given out, gaps not counted
+	lost     *Error // the fault that is being skipped over
+	searched int    // lost, and no frame begins in so many bytes from buf[head] on
+	skipped  Skipped
+	err      error
 }
 
 // Skipped counts what a scanner that resyncs has passed over.
@@ -193,7 +193,7 @@ func (s *Scanner) fault(err *Error, data []byte) bool {
 		s.err = err
 		return false
 	}
-	s.lost = err
+	s.lost, s.searched = err, 1
 	s.skipped.Faults++
 	return true
 }

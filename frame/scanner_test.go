@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -282,6 +283,51 @@ func TestResyncFindsTheNextFrame(t *testing.T) {
 	}
 }
 
+// However a stream is cut into reads, what is skipped is the same, and in the same
+// gaps.
+func TestGapsDoNotDependOnReads(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 70_000)
+	for i := range noise {
+		noise[i] = byte(random.IntN(256))
+	}
+	filler := bytes.Repeat([]byte("\xff"), 64<<10+1)
+	good := []byte(`{"jsonrpc":"2.0","method":"x","params":"` + strings.Repeat("y", 600) + `"}`)
+	for _, f := range append(frame.Framings(), frame.Unknown) {
+		one := []byte("a")
+		if f != frame.Unknown {
+			one = stream(t, f, good)
+		}
+		for name, in := range map[string][]byte{
+			"noise":                 slices.Concat(one, noise, one),
+			"text":                  slices.Concat([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"), one),
+			"gaps of just a size":   slices.Concat(filler[:64<<10], one, filler[1:64<<10], one, filler, one),
+			"a frame that is cut":   slices.Concat([]byte("\xff\xff\xff\xff"), one, one[:len(one)-1]),
+			"a line over the limit": slices.Concat(bytes.Repeat([]byte("z"), 3000), []byte("\n"), one),
+			"one line feed":         slices.Concat(bytes.Repeat([]byte("z"), 64<<10-1), []byte("\n"), one),
+		} {
+			t.Run(f.Name()+"/"+name, func(t *testing.T) {
+				small := func(s *frame.Scanner) { s.SetLimit(2000) }
+				want, _ := scan(f, bytes.NewReader(in), resync, small)
+				for how, r := range map[string]io.Reader{
+					"half of it":    iotest.HalfReader(bytes.NewReader(in)),
+					"one byte each": iotest.OneByteReader(bytes.NewReader(in)),
+					"ragged":        frametest.Ragged(in, 7),
+					"with the end":  iotest.DataErrReader(bytes.NewReader(in)),
+				} {
+					got, _ := scan(f, r, resync, small)
+					if !slices.Equal(described(got), described(want)) {
+						t.Errorf("%s: %d frames and gaps, want %d", how, len(got), len(want))
+					}
+				}
+				if !bytes.Equal(join(want), in) {
+					t.Error("frames and gaps do not add up to the stream")
+				}
+			})
+		}
+	}
+}
+
 // A length that was damaged swallows no more than the frame it belongs to.
 func TestResyncLooksInsideTheCutFrame(t *testing.T) {
 	good := []byte(`{"jsonrpc":"2.0","method":"x"}`)
@@ -386,6 +432,9 @@ func FuzzScanner(f *testing.F) {
 		if !bytes.Equal(join(got), stream) {
 			t.Fatalf("%s: raws do not add up to the stream", framing.Name())
 		}
+		if whole, _ := scan(framing, bytes.NewReader(stream), setup); !slices.Equal(described(got), described(whole)) {
+			t.Fatalf("%s: read in pieces:\n%q\nat once:\n%q", framing.Name(), described(got), described(whole))
+		}
 		for i := range got {
 			if frame.Exact(framing, &got[i]) {
 				again, err := frame.Append(nil, framing, got[i].Payload())
@@ -462,8 +511,7 @@ func TestHeaderBlockIsBounded(t *testing.T) {
 }
 
 // Frames that are scanned where they lie are those that are read, however the
-// stream was cut into pieces and whatever is wrong with it. Gaps are of the same
-// bytes, which may be in more of them.
+// stream was cut into pieces and whatever is wrong with it.
 func TestScanIn(t *testing.T) {
 	for _, framing := range frame.Framings() {
 		stream := []byte("Content-Length: 2\r\n\r\n{}\n\n")
@@ -509,16 +557,16 @@ func TestScanIn(t *testing.T) {
 	}
 }
 
-// describe adds what a frame is, and to a gap what goes on with it.
+// describe adds what a frame is.
 func describe(frames []string, f *frame.Frame) []string {
-	if n := len(frames); f.Gap && n > 0 && strings.HasPrefix(frames[n-1], "gap ") {
-		frames[n-1] += string(f.Raw)
-		return frames
+	return append(frames, fmt.Sprint(f.Gap, f.Offset, f.Start, f.End, string(f.Raw)))
+}
+
+func described(frames []frame.Frame) (all []string) {
+	for i := range frames {
+		all = describe(all, &frames[i])
 	}
-	if f.Gap {
-		return append(frames, "gap "+string(f.Raw))
-	}
-	return append(frames, fmt.Sprint(f.Offset, f.Start, f.End, string(f.Raw)))
+	return all
 }
 
 // pieces give what they have, and then more.
