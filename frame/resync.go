@@ -2,14 +2,19 @@ package frame
 
 // seek gives out a gap that ends where a frame is plausible or, if none is for so
 // long, one of the largest size. It returns false when more bytes are needed to tell,
-// so that gaps are the same however the stream was cut into reads.
+// so that gaps are the same however the stream was cut into reads; at once, it gives
+// out what surely belongs to none.
 func (s *Scanner) seek(data []byte) bool {
 	if s.extent.Need > len(data) && !s.eof {
 		return false
 	}
 	s.extent = Extent{}
 	for s.searched < min(len(data), gapSize+1) {
-		at := s.searched + s.framing.Sync(data[s.searched:], s.limit)
+		at := s.searched
+		if !s.held {
+			at += s.framing.Sync(data[at:], s.limit)
+		}
+		s.held = false
 		v := s.plausible(data[at:])
 		switch {
 		case v == no:
@@ -17,6 +22,9 @@ func (s *Scanner) seek(data []byte) bool {
 			continue
 		case v == yes && at <= gapSize:
 			return s.found(at)
+		case v == unsure && s.atOnce && at <= gapSize:
+			s.searched, s.held = at, at < len(data)
+			return s.gap(at)
 		}
 		s.searched = max(s.searched, at-1) // a line begins behind a byte that Sync has to see
 		if at <= gapSize {
@@ -25,7 +33,7 @@ func (s *Scanner) seek(data []byte) bool {
 		}
 		break
 	}
-	if len(data) > gapSize || s.eof {
+	if len(data) > gapSize || s.eof || s.atOnce {
 		return s.gap(min(len(data), gapSize))
 	}
 	return false
@@ -65,7 +73,7 @@ const syncSize = 16
 // stream cuts is none: nothing would be gained by it. If it is unsure, the Need of
 // s.extent is how many bytes would help.
 func (s *Scanner) plausible(data []byte) verdict {
-	if len(data) < syncSize && !s.eof {
+	if len(data) < syncSize && !s.eof && !s.atOnce {
 		s.extent.Need = syncSize
 		return unsure
 	}

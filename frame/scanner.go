@@ -24,6 +24,7 @@ type Scanner struct {
 	limit   int
 	most    int // what one read asks for
 	resync  bool
+	atOnce  bool // gaps do not wait for more
 	accept  func(payload []byte, whole bool) bool
 
 	buf        []byte
@@ -40,6 +41,7 @@ type Scanner struct {
 	count    int64  // frames given out, gaps not counted
 	lost     *Error // the fault that is being skipped over
 	searched int    // lost, and no frame begins in so many bytes from buf[head] on
+	held     bool   // lost, and a frame may begin at buf[head]
 	skipped  Skipped
 	err      error
 }
@@ -98,6 +100,10 @@ func (s *Scanner) SetAccept(accept func(payload []byte, whole bool) bool) { s.ac
 // with Gap set, of 64 KiB each at most and with the fault as their Flaw, up to
 // the next place where a frame is plausible.
 func (s *Scanner) Resync() { s.resync = true }
+
+// ResyncAtOnce is Resync for who has to hand on what is skipped, to a peer that may wait
+// for it: gaps end where there is nothing more to read, too.
+func (s *Scanner) ResyncAtOnce() { s.resync, s.atOnce = true, true }
 
 // Scan moves to the next frame and reports whether there is one.
 func (s *Scanner) Scan() bool { return s.scan(&s.frame) }
@@ -193,7 +199,7 @@ func (s *Scanner) fault(err *Error, data []byte) bool {
 		s.err = err
 		return false
 	}
-	s.lost, s.searched = err, 1
+	s.lost, s.searched, s.held = err, 1, false
 	s.skipped.Faults++
 	return true
 }

@@ -328,6 +328,22 @@ func TestGapsDoNotDependOnReads(t *testing.T) {
 	}
 }
 
+// A relay passes on what is no frame before it reads more, but for the bytes that a
+// length may begin with.
+func TestResyncAtOnceHoldsNothingBack(t *testing.T) {
+	const in = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	r := &countingReader{r: strings.NewReader(in)}
+	s := frame.NewScanner(r, frame.Len32)
+	s.ResyncAtOnce()
+	skipped := 0
+	for s.Scan() && r.reads < 2 {
+		skipped += len(s.Frame().Raw)
+	}
+	if skipped != len(in)-3 {
+		t.Errorf("%d bytes of %d before the next read", skipped, len(in))
+	}
+}
+
 // A length that was damaged swallows no more than the frame it belongs to.
 func TestResyncLooksInsideTheCutFrame(t *testing.T) {
 	good := []byte(`{"jsonrpc":"2.0","method":"x"}`)

@@ -103,7 +103,7 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 	f.scanner = frame.NewScanner(f, nil)
 	most := firstPiece
 	f.scanner.SetRead(most)
-	f.scanner.Resync()
+	f.scanner.ResyncAtOnce()
 	if f.settled = f.settle(); !f.settled {
 		return
 	}

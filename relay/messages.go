@@ -108,7 +108,7 @@ func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg
 	g := newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit)
 	s := frame.NewScanner(w.src, cfg.Framing)
-	s.Resync()
+	s.ResyncAtOnce()
 	s.SetLimit(g.most())
 	for s.Scan() {
 		f := s.Frame()

@@ -139,7 +139,7 @@ func (r *run) read(ctx context.Context) {
 	}
 	s.SetLimit(limit)
 	s.SetAccept(all.Plausible(r.script.Protocol))
-	s.Resync()
+	s.ResyncAtOnce()
 	more := true
 	for more {
 		more = s.Scan()
