@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
@@ -132,6 +133,43 @@ func TestRefusal(t *testing.T) {
 		c, err := asked(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer), false, emit)
 		if err != nil || c.Plain() != "I will not" || stream && heard != "I will not" {
 			t.Errorf("%s: %+v, heard %q, %v", answer, c, heard, err)
+		}
+	}
+}
+
+// Why Gemini has stopped is said in OpenAI's words, also where there is no candidate; a
+// call without an id gets one, and one without arguments has none.
+func TestEndsOfGemini(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                                                                                                       `content_filter "" []`,
+		`{"candidates":[{"finishReason":"RECITATION"}]}`:                                                                                                    `content_filter "" []`,
+		`{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"MAX_TOKENS"}]}`:                                                                `length "hi" []`,
+		`{"candidates":[{"content":{"parts":[{"text":"so"},{"functionCall":{"name":"f"}}]},"finishReason":"STOP"}]}`:                                        `tool_calls "so" [{call_0 f {}}]`,
+		`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"functionCall":{"id":"a","name":"f","args":{"b":1}}}]},"finishReason":"STOP"}]}`: `tool_calls "" [{a f {"b":1}}]`,
+	} {
+		for _, stream := range []bool{false, true} {
+			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("X-Team") != "red" {
+					t.Error("the header of the configuration is missing")
+				}
+				if stream {
+					_, _ = fmt.Fprintf(w, "data: %s\n\n", answer)
+					return
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			p := gemini.New(gemini.Config{BaseURL: backend.URL, Header: http.Header{"X-Team": {"red"}}})
+			r := &provider.Request{Model: "m", Prompt: []byte(`"hi"`)}
+			if stream {
+				r.Emit = func(provider.Part) error { return nil }
+			}
+			var c provider.Completion
+			err := p.Complete(t.Context(), r, &c)
+			if got := fmt.Sprintf("%s %s %s", c.Finish, c.Text, c.ToolCalls); err != nil || got != want {
+				t.Errorf("%s, streamed %v: got %s, %v; want %s", answer, stream, got, err, want)
+			}
+			p.CloseIdleConnections()
+			backend.Close()
 		}
 	}
 }
