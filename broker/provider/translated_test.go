@@ -337,6 +337,10 @@ func TestSaidElsewhere(t *testing.T) {
 			`{"messages":[{"role":"system","content":"a"},{"role":"developer","content":"b"},` + hi + `]}`,
 			`"system":"a\n\nb"`, `"systemInstruction":{"parts":[{"text":"a\n\nb"}]}`,
 		},
+		{
+			`{"messages":` + said(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`) + `}`,
+			`"content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]`, `"parts":[{"fileData":{"fileUri":"https://example.com/a.png"}}]`,
+		},
 	} {
 		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(anthropic.Config{}), tt.gemini: gemini.New(gemini.Config{})} {
 			var sent overheard
