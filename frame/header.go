@@ -44,11 +44,11 @@ func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 			return err
 		}
 	}
-	if len(data) >= maxHeader {
-		return malformed(fmt.Sprintf("the header block has no end within %d bytes", maxHeader))
-	}
 	if !fieldPrefix(b.rest) {
 		return malformed("expected a header line")
+	}
+	if len(data) >= maxHeader {
+		return malformed(fmt.Sprintf("the header block has no end within %d bytes", maxHeader))
 	}
 	return e.need(len(data)+1, "the header block")
 }

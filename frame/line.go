@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"errors"
+	"fmt"
 )
 
 // Line frames are lines that end in LF. Blank lines are no frames: they belong
@@ -38,7 +39,7 @@ func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 				return e.gap(e.Start)
 			}
 		case len(text) > limit:
-			return tooLarge(uint64(len(text)), limit)
+			return tooLong(limit)
 		default:
 			e.Raw, e.End, e.Need = lf+1, lf, 0
 			if data[lf-1] == '\r' {
@@ -54,7 +55,7 @@ func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	e.seen = len(data)
 	switch rest := data[e.Start:]; {
 	case len(rest) > limit:
-		return tooLarge(uint64(len(rest)), limit)
+		return tooLong(limit)
 	case !atEOF:
 		e.End = len(data)
 		return e.need(len(data)+1, "a line")
@@ -64,6 +65,11 @@ func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 		e.Raw, e.End, e.Open = len(data), len(data), true
 		return e.need(0, "a line")
 	}
+}
+
+// tooLong does not say how long a line is: that is not known before its end.
+func tooLong(limit int) *Error {
+	return &Error{Err: ErrTooLarge, Detail: fmt.Sprintf("a line is over the limit of %d", limit)}
 }
 
 // gap describes n bytes that are no frame.

@@ -573,9 +573,14 @@ func TestScanIn(t *testing.T) {
 	}
 }
 
-// describe adds what a frame is.
+// describe adds what a frame is, and the fault that a gap is of, but for what that
+// looks like, which may take more bytes than there were.
 func describe(frames []string, f *frame.Frame) []string {
-	return append(frames, fmt.Sprint(f.Gap, f.Offset, f.Start, f.End, string(f.Raw)))
+	var flaw string
+	if fault := (*frame.Error)(nil); errors.As(f.Flaw, &fault) {
+		flaw = fmt.Sprint(fault.Frame, fault.Offset, fault.Err, fault.Detail)
+	}
+	return append(frames, fmt.Sprint(f.Gap, f.Offset, f.Start, f.End, string(f.Raw), flaw))
 }
 
 func described(frames []frame.Frame) (all []string) {
