@@ -199,6 +199,34 @@ func TestOddNamesake(t *testing.T) {
 	}
 }
 
+// What the special types leave out, such as zeros, or never have at once, those of
+// one's own by their names may have.
+func TestLooseNamesake(t *testing.T) {
+	source := protofile.Source{Proto: []string{"testdata/namesake/loose.proto"}}
+	md, _, err := protofile.Load(t.Context(), source, "Loose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Compile(md)
+	for wire, want := range map[string]string{
+		"0a 05  1a 01 61  20 01": `{"value":{"stringValue":"a","boolValue":true}}`,
+		"12 02  08 00":           `{"boxed":{"value":0}}`,
+		"12 00":                  `{"boxed":{}}`,
+		"1a 02  08 00":           `{"duration":{"seconds":"0"}}`,
+		"1a 00":                  `{"duration":{}}`,
+	} {
+		wire := unhex(t, wire)
+		json, exact, err := s.AppendJSON(nil, wire)
+		if err != nil || !exact || string(json) != want {
+			t.Errorf("%x became %s, exact %v, error %v; want %s", wire, json, exact, err, want)
+			continue
+		}
+		if back, err := s.AppendWire(nil, json); err != nil || !bytes.Equal(back, wire) {
+			t.Errorf("%s became %x, error %v", json, back, err)
+		}
+	}
+}
+
 // A message may lie deeper than a scanner enters, but not deeper than the module goes.
 func TestDeepJSON(t *testing.T) {
 	s := schemaOf(t, "torture.Special")

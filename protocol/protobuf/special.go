@@ -36,9 +36,9 @@ func specialFor(name protoreflect.Name) *special {
 	case "FieldMask":
 		return &special{[]string{"list of string"}, nil, nil, (*printer).fieldMask, (*builder).fieldMask}
 	case "Struct":
-		return &special{[]string{"map of message"}, (*decoder).first, (*encoder).structure, (*printer).first, (*builder).first}
+		return &special{[]string{"map of string to google.protobuf.Value"}, (*decoder).first, (*encoder).structure, (*printer).first, (*builder).first}
 	case "ListValue":
-		return &special{[]string{"list of message"}, (*decoder).first, (*encoder).listValue, (*printer).first, (*builder).first}
+		return &special{[]string{"list of google.protobuf.Value"}, (*decoder).first, (*encoder).listValue, (*printer).first, (*builder).first}
 	case "Value":
 		return &special{valueShape, (*decoder).anyValue, (*encoder).anyValue, (*printer).anyValue, (*builder).anyValue}
 	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
@@ -50,7 +50,10 @@ func specialFor(name protoreflect.Name) *special {
 
 var (
 	secondsShape = []string{"int64", "int32"}
-	valueShape   = []string{"enum", "double", "string", "bool", "message", "message"}
+	valueShape   = []string{
+		"kind: google.protobuf.NullValue", "kind: double", "kind: string", "kind: bool",
+		"kind: google.protobuf.Struct", "kind: google.protobuf.ListValue",
+	}
 )
 
 // specialOf returns how the messages of a type are written; nil if they are ordinary.
@@ -63,21 +66,37 @@ func specialOf(md protoreflect.MessageDescriptor) *special {
 		return nil
 	}
 	for i, want := range s.shape {
-		if fd := nth(md, i+1); fd == nil || shapeOf(fd) != want {
+		fd := nth(md, i+1)
+		if fd == nil || shapeOf(fd) != want {
+			return nil
+		}
+		if !fd.IsList() && !fd.IsMap() && fd.Message() != nil && specialOf(fd.Message()) == nil {
 			return nil
 		}
 	}
 	return s
 }
 
+// shapeOf says of a field what the form of the message around it hangs on.
 func shapeOf(fd protoreflect.FieldDescriptor) string {
+	what := fd.Kind().String()
 	switch {
 	case fd.IsMap():
-		return "map of " + fd.MapValue().Kind().String()
-	case fd.IsList():
-		return "list of " + fd.Kind().String()
+		return "map of " + fd.MapKey().Kind().String() + " to " + shapeOf(fd.MapValue())
+	case fd.Kind() == protoreflect.MessageKind:
+		what = string(fd.Message().FullName())
+	case fd.Enum() != nil:
+		what = string(fd.Enum().FullName())
 	}
-	return fd.Kind().String()
+	switch {
+	case fd.IsList():
+		return "list of " + what
+	case fd.ContainingOneof() != nil:
+		return string(fd.ContainingOneof().Name()) + ": " + what
+	case fd.HasPresence() && fd.Message() == nil:
+		return "optional " + what
+	}
+	return what
 }
 
 func nth(md protoreflect.MessageDescriptor, n int) protoreflect.FieldDescriptor {
