@@ -143,6 +143,8 @@ func (v *conversion) chooseFormat() error {
 		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
 	case v.format == convert.Raw && v.out == "-":
 		return usagef("raw bytes take a file for each direction: name a folder, or use decode -o raw")
+	case v.format != convert.NDJSON && v.out == "-" && v.IsTerminal(v.Stdout):
+		return usagef("%s is not for the terminal: name a file, or redirect standard output", v.format)
 	}
 	return nil
 }
@@ -234,6 +236,8 @@ func (v *conversion) write(r capture.Reader) error {
 	switch {
 	case v.format == convert.Raw:
 		return v.writeRaw(r)
+	case v.out == "-" && v.format == convert.NDJSON:
+		return v.writeNDJSON(v.ndjson(), r)
 	case v.out == "-":
 		return convert.Buffered(v.Stdout, func(w io.Writer) error { return v.writeTo(w, r) })
 	}

@@ -36,7 +36,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or raw"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Count: &verbose, Usage: "with text: show payloads too; -vv shows the bytes in hexadecimal as well"},
-			&cli.BoolFlag{Name: "payload", Usage: "print the payloads alone, as they are"},
+			&cli.BoolFlag{Name: "payload", Usage: "print the payloads alone, as they are (a terminal shows escapes)"},
 			&cli.BoolFlag{Name: "count", Usage: "print how many frames and bytes there are, by kind"},
 			&cli.StringFlag{Name: "where", Usage: "show only frames that match `EXPR`: FIELD==VALUE, !=, ~ (contains), joined by and"},
 			&cli.StringFlag{Name: "jq", Usage: "print what the jq filter `EXPR` makes of each frame's NDJSON object"},

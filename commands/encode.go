@@ -56,7 +56,7 @@ func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config)
 	}
 	defer func() { src.close() }()
 	inv.meter(src)
-	err = encode.Run(c.Context, src, inv.Stdout, cfg)
+	err = encode.Run(c.Context, src, inv.bytes(), cfg)
 	var line *encode.Error
 	switch {
 	case errors.Is(err, encode.ErrNoFraming):

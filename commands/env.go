@@ -62,9 +62,20 @@ func (env Env) ndjson() io.Writer {
 	return env.Stdout
 }
 
-// output is where goes what --output names.
+// bytes is ndjson for bytes as they are on the wire.
+func (env Env) bytes() io.Writer {
+	if env.IsTerminal(env.Stdout) {
+		return render.Bytes(env.Stdout)
+	}
+	return env.Stdout
+}
+
+// output is where goes what --output and --payload name.
 func (env Env) output(c *cli.Context) io.Writer {
-	if c.String("output") == "ndjson" {
+	switch {
+	case c.Bool("payload") || c.String("output") == "raw":
+		return env.bytes()
+	case c.String("output") == "ndjson":
 		return env.ndjson()
 	}
 	return env.Stdout

@@ -3,6 +3,7 @@ package commands_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"io"
 	"strings"
 	"testing"
@@ -145,6 +146,51 @@ func TestNDJSONOnATerminal(t *testing.T) {
 		got := commands.Run(t.Context(), e, []string{"wirectl", "decode", "-q", "-o", "ndjson"})
 		if got != 0 || !strings.HasSuffix(out.String(), `,"payload":`+want+"}\n") || terminal && strings.Contains(out.String(), "\x7f") {
 			t.Errorf("terminal %t: %q, want %q; status %d, %s", terminal, &out, want, got, &errs)
+		}
+	}
+}
+
+// Bytes are given as they are to whoever reads them, and shown with escapes to those who
+// only look at a terminal.
+func TestBytesOnATerminal(t *testing.T) {
+	const payload = `{"text":	"` + "\x7f\u202e\xff" + `"}`
+	const frame = "Content-Length: 17\r\n\r\n" + payload
+	const shown = `{"text":	"\x7f\u202e\xff"}`
+	const shownFrame = `Content-Length: 17\r` + "\n" + `\r` + "\n" + shown
+	record := `{"framing":"header","raw":"` + base64.StdEncoding.EncodeToString([]byte(frame)) + `"}` + "\n"
+	for _, c := range []struct{ args, stdin, piped, shown string }{
+		{"decode -q -o raw", frame, frame, shownFrame},
+		{"decode -q --payload", frame, payload, shown},
+		{"encode", record, frame, shownFrame},
+	} {
+		for terminal, want := range map[bool]string{true: c.shown, false: c.piped} {
+			var out, errs bytes.Buffer
+			e := env(strings.NewReader(c.stdin), &out, &errs)
+			e.IsTerminal = func(stream any) bool { return terminal && stream == &out }
+			commands.Run(t.Context(), e, append([]string{"wirectl"}, strings.Fields(c.args)...))
+			if out.String() != want {
+				t.Errorf("%s: terminal %t: %q, want %q; %s", c.args, terminal, &out, want, &errs)
+			}
+		}
+	}
+}
+
+// A conversion that is for programs is not written to a terminal; records are, as decode
+// writes them.
+func TestConvertToATerminal(t *testing.T) {
+	const message = `{"text":"` + "\u202e" + `"}` + "\n"
+	for to, want := range map[string]string{
+		"pcapng": "pcapng is not for the terminal: name a file, or redirect standard output",
+		"trace":  "trace is not for the terminal",
+		"har":    "har is not for the terminal",
+		"ndjson": `"payload":{"text":"\u202e"}`,
+	} {
+		var out, errs bytes.Buffer
+		e := env(strings.NewReader(message), &out, &errs)
+		e.IsTerminal = func(stream any) bool { return stream == &out }
+		commands.Run(t.Context(), e, []string{"wirectl", "convert", "--to", to, "-", "-"})
+		if got := out.String() + errs.String(); !strings.Contains(got, want) || strings.Contains(out.String(), "\u202e") {
+			t.Errorf("%s: %q, want %q", to, got, want)
 		}
 	}
 }

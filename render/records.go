@@ -8,32 +8,37 @@ import (
 // Records returns a writer of NDJSON to w, which is a terminal: characters that are
 // not safe to show become JSON escapes, so that each line is still the same JSON
 // value. Each Write is of whole lines.
-func Records(w io.Writer) io.Writer { return &records{w: w} }
+func Records(w io.Writer) io.Writer { return &lines{w: w, escape: escapeJSON} }
 
-type records struct {
-	w   io.Writer
-	buf []byte
+// Bytes returns a writer of any bytes to w, which is a terminal: they are shown as
+// [AppendSafe] does, but for tabs and the ends of lines. A character lies in one
+// Write.
+func Bytes(w io.Writer) io.Writer { return &lines{w: w, escape: escapeText} }
+
+type lines struct {
+	w      io.Writer
+	escape escaper // of all but tabs and the ends of lines
+	buf    []byte
 }
 
-func (r *records) Write(lines []byte) (int, error) {
-	r.buf = r.buf[:0]
-	for line := range bytes.Lines(lines) {
+func (l *lines) Write(p []byte) (int, error) {
+	l.buf = l.buf[:0]
+	for line := range bytes.Lines(p) {
 		text, ended := bytes.CutSuffix(line, []byte("\n"))
-		r.buf, _ = appendSafe(r.buf, text, noBond, escapeRecord)
+		l.buf, _ = appendSafe(l.buf, text, noBond, l.escapeButTab)
 		if ended {
-			r.buf = append(r.buf, '\n')
+			l.buf = append(l.buf, '\n')
 		}
 	}
-	if _, err := r.w.Write(r.buf); err != nil {
+	if _, err := l.w.Write(l.buf); err != nil {
 		return 0, err
 	}
-	return len(lines), nil
+	return len(p), nil
 }
 
-// escapeRecord is escapeJSON for a whole text, where a tab is white space.
-func escapeRecord(dst []byte, r rune) []byte {
+func (l *lines) escapeButTab(dst []byte, r rune) []byte {
 	if r == '\t' {
 		return append(dst, '\t')
 	}
-	return escapeJSON(dst, r)
+	return l.escape(dst, r)
 }
