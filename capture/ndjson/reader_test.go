@@ -74,7 +74,7 @@ func TestReaderErrors(t *testing.T) {
 		"{}\nx\n":                 "byte 3: the capture is damaged: line 2: invalid JSON at byte 0: invalid character 'x' looking for a value",
 		"{}\n\n\"refuse\"\n":      "byte 4: the capture is damaged: line 3: refused",
 		`{"raw":"!"}`:             `byte 0: the capture is damaged: line 1: raw: "!" is not base64 in a string`,
-		strings.Repeat("x", 2000): "byte 0: a record is over the limit: length 2000 is over the limit of 1000",
+		strings.Repeat("x", 2000): "byte 0: a record is over the limit: a line is over the limit of 1000",
 	} {
 		_, _, err := read(text, 1000)
 		if e := (*capture.Error)(nil); !strings.HasPrefix(err.Error(), want) || err != io.EOF && !errors.As(err, &e) {

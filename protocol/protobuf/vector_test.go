@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -396,8 +397,12 @@ func TestAppendJSONDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := make([]byte, 0, 256)
-		if n := testing.AllocsPerRun(100, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }); n >= 1 {
-			t.Errorf("%s: %v allocations for one message", message, n)
+		least := math.Inf(1)
+		for range 100 { // the race detector has a pool forget what it is given, now and then
+			least = min(least, testing.AllocsPerRun(1, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }))
+		}
+		if least > 0 {
+			t.Errorf("%s: %v allocations for one message", message, least)
 		}
 	}
 }
