@@ -16,9 +16,10 @@ import (
 // AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
 // mapping defines it, compact and on one line. Members and map entries stand
 // where the wire first has them; unknown fields are left out. Required fields may
-// be missing. What would be nested deeper than [jsonscan.MaxDepth] is an error. It reports whether AppendWire gives back wire, byte for byte, from
-// that form. On error, which is an [*Error] wherever a byte is to blame, dst is
-// returned as it came.
+// be missing. What would be nested deeper than [jsonscan.MaxDepth] is an error. It
+// reports whether AppendWire gives back wire, byte for byte, from that form. On
+// error, which is an [*Error] wherever a byte is to blame, dst is returned as it
+// came.
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
 	d := decoders.Get().(*decoder)
 	defer d.release()

@@ -9,8 +9,8 @@ import (
 type Error struct {
 	// Path names the field, from the outermost message inwards, by the names
 	// of the schema; without a schema by numbers. A long one begins with an
-	// ellipsis. It is the name of the
-	// message itself where no field is to blame, and may be empty.
+	// ellipsis. It is the name of the message itself where no field is to blame,
+	// and may be empty.
 	Path   string
 	Offset int // in the payload; negative where no byte is to blame
 	Msg    string
