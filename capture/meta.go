@@ -55,26 +55,32 @@ func (o *object) text(name, value string) {
 
 func appendFields(dst []byte, fields []frame.Field) []byte {
 	o := object{dst: append(dst, '{')}
-	seen := make(map[string]bool, len(fields))
-	for i, f := range fields {
-		name := strings.ToLower(f.Name)
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		value := f.Value
-		for _, g := range fields[i+1:] {
-			if strings.EqualFold(g.Name, name) {
-				value += ", " + g.Value
-			}
-		}
-		o.key(name)
-		o.dst = jsonscan.AppendQuote(o.dst, []byte(value))
+	for _, f := range joined(fields) {
+		o.key(f.Name)
+		o.dst = jsonscan.AppendQuote(o.dst, []byte(f.Value))
 	}
 	return append(o.dst, '}')
 }
 
-// ParseMeta reads what AppendMeta wrote. Members that it does not know are left
+// joined returns each name once, in lower case and where it first stands, with
+// all of its values.
+func joined(fields []frame.Field) []frame.Field {
+	var all []frame.Field
+	place := make(map[string]int, len(fields))
+	for _, f := range fields {
+		name := strings.ToLower(f.Name)
+		if i, seen := place[name]; seen {
+			all[i].Value += ", " + f.Value
+			continue
+		}
+		place[name] = len(all)
+		all = append(all, frame.Field{Name: name, Value: f.Value})
+	}
+	return all
+}
+
+// ParseMeta reads what AppendMeta wrote, and fields that something else wrote in
+// other ways as AppendMeta would have. Members that it does not know are left
 // out; rest, if not nil, is called with them.
 func ParseMeta(text []byte, rest func(key, value []byte)) (*frame.Meta, error) {
 	m := &frame.Meta{}
@@ -128,7 +134,7 @@ func parseFields(text []byte) (fields []frame.Field) {
 		value, _ := jsonscan.Unquote(s.Value())
 		fields = append(fields, frame.Field{Name: name, Value: string(value)})
 	}
-	return fields
+	return joined(fields)
 }
 
 func opcodeOf(name string) frame.Opcode {

@@ -17,6 +17,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(data)
 	f.Add(bigEndian(data))
 	f.Add(write(f, capture.Session{}, nil))
+	f.Add(bytes.ReplaceAll(data, []byte(`"content-length"`), []byte(`"Content-length"`)))
 	f.Add([]byte("\x28\xb5\x2f\xfd"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want, s, err := read(bytes.NewReader(data))
