@@ -66,7 +66,7 @@ func (r *Record) isNote() bool {
 // Append appends the record as one JSON object, without a line end.
 func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, `{"seq":`...)
-	dst = strconv.AppendInt(dst, r.Seq, 10)
+	dst = appendNumber(dst, r.Seq)
 	if !r.Time.IsZero() {
 		dst = append(dst, `,"time":"`...)
 		dst = r.Time.UTC().AppendFormat(dst, TimeLayout)
@@ -74,15 +74,15 @@ func (r *Record) Append(dst []byte) []byte {
 	}
 	if r.Conn != 0 {
 		dst = append(dst, `,"conn":`...)
-		dst = strconv.AppendInt(dst, int64(r.Conn), 10)
+		dst = appendNumber(dst, int64(r.Conn))
 	}
 	if r.Dir != frame.DirUnknown {
 		dst = appendWord(dst, `,"dir":"`, r.Dir.String())
 	}
 	dst = append(dst, `,"offset":`...)
-	dst = strconv.AppendInt(dst, r.Offset, 10)
+	dst = appendNumber(dst, r.Offset)
 	dst = append(dst, `,"size":`...)
-	dst = strconv.AppendInt(dst, int64(r.Size), 10)
+	dst = appendNumber(dst, int64(r.Size))
 	if r.Framing != "" {
 		dst = appendWord(dst, `,"framing":"`, r.Framing)
 	}
@@ -111,7 +111,7 @@ func (r *Record) Append(dst []byte) []byte {
 	}
 	if r.Stream != 0 {
 		dst = append(dst, `,"stream":`...)
-		dst = strconv.AppendInt(dst, r.Stream, 10)
+		dst = appendNumber(dst, r.Stream)
 	}
 	dst = appendToken(dst, `,"meta":`, r.Meta)
 	if r.Redacted {

@@ -76,10 +76,34 @@ func AppendQuoteUTF8(dst, text []byte) (_ []byte, ok bool) {
 		return dst, false
 	}
 	dst = append(dst, '"')
-	if vectors && len(text) >= blockLen {
+	switch {
+	case wide:
+		return appendQuoteHalves(dst, text), true
+	case vectors && len(text) >= blockLen:
 		return appendQuoteBlocks(dst, text), true
 	}
 	return appendQuoteWords(dst, text), true
+}
+
+// quotedAtOnce bounds the room that appendQuoteHalves makes ahead, which is twice
+// what it then may need.
+const quotedAtOnce = 4 << 10
+
+// appendQuoteHalves is appendQuoteWords for text that is valid UTF-8, in halves of
+// blocks.
+func appendQuoteHalves(dst, text []byte) []byte {
+	for len(text) > 0 {
+		piece := text[:min(len(text), quotedAtOnce)]
+		dst = slices.Grow(dst, 2*len(piece)+blockLen)
+		written, read := quoteBlocks512(dst[len(dst):cap(dst)], piece)
+		dst = dst[:len(dst)+written]
+		if read < len(piece) {
+			dst = appendEscape(dst, piece[read])
+			read++
+		}
+		text = text[read:]
+	}
+	return append(dst, '"')
 }
 
 // appendQuoteBlocks is appendQuoteWords for text of at least blockLen bytes that

@@ -8,7 +8,7 @@ var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
 // wide says that the processor has AVX-512 too, and is of those that do not slow
 // down for it, of which VBMI2 is the mark.
-var wide = vectors && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI2
+var wide = vectors && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI2 && cpu.X86.HasPOPCNT
 
 // validBlocks reports whether data, of at least blockLen bytes, is valid UTF-8.
 // The algorithm is that of John Keiser and Daniel Lemire, "Validating UTF-8 in
@@ -50,3 +50,10 @@ func stringStop512(data []byte, i int) int
 //
 //go:noescape
 func escapedBytes(block *[blockLen]byte) uint64
+
+// quoteBlocks512 writes text as the inside of a string to dst, which has room for
+// twice as many bytes and one block more. It stops ahead of a control character
+// that has no escape of two bytes. It needs what wide says.
+//
+//go:noescape
+func quoteBlocks512(dst, text []byte) (written, read int)

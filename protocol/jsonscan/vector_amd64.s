@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Three functions in AVX2, and two of them in AVX-512 as well. Their contracts
+// Three functions in AVX2, two of them in AVX-512 as well, and one in that alone. Their contracts
 // are in vector_amd64.go.
 //
 // Where a comment numbers the bytes of a register, byte 0 has the lowest
@@ -488,5 +488,92 @@ TEXT ·escapedBytes(SB), NOSPLIT, $0-16
 	VPOR     Y5, Y3, Y3
 	MASK(Y2, Y3, CX, AX)
 	MOVQ     AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// The letters of the escapes that control characters have, by their low halves:
+// \b, \t, \n, \f and \r.
+TABLE(controlLetter, 0x0000000000000000, 0x00007266006e7462)
+
+// func quoteBlocks512(dst, text []byte) (written, read int)
+//
+//	DI next byte of dst   SI next byte of text   CX how many are left
+//	R8 bytes to be escaped   R9 where to stop   R12 which bytes of the block there are
+//	R10, R13 the bits 0, 2, 4 ... and 1, 3, 5 ...   AX, DX scratch   K7 is R12
+//	Y0 the block   Z1 pairs of a backslash and a byte   Y2 letters   Y8 to Y12, Z13 constants
+TEXT ·quoteBlocks512(SB), NOSPLIT, $0-64
+	MOVQ            dst_base+0(FP), DI
+	MOVQ            text_base+24(FP), SI
+	MOVQ            text_len+32(FP), CX
+	MOVQ            $0x5555555555555555, R10
+	MOVQ            $0xaaaaaaaaaaaaaaaa, R13
+	MOVL            $-1, R12
+	KMOVD           R12, K7
+	VBROADCASTI128  controlLetter<>(SB), Y8
+	VPBROADCASTB    quote<>(SB), Y9
+	VPBROADCASTB    backslash<>(SB), Y10
+	VPBROADCASTB    lastControl<>(SB), Y11
+	VPBROADCASTB    lowHalf<>(SB), Y12
+	VPMOVZXBW       Y10, Z13
+
+nextHalf:
+	TESTQ CX, CX
+	JLE   quoted
+	CMPQ  CX, $32
+	JGE   wholeHalf
+	BZHIL CX, R12, R12
+	KMOVD R12, K7
+
+wholeHalf:
+	VMOVDQU8.Z (SI), K7, Y0
+	VPCMPUB    $2, Y11, Y0, K7, K3 // controls
+	VPCMPUB    $2, Y12, Y0, K3, K4
+	VPSHUFB    Y0, Y8, Y2
+	VPTESTMB   Y2, Y2, K4, K4      // controls with a letter
+	VMOVDQU8   Y2, K4, Y0
+	VPCMPEQB   Y9, Y0, K1
+	VPCMPEQB   Y10, Y0, K2
+	KORD       K1, K2, K1
+	KORD       K1, K4, K1
+	KMOVD      K1, R8
+	KANDND     K3, K4, K3
+	KMOVD      K3, R9
+
+	// Byte n becomes two: the backslash, which is left out unless it is escaped, and
+	// itself.
+	VPMOVZXBW Y0, Z1
+	VPSLLW    $8, Z1, Z1
+	VPORQ     Z13, Z1, Z1
+	TESTL     R9, R9
+	JNZ       stopHalf
+
+writeHalf:
+	PDEPQ         R10, R8, R8
+	PDEPQ         R13, R12, DX
+	ORQ           R8, DX
+	KMOVQ         DX, K1
+	VPCOMPRESSB.Z Z1, K1, Z1
+	VMOVDQU64     Z1, (DI)
+	POPCNTQ       DX, DX
+	ADDQ          DX, DI
+	POPCNTL       R12, AX
+	ADDQ          AX, SI
+	SUBQ          AX, CX
+	JMP           nextHalf
+
+stopHalf:
+	// Write what comes before that byte, and have nothing left.
+	BLSMSKL R9, R9
+	SHRL    $1, R9
+	ANDL    R9, R12
+	ANDL    R12, R8
+	POPCNTL R12, CX
+	JMP     writeHalf
+
+quoted:
+	SUBQ dst_base+0(FP), DI
+	SUBQ text_base+24(FP), SI
+	MOVQ DI, written+48(FP)
+	MOVQ SI, read+56(FP)
 	VZEROUPPER
 	RET

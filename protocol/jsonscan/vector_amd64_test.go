@@ -12,8 +12,8 @@ import (
 
 // inWords calls f with the vector instructions out of use.
 func inWords(f func()) {
-	defer func(v bool) { vectors = v }(vectors)
-	vectors = false
+	defer func(v, w bool) { vectors, wide = v, w }(vectors, wide)
+	vectors, wide = false, false
 	f()
 }
 
@@ -235,5 +235,43 @@ func TestEscapedBytes(t *testing.T) {
 				t.Fatalf("%#x at %d: mask has bit %d", c, at, bits.TrailingZeros64(got))
 			}
 		}
+	}
+}
+
+// Every byte of ASCII, in texts that end anywhere in a block, is written as it is
+// in words.
+func TestAppendQuoteAtEveryByte(t *testing.T) {
+	for c := range byte(utf8.RuneSelf) {
+		for n := 1; n < 2*blockLen; n++ {
+			text := []byte(strings.Repeat(`x\"y`, blockLen))[:n]
+			text[int(c)%n] = c
+			got := AppendQuote(nil, text)
+			var want []byte
+			inWords(func() { want = AppendQuote(nil, text) })
+			if !bytes.Equal(got, want) {
+				t.Fatalf("AppendQuote(%q) = %s, in words %s", text, got, want)
+			}
+		}
+	}
+}
+
+// A long text of nothing but escapes fills the room that it was said to need, and
+// no more.
+func TestQuoteBlocksStayInTheirRoom(t *testing.T) {
+	if !wide {
+		t.Skip("the processor lacks AVX-512")
+	}
+	text := []byte(strings.Repeat(`"`, 3*blockLen+1))
+	room := 2*len(text) + blockLen
+	dst := bytes.Repeat([]byte("~"), room+blockLen)
+	written, read := quoteBlocks512(dst[:room], text)
+	if written != 2*len(text) || read != len(text) {
+		t.Errorf("wrote %d and read %d of %d", written, read, len(text))
+	}
+	if string(dst[:written]) != strings.Repeat(`\"`, len(text)) {
+		t.Errorf("wrote %q", dst[:written])
+	}
+	if string(dst[room:]) != strings.Repeat("~", blockLen) {
+		t.Errorf("wrote beyond its room: %q", dst[room:])
 	}
 }
