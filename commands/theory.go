@@ -156,36 +156,13 @@ func shell() []string {
 }
 
 func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
-	src, err := inv.open(c.Context, name)
+	intent, err := inv.readIntent(c, name)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	data, err := io.ReadAll(src)
+	scope, err := inv.theoryScope(c)
 	if err != nil {
 		return err
-	}
-	var intent struct {
-		Inputs  map[string]json.RawMessage `json:"inputs"`
-		Outputs map[string]json.RawMessage `json:"outputs"`
-	}
-	var shape *json.UnmarshalTypeError
-	switch err := json.Unmarshal(data, &intent); {
-	case errors.As(err, &shape):
-		return &faultError{fmt.Errorf("%s is no intent: a JSON %s stands where an object with inputs and outputs, or one of these, is to be", label(name), shape.Value)}
-	case err != nil:
-		return &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
-	}
-	scope := theory.Scope{RunID: c.String("run-id"), WorldID: c.String("world")}
-	if endpoint := c.String("s3"); endpoint != "" {
-		b := theory.Bucket{
-			Endpoint: endpoint, Name: c.String("bucket"), Region: c.String("region"),
-			Key: inv.Getenv("AWS_ACCESS_KEY_ID"), Secret: inv.Getenv("AWS_SECRET_ACCESS_KEY"), Token: inv.Getenv("AWS_SESSION_TOKEN"),
-		}
-		if b.Key == "" || b.Secret == "" {
-			return usagef("--s3 needs keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-		}
-		scope.Presign = b.Presign
 	}
 	intent.Inputs, intent.Outputs, err = scope.Resolve(c.Context, intent.Inputs, intent.Outputs)
 	if err != nil {
@@ -195,6 +172,51 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(intent)
+}
+
+// An intent is what a run is to be given.
+type intent struct {
+	Inputs  map[string]json.RawMessage `json:"inputs"`
+	Outputs map[string]json.RawMessage `json:"outputs"`
+}
+
+func (inv *invocation) readIntent(c *cli.Context, name string) (*intent, error) {
+	src, err := inv.open(c.Context, name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return nil, err
+	}
+	read := &intent{}
+	var shape *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, read); {
+	case errors.As(err, &shape):
+		return nil, &faultError{fmt.Errorf("%s is no intent: a JSON %s stands where an object with inputs and outputs, or one of these, is to be", label(name), shape.Value)}
+	case err != nil:
+		return nil, &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
+	}
+	return read, nil
+}
+
+// theoryScope reads the flags that say where what an intent names is.
+func (inv *invocation) theoryScope(c *cli.Context) (theory.Scope, error) {
+	scope := theory.Scope{RunID: c.String("run-id"), WorldID: c.String("world")}
+	endpoint := c.String("s3")
+	if endpoint == "" {
+		return scope, nil
+	}
+	b := theory.Bucket{
+		Endpoint: endpoint, Name: c.String("bucket"), Region: c.String("region"),
+		Key: inv.Getenv("AWS_ACCESS_KEY_ID"), Secret: inv.Getenv("AWS_SECRET_ACCESS_KEY"), Token: inv.Getenv("AWS_SESSION_TOKEN"),
+	}
+	if b.Key == "" || b.Secret == "" {
+		return scope, usagef("--s3 needs keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	scope.Presign = b.Presign
+	return scope, nil
 }
 
 // withUnset adds to an error which flags, of those that it may be about, were not

@@ -45,20 +45,11 @@ func (c *client) serve() {
 	defer func() { <-c.gone }()
 	defer c.end()
 	defer c.drop()
-	patience, cancel := context.WithTimeout(context.Background(), requestWait)
-	m, ok := c.read(patience)
-	cancel()
-	switch {
-	case !ok:
-		return
-	case m.Kind != "Request":
-		c.ws.Close(websocket.StatusProtocolError, "the first message is a Request")
-		return
-	case strings.TrimSpace(m.Control.RunID) == "":
-		c.ws.Close(websocket.StatusPolicyViolation, "a Request names its run_id")
+	q := c.request()
+	if q == nil {
 		return
 	}
-	r, fresh := c.runtime.find(&Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs})
+	r, fresh := c.runtime.find(q)
 	if r == nil {
 		c.ws.Close(websocket.StatusGoingAway, errStopped.Error())
 		return
@@ -77,6 +68,25 @@ func (c *client) serve() {
 			r.control(m.Content)
 		}
 	}
+}
+
+// request reads the first message; nil if that is no request, which closes the
+// connection.
+func (c *client) request() *Request {
+	patience, cancel := context.WithTimeout(context.Background(), requestWait)
+	defer cancel()
+	m, ok := c.read(patience)
+	switch {
+	case !ok:
+		return nil
+	case m.Kind != "Request":
+		c.ws.Close(websocket.StatusProtocolError, "the first message is a Request")
+		return nil
+	case strings.TrimSpace(m.Control.RunID) == "":
+		c.ws.Close(websocket.StatusPolicyViolation, "a Request names its run_id")
+		return nil
+	}
+	return &Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs}
 }
 
 // drop ends the connection without further words.

@@ -3,16 +3,11 @@ package theory_test
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,59 +201,4 @@ func FuzzPaths(f *testing.F) {
 			t.Fatalf("%q of the run %q reads what is outside", path, runID)
 		}
 	})
-}
-
-// A URL is signed as the store wants it: the signature is computed here once more.
-func TestPresign(t *testing.T) {
-	b := theory.Bucket{Endpoint: "http://127.0.0.1:9000", Name: "artifacts", Region: "eu-test-1", Key: "KEY", Secret: "SECRET"}
-	for _, tt := range []struct{ method, key, path string }{
-		{"GET", "world/a b/ü.txt", "world/a%20b/%C3%BC.txt"},
-		{"PUT", "w/o", "w/o"},
-		{"GET", "w/a+b&c=d@e,f;g:h!i$j'k(l)m*~", "w/a%2Bb%26c%3Dd%40e%2Cf%3Bg%3Ah%21i%24j%27k%28l%29m%2A~"},
-		{"GET", "w/100%20", "w/100%2520"}, // what is escaped already is no escape
-		{"PUT", "w/%2e%2e/other", "w/%252e%252e/other"},
-		{"GET", "w/a?b#c", "w/a%3Fb%23c"},
-	} {
-		method, key := tt.method, tt.key
-		signed, err := b.Presign(t.Context(), method, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := url.Parse(signed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := u.Query()
-		if u.Path != "/artifacts/"+key || u.EscapedPath() != "/artifacts/"+tt.path || q.Get("X-Amz-Expires") != "3600" {
-			t.Errorf("the URL is %s", signed)
-		}
-		if got, want := q.Get("X-Amz-Signature"), signature(method, u, b); got != want {
-			t.Errorf("%s: the signature is %s, want %s", signed, got, want)
-		}
-	}
-}
-
-// signature is the signature of version 4 for a presigned URL.
-func signature(method string, u *url.URL, b theory.Bucket) string {
-	q := u.Query()
-	q.Del("X-Amz-Signature")
-	headers, names := "host:"+u.Host+"\n", q.Get("X-Amz-SignedHeaders")
-	if strings.Contains(names, "content-type") {
-		headers = "content-type:application/octet-stream\n" + headers
-	}
-	canonical := strings.Join([]string{method, u.EscapedPath(), strings.ReplaceAll(q.Encode(), "+", "%20"), headers, names, "UNSIGNED-PAYLOAD"}, "\n")
-	date := q.Get("X-Amz-Date")
-	scope := date[:8] + "/" + b.Region + "/s3/aws4_request"
-	toSign := strings.Join([]string{"AWS4-HMAC-SHA256", date, scope, fmt.Sprintf("%x", sha256.Sum256([]byte(canonical)))}, "\n")
-	key := []byte("AWS4" + b.Secret)
-	for _, part := range []string{date[:8], b.Region, "s3", "aws4_request"} {
-		key = sum(key, part)
-	}
-	return hex.EncodeToString(sum(key, toSign))
-}
-
-func sum(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
 }

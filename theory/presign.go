@@ -2,15 +2,15 @@ package theory
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
 // A Bucket is one of an S3-compatible store, whose objects URLs can be signed for.
@@ -26,29 +26,71 @@ type Bucket struct {
 // Presign returns the URL by which a method may be applied to an object, without
 // more credentials than the URL itself, for an hour. The bucket is part of the
 // path, which every store understands.
-func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error) {
-	base, err := url.Parse(b.Endpoint)
-	if err != nil || base.Host == "" {
+//
+// It signs by version 4 of Amazon's signatures, in the query: see "Authenticating
+// Requests: Using Query Parameters" in the API reference of Amazon S3.
+func (b *Bucket) Presign(_ context.Context, method, key string) (string, error) {
+	object, err := url.Parse(b.Endpoint)
+	if err != nil || object.Host == "" {
 		return "", fmt.Errorf("the endpoint of the store is no URL: %q", b.Endpoint)
 	}
 	if !isSegment(b.Name) {
 		return "", fmt.Errorf("%q cannot be the name of a bucket", b.Name)
 	}
-	object := *base
-	object.Path = strings.TrimSuffix(base.Path, "/") + "/" + b.Name + "/" + key
+	object.Host = withoutPort(object)
+	object.Path = strings.TrimSuffix(object.Path, "/") + "/" + b.Name + "/" + key
 	object.RawPath = escapePath(object.Path)
-	object.RawQuery = url.Values{"X-Amz-Expires": {strconv.Itoa(int(presignTime.Seconds()))}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, object.String(), nil)
-	if err != nil {
-		return "", err
-	}
+
+	names, headers := "host", "host:"+object.Host+"\n"
 	if method == http.MethodPut {
-		req.Header.Set("Content-Type", contentType)
+		names, headers = "content-type;"+names, "content-type:"+contentType+"\n"+headers
 	}
-	credentials := aws.Credentials{AccessKeyID: b.Key, SecretAccessKey: b.Secret, SessionToken: b.Token}
-	signed, _, err := signer.NewSigner(func(o *signer.SignerOptions) { o.DisableURIPathEscaping = true }).
-		PresignHTTP(ctx, credentials, req, "UNSIGNED-PAYLOAD", "s3", b.Region, time.Now())
-	return signed, err
+	date := time.Now().UTC().Format("20060102T150405Z")
+	scoped := []string{date[:8], b.Region, "s3", "aws4_request"}
+	scope := strings.Join(scoped, "/")
+	object.RawQuery = strings.ReplaceAll(b.claims(date, scope, names).Encode(), "+", "%20")
+	request := strings.Join([]string{method, object.RawPath, object.RawQuery, headers, names, "UNSIGNED-PAYLOAD"}, "\n")
+	digest := sha256.Sum256([]byte(request))
+	toSign := strings.Join([]string{signatureV4, date, scope, hex.EncodeToString(digest[:])}, "\n")
+	object.RawQuery += "&X-Amz-Signature=" + b.sign(append(scoped, toSign))
+	return object.String(), nil
+}
+
+const signatureV4 = "AWS4-HMAC-SHA256"
+
+// claims is what the URL says of its signature.
+func (b *Bucket) claims(date, scope, headers string) url.Values {
+	v := url.Values{
+		"X-Amz-Algorithm":     {signatureV4},
+		"X-Amz-Credential":    {b.Key + "/" + scope},
+		"X-Amz-Date":          {date},
+		"X-Amz-Expires":       {strconv.Itoa(int(presignTime.Seconds()))},
+		"X-Amz-SignedHeaders": {headers},
+	}
+	if b.Token != "" {
+		v.Set("X-Amz-Security-Token", b.Token)
+	}
+	return v
+}
+
+// sign signs the last of the parts with the key that the secret and those before it make.
+func (b *Bucket) sign(parts []string) string {
+	key := []byte("AWS4" + b.Secret)
+	for _, part := range parts {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(part))
+		key = mac.Sum(nil)
+	}
+	return hex.EncodeToString(key)
+}
+
+// withoutPort returns the host and its port, unless that is the one that the scheme
+// stands for: some clients send that one to the store, and some do not.
+func withoutPort(u *url.URL) string {
+	if p := u.Port(); u.Scheme == "http" && p == "80" || u.Scheme == "https" && p == "443" {
+		return strings.TrimSuffix(u.Host, ":"+p)
+	}
+	return u.Host
 }
 
 // escapePath escapes a path as stores do before they compare signatures: all but

@@ -185,14 +185,19 @@ func (r *run) attempt() (*Result, error) {
 		return nil, err
 	}
 	if o.DropUnscoped {
-		for name := range result.Outputs {
-			if _, asked := q.Outputs[name]; !asked {
-				delete(result.Outputs, name)
-				r.tell("Log", jsonscan.MustMarshal(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
-			}
-		}
+		r.dropUnscoped(result, q.Outputs)
 	}
 	return result, o.Files.store(r.ctx, q.RunID, result.Outputs, q.Outputs)
+}
+
+// dropUnscoped takes the outputs out of a result that are not among those asked for.
+func (r *run) dropUnscoped(result *Result, wanted map[string]json.RawMessage) {
+	for name := range result.Outputs {
+		if _, asked := wanted[name]; !asked {
+			delete(result.Outputs, name)
+			r.tell("Log", jsonscan.MustMarshal(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
+		}
+	}
 }
 
 func (r *run) validate() error {
