@@ -46,7 +46,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "resync", Usage: "go on behind what is no frame, at the next plausible one"},
 			grpcEncodingFlag(),
 			&cli.StringFlag{Name: "time", Value: string(decode.Relative), Usage: "how to write the times of a capture: rel (since the first frame), delta (since the one before), abs, utc"},
-			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
+			colorFlag("the output"),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say what the stream was taken for"},
 		}, streamFlags()...),
 		Action: func(c *cli.Context) error { return inv.decode(c, verbose) },
@@ -69,16 +69,16 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	if err != nil {
 		return err
 	}
-	if c.IsSet("head") && cfg.Head == 0 {
-		return nil
-	}
 	var counter decode.Counter
 	newView, err := inv.decodeView(c, verbose, &counter)
 	if err != nil {
 		return err
 	}
+	if c.IsSet("head") && cfg.Head == 0 {
+		names = nil
+	}
 	total, err := inv.decodeAll(c, names, cfg, newView)
-	if c.Bool("count") && c.Context.Err() == nil {
+	if c.Bool("count") { // also of what --follow has seen when it is interrupted
 		if cerr := printCounts(inv.output(c), c.String("output"), counter.Counts()); cerr != nil {
 			return cerr
 		}

@@ -4,9 +4,20 @@ import (
 	"strings"
 
 	"github.com/fatih/color"
+	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/render"
 )
+
+// quietFlag is of the commands that say on standard error what they do.
+func quietFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"}
+}
+
+// colorFlag is of the commands that colour what is named.
+func colorFlag(what string) cli.Flag {
+	return &cli.StringFlag{Name: "color", Value: "auto", Usage: "colour " + what + ": auto, always or never"}
+}
 
 // colorful decides, for a stream of the environment, whether its output has
 // colour. It is the only place that does.

@@ -1,15 +1,17 @@
 package decode
 
 import (
+	"encoding/base64"
 	"strconv"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Field returns what the item's record has under one of ndjson.Keys: a JSON
-// token for id, ref and payload, text for the others, and false for a key that
-// does not apply. It is valid until the next call.
+// Field returns what the item's record has under one of ndjson.Keys: a JSON token
+// where it could be anything, text for the others, and false for a key that does not
+// apply. It is valid until the next call.
 func (it *Item) Field(key string) ([]byte, bool) {
 	v := it.field(key)
 	return v, len(v) > 0
@@ -56,10 +58,13 @@ func (it *Item) field(key string) []byte {
 	case "altered":
 		return it.truth(it.Altered)
 	case "error":
-		if it.Err == nil {
-			return nil
-		}
-		return []byte(it.Err.Error())
+		it.CheckForm()
+		return it.quote([]byte(it.wrong()))
+	case "raw":
+		var r ndjson.Record
+		it.record(&r)
+		it.value = base64.StdEncoding.AppendEncode(it.value[:0], r.Raw)
+		return it.value
 	case "kind":
 		if f.Gap {
 			return it.word(ndjson.Skipped)
@@ -80,7 +85,7 @@ func (it *Item) meaning(key string) []byte {
 	m := &it.Message
 	switch key {
 	case "kind":
-		return m.Kind
+		return it.quote(m.Kind)
 	case "id":
 		id, _ := it.ids(m)
 		return id
@@ -90,7 +95,7 @@ func (it *Item) meaning(key string) []byte {
 	case "phase":
 		return it.word(m.Phase.String())
 	case "summary":
-		return it.Summary()
+		return it.quote(it.Summary())
 	case "payload":
 		form, _, _ := it.JSON()
 		return form
@@ -109,6 +114,15 @@ func (it *Item) truth(b bool) []byte {
 		return nil
 	}
 	return it.word("true")
+}
+
+// quote is text that may look like JSON, as a string; nothing if it is empty.
+func (it *Item) quote(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	it.value = jsonscan.AppendQuote(it.value[:0], text)
+	return it.value
 }
 
 func (it *Item) word(w string) []byte {

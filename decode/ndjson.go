@@ -31,18 +31,13 @@ func (it *Item) record(r *ndjson.Record) {
 		Redacted: it.Redacted, Altered: it.Altered,
 	}
 	if f.Gap {
-		r.Kind, r.Raw, r.Error = []byte(ndjson.Skipped), f.Raw, blankLines
-		if f.Meta != nil {
-			r.Error = wrapping
-		}
+		r.Kind, r.Raw = []byte(ndjson.Skipped), f.Raw
 	} else {
 		r.Protocol = it.Protocol.Name()
 		it.meaningOf(r, m)
 		it.bytesOf(r)
 	}
-	if it.Err != nil {
-		r.Error = it.Err.Error()
-	}
+	r.Error = it.wrong()
 	if f.Meta != nil {
 		verbatim := r.Payload != nil && len(r.Payload) == len(it.Payload) && !f.Compressed
 		it.meta = ndjson.AppendMeta(it.meta[:0], f, verbatim && it.Protocol.Encoding() == protocol.JSON)
@@ -55,6 +50,19 @@ const (
 	blankLines = "blank lines, which no frame follows"
 	wrapping   = "bytes of the carrier itself, which no frame follows"
 )
+
+// wrong says what is wrong with the frame, as far as that is known, or why it is a gap.
+func (it *Item) wrong() string {
+	switch {
+	case it.Err != nil:
+		return it.Err.Error()
+	case !it.Frame.Gap:
+		return ""
+	case it.Frame.Meta != nil:
+		return wrapping
+	}
+	return blankLines
+}
 
 // meaningOf sets what the message means, if the payload is one.
 func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {

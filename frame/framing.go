@@ -19,12 +19,12 @@ type Framing interface {
 	Name() string
 	// About says in a few words how the framing delimits a frame.
 	About() string
-	// Next finds the frame that data, which is not empty, begins with and describes it in e. When
-	// data does not hold all of it, Next sets e.Need; the caller comes back
-	// with more of the same stream and the same e, which must be zero at the
-	// beginning of a frame. A limit on the payload, in bytes, is checked
-	// before Need is set. atEOF says that no more bytes will come. The error
-	// has no position yet.
+	// Next finds the frame that data, which is not empty, begins with and
+	// describes it in e. When data does not hold all of it, Next sets e.Need;
+	// the caller comes back with more of the same stream and the same e, which
+	// must be zero at the beginning of a frame. A limit on the payload, in
+	// bytes, is checked before Need is set. atEOF says that no more bytes will
+	// come. The error has no position yet.
 	Next(data []byte, limit int, atEOF bool, e *Extent) *Error
 	// Sync returns the first index in data at which a frame could begin, as
 	// far as its header tells; there may be too little data behind the index

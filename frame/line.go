@@ -34,12 +34,12 @@ func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 		lf := e.seen + i
 		e.seen = lf + 1
 		switch text := data[e.Start:lf]; {
+		case len(text) > limit:
+			return tooLong(limit)
 		case blank(text):
 			if e.Start = lf + 1; e.Start >= maxBlank {
 				return e.gap(e.Start)
 			}
-		case len(text) > limit:
-			return tooLong(limit)
 		default:
 			e.Raw, e.End, e.Need = lf+1, lf, 0
 			if data[lf-1] == '\r' {

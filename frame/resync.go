@@ -46,10 +46,15 @@ func (s *Scanner) found(n int) bool {
 	return gap || s.step()
 }
 
-// gap gives out n bytes that belong to no frame. It returns false if n is 0.
+// gap gives out n bytes that belong to no frame. It returns false if n is 0. What was
+// found is told by the first of them alone: how much else has been read depends on how
+// the stream was cut into reads.
 func (s *Scanner) gap(n int) bool {
 	if n == 0 {
 		return false
+	}
+	if s.lost.Head == nil {
+		s.describe(s.lost, s.buf[s.head:s.head+n])
 	}
 	s.extent = Extent{Raw: n, Gap: true, Flaw: s.lost}
 	s.skipped.Bytes += int64(n)

@@ -190,18 +190,23 @@ func (s *Scanner) take() {
 // is to resync, remembers what it is skipping and returns true.
 func (s *Scanner) fault(err *Error, data []byte) bool {
 	err.Frame, err.Offset = s.count+1, s.offset
-	err.Head = bytes.Clone(data[:min(len(data), headSize)])
-	if err.Accident = s.recognize(err.Head); errors.Is(err, ErrTruncated) && !err.Accident.Distinct() {
-		err.Accident = NoAccident
-	}
 	s.extent = Extent{}
 	if !s.resync {
+		s.describe(err, data)
 		s.err = err
 		return false
 	}
 	s.lost, s.searched, s.held = err, 1, false
 	s.skipped.Faults++
 	return true
+}
+
+// describe says what was found in the place of a frame.
+func (s *Scanner) describe(err *Error, data []byte) {
+	err.Head = bytes.Clone(data[:min(len(data), headSize)])
+	if err.Accident = s.recognize(err.Head); errors.Is(err, ErrTruncated) && !err.Accident.Distinct() {
+		err.Accident = NoAccident
+	}
 }
 
 // recognize names what stands in the place of a frame. That line feeds were

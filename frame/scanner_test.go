@@ -303,6 +303,7 @@ func TestGapsDoNotDependOnReads(t *testing.T) {
 			"text":                  slices.Concat([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"), one),
 			"gaps of just a size":   slices.Concat(filler[:64<<10], one, filler[1:64<<10], one, filler, one),
 			"a frame that is cut":   slices.Concat([]byte("\xff\xff\xff\xff"), one, one[:len(one)-1]),
+			"blank over the limit":  slices.Concat(bytes.Repeat([]byte(" "), 3000), []byte("\n"), one),
 			"a line over the limit": slices.Concat(bytes.Repeat([]byte("z"), 3000), []byte("\n"), one),
 			"one line feed":         slices.Concat(bytes.Repeat([]byte("z"), 64<<10-1), []byte("\n"), one),
 		} {
@@ -578,7 +579,7 @@ func TestScanIn(t *testing.T) {
 func describe(frames []string, f *frame.Frame) []string {
 	var flaw string
 	if fault := (*frame.Error)(nil); errors.As(f.Flaw, &fault) {
-		flaw = fmt.Sprint(fault.Frame, fault.Offset, fault.Err, fault.Detail)
+		flaw = fmt.Sprint(fault, fault.Err)
 	}
 	return append(frames, fmt.Sprint(f.Gap, f.Offset, f.Start, f.End, string(f.Raw), flaw))
 }

@@ -23,18 +23,20 @@ type Trackers struct {
 	List   []Tracker
 	OneWay bool // all are to judge as if a direction were missing
 	Forms  bool // messages are looked into as deep as their JSON form goes; see decode.Item.CheckForm
+	Timed  bool // the times of some frames are known
 	// Apart says that no connection of one session has the number of one of another.
 	Apart bool
-	conns int  // connections of the sessions so far
-	Timed bool // the times of some frames are known
 	// Watcher, if not nil, is told what they learn.
 	Watcher session.Watcher
+
+	conns int // connections of the sessions so far
 }
 
+// A Tracker is that of one protocol.
 type Tracker struct {
 	*session.Tracker
 	Protocol protocol.Protocol
-	oneWay   bool
+	oneWay   bool // it judges as if a direction were missing
 }
 
 // of returns the tracker of a protocol.
