@@ -3,6 +3,7 @@ package latis_test
 import (
 	"bytes"
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -108,10 +109,12 @@ func TestMalformed(t *testing.T) {
 		"0a01310f":             "byte 3: cannot parse reserved wire type",
 		"0a013162020fff":       "STATE_GET at byte 5: cannot parse reserved wire type",
 		"0a0131ffffffffffffff": "byte 3: truncated",
+
+		"0a0131" + strings.Repeat("0b", 10_002): "byte 3: groups nested deeper than 10000",
 	} {
 		var m protocol.Message
 		if err := latis.Protocol.Parse([]byte(unhex(t, wire)), &m); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", wire, err, want)
+			t.Errorf("%.40s: %v, want %s", wire, err, want)
 		}
 	}
 }

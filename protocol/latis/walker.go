@@ -1,10 +1,6 @@
 package latis
 
 import (
-	"errors"
-	"io"
-	"strings"
-
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wirectl/wirectl/protocol/protobuf"
@@ -55,15 +51,9 @@ func (w *walker) next(end int) bool {
 	return true
 }
 
-// fail records an error code of package protowire. The text of its error has a
-// prefix with white space that differs from build to build.
+// fail records an error code of package protowire.
 func (w *walker) fail(code int) bool {
-	err := protowire.ParseError(code)
-	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	w.fault = &protobuf.Error{Offset: w.pos, Msg: strings.TrimPrefix(text, "proto: ")}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		w.fault.Msg = "truncated"
-	}
+	w.fault = protobuf.WireError(w.pos, code)
 	return false
 }
 

@@ -1,8 +1,13 @@
 package protobuf
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Error says what is wrong with a message in the wire format, or in JSON, and where.
@@ -24,6 +29,27 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("byte %d: %s", e.Offset, e.Msg)
 	}
 	return fmt.Sprintf("%s at byte %d: %s", e.Path, e.Offset, e.Msg)
+}
+
+// WireError is what an error code of package protowire says of what is at an offset.
+func WireError(at, code int) *Error {
+	e := &Error{Offset: at}
+	switch err := protowire.ParseError(code); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Msg = "truncated"
+	case errors.Is(err, protowire.ParseError(math.MinInt)): // what has no word of its own
+		e.Msg = fmt.Sprintf("groups nested deeper than %d", protowire.DefaultRecursionLimit)
+	default:
+		e.Msg = plain(err)
+	}
+	return e
+}
+
+// plain returns the text of an error of the protobuf module without its
+// prefix, whose white space differs from build to build on purpose.
+func plain(err error) string {
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	return strings.TrimPrefix(text, "proto: ")
 }
 
 // maxPath bounds a path, in bytes, which names the fields next to the fault.

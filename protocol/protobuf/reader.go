@@ -2,10 +2,7 @@ package protobuf
 
 import (
 	"encoding/binary"
-	"errors"
-	"io"
 	"math"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -28,18 +25,8 @@ func (r *reader) fail(at int, what string) bool {
 
 // failCode records an error code of package protowire.
 func (r *reader) failCode(at, code int) bool {
-	err := protowire.ParseError(code)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.fail(at, "truncated")
-	}
-	return r.fail(at, plain(err))
-}
-
-// plain returns the text of an error of the protobuf module without its
-// prefix, whose white space differs from build to build on purpose.
-func plain(err error) string {
-	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	return strings.TrimPrefix(text, "proto: ")
+	r.err = WireError(at, code)
+	return false
 }
 
 func (r *reader) varint(end int) (uint64, bool) {

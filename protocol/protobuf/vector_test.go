@@ -437,6 +437,10 @@ func TestSchemalessProtocol(t *testing.T) {
 	if err := (Schemaless{}).Parse([]byte("not protobuf"), &m); err == nil {
 		t.Error("text passes for protobuf")
 	}
+	deep := bytes.Repeat([]byte{0x0b}, protowire.DefaultRecursionLimit+2)
+	if err := (Schemaless{}).Parse(deep, &m); err == nil || err.Error() != "byte 1: groups nested deeper than 10000" {
+		t.Errorf("deep groups: error %v", err)
+	}
 	if _, exact, err := (Schemaless{}).AppendJSON(nil, nil); exact || err != nil {
 		t.Errorf("exact %v, error %v", exact, err)
 	}
