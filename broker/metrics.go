@@ -23,39 +23,41 @@ func (b *Broker) WriteMetrics(w io.Writer) error {
 	return m.err
 }
 
-// callMetrics sums over clients, of which there may be many.
+// callMetrics writes what was used at each door of each model.
 func (b *Broker) callMetrics(m *metrics) {
-	type key struct{ door, model string }
-	sums := map[key]*Usage{}
-	var order []key
-	for _, u := range b.Usage() {
-		k := key{u.Door, u.Model}
-		s := sums[k]
-		if s == nil {
-			s = &Usage{}
-			sums[k] = s
-			order = append(order, k)
-		}
-		s.add(&u)
-	}
+	sums := b.sums()
 	m.family("wirectl_broker_calls_total", "counter", "Calls that ended, by outcome.")
-	for _, k := range order {
-		s := sums[k]
+	for _, s := range sums {
 		for o, n := range []int64{OK: s.OK, Failed: s.Failed, Cancelled: s.Cancelled, Refused: s.Refused} {
 			if n > 0 {
-				m.sample("wirectl_broker_calls_total", labels{{"door", k.door}, {"model", k.model}, {"outcome", Outcome(o).String()}}, float64(n))
+				m.sample("wirectl_broker_calls_total", labels{{"door", s.Door}, {"model", s.Model}, {"outcome", Outcome(o).String()}}, float64(n))
 			}
 		}
 	}
 	m.family("wirectl_broker_tokens_total", "counter", "Tokens of calls that succeeded.")
-	for _, k := range order {
-		m.sample("wirectl_broker_tokens_total", labels{{"door", k.door}, {"model", k.model}, {"direction", "input"}}, float64(sums[k].InputTokens))
-		m.sample("wirectl_broker_tokens_total", labels{{"door", k.door}, {"model", k.model}, {"direction", "output"}}, float64(sums[k].OutputTokens))
+	for _, s := range sums {
+		m.sample("wirectl_broker_tokens_total", labels{{"door", s.Door}, {"model", s.Model}, {"direction", "input"}}, float64(s.InputTokens))
+		m.sample("wirectl_broker_tokens_total", labels{{"door", s.Door}, {"model", s.Model}, {"direction", "output"}}, float64(s.OutputTokens))
 	}
 	m.family("wirectl_broker_call_duration_seconds", "histogram", "How long calls took.")
-	for _, k := range order {
-		m.histogram("wirectl_broker_call_duration_seconds", labels{{"door", k.door}, {"model", k.model}}, sums[k])
+	for _, s := range sums {
+		m.histogram("wirectl_broker_call_duration_seconds", labels{{"door", s.Door}, {"model", s.Model}}, s)
 	}
+}
+
+// sums adds up what was used over all clients, of which there may be many.
+func (b *Broker) sums() (list []*Usage) {
+	type key struct{ door, model string }
+	sums := map[key]*Usage{}
+	for _, u := range b.Usage() {
+		k := key{u.Door, u.Model}
+		if sums[k] == nil {
+			sums[k] = &Usage{Door: u.Door, Model: u.Model}
+			list = append(list, sums[k])
+		}
+		sums[k].add(&u)
+	}
+	return list
 }
 
 func (u *Usage) add(v *Usage) {

@@ -55,6 +55,8 @@ func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *S
 	return s
 }
 
+// Read reads what the client says, and shows it to the tap. Once the door is
+// stopping the stream has ended; a client that has gone is [broker.ErrGone].
 func (s *Stream) Read(p []byte) (int, error) {
 	_ = s.SetReadDeadline(s.message.deadline(&s.times))
 	if s.stopping() {

@@ -163,6 +163,8 @@ func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
 	}
 }
 
+// spansOf are the spans of a call: its own, and one for each attempt; none if the
+// client does not sample the trace.
 func spansOf(c *broker.Call, r *broker.Report) []span {
 	trace, own, flags, ok := broker.ParseTraceparent(c.Traceparent)
 	switch {
@@ -190,20 +192,24 @@ func spansOf(c *broker.Call, r *broker.Report) []span {
 	}
 	list := []span{root}
 	for i := range c.Hops {
-		h := &c.Hops[i]
-		_, id, _, ok := broker.ParseTraceparent(h.Traceparent)
-		if !ok {
-			id = randomHex(8)
-		}
-		hop := newSpan(trace, id, own, named(h.Model), 3, h.Started, h.Took)
-		hop.Attributes = append(hop.Attributes, text("gen_ai.operation.name", operation), text("gen_ai.provider.name", h.Provider))
-		hop.model("gen_ai.request.model", h.Model)
-		if h.Err != nil {
-			hop.fail(h.Err)
-		}
-		list = append(list, hop)
+		list = append(list, hopSpan(trace, own, &c.Hops[i]))
 	}
 	return list
+}
+
+// hopSpan is the span of one attempt, below that of the call.
+func hopSpan(trace, call string, h *broker.Hop) span {
+	_, id, _, ok := broker.ParseTraceparent(h.Traceparent)
+	if !ok {
+		id = randomHex(8)
+	}
+	s := newSpan(trace, id, call, named(h.Model), 3, h.Started, h.Took)
+	s.Attributes = append(s.Attributes, text("gen_ai.operation.name", operation), text("gen_ai.provider.name", h.Provider))
+	s.model("gen_ai.request.model", h.Model)
+	if h.Err != nil {
+		s.fail(h.Err)
+	}
+	return s
 }
 
 // operation is what calls are in the words of the GenAI conventions.

@@ -98,12 +98,12 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	c.http(dir, signal, head{start: start}, body)
 }
 
-// Events publishes that a response begins that is a stream of events, Event one of
-// them, and EventsEnd that there are no more.
+// Events publishes that a response begins that is a stream of events.
 func (c *Conn) Events(start string) {
 	c.http(frame.U2C, frame.Response, head{start: start, events: true}, nil)
 }
 
+// Event publishes the data of one event of a stream.
 func (c *Conn) Event(data []byte) {
 	signal := frame.NoSignal
 	if !carrier.BeginsJSON(data) {
@@ -112,6 +112,7 @@ func (c *Conn) Event(data []byte) {
 	c.http(frame.U2C, signal, head{}, data)
 }
 
+// EventsEnd publishes that a stream has no more events.
 func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, head{}, nil) }
 
 // http publishes a frame of HTTP. One whose head has no start line has none.

@@ -42,7 +42,7 @@ type Guard uint8
 const (
 	Nothing      Guard = iota // its protocol is for clients of this machine
 	TokenMissing              // it would ask for a token, but none is set
-	Token
+	Token                     // whoever asks must show the token
 )
 
 // Off is the address of a door that stays shut.

@@ -2,7 +2,6 @@ package nexus_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -28,18 +27,8 @@ func serve(t testing.TB, b *broker.Broker, shutdown func()) string {
 
 func post(t testing.TB, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	out, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(out)
+	status, _, answer := doortest.Ask(t, http.MethodPost, url, body, nil)
+	return status, answer
 }
 
 func TestMethods(t *testing.T) {

@@ -65,18 +65,9 @@ func TestCountTokens(t *testing.T) {
 	beside := anthropic.New(anthropic.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
 	defer beside.CloseIdleConnections()
 	url := start(t, beside)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/messages/count_tokens", strings.NewReader(question+"}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = http.Header{"Anthropic-Beta": {"theirs-1,theirs-2"}, "Anthropic-Version": {"2099-01-01"}, "X-Api-Key": {"their key"}, "X-Other": {"o"}}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(body) != `{"input_tokens": 17}` {
-		t.Errorf("got %d %s", resp.StatusCode, body)
+	header := http.Header{"Anthropic-Beta": {"theirs-1,theirs-2"}, "Anthropic-Version": {"2099-01-01"}, "X-Api-Key": {"their key"}, "X-Other": {"o"}}
+	if status, _, body := doortest.Ask(t, http.MethodPost, url+"/v1/messages/count_tokens", question+"}", header); status != 200 || body != `{"input_tokens": 17}` {
+		t.Errorf("got %d %s", status, body)
 	}
 	got := <-asked
 	if body, _ := io.ReadAll(got.Body); got.URL.Path != "/v1/messages/count_tokens" || string(body) != question+"}" {
@@ -249,39 +240,21 @@ func TestMessagePassed(t *testing.T) {
 func TestMessageToken(t *testing.T) {
 	url := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, nil), nil, web.Access{Token: "t"})) + "/v1/messages"
 	for key, want := range map[string]int{"t": 200, "": 401, "u": 401} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(question+"}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Close = true
-		req.Header.Set("X-Api-Key", key)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		refused := string(body) == `{"type":"error","error":{"type":"authentication_error","message":"Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}}`
-		if resp.StatusCode != want || refused != (want == 401) {
-			t.Errorf("%q: %d %s", key, resp.StatusCode, body)
+		status, _, body := doortest.Ask(t, http.MethodPost, url, question+"}", http.Header{"X-Api-Key": {key}})
+		refused := body == `{"type":"error","error":{"type":"authentication_error","message":"Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}}`
+		if status != want || refused != (want == 401) {
+			t.Errorf("%q: %d %s", key, status, body)
 		}
 	}
 }
 
-// FuzzMessage: whatever the body, the answer is JSON, and what is asked of other
-// backends is, too.
+// FuzzMessage: whatever the body, the answer is JSON, or events of it, and what is
+// asked of other backends is, too.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(question + "}"))
+	f.Add([]byte(question + `,"stream":true}`))
 	f.Add([]byte(`{"system":[{"text":"a"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"url","url":"z"}}]}]}`))
 	f.Add([]byte(`{"messages":[{"content":{"a":"\ud800"}}],"model":null}`))
 	f.Add([]byte(`{"output_config":{"format":{"type":"json_schema","schema":{}}},"top_k":1,"messages":[{"content":[{"type":"document","title":"t","source":{"type":"content","content":"x"}}]}]}`))
-	s := openai.New(doortest.Broker(f, nil), nil, web.Access{})
-	f.Fuzz(func(t *testing.T, body []byte) {
-		if bytes.Contains(body, []byte("stream")) {
-			t.Skip()
-		}
-		if status, out := doortest.Post(s, "/v1/messages", body); !json.Valid(out) {
-			t.Fatalf("%q: %s %s", body, status, out)
-		}
-	})
+	fuzz(f, "/v1/messages")
 }

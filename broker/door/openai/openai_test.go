@@ -44,21 +44,8 @@ func post(t testing.TB, url, body string) (int, string) {
 
 func postTo(t testing.TB, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	out, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return resp.StatusCode, err.Error()
-	}
-	return resp.StatusCode, doortest.Zero(string(out), "created")
+	status, _, answer := doortest.Ask(t, http.MethodPost, url, body, nil)
+	return status, doortest.Zero(answer, "created")
 }
 
 const hello = `{"messages":[{"role":"user","content":"hi \u00e9"}]`
@@ -149,18 +136,8 @@ func TestPaths(t *testing.T) {
 		{"POST /v1/embeddings", "404", fault("Unknown request URL: POST /v1/embeddings (there are /v1/chat/completions, /v1/messages and /v1/models)", "null", "unknown_url")},
 	} {
 		method, path, _ := strings.Cut(tt.ask, " ")
-		req, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Close = true
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if got := strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Allow"))); got != tt.want || string(body) != tt.body {
+		status, header, body := doortest.Ask(t, method, url+path, "", nil)
+		if got := strings.TrimSpace(fmt.Sprint(status, " ", header.Get("Allow"))); got != tt.want || body != tt.body {
 			t.Errorf("%s:\n got %s %s\nwant %s %s", tt.ask, got, body, tt.want, tt.body)
 		}
 	}
@@ -415,18 +392,37 @@ func (f provided) Complete(ctx context.Context, r *provider.Request, _ *provider
 	return f(ctx, r)
 }
 
-// FuzzBody: whatever the body, the answer is JSON.
+// FuzzBody: whatever the body, the answer is JSON, or events of it.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(hello + "}"))
+	f.Add([]byte(hello + `,"stream":true}`))
 	f.Add([]byte(`{"model":"mock","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`))
 	f.Add([]byte(`{"messages":[{"content":{"a":"\ud800"}}],"model":null}`))
+	fuzz(f, "/v1/chat/completions")
+}
+
+// fuzz posts whatever comes, and holds the answers to being JSON, or events of it.
+func fuzz(f *testing.F, path string) {
 	s := openai.New(doortest.Broker(f, nil), nil, web.Access{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if bytes.Contains(body, []byte("stream")) {
-			t.Skip()
-		}
-		if status, out := doortest.Post(s, "/v1/chat/completions", body); !json.Valid(out) {
+		if status, out := doortest.Post(s, path, body); !json.Valid(out) && !areEvents(out) {
 			t.Fatalf("%q: %s %s", body, status, out)
 		}
 	})
+}
+
+// areEvents reports whether an answer is events, the data of each being JSON but for the
+// mark of the end.
+func areEvents(out []byte) bool {
+	for line := range bytes.Lines(out) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		data, ok := bytes.CutPrefix(line, []byte("data: "))
+		switch {
+		case ok && (json.Valid(data) || string(data) == "[DONE]"):
+		case len(line) == 0, bytes.HasPrefix(line, []byte("event: ")):
+		default:
+			return false
+		}
+	}
+	return len(out) > 0
 }

@@ -60,55 +60,80 @@ var messageSamples = map[string]string{
 	"the mark of a cache":       said(`{"type":"text","text":"hi"«,"cache_control":{"type":"ephemeral"}»}`),
 }
 
-// What docs/broker.md says becomes of Anthropic's parameters at backends that speak to
-// OpenAI does become of them.
-func TestMessageAsDocumented(t *testing.T) {
+// documented are the things of the table of docs/broker.md, and what it says becomes of
+// each.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
 	page, err := os.ReadFile("../../../docs/broker.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(page), "\n| parameter, or block | openai |\n| --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
+	fates := make(map[string]string)
+	for line := range strings.Lines(table) {
+		things, fate, _ := strings.Cut(strings.Trim(line, "| \n"), " | ")
+		for of := range strings.SplitSeq(things, ", ") {
+			if fates[of] != "" {
+				t.Errorf("%q is there twice", of)
+			}
+			fates[of] = fate
+		}
+	}
+	return fates
+}
+
+var (
+	marked = regexp.MustCompile("«.*»")
+	marks  = strings.NewReplacer("«", "", "»", "")
+	names  = regexp.MustCompile("`[^`]+`")
+)
+
+// What docs/broker.md says becomes of Anthropic's parameters at backends that speak to
+// OpenAI does become of them.
+func TestMessageAsDocumented(t *testing.T) {
 	sent := asking(t)
 	plain, _ := sent(hi)
-	marked, marks := regexp.MustCompile("«.*»"), strings.NewReplacer("«", "", "»", "")
-	rows := 0
-	for line := range strings.Lines(table) {
-		of, fate, _ := strings.Cut(strings.Trim(line, "| \n"), " | ")
-		for of := range strings.SplitSeq(of, ", ") {
-			rows++
-			sample, known := messageSamples[of]
-			if !known {
-				t.Errorf("there is no sample of %q", of)
-				continue
-			}
-			without := plain
-			if strings.Contains(sample, "«") {
-				without, _ = sent(marked.ReplaceAllString(sample, ""))
-			}
-			body, answer := sent(marks.Replace(sample))
-			switch fate {
-			case "refused":
-				if body != "" || !strings.Contains(answer, `"type":"invalid_request_error","message":"`) || !strings.Contains(answer, ": cannot be translated for") {
-					t.Errorf("%s: sent as %s, answered %s; it should be refused", of, body, answer)
-				}
-			case "left out":
-				if body != without {
-					t.Errorf("%s: sent as %s; it should be left out", of, body)
-				}
-			default:
-				for _, names := range regexp.MustCompile("`[^`]+`").FindAllString(fate, -1) {
-					for name := range strings.SplitSeq(strings.Trim(names, "`"), ".") {
-						if body == without || !strings.Contains(body, `"`+name) {
-							t.Errorf("%s: sent as %s, answered %s; it should be in %s", of, body, answer, names)
-						}
-					}
+	table := documented(t)
+	for of, fate := range table {
+		sample, known := messageSamples[of]
+		if !known {
+			t.Errorf("there is no sample of %q", of)
+			continue
+		}
+		without := plain
+		if strings.Contains(sample, "«") {
+			without, _ = sent(marked.ReplaceAllString(sample, ""))
+		}
+		body, answer := sent(marks.Replace(sample))
+		check(t, of, fate, body, without, answer)
+	}
+	if len(table) != len(messageSamples) {
+		t.Errorf("there are %d things in the table, and %d samples", len(table), len(messageSamples))
+	}
+}
+
+// check checks what was sent for something, against what is sent without it, and what
+// was answered.
+func check(t *testing.T, of, fate, body, without, answer string) {
+	t.Helper()
+	switch fate {
+	case "refused":
+		if body != "" || !strings.Contains(answer, `"type":"invalid_request_error","message":"`) || !strings.Contains(answer, ": cannot be translated for") {
+			t.Errorf("%s: sent as %s, answered %s; it should be refused", of, body, answer)
+		}
+	case "left out":
+		if body != without {
+			t.Errorf("%s: sent as %s; it should be left out", of, body)
+		}
+	default:
+		for _, path := range names.FindAllString(fate, -1) {
+			for name := range strings.SplitSeq(strings.Trim(path, "`"), ".") {
+				if body == without || !strings.Contains(body, `"`+name) {
+					t.Errorf("%s: sent as %s, answered %s; it should be in %s", of, body, answer, path)
 				}
 			}
 		}
-	}
-	if rows != len(messageSamples) {
-		t.Errorf("there are %d things in the table, and %d samples", rows, len(messageSamples))
 	}
 }
 

@@ -38,7 +38,7 @@ type Length uint8
 const (
 	Unsaid  Length = iota // neither a Content-Length nor chunks
 	Invalid               // a Content-Length that is no number
-	Said
+	Said                  // a Content-Length, or chunks
 )
 
 type field struct{ name, value []byte }

@@ -3,8 +3,11 @@ package doortest
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +71,27 @@ func Dial(t testing.TB, addr string) *net.TCPConn {
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // lest a test hang
 	return conn.(*net.TCPConn)
+}
+
+// Ask makes a request on a connection of its own. An answer that is cut short is the
+// error.
+func Ask(t testing.TB, method, url, body string, header http.Header) (status int, got http.Header, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close, req.Header = true, header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp.StatusCode, resp.Header, err.Error()
+	}
+	return resp.StatusCode, resp.Header, string(out)
 }
 
 // Zero makes 0 of the number under a key, which is different each time.

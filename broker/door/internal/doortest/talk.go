@@ -1,11 +1,14 @@
 package doortest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
-	"strings"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/door"
@@ -23,10 +26,16 @@ func Talk(s *door.Server, said []byte) []byte {
 // status and the body of the answer.
 func Post(s *door.Server, path string, body []byte) (status string, answer []byte) {
 	said := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	head, answer, _ := bytes.Cut(Talk(s, said), []byte("\r\n\r\n"))
-	_, rest, _ := strings.Cut(string(head), " ")
-	status, _, _ = strings.Cut(rest, " ")
-	return status, answer
+	all := Talk(s, said)
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
+	if err != nil {
+		return err.Error(), all
+	}
+	defer resp.Body.Close()
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		return err.Error(), all
+	}
+	return strconv.Itoa(resp.StatusCode), answer
 }
 
 // A talk is a client that has said all it has to say, and listens to everything.

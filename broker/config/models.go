@@ -1,0 +1,113 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/broker"
+)
+
+func (b *builder) models(c *Config) error {
+	if len(b.Models) == 0 {
+		return b.at([]string{"providers"}, "there are no models, so that no call could be made; expected models: {NAME: {provider: %s}}", slices.Sorted(maps.Keys(b.Providers))[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		m := b.Models[name]
+		path := []string{"models", name}
+		if strings.TrimSpace(name) != name || name == "" || strings.Count(name, "*") > 1 {
+			return b.at(path, "expected a name without space around it and with one * at most")
+		}
+		if m.Provider != "" && len(m.Routes) > 0 {
+			return b.at(path, "expected either provider or routes, and here are both")
+		}
+		if m.Provider == "" && len(m.Routes) == 0 {
+			return b.at(path, "expected a provider, or routes")
+		}
+		routes, err := b.routes(path, m)
+		if err != nil {
+			return err
+		}
+		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes})
+	}
+	return nil
+}
+
+// routes makes those of a model, of which its provider is the only one if it names
+// that.
+func (b *builder) routes(path []string, m Model) (made []broker.Route, err error) {
+	routes := m.Routes
+	if m.Provider != "" {
+		routes = []Route{{Provider: m.Provider, Model: m.Model}}
+	}
+	for i, r := range routes {
+		at := path
+		if m.Provider == "" {
+			at = append(path, "routes", strconv.Itoa(i))
+		}
+		backend := b.backends[r.Provider]
+		switch {
+		case backend == nil:
+			return nil, b.at(append(at, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
+		case r.Weight < 0:
+			return nil, b.at(append(at, "weight"), "expected a number from 0; 0 is the same as 1")
+		}
+		made = append(made, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
+	}
+	return made, nil
+}
+
+// names checks what refers to models by name.
+func (b *builder) names(c *Config) error {
+	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = cmp.Or(b.File.Default, b.only()), b.Aliases, b.Limits.Batch
+	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
+		switch _, model := b.Models[alias]; {
+		case model:
+			return b.at([]string{"aliases", alias}, "there is a model of that name")
+		case b.find(b.Aliases[alias]) == "":
+			return b.at([]string{"aliases", alias}, "there is no model %q", b.Aliases[alias])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		for i, f := range b.Models[name].Fallbacks {
+			path := []string{"models", name, "fallbacks", strconv.Itoa(i)}
+			switch b.find(cmp.Or(b.Aliases[f], f)) {
+			case "":
+				return b.at(path, "there is no model %q", f)
+			case name:
+				return b.at(path, "%q is the model itself; expected another to fall back to", f)
+			}
+		}
+	}
+	if d := b.File.Default; d != "" && b.find(cmp.Or(b.Aliases[d], d)) == "" {
+		return b.at([]string{"default"}, "there is no model %q", d)
+	}
+	return nil
+}
+
+// only returns the name of the model, if there is just one: it needs not be
+// called the default.
+func (b *builder) only() string {
+	for name := range b.Models {
+		if len(b.Models) == 1 && !strings.Contains(name, "*") {
+			return name
+		}
+	}
+	return ""
+}
+
+// find returns the model, or the longest pattern, that a name leads to.
+func (b *builder) find(name string) (found string) {
+	for pattern := range b.Models {
+		before, after, wild := strings.Cut(pattern, "*")
+		switch {
+		case pattern == name:
+			return name
+		case wild && len(pattern) > len(found) && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
+			found = pattern
+		}
+	}
+	return found
+}

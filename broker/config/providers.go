@@ -1,0 +1,226 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
+	"github.com/wirectl/wirectl/broker/provider/gemini"
+	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider/openai"
+)
+
+func (b *builder) providers(*Config) error {
+	for _, name := range slices.Sorted(maps.Keys(b.Providers)) {
+		p := b.Providers[name]
+		made, err := b.provider(name, &p)
+		if err != nil {
+			return err
+		}
+		b.backends[name] = &broker.Backend{
+			Name: name, Provider: made,
+			Concurrency: p.Concurrency, Rate: p.Rate, Burst: p.Burst,
+			Backoff: time.Duration(p.Backoff), MaxWait: time.Duration(p.MaxWait),
+			Breaker: p.Breaker.Failures, BreakerDelay: time.Duration(p.Breaker.Delay),
+			FirstPart: time.Duration(p.Timeouts.FirstPart), Total: time.Duration(p.Timeouts.Total),
+		}
+		if p.Kind != "mock" {
+			b.backends[name].Retries = 2
+			b.backends[name].Total = cmp.Or(b.backends[name].Total, 10*time.Minute)
+		}
+		if p.Retries != nil {
+			b.backends[name].Retries = *p.Retries
+		}
+	}
+	return nil
+}
+
+func (b *builder) provider(name string, p *Provider) (provider.Provider, error) {
+	path := []string{"providers", name}
+	if err := b.numbers(path, p); err != nil {
+		return nil, err
+	}
+	if p.BaseURL != "" {
+		if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return nil, b.at(append(path, "base_url"), "expected a URL that begins with http:// or https://, without user and password")
+		}
+	}
+	key, err := b.secret(append(path, "key"), p.Key)
+	if err != nil {
+		return nil, err
+	}
+	header, err := b.header(append(path, "headers"), p.Headers)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.fitsKind(path, p); err != nil {
+		return nil, err
+	}
+	made, err := kinds[p.Kind](p, key, header)
+	if err != nil {
+		return nil, b.at(path, "%v", err)
+	}
+	return made, nil
+}
+
+// fitsKind checks that a provider is of a kind there is, and sets nothing that is
+// for other kinds.
+func (b *builder) fitsKind(path []string, p *Provider) error {
+	switch _, known := kinds[p.Kind]; {
+	case !known:
+		return b.at(append(path, "kind"), "%q is no kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	case p.APIVersion != "" && p.Kind != "openai":
+		return b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
+	case p.MaxTokens != 0 && p.Kind != "anthropic":
+		return b.at(append(path, "max_tokens"), "nothing reads this here; it is for the kind anthropic")
+	case len(p.Drop) > 0 && p.Kind != "anthropic" && p.Kind != "gemini":
+		return b.at(append(path, "drop"), "nothing reads this here; it is for the kinds anthropic and gemini")
+	}
+	for i, name := range p.Drop {
+		if known := provider.Droppable(); !slices.Contains(known, name) {
+			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is no parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// numbers checks those of a provider.
+func (b *builder) numbers(path []string, p *Provider) error {
+	retries := 0
+	if p.Retries != nil {
+		retries = *p.Retries
+	}
+	for _, n := range []struct {
+		key    string
+		is     float64
+		atMost float64
+	}{
+		{"concurrency", float64(p.Concurrency), math.MaxInt32},
+		{"rate", p.Rate, math.MaxInt32},
+		{"burst", float64(p.Burst), math.MaxInt32},
+		{"retries", float64(retries), 10},
+		{"breaker.failures", float64(p.Breaker.Failures), math.MaxInt32},
+		{"max_tokens", float64(p.MaxTokens), math.MaxInt32},
+	} {
+		if !(0 <= n.is && n.is <= n.atMost) { // so that NaN is refused, too
+			return b.at(append(path, strings.Split(n.key, ".")...), "expected a number from 0 to %v", int64(n.atMost))
+		}
+	}
+	return b.mock(append(path, "mock"), &p.Mock)
+}
+
+// mock checks what a mock is to answer with.
+func (b *builder) mock(path []string, m *Mock) error {
+	for i, l := range m.Script {
+		if l.Status != 0 && !isFailure(l.Status) {
+			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
+		}
+	}
+	for i, f := range m.Faults {
+		switch at := append(path, "faults", strconv.Itoa(i)); {
+		case f.Every < 1:
+			return b.at(append(at, "every"), "expected a number from 1: every how many calls one fails")
+		case f.Status != 0 && !isFailure(f.Status):
+			return b.at(append(at, "status"), "expected the status of an error, from 400 to 599, or none for an answer that is cut")
+		}
+	}
+	return nil
+}
+
+func isFailure(status int) bool { return status >= 400 && status <= 599 }
+
+// kinds makes the providers.
+var kinds = map[string]func(p *Provider, key string, h http.Header) (provider.Provider, error){
+	"mock": newMock,
+	"openai": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
+	},
+	"anthropic": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop}), nil
+	},
+	"gemini": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
+		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), Drop: p.Drop}), nil
+	},
+}
+
+// header makes the headers that go with every request.
+func (b *builder) header(path []string, values map[string]Header) (http.Header, error) {
+	h := http.Header{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secret, err := b.secret(append(path, name), values[name].Secret)
+		if err != nil {
+			return nil, err
+		}
+		value := cmp.Or(secret, values[name].Text)
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, b.at(append(path, name), "expected a header of HTTP: a name of letters, digits and '-', and a value of one line")
+		}
+		h.Set(name, value)
+	}
+	return h, nil
+}
+
+func newMock(p *Provider, _ string, _ http.Header) (provider.Provider, error) {
+	cfg := mock.Config{Prefix: p.Mock.Prefix, Latency: time.Duration(p.Mock.Latency), Pause: time.Duration(p.Mock.Pause)}
+	for _, l := range p.Mock.Script {
+		line := mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)}
+		for _, call := range l.ToolCalls {
+			args := []byte("{}")
+			if call.Arguments != nil {
+				var err error
+				if args, err = json.Marshal(call.Arguments); err != nil {
+					return nil, err
+				}
+			}
+			line.ToolCalls = append(line.ToolCalls, provider.ToolCall{ID: call.ID, Name: call.Name, Arguments: args})
+		}
+		cfg.Script = append(cfg.Script, line)
+	}
+	for _, f := range p.Mock.Faults {
+		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})
+	}
+	return mock.New(cfg), nil
+}
+
+// secret finds a secret. The error names where it was to be, never what is there.
+func (b *builder) secret(path []string, s Secret) (found string, err error) {
+	switch {
+	case s.Env != "" && s.File != "":
+		return "", b.at(path, "expected either env or file, and here are both")
+	case s.Env != "":
+		if found = strings.TrimSpace(b.env.Getenv(s.Env)); found == "" {
+			return "", b.at(path, "the environment variable %s is not set", s.Env)
+		}
+	case s.File != "":
+		data, err := b.env.ReadFile(s.File)
+		if err != nil {
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err
+			}
+			return "", b.at(path, "cannot read %s: %v", s.File, err)
+		}
+		found = strings.TrimSpace(string(data))
+	}
+	if !httpguts.ValidHeaderFieldValue(found) {
+		return "", b.at(path, "what is there is no key: it has more than one line, or control characters")
+	}
+	if found != "" {
+		b.secrets = append(b.secrets, found)
+	}
+	return found, nil
+}
