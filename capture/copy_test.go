@@ -3,7 +3,6 @@ package capture_test
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,11 +17,7 @@ import (
 // open opens the recording of a fixture.
 func open(t *testing.T, name string, framing frame.Framing) *recording.Reader {
 	t.Helper()
-	fsys, err := fs.Sub(fixtures.FS, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := recording.Open(fsys, framing, nil)
+	r, err := recording.Open(fixtures.Session(name), framing, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

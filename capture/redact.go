@@ -20,6 +20,7 @@ import (
 // pattern matches inside any string that is no key; all else stays as it is
 // written, and the frame is made anew around its new length. JSON inside a
 // string is JSON, too.
+//
 // Protobuf is walked by its schema, if that is known, and the names are those of
 // its fields, in the schema or in JSON, and the keys of its maps: strings and bytes
 // become "[redacted]", numbers zero, and lengths are written anew.

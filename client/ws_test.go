@@ -85,45 +85,50 @@ func TestACPOverWebSocket(t *testing.T) {
 	}
 }
 
-// An older server of MCP takes no post at its URL: a GET there yields the events
-// that bring all answers, and first where to post.
-func TestOlderHTTP(t *testing.T) {
+// older is a server of MCP that takes no post at its URL, where a GET yields the events
+// that bring all answers, and first the endpoint to post to; "" for none.
+func older(endpoint string, log *[]string) *httptest.Server {
 	events := make(chan string, 10)
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		*log = append(*log, r.Method+" "+r.URL.String())
+		switch {
+		case r.Method == http.MethodPost && r.URL.Path == "/messages":
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "Accepted")
+			switch {
+			case strings.Contains(string(body), `"id":1`):
+				events <- `{"jsonrpc":"2.0","id":1,"result":{}}`
+			case strings.Contains(string(body), `"id":2`):
+				events <- `{"jsonrpc":"2.0","id":2,"result":{"ok":true}}`
+			}
+		case r.Method == http.MethodGet && endpoint != "":
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: endpoint\r\ndata: "+endpoint+"\r\n\r\n")
+			for {
+				w.(http.Flusher).Flush()
+				select {
+				case data := <-events:
+					_, _ = io.WriteString(w, "event: message\ndata: "+data+"\n\n")
+				case <-r.Context().Done():
+					return
+				}
+			}
+		default:
+			http.Error(w, "no post here", http.StatusMethodNotAllowed)
+		}
+	}))
+}
+
+// A client of an older server of MCP posts where the server says, and nowhere else.
+func TestOlderHTTP(t *testing.T) {
 	for _, tt := range []struct{ endpoint, err string }{
 		{"/messages?sessionId=1", ""},
 		{"http://example.org/messages", "the peer broke its protocol: the server says to post to http://example.org/messages, which is another one"},
 		{"", "HTTP 405 Method Not Allowed: no post here"},
 	} {
 		var log []string
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			log = append(log, r.Method+" "+r.URL.String())
-			switch {
-			case r.Method == http.MethodPost && r.URL.Path == "/messages":
-				w.WriteHeader(http.StatusAccepted)
-				_, _ = io.WriteString(w, "Accepted")
-				switch {
-				case strings.Contains(string(body), `"id":1`):
-					events <- `{"jsonrpc":"2.0","id":1,"result":{}}`
-				case strings.Contains(string(body), `"id":2`):
-					events <- `{"jsonrpc":"2.0","id":2,"result":{"ok":true}}`
-				}
-			case r.Method == http.MethodGet && tt.endpoint != "":
-				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, "event: endpoint\r\ndata: "+tt.endpoint+"\r\n\r\n")
-				for {
-					w.(http.Flusher).Flush()
-					select {
-					case data := <-events:
-						_, _ = io.WriteString(w, "event: message\ndata: "+data+"\n\n")
-					case <-r.Context().Done():
-						return
-					}
-				}
-			default:
-				http.Error(w, "no post here", http.StatusMethodNotAllowed)
-			}
-		}))
+		s := older(tt.endpoint, &log)
 		r, err := client.DialHTTP(t.Context(), s.URL+"/sse", client.MCP, client.NewWatch(client.MCP.Protocol, nil), client.RPCOptions{Version: "v"}, client.HTTPOptions{Client: s.Client()})
 		if err == nil {
 			var got heard

@@ -41,7 +41,7 @@ func convertCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "dir", Usage: "the direction of frames that have none: c2u (controller to unit) or u2c"},
 			&cli.BoolFlag{Name: "resync", Usage: "go on behind what is no frame, at the next plausible one"},
 			grpcEncodingFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			quietFlag(),
 		}, streamFlags()...),
 		Action: inv.convert,
 	}

@@ -33,7 +33,7 @@ func demoCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced, rather than to show it"},
 			&cli.Float64Flag{Name: "pace", Value: 1, Usage: "play `FACTOR` times as slowly: 0.1 is ten times as fast"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, dark or light"},
-			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
+			colorFlag("the output"),
 		},
 		Action: inv.demo,
 	}

@@ -38,8 +38,8 @@ func lintCommand(inv *invocation) *cli.Command {
 func sessionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		grpcEncodingFlag(),
-		&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the output: auto, always or never"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+		colorFlag("the output"),
+		quietFlag(),
 	}, streamFlags()...)
 }
 

@@ -39,7 +39,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Usage: "at the end of the file wait for more"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, " + strings.Join(tui.Themes, " or ")},
 			grpcEncodingFlag(),
-			&cli.StringFlag{Name: "color", Value: "auto", Usage: "colour the screen: auto, always or never"},
+			colorFlag("the screen"),
 		}, streamFlags()...),
 		Action: inv.monitor,
 	}

@@ -291,11 +291,9 @@ func (p *player) serve() error {
 
 // sweep cancels a request at one point of its answer, or at all.
 func (p *player) sweep() error {
-	at := -1
-	if text := p.c.String("cancel-at"); text != "all" {
-		if _, err := fmt.Sscanf(text+" ", "%d ", &at); err != nil || at < 0 {
-			return usagef("--cancel-at is a number of parts or all, and not %q", text)
-		}
+	at, err := cancelAt(p.c)
+	if err != nil {
+		return err
 	}
 	dial, err := p.dialer()
 	if err != nil {
@@ -331,6 +329,19 @@ func (p *player) sweep() error {
 		fmt.Fprintf(p.Stderr, "wirectl: %s\n", replay.Summary(points))
 	}
 	return nil
+}
+
+// cancelAt reads behind how many parts the cancel is to come; -1 for each in turn.
+func cancelAt(c *cli.Context) (int, error) {
+	text := c.String("cancel-at")
+	if text == "all" {
+		return -1, nil
+	}
+	at := 0
+	if _, err := fmt.Sscanf(text+" ", "%d ", &at); err != nil || at < 0 {
+		return 0, usagef("--cancel-at is a number of parts or all, and not %q", text)
+	}
+	return at, nil
 }
 
 // dialer returns what connects to the peer: a unit without one speaks on standard

@@ -26,7 +26,7 @@ func reportCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
 			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
 			grpcEncodingFlag(),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			quietFlag(),
 		}, streamFlags()...),
 		Action: inv.report,
 	}

@@ -53,7 +53,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "make `N` requests and print how long they took"},
 			&cli.IntFlag{Name: "concurrency", Aliases: []string{"c"}, Value: 1, Usage: "with -n: have `N` of them in flight at once"},
 			&cli.DurationFlag{Name: "timeout", Usage: "give up after that `TIME`, such as 30s (default: wait on)"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			quietFlag(),
 		),
 		Action: inv.send,
 	})

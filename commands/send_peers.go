@@ -2,13 +2,10 @@ package commands
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,7 +19,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
-	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -96,101 +92,6 @@ func protocolsOf(f cli.Flag) []string {
 		about = append(about, name)
 	}
 	return about
-}
-
-func (s *sending) latis() (*dialer, error) {
-	content, hasPrompt, err := s.prompt()
-	if err != nil {
-		return nil, err
-	}
-	metadata, err := pairs(s.c, "metadata")
-	if err != nil {
-		return nil, err
-	}
-	after, err := s.cancelAfter()
-	if err != nil {
-		return nil, err
-	}
-	prompt := client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after}
-	call, err := s.latisCall(prompt, hasPrompt)
-	if err != nil {
-		return nil, err
-	}
-	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
-		conn, err := s.reached().Dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l := client.DialLatis(conn, s.watch)
-		if err := s.enterSession(ctx, l, metadata); err != nil {
-			return nil, cmp.Or(err, l.Close())
-		}
-		return &peer{s.subscribed(l, call), l.Close}, nil
-	}}, nil
-}
-
-// latisCall returns what is to be asked for; nil where the session, or what it tells by
-// itself, is all.
-func (s *sending) latisCall(prompt client.LatisPrompt, hasPrompt bool) (func(*client.Latis) client.Call, error) {
-	session, state := s.c.String("session"), s.c.Bool("state")
-	switch {
-	case s.method == "ping" && !hasPrompt:
-		return (*client.Latis).Ping, nil
-	case s.method == "destroy" && session != "":
-		return func(l *client.Latis) client.Call {
-			return func(ctx context.Context, _ func(client.Part)) error { return l.DestroySession(ctx, session) }
-		}, nil
-	case s.method != "":
-		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
-	case hasPrompt:
-		return func(l *client.Latis) client.Call {
-			p := prompt // of this connection
-			if state {
-				p.Beside = l.State()
-			}
-			return l.Prompt(p)
-		}, nil
-	case state:
-		return (*client.Latis).State, nil
-	case !s.c.Bool("subscribe") && session == "":
-		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
-	}
-	return nil, nil
-}
-
-// subscribed adds what --subscribe asks for to a call, which is nil where the
-// session is all that was to be asked for.
-func (s *sending) subscribed(l *client.Latis, call func(*client.Latis) client.Call) client.Call {
-	switch {
-	case call == nil && s.c.Bool("subscribe"):
-		return l.Subscribe()
-	case call == nil:
-		return func(context.Context, func(client.Part)) error { return nil }
-	case !s.c.Bool("subscribe"):
-		return call(l)
-	}
-	return client.During(l.Subscribe(), call(l))
-}
-
-// enterSession makes or resumes the session that --session names.
-func (s *sending) enterSession(ctx context.Context, l *client.Latis, metadata map[string]string) error {
-	switch id := s.c.String("session"); {
-	case id == "" || s.method == "destroy":
-		return nil
-	case id == "new":
-		id, err := l.CreateSession(ctx, metadata)
-		if err == nil {
-			fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", render.Safe(id))
-		}
-		return err
-	default:
-		state, err := l.ResumeSession(ctx, id)
-		if err == nil && !s.c.Bool("quiet") {
-			b, _ := json.Marshal(state) // strings always can be
-			fmt.Fprintf(s.Stderr, "wirectl: the session is resumed: %s\n", render.Safe(string(b)))
-		}
-		return err
-	}
 }
 
 func (s *sending) cancelAfter() (client.CancelAfter, error) {
@@ -337,60 +238,6 @@ func (s *sending) nexus() (*dialer, error) {
 	return &dialer{nexus.Protocol, func(context.Context) (*peer, error) {
 		return &peer{client.NewNexus(e.String(), s.watch, h).Call(s.method, s.params), nothing}, nil
 	}}, nil
-}
-
-// rpc returns how a dialect of JSON-RPC is spoken.
-func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
-	return func() (*dialer, error) {
-		text, hasPrompt, err := s.prompt()
-		switch {
-		case err != nil:
-			return nil, err
-		case s.method == "" && !hasPrompt:
-			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
-		}
-		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
-		if o.Dir, err = filepath.Abs(s.c.String("dir")); err != nil { // of none it is the working directory
-			return nil, err
-		}
-		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
-			r, err := s.dialRPC(ctx, d, o)
-			if err != nil {
-				return nil, err
-			}
-			call, err := s.rpcCall(ctx, r, text, hasPrompt)
-			if err != nil {
-				return nil, cmp.Or(err, r.Close())
-			}
-			return &peer{call, r.Close}, nil
-		}}, nil
-	}
-}
-
-func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
-	if e, ok := s.endpoint.(transport.HTTP); ok {
-		h, err := s.httpOptions()
-		if err != nil {
-			return nil, err
-		}
-		return client.DialHTTP(ctx, e.String(), d, s.watch, o, h)
-	}
-	conn, err := s.reached().Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return client.DialRPC(ctx, conn, d, s.watch, o)
-}
-
-func (s *sending) rpcCall(ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
-	switch {
-	case hasPrompt:
-		_, err := r.NewSession(ctx)
-		return r.Prompt(text), err
-	case s.c.Bool("notify"):
-		return r.Notify(s.method, s.params), nil
-	}
-	return r.Call(s.method, s.params), nil
 }
 
 // httpOptions are what requests over HTTP carry, and whom they trust.

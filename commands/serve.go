@@ -59,7 +59,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "no-tap", Usage: "open no tap: monitor and live cannot look on"},
 			&cli.StringFlag{Name: "otlp", Usage: "send spans to the OpenTelemetry collector at `URL`"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			quietFlag(),
 		},
 		Action: inv.serve,
 	}

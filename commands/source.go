@@ -162,8 +162,7 @@ func unopened(name string, err error) error {
 func recordingFolder(name string) fs.FS {
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		if slices.Contains(fixtures.Sessions(), fixture) {
-			folder, _ := fs.Sub(fixtures.FS, fixture)
-			return folder
+			return fixtures.Session(fixture)
 		}
 		return nil
 	}

@@ -37,7 +37,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "let a session be resumed for `TIME` after its connection has ended"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
 			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + misbehaviourNames()},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"},
+			quietFlag(),
 		),
 		Action: inv.unit,
 	})

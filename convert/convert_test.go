@@ -105,8 +105,7 @@ func TestRoundTrip(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			folder, err := fs.Sub(fixtures.FS, path.Clean(name))
-			check(t, err)
+			folder := fixtures.Session(path.Clean(name))
 			recorded, err := decode.OpenRecording(folder, decode.Config{})
 			check(t, err)
 			defer recorded.Close()

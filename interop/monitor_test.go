@@ -119,12 +119,20 @@ func TestMonitorInTerminal(t *testing.T) {
 	term.ends()
 }
 
+// waiting runs a monitor that waits for a relay, with the environment that has it
+// find one.
+func waiting(t *testing.T) (term *terminal, env []string) {
+	t.Helper()
+	env = []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	term = runIn(t, env, "monitor")
+	term.sees("waiting")
+	return term, env
+}
+
 // The monitor waits for a relay, and shows how a prompt that passes it is
 // cancelled.
 func TestMonitorOfRelayThroughCancel(t *testing.T) {
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
-	term := runIn(t, env, "monitor")
-	term.sees("waiting")
+	term, env := waiting(t)
 	words := strings.Repeat("word ", 200)
 	send := exec.CommandContext(t.Context(), wirectl, "send", "-q", "--prompt", words, "--cancel-after", "3",
 		"latis", "--", wirectl, "relay", "-q", "--", wirectl, "unit", "-q", "--delay", "50ms")
@@ -168,9 +176,7 @@ func throughRelay(t *testing.T, env []string, words int, flags ...string) *exec.
 // A prompt that goes on is cancelled from the monitor, once that was confirmed
 // twice.
 func TestMonitorCancels(t *testing.T) {
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
-	term := runIn(t, env, "monitor")
-	term.sees("waiting")
+	term, env := waiting(t)
 	send := throughRelay(t, env, 20_000)
 	term.sees("PROMPT_SEND", "in flight")
 	term.types("X")
@@ -189,9 +195,7 @@ func TestMonitorCancels(t *testing.T) {
 // When the relay has ended the monitor waits for another, and goes on with that,
 // whose wire is changed then.
 func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
-	term := runIn(t, env, "monitor")
-	term.sees("waiting")
+	term, env := waiting(t)
 	first := throughRelay(t, env, 20_000)
 	term.sees("PROMPT_SEND", "in flight")
 	_ = first.Process.Kill()
@@ -210,9 +214,7 @@ func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
 
 // A request is sent once more from the monitor.
 func TestMonitorResends(t *testing.T) {
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
-	term := runIn(t, env, "monitor")
-	term.sees("waiting")
+	term, env := waiting(t)
 	send := throughRelay(t, env, 20_000)
 	term.sees("PROMPT_SEND", "in flight")
 	term.twice("R", "send PROMPT_SEND 1 again")
@@ -227,9 +229,7 @@ func TestMonitorResends(t *testing.T) {
 // Frames wait on the wire until the monitor lets them go, as they are, as
 // others or never.
 func TestMonitorHolds(t *testing.T) {
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
-	term := runIn(t, env, "monitor")
-	term.sees("waiting")
+	term, env := waiting(t)
 	send := throughRelay(t, env, 3, "--hold", "kind~R")
 	term.sees("1 held")
 	term.twice("u", "let frame 1 go")

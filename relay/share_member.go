@@ -45,6 +45,7 @@ func (s *Shared) Join(conn int) *Member {
 	return m
 }
 
+// Read reads what the unit says to this controller.
 func (m *Member) Read(p []byte) (int, error) { return m.out.Read(p) }
 
 // Write takes what the controller says, and passes on the frames that it makes

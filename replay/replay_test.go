@@ -3,7 +3,6 @@ package replay_test
 import (
 	"context"
 	"io"
-	"io/fs"
 	"os"
 	"testing"
 	"time"
@@ -46,13 +45,9 @@ func pipes(t *testing.T) (controller, unit pipe) {
 // load returns the recording of a fixture.
 func load(t *testing.T, name string) *replay.Session {
 	t.Helper()
-	folder, err := fs.Sub(fixtures.FS, name)
+	r, err := decode.OpenRecording(fixtures.Session(name), decode.Config{})
 	if err != nil {
 		t.Fatal(err)
-	}
-	r, err := decode.OpenRecording(folder, decode.Config{})
-	if err != nil {
-		t.Skip(err)
 	}
 	defer r.Close()
 	s := new(replay.Session)

@@ -42,23 +42,7 @@ func (s *Store) Overview() Overview {
 		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
-	}
-	seen := map[string]bool{}
-	for place, w := range s.wires {
-		if s.superseded(place) {
-			continue
-		}
-		name := w.protocol.Name()
-		if w.framing != nil {
-			if w.framing.Name() == "" {
-				continue // bytes of a carrier itself, which no frame follows
-			}
-			name += "/" + w.framing.Name()
-		}
-		if !seen[name] {
-			seen[name] = true
-			o.Protocols = append(o.Protocols, name)
-		}
+		Protocols: s.protocols(),
 	}
 	if n := len(s.notices); n > 0 {
 		o.Notice = s.notices[n-1]
@@ -72,6 +56,26 @@ func (s *Store) Overview() Overview {
 		o.Filter, o.Matches, o.Searched = s.filter.text, int64(len(s.hits.seqs)), s.hits.searched(s)
 	}
 	return o
+}
+
+// protocols names what is spoken, and in which framing, as in mcp/line.
+func (s *Store) protocols() (names []string) {
+	for place, w := range s.wires {
+		if s.superseded(place) {
+			continue
+		}
+		name := w.protocol.Name()
+		if w.framing != nil {
+			if w.framing.Name() == "" {
+				continue // bytes of a carrier itself, which no frame follows
+			}
+			name += "/" + w.framing.Name()
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // superseded reports whether the wire of that place was read so only until more was

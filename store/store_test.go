@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/recording"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
@@ -22,16 +22,18 @@ import (
 // fixture returns a store that has taken in a session.
 func fixture(t testing.TB, name string) *store.Store {
 	t.Helper()
-	folder, err := fs.Sub(fixtures.FS, name)
+	return filled(t, store.Options{}, decode.Input{Capture: recorded(t, name)})
+}
+
+// recorded opens the recording of a fixture until the test ends.
+func recorded(t testing.TB, name string) *recording.Reader {
+	t.Helper()
+	r, err := decode.OpenRecording(fixtures.Session(name), decode.Config{Resync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	return filled(t, store.Options{}, decode.Input{Capture: r})
+	t.Cleanup(func() { r.Close() })
+	return r
 }
 
 func filled(t testing.TB, o store.Options, in decode.Input) *store.Store {
@@ -344,16 +346,10 @@ func TestNotes(t *testing.T) {
 	if err != nil || n.Empty() {
 		t.Fatal(n, err)
 	}
-	folder, _ := fs.Sub(fixtures.FS, "mcp-cancel")
-	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	again := store.New(store.Options{})
 	defer again.Close()
 	again.Restore(n)
-	take(t, again, decode.Input{Capture: r})
+	take(t, again, decode.Input{Capture: recorded(t, "mcp-cancel")})
 	if got := again.IDs(store.IDsQuery{N: 1}).List[0].Note; got != "look" {
 		t.Errorf("the note is %q", got)
 	}

@@ -1,19 +1,15 @@
 package tui
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/base64"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/query"
-	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -40,30 +36,6 @@ type detail struct {
 	jqText     string
 
 	content // empty until it has been read
-}
-
-// A content is what a frame holds, and the one beside it. To read a large one and
-// to lay it out takes longer than a key may wait, so that a command does it.
-type content struct {
-	of     wanted
-	frame  *store.Detail
-	beside *store.Detail
-	tree   []treeLine
-	hex    []string
-	pairs  []pair
-	failed string
-}
-
-// wanted says which content it is.
-type wanted struct {
-	seq, other int64
-	jq         *query.JQ
-}
-
-// A treeLine is a line of a payload, and where what it opens ends.
-type treeLine struct {
-	text string
-	end  int // index of the closing line; its own if it opens nothing
 }
 
 // number is that of the frame; 0 without one.
@@ -94,8 +66,7 @@ func (m *Model) read() tea.Cmd {
 	return func() tea.Msg { return w.get(s) }
 }
 
-// compare shows a frame beside the one that is selected: the request beside
-// its answer if none was chosen.
+// compare asks for the number of a frame to show beside another.
 func (m *Model) compare(seq int64) tea.Cmd {
 	return m.askFor("compare with frame # ", "", func(text string) tea.Cmd {
 		other, err := number64(text)
@@ -127,76 +98,6 @@ func (m *Model) about() *store.Detail {
 	return &f
 }
 
-// get reads a content, and makes the lines of the payload, or of what jq makes of
-// it.
-func (w wanted) get(s *store.Store) *content {
-	c := &content{of: w, frame: s.Detail(w.seq)}
-	f := c.frame
-	if f == nil {
-		return c
-	}
-	c.failed = f.Err
-	if w.other != 0 {
-		if c.beside = s.Detail(w.other); c.beside != nil {
-			c.pairs = align(linesOf(f), linesOf(c.beside))
-			return c
-		}
-	}
-	if w.jq != nil && f.JSON != nil {
-		c.query(w.jq, f.JSON)
-	} else if f.JSON != nil {
-		c.tree = treeOf(f.JSON, 0)
-	}
-	h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
-	c.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
-	return c
-}
-
-// query makes the lines of what jq makes of a payload.
-func (c *content) query(jq *query.JQ, form []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
-	defer cancel()
-	out, err := jq.Append(ctx, nil, form)
-	if err != nil {
-		c.failed = err.Error()
-	}
-	for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
-		c.tree = append(c.tree, treeOf(one, len(c.tree))...)
-	}
-}
-
-const (
-	// maxHex bounds the bytes that are shown in hexadecimal.
-	maxHex = 1 << 20
-	// jqTime is how long a filter may take.
-	jqTime = time.Second
-)
-
-func splitLines(b []byte) []string {
-	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-}
-
-// treeOf makes the lines of a JSON text, of which the first has that number.
-// What a line opens ends where one begins as deep.
-func treeOf(form []byte, first int) []treeLine {
-	var list []treeLine
-	var open []int
-	for i, text := range splitLines(render.AppendJSON(nil, form, "  ", "", nil)) {
-		list = append(list, treeLine{text, first + i})
-		trimmed := strings.TrimLeft(text, " ")
-		if strings.HasPrefix(trimmed, "}") || strings.HasPrefix(trimmed, "]") {
-			if n := len(open); n > 0 {
-				list[open[n-1]].end = first + i
-				open = open[:n-1]
-			}
-		}
-		if strings.HasSuffix(text, "{") || strings.HasSuffix(text, "[") {
-			open = append(open, i)
-		}
-	}
-	return list
-}
-
 // unfold finds out which lines are not folded away.
 func (d *detail) unfold() {
 	d.shown = d.shown[:0]
@@ -217,11 +118,14 @@ func (d *detail) scroll(by int) {
 }
 
 func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
-	keys, d := &m.keys, m.detail
 	if by, ok := m.movement(k, m.body()/2); ok {
-		d.scroll(by)
+		m.detail.scroll(by)
 		return nil
 	}
+	if cmd, ok := m.paneKey(k); ok {
+		return cmd
+	}
+	keys, d, f := &m.keys, m.detail, m.page.detail
 	switch {
 	case key.Matches(k, keys.Back):
 		m.detail = nil
@@ -230,6 +134,25 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 		return m.neighbour(-1)
 	case key.Matches(k, keys.Right):
 		return m.neighbour(1)
+	case key.Matches(k, keys.Copy):
+		return m.copyPayload()
+	case key.Matches(k, keys.Bookmark):
+		m.store.Bookmark(d.seq)
+		return m.ask()
+	case key.Matches(k, keys.Diff):
+		return m.turnBeside()
+	case f == nil:
+		return nil
+	case key.Matches(k, keys.Write):
+		return m.askForFile(d.seq, f.Mark)
+	}
+	return m.exchangeKey(k, f.Exchange)
+}
+
+// paneKey does what a key does to the lines that are shown.
+func (m *Model) paneKey(k tea.KeyMsg) (tea.Cmd, bool) {
+	keys, d := &m.keys, m.detail
+	switch {
 	case key.Matches(k, keys.Pane):
 		d.pane = (d.pane + 1) % numPanes
 		d.at, d.top = 0, 0
@@ -238,43 +161,44 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.FoldAll):
 		d.foldAll()
 	case key.Matches(k, keys.Search):
-		cmd := m.askFor("search ", "", func(text string) tea.Cmd {
-			d.search = cmp.Or(text, d.search)
-			m.seek(1)
-			return nil
-		})
-		m.prompt.hint = d.search
-		return cmd
+		return m.searchWithin(), true
 	case key.Matches(k, keys.SearchNext):
 		m.seek(1)
 	case key.Matches(k, keys.SearchBack):
 		m.seek(-1)
 	case key.Matches(k, keys.JQ):
-		return m.askFor("jq ", d.jqText, m.setJQ)
-	case key.Matches(k, keys.Copy):
-		return m.copyPayload()
-	case key.Matches(k, keys.Bookmark):
-		m.store.Bookmark(d.seq)
-		return m.ask()
-	case key.Matches(k, keys.Write):
-		if f := m.page.detail; f != nil {
-			return m.askForFile(d.seq, f.Mark)
-		}
-	case key.Matches(k, keys.Diff):
-		if d.other != 0 {
-			d.other, d.at, d.top = 0, 0, 0
-			return m.read()
-		}
-		if f := m.page.detail; f != nil && f.Seq == d.seq && f.Exchange != nil {
-			d.other, d.at, d.top = counterpart(f), 0, 0
-			return m.read()
-		}
+		return m.askFor("jq ", d.jqText, m.setJQ), true
 	default:
-		if f := m.page.detail; f != nil {
-			return m.exchangeKey(k, f.Exchange)
-		}
+		return nil, false
 	}
-	return nil
+	return nil, true
+}
+
+// searchWithin asks what to look for in the lines; nothing is what was looked for last.
+func (m *Model) searchWithin() tea.Cmd {
+	d := m.detail
+	cmd := m.askFor("search ", "", func(text string) tea.Cmd {
+		d.search = cmp.Or(text, d.search)
+		m.seek(1)
+		return nil
+	})
+	m.prompt.hint = d.search
+	return cmd
+}
+
+// turnBeside shows the frame beside another of its exchange, or alone again.
+func (m *Model) turnBeside() tea.Cmd {
+	d, f := m.detail, m.page.detail
+	switch {
+	case d.other != 0:
+		d.other = 0
+	case f != nil && f.Seq == d.seq && f.Exchange != nil:
+		d.other = counterpart(f)
+	default:
+		return nil
+	}
+	d.at, d.top = 0, 0
+	return m.read()
 }
 
 // counterpart returns the frame to compare with: the last of the exchange for

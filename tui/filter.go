@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-func (m *Model) ask4Filter() tea.Cmd {
+func (m *Model) askForFilter() tea.Cmd {
 	cmd := m.askFor("filter ", m.filter, m.setFilter)
 	kinds := m.page.overview.Kinds
 	m.prompt.complete = func(text string) []string { return completions(text, kinds) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -44,9 +43,7 @@ func (p *paced) Buffered() bool { return false }
 // A session that goes on: exchanges come, the view is changed and frozen, and
 // the monitor is left.
 func TestFlow(t *testing.T) {
-	folder, err := fs.Sub(fixtures.FS, "latis-cancel")
-	check(t, err)
-	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	r, err := decode.OpenRecording(fixtures.Session("latis-cancel"), decode.Config{Resync: true})
 	check(t, err)
 	defer r.Close()
 	s := store.New(store.Options{})

@@ -9,31 +9,45 @@ import (
 	"github.com/wirectl/wirectl/render"
 )
 
+// helpColumn is how wide a column of the help is.
+const helpColumn = 38
+
 // helpView draws the keys, in as many columns as fit.
 func (m *Model) helpView(n int) []string {
-	th := m.theme
-	const column = 38
-	columns := max(1, m.width/column)
 	var blocks [][]string
 	for _, g := range m.keys.groups() {
-		l := newLine(column)
-		l.pad(1)
-		l.text(th.Bold, g.title, column)
-		block := []string{l.fill().String()}
-		for _, b := range g.keys {
-			h := b.Help()
-			if h.Key == " " {
-				h.Key = "space"
-			}
-			l := newLine(column)
-			l.pad(1)
-			l.left(th.Key, h.Key, 13)
-			l.text(th.Help, h.Desc, column-16)
-			block = append(block, l.fill().String())
-		}
-		blocks = append(blocks, append(block, newLine(column).fill().String()))
+		blocks = append(blocks, m.keyBlock(g, helpColumn))
 	}
-	blocks = append(blocks, m.legend(column))
+	blocks = append(blocks, m.legend(helpColumn))
+	list := inColumns(blocks, max(1, m.width/helpColumn), helpColumn)
+	m.helpTop = max(0, min(m.helpTop, len(list)-n))
+	return padded(list[m.helpTop:], n)
+}
+
+// keyBlock draws what a group of keys does, and an empty line below.
+func (m *Model) keyBlock(g keyGroup, width int) []string {
+	th := m.theme
+	head := newLine(width)
+	head.pad(1)
+	head.text(th.Bold, g.title, width)
+	list := []string{head.fill().String()}
+	for _, b := range g.keys {
+		h := b.Help()
+		if h.Key == " " {
+			h.Key = "space"
+		}
+		l := newLine(width)
+		l.pad(1)
+		l.left(th.Key, h.Key, 13)
+		l.text(th.Help, h.Desc, width-16)
+		list = append(list, l.fill().String())
+	}
+	return append(list, newLine(width).fill().String())
+}
+
+// inColumns puts blocks of lines, all of that width, side by side: each into the
+// column that is shortest then.
+func inColumns(blocks [][]string, columns, width int) []string {
 	tall := make([][]string, columns)
 	for _, b := range blocks {
 		shortest := 0
@@ -44,23 +58,21 @@ func (m *Model) helpView(n int) []string {
 		}
 		tall[shortest] = append(tall[shortest], b...)
 	}
-	var list []string
-	for row := 0; ; row++ {
-		line, any := "", false
+	rows := 0
+	for _, c := range tall {
+		rows = max(rows, len(c))
+	}
+	list := make([]string, rows)
+	for row := range list {
 		for _, c := range tall {
 			if row < len(c) {
-				line, any = line+c[row], true
+				list[row] += c[row]
 			} else {
-				line += strings.Repeat(" ", column)
+				list[row] += strings.Repeat(" ", width)
 			}
 		}
-		if !any {
-			break
-		}
-		list = append(list, line)
 	}
-	m.helpTop = max(0, min(m.helpTop, len(list)-n))
-	return padded(list[m.helpTop:], n)
+	return list
 }
 
 // legend says what the glyphs of lanes mean.

@@ -111,7 +111,7 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	case key.Matches(k, keys.Previous):
 		return m.show((m.view + numViews - 1) % numViews), true
 	case key.Matches(k, keys.Filter):
-		return m.ask4Filter(), true
+		return m.askForFilter(), true
 	case key.Matches(k, keys.Clear):
 		return m.setFilter(""), true
 	}

@@ -17,12 +17,32 @@ func (m *Model) peersRows() int { return max(m.body()/2, 3) }
 // peersView draws the connections, and below them what was said beside the
 // frames.
 func (m *Model) peersView(n int) []string {
-	th, p := m.theme, &m.page.peers
+	p := &m.page.peers
 	rows := min(len(p.Peers), m.peersRows())
 	m.peers.move(0, len(p.Peers), rows)
 	top := min(m.peers.top, len(p.Peers))
 	shown := p.Peers[top:min(top+rows, len(p.Peers))]
 	width := m.peerWidth(shown)
+	list := []string{m.peersHead(width)}
+	for i := range shown {
+		l := newLine(m.width)
+		m.peerRow(l, &shown[i], width)
+		if top+i == m.peers.at {
+			l.selected(m.theme)
+		}
+		list = append(list, l.String())
+	}
+	list = append(list, m.rule("standard error and events · "+count(int64(p.Total))))
+	room := max(n-len(list), 0)
+	for i := max(len(p.Lines)-room, 0); i < len(p.Lines); i++ {
+		list = append(list, m.besideLine(&p.Lines[i]))
+	}
+	return padded(list, n)
+}
+
+// peersHead names the columns, of which that of the names is so wide.
+func (m *Model) peersHead(width int) string {
+	th := m.theme
 	head := newLine(m.width)
 	head.pad(1)
 	head.left(th.Dim, "CONN", 5)
@@ -37,34 +57,26 @@ func (m *Model) peersView(n int) []string {
 	if stallsFit(head) {
 		head.text(th.Dim, "STALLS", 20)
 	}
-	list := []string{head.String()}
-	for i := range shown {
-		l := newLine(m.width)
-		m.peerRow(l, &shown[i], width)
-		if top+i == m.peers.at {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+	return head.String()
+}
+
+// besideLine draws what was said beside the frames.
+func (m *Model) besideLine(said *store.Line) string {
+	th := m.theme
+	l := newLine(m.width)
+	l.pad(1)
+	if !said.Time.IsZero() {
+		l.left(th.Dim, said.Time.UTC().Format("15:04:05.000"), 12)
 	}
-	list = append(list, m.rule("standard error and events · "+count(int64(p.Total))))
-	room := max(n-len(list), 0)
-	for _, line := range p.Lines[max(len(p.Lines)-room, 0):] {
-		l := newLine(m.width)
-		l.pad(1)
-		if !line.Time.IsZero() {
-			l.left(th.Dim, line.Time.UTC().Format("15:04:05.000"), 12)
-		}
-		if len(p.Peers) > 1 {
-			l.right(th.ID, count(int64(line.Conn)), 4)
-		}
-		paint := th.Note
-		if line.Kind == capture.Stderr {
-			paint = render.Paint{}
-		}
-		l.text(paint, strings.TrimRight(line.Text, "\r\n"), m.width)
-		list = append(list, l.String())
+	if len(m.page.peers.Peers) > 1 {
+		l.right(th.ID, count(int64(said.Conn)), 4)
 	}
-	return padded(list, n)
+	paint := th.Note
+	if said.Kind == capture.Stderr {
+		paint = render.Paint{}
+	}
+	l.text(paint, strings.TrimRight(said.Text, "\r\n"), m.width)
+	return l.String()
 }
 
 // stallsFit reports whether a line has room for what is said of stalls.

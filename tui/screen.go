@@ -96,6 +96,26 @@ func (m *Model) title() string {
 	th, o := m.theme, &m.page.overview
 	const name = " wirectl "
 	right := newLine(m.width - len(name))
+	m.counts(right)
+	l := newLine(m.width)
+	l.text(th.Title, name, len(name))
+	room := m.width - l.used - right.used - 1
+	if room > 4 {
+		of := m.config.Name
+		if len(o.Protocols) > 0 {
+			of += " · " + strings.Join(o.Protocols, ", ")
+		}
+		l.text(render.Paint{}, of, room)
+	}
+	l.pad(m.width - right.used - l.used)
+	l.buf = append(l.buf, right.buf...)
+	return l.String()
+}
+
+// counts draws the right of the first line: whether the screen is live, and how
+// much there is.
+func (m *Model) counts(right *line) {
+	th, o := m.theme, &m.page.overview
 	stat := func(n int64, one, many string, p render.Paint) {
 		word := many
 		if n == 1 {
@@ -105,7 +125,7 @@ func (m *Model) title() string {
 		right.text(p, count(n), 20)
 		right.text(th.Dim, " "+word, 20)
 	}
-	if m.page.overview.Altered {
+	if o.Altered {
 		right.text(th.Warning, glyphAltered+" altered", 9)
 		right.pad(2)
 	}
@@ -124,20 +144,6 @@ func (m *Model) title() string {
 		stat(n, "dropped", "dropped", th.Warning)
 	}
 	right.pad(1)
-
-	l := newLine(m.width)
-	l.text(th.Title, name, len(name))
-	room := m.width - l.used - right.used - 1
-	if room > 4 {
-		of := m.config.Name
-		if len(o.Protocols) > 0 {
-			of += " · " + strings.Join(o.Protocols, ", ")
-		}
-		l.text(render.Paint{}, of, room)
-	}
-	l.pad(m.width - right.used - l.used)
-	l.buf = append(l.buf, right.buf...)
-	return l.String()
 }
 
 // state says whether the screen is live.

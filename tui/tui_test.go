@@ -3,7 +3,6 @@ package tui_test
 import (
 	"encoding/json"
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,11 +24,7 @@ func update() bool { return flag.Lookup("update").Value.String() == "true" }
 // kept returns a store that has taken in a recorded session.
 func kept(t testing.TB, name string) *store.Store {
 	t.Helper()
-	folder, err := fs.Sub(fixtures.FS, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := decode.OpenRecording(folder, decode.Config{Resync: true})
+	r, err := decode.OpenRecording(fixtures.Session(name), decode.Config{Resync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

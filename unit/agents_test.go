@@ -3,7 +3,6 @@ package unit_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"runtime"
 	"strings"
 	"testing"
@@ -63,11 +62,7 @@ func TestExecCancel(t *testing.T) {
 
 // A script answers as the recorded unit did, and ends as it did.
 func TestScript(t *testing.T) {
-	folder, err := fs.Sub(fixtures.FS, "latis-session")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := decode.OpenRecording(folder, decode.Config{})
+	r, err := decode.OpenRecording(fixtures.Session("latis-session"), decode.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,10 +127,7 @@ func joined(records []capture.Record, dir frame.Dir) []byte {
 func TestFixtures(t *testing.T) {
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
-			fsys, err := fs.Sub(fixtures.FS, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fsys := fixtures.Session(name)
 			want, _ := read(t, fsys, framing)
 			dir := filepath.Join(t.TempDir(), "again")
 			rewrite(t, dir, want)

@@ -52,19 +52,6 @@ const (
 // maxBlock bounds a header block, and the fields in it, in bytes.
 const maxBlock = 256 << 10
 
-// A stream is what is known of a stream of HTTP/2.
-type stream struct {
-	bodies [3]*body // by direction
-	ended  [3]bool
-	// bare says that the head of the response has left open that a body follows, and
-	// no byte of one was seen.
-	bare     bool
-	headOnly bool // the request asks for no more than the head
-}
-
-// maxStreams bounds the streams that are open at once.
-const maxStreams = 1 << 16
-
 func newH2() *h2 {
 	p := &h2{}
 	p.header = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
@@ -217,25 +204,36 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 		p.block = append(p.block, payload...)
 		return p.headers(h, f, end)
 	case h2Reset:
-		if f.size != 4 {
-			return h.fail(frame.ErrMalformed, "a RST_STREAM of %d bytes", f.size)
-		}
-		h.pos += end
-		code := binary.BigEndian.Uint32(payload)
-		h.give(int64(f.stream), frame.Meta{Framing: frame.HTTP, Signal: frame.Reset, Code: code, Text: codeName(code)})
-		h.c.closeStream(f.stream)
-	case h2GoAway:
-		if f.size < 8 {
-			return h.fail(frame.ErrMalformed, "a GOAWAY of %d bytes", f.size)
-		}
-		h.pos += end
-		code := binary.BigEndian.Uint32(payload[4:])
-		text := codeName(code)
-		if debug := payload[8:]; len(debug) > 0 {
-			text += ": " + string(debug[:min(len(debug), 256)])
-		}
-		h.give(0, frame.Meta{Framing: frame.HTTP, Signal: frame.GoAway, Code: code, Text: text})
+		return giveReset(h, f, payload)
+	default: // GOAWAY, the last of those that are wanted
+		return giveGoAway(h, payload)
 	}
+}
+
+// giveReset gives out the RST_STREAM that is next.
+func giveReset(h *half, f h2Frame, payload []byte) bool {
+	if len(payload) != 4 {
+		return h.fail(frame.ErrMalformed, "a RST_STREAM of %d bytes", len(payload))
+	}
+	h.pos += frameHeader + len(payload)
+	code := binary.BigEndian.Uint32(payload)
+	h.give(int64(f.stream), frame.Meta{Framing: frame.HTTP, Signal: frame.Reset, Code: code, Text: codeName(code)})
+	h.c.closeStream(f.stream)
+	return true
+}
+
+// giveGoAway gives out the GOAWAY that is next.
+func giveGoAway(h *half, payload []byte) bool {
+	if len(payload) < 8 {
+		return h.fail(frame.ErrMalformed, "a GOAWAY of %d bytes", len(payload))
+	}
+	h.pos += frameHeader + len(payload)
+	code := binary.BigEndian.Uint32(payload[4:])
+	text := codeName(code)
+	if debug := payload[8:]; len(debug) > 0 {
+		text += ": " + string(debug[:min(len(debug), 256)])
+	}
+	h.give(0, frame.Meta{Framing: frame.HTTP, Signal: frame.GoAway, Code: code, Text: text})
 	return true
 }
 
@@ -351,86 +349,6 @@ func headOf(fields []frame.Field) (*frame.Head, frame.Signal) {
 		return head, frame.Request
 	}
 	return head, frame.Trailers
-}
-
-// stream returns what is known of a stream, which may be new.
-func (c *Carrier) stream(id uint32) *stream {
-	s := c.streams[id]
-	if s != nil {
-		return s
-	}
-	if c.streams == nil {
-		c.streams = map[uint32]*stream{}
-	}
-	if len(c.streams) >= maxStreams {
-		c.forget()
-	}
-	s = &stream{}
-	c.streams[id] = s
-	return s
-}
-
-// forget makes room among the streams: for those that have ended in one
-// direction, the other of which may not be seen, and if there are none for all.
-func (c *Carrier) forget() {
-	for id, s := range c.streams {
-		if s.ended[frame.C2U] || s.ended[frame.U2C] {
-			c.closeStream(id)
-		}
-	}
-	if len(c.streams) >= maxStreams {
-		for id := range c.streams {
-			c.closeStream(id)
-		}
-	}
-}
-
-func (c *Carrier) bodyOf(id uint32, dir frame.Dir) *body {
-	if s := c.streams[id]; s != nil {
-		return s.bodies[dir]
-	}
-	return nil
-}
-
-// endStream ends a stream in the direction of h.
-func (c *Carrier) endStream(h *half, id uint32) {
-	s := c.streams[id]
-	if s == nil {
-		return
-	}
-	if b := s.bodies[h.dir]; b != nil {
-		s.bare = s.bare && b.kind == wholeBody
-		b.end(h)
-		s.bodies[h.dir] = nil
-	}
-	if h.dir != frame.C2U && s.bare { // nothing else tells that the response has ended
-		s.bare = false
-		h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: frame.End})
-	}
-	s.ended[h.dir] = true
-	if s.ended[frame.C2U] && s.ended[frame.U2C] {
-		delete(c.streams, id)
-	}
-}
-
-// closeStream ends a stream in both directions ahead of time. What it held of
-// messages that are not whole is not missed.
-func (c *Carrier) closeStream(id uint32) {
-	s := c.streams[id]
-	if s == nil {
-		return
-	}
-	for d, b := range s.bodies {
-		if b == nil {
-			continue
-		}
-		h := &c.halves[d]
-		b.drop(h)
-		if b.kind == skipBody {
-			h.skip = nil
-		}
-	}
-	delete(c.streams, id)
 }
 
 // codes are the names of RFC 9113, 7.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/query"
 )
 
@@ -54,11 +55,11 @@ func (it *Item) field(name string) []byte {
 	case "protocol":
 		return []byte(it.Protocol.Name())
 	case "kind":
-		return it.Message.Kind
+		return it.quote(it.Message.Kind)
 	case "id":
-		return it.Message.ID.Text
+		return it.token(it.Message.ID.Text)
 	case "ref":
-		return it.Message.Ref.Text
+		return it.token(it.Message.Ref.Text)
 	case "phase":
 		return []byte(it.Message.Phase.String())
 	}
@@ -81,6 +82,23 @@ func (it *Item) payload() []byte {
 	}
 	it.scratch = form
 	return form
+}
+
+// token is an id as JSON, which it is already in JSON.
+func (it *Item) token(id []byte) []byte {
+	if it.Protocol.Encoding() == protocol.JSON {
+		return id
+	}
+	return it.quote(id)
+}
+
+// quote is text as a JSON string; nothing if it is empty.
+func (it *Item) quote(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	it.scratch = jsonscan.AppendQuote(it.scratch[:0], text)
+	return it.scratch
 }
 
 func (it *Item) number(n int) []byte {

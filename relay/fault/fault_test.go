@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/latis"
 )
 
 // messages are a call, its progress and its result, as lines.
@@ -103,6 +104,18 @@ func TestFilter(t *testing.T) {
 	} {
 		if got := run(plan(t, tt.rules...).Filter(0, frame.U2C)); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.rules, got, tt.want)
+		}
+	}
+}
+
+// Ids are those of the records that decode writes: strings, where they are not JSON.
+func TestIDsOfProtobuf(t *testing.T) {
+	payload := "\x0a\x011\x62\x00" // {"id":"1","stateGet":{}}
+	for condition, want := range map[string]bool{`id==1`: true, `id=="1"`: true, `id~"\""`: false, `id>0`: true, `ref!=1`: true} {
+		it := &Item{}
+		it.Read(&frame.Frame{Raw: []byte(payload), End: len(payload), Dir: frame.C2U}, frame.Len32, latis.Protocol)
+		if _, done := plan(t, "drop when "+condition).Filter(0, frame.C2U).Apply(it); (len(done) > 0) != want {
+			t.Errorf("%s: done is %v", condition, done)
 		}
 	}
 }

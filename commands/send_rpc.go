@@ -1,0 +1,64 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// rpc returns how a dialect of JSON-RPC is spoken.
+func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
+	return func() (*dialer, error) {
+		text, hasPrompt, err := s.prompt()
+		switch {
+		case err != nil:
+			return nil, err
+		case s.method == "" && !hasPrompt:
+			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
+		}
+		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
+		if o.Dir, err = filepath.Abs(s.c.String("dir")); err != nil { // of none it is the working directory
+			return nil, err
+		}
+		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
+			r, err := s.dialRPC(ctx, d, o)
+			if err != nil {
+				return nil, err
+			}
+			call, err := s.rpcCall(ctx, r, text, hasPrompt)
+			if err != nil {
+				return nil, cmp.Or(err, r.Close())
+			}
+			return &peer{call, r.Close}, nil
+		}}, nil
+	}
+}
+
+func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
+	if e, ok := s.endpoint.(transport.HTTP); ok {
+		h, err := s.httpOptions()
+		if err != nil {
+			return nil, err
+		}
+		return client.DialHTTP(ctx, e.String(), d, s.watch, o, h)
+	}
+	conn, err := s.reached().Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.DialRPC(ctx, conn, d, s.watch, o)
+}
+
+func (s *sending) rpcCall(ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
+	switch {
+	case hasPrompt:
+		_, err := r.NewSession(ctx)
+		return r.Prompt(text), err
+	case s.c.Bool("notify"):
+		return r.Notify(s.method, s.params), nil
+	}
+	return r.Call(s.method, s.params), nil
+}

@@ -1,0 +1,106 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/store"
+)
+
+// A content is what a frame holds, and the one beside it. To read a large one and
+// to lay it out takes longer than a key may wait, so that a command does it.
+type content struct {
+	of     wanted
+	frame  *store.Detail
+	beside *store.Detail
+	tree   []treeLine
+	hex    []string
+	pairs  []pair
+	failed string
+}
+
+// wanted says which content it is.
+type wanted struct {
+	seq, other int64
+	jq         *query.JQ
+}
+
+// A treeLine is a line of a payload, and where what it opens ends.
+type treeLine struct {
+	text string
+	end  int // index of the closing line; its own if it opens nothing
+}
+
+const (
+	// maxHex bounds the bytes that are shown in hexadecimal.
+	maxHex = 1 << 20
+	// jqTime is how long a filter may take.
+	jqTime = time.Second
+)
+
+// get reads a content, and makes the lines of the payload, or of what jq makes of
+// it.
+func (w wanted) get(s *store.Store) *content {
+	c := &content{of: w, frame: s.Detail(w.seq)}
+	f := c.frame
+	if f == nil {
+		return c
+	}
+	c.failed = f.Err
+	if w.other != 0 {
+		if c.beside = s.Detail(w.other); c.beside != nil {
+			c.pairs = align(linesOf(f), linesOf(c.beside))
+			return c
+		}
+	}
+	if w.jq != nil && f.JSON != nil {
+		c.query(w.jq, f.JSON)
+	} else if f.JSON != nil {
+		c.tree = treeOf(f.JSON, 0)
+	}
+	h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
+	c.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
+	return c
+}
+
+// query makes the lines of what jq makes of a payload.
+func (c *content) query(jq *query.JQ, form []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
+	defer cancel()
+	out, err := jq.Append(ctx, nil, form)
+	if err != nil {
+		c.failed = err.Error()
+	}
+	for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
+		c.tree = append(c.tree, treeOf(one, len(c.tree))...)
+	}
+}
+
+func splitLines(b []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// treeOf makes the lines of a JSON text, of which the first has that number.
+// What a line opens ends where one begins as deep.
+func treeOf(form []byte, first int) []treeLine {
+	var list []treeLine
+	var open []int
+	for i, text := range splitLines(render.AppendJSON(nil, form, "  ", "", nil)) {
+		list = append(list, treeLine{text, first + i})
+		trimmed := strings.TrimLeft(text, " ")
+		if strings.HasPrefix(trimmed, "}") || strings.HasPrefix(trimmed, "]") {
+			if n := len(open); n > 0 {
+				list[open[n-1]].end = first + i
+				open = open[:n-1]
+			}
+		}
+		if strings.HasSuffix(text, "{") || strings.HasSuffix(text, "[") {
+			open = append(open, i)
+		}
+	}
+	return list
+}
