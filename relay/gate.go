@@ -24,7 +24,7 @@ type GateConfig struct {
 	// Sink is told what was done.
 	Sink *Fan
 	// Find returns a frame that has passed, and Altered is called ahead of the
-	// first change. Either may be nil.
+	// first change; it must not call the gate. Either may be nil.
 	Find    func(seq int64) (capture.Record, bool)
 	Altered func()
 }

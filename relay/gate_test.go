@@ -2,10 +2,12 @@ package relay_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -268,6 +270,49 @@ func TestGateEnds(t *testing.T) {
 	<-r.done
 	if notes, err := g.Control(t.Context(), tap.Command{Do: tap.Waiting}); err != nil || len(notes) > 0 {
 		t.Errorf("%v, %v", notes, err)
+	}
+}
+
+// Viewers learn that what waited is gone with its connection.
+func TestGateGivesUp(t *testing.T) {
+	where, _ := query.Parse("id==1", fault.Fields)
+	r, _, told := gate(t, relay.GateConfig{Hold: where, Faults: plan(t, "cut 5 nth 1")})
+	send(t, r.controller, call(1)+call(2))
+	<-r.done
+	said := told.said(1)
+	if got, want := said[len(said)-1], `{"tap":"released","held":1,"how":"gone","dir":"c2u"}`; got != want {
+		t.Errorf("it told %s, want %s", got, want)
+	}
+}
+
+// Nobody is told that a frame waits who was told already that it has gone.
+func TestGateTellsInOrder(t *testing.T) {
+	where, _ := query.Parse("kind==tools/call", fault.Fields)
+	var g *relay.Gate
+	gone := make(chan error, 1)
+	hasty := func() {
+		go func() {
+			_, err := g.Control(context.Background(), tap.Command{Do: tap.Hold})
+			gone <- err
+		}()
+		for i := 0; i < 1000 && len(gone) == 0; i++ { // time enough for it, if nothing makes it wait
+			runtime.Gosched()
+		}
+	}
+	r, made, told := gate(t, relay.GateConfig{Hold: where, Altered: hasty})
+	g = made
+	send(t, r.controller, call(1))
+	if err := <-gone; err != nil {
+		t.Error(err)
+	}
+	var taps []string
+	for _, text := range told.said(3) {
+		if n, ok := tap.ParseNote(&capture.Record{Kind: capture.Note, Text: []byte(text)}); ok {
+			taps = append(taps, n.Tap)
+		}
+	}
+	if !slices.Equal(taps, []string{tap.Held, tap.Released}) {
+		t.Errorf("it told %q", taps)
 	}
 }
 

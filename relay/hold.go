@@ -20,7 +20,6 @@ type heldFrame struct {
 	passage *passage
 	frame   frame.Frame
 	json    bool // its payload is JSON
-	taken   bool // somebody lets it go; the gate's lock guards it
 }
 
 // note tells of the frame.
@@ -63,12 +62,12 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 		return false
 	}
 	g.number++
-	h := &heldFrame{g.number, l, *it.Frame, it.Protocol.Encoding() == protocol.JSON, false}
+	h := &heldFrame{g.number, l, *it.Frame, it.Protocol.Encoding() == protocol.JSON}
 	g.held = append(g.held, h)
 	g.heldSize += len(h.frame.Raw)
-	g.mu.Unlock()
 	g.alter(l.link.conn, l.dir, "held: %s", describe(it))
-	g.tell(h.note())
+	g.tell(h.note()) // with the lock, lest it be told first that it goes
+	g.mu.Unlock()
 	return true
 }
 
@@ -77,16 +76,18 @@ func (g *Gate) holds(l *passage, it *fault.Item) bool {
 	return g.where != nil && !it.Frame.Gap && g.links[l.link.conn] == l.link && g.where.Match(it)
 }
 
-// unhold gives up the frames that are meant.
-func (g *Gate) unhold(meant func(*heldFrame) bool) {
+// unhold gives up the frames that are meant, and returns them.
+func (g *Gate) unhold(meant func(*heldFrame) bool) (gone []*heldFrame) {
 	g.held = slices.DeleteFunc(g.held, func(h *heldFrame) bool {
 		if !meant(h) {
 			return false
 		}
 		g.heldSize -= len(h.frame.Raw)
+		gone = append(gone, h)
 		return true
 	})
 	g.changed.Broadcast()
+	return gone
 }
 
 // drain waits until nothing of a passage is held, or its link has closed.
@@ -101,11 +102,12 @@ func (g *Gate) drain(l *passage) {
 // forget gives up what a link holds, which has closed.
 func (g *Gate) forget(k *link) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.links[k.conn] == k {
 		delete(g.links, k.conn)
 	}
-	g.unhold(func(h *heldFrame) bool { return h.passage.link == k })
+	gone := g.unhold(func(h *heldFrame) bool { return h.passage.link == k })
+	g.mu.Unlock()
+	g.released("gone", gone...)
 }
 
 // Control does what a viewer asks for; see [tap.Controller].
@@ -222,44 +224,43 @@ func (g *Gate) waiting() (notes []tap.Note) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, h := range g.held {
-		if !h.taken {
-			notes = append(notes, h.note())
-		}
+		notes = append(notes, h.note())
 	}
 	return notes
 }
 
 // release lets a frame that is held go as it is, as another, or never.
 func (g *Gate) release(c tap.Command) error {
-	h := g.takeHeld(c.Held)
+	h := g.heldAs(c.Held)
 	if h == nil {
-		return fmt.Errorf("no frame waits as number %d", c.Held)
+		return errNotHeld(c.Held)
 	}
+	raw, how := h.frame.Raw, "released"
 	switch c.Do {
-	case tap.Release:
-		g.let(h, h.frame.Raw, "released")
 	case tap.Drop:
-		g.let(h, nil, "dropped")
-	default:
+		raw, how = nil, "dropped"
+	case tap.Edit:
 		framing, _ := h.passage.link.speaks()
-		raw, err := frame.Append(nil, framing, c.Bytes())
-		if err != nil {
-			g.putBack(h)
+		var err error
+		if raw, err = frame.Append(nil, framing, c.Bytes()); err != nil {
 			return err
 		}
-		g.let(h, raw, "edited")
+		how = "edited"
+	}
+	if !g.let(h, raw, how) {
+		return errNotHeld(c.Held) // any more
 	}
 	return nil
 }
 
-// takeHeld takes the frame of a number; nil if there is none. Until it is let go,
-// nobody else can take it.
-func (g *Gate) takeHeld(number int64) *heldFrame {
+func errNotHeld(number int64) error { return fmt.Errorf("no frame waits as number %d", number) }
+
+// heldAs returns the frame that waits as a number; nil if there is none.
+func (g *Gate) heldAs(number int64) *heldFrame {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, h := range g.held {
-		if h.number == number && !h.taken {
-			h.taken = true
+		if h.number == number {
 			return h
 		}
 	}
@@ -275,32 +276,25 @@ func (g *Gate) letGo(meant func(*heldFrame) bool) {
 }
 
 // flush sends the frames that are meant, ahead of all that comes now.
-func (g *Gate) flush(meant func(*heldFrame) bool) (gone []*heldFrame) {
-	g.unhold(func(h *heldFrame) bool {
-		if h.taken || !meant(h) {
-			return false
-		}
+func (g *Gate) flush(meant func(*heldFrame) bool) []*heldFrame {
+	gone := g.unhold(meant)
+	for _, h := range gone {
 		h.passage.out.put(h.frame.Raw, false)
-		gone = append(gone, h)
-		return true
-	})
+	}
 	return gone
 }
 
-// putBack holds a frame again that was taken.
-func (g *Gate) putBack(h *heldFrame) {
+// let sends bytes in the place of a frame that is held, and tells how. It returns
+// false if the frame is held no more.
+func (g *Gate) let(h *heldFrame, raw []byte, how string) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	h.taken = false
-}
-
-// let sends bytes in the place of a frame that was taken, and tells how.
-func (g *Gate) let(h *heldFrame, raw []byte, how string) {
-	h.passage.out.put(raw, false)
-	g.mu.Lock()
-	g.unhold(func(other *heldFrame) bool { return other == h })
+	gone := g.unhold(func(other *heldFrame) bool { return other == h })
+	if len(gone) > 0 {
+		h.passage.out.put(raw, false)
+	}
 	g.mu.Unlock()
-	g.released(how, h)
+	g.released(how, gone...)
+	return len(gone) > 0
 }
 
 // released tells what became of frames that were held.

@@ -39,7 +39,7 @@ type Note struct {
 	Error string `json:"error,omitempty"`
 
 	Held int64  `json:"held,omitempty"`
-	How  string `json:"how,omitempty"` // released, edited or dropped
+	How  string `json:"how,omitempty"` // released, edited or dropped, or gone with its connection
 	Conn int    `json:"conn,omitempty"`
 	Dir  string `json:"dir,omitempty"`
 	// Payload is that of a held frame if it is JSON, else Data is.
