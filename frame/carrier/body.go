@@ -23,6 +23,7 @@ type body struct {
 	grpcEncoding    string
 	event           event
 	inflate         *inflate.Stream // of events; nil without any
+	taken           int             // bytes that it has taken in
 }
 
 type bodyKind uint8
@@ -53,7 +54,7 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.meta = frame.Meta{Framing: frame.HTTP}
 	b.media = mediaType(head)
 	b.encoding = encodingOf(head)
-	b.grpcEncoding = ""
+	b.grpcEncoding, b.taken = "", 0
 	switch {
 	case HasEvents(head):
 		b.kind, b.event.packed = eventBody, b.encoding != ""
@@ -126,6 +127,7 @@ func (b *body) unpacked(h *half, n int) {
 		taken := n - b.inflate.Left()
 		h.advance(taken)
 		n -= taken
+		b.taken += taken
 		switch {
 		case err == nil && len(plain) == 0:
 			return
@@ -137,6 +139,9 @@ func (b *body) unpacked(h *half, n int) {
 		}
 		for len(plain) > 0 && b.kind == eventBody {
 			plain = plain[b.event.take(b, h, plain):]
+		}
+		if b.kind == eventBody && b.event.given > b.taken+maxWithin {
+			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are %d events in %d compressed bytes", b.event.given, b.taken))
 		}
 	}
 	h.advance(n)
@@ -170,11 +175,26 @@ func (b *body) giveUp(h *half, flaw *frame.Error) {
 func (b *body) drop(h *half) {
 	h.c.held -= len(b.span.data)
 	b.span.reset()
+	b.event.reset()
+	b.event.charge(h)
 	if b.inflate != nil {
 		b.inflate.Close()
 		b.inflate = nil
 		h.c.inflated--
 	}
+}
+
+// inside reports whether the body, which nothing follows any more, has begun a
+// message that is not whole.
+func (b *body) inside(h *half) bool {
+	switch b.kind {
+	case eventBody:
+		b.event.finish(b, h)
+		return !b.event.idle()
+	case skipBody:
+		return true
+	}
+	return len(b.span.data) > 0
 }
 
 // end ends the body.

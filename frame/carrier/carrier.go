@@ -163,14 +163,22 @@ func (c *Carrier) half(dir frame.Dir) *half {
 
 func (c *Carrier) reset() {
 	c.frames = c.frames[:0]
+	if cap(c.frames) > maxWithin {
+		c.frames = nil
+	}
 	c.arena = c.arena[:0]
 	if cap(c.arena) > maxKept {
 		c.arena = nil
 	}
 }
 
-// maxKept is how much memory for payloads is kept from one read to the next.
+// maxKept is how much memory for payloads is kept from one read to the next, in
+// bytes.
 const maxKept = 1 << 20
+
+// maxWithin bounds the frames within what holds several: a frame takes a hundred
+// times the bytes that an empty one is written with.
+const maxWithin = 1 << 14
 
 // run parses what h has got, and, where that changed what the other direction
 // speaks, what the other has kept back.

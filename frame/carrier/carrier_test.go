@@ -129,6 +129,9 @@ const (
 	agreed  = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 )
 
+// eventsHead is the block of a response whose body are events.
+const eventsHead = "\x88\x0f\x10\x11text/event-stream"
+
 var sessions = []struct {
 	name  string
 	parts []part
@@ -255,6 +258,32 @@ var sessions = []struct {
 		`u2c 3 http response "HTTP/2 200"`,
 		`u2c gap 16: frame 5 at byte 73: the stream 3 ended inside a gRPC message`,
 		`u2c 3 http trailers ""`,
+	}},
+	{"HTTP/2: a body, and a message of gRPC, that the connection is cut in", []part{
+		{frame.C2U, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, "\x83\x84") + h2Frame(0, 0, 1, "{")},
+		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 3, "\x88\x0f\x10\x10application/grpc") + h2Frame(0, 0, 3, "\x00\x00\x00\x00\x02{}\x00\x00\x00\x00\x05he")},
+	}, []string{
+		`c2u 1 http request "POST / HTTP/2"`,
+		`u2c 3 http response "HTTP/2 200"`,
+		`u2c 3 grpc "{}"`,
+		`c2u gap 10: frame 2 at byte 20: the stream ended inside a message of HTTP/2`,
+		`u2c gap 7: frame 3 at byte 54: the stream ended inside a message of HTTP/2`,
+	}},
+	{"HTTP/2: events that the connection is cut between, and in", []part{
+		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, eventsHead) + h2Frame(0, 0, 1, "data: {}\r\r")},
+		{frame.C2U, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, eventsHead) + h2Frame(0, 0, 1, "data: {}\n\ndata: {")},
+	}, []string{
+		`u2c 1 http response "HTTP/2 200"`,
+		`c2u 1 http response "HTTP/2 200"`,
+		`c2u 1 http "{}"`,
+		`c2u gap 7: frame 3 at byte 58: the stream ended inside a message of HTTP/2`,
+		`u2c 1 http "{}"`,
+	}},
+	{"HTTP/2: a DATA frame that has no room for the padding that it says it has", []part{
+		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, "\x88") + h2Frame(0, 8, 1, "")},
+	}, []string{
+		`u2c 1 http response "HTTP/2 200"`,
+		`u2c gap 9: frame 2 at byte 19: a DATA frame of HTTP/2 is all padding, and more`,
 	}},
 	{"HTTP/2: where the head leaves a body open that does not come, an end tells", []part{
 		{frame.C2U, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2Frame(4, 0, 0, "") + h2Frame(1, 5, 7, "\x42\x04HEAD\x84")},
@@ -463,6 +492,58 @@ func TestLimit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However many frames a message may be taken for, they do not take much more
+// memory than the message does.
+func TestManyFramesWithin(t *testing.T) {
+	for _, tt := range []struct {
+		o     carrier.Options
+		parts []part
+		want  []string
+	}{
+		{carrier.Options{}, []part{{frame.U2C, agreed + "\x82\x7f\x00\x00\x00\x00\x00\x10\x00\x00" + string(make([]byte, 1<<20))}}, []string{
+			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+			fmt.Sprintf("u2c 0 ws binary %.60q", make([]byte, 60)),
+		}},
+		{carrier.Options{Framing: frame.Len32}, []part{{frame.U2C, agreed + "\x82\x7f\x00\x00\x00\x00\x00\x10\x00\x00" + string(make([]byte, 1<<20))}}, []string{
+			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
+			"u2c 0 ws binary (frame 3 at byte 1048663: a WebSocket message that does not consist of len32 frames, 16384 at most)" + fmt.Sprintf(" %.60q", make([]byte, 60)),
+		}},
+	} {
+		if diff := cmp.Diff(tt.want, read(t, tt.o, tt.parts, all)); diff != "" {
+			t.Errorf("frames (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// What the streams of a connection hold of events that are not whole is bounded
+// over all of them.
+func TestHeldEvents(t *testing.T) {
+	const limit = 1 << 20
+	half := "data: " + string(make([]byte, limit/2))
+	for _, tt := range []struct {
+		about, end string
+		want       bool // all are read
+	}{
+		{"events that do not end", "", false},
+		{"events that end", "\n\n", true},
+	} {
+		c := carrier.New(carrier.Options{Kind: carrier.H2, Limit: limit})
+		var faults []error
+		for id := range byte(20) {
+			id = 2*id + 1
+			wire := h2Frame(1, 4, id, eventsHead) + h2Frame(0, 0, id, half) + h2Frame(0, 0, id, tt.end)
+			for _, f := range c.Feed(frame.U2C, []byte(wire)) {
+				if f.Flaw != nil {
+					faults = append(faults, f.Flaw)
+				}
+			}
+		}
+		if (len(faults) == 0) != tt.want {
+			t.Errorf("%s: faults are %v", tt.about, faults)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package carrier
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
@@ -106,18 +108,26 @@ func (p *h2) begin(h *half, data []byte) bool {
 }
 
 func (p *h2) end(h *half) (bool, string) {
-	for _, s := range h.c.streams {
-		if b := s.bodies[h.dir]; b != nil {
-			b.drop(h)
-		}
-	}
+	open := p.endBodies(h)
 	switch {
 	case len(h.rest()) > 0 || p.left > 0 || p.padding > 0:
 		return false, "a frame of HTTP/2"
 	case p.block != nil:
 		return false, "a header block of HTTP/2"
 	}
-	return true, ""
+	return !open, "a message of HTTP/2"
+}
+
+// endBodies ends the bodies of all streams where the connection does, and reports
+// whether that is inside a message.
+func (p *h2) endBodies(h *half) (open bool) {
+	for _, id := range slices.Sorted(maps.Keys(h.c.streams)) {
+		if b := h.c.bodyOf(id, h.dir); b != nil {
+			open = b.inside(h) || open
+			b.drop(h)
+		}
+	}
+	return open
 }
 
 // beginData takes in the header of a DATA frame.
@@ -125,14 +135,15 @@ func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
 	n := frameHeader
 	p.data, p.left, p.padding = f, f.size, 0
 	if f.flags&padded != 0 {
-		if len(data) < frameHeader+1 {
+		switch {
+		case f.size > 0 && len(data) < frameHeader+1:
 			p.left = 0
 			return false
-		}
-		if n++; int(data[frameHeader]) >= max(f.size, 1) {
+		case f.size == 0 || int(data[frameHeader]) >= f.size:
 			p.left = 0
 			return h.fail(frame.ErrMalformed, "a DATA frame of HTTP/2 is all padding, and more")
 		}
+		n++
 		p.padding = int(data[frameHeader])
 		p.left -= 1 + p.padding
 	}

@@ -71,11 +71,8 @@ func (p *http1) end(h *half) (bool, string) {
 	}
 	defer p.body.drop(h)
 	events := p.body.kind == eventBody
-	if events {
-		p.body.event.finish(&p.body, h)
-	}
 	switch {
-	case events && !p.body.event.idle():
+	case events && p.body.inside(h):
 		return false, "a body"
 	case p.state == untilClose:
 		p.done(h)

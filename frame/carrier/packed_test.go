@@ -157,6 +157,24 @@ func TestDamagedEvents(t *testing.T) {
 	}
 }
 
+// A few bytes that are compressed are not taken for more events than anybody sends.
+func TestManyCompressedEvents(t *testing.T) {
+	body := strings.Join(pack(packers[0].begin, strings.Repeat("data:1\n\n", 1<<17)), "")
+	for _, n := range []func() int{all, one} {
+		events := 0
+		lines := read(t, carrier.Options{}, []part{{frame.U2C, packedHead("gzip") + chunked(body)}}, n)
+		for _, line := range lines {
+			if strings.HasSuffix(line, ` http event gzip "1"`) {
+				events++
+			}
+		}
+		last := lines[len(lines)-1]
+		if events > 1<<15 || !strings.Contains(last, "compressed bytes") {
+			t.Errorf("%d events, and then: %s", events, last)
+		}
+	}
+}
+
 // chunked is a body in one chunk.
 func chunked(body string) string {
 	if body == "" {

@@ -9,11 +9,13 @@ import (
 // An event is a server-sent event that is being read. Its lines end in LF, in CR,
 // or in both.
 type event struct {
+	given  int  // events
 	packed bool // the stream is compressed: its lines are no bytes of the connection
 	begun  bool // the first line of the stream was read
 	line   span // the line at hand
 	cr     bool // it has ended in CR, which LF may follow
 	data   span
+	held   int // bytes of both, among those that all streams hold
 	lines  int // of data
 	name   string
 	id     string
@@ -22,7 +24,7 @@ type event struct {
 // reset begins a stream of events.
 func (e *event) reset() {
 	e.line.reset()
-	e.begun, e.cr = false, false
+	e.given, e.begun, e.cr = 0, false, false
 	e.clear()
 }
 
@@ -35,9 +37,17 @@ func (e *event) clear() {
 // idle reports whether there is no event that was begun.
 func (e *event) idle() bool { return e.lines == 0 && len(e.line.data) == 0 }
 
+// charge counts what the event holds among what all streams hold.
+func (e *event) charge(h *half) {
+	n := len(e.line.data) + len(e.data.data)
+	h.c.held += n - e.held
+	e.held = n
+}
+
 // take takes in up to the end of a line, all of data at most, and returns how many
 // bytes it took.
 func (e *event) take(b *body, h *half, data []byte) int {
+	defer e.charge(h)
 	n := len(data)
 	if e.cr {
 		n = 0
@@ -52,7 +62,7 @@ func (e *event) take(b *body, h *half, data []byte) int {
 	if i >= 0 {
 		n = i + 1
 	}
-	room := h.c.limit + maxLine - len(e.line.data) - len(e.data.data)
+	room := min(h.c.limit+maxLine-e.held, maxHeld(h.c.limit)-h.c.held)
 	switch {
 	case room <= 0:
 		b.tooLarge(h, 0)
@@ -162,6 +172,7 @@ func (e *event) dispatch(b *body, h *half) {
 	if !BeginsJSON(e.data.data) {
 		m.Signal = frame.Event
 	}
+	e.given++
 	f := h.give(b.stream, m)
 	e.data.payload(h, f, 0)
 	e.clear()

@@ -246,7 +246,7 @@ func (h *half) inner(payload []byte) {
 	}
 	if !consists(framing, payload, h.c.limit) {
 		if h.c.framing != nil && h.c.frames[last].Flaw == nil {
-			h.c.frames[last].Flaw = h.fault(frame.ErrMalformed, "a WebSocket message that does not consist of %s frames", framing.Name())
+			h.c.frames[last].Flaw = h.fault(frame.ErrMalformed, "a WebSocket message that does not consist of %s frames, %d at most", framing.Name(), maxWithin)
 		}
 		return
 	}
@@ -274,13 +274,16 @@ func (h *half) inner(payload []byte) {
 	}
 }
 
-// consists reports whether data is frames and nothing else.
+// consists reports whether data is frames and nothing else, and not too many.
 func consists(framing frame.Framing, data []byte, limit int) bool {
 	if len(data) == 0 {
 		return false
 	}
-	for len(data) > 0 {
+	for n := 0; len(data) > 0; n++ {
 		var e frame.Extent
+		if n == maxWithin {
+			return false
+		}
 		if framing.Next(data, limit, true, &e) != nil || e.Raw == 0 || e.Gap {
 			return false
 		}
