@@ -11,6 +11,9 @@ import (
 // findingLines is how many rows a finding takes.
 const findingLines = 2
 
+// findingRows is how many findings fit wholly.
+func (m *Model) findingRows() int { return max(m.rows()/findingLines, 1) }
+
 func (m *Model) selectedFinding() *store.Finding {
 	if i := m.findings.at - m.page.findings.From; i >= 0 && i < len(m.page.findings.List) {
 		return &m.page.findings.List[i]

@@ -206,7 +206,7 @@ func (m *Model) move(by int) tea.Cmd {
 	case viewFrames:
 		m.frames.move(by, m.page.frames.Total)
 	case viewFindings:
-		m.findings.move(by, m.page.findings.Total, m.rows()/findingLines)
+		m.findings.move(by, m.page.findings.Total, m.findingRows())
 	case viewStats:
 		m.stats.move(by, len(m.page.stats.Kinds), m.statsRows())
 	case viewPeers:
@@ -227,7 +227,7 @@ func (m *Model) click(row int) tea.Cmd {
 	case viewFrames:
 		by = row - int(m.frames.at-m.page.frames.From)
 	case viewFindings:
-		by = row/findingLines + m.findings.top - m.findings.at
+		by = row/findingLines + m.page.findings.From - m.findings.at
 	case viewStats:
 		row -= m.statsHead() - m.listHead()
 		if row < 0 || row >= min(m.statsRows(), len(m.page.stats.Kinds)-m.stats.top) {
@@ -250,7 +250,7 @@ func (m *Model) click(row int) tea.Cmd {
 func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
 	n := m.rows()
 	if m.view == viewFindings {
-		n /= findingLines
+		n = m.findingRows()
 	}
 	if by, ok := m.movement(k, n); ok {
 		return m.move(by)

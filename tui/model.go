@@ -69,8 +69,12 @@ type listState struct {
 // move moves in a list of that length, of which n fit on the screen.
 func (l *listState) move(by, total, n int) {
 	l.at = max(0, min(l.at+by, total-1))
-	l.top = max(min(l.top, l.at), l.at-n+1, 0)
+	l.top = l.from(n)
 }
+
+// from returns the first row of the list that is seen where n fit, which may not have
+// been so many when it was last moved in.
+func (l *listState) from(n int) int { return max(min(l.top, l.at), l.at-n+1, 0) }
 
 // New returns the monitor of what s keeps.
 func New(s *store.Store, c Config) *Model {

@@ -28,24 +28,15 @@ func (m *Model) ask() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
-		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), list: m.listOf(), detail: m.detail.number(),
+		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()),
+		finding: m.findings.from(m.findingRows()), detail: m.detail.number(),
 	}
 	s := m.store
 	return func() tea.Msg { return w.get(s) }
 }
 
-// listOf returns where the list of the view is, if it has one of its own.
-func (m *Model) listOf() *listState {
-	switch m.view {
-	case viewFindings:
-		return &m.findings
-	case viewPeers:
-		return &m.peers
-	}
-	return &m.stats
-}
-
-// A want is what the screen needs of the store.
+// A want is what the screen needs of the store. It has nothing of the model, which goes
+// on while the store is asked.
 type want struct {
 	asked   int
 	view    view
@@ -54,7 +45,7 @@ type want struct {
 	limit   int64 // of the list of frames; 0 is none
 	ids     store.IDsQuery
 	from    int64
-	list    *listState
+	finding int   // the first in the list
 	detail  int64 // the frame that is looked at; 0 is none
 }
 
@@ -82,7 +73,7 @@ func (w want) get(s *store.Store) page {
 	case viewFrames:
 		p.frames = w.frames(s)
 	case viewFindings:
-		p.findings = s.Findings(w.list.top, w.rows)
+		p.findings = s.Findings(w.finding, (w.rows+findingLines-1)/findingLines) // a part of the last
 	case viewStats:
 		p.stats = s.Stats()
 	case viewPeers:

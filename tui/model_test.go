@@ -1,0 +1,59 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/store"
+)
+
+// faulty returns a store of that many frames, each of which breaks a rule.
+func faulty(t *testing.T, n int) *store.Store {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"jsonrpc":"2.0","id":%d}`+"\n", i)
+	}
+	s := store.New(store.Options{})
+	t.Cleanup(func() { s.Close() })
+	in := decode.Input{Stream: strings.NewReader(text.String())}
+	if err := s.Take(t.Context(), in, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The store is asked for what was on the screen then, whatever is typed until it
+// answers.
+func TestQuestionKeepsItsPlace(t *testing.T) {
+	m := New(faulty(t, 50), Config{})
+	m.view = viewFindings
+	ask := m.ask()
+	m.findings.move(20, 50, 3)
+	if p := ask().(page); p.findings.From != 0 {
+		t.Errorf("findings from %d on, though those from the first on were asked for", p.findings.From)
+	}
+}
+
+// The finding that is selected is on the screen, wherever in the list it is, and a
+// click selects what is under it where the last one is seen in part.
+func TestFindingsScroll(t *testing.T) {
+	m := New(faulty(t, 12), Config{})
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 23})
+	m.view = viewFindings
+	m.Update(m.ask()())
+	m.Update(m.move(11)())
+	if text := ansi.Strip(m.View()); !strings.Contains(text, " #12 ") || strings.Contains(text, " #1 ") {
+		t.Errorf("the last finding is selected, and not on the screen:\n%s", text)
+	}
+	first := m.page.findings.From
+	m.Update(tea.MouseMsg{Y: 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	if m.findings.at != first {
+		t.Errorf("a click on finding %d selects %d", first, m.findings.at)
+	}
+}
