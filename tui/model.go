@@ -151,8 +151,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // refresh asks for the screen again if there is anything new, or if something
 // is in flight, whose age is shown.
 func (m *Model) refresh() tea.Cmd {
-	if m.frozen {
-		return nil
+	if m.frozen || m.page.asked != m.asked {
+		return nil // a page that is under way would be thrown away for the next
 	}
 	ages := m.page.overview.Open > 0 && !m.page.overview.Ended && time.Since(m.drawn) > time.Second/5
 	searching := m.page.overview.Filter != "" && m.page.overview.Searched < m.page.overview.Frames-m.page.overview.Dropped

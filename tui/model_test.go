@@ -57,3 +57,22 @@ func TestFindingsScroll(t *testing.T) {
 		t.Errorf("a click on finding %d selects %d", first, m.findings.at)
 	}
 }
+
+// A page that takes longer than a tick is shown, though more has come since, and
+// what came is asked for then.
+func TestSlowPageIsShown(t *testing.T) {
+	s := faulty(t, 1)
+	m := New(s, Config{})
+	slow := m.ask()
+	p := slow()
+	s.Notice("more has come")
+	m.Update(tickMsg{})
+	m.Update(p)
+	if m.page.asked == 0 {
+		t.Fatal("the page is thrown away")
+	}
+	before := m.asked
+	if m.Update(tickMsg{}); m.asked == before {
+		t.Error("what came since is not asked for")
+	}
+}
