@@ -76,3 +76,23 @@ func TestSlowPageIsShown(t *testing.T) {
 		t.Error("what came since is not asked for")
 	}
 }
+
+// Of more choices than the terminal has rows, the one that is selected is seen.
+func TestPickScrolls(t *testing.T) {
+	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false), chosen: -1}
+	for i := range 10 {
+		p.choices = append(p.choices, Choice{Name: fmt.Sprintf("tap-%d", i)})
+	}
+	p.Update(tea.WindowSizeMsg{Width: 40, Height: 6})
+	for range 8 {
+		p.Update(tea.KeyMsg{Type: tea.KeyDown})
+	}
+	text := ansi.Strip(p.View())
+	if lines := strings.Split(text, "\n"); len(lines) != 6 || !strings.Contains(lines[5], "tap-8") {
+		t.Errorf("tap-8 is selected:\n%s", text)
+	}
+	p.Update(tea.WindowSizeMsg{Width: 40, Height: 4})
+	if lines := strings.Split(p.View(), "\n"); len(lines) != 4 || !strings.Contains(lines[3], "tap-8") {
+		t.Errorf("tap-8 is selected:\n%s", p.View())
+	}
+}

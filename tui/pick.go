@@ -14,7 +14,7 @@ type Choice struct{ Name, About string }
 
 // Pick lets the user choose. It returns -1 if that was refused.
 func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
-	p := &picker{choices: choices, keys: newKeyMap(), width: 80, chosen: -1}
+	p := &picker{choices: choices, keys: newKeyMap(), width: 80, height: 24, chosen: -1}
 	err := run(ctx, c, func(c Config) tea.Model {
 		p.config, p.theme = c, newTheme(c.Theme, c.Color)
 		return p
@@ -32,8 +32,12 @@ type picker struct {
 	keys          keyMap
 	theme         *theme
 	width, height int
-	at, chosen    int
+	list          listState
+	chosen        int
 }
+
+// rows is how many choices fit, below the question and an empty line.
+func (p *picker) rows() int { return max(p.height-2, 1) }
 
 // Init waits for keys.
 func (p *picker) Init() tea.Cmd { return p.config.ask }
@@ -50,11 +54,11 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case key.Matches(msg, p.keys.Quit, p.keys.Back):
 			return p, tea.Quit
 		case key.Matches(msg, p.keys.Up):
-			p.at = max(p.at-1, 0)
+			p.list.move(-1, len(p.choices), p.rows())
 		case key.Matches(msg, p.keys.Down):
-			p.at = min(p.at+1, len(p.choices)-1)
+			p.list.move(1, len(p.choices), p.rows())
 		case key.Matches(msg, p.keys.Open):
-			p.chosen = p.at
+			p.chosen = p.list.at
 			return p, tea.Quit
 		}
 	}
@@ -66,12 +70,14 @@ func (p *picker) View() string {
 	head := newLine(p.width)
 	head.text(p.theme.Title, " several sessions run: which one?", p.width)
 	out := head.String() + "\n"
-	for i, c := range p.choices {
+	top := p.list.from(p.rows())
+	for i := top; i < min(top+p.rows(), len(p.choices)); i++ {
+		c := &p.choices[i]
 		l := newLine(p.width)
 		l.pad(2)
 		l.left(p.theme.ID, c.Name, 30)
 		l.text(render.Paint{}, c.About, p.width)
-		if i == p.at {
+		if i == p.list.at {
 			l.selected(p.theme)
 		}
 		out += "\n" + l.String()
