@@ -90,7 +90,7 @@ func (l *line) fill() *line {
 	return l
 }
 
-// reverse paints all of the line as selected, whatever was painted in it.
+// selected paints all of the line as selected, whatever was painted in it.
 func (l *line) selected(th *theme) {
 	l.fill()
 	if th.Selected.On == "" {

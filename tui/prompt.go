@@ -14,7 +14,7 @@ type prompt struct {
 	done  func(text string) tea.Cmd
 	// complete returns what the text could go on with; nil is nothing.
 	complete func(text string) []string
-	// turn turns to another thing to ask for; nil if there is one.
+	// turn turns to another thing to ask for; nil if there is only one.
 	turn func()
 	hint string // what the text is like, as long as there is none
 }
