@@ -23,6 +23,22 @@ func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
 	return p.then()
 }
 
+// change returns the command that changes what the store keeps, which a batch that is
+// taken in may hold up, and then asks for the screen.
+func (m *Model) change(do func()) tea.Cmd {
+	ask := m.ask()
+	return func() tea.Msg {
+		do()
+		return ask()
+	}
+}
+
+// bookmark turns the bookmark of a frame on or off.
+func (m *Model) bookmark(seq int64) tea.Cmd {
+	s := m.store
+	return m.change(func() { s.Bookmark(seq) })
+}
+
 // exchangeKey does what a key does with an exchange, which may be nil.
 func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
@@ -35,12 +51,11 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	switch {
 	case key.Matches(k, keys.Note):
 		return m.askFor("note on "+idOf(x.ID)+" ", x.Note, func(text string) tea.Cmd {
-			m.store.Note(x.Mark, text)
-			return m.ask()
+			s := m.store
+			return m.change(func() { s.Note(x.Mark, text) })
 		})
 	case key.Matches(k, keys.Bookmark):
-		m.store.Bookmark(x.First)
-		return m.ask()
+		return m.bookmark(x.First)
 	case key.Matches(k, keys.Write):
 		return m.askForFile(x.First, x.Mark)
 	case key.Matches(k, keys.Diff):

@@ -290,6 +290,27 @@ func TestSearchInFrame(t *testing.T) {
 	sc.shows("no line contains nowhere")
 }
 
+// A key waits for nothing: what it changes in the store, which may be busy, a
+// command does.
+func TestMarksAreSetByCommands(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
+	for _, keys := range [][]string{{"1", "g"}, {"1", "g", "a", "note"}, {"2", "g"}, {"2", "g", "enter"}} {
+		sc.press(keys...)
+		key := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{'m'}}
+		if keys[len(keys)-1] == "note" {
+			key = named["enter"]
+		}
+		before := sc.store.Version()
+		_, cmd := sc.model.Update(key)
+		if sc.store.Version() != before {
+			t.Errorf("%s: the key has changed the store", keys)
+		}
+		if sc.run(cmd); sc.store.Version() == before {
+			t.Errorf("%s: nothing is marked", keys)
+		}
+	}
+}
+
 // Of several sessions one is chosen, or none.
 func TestPick(t *testing.T) {
 	choices := []tui.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}

@@ -137,8 +137,7 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Copy):
 		return m.copyPayload()
 	case key.Matches(k, keys.Bookmark):
-		m.store.Bookmark(d.seq)
-		return m.ask()
+		return m.bookmark(d.seq)
 	case key.Matches(k, keys.Diff):
 		return m.turnBeside()
 	case f == nil:

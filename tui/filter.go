@@ -28,11 +28,8 @@ func (m *Model) setFilter(text string) tea.Cmd {
 	m.filter = strings.TrimSpace(text)
 	m.ids.at, m.ids.line, m.ids.moved = store.Spot{}, 0, 0
 	m.frames.at, m.frames.top, m.frames.follow = 0, 0, f == nil
-	s, ask := m.store, m.ask()
-	return func() tea.Msg {
-		s.SetFilter(f)
-		return ask()
-	}
+	s := m.store
+	return m.change(func() { s.SetFilter(f) })
 }
 
 // completions returns what the last word of a filter could be.

@@ -65,7 +65,7 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Open):
 		return m.openFrame(f.Seq)
 	case key.Matches(k, keys.Bookmark):
-		m.store.Bookmark(f.Seq)
+		return m.bookmark(f.Seq)
 	case key.Matches(k, keys.Write):
 		return m.askForFile(f.Seq, f.Mark)
 	case key.Matches(k, keys.Diff):

@@ -23,8 +23,8 @@ const (
 var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 
 // Model is the monitor: what is on the screen, and what is selected there. It
-// reads the session through its store, in commands, so that neither Update nor
-// View ever waits.
+// reads the session through its store, and marks it there, in commands, so that
+// neither Update nor View ever waits.
 type Model struct {
 	store  *store.Store
 	config Config
