@@ -290,6 +290,19 @@ func TestSearchInFrame(t *testing.T) {
 	sc.shows("no line contains nowhere")
 }
 
+// Two frames that are compared are scrolled and searched as one is, to the last line.
+func TestCompareScrollsAndSearches(t *testing.T) {
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 60, 15)
+	sc.press("2", "g", "d", "3", "enter", "G")
+	sc.shows("\n }                             }\n esc back")
+	sc.press("g", "/", `"version"`, "enter")
+	sc.shows(`"version": "1.0.0"`)
+	sc.press("/", "INITIALIZED", "enter")
+	sc.shows("#1 initialize                 #3", "≠   \"method\"")
+	sc.press("/", "nowhere", "enter")
+	sc.shows("no line contains nowhere")
+}
+
 // A key waits for nothing: what it changes in the store, which may be busy, a
 // command does.
 func TestMarksAreSetByCommands(t *testing.T) {

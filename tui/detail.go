@@ -27,8 +27,7 @@ const (
 type detail struct {
 	seq, other int64 // the other one stands beside it; 0 is none
 	pane       pane
-	top        int
-	at         int // the selected line of the tree
+	listState  // of its lines
 	folded     map[int]bool
 	shown      []int // the numbers of the lines that are not folded away
 	search     string
@@ -109,17 +108,29 @@ func (d *detail) unfold() {
 	}
 }
 
-func (d *detail) scroll(by int) {
-	n := len(d.hex)
-	if d.pane != paneHex && len(d.tree) > 0 {
-		n = len(d.shown)
+// inTree reports whether the lines that are moved in are those of the tree.
+func (d *detail) inTree() bool { return d.beside == nil && d.pane != paneHex && len(d.tree) > 0 }
+
+// lines returns how many lines there are to move in, and the text of each.
+func (d *detail) lines() (n int, text func(int) string) {
+	switch {
+	case d.beside != nil:
+		return len(d.pairs), func(i int) string { return d.pairs[i].a + "\n" + d.pairs[i].b }
+	case d.inTree():
+		return len(d.shown), func(i int) string { return d.tree[d.shown[i]].text }
 	}
-	d.at = max(0, min(d.at+by, n-1))
+	return len(d.hex), func(i int) string { return d.hex[i] }
+}
+
+// scrollLines moves in the lines of the frame that is looked at.
+func (m *Model) scrollLines(by int) {
+	n, _ := m.detail.lines()
+	m.detail.move(by, n, m.lineRows())
 }
 
 func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	if by, ok := m.movement(k, m.body()/2); ok {
-		m.detail.scroll(by)
+		m.scrollLines(by)
 		return nil
 	}
 	if cmd, ok := m.paneKey(k); ok {
@@ -154,7 +165,7 @@ func (m *Model) paneKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	switch {
 	case key.Matches(k, keys.Pane):
 		d.pane = (d.pane + 1) % numPanes
-		d.at, d.top = 0, 0
+		d.listState = listState{}
 	case key.Matches(k, keys.Fold), key.Matches(k, keys.Open):
 		d.fold()
 	case key.Matches(k, keys.FoldAll):
@@ -196,7 +207,7 @@ func (m *Model) turnBeside() tea.Cmd {
 	default:
 		return nil
 	}
-	d.at, d.top = 0, 0
+	d.listState = listState{}
 	return m.read()
 }
 
@@ -250,31 +261,28 @@ func (d *detail) foldAll() {
 			d.folded[i] = true
 		}
 	}
-	d.at, d.top = 0, 0
+	d.listState = listState{}
 	d.unfold()
 }
 
-// seek moves to the next line that contains the search text, around the end of
-// the payload.
+// seek moves to the next line that contains the search text, folded away or not,
+// around the end of the lines.
 func (m *Model) seek(by int) {
 	d := m.detail
 	if d.search == "" {
 		return
 	}
-	n, text := len(d.hex), func(i int) string { return d.hex[i] }
-	if d.pane != paneHex && len(d.tree) > 0 {
-		n, text = len(d.tree), func(i int) string { return d.tree[i].text }
-		if d.at < len(d.shown) {
-			d.at = d.shown[d.at]
-		}
+	if d.inTree() && d.at < len(d.shown) {
+		d.at = d.shown[d.at]
 		clear(d.folded)
 		d.unfold()
 	}
+	n, text := d.lines()
 	wanted := strings.ToLower(d.search)
 	for step := 1; step <= n; step++ {
 		i := ((d.at+by*step)%n + n) % n
 		if strings.Contains(strings.ToLower(text(i)), wanted) {
-			d.at = i
+			m.scrollLines(i - d.at)
 			return
 		}
 	}
@@ -294,7 +302,7 @@ func (m *Model) setJQ(text string) tea.Cmd {
 		}
 	}
 	d.jqText, d.jq = text, jq
-	d.at, d.top = 0, 0
+	d.listState = listState{}
 	return m.read()
 }
 

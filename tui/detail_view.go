@@ -15,6 +15,32 @@ func (m *Model) detailView(n int) []string {
 	if f == nil {
 		return padded(nil, n)
 	}
+	list := m.aboveLines(f, n)
+	rows := max(n-len(list)-belowLines(f, n), 1)
+	if d.beside != nil {
+		list = append(list, m.sideBySide(rows)...)
+	} else {
+		list = append(list, m.payload(rows)...)
+	}
+	if ledger := belowLines(f, n) - 1; ledger > 0 {
+		list = append(list, m.rule(f.Exchange.Kind+" "+idOf(f.Exchange.ID)+" · "+f.Exchange.OutcomeName()))
+		list = append(list, m.ledger(f, ledger, f.Seq)...)
+	}
+	return padded(list, n)
+}
+
+// lineRows is how many lines of the frame that is looked at fit.
+func (m *Model) lineRows() int {
+	f, n := m.about(), m.body()
+	if f == nil {
+		return n
+	}
+	return max(n-len(m.aboveLines(f, n))-belowLines(f, n), 1)
+}
+
+// aboveLines draws what stands above the lines of a frame: what it is, the findings
+// about it, and what the lines are.
+func (m *Model) aboveLines(f *store.Detail, n int) []string {
 	list := []string{m.detailHead(f)}
 	for _, x := range f.Findings {
 		list = append(list, m.findingLine(&x))
@@ -23,27 +49,22 @@ func (m *Model) detailView(n int) []string {
 			break
 		}
 	}
-	if d.jq != nil && d.other == 0 {
+	switch d := m.detail; {
+	case d.beside != nil:
+		list = append(list, m.besideHead())
+	case d.jq != nil && d.other == 0:
 		list = append(list, m.jqLine())
 	}
-	ledger := 0
-	if len(f.Ledger) > 1 && n > 14 {
-		ledger = min(len(f.Ledger), n/3)
+	return list
+}
+
+// belowLines is how many rows the exchange of a frame takes below its lines, the
+// heading included.
+func belowLines(f *store.Detail, n int) int {
+	if len(f.Ledger) < 2 || n <= 14 {
+		return 0
 	}
-	rows := max(n-len(list)-ledger, 1)
-	if ledger > 0 {
-		rows--
-	}
-	if d.beside != nil {
-		list = append(list, m.sideBySide(rows)...)
-	} else {
-		list = append(list, m.payload(rows)...)
-	}
-	if ledger > 0 {
-		list = append(list, m.rule(f.Exchange.Kind+" "+idOf(f.Exchange.ID)+" · "+f.Exchange.OutcomeName()))
-		list = append(list, m.ledger(f, ledger, f.Seq)...)
-	}
-	return padded(list, n)
+	return min(len(f.Ledger), n/3) + 1
 }
 
 // advice says which rule a finding is about and what to do: all of it, if there
@@ -105,14 +126,14 @@ func (m *Model) payload(n int) []string {
 		l.text(m.theme.Error, " "+d.failed, m.width)
 		return padded([]string{l.String()}, n)
 	case len(d.tree) == 0 || d.pane == paneHex:
-		return m.hexLines(d, m.width, n, d.at)
+		return m.hexLines(d, m.width, n, d.listState)
 	case d.pane == paneTree || m.width < hexWidth:
 		return m.treeLines(d, m.width, n)
 	case m.width < 130:
 		return m.stacked(d, n)
 	}
 	left := m.treeLines(d, m.width-hexWidth-2, n)
-	right := m.hexLines(d, hexWidth, n, 0)
+	right := m.hexLines(d, hexWidth, n, unselected)
 	for i := range left {
 		left[i] += m.theme.Rule.On + "│ " + m.theme.Rule.Off + right[i]
 	}
@@ -129,17 +150,15 @@ func (m *Model) stacked(d *detail, n int) []string {
 		return m.treeLines(d, m.width, n)
 	}
 	list := append(m.treeLines(d, m.width, tree), m.rule("bytes"))
-	return append(list, m.hexLines(d, m.width, n-len(list), 0)...)
+	return append(list, m.hexLines(d, m.width, n-len(list), unselected)...)
 }
 
 // treeLines draws the lines of the payload that fit, each of that width.
 func (m *Model) treeLines(d *detail, width, n int) []string {
 	th := m.theme
-	shown := d.shown
-	d.at = max(0, min(d.at, len(shown)-1))
-	d.top = max(min(d.top, d.at), d.at-n+1, 0)
+	shown, top := d.shown, d.from(n)
 	var list []string
-	for row := d.top; row < min(d.top+n, len(shown)); row++ {
+	for row := top; row < min(top+n, len(shown)); row++ {
 		i := shown[row]
 		l := newLine(width)
 		text := d.tree[i].text
@@ -190,13 +209,21 @@ func (l *line) json(th *theme, text string) {
 	l.text(paint, rest, l.room)
 }
 
-func (m *Model) hexLines(d *detail, width, n, at int) []string {
-	top := max(0, min(at, len(d.hex)-n))
+// unselected is where bytes are that stand beside the lines that are moved in.
+var unselected = listState{at: -1}
+
+// hexLines draws the bytes that fit.
+func (m *Model) hexLines(d *detail, width, n int, of listState) []string {
+	top := of.from(n)
 	var list []string
-	for _, text := range d.hex[top:min(top+n, len(d.hex))] {
+	for row := top; row < min(top+n, len(d.hex)); row++ {
+		text := d.hex[row]
 		l := newLine(width)
 		l.text(m.theme.Dim, text[:min(8, len(text))], width)
 		l.text(render.Paint{}, text[min(8, len(text)):], width)
+		if row == of.at {
+			l.selected(m.theme)
+		}
 		list = append(list, l.fill().String())
 	}
 	for len(list) < n {
@@ -205,18 +232,26 @@ func (m *Model) hexLines(d *detail, width, n, at int) []string {
 	return list
 }
 
+// besideWidth is how wide each of two frames is that stand beside each other.
+func (m *Model) besideWidth() int { return (m.width - 3) / 2 }
+
+// besideHead says which two frames are compared.
+func (m *Model) besideHead() string {
+	a, b, width := m.detail.frame, m.detail.beside, m.besideWidth()
+	l := newLine(m.width)
+	l.left(m.theme.Title, " #"+count(a.Seq)+" "+a.Kind, width)
+	l.pad(2)
+	l.text(m.theme.Title, "#"+count(b.Seq)+" "+b.Kind, width)
+	return l.String()
+}
+
 // sideBySide compares the lines of two payloads.
 func (m *Model) sideBySide(n int) []string {
-	th := m.theme
-	width := (m.width - 3) / 2
-	a, b, pairs := m.detail.frame, m.detail.beside, m.detail.pairs
-	m.detail.at = max(0, min(m.detail.at, len(pairs)-n))
-	head := newLine(m.width)
-	head.left(th.Title, " #"+count(a.Seq)+" "+a.Kind, width)
-	head.pad(2)
-	head.text(th.Title, "#"+count(b.Seq)+" "+b.Kind, width)
-	list := []string{head.String()}
-	for _, p := range pairs[m.detail.at:] {
+	th, d, width := m.theme, m.detail, m.besideWidth()
+	top := d.from(n)
+	var list []string
+	for row := top; row < min(top+n, len(d.pairs)); row++ {
+		p := &d.pairs[row]
 		l := newLine(m.width)
 		paint, glyph := render.Paint{}, " "
 		switch {
@@ -231,6 +266,9 @@ func (m *Model) sideBySide(n int) []string {
 		l.glyph(paint, glyph)
 		l.pad(1)
 		l.text(paint, p.b, width)
+		if row == d.at {
+			l.selected(th)
+		}
 		list = append(list, l.String())
 	}
 	return padded(list, n)

@@ -192,7 +192,7 @@ func (m *Model) scroll(by int) tea.Cmd {
 		m.helpTop = max(0, m.helpTop+by)
 		return nil
 	case m.detail != nil:
-		m.detail.scroll(by)
+		m.scrollLines(by)
 		return nil
 	}
 	return m.move(by)

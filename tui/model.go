@@ -131,6 +131,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.detail != nil && m.detail.wants() == msg.of {
 			m.detail.take(msg)
 		}
+			m.scrollLines(0) // there may be fewer lines now
 		return m, nil
 	case saidMsg:
 		m.saying = &msg
