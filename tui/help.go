@@ -12,16 +12,22 @@ import (
 // helpColumn is how wide a column of the help is.
 const helpColumn = 38
 
-// helpView draws the keys, in as many columns as fit.
-func (m *Model) helpView(n int) []string {
+// helpView draws the keys that fit.
+func (m *Model) helpView(n int) []string { return padded(m.helpLines()[m.helpTop:], n) }
+
+// scrollHelp moves in the help, as far as there is more of it.
+func (m *Model) scrollHelp(by int) {
+	m.helpTop = max(0, min(m.helpTop+by, len(m.helpLines())-m.body()))
+}
+
+// helpLines draws the keys, in as many columns as fit.
+func (m *Model) helpLines() []string {
 	var blocks [][]string
 	for _, g := range m.keys.groups() {
 		blocks = append(blocks, m.keyBlock(g, helpColumn))
 	}
 	blocks = append(blocks, m.legend(helpColumn))
-	list := inColumns(blocks, max(1, m.width/helpColumn), helpColumn)
-	m.helpTop = max(0, min(m.helpTop, len(list)-n))
-	return padded(list[m.helpTop:], n)
+	return inColumns(blocks, max(1, m.width/helpColumn), helpColumn)
 }
 
 // keyBlock draws what a group of keys does, and an empty line below.
@@ -112,7 +118,7 @@ func (m *Model) legend(width int) []string {
 
 func (m *Model) helpKey(k tea.KeyMsg) tea.Cmd {
 	if by, ok := m.movement(k, m.body()); ok {
-		m.helpTop = max(0, m.helpTop+min(by, 1000))
+		m.scrollHelp(by)
 		return nil
 	}
 	m.help = false

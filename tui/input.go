@@ -189,7 +189,7 @@ func (m *Model) mouse(e tea.MouseMsg) tea.Cmd {
 func (m *Model) scroll(by int) tea.Cmd {
 	switch {
 	case m.help:
-		m.helpTop = max(0, m.helpTop+by)
+		m.scrollHelp(by)
 		return nil
 	case m.detail != nil:
 		m.scrollLines(by)
@@ -230,15 +230,17 @@ func (m *Model) click(row int) tea.Cmd {
 		by = row/findingLines + m.page.findings.From - m.findings.at
 	case viewStats:
 		row -= m.statsHead() - m.listHead()
-		if row < 0 || row >= min(m.statsRows(), len(m.page.stats.Kinds)-m.stats.top) {
+		top := m.stats.from(m.statsRows())
+		if row < 0 || row >= min(m.statsRows(), len(m.page.stats.Kinds)-top) {
 			return nil
 		}
-		by = row + m.stats.top - m.stats.at
+		by = row + top - m.stats.at
 	case viewPeers:
-		if row >= min(m.peersRows(), len(m.page.peers.Peers)-m.peers.top) {
+		top := m.peers.from(m.peersRows())
+		if row >= min(m.peersRows(), len(m.page.peers.Peers)-top) {
 			return nil
 		}
-		by = row + m.peers.top - m.peers.at
+		by = row + top - m.peers.at
 	}
 	if by == 0 {
 		return m.openSelected()

@@ -123,6 +123,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
+		m.scrollHelp(0)
 		return m, m.ask()
 	case page:
 		m.take(msg)
@@ -130,8 +131,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case *content:
 		if m.detail != nil && m.detail.wants() == msg.of {
 			m.detail.take(msg)
-		}
 			m.scrollLines(0) // there may be fewer lines now
+		}
 		return m, nil
 	case saidMsg:
 		m.saying = &msg

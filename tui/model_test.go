@@ -96,3 +96,42 @@ func TestPickScrolls(t *testing.T) {
 		t.Errorf("tap-8 is selected:\n%s", p.View())
 	}
 }
+
+// To draw the screen changes nothing: what is selected and seen was decided before,
+// whatever the size of the terminal is now.
+func TestViewChangesNothing(t *testing.T) {
+	m := New(faulty(t, 1), Config{})
+	m.detail = &detail{seq: 1}
+	many := make([]string, 100)
+	for name, of := range map[string]content{
+		"tree": {tree: make([]treeLine, 100)}, "bytes": {hex: many}, "comparison": {beside: &store.Detail{}, pairs: beside(many, many)},
+	} {
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 40})
+		m.Update(m.ask()())
+		of.of, of.frame = m.detail.wants(), &store.Detail{}
+		m.Update(&of)
+		m.Update(tea.KeyMsg{Type: tea.KeyEnd})
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 20})
+		before := m.detail.listState
+		if seen := m.View(); m.detail.listState != before || before.at != 99 || before.top == 0 || !strings.Contains(seen, "\x1b[7m") {
+			t.Errorf("the %s is at %v, and was at %v:\n%s", name, m.detail.listState, before, seen)
+		}
+	}
+	m.detail = nil
+	m.page.stats.Kinds, m.page.peers.Peers = make([]store.Kind, 100), make([]store.Peer, 100)
+	m.stats.at, m.peers.at = 99, 99
+	for m.view = range numViews {
+		if m.draw(); m.stats.top != 0 || m.peers.top != 0 {
+			t.Fatalf("to draw %s has scrolled", viewNames[m.view])
+		}
+	}
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{'?'}})
+	m.Update(tea.KeyMsg{Type: tea.KeyEnd})
+	before := m.helpTop
+	if m.View(); m.helpTop != before || before == 0 {
+		t.Errorf("the help is at %d, and was at %d", m.helpTop, before)
+	}
+	if m.Update(tea.WindowSizeMsg{Width: 80, Height: 100}); m.helpTop != 0 {
+		t.Errorf("all of the help fits, and it is at %d", m.helpTop)
+	}
+}

@@ -18,10 +18,8 @@ func (m *Model) peersRows() int { return max(m.body()/2, 3) }
 // frames.
 func (m *Model) peersView(n int) []string {
 	p := &m.page.peers
-	rows := min(len(p.Peers), m.peersRows())
-	m.peers.move(0, len(p.Peers), rows)
-	top := min(m.peers.top, len(p.Peers))
-	shown := p.Peers[top:min(top+rows, len(p.Peers))]
+	top := min(m.peers.from(m.peersRows()), len(p.Peers))
+	shown := p.Peers[top:min(top+m.peersRows(), len(p.Peers))]
 	width := m.peerWidth(shown)
 	list := []string{m.peersHead(width)}
 	for i := range shown {

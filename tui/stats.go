@@ -48,8 +48,8 @@ func (m *Model) statsView(n int) []string {
 		list = append(list, l.String())
 	}
 	list = append(append(list, m.totals()...), m.latencies(), "", m.kindsHead())
-	m.stats.move(0, len(st.Kinds), m.statsRows())
-	for i := m.stats.top; i < min(m.stats.top+m.statsRows(), len(st.Kinds)); i++ {
+	top := m.stats.from(m.statsRows())
+	for i := top; i < min(top+m.statsRows(), len(st.Kinds)); i++ {
 		l := newLine(m.width)
 		m.kindRow(l, &st.Kinds[i])
 		if i == m.stats.at {
