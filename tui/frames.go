@@ -15,12 +15,10 @@ type framesState struct {
 	at     int64 // index of the selected one
 	top    int64
 	follow bool // the last one is selected, whatever comes
-	n      int  // rows on the screen
 }
 
 // from returns the index of the first row, for a screen of n.
 func (st *framesState) from(n int) int64 {
-	st.n = n
 	if st.follow {
 		return 1 << 60
 	}

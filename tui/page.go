@@ -11,7 +11,6 @@ import (
 // A page is what the store answered: all that the screen shows.
 type page struct {
 	asked    int
-	version  int64
 	now      int64 // stamp of the present
 	overview store.Overview
 	ids      store.IDs
@@ -54,7 +53,7 @@ const searchTime = 8 * time.Millisecond
 
 func (w want) get(s *store.Store) page {
 	s.Search(searchTime)
-	p := page{asked: w.asked, version: s.Version()}
+	p := page{asked: w.asked}
 	p.overview = s.Overview()
 	p.now = p.overview.Last
 	if p.overview.Timed && !p.overview.Ended {
