@@ -279,6 +279,9 @@ func TestLargeFrameDelaysNoKey(t *testing.T) {
 	sc.press("o", "y", "j", "n", "v", "v", "v")
 	sc.run(cmds[1])
 	sc.shows(`"name": "example-client"`)
+	sc.press("esc")
+	sc.run(cmds[1]) // for nobody any more
+	sc.shows("WHAT IT SAYS")
 }
 
 // Search in a frame goes around its end.
