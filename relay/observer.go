@@ -148,8 +148,8 @@ func (o *observer) see(c *chunk, written time.Time) {
 		o.push(c.dir, c.data)
 		o.dense = (l.frames-before)*sparse > int64(o.read)
 		c.slab.Release()
-		o.queue.seen(len(c.data))
 	}
+	o.queue.seen(c.size())
 }
 
 // push takes in bytes of one direction. They are kept back until either

@@ -49,6 +49,14 @@ func (c *chunk) writtenAt() time.Time {
 	return time.Time{}
 }
 
+// size is what a chunk counts for as long as it is queued.
+func (c *chunk) size() int {
+	if c.event != nil {
+		return len(c.event.Raw) + len(c.event.Text)
+	}
+	return len(c.data)
+}
+
 func newQueue() *queue {
 	q := &queue{wake: make(chan struct{}, 1)}
 	q.room.L = &q.mu
@@ -81,8 +89,8 @@ func (q *queue) push(c *chunk) {
 		q.room.Wait()
 	}
 	q.chunks = append(q.chunks, c)
-	q.bytes += len(c.data)
-	q.waiting.Add(int64(len(c.data)))
+	q.bytes += c.size()
+	q.waiting.Add(int64(c.size()))
 }
 
 // done marks a chunk as written. It may be called once only.
