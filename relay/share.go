@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type Shared struct {
 	altered sync.Once
 
 	mu       sync.Mutex
+	settled  *sync.Cond // a controller told how to read what the unit says, or that has ended
 	grammar  grammar
 	framer   *framer // of what the unit says
 	early    []byte  // what it said before a controller told how to read it
@@ -68,6 +70,7 @@ func NewShared(cfg SharedConfig) *Shared {
 		cfg: cfg, toUnit: newOutbox(), sessions: make(map[string][]*Member), asked: make(map[string]*Member),
 		routes: routes{named: make(map[routeName][]*route), order: list.New()},
 	}
+	s.settled = sync.NewCond(&s.mu)
 	s.forgetGrammar()
 	s.framer = newFramer(&s.grammar)
 	return s
@@ -88,16 +91,25 @@ type sharedEnd Shared
 
 func (e *sharedEnd) Read(p []byte) (int, error) { return e.toUnit.Read(p) }
 
-// Write takes what the unit says. It waits for no controller.
+// Write takes what the unit says. It waits for no controller, save that a unit which
+// says much before the first one has told how to read it waits for that.
 func (e *sharedEnd) Write(p []byte) (int, error) {
 	s := (*Shared)(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.known() {
-		s.early = append(s.early, p[:min(len(p), maxOutbox-len(s.early))]...)
-		return len(p), nil
+	rest := p
+	for !s.known() && !s.ended {
+		n := min(len(rest), maxOutbox-len(s.early))
+		s.early, rest = append(s.early, rest[:n]...), rest[n:]
+		if len(rest) == 0 {
+			return len(p), nil
+		}
+		s.settled.Wait()
 	}
-	s.hear(p)
+	if s.ended {
+		return len(p) - len(rest), io.ErrClosedPipe
+	}
+	s.hear(rest)
 	return len(p), nil
 }
 
@@ -108,10 +120,28 @@ func (e *sharedEnd) Close() error {
 	s := (*Shared)(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.end()
+	return nil
+}
+
+// giveUp is called when the unit has ended: what it said is not kept any longer for a
+// controller that has yet to tell how to read it.
+func (e *sharedEnd) giveUp() {
+	s := (*Shared)(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known() {
+		s.end()
+	}
+}
+
+// end ends what all controllers hear, and what the unit does.
+func (s *Shared) end() {
 	if s.ended {
-		return nil
+		return
 	}
 	s.ended = true
+	s.settled.Broadcast()
 	if s.known() {
 		s.framer.end(s.heard)
 	} else {
@@ -121,7 +151,6 @@ func (e *sharedEnd) Close() error {
 	for _, m := range s.members {
 		m.out.end(nil)
 	}
-	return nil
 }
 
 // hear takes in bytes of the unit.

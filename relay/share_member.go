@@ -98,6 +98,7 @@ func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err err
 		early := s.early
 		s.early = nil
 		s.hear(early)
+		s.settled.Broadcast()
 	}
 	return whole, m.fault
 }

@@ -3,10 +3,12 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -148,6 +150,63 @@ func TestSharedUnitSpeaks(t *testing.T) {
 	say(t, s.unit, done)
 	hear(t, b, done)
 }
+
+// A unit that says much before anybody tells how to read it waits for that, and none of
+// it is lost. The end wakes it.
+func TestSharedUnitSpeaksFirst(t *testing.T) {
+	const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"ready"}}` + "\n"
+	text := strings.Repeat(note, 3<<20/len(note))
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := relay.NewShared(relay.SharedConfig{})
+			unit := s.Unit()
+			a := s.Join(1)
+			failed := make(chan error, 1)
+			go func() {
+				_, err := io.WriteString(unit, text)
+				failed <- err
+			}()
+			synctest.Wait()
+			if len(failed) > 0 {
+				t.Fatal("it was taken at once")
+			}
+			if told {
+				say(t, a, list)
+				hear(t, a, text)
+			}
+			unit.Close()
+			if err := <-failed; (err == nil) != told {
+				t.Errorf("told how to read it: %v; it was taken with %v", told, err)
+			}
+			a.Close()
+		})
+	}
+}
+
+// A unit whose process has ended waits for nobody.
+func TestSharedUnitEndsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := relay.NewShared(relay.SharedConfig{})
+		unit := &babbler{grumbler{silent: silent{make(chan struct{})}}}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = relay.Run(t.Context(), relay.Config{Controller: s.Unit(), Unit: unit, Stderr: io.Discard})
+		}()
+		synctest.Wait()
+		close(unit.closed)
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Fatal("it waits for a controller")
+		}
+	})
+}
+
+// A babbler is a process that says the same for ever.
+type babbler struct{ grumbler }
+
+func (b *babbler) Read(p []byte) (int, error) { return len(p), nil }
 
 // Updates of a session go to those that use it.
 func TestSharedSessions(t *testing.T) {

@@ -189,9 +189,11 @@ const lateOutput = 500 * time.Millisecond
 // flush lets what the unit's process wrote last reach its readers, however slow
 // they are.
 func (r *relay) flush(toController <-chan error) {
-	w := r.ways[frame.U2C]
+	if e, shared := r.cfg.Controller.(*sharedEnd); shared {
+		e.giveUp()
+	}
 	if toController != nil {
-		settle(w, toController)
+		settle(r.ways[frame.U2C], toController)
 	}
 	select {
 	case <-r.stderr:
