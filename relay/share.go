@@ -58,17 +58,16 @@ type Shared struct {
 	early    []byte  // what it said before a controller told how to read it
 	members  []*Member
 	routes   routes
-	sessions map[string][]*Member // by id, who uses them
-	asked    map[string]*Member   // requests of the unit, by id
-	named    int64                // names that were made up
+	sessions latest[[]*Member] // by id, who uses them
+	asked    latest[*Member]   // requests of the unit, by id
+	named    int64             // names that were made up
 	ended    bool
 }
 
 // NewShared returns a Shared for one unit.
 func NewShared(cfg SharedConfig) *Shared {
 	s := &Shared{
-		cfg: cfg, toUnit: newOutbox(), sessions: make(map[string][]*Member), asked: make(map[string]*Member),
-		routes: routes{named: make(map[routeName][]*route), order: list.New()},
+		cfg: cfg, toUnit: newOutbox(), routes: routes{named: make(map[routeName][]*route), order: list.New()},
 	}
 	s.settled = sync.NewCond(&s.mu)
 	s.forgetGrammar()
@@ -210,13 +209,14 @@ func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
 	case m.Phase == protocol.Open:
 		s.ask(f, m, r)
 	case m.Phase == protocol.Cancel:
-		if to := s.asked[string(m.Ref.Text)]; to != nil {
+		if to := s.asked.of(string(m.Ref.Text)); to != nil {
+			s.asked.forget(string(m.Ref.Text))
 			to.send(f.Raw)
 			return
 		}
 		s.toAll(f.Raw)
-	case token.Space == protocol.SpaceSession && len(s.sessions[string(token.Text)]) > 0:
-		for _, to := range s.sessions[string(token.Text)] {
+	case token.Space == protocol.SpaceSession && len(s.sessions.of(string(token.Text))) > 0:
+		for _, to := range s.sessions.of(string(token.Text)) {
 			to.send(f.Raw)
 		}
 	case r == nil && token.IsZero() && m.Phase != protocol.Note:
@@ -260,7 +260,7 @@ func (s *Shared) reply(f *frame.Frame, m *protocol.Message, r *route) {
 // that can be told, or else to the one that came first.
 func (s *Shared) ask(f *frame.Frame, m *protocol.Message, r *route) {
 	var to *Member
-	switch users := s.sessions[string(m.Ref.Text)]; {
+	switch users := s.sessions.of(string(m.Ref.Text)); {
 	case r != nil && r.owner != nil:
 		to = r.owner
 	case m.Ref.Space == protocol.SpaceSession && len(users) > 0:
@@ -271,7 +271,7 @@ func (s *Shared) ask(f *frame.Frame, m *protocol.Message, r *route) {
 		return
 	}
 	if !m.ID.IsZero() {
-		s.asked[string(m.ID.Text)] = to
+		s.asked.note(string(m.ID.Text), to)
 	}
 	to.send(f.Raw)
 }

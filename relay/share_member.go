@@ -123,7 +123,7 @@ func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 	if answers(msg) {
 		for _, t := range []protocol.Token{msg.Ref, msg.ID} {
 			if msg.Phase != protocol.Part {
-				delete(s.asked, string(t.Text))
+				s.asked.forget(string(t.Text))
 			}
 		}
 		return raw
@@ -280,16 +280,16 @@ func (m *Member) Close() error {
 	m.framer.stop()
 	m.out.end(nil)
 	s.members = slices.DeleteFunc(s.members, func(o *Member) bool { return o == m })
-	for id, users := range s.sessions {
+	for id, users := range s.sessions.all() {
 		if users = slices.DeleteFunc(users, func(o *Member) bool { return o == m }); len(users) == 0 {
-			delete(s.sessions, id)
+			s.sessions.forget(id)
 		} else {
-			s.sessions[id] = users
+			s.sessions.note(id, users)
 		}
 	}
-	for id, to := range s.asked {
+	for id, to := range s.asked.all() {
 		if to == m {
-			delete(s.asked, id)
+			s.asked.forget(id)
 		}
 	}
 	m.abandon()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/list"
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"github.com/wirectl/wirectl/frame"
@@ -86,7 +87,8 @@ type routes struct {
 	order *list.List             // the oldest first
 }
 
-// maxRoutes bounds the exchanges that are remembered: the oldest is given up.
+// maxRoutes bounds the exchanges that are remembered, and what else is by its id: the
+// oldest is given up.
 const maxRoutes = 1 << 16
 
 func (t *routes) add(r *route) {
@@ -153,12 +155,67 @@ func (t *routes) of(m *Member) (list []*route) {
 	return list
 }
 
+// latest remembers something of each of maxRoutes ids, which were noted last.
+type latest[V any] struct {
+	places map[string]*list.Element
+	order  list.List // of *entry[V], the one that was noted longest ago first
+}
+
+type entry[V any] struct {
+	id    string
+	value V
+}
+
+// of returns what was noted of an id; nothing if that was not, or forgotten.
+func (l *latest[V]) of(id string) (v V) {
+	if place := l.places[id]; place != nil {
+		v = place.Value.(*entry[V]).value
+	}
+	return v
+}
+
+// note remembers something of an id, in place of what was known.
+func (l *latest[V]) note(id string, v V) {
+	if place := l.places[id]; place != nil {
+		place.Value.(*entry[V]).value = v
+		l.order.MoveToBack(place)
+		return
+	}
+	if l.order.Len() >= maxRoutes {
+		l.forget(l.order.Front().Value.(*entry[V]).id)
+	}
+	if l.places == nil {
+		l.places = make(map[string]*list.Element)
+	}
+	l.places[id] = l.order.PushBack(&entry[V]{id, v})
+}
+
+func (l *latest[V]) forget(id string) {
+	if place := l.places[id]; place != nil {
+		l.order.Remove(place)
+		delete(l.places, id)
+	}
+}
+
+// all yields what is remembered, which may be noted anew or forgotten meanwhile.
+func (l *latest[V]) all() iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for id, place := range l.places {
+			if !yield(id, place.Value.(*entry[V]).value) {
+				return
+			}
+		}
+	}
+}
+
 // use notes that a controller uses a session.
 func (s *Shared) use(t protocol.Token, m *Member) {
 	id := string(t.Text)
-	if users := s.sessions[id]; !slices.Contains(users, m) {
-		s.sessions[id] = append(users, m)
+	users := s.sessions.of(id)
+	if !slices.Contains(users, m) {
+		users = append(users, m)
 	}
+	s.sessions.note(id, users)
 }
 
 // learn notes the session that an answer has made.

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -149,6 +150,59 @@ func TestSharedUnitSpeaks(t *testing.T) {
 	hear(t, s.unit, answer)
 	say(t, s.unit, done)
 	hear(t, b, done)
+}
+
+// Requests of the unit that nobody answers are not remembered for ever, nor those that
+// it has cancelled itself: what it says of them goes to all.
+func TestSharedUnitAsksMuch(t *testing.T) {
+	const more = 1 << 16
+	ask := func(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id) }
+	cancel := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", id)
+	}
+	s := relay.NewShared(relay.SharedConfig{Framing: frame.Line, Protocol: jsonrpc.MCP})
+	unit, a, b := s.Unit(), s.Join(1), s.Join(2)
+	for id := range more + 1 {
+		say(t, unit, ask(id))
+		hear(t, a, ask(id))
+	}
+	say(t, unit, cancel(1)+cancel(0)+cancel(more)+cancel(1))
+	hear(t, a, cancel(1)+cancel(0)+cancel(more)+cancel(1))
+	hear(t, b, cancel(0)+cancel(1))
+	a.Close()
+	b.Close()
+	unit.Close()
+}
+
+// Sessions are not remembered for ever either, but those are that are in use.
+func TestSharedManySessions(t *testing.T) {
+	const more = 1 << 16
+	use := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s%d"}}`+"\n", id)
+	}
+	update := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s%d","update":{}}}`+"\n", id)
+	}
+	s := relay.NewShared(relay.SharedConfig{Framing: frame.Line, Protocol: jsonrpc.ACP})
+	unit, a, b := s.Unit(), s.Join(1), s.Join(2)
+	using := func(m *relay.Member, id int) {
+		say(t, m, use(id))
+		hear(t, unit, use(id))
+	}
+	using(b, 0)
+	using(b, 1)
+	for id := range more - 1 {
+		using(a, 2+id)
+		if id == more/2 {
+			using(b, 1)
+		}
+	}
+	say(t, unit, update(1)+update(0))
+	hear(t, b, update(1)+update(0))
+	hear(t, a, update(0))
+	a.Close()
+	b.Close()
+	unit.Close()
 }
 
 // A unit that says much before anybody tells how to read it waits for that, and none of
