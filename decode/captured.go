@@ -170,10 +170,24 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 	if at == (wire{httpWire, 0}) {
 		return c.beside(r, f.Payload()), nil
 	}
-	if r.refiner != nil {
+	if r.fresh {
+		r.expect(f)
+	}
+	if r.refiner != nil && !f.Compressed {
 		c.refine(r, f.Payload())
 	}
 	return r, nil
+}
+
+// expect makes the first frame of a wire that nothing names the protocol of what it
+// would be as the head of a stream: a payload which does not parse is a fault where
+// others are expected to.
+func (r *reading) expect(f *frame.Frame) {
+	r.fresh = false
+	guess := all.Guess{Framing: r.framing}
+	if f.Meta == nil && len(f.Raw) > 0 && r.framing.Name() != "" && guess.Detect(f.Raw, true) {
+		r.protocol, r.refiner = guess.Protocol, guess.Refiner()
+	}
 }
 
 // beside returns how a payload of HTTP is to be read, whose wire is all of the
@@ -237,7 +251,7 @@ func (c *captured) begin() (*reading, error) {
 	if r.protocol != nil {
 		return r, nil
 	}
-	r.protocol, r.refiner, r.guessed = opaque.Bytes, all.NewRefiner(), true
+	r.protocol, r.refiner, r.guessed, r.fresh = opaque.Bytes, all.NewRefiner(), true, true
 	if carried.Of(&c.record.Frame) != nil {
 		return r, nil
 	}
@@ -245,7 +259,7 @@ func (c *captured) begin() (*reading, error) {
 		if r.protocol, err = all.Named(name); err != nil {
 			return nil, err
 		}
-		r.refiner, r.guessed = (&all.Guess{Protocol: r.protocol}).Refiner(), false
+		r.refiner, r.guessed, r.fresh = (&all.Guess{Protocol: r.protocol}).Refiner(), false, false
 	}
 	return r, nil
 }

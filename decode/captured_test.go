@@ -3,11 +3,13 @@ package decode_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -201,4 +203,70 @@ func TestOpenTellsRecordsFromMessages(t *testing.T) {
 			t.Errorf("%.60s: a capture: %v, want %v (%v)", text, in.Capture != nil, want, err)
 		}
 	}
+}
+
+// A payload that does not parse is a fault in whatever form the bytes come, also
+// ahead of those that tell the protocol.
+func TestFirstPayloadThatDoesNotParse(t *testing.T) {
+	const broken, good = `{"jsonrpc":"2.0","id":1,`, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`
+	const want = `"protocol":"json","raw":"eyJqc29ucnBjIjoiMi4wIiwiaWQiOjEsCg==","error":"not json: invalid JSON at byte 24`
+	inputs := map[string]decode.Input{
+		"stream":    {Stream: strings.NewReader(broken + "\n" + good + "\n")},
+		"recording": {Capture: recordingOf(t, broken+"\n"+good+"\n")},
+		"pcapng":    {Capture: pcapngOf(t, broken, good)},
+		"ndjson":    ndjsonOf(t, broken, good),
+	}
+	for form, in := range inputs {
+		var out bytes.Buffer
+		result, err := decode.Run(t.Context(), in, &out, decode.Config{Workers: 1}, decode.NDJSON)
+		if err != nil || result.Faults != 1 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %+v, %v\n%s", form, result, err, &out)
+		}
+	}
+}
+
+// recordingOf is a recording of which the controller sent that.
+func recordingOf(t *testing.T, c2s string) capture.Reader {
+	t.Helper()
+	r, err := decode.OpenRecording(fstest.MapFS{"c2s.bin": {Data: []byte(c2s)}}, decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// pcapngOf is a capture of lines that names no protocol.
+func pcapngOf(t *testing.T, lines ...string) capture.Reader {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := pcapng.NewWriter(&file, capture.Session{Framing: "line"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		rec := capture.Record{Seq: int64(i + 1), Frame: frame.Frame{Conn: 1, Raw: []byte(line + "\n"), End: len(line)}}
+		if err := w.Write(&rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := pcapng.NewReader(&file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ndjsonOf is records of lines that name no protocol, behind a gap.
+func ndjsonOf(t *testing.T, lines ...string) decode.Input {
+	t.Helper()
+	text := record(1, `"kind":"skipped","raw":"Cg=="`)
+	for i, line := range lines {
+		text += record(i+2, fmt.Sprintf(`"raw":%q`, base64.StdEncoding.EncodeToString([]byte(line+"\n"))))
+	}
+	in, err := decode.Open(strings.NewReader(text), decode.Config{Reframe: reframe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }

@@ -22,6 +22,7 @@ type reading struct {
 	protocol protocol.Protocol
 	refiner  *all.Refiner
 	guessed  bool                 // nothing names the protocol
+	fresh    bool                 // as guessed, and no payload has been seen
 	beside   *reading             // of what is none of its messages, on the wire of HTTP
 	faults   map[frame.Dir]string // that the gaps at hand are of
 }
