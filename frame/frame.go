@@ -72,7 +72,7 @@ type Frame struct {
 	// Compressed says that the payload is compressed (the flag of gRPC framing).
 	Compressed bool
 	// Gap says that Raw is no frame: bytes that were skipped to reach the next
-	// plausible frame, or blank lines that no frame follows. It has no payload.
+	// plausible frame, or blank lines at the end, or 64 KiB of them. It has no payload.
 	Gap bool
 	// Flaw is what a strict peer would refuse about the wrapper, though the
 	// frame could be delimited; in a gap, the fault that made it one.

@@ -22,7 +22,7 @@ type Framing interface {
 	// Next finds the frame that data, which is not empty, begins with and
 	// describes it in e. When data does not hold all of it, Next sets e.Need;
 	// the caller comes back with more of the same stream and the same e, which
-	// must be zero at the beginning of a frame. A limit on the payload, in
+	// is zero, or the rest of a gap, at the beginning of a frame. A limit on the payload, in
 	// bytes, is checked before Need is set. atEOF says that no more bytes will
 	// come. The error has no position yet.
 	Next(data []byte, limit int, atEOF bool, e *Extent) *Error
@@ -60,7 +60,7 @@ type Extent struct {
 	// Inside names the part of the frame in which the bytes at hand end.
 	Inside string
 
-	seen int // bytes already searched for a delimiter
+	seen int // bytes already searched for a delimiter; of a gap, those behind it that belong to the next
 }
 
 // Framings lists every framing.
@@ -104,6 +104,15 @@ func (e *Extent) need(n int, inside string) *Error {
 func (e *Extent) whole(start, end int) *Error {
 	e.Raw, e.Start, e.End, e.Need = end, start, end, 0
 	return nil
+}
+
+// rest is the extent with which to look for what follows: all that is known of it is
+// what did not fit into a gap.
+func (e *Extent) rest() Extent {
+	if !e.Gap {
+		return Extent{}
+	}
+	return Extent{Start: e.seen, seen: e.seen}
 }
 
 // maxLimit is the largest limit: a frame of it has its end in the range of an int.

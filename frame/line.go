@@ -17,44 +17,48 @@ var (
 	errLFInPayload = errors.New("line: the payload holds a line feed, which would end the frame")
 )
 
-// maxBlank bounds how many bytes of blank lines one frame's wrapper takes in.
-const maxBlank = 64 << 10
-
 func (line) Name() string  { return "line" }
 func (line) About() string { return "one payload a line, ended by LF" }
 
 // Next keeps in e.Start where the line at hand begins, and in e.seen how far
-// it has been searched.
+// it has been searched. What stands before it is blank: as much as fits a gap is
+// one, and less belongs to the wrapper of the frame.
 func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
-	for {
+	for e.Start < gapSize {
 		i := bytes.IndexByte(data[e.seen:], '\n')
 		if i < 0 {
 			return unterminated(data, limit, atEOF, e)
 		}
 		lf := e.seen + i
 		e.seen = lf + 1
-		switch text := data[e.Start:lf]; {
-		case len(text) > limit:
+		text := data[e.Start:lf]
+		payload := bytes.TrimSuffix(text, []byte("\r"))
+		if len(payload) > limit {
 			return tooLong(limit)
-		case blank(text):
-			if e.Start = lf + 1; e.Start >= maxBlank {
-				return e.gap(e.Start)
-			}
-		default:
-			e.Raw, e.End, e.Need = lf+1, lf, 0
-			if data[lf-1] == '\r' {
-				e.End, e.Flaw = lf-1, errCRLF
+		}
+		if !blank(payload) {
+			e.Raw, e.End, e.Need = lf+1, e.Start+len(payload), 0
+			if len(payload) < len(text) {
+				e.Flaw = errCRLF
 			}
 			return nil
 		}
+		e.Start = lf + 1
 	}
+	return e.gap(e.Start)
 }
 
-// unterminated describes a line whose end has not been seen.
+// unterminated describes a line whose end has not been seen. A CR that it ends in may
+// belong to that end, as long as there may be one.
 func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	e.seen = len(data)
-	switch rest := data[e.Start:]; {
-	case len(rest) > limit:
+	rest := data[e.Start:]
+	payload := rest
+	if !atEOF {
+		payload = bytes.TrimSuffix(rest, []byte("\r"))
+	}
+	switch {
+	case len(payload) > limit:
 		return tooLong(limit)
 	case !atEOF:
 		e.End = len(data)
@@ -72,9 +76,11 @@ func tooLong(limit int) *Error {
 	return &Error{Err: ErrTooLarge, Detail: fmt.Sprintf("a line is over the limit of %d", limit)}
 }
 
-// gap describes n bytes that are no frame.
+// gap describes a gap in the first n bytes, which are blank. What it cannot hold is
+// left in e.seen, so that a long line is not searched again for every gap of it.
 func (e *Extent) gap(n int) *Error {
-	e.Raw, e.Start, e.End, e.Need, e.Gap = n, 0, 0, 0, true
+	raw := min(n, gapSize)
+	*e = Extent{Raw: raw, Gap: true, seen: n - raw}
 	return nil
 }
 

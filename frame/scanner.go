@@ -54,7 +54,7 @@ type Skipped struct {
 
 const (
 	readSize = 256 << 10 // what one read asks for, unless it is told otherwise
-	gapSize  = 64 << 10  // the largest gap frame
+	gapSize  = 64 << 10  // the largest gap frame, and more than the blank lines of any other
 	peekSize = 512       // how much of a payload accept is asked about while resyncing
 	minRead  = 4 << 10   // the least room worth a read
 	pageSize = 4 << 10
@@ -183,7 +183,7 @@ func (s *Scanner) take() {
 	if !e.Gap {
 		s.count++
 	}
-	s.extent = Extent{}
+	s.extent = e.rest()
 }
 
 // fault places an error where it happened. It fails the scanner, or, when it

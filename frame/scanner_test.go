@@ -305,17 +305,13 @@ func TestGapsDoNotDependOnReads(t *testing.T) {
 			"a frame that is cut":   slices.Concat([]byte("\xff\xff\xff\xff"), one, one[:len(one)-1]),
 			"blank over the limit":  slices.Concat(bytes.Repeat([]byte(" "), 3000), []byte("\n"), one),
 			"a line over the limit": slices.Concat(bytes.Repeat([]byte("z"), 3000), []byte("\n"), one),
+			"blank lines":           slices.Concat(bytes.Repeat([]byte("  \n"), 50_000), one),
 			"one line feed":         slices.Concat(bytes.Repeat([]byte("z"), 64<<10-1), []byte("\n"), one),
 		} {
 			t.Run(f.Name()+"/"+name, func(t *testing.T) {
 				small := func(s *frame.Scanner) { s.SetLimit(2000) }
 				want, _ := scan(f, bytes.NewReader(in), resync, small)
-				for how, r := range map[string]io.Reader{
-					"half of it":    iotest.HalfReader(bytes.NewReader(in)),
-					"one byte each": iotest.OneByteReader(bytes.NewReader(in)),
-					"ragged":        frametest.Ragged(in, 7),
-					"with the end":  iotest.DataErrReader(bytes.NewReader(in)),
-				} {
+				for how, r := range reads(in) {
 					got, _ := scan(f, r, resync, small)
 					if !slices.Equal(described(got), described(want)) {
 						t.Errorf("%s: %d frames and gaps, want %d", how, len(got), len(want))
@@ -325,6 +321,84 @@ func TestGapsDoNotDependOnReads(t *testing.T) {
 					t.Error("frames and gaps do not add up to the stream")
 				}
 			})
+		}
+	}
+}
+
+// reads are ways in which a stream is cut into reads.
+func reads(in []byte) map[string]io.Reader {
+	return map[string]io.Reader{
+		"at once":       bytes.NewReader(in),
+		"half of it":    iotest.HalfReader(bytes.NewReader(in)),
+		"one byte each": iotest.OneByteReader(bytes.NewReader(in)),
+		"ragged":        frametest.Ragged(in, 7),
+		"with the end":  iotest.DataErrReader(bytes.NewReader(in)),
+	}
+}
+
+// Blank lines are gaps of just the largest size, wherever the lines end, as long as
+// there are so many of them.
+func TestBlankLinesAreCutIntoGaps(t *testing.T) {
+	const most = 64 << 10
+	blank := strings.Repeat(" ", 200_000)
+	lines := strings.Repeat(blank[:100]+"\r\n", 2000)
+	for _, test := range []struct {
+		name, in string
+		gaps     []int
+		last     int // bytes of the frame behind them
+	}{
+		{"a line", blank + "\n{}\n", []int{most, most, most}, 200_001 - 3*most + 3},
+		{"lines", lines + "{}\n", []int{most, most, most}, len(lines) - 3*most + 3},
+		{"just a size", blank[1:most] + "\n{}\n", []int{most}, 3},
+		{"less", blank[2:most] + "\n{}\n", nil, most + 2},
+		{"a payload", blank + "{}\n", nil, len(blank) + 3},
+		{"the end", "{}\n" + blank, []int{most, most, most, 200_000 - 3*most}, 0},
+		{"lines and the end", lines + blank[:most], []int{most, most, most, most, len(lines) - 3*most}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for how, r := range reads([]byte(test.in)) {
+				frames, s := scan(frame.Line, r)
+				var gaps []int
+				for _, f := range frames {
+					if f.Gap {
+						gaps = append(gaps, len(f.Raw))
+					}
+				}
+				if !slices.Equal(gaps, test.gaps) || s.Err() != nil {
+					t.Errorf("%s: gaps of %d bytes, want %d; %v", how, gaps, test.gaps, s.Err())
+				}
+				if last := frames[len(frames)-1]; test.last > 0 && (last.Gap || len(last.Raw) != test.last) {
+					t.Errorf("%s: the last has %d bytes, want a frame of %d", how, len(last.Raw), test.last)
+				}
+				if string(join(frames)) != test.in {
+					t.Errorf("%s: frames and gaps do not add up to the stream", how)
+				}
+			}
+		})
+	}
+}
+
+// The CR of a line that ends in CRLF does not count towards the limit, as the LF does
+// not. One that ends the stream is of the payload.
+func TestLimitOfLinesThatEndInCRLF(t *testing.T) {
+	for in, want := range map[string]error{
+		"abcd\r\n":   nil,
+		"\nabcd\r\n": nil,
+		"    \r\n":   nil,
+		"abc\r":      nil,
+		"abcde\r\n":  frame.ErrTooLarge,
+		"abcd\r\r\n": frame.ErrTooLarge,
+		"abcd\re":    frame.ErrTooLarge,
+		"abcd\r":     frame.ErrTooLarge,
+	} {
+		for how, r := range reads([]byte(in)) {
+			_, s := scan(frame.Line, r, func(s *frame.Scanner) {
+				s.SetLimit(4)
+				s.SetAccept(func([]byte, bool) bool { return true })
+			})
+			if !errors.Is(s.Err(), want) {
+				t.Errorf("%q, %s: %v, want %v", in, how, s.Err(), want)
+			}
 		}
 	}
 }
