@@ -121,7 +121,7 @@ func TestSkippedGapsAreFaults(t *testing.T) {
 		return record(n, fmt.Sprintf(`"kind":"skipped","raw":"YWJj","error":%q`, fault))
 	}
 	text := record(1, `"raw":"e30K"`) + gap(2, "a") + gap(3, "a") + gap(4, "b") + record(5, `"raw":"e30K"`) + gap(6, "b") +
-		gap(7, "blank lines, which no frame follows")
+		gap(7, "blank lines, which belong to no frame")
 	out, result, err := opened(t, text, decode.Config{Workers: 1})
 	want := frame.Skipped{Faults: 3, Bytes: 12}
 	if err != nil || result.Skipped != want || result.Faults != 3 || result.Frames != 2 {

@@ -47,7 +47,7 @@ func (it *Item) record(r *ndjson.Record) {
 
 // The errors of gaps that are no faults.
 const (
-	blankLines = "blank lines, which no frame follows"
+	blankLines = "blank lines, which belong to no frame"
 	wrapping   = "bytes of the carrier itself, which no frame follows"
 )
 
