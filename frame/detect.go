@@ -66,18 +66,25 @@ func why(f Framing, n int) string {
 }
 
 // isTextLine reports whether a line, which may be cut anywhere unless it is
-// ended, has no control characters but white space.
+// ended, is text: without control characters but white space and those that
+// colour it, and mostly ASCII where it is not UTF-8.
 func isTextLine(text []byte, ended bool) bool {
+	high := 0
 	for _, c := range text[:min(len(text), 1024)] {
-		if c < ' ' && c != '\t' && c != '\r' {
+		switch {
+		case c >= utf8.RuneSelf:
+			high++
+		case c < ' ' && c != '\t' && c != '\r' && c != escape:
 			return false
 		}
 	}
 	if !ended {
 		text = text[:len(text)-cutRune(text)]
 	}
-	return len(text) > 0 && (utf8.Valid(text) || len(text) > 1024)
+	return len(text) > 0 && (4*high <= len(text) || utf8.Valid(text) || len(text) > 1024)
 }
+
+const escape = 0x1b
 
 // cutRune returns how many bytes at the end of text begin a character that is
 // not all there.

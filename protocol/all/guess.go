@@ -3,11 +3,15 @@ package all
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/inflate"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -32,9 +36,9 @@ func (g *Guess) Clear() bool { return g.Framing != nil && !g.open }
 // needs more of the head, which it never does of a stream's first
 // frame.DetectSize bytes.
 //
-// Of the framings whose first payload some protocol claims, the one wins whose
-// frame ends first. So the verdict does not depend on the pieces in which the
-// head grew.
+// Of the framings whose first payload some protocol claims, or beside which no
+// other is possible any more, the one wins whose frame ends first. So the verdict
+// does not depend on the pieces in which the head grew.
 func (g *Guess) Detect(head []byte, atEOF bool) bool {
 	final := atEOF || len(head) >= frame.DetectSize
 	if len(head) >= frame.DetectSize {
@@ -44,8 +48,8 @@ func (g *Guess) Detect(head []byte, atEOF bool) bool {
 		return final
 	}
 	samples, ok := g.samples(head, atEOF)
-	for _, s := range samples {
-		if s.whole && g.possible(head[:min(s.end, len(head))]) && g.claims(s) {
+	for _, p := range points(samples, head) {
+		if g.possible(p.seen) && (p.nth == 1 && g.claims(p.sample) || g.remains(p) && g.takeUnclear(p.sample)) {
 			return true
 		}
 	}
@@ -77,13 +81,13 @@ func (g *Guess) possible(head []byte) bool {
 func (g *Guess) claims(s sample) bool {
 	switch {
 	case len(s.payload) == 0:
-		return false
+		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
 		return Plausible(g.Protocol)(s.payload, true) && g.take(s, g.Protocol, "")
 	case s.compressed:
-		return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+		return g.takeCompressed(s)
 	}
-	p, why := Recognize(s.payload)
+	p, why := recognizeFirst(s.payload)
 	switch {
 	case s.tells(p):
 		return g.take(s, p, why)
@@ -91,6 +95,49 @@ func (g *Guess) claims(s sample) bool {
 		return g.takeUnclear(s)
 	}
 	return false
+}
+
+// recognizeFirst is Recognize, and tells the dialect if the message does.
+func recognizeFirst(payload []byte) (p protocol.Protocol, why string) {
+	p, why = Recognize(payload)
+	if p == protocol.Protocol(jsonrpc.Plain) {
+		if d, method := only(payload); d != nil {
+			return d, "the first message is " + strconv.Quote(method)
+		}
+	}
+	return p, why
+}
+
+// takeCompressed takes a message of gRPC that is flagged as compressed, by what is
+// in it where its first bytes tell how.
+func (g *Guess) takeCompressed(s sample) bool {
+	if p, why := recognizeFirst(unpacked(s.payload)); p != opaque.Bytes {
+		return g.take(s, p, why+", compressed")
+	}
+	g.open = true
+	return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+}
+
+// maxUnpacked bounds what is looked at of a compressed message, in bytes.
+const maxUnpacked = 1 << 20
+
+// unpacked returns what a payload holds that begins as gzip or zstd do; nil if
+// that is not to be had.
+func unpacked(payload []byte) []byte {
+	name, ok := map[frame.Accident]string{frame.Gzip: "gzip", frame.Zstd: "zstd"}[frame.Recognize(payload)]
+	if !ok {
+		return nil
+	}
+	r, err := inflate.Open(name, bytes.NewReader(payload))
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	plain, err := io.ReadAll(io.LimitReader(r, maxUnpacked))
+	if err != nil {
+		return nil
+	}
+	return plain
 }
 
 // isNamed reports whether the protocol is given, and can judge payloads.
@@ -101,8 +148,10 @@ func (g *Guess) isNamed() bool {
 // isStrayText reports whether a line is text, and not the first header of a
 // frame.
 func isStrayText(line []byte) bool {
-	return len(line) >= minText && frame.Recognize(line) != frame.HeaderFrame
+	return len(line) >= minText && !isHeader(line)
 }
+
+func isHeader(line []byte) bool { return frame.Recognize(line) == frame.HeaderFrame }
 
 // minText is how long a line must be, in bytes, to be taken for text. Lengths
 // in binary framings can make shorter ones.

@@ -37,6 +37,8 @@ var families = []struct{ folder, framing, protocol string }{
 	{"rlm-", "len32", "rlm"},
 	{"theory-", "line", "theory"},
 	{"nexus-errors/c2s", "line", "json"}, // the first line is not JSON
+	{"nexus-calls/c2s", "line", "nexus"}, // the first method is of one protocol only
+	{"mcp-go-sdk/c2s", "line", "mcp"},
 	{"nexus-", "line", "jsonrpc"},
 	{"mcp-", "line", "jsonrpc"},
 	{"acp-", "line", "jsonrpc"},
@@ -135,6 +137,42 @@ func TestDetectDoesNotWait(t *testing.T) {
 	framing, _, used := detect(all.Guess{}, long, 8192)
 	if framing != "line" || used > frame.DetectSize {
 		t.Errorf("took %s after %d bytes, want line after no more than %d", framing, used, frame.DetectSize)
+	}
+}
+
+// A first frame that is whole decides, also where no protocol knows its payload,
+// as soon as nothing else is possible any more.
+func TestDetectUnknownDoesNotWait(t *testing.T) {
+	request := `{"jsonrpc":"2.0","id":1,"method":"m"}`
+	for _, tt := range []struct {
+		comment            string
+		guess              all.Guess
+		stream             string
+		used               int
+		framing, protocols string
+	}{
+		{"text behind a length", all.Guess{}, "\x00\x00\x00\x05hello\x00\x00\x00\x05world", 9, "len32", "bytes"},
+		{"bytes that are to be bytes", all.Guess{Protocol: opaque.Bytes}, "\x00\x00\x00\x05hello\x00\x00\x00\x05world", 9, "len32", "bytes"},
+		{"text instead of JSON", all.Guess{Protocol: jsonrpc.MCP}, "\x00\x00\x00\x05hello\x00\x00\x00\x05world", 9, "len32", "mcp"},
+		{"bytes that cannot be a message of gRPC", all.Guess{}, "\x00\x00\x00\x05\x01\x02\x03\xff\xfe\x00\x00\x00\x01\x02", 9, "len32", "bytes"},
+		{"bytes that may begin one, and a second frame", all.Guess{}, "\x00\x00\x00\x04\x01\x0a\x7f\x80\x00\x00\x00\x01\x02\x00", 13, "len32", "bytes"},
+		{"a message of gRPC", all.Guess{}, "\x00\x00\x00\x01\x04\x0a\xff\x01" + strings.Repeat("\xff", 300), 265, "grpc", "bytes"},
+		{"text behind a byte", all.Guess{}, "\x05hello\x05world", 6, "varint", "bytes"},
+		{"text behind headers", all.Guess{}, "Content-Length: 5\r\n\r\nhelloContent-Length: 5\r\n\r\n", 26, "header", "json"},
+		{"broken JSON behind a length that is a digit", all.Guess{}, "2{\"correlation_id\":" + strings.Repeat(" ", 31) + "2", 51, "varint", "rlm"},
+		{"two short lines", all.Guess{}, "ok\nyes\n" + request, 7, "line", "json"},
+		{"JSON that is written over several lines", all.Guess{}, "{\n \"a\": 1\n}\n", 10, "line", "json"},
+		{"Latin-1 in a line of JSON", all.Guess{}, "{\"a\":\"caf\xe9\"}\n" + request, 13, "line", "json"},
+		{"a line of a log in colour", all.Guess{}, "\x1b[32mINFO\x1b[0m ready\n" + request, 20, "line", "json"},
+		{"an empty frame of a framing that is named", all.Guess{Framing: frame.GRPC}, "\x00\x00\x00\x00\x00\x00", 5, "grpc", "protobuf"},
+	} {
+		framing, p, used := detect(tt.guess, tt.stream, 1)
+		if framing != tt.framing || p != tt.protocols || used != tt.used {
+			t.Errorf("%s: %s, %s after %d bytes; want %s, %s after %d", tt.comment, framing, p, used, tt.framing, tt.protocols, tt.used)
+		}
+		if f, q, _ := detect(tt.guess, tt.stream, len(tt.stream)); f != framing || q != p {
+			t.Errorf("%s: %s, %s; in one piece %s, %s", tt.comment, framing, p, f, q)
+		}
 	}
 }
 

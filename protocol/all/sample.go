@@ -15,6 +15,7 @@ type sample struct {
 	payload    []byte // cut short unless whole
 	size       int    // of the payload, as far as known
 	compressed bool
+	begun      bool // it is known where the payload begins
 	whole      bool
 	end        int // where the frame ends in the stream, as far as known
 }
@@ -25,7 +26,7 @@ type sample struct {
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
 		s := sample{framing: g.Framing}
-		if !s.find(head, atEOF) {
+		if !s.find(head, atEOF, false) {
 			return nil, false
 		}
 		return []sample{s}, true
@@ -33,7 +34,7 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	var all []sample
 	for _, c := range frame.Candidates(head, atEOF, frame.DefaultLimit) {
 		s := sample{framing: c.Framing, why: c.Why}
-		if s.find(head, atEOF) {
+		if s.find(head, atEOF, s.passes()) {
 			all = append(all, s)
 		}
 	}
@@ -43,20 +44,21 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	return all, true
 }
 
-// find moves to the first frame whose payload is not empty. It returns false
-// if the head does not begin with a frame.
-func (s *sample) find(head []byte, atEOF bool) bool {
+// find moves to the first frame or, if it passes over empty ones, to the first
+// whose payload is not empty. It returns false if the head does not begin with
+// a frame.
+func (s *sample) find(head []byte, atEOF, passes bool) bool {
 	for found := false; ; found = true {
 		var e frame.Extent
 		rest := head[s.end:]
 		if s.framing.Next(rest, frame.DefaultLimit, atEOF, &e) != nil || e.Gap {
 			return found
 		}
-		s.whole, s.compressed = e.Raw != 0, e.Compressed
+		s.whole, s.compressed, s.begun = e.Raw != 0, e.Compressed, e.Start > 0
 		s.payload = rest[min(e.Start, len(rest)):min(e.End, len(rest))]
 		s.size = e.End - e.Start
 		s.end += max(e.Raw, e.Need)
-		if !s.whole || len(s.payload) > 0 || !s.passes() || s.end >= len(head) {
+		if !s.whole || len(s.payload) > 0 || !passes || s.end >= len(head) {
 			return true
 		}
 	}

@@ -25,8 +25,10 @@ func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
 		g.takeUnclear(sample{framing: frame.Line, why: "there is only white space"})
 	case slices.ContainsFunc(samples, g.takesGzip):
 	case atEOF && slices.ContainsFunc(byFraming, func(s sample) bool { return s.isSure(head) && divide(s) }):
-	case slices.ContainsFunc(samples, func(s sample) bool { return s.holdsJSON() && g.takeUnclear(s) }):
+	case slices.ContainsFunc(samples, func(s sample) bool { return s.whole && s.holdsJSON(head) && g.takeUnclear(s) }):
 	case slices.ContainsFunc(samples, g.takesCut):
+	case slices.ContainsFunc(samples, func(s sample) bool { return s.holdsJSON(head) && g.takeUnclear(s) }):
+	case slices.ContainsFunc(byFraming, func(s sample) bool { return s.isLong(atEOF) && g.takeUnclear(s) }):
 	case slices.ContainsFunc(byFraming, func(s sample) bool { return !isZero(head) && divide(s) }):
 	case g.Framing != nil:
 		g.takeUnclear(sample{framing: g.Framing})
@@ -48,30 +50,43 @@ func ordered(samples []sample) (all []sample) {
 // takesGzip takes a message of gRPC that is flagged as compressed and begins as
 // gzip does, also one that is not all there.
 func (g *Guess) takesGzip(s sample) bool {
-	return s.compressed && frame.Recognize(s.payload) == frame.Gzip &&
-		g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+	if !s.compressed || frame.Recognize(s.payload) != frame.Gzip {
+		return false
+	}
+	g.open = true
+	return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
 }
 
 // takesCut takes a sample that is not all there and begins as a payload does of
 // the protocol that is given, or of some other.
 func (g *Guess) takesCut(s sample) bool {
+	p := g.begun(s)
+	if p == nil {
+		return false
+	}
+	g.open = true
+	return g.take(s, p, "the first payload begins so")
+}
+
+// begun returns the protocol that is given, or some other, if a sample that is
+// not all there begins as one of its payloads does.
+func (g *Guess) begun(s sample) protocol.Protocol {
 	candidates := []protocol.Protocol{opaque.JSON, latis.Protocol, protobuf.Schemaless{}}
 	if g.isNamed() {
 		candidates = []protocol.Protocol{g.Protocol}
 	}
 	for _, p := range candidates {
 		if !s.whole && s.tells(p) && s.begins(p) {
-			g.open = true
-			return g.take(s, p, "the first payload begins so")
+			return p
 		}
 	}
-	return false
+	return nil
 }
 
 // begins reports whether the payload, which is cut, may be one of p's.
 func (s sample) begins(p protocol.Protocol) bool {
 	if p.Encoding() == protocol.Protobuf {
-		return beginsFields(p, s.payload, s.size)
+		return isNoText(s.payload) && !beginsJSON(s.payload) && beginsFields(p, s.payload, s.size)
 	}
 	return Plausible(p)(s.payload, false)
 }
@@ -82,7 +97,7 @@ func (s sample) begins(p protocol.Protocol) bool {
 func (s sample) isSure(stream []byte) bool {
 	switch s.framing {
 	case frame.Line:
-		return isText(stream) && (isStrayText(s.payload) || isJSON(s.payload, true))
+		return isText(stream) && (isStrayText(s.payload) || isJSON(s.payload, true) || isContainer(s.payload))
 	case frame.Varint:
 		return len(s.payload) > 0 && !isText(s.payload)
 	default:
@@ -90,10 +105,26 @@ func (s sample) isSure(stream []byte) bool {
 	}
 }
 
-// holdsJSON reports whether the sample is a whole frame whose payload begins as
-// JSON does, whatever became of it later.
-func (s sample) holdsJSON() bool {
-	return s.whole && s.framing != frame.Line && frame.Recognize(s.payload) == frame.JSONText
+// holdsJSON reports whether the payload begins as JSON does, whatever becomes of
+// it later, and the stream does not.
+func (s sample) holdsJSON(stream []byte) bool {
+	return s.framing != frame.Line && beginsJSON(s.payload) && !beginsJSON(stream)
+}
+
+func beginsJSON(text []byte) bool { return frame.Recognize(text) == frame.JSONText }
+
+// isLong reports whether the first frame may well be one that is longer than what
+// was seen of the stream: behind a header that is whole, or as a line of text.
+func (s sample) isLong(atEOF bool) bool {
+	switch s.framing {
+	case frame.Header:
+		return s.begun
+	case frame.Line:
+		return true
+	case frame.Varint:
+		return false
+	}
+	return !s.whole && !atEOF
 }
 
 // isBlank reports whether a stream is blank lines.
