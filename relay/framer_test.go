@@ -56,7 +56,7 @@ func TestFramer(t *testing.T) {
 		{
 			"a protocol that was named", newGrammar(nil, jsonrpc.LSP, 0),
 			[]string{"<ready\n", ">" + call, "<" + reply},
-			"header 40, gap 6, header 38",
+			"line 5, header 40, header 38",
 		},
 	} {
 		got := cutAll(&tt.grammar, tt.says)
