@@ -64,8 +64,8 @@ type Follower struct {
 	seen     [3]bool
 	base     int // what connections are numbered from
 	wires    map[int]*followed
-	last     *followed // of the wires
-	order    []*followed
+	last     *followed   // of the wires
+	order    []*followed // the same, in the order of their first frames
 	scopes   session.Scopes
 	web      exchanges
 	conns    map[int]bool      // of frames that came in a carrier
@@ -372,11 +372,24 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		return
 	}
 	conn += f.base
-	if w := f.wires[conn]; w != nil && w.tracker == nil {
-		f.begin(w) // nothing more will tell
+	if w := f.wires[conn]; w != nil {
+		if w.tracker == nil {
+			f.begin(w) // nothing more will tell
+		}
+		f.forget(w)
 	}
+	delete(f.conns, conn)
 	for _, t := range f.trackers.List {
 		t.EndBy(conn, first, at)
+	}
+}
+
+// forget drops a wire that has ended: a relay has any number of them in its life.
+func (f *Follower) forget(w *followed) {
+	delete(f.wires, w.conn)
+	f.order = slices.DeleteFunc(f.order, func(o *followed) bool { return o == w })
+	if f.last == w {
+		f.last = nil
 	}
 }
 

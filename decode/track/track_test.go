@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
@@ -92,6 +93,37 @@ func TestHeldBack(t *testing.T) {
 		if strings.Join(got, ", ") != tt.want {
 			t.Errorf("%s: %q rather than %q", tt.about, got, tt.want)
 		}
+	}
+}
+
+// Of connections that have ended nothing is kept, however many there are: what follows a
+// relay lives as long as that does.
+func TestEndedConnectionsAreForgotten(t *testing.T) {
+	at := time.Unix(1, 0)
+	var s script
+	add := func(conn int, rec capture.Record) {
+		s.records = append(s.records, rec)
+		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+			s.records = append(s.records, capture.Record{Kind: capture.HalfClosed, Time: at, Frame: frame.Frame{Conn: conn, Dir: dir}})
+		}
+	}
+	for conn := 0; conn < 20; conn += 2 {
+		line := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+		add(conn, capture.Record{Protocol: "mcp", Framing: "line", Time: at, Frame: frame.Frame{Conn: conn, Dir: frame.C2U, Raw: line, End: len(line) - 1}})
+		web := http(conn+1, "", "POST /v1/chat/completions HTTP/1.1", `{"model":"m","messages":[]}`)
+		web.Time = at
+		add(conn+1, web)
+	}
+	ts, f := look(t, &s)
+	if wires, conns := f.Kept(); wires > 0 || conns > 0 {
+		t.Errorf("%d wires and %d connections are kept", wires, conns)
+	}
+	var opened, inFlight int64
+	for _, tr := range ts.List {
+		opened, inFlight = opened+tr.Stats().Opened, inFlight+tr.Stats().InFlight
+	}
+	if opened != 20 || inFlight != 0 {
+		t.Errorf("%d exchanges, %d of which are open", opened, inFlight)
 	}
 }
 

@@ -1,0 +1,5 @@
+package track
+
+// Kept returns how many wires the follower keeps something of, and how many connections
+// of a carrier.
+func (f *Follower) Kept() (wires, conns int) { return max(len(f.wires), len(f.order)), len(f.conns) }
