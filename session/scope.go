@@ -16,7 +16,7 @@ type scope struct {
 	unreadable [3]int
 	gap        [3]error    // by direction: of the last frame, if it is a gap, its fault
 	lanes      [3]lane     // by direction
-	node       node[scope] // in the tracker's list of all
+	node       node[scope] // in the tracker's list of all, those last that were in use last
 	ofConn     node[scope] // in that of its connection
 }
 
@@ -34,6 +34,9 @@ func (t *Tracker) scopeOf(f *Frame) *scope {
 			t.endScope(t.scopeOrder.oldest(), t.forget)
 		}
 		s = t.newScope(k)
+	} else { // what is in use is not given up, however old
+		s.node.remove()
+		t.scopeOrder.push(&s.node, s)
 	}
 	t.lastScope = s
 	return s

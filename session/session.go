@@ -35,7 +35,7 @@ type Tracker struct {
 
 	scopes     map[scopeKey]*scope
 	conns      map[int]*list[scope] // the scopes of each connection
-	scopeOrder list[scope]
+	scopeOrder list[scope]          // the one that was in use longest ago first
 	lastScope  *scope
 
 	table   table
@@ -60,8 +60,8 @@ type Options struct {
 	// each; 0 is 4096. Of an exchange beyond it a late answer cannot be told
 	// from one that nobody asked for.
 	History int
-	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. The
-	// oldest are given up beyond it.
+	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. Beyond
+	// it the oldest exchange is given up, and the scope that was in use longest ago.
 	InFlight int
 	// OneWay says that one direction is all there is to be fed, so that no
 	// request is missed for an answer and no answer for a request.

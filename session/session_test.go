@@ -191,6 +191,25 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A stream that lasts is known as long as it is in use, whatever comes and goes beside it.
+func TestLastingScope(t *testing.T) {
+	p, _ := all.Named("mcp")
+	tr := session.New(p, session.Options{InFlight: 4})
+	say := func(stream int, dir frame.Dir, words ...string) {
+		send(t, tr, p, session.Frame{Conn: 1, Stream: stream, Dir: dir}, words)
+	}
+	say(1, frame.C2U, "call", "1")
+	for i := range 20 {
+		say(i+2, frame.C2U, "call", "1")
+		say(i+2, frame.U2C, "result", "1")
+		say(1, frame.U2C, "progress", "1")
+	}
+	say(1, frame.U2C, "result", "1")
+	if s := tr.Stats(); s.InFlight > 0 || s.Forgotten > 0 || len(s.Findings) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A peer that never answers, repeats one id, or makes up kinds takes no more
 // memory the longer it goes on.
 func TestMemoryIsBounded(t *testing.T) {
