@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -10,8 +8,8 @@ import (
 )
 
 // An Exchange is a request and everything that answers it. One that the
-// tracker yields belongs to it and is valid until the next Feed or End;
-// [Exchange.Clone] keeps it. Times are zero as long as nothing has happened.
+// tracker yields belongs to it and is valid until the next Feed or End. Times are
+// zero as long as nothing has happened.
 type Exchange struct {
 	Conn, Stream int
 	// Opener is the direction in which the request went, or frame.DirUnknown.
@@ -94,19 +92,6 @@ func (e *Exchange) Gap(q float64) time.Duration {
 		return 0
 	}
 	return e.gaps.Quantile(q)
-}
-
-// Clone returns the exchange with memory of its own.
-func (e *Exchange) Clone() *Exchange {
-	c := *e
-	c.ID.Text = bytes.Clone(e.ID.Text)
-	c.Frames = slices.Clone(e.Frames)
-	if e.gaps != nil {
-		gaps := *e.gaps
-		c.gaps = &gaps
-	}
-	c.kind, c.cancel, c.bindings, c.node = nil, nil, [3]binding{}, node[Exchange]{}
-	return &c
 }
 
 // maxFrames bounds the list of an exchange's frames.

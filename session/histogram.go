@@ -20,7 +20,7 @@ type Histogram struct {
 }
 
 const (
-	minOctave = 10 // 2^10 ns is the upper bound of the first bucket
+	minOctave = 10 // 2^10 ns is the lower bound of the first bucket, which takes in what is below it, too
 	maxOctave = 42
 	perOctave = 4
 )

@@ -3,6 +3,7 @@ package session_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,24 +153,6 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// A snapshot stays as it is when its tracker goes on.
-func TestSnapshot(t *testing.T) {
-	tr := play(t, "mcp", "> call 1; < progress 1; > call 2; > cancel 2; < result 9", session.Options{})
-	s := tr.Snapshot()
-	before := fmt.Sprintf("%+v %+v %+v", *s.Exchanges[0], *s.Cancels[0], s.Findings)
-	p, _ := all.Named("mcp")
-	for range 3 {
-		send(t, tr, p, session.Frame{Seq: 9, Time: began, Conn: 1, Dir: frame.U2C}, []string{"result", "1"})
-	}
-	tr.End(1, began)
-	if after := fmt.Sprintf("%+v %+v %+v", *s.Exchanges[0], *s.Cancels[0], s.Findings); after != before {
-		t.Errorf("%s became %s", before, after)
-	}
-	if len(s.Exchanges) != 2 || s.Stats.Frames != 5 || s.Stats.Kinds[0].Outcomes[session.Open] != 1 {
-		t.Errorf("%+v", s)
-	}
-}
-
 // What is kept has its bounds, and counts go on beyond them.
 func TestBounds(t *testing.T) {
 	o := session.Options{History: 4, InFlight: 8}
@@ -182,12 +165,12 @@ func TestBounds(t *testing.T) {
 		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.C2U}, []string{"ping", `"` + strings.Repeat("x", 1000) + id + `"`})
 		send(t, tr, p, session.Frame{Seq: int64(i), Conn: i % 20, Dir: frame.U2C}, []string{`{"jsonrpc":"2.0"}`})
 	}
-	s := tr.Snapshot()
-	if len(s.Exchanges) > 12 || len(s.Cancels) != 4 || len(s.Findings) != 4 {
-		t.Errorf("%d exchanges, %d cancels and %d findings are kept", len(s.Exchanges), len(s.Cancels), len(s.Findings))
+	kept, cancels, findings := slices.Collect(tr.Exchanges()), slices.Collect(tr.Cancels()), slices.Collect(tr.Findings())
+	if len(kept) > 12 || len(cancels) != 4 || len(findings) != 4 {
+		t.Errorf("%d exchanges, %d cancels and %d findings are kept", len(kept), len(cancels), len(findings))
 	}
-	if s.Stats.Opened != 2000 || s.Stats.Findings["unknown-kind"] != 1000 || s.Stats.Forgotten == 0 {
-		t.Errorf("%+v", s.Stats)
+	if s := tr.Stats(); s.Opened != 2000 || s.Findings["unknown-kind"] != 1000 || s.Forgotten == 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

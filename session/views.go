@@ -1,11 +1,6 @@
 package session
 
-import (
-	"bytes"
-	"cmp"
-	"iter"
-	"slices"
-)
+import "iter"
 
 // Exchanges yields the exchanges of the history, in the order in which they
 // were settled, and then those that are open, in the order of opening.
@@ -44,38 +39,4 @@ func (t *Tracker) Stats() Stats {
 		}
 	}
 	return s
-}
-
-// A Snapshot is what a tracker knew at one time. It shares nothing with the
-// tracker, so that another goroutine may read it.
-type Snapshot struct {
-	Stats     Stats
-	Exchanges []*Exchange // in the order of their first frames
-	Cancels   []*Cancel
-	Findings  []Finding
-}
-
-// Snapshot copies everything that the tracker keeps.
-func (t *Tracker) Snapshot() *Snapshot {
-	s := &Snapshot{Stats: t.Stats(), Findings: slices.Collect(t.Findings())}
-	s.Stats.Kinds = nil
-	for _, k := range t.kindOrder {
-		c := *k
-		s.Stats.Kinds = append(s.Stats.Kinds, &c)
-	}
-	for e := range t.Exchanges() {
-		s.Exchanges = append(s.Exchanges, e.Clone())
-	}
-	slices.SortStableFunc(s.Exchanges, func(a, b *Exchange) int { return cmp.Compare(a.First, b.First) })
-	for c := range t.Cancels() {
-		s.Cancels = append(s.Cancels, c.clone())
-	}
-	return s
-}
-
-func (c *Cancel) clone() *Cancel {
-	k := *c
-	k.Target.Text = bytes.Clone(c.Target.Text)
-	k.kind, k.of, k.node = nil, nil, node[Cancel]{}
-	return &k
 }
