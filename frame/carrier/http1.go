@@ -32,11 +32,8 @@ const (
 	inTunnel
 )
 
-// asked is what a response has to know of its request.
-type asked struct {
-	method  string
-	upgrade bool
-}
+// asked is what a response has to know of its request: the method.
+type asked string
 
 // maxAsked bounds the requests that are remembered for their responses.
 const maxAsked = 10_000
@@ -214,7 +211,7 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 	if len(h.c.asked) == maxAsked {
 		h.c.asked = h.c.asked[1:]
 	}
-	h.c.asked = append(h.c.asked, asked{head.Method(), head.Get("Upgrade") != ""})
+	h.c.asked = append(h.c.asked, asked(head.Method()))
 	size, ok := SizeOf(head)
 	switch {
 	case size.Chunked:
@@ -251,10 +248,10 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	}
 	size, ok := SizeOf(head)
 	switch {
-	case of.method == "CONNECT" && strings.HasPrefix(status, "2"):
+	case of == "CONNECT" && strings.HasPrefix(status, "2"):
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		h.c.tunnel = true
-	case of.method == "HEAD", status == "204", status == "304":
+	case of == "HEAD", status == "204", status == "304":
 		p.sized(h, frame.Response, 0)
 	case size.Chunked:
 		p.enter(h, frame.Response, inChunkSize)
