@@ -167,11 +167,11 @@ func TestSharedUnitAsksMuch(t *testing.T) {
 		hear(t, a, ask(id))
 	}
 	say(t, unit, cancel(1)+cancel(0)+cancel(more)+cancel(1))
+	unit.Close()
 	hear(t, a, cancel(1)+cancel(0)+cancel(more)+cancel(1))
 	hear(t, b, cancel(0)+cancel(1))
 	a.Close()
 	b.Close()
-	unit.Close()
 }
 
 // Sessions are not remembered for ever either, but those are that are in use.
@@ -191,18 +191,18 @@ func TestSharedManySessions(t *testing.T) {
 	}
 	using(b, 0)
 	using(b, 1)
-	for id := range more - 1 {
+	for id := range more {
 		using(a, 2+id)
 		if id == more/2 {
 			using(b, 1)
 		}
 	}
 	say(t, unit, update(1)+update(0))
+	unit.Close()
 	hear(t, b, update(1)+update(0))
 	hear(t, a, update(0))
 	a.Close()
 	b.Close()
-	unit.Close()
 }
 
 // A unit that says much before anybody tells how to read it waits for that, and none of
