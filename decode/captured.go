@@ -106,9 +106,9 @@ func (c *captured) add(b *batch, raw []byte) error {
 	return nil
 }
 
-// count takes note of what a frame adds to the result.
+// count takes note of what a frame adds to the result, and numbers its fault.
 func (c *captured) count(f *frame.Frame, r *reading) {
-	if r.begins(f) {
+	if r.number(f, c.seq+c.pending) {
 		c.faults++
 	}
 	switch {

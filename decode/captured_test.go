@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -269,4 +271,42 @@ func ndjsonOf(t *testing.T, lines ...string) decode.Input {
 		t.Fatal(err)
 	}
 	return in
+}
+
+// The number in the words of a fault is that of the item that shows it first, in
+// whatever form the bytes come: gaps are numbered, too, and so is the other direction.
+func TestFaultsNameTheNumberShown(t *testing.T) {
+	const frames = "\x00\x00\x00\x02{}" + "zzzzzzzz" + "\x00\x00\x00\x02{}" + "zzzzzzzz" + "\x00\x00\x00\x02{}"
+	gap := func(n int, words string) string {
+		return record(n, fmt.Sprintf(`"kind":"skipped","raw":"YWJj","error":%q`, words))
+	}
+	records, err := decode.Open(strings.NewReader(record(7, `"payload":{}`)+gap(8, "frame 8 at byte 3: odd")+gap(9, "frame 8 at byte 3: odd")+
+		record(10, `"payload":{}`)+gap(11, "frame 11 at byte 9: even")), decode.Config{Reframe: reframe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := decode.OpenRecording(fstest.MapFS{"c2s.bin": {Data: []byte(frames[:6])}, "s2c.bin": {Data: []byte(frames)}}, decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	told := regexp.MustCompile(`(?m)^{"seq":(\d+),.*"error":"(frame \d+ at byte \d+:)`)
+	for form, c := range map[string]struct {
+		in   decode.Input
+		want []string
+	}{
+		"stream":    {decode.Input{Stream: strings.NewReader(frames)}, []string{"12", "frame 12 at byte 6:", "14", "frame 14 at byte 20:"}},
+		"recording": {decode.Input{Capture: both}, []string{"13", "frame 13 at byte 6:", "15", "frame 15 at byte 20:"}},
+		"ndjson":    {records, []string{"12", "frame 12 at byte 3:", "13", "frame 12 at byte 3:", "15", "frame 15 at byte 9:"}},
+	} {
+		var out bytes.Buffer
+		_, err := decode.Run(t.Context(), c.in, &out, decode.Config{Workers: 1, Resync: true, FirstSeq: 11}, decode.NDJSON)
+		var got []string
+		for _, gap := range told.FindAllStringSubmatch(out.String(), -1) {
+			got = append(got, gap[1], gap[2])
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q (%v)", form, got, c.want, err)
+		}
+	}
 }

@@ -132,9 +132,9 @@ func (f *Fault) Accident() frame.Accident {
 	return frame.NoAccident
 }
 
-// fault is what is wrong with the item's frame. That of a gap says where it is.
+// fault is what is wrong with the item's frame. That of the framing says where it is.
 func (it *Item) fault() error {
-	if it.Frame.Gap {
+	if _, placed := placeOf(it.Err.Error()); placed || it.Frame.Gap {
 		return it.Err
 	}
 	return &Fault{it.Seq, it.Frame.Offset, it.Err}

@@ -22,6 +22,7 @@ type stream struct {
 	failed   error
 	frames   int64
 	seq      int64
+	fault    fault // of the gap before
 }
 
 func newStream(r io.Reader, cfg Config) *stream {
@@ -47,6 +48,7 @@ func (s *stream) next(b *batch) bool {
 		f := &b.Frames[i]
 		f.Conn = s.cfg.Conn
 		if f.Gap {
+			s.number(f, b.first+int64(i))
 			continue
 		}
 		s.frames++
@@ -57,11 +59,28 @@ func (s *stream) next(b *batch) bool {
 	return true
 }
 
-func (s *stream) err() error {
-	if s.failed != nil {
-		return s.failed
+// number numbers the fault of a gap.
+func (s *stream) number(f *frame.Frame, seq int64) {
+	if f.Flaw == nil {
+		return
 	}
-	return s.scanner.Err()
+	if !s.fault.is(f.Flaw) {
+		s.fault = fault{f.Flaw, numbered(f.Flaw, seq)}
+	}
+	f.Flaw = s.fault.shown
+}
+
+func (s *stream) err() error {
+	switch err := s.scanner.Err(); {
+	case s.failed != nil:
+		return s.failed
+	case err == nil:
+		return nil
+	case s.fault.is(err):
+		return s.fault.shown
+	default:
+		return numbered(err, s.seq)
+	}
 }
 
 func (s *stream) account(r *Result) {

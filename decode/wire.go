@@ -21,10 +21,10 @@ type reading struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
 	refiner  *all.Refiner
-	guessed  bool                 // nothing names the protocol
-	fresh    bool                 // as guessed, and no payload has been seen
-	beside   *reading             // of what is none of its messages, on the wire of HTTP
-	faults   map[frame.Dir]string // that the gaps at hand are of
+	guessed  bool                // nothing names the protocol
+	fresh    bool                // as guessed, and no payload has been seen
+	beside   *reading            // of what is none of its messages, on the wire of HTTP
+	faults   map[frame.Dir]fault // that the gaps at hand are of
 }
 
 // holdsFor reports whether a frame whose record says n is read in this way. A
@@ -33,23 +33,28 @@ func (r *reading) holdsFor(n names, gap bool) bool {
 	return r.names.framing == n.framing && (gap || r.names.protocol == n.protocol)
 }
 
-// begins reports whether a frame begins a run of gaps with the same fault.
-func (r *reading) begins(f *frame.Frame) bool {
-	if !f.Gap || f.Flaw == nil {
-		if len(r.faults) > 0 {
-			delete(r.faults, f.Dir)
+// number numbers the fault that a frame has, and reports whether that begins a run of
+// gaps with the same one.
+func (r *reading) number(f *frame.Frame, seq int64) (begins bool) {
+	switch last := r.faults[f.Dir]; {
+	case f.Gap && f.Flaw != nil && last.is(f.Flaw):
+		f.Flaw = last.shown
+		return false
+	case !f.Gap || f.Flaw == nil:
+		delete(r.faults, f.Dir)
+	}
+	if f.Flaw == nil {
+		return false
+	}
+	told := f.Flaw
+	f.Flaw = numbered(told, seq)
+	if f.Gap {
+		if r.faults == nil {
+			r.faults = make(map[frame.Dir]fault)
 		}
-		return false
+		r.faults[f.Dir] = fault{told, f.Flaw}
 	}
-	fault := f.Flaw.Error()
-	if last, ok := r.faults[f.Dir]; ok && last == fault {
-		return false
-	}
-	if r.faults == nil {
-		r.faults = make(map[frame.Dir]string)
-	}
-	r.faults[f.Dir] = fault
-	return true
+	return f.Gap
 }
 
 // wires remember how the wires of a capture are read. A capture can name any
