@@ -164,10 +164,10 @@ const minText = 4
 func (g *Guess) takeUnclear(s sample) bool {
 	g.open = true
 	switch {
-	case s.framing == frame.Line || s.framing == frame.Header:
-		return g.take(s, opaque.JSON, "it mostly is, and the first payload does not tell")
 	case bytes.HasPrefix(s.payload, []byte("{")):
 		return g.take(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
+	case s.framing == frame.Line || s.framing == frame.Header:
+		return g.take(s, opaque.JSON, "it mostly is, and the first payload does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
 		return g.take(s, protobuf.Schemaless{}, "the first message is empty")
 	default:

@@ -30,8 +30,8 @@ type mark struct {
 
 func (m mark) in(payload []byte) bool { return bytes.Contains(payload, []byte(m.member)) }
 
-// marked returns the protocol whose mark stands in a payload that is not JSON,
-// though it begins so: the json protocol if there is none.
+// marked returns the protocol whose mark stands in a payload that begins as JSON,
+// and is cut or goes on otherwise: the json protocol if there is none.
 func marked(payload []byte) protocol.Protocol {
 	for _, m := range marks {
 		if m.in(payload) {

@@ -61,8 +61,11 @@ func (g *Guess) takesGzip(s sample) bool {
 // the protocol that is given, or of some other.
 func (g *Guess) takesCut(s sample) bool {
 	p := g.begun(s)
-	if p == nil {
+	switch p {
+	case nil:
 		return false
+	case opaque.JSON:
+		p = marked(s.payload)
 	}
 	g.open = true
 	return g.take(s, p, "the first payload begins so")
