@@ -211,7 +211,7 @@ func TestOpenTellsRecordsFromMessages(t *testing.T) {
 // ahead of those that tell the protocol.
 func TestFirstPayloadThatDoesNotParse(t *testing.T) {
 	const broken, good = `{"jsonrpc":"2.0","id":1,`, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`
-	const want = `"protocol":"json","raw":"eyJqc29ucnBjIjoiMi4wIiwiaWQiOjEsCg==","error":"not json: invalid JSON at byte 24`
+	const want = `"protocol":"jsonrpc","raw":"eyJqc29ucnBjIjoiMi4wIiwiaWQiOjEsCg==","error":"not jsonrpc: invalid JSON at byte 24`
 	inputs := map[string]decode.Input{
 		"stream":    {Stream: strings.NewReader(broken + "\n" + good + "\n")},
 		"recording": {Capture: recordingOf(t, broken+"\n"+good+"\n")},

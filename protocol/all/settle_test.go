@@ -97,7 +97,7 @@ func TestDetectCut(t *testing.T) {
 		{"long text behind a length", wrap(t, frame.Len32, strings.Repeat("x", 72_000)), "len32", "bytes"},
 		{"long JSON that is broken", wrap(t, frame.Len32, "{\"jsonrpc\":\"2.0\",\"result\":\"\xe9"+strings.Repeat("x", 70_000)+"\"}"), "len32", "jsonrpc"},
 		{"long JSON that is broken, on gRPC", wrap(t, frame.GRPC, `{"x":NaN,"y":"`+strings.Repeat("o", 70_000)+`"}`), "grpc", "json"},
-		{"a long line of JSON that is broken", `{"jsonrpc":"2.0","result":"\ud83d` + strings.Repeat("x", 70_000) + "\"}\n", "line", "json"},
+		{"a long line of JSON that is broken", `{"jsonrpc":"2.0","result":"\ud83d` + strings.Repeat("x", 70_000) + "\"}\n", "line", "jsonrpc"},
 		{"a long line of an array that is broken", `[{"a":NaN},"` + strings.Repeat("x", 70_000) + "\"]\n", "line", "json"},
 	} {
 		checkPieces(t, tt.comment, tt.stream, tt.framing, tt.protocol)
