@@ -1,6 +1,7 @@
 package frame_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -85,6 +86,40 @@ func TestAccidentOfACutFrame(t *testing.T) {
 		got := failure(t, tt.framing, tt.stream, 100)
 		if _, accident, _ := strings.Cut(got, said); accident != tt.accident || !strings.Contains(got, "the stream ended inside ") {
 			t.Errorf("%s: %q: %s, want %q", tt.framing.Name(), tt.stream, got, tt.accident)
+		}
+	}
+}
+
+// What stands between two frames with header lines is placed and named, however the
+// stream is cut into reads: also a log line that looks like a header field.
+func TestBetweenHeaderFrames(t *testing.T) {
+	const one = "Content-Length: 2\r\n\r\n{}"
+	const logLine, levels = "a log line", "INFO:     Started server process [1]\n"
+	for _, tt := range []struct{ between, fault, accident string }{
+		{levels, "expected a header line", logLine},
+		{levels + "WARNING:root:low\n", "expected a header line", logLine},
+		{"Listening: 8080\n", "expected a header line", "plain text"},
+		{"\n" + levels, "an empty line stands where a header block begins", logLine},
+		{"\r\n", "an empty line stands where a header block begins", "nothing known"},
+		{"\r\n\r\n", "an empty line stands where a header block begins", "nothing known"},
+		{levels + "\r\n", "the header block has no Content-Length", logLine},
+		{"Content-Type: a\n", "", ""},
+		{"X-Trace: a\r\n", "", ""},
+		{"X-Trace: a\nContent-Length: 2\n\n[]", "", ""},
+	} {
+		in := one + tt.between + one
+		for how, r := range reads([]byte(in)) {
+			frames, s := scan(frame.Header, r, (*frame.Scanner).Resync)
+			if string(join(frames)) != in || s.Err() != nil || frames[len(frames)-1].Gap {
+				t.Errorf("%q, %s: %d frames and gaps, %v", tt.between, how, len(frames), s.Err())
+			}
+			var fault *frame.Error
+			switch found := errors.As(frames[1].Flaw, &fault); {
+			case found != (tt.fault != ""):
+				t.Errorf("%q, %s: the fault is %v", tt.between, how, fault)
+			case found && (fault.Frame != 2 || fault.Offset != int64(len(one)) || fault.Detail != tt.fault || fault.Accident.String() != tt.accident):
+				t.Errorf("%q, %s: %v", tt.between, how, fault)
+			}
 		}
 	}
 }

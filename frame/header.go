@@ -22,10 +22,16 @@ const (
 const contentLength = "Content-Length"
 
 var (
-	errBareLF          = errors.New("the header lines end in LF, and the framing wants CRLF")
-	errRepeatedLength  = errors.New("Content-Length stands more than once")
-	errPaddedLength    = errors.New("Content-Length is not written as plain digits")
-	errNoContentLength = "the header block has no Content-Length"
+	errBareLF         = errors.New("the header lines end in LF, and the framing wants CRLF")
+	errRepeatedLength = errors.New("Content-Length stands more than once")
+	errPaddedLength   = errors.New("Content-Length is not written as plain digits")
+)
+
+// What stands in the place of a header block.
+const (
+	noHeaderLine    = "expected a header line"
+	emptyLine       = "an empty line stands where a header block begins"
+	noContentLength = "the header block has no Content-Length"
 )
 
 func (header) Name() string  { return "header" }
@@ -35,6 +41,9 @@ func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 	b := block{rest: data[:min(len(data), maxHeader)]}
 	for n := 0; b.line(); n++ {
 		if len(b.text) == 0 {
+			if n == 0 {
+				return malformed(emptyLine)
+			}
 			return b.frame(data, limit, e)
 		}
 		if n == maxLines {
@@ -45,7 +54,7 @@ func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 		}
 	}
 	if !fieldPrefix(b.rest) {
-		return malformed("expected a header line")
+		return malformed(noHeaderLine)
 	}
 	if len(data) >= maxHeader {
 		return malformed(fmt.Sprintf("the header block has no end within %d bytes", maxHeader))
@@ -59,6 +68,10 @@ type block struct {
 	size   int    // bytes read
 	text   []byte // the line at hand, without its end
 	length []byte // the value of Content-Length
+	found  bool   // there is a Content-Length
+	bare   bool   // the line at hand ends in LF alone
+	crlf   bool   // a line ends in CRLF
+	stray  bool   // a line ends in LF alone and has no name that the framing knows
 	flaw   error
 }
 
@@ -72,38 +85,43 @@ func (b *block) line() bool {
 	b.rest = b.rest[i+1:]
 	b.size += i + 1
 	if n := len(b.text); n > 0 && b.text[n-1] == '\r' {
-		b.text = b.text[:n-1]
+		b.text, b.bare, b.crlf = b.text[:n-1], false, true
 	} else {
-		b.flaw = errBareLF
+		b.bare, b.flaw = true, errBareLF
 	}
 	return true
 }
 
 // field takes in the header field of the line at hand. Names are compared
-// without regard to case (RFC 9110, section 5.1).
+// without regard to case (RFC 9110, section 5.1). A log line can look like a field; it
+// is known by an end that is not that of the fields.
 func (b *block) field() *Error {
 	name, value, ok := bytes.Cut(b.text, []byte(":"))
 	if !ok || !isToken(name) {
-		return malformed("expected a header line")
+		return malformed(noHeaderLine)
+	}
+	b.stray = b.stray || b.bare && !isContent(name)
+	if b.stray && b.crlf {
+		return malformed(noHeaderLine)
 	}
 	if !equalFold(name, contentLength) {
 		return nil
 	}
 	value = bytes.Trim(value, " \t")
-	if b.length != nil {
+	if b.found {
 		if !bytes.Equal(b.length, value) {
 			return malformed(fmt.Sprintf("Content-Length stands twice, as %q and %q", b.length, clip(value)))
 		}
 		b.flaw = errRepeatedLength
 	}
-	b.length = value
+	b.length, b.found = value, true
 	return nil
 }
 
 // frame describes the frame whose header block has been read.
 func (b *block) frame(data []byte, limit int, e *Extent) *Error {
-	if b.length == nil {
-		return malformed(errNoContentLength)
+	if !b.found {
+		return malformed(noContentLength)
 	}
 	n, err := strconv.ParseUint(string(b.length), 10, 64)
 	if err != nil {
@@ -114,6 +132,13 @@ func (b *block) frame(data []byte, limit int, e *Extent) *Error {
 	}
 	e.Flaw = b.flaw
 	return e.sized(data, b.size, n, limit)
+}
+
+// isContent reports whether a field is one of the payload, as all are that the base
+// protocol of LSP has.
+func isContent(name []byte) bool {
+	const begin = "Content-"
+	return len(name) > len(begin) && equalFold(name[:len(begin)], begin)
 }
 
 // isToken reports whether name can be a field name (RFC 9110, section 5.6.2).

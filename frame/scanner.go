@@ -210,9 +210,12 @@ func (s *Scanner) describe(err *Error, data []byte) {
 }
 
 // recognize names what stands in the place of a frame. That line feeds were
-// turned into CRLF shows in every framing that does not use them. What frames of
-// this framing look like is no accident.
+// turned into CRLF shows in every framing that does not use them; in one of header
+// lines, empty lines tell nothing. What frames of this framing look like is no accident.
 func (s *Scanner) recognize(head []byte) Accident {
+	if s.framing == Header {
+		head = bytes.TrimLeft(head, "\r\n")
+	}
 	a := Recognize(head)
 	if a == JSONText && s.framing == Line || a == HeaderFrame && s.framing == Header {
 		return NoAccident

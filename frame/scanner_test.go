@@ -253,6 +253,9 @@ func TestResyncFindsTheNextFrame(t *testing.T) {
 	for _, garbage := range []string{
 		"2026-11-21 10:00:00 INFO starting\n",
 		"HTTP/1.1 200 OK\r\n\r\n",
+		"INFO:     Started server process [1]\n",
+		"\nINFO:     Started server process [1]\n",
+		"\r\n",
 		strings.Repeat("\xff\xfe\xfd", 70_000),
 		"\x00\x00\x00\x00\x01\x02",
 	} {
