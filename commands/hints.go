@@ -39,6 +39,7 @@ var advice = [1 << 8]string{
 var skipping = map[frame.Accident]string{
 	frame.ShellBanner: ", or skip it with --resync",
 	frame.BOM:         ", or try --resync",
+	frame.StackTrace:  "; --resync skips it",
 	frame.LogLine:     "; --resync skips them",
 	frame.PlainText:   ", or begin with text (try --resync)",
 }
@@ -76,6 +77,9 @@ func hintFor(err error, framing frame.Framing) string {
 	if errors.Is(err, frame.ErrUnknown) && isHTTP(fe.Accident) {
 		return "the recording ends inside the preface with which a client begins"
 	}
+	if isStrayText(fe, framing) {
+		return skipText(fe.Offset)
+	}
 	if hint := adviceOn(fe.Accident, fe.Offset, framing); hint != "" {
 		if isHTTP(fe.Accident) && fe.Offset > 0 {
 			return hint + ", or skip it with --resync"
@@ -97,6 +101,25 @@ func hintFor(err error, framing frame.Framing) string {
 	return ""
 }
 
+// isStrayText reports whether text that is none of a framing of lines stands in the
+// place of a frame: in that of a length, or behind frames of a framing that no text
+// has by chance.
+func isStrayText(fe *frame.Error, framing frame.Framing) bool {
+	if fe.Accident == frame.NoAccident {
+		return fe.TextLength() != ""
+	}
+	return fe.Offset > 0 && advised(fe.Accident) == frame.Line &&
+		(framing == frame.Len32 || framing == frame.Header || framing == frame.GRPC)
+}
+
+// skipText is the hint for text that stands in the place of a frame.
+func skipText(offset int64) string {
+	if offset == 0 {
+		return "skip it with --resync, or try --framing line"
+	}
+	return "skip it with --resync"
+}
+
 // passed adds to the error of a fault behind which decoding went on what to do
 // about it.
 func passed(err error, framing frame.Framing) error {
@@ -104,7 +127,7 @@ func passed(err error, framing frame.Framing) error {
 	var fault *decode.Fault
 	hint := ""
 	switch {
-	case errors.As(err, &fe) && fe.Accident != frame.PlainText: // between frames that were read
+	case errors.As(err, &fe) && fe.Accident != frame.PlainText && !isStrayText(fe, framing): // between frames that were read
 		hint = adviceOn(fe.Accident, fe.Offset, framing)
 	case errors.As(err, &fault):
 		hint = adviceOn(fault.Accident(), fault.Offset, framing)

@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 	} else {
 		b.WriteString(e.Err.Error())
 	}
-	if text := asciiLength(e); text != "" {
+	if text := e.TextLength(); text != "" {
 		fmt.Fprintf(&b, "; that is the text %q", text)
 	}
 	if e.Accident != NoAccident {
@@ -65,10 +65,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// asciiLength returns the text that was taken for a length over the limit, or
+// TextLength returns the text that was taken for a length over the limit, or
 // "" if it was no printable text. A length that is not the first four bytes
 // themselves belongs to a framing that has none there.
-func asciiLength(e *Error) string {
+func (e *Error) TextLength() string {
 	if !errors.Is(e.Err, ErrTooLarge) || len(e.Head) < len32Header || uint64(binary.BigEndian.Uint32(e.Head)) != e.length {
 		return ""
 	}
