@@ -114,9 +114,8 @@ func faultSummary(r decode.Result) error {
 // own if there are several.
 func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	var total decode.Result
-	enough := false
 	err := inv.each(names, func(i int, name string) error {
-		if enough {
+		if total.Enough {
 			return nil
 		}
 		if len(names) > 1 {
@@ -134,8 +133,8 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 		cfg.Skip -= result.Passed
 		if c.IsSet("head") {
 			cfg.Head -= result.Shown
-			enough = cfg.Head == 0
 		}
+		total.Enough = result.Enough
 		return err
 	})
 	return total, err

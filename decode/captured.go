@@ -27,8 +27,6 @@ type captured struct {
 	seq    int64
 	failed error
 
-	frames, faults, skipped int64 // skipped counts bytes
-
 	pending int64 // items in the batch that is being filled
 	clock   clock
 }
@@ -46,6 +44,7 @@ func newCaptured(r capture.Reader, cfg Config) *captured {
 
 func (c *captured) next(b *batch) bool {
 	b.Frames, b.since, b.times, b.place, b.ends = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0], b.ends[:0]
+	b.fault = b.fault[:0]
 	b.first, b.clock = c.seq, c.clock
 	arena := b.arena[:0]
 	for c.failed == nil && len(arena) < batchSize && (len(b.Frames)+len(b.ends) == 0 || c.buffered()) {
@@ -89,7 +88,9 @@ func (c *captured) add(b *batch, raw []byte) error {
 		b.Frames = b.Frames[:len(b.Frames)-1]
 		return err
 	}
-	c.count(f, reading)
+	if reading.number(f, c.seq+c.pending) {
+		b.fault = append(b.fault, len(b.Frames)-1)
+	}
 	f.Conn = c.number(f.Conn)
 	session := c.reader.Session()
 	how := since{len(b.Frames) - 1, reading.framing, reading.protocol, session.Redacted, session.Altered}
@@ -104,19 +105,6 @@ func (c *captured) add(b *batch, raw []byte) error {
 		b.place = append(b.place, c.placed.Place())
 	}
 	return nil
-}
-
-// count takes note of what a frame adds to the result, and numbers its fault.
-func (c *captured) count(f *frame.Frame, r *reading) {
-	if r.number(f, c.seq+c.pending) {
-		c.faults++
-	}
-	switch {
-	case !f.Gap:
-		c.frames++
-	case f.Flaw != nil:
-		c.skipped += int64(len(f.Raw))
-	}
 }
 
 const (
@@ -271,8 +259,4 @@ func (c *captured) err() error {
 	return c.failed
 }
 
-func (c *captured) account(r *Result) {
-	r.Frames, r.NextSeq = c.frames, c.seq
-	r.Faults += c.faults
-	r.Skipped = frame.Skipped{Faults: c.faults, Bytes: c.skipped}
-}
+func (c *captured) state() (frame.Framing, int64) { return nil, c.seq }

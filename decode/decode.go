@@ -92,14 +92,18 @@ type Result struct {
 	Shown   int64         // items shown, if Skip or Head was set
 	Framing frame.Framing // as named or detected; nil when there was nothing
 	NextSeq int64         // the number of the frame that would come next
+	Enough  bool          // all was shown that was asked for, whatever else there is
 }
 
-// add counts what was seen of a stream.
+// add takes in what was found in a batch.
 func (r *Result) add(seen *Result) {
 	r.Frames += seen.Frames
-	r.Faults += seen.Skipped.Faults
+	r.Faults += seen.Faults
 	r.Skipped.Faults += seen.Skipped.Faults
 	r.Skipped.Bytes += seen.Skipped.Bytes
+	if r.First == nil {
+		r.First = seen.First
+	}
 }
 
 // Run reads all of in and writes what views from newView show of it to w, in
@@ -110,14 +114,14 @@ func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() 
 	from := in.feed(cfg)
 	p := &pipeline{cfg: cfg, feed: from, out: w, newView: newView}
 	err := p.run(ctx)
-	if errors.Is(err, errEnough) { // what was read beyond it is nobody's business
-		p.result.add(&p.seen)
+	p.result.Framing, p.result.NextSeq = from.state()
+	switch {
+	case errors.Is(err, errEnough): // what else there is, a fault or not, is nobody's business
+		p.result.Enough = true
 		return p.result, nil
-	}
-	if err == nil {
+	case err == nil:
 		err = from.err()
 	}
-	from.account(&p.result)
 	return p.result, err
 }
 
@@ -128,8 +132,9 @@ type feed interface {
 	next(b *batch) bool
 	// err returns why there are no more; nil after a clean end.
 	err() error
-	// account adds what was read to r.
-	account(r *Result)
+	// state returns what the frames are read by, nil if there is not one for all of
+	// them, and the number of the frame that would come next.
+	state() (f frame.Framing, next int64)
 }
 
 // A batch is a run of frames, and how they are to be read.
@@ -137,6 +142,7 @@ type batch struct {
 	frame.Batch
 	first int64   // the number of the first item
 	since []since // at least one, the first from index 0
+	fault []int   // the indexes of gaps that begin a fault
 	clock clock   // ahead of the first frame
 	times []times // of each frame, where they are known
 	place []int64 // of each frame in its capture, where that can be told

@@ -25,7 +25,6 @@ type pipeline struct {
 	out     io.Writer
 	newView func() View
 	result  Result
-	seen    Result // frames and gaps that were looked at, where Head may end the run
 }
 
 // A job is a batch and what is to be seen of it.
@@ -35,8 +34,7 @@ type job struct {
 	batch  batch
 	ahead  []parsed // by frame; none where they are not parsed ahead
 	out    []byte
-	faults int64
-	first  error // of the faults and gaps; see Result
+	seen   Result // what was looked at, which is less than the batch where err ended that
 	err    error
 }
 
@@ -62,9 +60,6 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) inline(ctx context.Context) error {
 	w := p.newWorker()
 	w.skip, w.head = p.cfg.Skip, p.cfg.Head
-	if w.head > 0 {
-		w.seen = &p.seen
-	}
 	defer func() { p.result.Passed, p.result.Shown = p.cfg.Skip-w.skip, p.cfg.Head-w.head }()
 	var j job
 	for ctx.Err() == nil && p.feed.next(&j.batch) {
@@ -130,10 +125,7 @@ func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context)
 
 // finish writes a job's output, and keeps nothing that a large one has grown.
 func (p *pipeline) finish(j *job) error {
-	p.result.Faults += j.faults
-	if p.result.First == nil {
-		p.result.First = j.first
-	}
+	p.result.add(&j.seen)
 	if len(j.out) > 0 {
 		if _, err := p.out.Write(j.out); err != nil {
 			return err
@@ -155,8 +147,6 @@ type worker struct {
 	ended      func(conn int, dir frame.Dir, at time.Time)
 	item       Item
 	skip, head int64
-	seen       *Result // nil if that is not counted
-	gap        error   // that the frame before is of
 }
 
 func (p *pipeline) newWorker() *worker {
@@ -202,7 +192,7 @@ func (j *job) read(it *Item, i int, p protocol.Protocol) {
 
 // work shows the items of a job's batch.
 func (w *worker) work(j *job) {
-	j.out, j.faults, j.first, j.err = j.out[:0], 0, nil, nil
+	j.out, j.seen, j.err = j.out[:0], Result{}, nil
 	b := &j.batch
 	it := &w.item
 	clock, ends := b.clock, b.ends
@@ -218,26 +208,30 @@ func (w *worker) work(j *job) {
 			}
 			ends = w.end(ends, i)
 			j.read(it, i, s.protocol)
-			if w.seen != nil {
-				w.count(it)
-			}
 			j.err = w.show(j)
-			// A view may find more that is wrong.
-			if it.Err != nil {
-				j.fault(it)
-			}
+			j.count(it, i) // a view may have found more that is wrong
 		}
 	}
 	w.end(ends, len(b.Frames))
 }
 
-// fault takes note of what is wrong with an item. Gaps are counted by the feed.
-func (j *job) fault(it *Item) {
-	if j.first == nil {
-		j.first = it.fault()
+// count takes note of the item of the frame of an index.
+func (j *job) count(it *Item, i int) {
+	if it.Err != nil && j.seen.First == nil {
+		j.seen.First = it.fault()
 	}
-	if !it.Frame.Gap {
-		j.faults++
+	switch {
+	case !it.Frame.Gap:
+		j.seen.Frames++
+		if it.Err != nil {
+			j.seen.Faults++
+		}
+	case it.Err != nil:
+		j.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
+		if _, begins := slices.BinarySearch(j.batch.fault, i); begins {
+			j.seen.Faults++
+			j.seen.Skipped.Faults++
+		}
 	}
 }
 
@@ -249,22 +243,6 @@ func (w *worker) end(ends []end, index int) []end {
 		ends = ends[1:]
 	}
 	return ends
-}
-
-// count counts an item. Gaps in a row with the same fault are one.
-func (w *worker) count(it *Item) {
-	before := w.gap
-	w.gap = nil
-	switch {
-	case !it.Frame.Gap:
-		w.seen.Frames++
-	case it.Err != nil:
-		w.gap = it.Err
-		w.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
-		if before == nil || before.Error() != it.Err.Error() {
-			w.seen.Skipped.Faults++
-		}
-	}
 }
 
 // tell notes in the item when its frame passed. The first frame of a session is

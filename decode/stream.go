@@ -20,7 +20,6 @@ type stream struct {
 	refiner  *all.Refiner // not nil while a later message may tell more
 	started  bool
 	failed   error
-	frames   int64
 	seq      int64
 	fault    fault // of the gap before
 }
@@ -44,14 +43,16 @@ func (s *stream) next(b *batch) bool {
 	b.first = s.seq
 	s.seq += int64(len(b.Frames))
 	b.since = append(b.since[:0], since{framing: s.framing, protocol: s.protocol})
+	b.fault = b.fault[:0]
 	for i := range b.Frames {
 		f := &b.Frames[i]
 		f.Conn = s.cfg.Conn
 		if f.Gap {
-			s.number(f, b.first+int64(i))
+			if s.number(f, b.first+int64(i)) {
+				b.fault = append(b.fault, i)
+			}
 			continue
 		}
-		s.frames++
 		if s.refiner != nil && s.refine(f, b.first+int64(i)) {
 			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
 		}
@@ -59,15 +60,16 @@ func (s *stream) next(b *batch) bool {
 	return true
 }
 
-// number numbers the fault of a gap.
-func (s *stream) number(f *frame.Frame, seq int64) {
+// number numbers the fault of a gap, and reports whether the gap begins it.
+func (s *stream) number(f *frame.Frame, seq int64) (begins bool) {
 	if f.Flaw == nil {
-		return
+		return false
 	}
-	if !s.fault.is(f.Flaw) {
+	if begins = !s.fault.is(f.Flaw); begins {
 		s.fault = fault{f.Flaw, numbered(f.Flaw, seq)}
 	}
 	f.Flaw = s.fault.shown
+	return begins
 }
 
 func (s *stream) err() error {
@@ -83,11 +85,7 @@ func (s *stream) err() error {
 	}
 }
 
-func (s *stream) account(r *Result) {
-	r.Frames, r.Skipped = s.frames, s.scanner.Skipped()
-	r.Faults += r.Skipped.Faults
-	r.Framing, r.NextSeq = s.framing, s.seq
-}
+func (s *stream) state() (frame.Framing, int64) { return s.framing, s.seq }
 
 // detect settles framing and protocol, waiting for no more than the first
 // frame, or 64 KiB.
