@@ -87,8 +87,9 @@ func (cfg *Config) carriedBy(g carrier.Guess) bool {
 // is given says more.
 const maxLine = 64 << 20
 
-// sniffSize is how many bytes of an input are looked at.
-const sniffSize = 4 << 10
+// sniffSize is how many bytes of an input are looked at: as many as a carrier may take
+// to be known.
+const sniffSize = carrier.HeadSize
 
 func isPcapng(b *bufio.Reader) bool {
 	for n := 1; n <= 4; n++ {

@@ -23,9 +23,11 @@ type Guess struct {
 const (
 	preface  = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	response = "HTTP/1."
-	// lineSize is how long a request line may be to be known for one.
-	lineSize = 8 << 10
 )
+
+// HeadSize is the most bytes that [Detect] asks for: so long may a request line be to
+// be known for one.
+const HeadSize = 8 << 10
 
 // A request line is known by its target, which is what a request of ours can
 // begin with, and by its version.
@@ -71,12 +73,12 @@ func statusLine(head []byte) Guess {
 }
 
 func request(head []byte) Guess {
-	line, _, whole := bytes.Cut(head[:min(len(head), lineSize)], []byte("\n"))
+	line, _, whole := bytes.Cut(head[:min(len(head), HeadSize)], []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	switch {
 	case whole && requestLine().Match(line):
 		return Guess{Kind: HTTP1, Dir: frame.C2U, Why: "it begins with the request line of HTTP"}
-	case !whole && len(head) < lineSize && mayBeRequest(line):
+	case !whole && len(head) < HeadSize && mayBeRequest(line):
 		return Guess{More: true}
 	}
 	return Guess{}
