@@ -4,7 +4,6 @@
 package encode
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +54,10 @@ func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
 		var err error
 		e.out = e.out[:0]
 		for i := 0; i < len(batch.Frames) && err == nil; i++ {
-			if f := &batch.Frames[i]; !f.Gap {
-				number += 1 + bytes.Count(f.Raw[:f.Start], []byte("\n"))
+			f := &batch.Frames[i]
+			number += ndjson.BlankLines(f)
+			if !f.Gap {
+				number++
 				err = e.line(f.Payload())
 			}
 		}

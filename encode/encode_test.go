@@ -3,6 +3,7 @@ package encode_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -73,6 +74,16 @@ func TestErrorsNameTheLine(t *testing.T) {
 		}
 		if out.String() != "1\n" {
 			t.Errorf("%s: wrote %q", bad, out.String())
+		}
+	}
+}
+
+// Blank lines count, however many there are.
+func TestErrorsCountBlankLines(t *testing.T) {
+	for _, blank := range []string{"\n", "\r\n", "          \n"} {
+		err := encode.Run(t.Context(), strings.NewReader(strings.Repeat(blank, 200_000)+"[1,2]\n"), io.Discard, encode.Config{})
+		if err == nil || !strings.HasPrefix(err.Error(), "line 200001: ") {
+			t.Errorf("%.4q: %v", blank, err)
 		}
 	}
 }

@@ -58,6 +58,16 @@ func LineLimit(limit int) int {
 	return 8 * limit
 }
 
+// BlankLines is how many lines end in a gap between lines, or in front of the payload
+// of one.
+func BlankLines(f *frame.Frame) int {
+	blank := f.Raw[:f.Start]
+	if f.Gap {
+		blank = f.Raw
+	}
+	return bytes.Count(blank, []byte("\n"))
+}
+
 // Session is what the first line says about the session, and whether any line so
 // far says that it was redacted or altered.
 func (n *Reader) Session() *capture.Session { return &n.session }
@@ -91,10 +101,11 @@ func (n *Reader) next() bool {
 			break
 		}
 		f := n.lines.Frame()
+		n.number += int64(BlankLines(f))
 		if f.Gap {
 			continue
 		}
-		n.number += 1 + int64(bytes.Count(f.Raw[:f.Start], []byte("\n"))) // blank lines
+		n.number++
 		if err := n.line(f.Payload()); err != nil {
 			n.err = &capture.Error{
 				Err: capture.ErrMalformed, Offset: f.Offset + int64(f.Start),

@@ -68,10 +68,12 @@ func TestReader(t *testing.T) {
 // A file that breaks off is read up to there; a line that cannot be used says
 // which it is.
 func TestReaderErrors(t *testing.T) {
+	gaps := strings.Repeat("\n", 200_001)
 	for text, want := range map[string]string{
 		"":                        "EOF",
 		"{}\n{}\n{\"a":            "byte 6: the capture is cut: the last line is no whole record",
 		"{}\nx\n":                 "byte 3: the capture is damaged: line 2: invalid JSON at byte 0: invalid character 'x' looking for a value",
+		gaps + "x\n":              "byte 200001: the capture is damaged: line 200002: invalid JSON",
 		"{}\n\n\"refuse\"\n":      "byte 4: the capture is damaged: line 3: refused",
 		`{"raw":"!"}`:             `byte 0: the capture is damaged: line 1: raw: "!" is not base64 in a string`,
 		strings.Repeat("x", 2000): "byte 0: a record is over the limit: a line is over the limit of 1000",
