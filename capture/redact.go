@@ -51,9 +51,9 @@ type Redaction struct {
 // IsEmpty reports whether nothing is to be taken out.
 func (x *Redaction) IsEmpty() bool { return len(x.Keys)+len(x.Values) == 0 }
 
-// BlindNote is the text of the note in front of the first record in which keys
+// blindNote is the text of the note in front of the first record in which keys
 // could not be looked for.
-const BlindNote = "redaction: the next frame, and maybe others behind it, is protobuf without a schema or other bytes, in which keys could not be looked for"
+const blindNote = "redaction: the next frame, and maybe others behind it, is protobuf without a schema or other bytes, in which keys could not be looked for"
 
 // Redacted is what stands in the place of a secret.
 const Redacted = "[redacted]"
@@ -137,7 +137,7 @@ func (x *redactor) confess(r *Record) error {
 		return nil
 	}
 	x.noted = true
-	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(BlindNote), Frame: frame.Frame{Conn: r.Conn}})
+	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(blindNote), Frame: frame.Frame{Conn: r.Conn}})
 }
 
 // frame takes the secrets out of a frame.

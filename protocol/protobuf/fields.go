@@ -11,10 +11,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// maxGuessDepth is the depth to which [AppendFields] looks into messages.
+// maxGuessDepth is the depth to which appendFields looks into messages.
 const maxGuessDepth = 64
 
-// AppendFields appends what the wire format alone tells of a message, on one
+// appendFields appends what the wire format alone tells of a message, on one
 // line: an array with an object for each field, in order.
 //
 //	{"field":1,"wire":"varint","value":150}
@@ -29,7 +29,7 @@ const maxGuessDepth = 64
 // else a message if it is a sequence of fields, else text if only line breaks
 // and tabs kept it from being that. On error, an [*Error], dst is returned as
 // it came.
-func AppendFields(dst, wire []byte) ([]byte, error) {
+func appendFields(dst, wire []byte) ([]byte, error) {
 	v := viewer{reader: reader{wire: wire}, dst: dst}
 	if !v.fields(len(wire), 0, 0) {
 		if v.err.Path != "" {

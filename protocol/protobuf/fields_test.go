@@ -35,7 +35,7 @@ func TestAppendFields(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := AppendFields([]byte("> "), unhex(t, test.wire))
+			got, err := appendFields([]byte("> "), unhex(t, test.wire))
 			if err != nil || string(got) != "> "+test.want {
 				t.Errorf("got  %s, error %v\nwant > %s", got, err, test.want)
 			}
@@ -53,7 +53,7 @@ func TestAppendFieldsErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			dst, err := AppendFields([]byte("kept"), unhex(t, test.wire))
+			dst, err := appendFields([]byte("kept"), unhex(t, test.wire))
 			if err == nil || err.Error() != test.want {
 				t.Errorf("got error %v\nwant      %s", err, test.want)
 			}
@@ -75,14 +75,14 @@ func TestAppendFieldsBoundsDepth(t *testing.T) {
 			wire = append(wire, wire...)
 		}
 	}
-	got, err := AppendFields(nil, wire)
+	got, err := appendFields(nil, wire)
 	if err != nil || !bytes.Contains(got, []byte(`"bytes":`)) || bytes.Count(got, []byte(`[`)) == 0 {
 		t.Errorf("%.200s, error %v", got, err)
 	}
 
 	groups := bytes.Repeat([]byte{0x0b}, 100)
 	groups = append(groups, bytes.Repeat([]byte{0x0c}, 100)...)
-	if got, err := AppendFields(nil, groups); err != nil || !bytes.Contains(got, []byte(`"bytes":`)) {
+	if got, err := appendFields(nil, groups); err != nil || !bytes.Contains(got, []byte(`"bytes":`)) {
 		t.Errorf("%s, error %v", got, err)
 	}
 }

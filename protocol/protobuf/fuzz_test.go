@@ -81,7 +81,7 @@ func FuzzFields(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		got, err := AppendFields(nil, wire)
+		got, err := appendFields(nil, wire)
 		if valid := isFields(wire); valid != (err == nil) {
 			t.Fatalf("%x: valid %v, but error %v", wire, valid, err)
 		}

@@ -2,7 +2,7 @@
 // format, with a schema and without one.
 //
 // With a schema, a [Schema] transcodes a message to its JSON form and back in
-// one walk each, with no message in between. Without one, [AppendFields] shows
+// one walk each, with no message in between. Without one, a view shows
 // what the wire itself tells: field numbers, wire types, and guesses at text
 // and nested messages. [Message] and [Schemaless] offer the two as protocols.
 //
@@ -47,10 +47,10 @@ func (Schemaless) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-// AppendJSON appends the view of [AppendFields], from which the payload cannot
-// be had back.
+// AppendJSON appends what the wire format alone tells, an object for each field,
+// from which the payload cannot be had back.
 func (Schemaless) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
-	dst, err := AppendFields(dst, payload)
+	dst, err := appendFields(dst, payload)
 	return dst, false, err
 }
 
