@@ -282,7 +282,7 @@ func (v *conversion) writeNDJSON(w io.Writer, r capture.Reader) error {
 		}
 	}
 	_, err := decode.Run(v.c.Context, decode.Input{Capture: notes}, w, v.cfg, view)
-	return errors.Join(err, notes.WriteRest(w))
+	return errors.Join(v.located(err), notes.WriteRest(w))
 }
 
 // writeTrace follows the session as lint and stats do, and draws what it finds.
@@ -341,6 +341,15 @@ func (v *conversion) note(format string, args ...any) {
 	if say := v.notice(v.c, v.in); say != nil {
 		say(fmt.Sprintf(format, args...))
 	}
+}
+
+// located says where a frame is that the flags do not allow. Of errors of the capture
+// itself outcome does.
+func (v *conversion) located(err error) error {
+	if fe := (*frame.Error)(nil); errors.As(err, &fe) {
+		return located(v.in, nil, err)
+	}
+	return err
 }
 
 // outcome says what the end of a conversion means: a capture that is cut has

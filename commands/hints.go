@@ -89,6 +89,8 @@ func hintFor(err error, framing frame.Framing) string {
 	switch {
 	case errors.Is(err, frame.ErrUnknown):
 		return "name it with --framing; wirectl list has them all"
+	case framing == nil && errors.Is(err, frame.ErrTooLarge): // in a capture, which says how it is framed
+		return "raise the limit with --limit-bytes, or skip the frame with --resync"
 	case framing == nil:
 		return ""
 	case errors.Is(err, frame.ErrTooLarge):

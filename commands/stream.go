@@ -96,11 +96,8 @@ func streamOf(c *cli.Context) (s streamConfig, err error) {
 			return s, &usageError{err}
 		}
 	}
-	switch limit := c.Int("limit-bytes"); {
-	case limit < 0:
-		return s, usagef("--limit-bytes is a number of bytes, and not %d", limit)
-	case limit > maxLimit:
-		return s, usagef("--limit-bytes is at most %d, and not %d", maxLimit, limit)
+	if limit := c.Int("limit-bytes"); c.IsSet("limit-bytes") && (limit < 1 || limit > maxLimit) {
+		return s, usagef("--limit-bytes is a number of bytes from 1 to %d, and not %d: leave it out for the default", maxLimit, limit)
 	}
 	return s, s.readSchema(c)
 }

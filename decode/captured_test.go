@@ -310,3 +310,21 @@ func TestFaultsNameTheNumberShown(t *testing.T) {
 		}
 	}
 }
+
+// What is over the limit is skipped in pieces, none larger than those of a stream.
+func TestLimitOfCaptures(t *testing.T) {
+	payload := `"` + strings.Repeat("x", 150_000) + `"`
+	text := record(1, `"payload":1`) + record(2, `"payload":`+payload) + record(3, `"payload":3`)
+	for resync, want := range map[bool]decode.Result{
+		false: {Frames: 1},
+		true:  {Frames: 2, Faults: 1, Skipped: frame.Skipped{Faults: 1, Bytes: int64(len(payload)) + 1}},
+	} {
+		out, got, err := opened(t, text, decode.Config{Workers: 1, Limit: 1, Resync: resync})
+		if errors.Is(err, frame.ErrTooLarge) == resync || got.Frames != want.Frames || got.Faults != want.Faults || got.Skipped != want.Skipped {
+			t.Errorf("resync %v: %+v, %v", resync, got, err)
+		}
+		if n := strings.Count(out, `"error":"frame 2 at byte 0: length 150002 is over the limit of 1"`); resync && n != 3 {
+			t.Errorf("%d pieces", n)
+		}
+	}
+}

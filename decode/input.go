@@ -40,7 +40,7 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
 	switch {
 	case isPcapng(b) && (cfg.Framing == nil || isSection(b)):
-		c, err := pcapng.NewReader(b, cfg.Limit)
+		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c}, err
 	case isNDJSON(b) && cfg.Framing == nil:
 		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe)}, nil

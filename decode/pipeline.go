@@ -29,13 +29,13 @@ type pipeline struct {
 
 // A job is a batch and what is to be seen of it.
 type job struct {
-	turn   int       // at which it was read, and is written
-	free   chan *job // where it goes when it has been written
-	batch  batch
-	ahead  []parsed // by frame; none where they are not parsed ahead
-	out    []byte
-	seen   Result // what was looked at, which is less than the batch where err ended that
-	err    error
+	turn  int       // at which it was read, and is written
+	free  chan *job // where it goes when it has been written
+	batch batch
+	ahead []parsed // by frame; none where they are not parsed ahead
+	out   []byte
+	seen  Result // what was looked at, which is less than the batch where err ended that
+	err   error
 }
 
 // errEnough ends a run that has shown all that was asked for.

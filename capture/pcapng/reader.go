@@ -2,6 +2,7 @@ package pcapng
 
 import (
 	"io"
+	"math"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -54,6 +55,16 @@ func (r *Reader) begin() error {
 		return err
 	}
 	return r.section(body)
+}
+
+// BlockLimit returns how long the block of a frame with a payload of that many bytes
+// may be: the frame's own bytes can stand beside those, and what its carrier says of it.
+func BlockLimit(payload int) int {
+	const options = 1 << 20
+	if payload > (math.MaxInt-options)/3 {
+		return math.MaxInt
+	}
+	return 3*payload + options
 }
 
 // Session is what the capture says about itself. Where captures were joined,
