@@ -276,8 +276,8 @@ func (c *captured) begin() (*reading, error) {
 	session := c.reader.Session()
 	r := &reading{names: c.names(), framing: c.cfg.Framing, protocol: c.cfg.Protocol}
 	var err error
-	if r.framing == nil || c.record.Meta != nil {
-		if r.framing, err = framingOf(cmp.Or(c.record.Framing, session.Framing)); err != nil {
+	if name := cmp.Or(c.record.Framing, session.Framing); name != "" || r.framing == nil || c.record.Meta != nil {
+		if r.framing, err = framingOf(name); err != nil {
 			return nil, err
 		}
 	}

@@ -40,6 +40,9 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
 	switch {
 	case isPcapng(b) && (cfg.Framing == nil || isSection(b)):
+		if cfg.Framing != nil && cfg.Notice != nil {
+			cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
+		}
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c}, err
 	case isNDJSON(b) && cfg.Framing == nil:
