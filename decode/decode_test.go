@@ -332,3 +332,14 @@ func gzipped(t testing.TB, data []byte) []byte {
 	}
 	return b.Bytes()
 }
+
+// An input that cannot be read at all is not an empty one.
+func TestReadErrorAheadOfAllFrames(t *testing.T) {
+	broken := errors.New("broken")
+	if _, _, err := run(t, iotest.ErrReader(broken), decode.Config{Workers: 1}, decode.NDJSON); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if out, result, err := run(t, strings.NewReader(""), decode.Config{Workers: 1}, decode.NDJSON); out != "" || result.Frames != 0 || err != nil {
+		t.Errorf("%s, %+v, %v", out, result, err)
+	}
+}

@@ -97,6 +97,7 @@ func (s *stream) detect() {
 			head, atEOF = s.scanner.Peek(len(head) + 1)
 		}
 		if len(head) == 0 {
+			s.scanner.Scan() // whose error says why there is nothing
 			return
 		}
 		if calls := newCalls(&s.cfg); calls.hasSchema() {
