@@ -83,8 +83,12 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 			return cerr
 		}
 	}
-	if err == nil && total.Faults > 0 {
-		err = &faultError{faultSummary(total)}
+	switch {
+	case total.Faults == 0:
+	case err == nil:
+		return &faultError{faultSummary(total)}
+	case isUnread(err): // which does not say what is wrong with the others
+		report(inv.Stderr, faultSummary(total))
 	}
 	return err
 }
@@ -203,7 +207,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case isFault(err):
 		return &faultError{withHint(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
-		return fmt.Errorf("%s: %w", label(name), err)
+		return &inputError{fmt.Errorf("%s: %w", label(name), err)}
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func (inv *invocation) lint(c *cli.Context) error {
 		}
 		return err
 	})
-	if failed != nil && (len(names) == 1 || status(failed) != statusFault) {
+	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
 	if err := write(inv.output(c)); err != nil {

@@ -46,6 +46,15 @@ func label(name string) string {
 // open opens what holds bytes: a file, "-" for standard input, "fixture:NAME",
 // or "tap:NAME" and "live". Reads end when ctx does.
 func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
+	src, err := inv.find(ctx, name)
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	return src, nil
+}
+
+// find is open with the errors as they are.
+func (inv *invocation) find(ctx context.Context, name string) (*source, error) {
 	if isTap(name) {
 		return inv.openTap(ctx, name, func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
 	}
@@ -154,7 +163,7 @@ func unopened(name string, err error) error {
 	if fault := located(name, nil, err); fault != err {
 		return fault
 	}
-	return fmt.Errorf("%s: %w", label(name), err)
+	return &inputError{fmt.Errorf("%s: %w", label(name), err)}
 }
 
 // recordingFolder returns the folder of the recording that name names; nil if

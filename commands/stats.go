@@ -45,7 +45,7 @@ func (inv *invocation) stats(c *cli.Context) error {
 		return err
 	}
 	ts, failed := inv.count(c, names)
-	if failed != nil && (len(names) == 1 || status(failed) != statusFault) {
+	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
 	report := stats.New()
