@@ -11,7 +11,8 @@ import (
 
 // Field returns what the item's record has under one of ndjson.Keys: a JSON token
 // where it could be anything, text for the others, and false for a key that does not
-// apply. It is valid until the next call.
+// apply. It is valid until the next call. A payload that is no message has the kind that
+// people see, and none in the record.
 func (it *Item) Field(key string) ([]byte, bool) {
 	v := it.field(key)
 	return v, len(v) > 0
@@ -66,8 +67,11 @@ func (it *Item) field(key string) []byte {
 		it.value = base64.StdEncoding.AppendEncode(it.value[:0], r.Raw)
 		return it.value
 	case "kind":
-		if f.Gap {
+		switch {
+		case f.Gap:
 			return it.word(ndjson.Skipped)
+		case !it.well:
+			return it.word(string(kindMalformed))
 		}
 	case "protocol":
 		if !f.Gap {
