@@ -14,27 +14,20 @@ var Compressions = []string{"gzip", "deflate", "zstd", "identity"}
 
 // An inflater undoes the compression of messages, into memory of its own.
 type inflater struct {
-	encoding string
+	encoding string // of messages that do not say theirs
 	limit    int
 	out      bytes.Buffer
 }
 
-// as is bytes with another encoding.
-func (f *inflater) as(encoding string, data []byte) ([]byte, error) {
-	defer func(usual string) { f.encoding = usual }(f.encoding)
-	f.encoding = encoding
-	return f.bytes(data)
-}
-
 // bytes returns data without its compression, valid until the next call. What
 // it takes is bounded by the limit, whatever data says.
-func (f *inflater) bytes(data []byte) ([]byte, error) {
-	if f.encoding == "identity" {
+func (f *inflater) bytes(encoding string, data []byte) ([]byte, error) {
+	if encoding == "identity" {
 		return data, nil
 	}
-	r, err := inflate.Open(f.encoding, bytes.NewReader(data))
+	r, err := inflate.Open(encoding, bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("the message is flagged as compressed, and is not %s: %w", f.encoding, err)
+		return nil, fmt.Errorf("the message is flagged as compressed, and is not %s: %w", encoding, err)
 	}
 	defer r.Close()
 	f.out.Reset()

@@ -68,10 +68,8 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 		it.Payload, it.well = f.Payload(), true
 		carried.Parse(f, m)
 		return
-	case f.Compressed && f.Meta != nil && f.Meta.Encoding != "":
-		it.Payload, err = it.inflate.as(f.Meta.Encoding, f.Payload())
 	case f.Compressed:
-		it.Payload, err = it.inflate.bytes(f.Payload())
+		it.Payload, err = it.inflate.bytes(it.encoding(f), f.Payload())
 	default:
 		it.Payload = f.Payload()
 	}
@@ -86,6 +84,14 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	}
 	carried.Join(f, p, m)
 	it.well = true
+}
+
+// encoding returns how a frame's payload is compressed: as its carrier says, if it does.
+func (it *Item) encoding(f *frame.Frame) string {
+	if f.Meta == nil {
+		return it.inflate.encoding
+	}
+	return cmp.Or(f.Meta.Encoding, it.inflate.encoding)
 }
 
 // malformed says what a payload that does not parse looks like instead.
