@@ -214,7 +214,7 @@ func TestFirstPayloadThatDoesNotParse(t *testing.T) {
 	const want = `"protocol":"jsonrpc","raw":"eyJqc29ucnBjIjoiMi4wIiwiaWQiOjEsCg==","error":"not jsonrpc: invalid JSON at byte 24`
 	inputs := map[string]decode.Input{
 		"stream":    {Stream: strings.NewReader(broken + "\n" + good + "\n")},
-		"recording": {Capture: recordingOf(t, broken+"\n"+good+"\n")},
+		"recording": {Capture: recordingOf(t, broken+"\n"+good+"\n", decode.Config{})},
 		"pcapng":    {Capture: pcapngOf(t, broken, good)},
 		"ndjson":    ndjsonOf(t, broken, good),
 	}
@@ -228,9 +228,9 @@ func TestFirstPayloadThatDoesNotParse(t *testing.T) {
 }
 
 // recordingOf is a recording of which the controller sent that.
-func recordingOf(t *testing.T, c2s string) capture.Reader {
+func recordingOf(t *testing.T, c2s string, cfg decode.Config) capture.Reader {
 	t.Helper()
-	r, err := decode.OpenRecording(fstest.MapFS{"c2s.bin": {Data: []byte(c2s)}}, decode.Config{})
+	r, err := decode.OpenRecording(fstest.MapFS{"c2s.bin": {Data: []byte(c2s)}}, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

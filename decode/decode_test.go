@@ -343,3 +343,19 @@ func TestReadErrorAheadOfAllFrames(t *testing.T) {
 		t.Errorf("%s, %+v, %v", out, result, err)
 	}
 }
+
+// What a message is cannot be told from its compressed bytes.
+func TestCompressedMessagesTellNoProtocol(t *testing.T) {
+	const rpc = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	stream := "\x00\x00\x00\x00\x02zz" + "\x01\x00\x00\x00" + string(rune(len(rpc))) + rpc
+	cfg := decode.Config{Workers: 1, Framing: frame.GRPC, Compression: "identity"}
+	for form, in := range map[string]decode.Input{
+		"stream":  {Stream: strings.NewReader(stream)},
+		"capture": {Capture: recordingOf(t, stream, cfg)},
+	} {
+		var out bytes.Buffer
+		if _, err := decode.Run(t.Context(), in, &out, cfg, decode.NDJSON); err != nil || strings.Count(out.String(), `"protocol":"bytes"`) != 2 {
+			t.Errorf("%s: %v\n%s", form, err, &out)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (s *stream) next(b *batch) bool {
 			}
 			continue
 		}
-		if s.refiner != nil && s.refine(f, b.first+int64(i)) {
+		if s.refiner != nil && !f.Compressed && s.refine(f, b.first+int64(i)) {
 			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
 		}
 	}
