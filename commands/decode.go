@@ -189,6 +189,9 @@ func (inv *invocation) remark(c *cli.Context, name string) func(seq int64, rec *
 	}
 }
 
+// tell tells people what a jq filter says, which may quote the wire.
+func (inv *invocation) tell(line string) { fmt.Fprintln(inv.Stderr, render.Safe(line)) }
+
 // say tells people something about an input.
 func (inv *invocation) say(name, text string) {
 	fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.Safe(label(name)+": "+text))
@@ -250,6 +253,9 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 	if !slices.Contains(decode.Compressions, cfg.Compression) {
 		return cfg, usagef("--grpc-encoding is one of %s, and not %q", strings.Join(decode.Compressions, ", "), cfg.Compression)
 	}
+	if jq := c.String("jq"); strings.Contains(jq, "debug") || strings.Contains(jq, "stderr") {
+		cfg.Workers = 1 // so that what they tell is in the order of the frames
+	}
 	if p := stream.protocol; c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
 		cfg.Workers = 1 // to hand a batch over would cost more than to count it
 	}
@@ -282,7 +288,7 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 	case c.Bool("count"):
 		return counter.View, nil
 	case c.IsSet("jq"):
-		program, err := query.CompileJQ(c.String("jq"))
+		program, err := query.CompileJQ(c.String("jq"), inv.tell)
 		if err != nil {
 			return nil, &usageError{fmt.Errorf("--jq: %w", err)}
 		}

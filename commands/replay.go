@@ -169,7 +169,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	expr, isFilter := strings.CutPrefix(kind, "jq:")
 	switch {
 	case isFilter:
-		program, err := query.CompileJQ(expr)
+		program, err := query.CompileJQ(expr, p.tell)
 		if err != nil {
 			return m, &usageError{fmt.Errorf("--match: %w", err)}
 		}

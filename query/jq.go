@@ -19,17 +19,43 @@ var ErrHalt = errors.New("the jq filter halted")
 // not change, so one serves any number of goroutines.
 type JQ struct{ code *gojq.Code }
 
-// CompileJQ compiles a jq filter.
-func CompileJQ(expr string) (*JQ, error) {
+// CompileJQ compiles a jq filter. What debug and stderr are given goes to tell, a line
+// each, from the goroutine that runs the filter; nil keeps nothing of it.
+func CompileJQ(expr string, tell func(line string)) (*JQ, error) {
 	parsed, err := gojq.Parse(expr)
 	if err != nil {
 		return nil, jqSyntaxError(expr, err)
 	}
-	code, err := gojq.Compile(parsed)
+	code, err := gojq.Compile(parsed,
+		gojq.WithFunction("debug", 0, 0, telling(tell, func(v any) any { return []any{"DEBUG:", v} })),
+		gojq.WithFunction("stderr", 0, 0, telling(tell, func(v any) any { return v })),
+		gojq.WithFunction("toarray", 0, 0, toArray))
 	if err != nil {
 		return nil, fmt.Errorf("jq: %w", err)
 	}
 	return &JQ{code: code}, nil
+}
+
+// telling returns a function of jq that gives back its input, and tells it in a form.
+func telling(tell func(line string), form func(any) any) func(any, []any) any {
+	return func(v any, _ []any) any {
+		if tell == nil {
+			return v
+		}
+		line, err := gojq.Marshal(form(v))
+		if err != nil {
+			return err
+		}
+		tell(string(line))
+		return v
+	}
+}
+
+func toArray(v any, _ []any) any {
+	if _, is := v.([]any); is {
+		return v
+	}
+	return []any{v}
 }
 
 // jqSyntaxError adds the column to gojq's error, which knows it.

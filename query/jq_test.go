@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +22,10 @@ func TestJQ(t *testing.T) {
 		{`{name: .payload.name, seq}`, `{"name":"a\nb","seq":17}` + "\n"},
 		{`.payload | keys`, `["big","n","name"]` + "\n"},
 		{`$ENV, env`, "{}\n{}\n"},
+		{`(.seq, [.seq]) | toarray`, "[17]\n[17]\n"},
+		{`.seq | debug | stderr | debug("x")`, "17\n"},
 	} {
-		q, err := CompileJQ(c.filter)
+		q, err := CompileJQ(c.filter, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.filter, err)
 			continue
@@ -43,7 +46,7 @@ func TestCompileJQErrors(t *testing.T) {
 		{`input`, `jq: input(s)/0 is not allowed`},
 		{`import "a" as a; .`, `jq: cannot load module: "a"`},
 	} {
-		if _, err := CompileJQ(c.filter); err == nil || err.Error() != c.want {
+		if _, err := CompileJQ(c.filter, nil); err == nil || err.Error() != c.want {
 			t.Errorf("%s: got %v, want %s", c.filter, err, c.want)
 		}
 	}
@@ -57,7 +60,7 @@ func TestJQFails(t *testing.T) {
 		{`.`, `{"a":`, "", "jq: the record is not JSON: unexpected EOF"},
 		{`.`, `{} {}`, "", "jq: the record is more than one JSON value"},
 	} {
-		q, err := CompileJQ(c.filter)
+		q, err := CompileJQ(c.filter, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +72,7 @@ func TestJQFails(t *testing.T) {
 }
 
 func TestJQHalts(t *testing.T) {
-	q, err := CompileJQ(`.seq, halt, .kind`)
+	q, err := CompileJQ(`.seq, halt, .kind`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,7 @@ func TestJQHalts(t *testing.T) {
 // or keep producing nothing.
 func TestRunawayJQStops(t *testing.T) {
 	for _, filter := range []string{`repeat(.)|empty`, `def f: f; f`, `last(range(1e18))`} {
-		q, err := CompileJQ(filter)
+		q, err := CompileJQ(filter, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +101,7 @@ func TestRunawayJQStops(t *testing.T) {
 
 // One filter serves many goroutines; the race detector watches.
 func TestJQIsConcurrent(t *testing.T) {
-	q, err := CompileJQ(`.payload.name |= test("A.B"; "i") | {a: [1, {b: 2}], p: .payload} | .a[1].b += 1 | tojson | fromjson`)
+	q, err := CompileJQ(`.payload.name |= test("A.B"; "i") | {a: [1, {b: 2}], p: .payload} | .a[1].b += 1 | tojson | fromjson`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,7 @@ func TestJQIsConcurrent(t *testing.T) {
 }
 
 func BenchmarkJQ(b *testing.B) {
-	q, err := CompileJQ(`select(.kind == "tools/call") | .payload.name`)
+	q, err := CompileJQ(`select(.kind == "tools/call") | .payload.name`, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -131,5 +134,19 @@ func BenchmarkJQ(b *testing.B) {
 		if out, err = q.Append(context.Background(), out[:0], []byte(row)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What debug and stderr are given is told, and passed on.
+func TestJQTells(t *testing.T) {
+	var told []string
+	q, err := CompileJQ(`.seq | debug, (.*1 | stderr), debug("at \(.)")`, func(line string) { told = append(told, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := q.Append(t.Context(), nil, []byte(row))
+	want := []string{`["DEBUG:",17]`, `17`, `["DEBUG:","at 17"]`}
+	if err != nil || string(out) != "17\n17\n17\n" || !slices.Equal(told, want) {
+		t.Errorf("%q told %q, %v, want %q", out, told, err, want)
 	}
 }

@@ -122,7 +122,7 @@ func TestDivergence(t *testing.T) {
 		t.Fatal(err)
 	}
 	jq := func(expr string) replay.Matcher {
-		program, err := query.CompileJQ(expr)
+		program, err := query.CompileJQ(expr, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -297,7 +297,7 @@ func (m *Model) setJQ(text string) tea.Cmd {
 	var jq *query.JQ
 	if text != "" {
 		var err error
-		if jq, err = query.CompileJQ(text); err != nil {
+		if jq, err = query.CompileJQ(text, nil); err != nil {
 			return m.refuse(err.Error())
 		}
 	}
