@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
 )
 
 // Redacted reads what a redaction leaves of a session; see [capture.Reader].
@@ -97,6 +98,15 @@ func (e erased) Write(r *capture.Record) error {
 
 // sameText reports whether two records have the same bytes and texts.
 func sameText(a, b *capture.Record) bool {
-	return bytes.Equal(a.Raw, b.Raw) && bytes.Equal(a.Text, b.Text) &&
+	return bytes.Equal(a.Raw, b.Raw) && bytes.Equal(a.Text, b.Text) && sameMeta(a.Meta, b.Meta) &&
 		(a.Flaw == nil || fmt.Sprint(a.Flaw) == fmt.Sprint(b.Flaw))
+}
+
+// sameMeta reports whether a carrier says the same of two frames. An earlier
+// redaction may have left of the bytes the payload alone.
+func sameMeta(a, b *frame.Meta) bool {
+	if a == b || a == nil || b == nil {
+		return a == b
+	}
+	return bytes.Equal(capture.AppendMeta(nil, a), capture.AppendMeta(nil, b))
 }

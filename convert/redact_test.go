@@ -66,6 +66,12 @@ func TestHoldsSecrets(t *testing.T) {
 		{"already redacted", script{session: capture.Session{Redacted: true}}, false},
 		{"in the session", script{session: capture.Session{Unit: "unit --token=abcdef"}}, true},
 		{"in a frame", script{records: []capture.Record{line(1, frame.C2U, initialize), line(1, frame.C2U, secret)}}, true},
+		{"in a head alone", script{records: []capture.Record{{Kind: capture.Frame, Framing: frame.HTTP, Frame: frame.Frame{
+			Raw: []byte("{}"), End: 2, Meta: &frame.Meta{
+				Framing: frame.HTTP, Signal: frame.Request,
+				Head: &frame.Head{Start: "GET / HTTP/1.1", Fields: []frame.Field{{Name: "x-api-key", Value: "abc"}}},
+			},
+		}}}}, true},
 		{"behind a cut", script{records: []capture.Record{line(1, frame.C2U, initialize)}, err: cut}, false},
 	} {
 		if got := convert.HoldsSecrets(&c.s, capture.Secrets()); got != c.want {
