@@ -192,7 +192,7 @@ func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, done := src.Capture, src.close
+	r, done := src.Limited(v.cfg), src.close
 	if r == nil {
 		pulled, err := convert.Pull(func(yield func(*capture.Record) bool) error {
 			return v.decode(ctx, src.Input, yield)
@@ -282,7 +282,7 @@ func (v *conversion) writeNDJSON(w io.Writer, r capture.Reader) error {
 		}
 	}
 	_, err := decode.Run(v.c.Context, decode.Input{Capture: notes}, w, v.cfg, view)
-	return errors.Join(v.located(err), notes.WriteRest(w))
+	return errors.Join(err, notes.WriteRest(w))
 }
 
 // writeTrace follows the session as lint and stats do, and draws what it finds.
@@ -343,20 +343,16 @@ func (v *conversion) note(format string, args ...any) {
 	}
 }
 
-// located says where a frame is that the flags do not allow. Of errors of the capture
-// itself outcome does.
-func (v *conversion) located(err error) error {
-	if fe := (*frame.Error)(nil); errors.As(err, &fe) {
-		return located(v.in, nil, err)
-	}
-	return err
-}
-
 // outcome says what the end of a conversion means: a capture that is cut has
 // been converted up to the cut.
 func (v *conversion) outcome(err error) error {
 	var ce *capture.Error
+	var fault *faultError
 	switch {
+	case errors.As(err, &fault): // of a stream
+		return err
+	case errors.Is(err, frame.ErrTooLarge):
+		return located(v.in, nil, err)
 	case !errors.As(err, &ce):
 		return err
 	case errors.Is(err, capture.ErrCut):

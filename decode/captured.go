@@ -34,10 +34,10 @@ type captured struct {
 // batchSize is how many bytes of frames make a batch.
 const batchSize = 128 << 10
 
-func newCaptured(r capture.Reader, cfg Config) *captured {
-	live, _ := r.(capture.Live)
-	placed, _ := r.(capture.Placed)
-	c := &captured{cfg: cfg, reader: r, live: live, placed: placed, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
+func newCaptured(in Input, cfg Config) *captured {
+	live, _ := in.Capture.(capture.Live)
+	placed, _ := in.Capture.(capture.Placed)
+	c := &captured{cfg: cfg, reader: in.Limited(cfg), live: live, placed: placed, calls: newCalls(&cfg), conn: unknownConn, seq: max(cfg.FirstSeq, 1)}
 	c.calls.open.Lacking = c.lacks
 	return c
 }
@@ -75,53 +75,8 @@ func (c *captured) next(b *batch) bool {
 // buffered reports whether the next record is at hand.
 func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 
-// add appends the frame of the record at hand, whose bytes are now in raw. One over
-// the limit is a fault of the framing, as it is in a stream.
+// add appends the frame of the record at hand, whose bytes are now in raw.
 func (c *captured) add(b *batch, raw []byte) error {
-	err := c.tooLarge()
-	switch {
-	case err == nil:
-		return c.give(b, raw)
-	case c.cfg.Resync:
-		return c.skip(b, raw, err)
-	}
-	return err
-}
-
-// tooLarge returns what is wrong if the payload of the record at hand is over the
-// limit that is given.
-func (c *captured) tooLarge() error {
-	f := &c.record.Frame
-	if n := f.Size(); c.cfg.Limit > 0 && n > c.cfg.Limit && !f.Gap && carried.Of(f) == nil {
-		return &frame.Error{
-			Err: frame.ErrTooLarge, Frame: c.seq + c.pending, Offset: f.Offset,
-			Detail: fmt.Sprintf("length %d is over the limit of %d", n, c.cfg.Limit),
-		}
-	}
-	return nil
-}
-
-// gapSize is how many bytes of what is skipped an item has at most.
-const gapSize = 64 << 10
-
-// skip appends gaps in the place of the frame of the record at hand.
-func (c *captured) skip(b *batch, raw []byte, flaw error) error {
-	f := &c.record.Frame
-	*f = frame.Frame{Conn: f.Conn, Stream: f.Stream, Dir: f.Dir, Offset: f.Offset, Gap: true, Flaw: flaw}
-	for {
-		n := min(len(raw), gapSize)
-		if err := c.give(b, raw[:n:n]); err != nil {
-			return err
-		}
-		if raw = raw[n:]; len(raw) == 0 {
-			return nil
-		}
-		f.Offset += int64(n)
-	}
-}
-
-// give appends the frame, or the gap, of the record at hand, or so many of its bytes.
-func (c *captured) give(b *batch, raw []byte) error {
 	b.Frames = append(b.Frames, c.record.Frame)
 	f := &b.Frames[len(b.Frames)-1]
 	f.Raw, f.Meta = raw, f.Meta.Clone()
@@ -301,7 +256,7 @@ func (c *captured) err() error {
 	if c.failed == io.EOF {
 		return nil
 	}
-	return c.failed
+	return numbered(c.failed, c.seq)
 }
 
 func (c *captured) state() (frame.Framing, int64) { return nil, c.seq }

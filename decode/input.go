@@ -24,13 +24,25 @@ import (
 type Input struct {
 	Capture capture.Reader
 	Stream  io.Reader
+
+	stored bool // the capture is of frames that were taken under whatever limit
 }
 
 func (in Input) feed(cfg Config) feed {
 	if in.Capture != nil {
-		return newCaptured(in.Capture, cfg)
+		return newCaptured(in, cfg)
 	}
 	return newStream(in.Stream, cfg)
+}
+
+// Limited returns the capture with what is over the limit of payloads that cfg gives, if
+// it gives one, read as it is in a stream: that is a fault of the framing, which ends it
+// or, to resync, is passed over by gaps. What is taken out of streams has been limited.
+func (in Input) Limited(cfg Config) capture.Reader {
+	if cfg.Limit == 0 || !in.stored {
+		return in.Capture
+	}
+	return &limited{Reader: in.Capture, limit: cfg.Limit, resync: cfg.Resync}
 }
 
 // Open returns what r holds: a capture if it begins as one in pcapng does,
@@ -44,9 +56,9 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 			cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
 		}
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
-		return Input{Capture: c}, err
+		return Input{Capture: c, stored: true}, err
 	case isNDJSON(b) && cfg.Framing == nil:
-		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe)}, nil
+		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
 	default:
 		return openStream(b, cfg), nil
 	}

@@ -22,7 +22,7 @@ func (f *fault) is(told error) bool {
 // numbered returns a fault of the framing with the number of the item that shows it. It
 // changes nothing of what is told, which items before it may show, too.
 func numbered(told error, seq int64) error {
-	if e := (*frame.Error)(nil); errors.As(told, &e) {
+	if e := (*frame.Error)(nil); errors.As(told, &e) && told == error(e) {
 		shown := *e
 		shown.Frame = seq
 		return &shown
