@@ -233,13 +233,27 @@ func (b *Broker) Named() []string { return b.table.Load().named }
 // Running returns how many calls run.
 func (b *Broker) Running() int64 { return b.running.Load() }
 
+// MaxBatch is how many calls a request may ask for: each takes memory, however short
+// its prompt is.
+const MaxBatch = 10_000
+
 // Batch makes the calls of one request, as many at once as the configuration
-// allows, and returns their errors in order.
-func (b *Broker) Batch(ctx context.Context, calls []*Call) []error {
+// allows, and returns their errors in order. Unless ended is nil, it is told of each
+// call that succeeded, one at a time.
+func (b *Broker) Batch(ctx context.Context, calls []*Call, ended func(*Call)) []error {
 	errs := make([]error, len(calls))
+	var telling sync.Mutex
+	do := func(i int) {
+		errs[i] = b.Do(ctx, calls[i])
+		if ended != nil && errs[i] == nil {
+			telling.Lock()
+			defer telling.Unlock()
+			ended(calls[i])
+		}
+	}
 	if len(calls) == 0 || b.Immediate(calls[0].Model) {
-		for i, c := range calls {
-			errs[i] = b.Do(ctx, c)
+		for i := range calls {
+			do(i)
 		}
 		return errs
 	}
@@ -248,7 +262,7 @@ func (b *Broker) Batch(ctx context.Context, calls []*Call) []error {
 	for range min(len(calls), b.table.Load().batch) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(calls)); i = next.Add(1) - 1 {
-				errs[i] = b.Do(ctx, calls[i])
+				do(int(i))
 			}
 		})
 	}

@@ -312,7 +312,7 @@ func batch(t *testing.T, b *broker.Broker, model string, n int) time.Duration {
 	for i := range calls {
 		calls[i] = &broker.Call{Model: model}
 	}
-	for i, err := range b.Batch(t.Context(), calls) {
+	for i, err := range b.Batch(t.Context(), calls, nil) {
 		if err != nil {
 			t.Errorf("%s %d: %v", model, i, err)
 		}

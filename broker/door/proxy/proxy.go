@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
@@ -68,7 +69,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 		defer stop()
 		ctx = watched
 	}
-	errs := h.broker.Batch(ctx, calls)
+	errs := h.broker.Batch(ctx, calls, nil)
 	if batched {
 		return 200, responses(calls, errs)
 	}
@@ -123,9 +124,13 @@ func notNull(s *jsonscan.Scanner) []byte {
 
 func (q *query) check(batched bool) string {
 	isString := func(raw []byte) bool { return raw == nil || jsonscan.KindOf(raw) == jsonscan.String }
+	fault := ""
+	if batched {
+		fault = q.checkPrompts()
+	}
 	switch {
-	case batched && !q.validPrompts():
-		return "Invalid prompts"
+	case fault != "":
+		return fault
 	case !batched && !provider.ValidPrompt(q.prompt):
 		return "Invalid prompt"
 	case !isString(q.model):
@@ -136,15 +141,20 @@ func (q *query) check(batched bool) string {
 	return ""
 }
 
-func (q *query) validPrompts() bool {
+func (q *query) checkPrompts() string {
 	count := 0
 	for raw := range each(q.prompts) {
 		if !provider.ValidPrompt(raw) {
-			return false
+			return "Invalid prompts"
 		}
-		count++
+		if count++; count > broker.MaxBatch {
+			return fmt.Sprintf("Too many prompts (max %d)", broker.MaxBatch)
+		}
 	}
-	return count > 0
+	if count == 0 {
+		return "Invalid prompts"
+	}
+	return ""
 }
 
 // each yields the elements of an array.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -49,6 +50,8 @@ func TestProxy(t *testing.T) {
 		{"/llm_query", `{"prompt":"a","model":"nope"}`, "200", `{"error":"Unknown model 'nope'. Allowed: ['mock']"}`},
 		{"/llm_query_batched", `{"prompts":["a","fail",{"content":"b"}]}`, "200", `{"responses":["a","Error: Internal broker error","b"]}`},
 		{"/llm_query_batched", `{"prompts":"a"}`, "200", `{"error":"Invalid prompts"}`},
+		{"/llm_query_batched", `{"prompts":[]}`, "200", `{"error":"Invalid prompts"}`},
+		{"/llm_query_batched", `{"prompts":["a"` + strings.Repeat(`,"a"`, broker.MaxBatch) + `]}`, "200", `{"error":"Too many prompts (max 10000)"}`},
 		{"/llm_query_batched", `{"prompts":["a"],"model":"nope"}`, "200", `{"error":"Unknown model 'nope'. Allowed: ['mock']"}`},
 		{"/llm_query", `{`, "400", `{"error":"Invalid JSON payload"}`},
 		{"/llm_query", `[]`, "400", `{"error":"Request body must be a JSON object"}`},
@@ -57,7 +60,7 @@ func TestProxy(t *testing.T) {
 	} {
 		status, body := talk(t, addr, tt.path, "Content-Length: "+itoa(len(tt.body))+"\r\n\r\n"+tt.body)
 		if status != tt.status || body != tt.want {
-			t.Errorf("%s %s:\n got %s %s\nwant %s %s", tt.path, tt.body, status, body, tt.status, tt.want)
+			t.Errorf("%s %.200s:\n got %s %s\nwant %s %s", tt.path, tt.body, status, body, tt.status, tt.want)
 		}
 	}
 	for _, tt := range [][3]string{

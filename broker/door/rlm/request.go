@@ -115,7 +115,9 @@ func (r *request) checkPrompts() error {
 		if !provider.ValidPrompt(prompt) {
 			return errItem
 		}
-		count++
+		if count++; count > broker.MaxBatch {
+			return wireError(fmt.Sprintf("WireRequest.prompts must not be more than %d", broker.MaxBatch))
+		}
 	}
 	if count == 0 {
 		return errEmpty

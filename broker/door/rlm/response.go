@@ -127,12 +127,16 @@ func (r *response) end(isError bool) []byte {
 	if !isError {
 		r.b = append(r.b, "]}"...)
 	}
-	if n := len(r.b) - r.start - prefix; n > rlm.Limit {
-		r.fail(tooLarge(n))
+	if r.isTooLarge() {
+		r.fail(tooLarge(r.size()))
 	}
-	binary.BigEndian.PutUint32(r.b[r.start:], uint32(len(r.b)-r.start-prefix))
+	binary.BigEndian.PutUint32(r.b[r.start:], uint32(r.size()))
 	return r.b
 }
+
+func (r *response) size() int { return len(r.b) - r.start - prefix }
+
+func (r *response) isTooLarge() bool { return r.size() > rlm.Limit }
 
 func tooLarge(n int) string {
 	return fmt.Sprintf("Frame too large: %d bytes (max %d)", n, rlm.Limit)

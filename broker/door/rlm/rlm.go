@@ -211,9 +211,24 @@ func (s *session) results(ctx context.Context, r *response) {
 		s.prepare(c, prompt)
 		calls = append(calls, c)
 	}
-	for i, err := range s.broker.Batch(ctx, calls) {
-		r.result(calls[i], err)
+	for i, err := range s.batch(ctx, calls) {
+		if r.result(calls[i], err); r.isTooLarge() {
+			return // the end of the response says so
+		}
 	}
+}
+
+// batch makes the calls. It gives up those that are left when what has come is too
+// large for a response.
+func (s *session) batch(ctx context.Context, calls []*broker.Call) []error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	size := 0
+	return s.broker.Batch(ctx, calls, func(c *broker.Call) {
+		if size += len(c.Prompt) + len(c.Completion.Text); size > rlm.Limit {
+			cancel()
+		}
+	})
 }
 
 func (s *session) prepare(c *broker.Call, prompt []byte) {

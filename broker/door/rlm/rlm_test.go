@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/provider"
+	wire "github.com/wirectl/wirectl/protocol/rlm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,6 +108,38 @@ func TestUnknownModelItem(t *testing.T) {
 	want := `{"correlation_id":null,"error":null,"results":[{"error":"Unknown model 'nope'. Allowed: ['mock']","chat_completion":null}]}`
 	if got := read(t, conn); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// A call takes far more memory than a short prompt: how many a request may make is
+// bounded by more than the size of its frame.
+func TestManyPrompts(t *testing.T) {
+	addr := start(t, nil)
+	for n, want := range map[int]string{
+		broker.MaxBatch:     `{"correlation_id":null,"error":null,"results":[`,
+		broker.MaxBatch + 1: `{"correlation_id":null,"error":"WireRequest.prompts must not be more than 10000","results":null}`,
+	} {
+		conn := dial(t, addr)
+		_, _ = conn.Write(frame(`{"prompts":["a"` + strings.Repeat(`,"a"`, n-1) + `]}`))
+		if got := read(t, conn); !strings.HasPrefix(got, want) {
+			t.Errorf("%d prompts: got %.200s, want %s", n, got, want)
+		}
+	}
+}
+
+// A batch whose answer does not fit ends there: nobody would hear of what is still
+// asked.
+func TestBatchOverLimit(t *testing.T) {
+	p := doortest.NewHeld()
+	conn := dial(t, start(t, p))
+	_, _ = conn.Write(frame(`{"prompts":["a","b"]}`))
+	large, left := <-p.Calls, <-p.Calls
+	large.Finish(strings.Repeat("x", wire.Limit))
+	if err := <-left.Ended; err != context.Canceled {
+		t.Errorf("the call that was left ended with %v", err)
+	}
+	if got := read(t, conn); !strings.HasPrefix(got, `{"correlation_id":null,"error":"Frame too large: 100`) {
+		t.Errorf("got %.200s", got)
 	}
 }
 
