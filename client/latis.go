@@ -79,7 +79,7 @@ func (l *Latis) forget(id string) {
 }
 
 // begin sends a request under a new id.
-func (l *Latis) begin(m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) (*latisCall, error) {
+func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) (*latisCall, error) {
 	c := &latisCall{take: take, ended: make(chan error, 1)}
 	l.mu.Lock()
 	l.last++
@@ -89,7 +89,7 @@ func (l *Latis) begin(m *latisv1.ConnectRequest, take func(*latisv1.ConnectRespo
 	l.mu.Unlock()
 	payload, err := proto.Marshal(m)
 	if err == nil {
-		err = l.link.send(payload)
+		err = l.link.send(ctx, payload)
 	}
 	if err != nil {
 		l.forget(m.Id)
@@ -115,7 +115,7 @@ func (l *Latis) wait(ctx context.Context, c *latisCall) error {
 }
 
 func (l *Latis) do(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) error {
-	c, err := l.begin(m, take)
+	c, err := l.begin(ctx, m, take)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ type promptRun struct {
 
 func (r *promptRun) run(ctx context.Context) error {
 	send := &latisv1.PromptSend{Content: r.prompt.Content, Metadata: r.prompt.Metadata}
-	c, err := r.latis.begin(&latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptSend{PromptSend: send}}, r.take)
+	c, err := r.latis.begin(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptSend{PromptSend: send}}, r.take)
 	if err != nil {
 		return err
 	}
@@ -227,9 +227,9 @@ func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 
 // askCancel asks for the end of a prompt. Its own answer is optional, and an error
 // only says that the prompt was quicker.
-func (l *Latis) askCancel(c *latisCall) (asked *latisCall, err error) {
+func (l *Latis) askCancel(ctx context.Context, c *latisCall) (asked *latisCall, err error) {
 	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
-	return l.begin(m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
+	return l.begin(ctx, m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
 }
 
 // leave tells the unit that nobody waits for a prompt any more, as far as it still
@@ -237,7 +237,7 @@ func (l *Latis) askCancel(c *latisCall) (asked *latisCall, err error) {
 func (l *Latis) leave(c *latisCall) {
 	sent := make(chan struct{})
 	l.leaving.Go(func() {
-		_, _ = l.askCancel(c) // we are leaving anyhow
+		_, _ = l.askCancel(context.Background(), c) // we are leaving anyhow
 		close(sent)
 	})
 	patience := time.NewTimer(parting)
@@ -250,7 +250,7 @@ func (l *Latis) leave(c *latisCall) {
 
 // cancel asks for the end of the prompt, and waits for it.
 func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
-	asked, err := r.latis.askCancel(c)
+	asked, err := r.latis.askCancel(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -83,8 +84,13 @@ func (l *link) failure(err error) error {
 	return err
 }
 
-// send sends a message.
-func (l *link) send(payload []byte) error {
+// send sends a message. The end of ctx, if a peer does not read, is that of the
+// connection: what was sent may be half of a message.
+func (l *link) send(ctx context.Context, payload []byte) error {
+	defer cutAfter(ctx, func() {
+		l.cut.Store(true)
+		_ = l.conn.Close() // the write tells what it ended
+	})()
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	wire, err := frame.Append(l.buf[:0], l.framing, payload)
@@ -95,10 +101,33 @@ func (l *link) send(payload []byte) error {
 	if _, err := l.watch.see(l.number, frame.C2U, l.framing.Name(), frameOf(wire, payload, l.framing)); err != nil {
 		return err
 	}
-	if _, err := l.conn.Write(wire); err != nil {
-		return l.unsent(err)
+	_, err = l.conn.Write(wire)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return nil
+	return l.unsent(err)
+}
+
+// cutAfter has cut called when ctx has ended, unless stop is called within the time
+// for parting: what is only being written need not break what else goes on.
+func cutAfter(ctx context.Context, cut func()) (stop func()) {
+	over := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		patience := time.NewTimer(parting)
+		defer patience.Stop()
+		select {
+		case <-over:
+		case <-patience.C:
+			cut()
+		}
+	})
+	return func() {
+		unwatch()
+		close(over)
+	}
 }
 
 // unsent says why a write failed. Where the peer takes nothing any more, the reader
@@ -125,7 +154,8 @@ func frameOf(wire, payload []byte, framing frame.Framing) frame.Frame {
 	return frame.Frame{Raw: wire, Start: e.Start, End: e.End}
 }
 
-// parting is how long a peer may take to end its side when we have ended ours.
+// parting is how long a peer may take to end its side when we have ended ours, and to
+// read what is on its way when nobody waits for that any more.
 const parting = time.Second
 
 // close ends our side, gives the peer the time to end its own, and closes the

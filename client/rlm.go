@@ -54,7 +54,7 @@ func (c *RLM) Ask(q RLMRequest) Call {
 		})
 		l.start()
 		defer func() { err = cmp.Or(err, l.close()) }()
-		if err := l.send(q.payload("wirectl-" + strconv.FormatInt(n, 10))); err != nil {
+		if err := l.send(ctx, q.payload("wirectl-"+strconv.FormatInt(n, 10))); err != nil {
 			return err
 		}
 		return q.wait(ctx, l, answer, out)

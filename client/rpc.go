@@ -85,7 +85,7 @@ func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPC
 		return r, r.begin(ctx)
 	}
 	l := newLink(nc, 1, d.framing, w, func(payload []byte, _ *protocol.Message) error { return r.receive(payload) })
-	r.wire = linkWire{l}
+	r.wire = l
 	l.start()
 	go func() {
 		<-l.done
@@ -93,11 +93,6 @@ func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPC
 	}()
 	return r, r.begin(ctx)
 }
-
-// linkWire is a link that an RPC goes over.
-type linkWire struct{ *link }
-
-func (w linkWire) send(_ context.Context, payload []byte) error { return w.link.send(payload) }
 
 func newRPC(d *Dialect, o RPCOptions) *RPC {
 	return &RPC{dialect: d, options: o, open: map[string]*rpcCall{}, ended: make(chan struct{})}

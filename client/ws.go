@@ -53,15 +53,22 @@ func (w *messageWire) receive(message []byte) error {
 	return w.rpc.receive(payload)
 }
 
-// send does not end with the context of the request: that would end the
-// connection.
-func (w *messageWire) send(_ context.Context, payload []byte) error {
+// send sends a message. As that of a link, it ends the connection if a peer does not
+// read.
+func (w *messageWire) send(ctx context.Context, payload []byte) error {
+	lasting, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer cutAfter(ctx, cut)()
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	if _, err := w.watch.see(1, frame.C2U, frame.Line.Name(), asLine(payload)); err != nil {
 		return err
 	}
-	return w.conn.WriteMessage(context.Background(), transport.Message{Text: true, Data: payload})
+	err := w.conn.WriteMessage(lasting, transport.Message{Text: true, Data: payload})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 func (w *messageWire) close() error {
