@@ -2,6 +2,8 @@ package replay_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -210,6 +212,35 @@ func TestTimes(t *testing.T) {
 			(<-there).check(t, "unit")
 			if took := time.Since(began); took != want {
 				t.Errorf("at speed %v it took %v, want %v", speed, took, want)
+			}
+		})
+	}
+}
+
+// A run ends with its context, also where that ends while a frame is handed to the
+// writer, or the cancel of a sweep.
+func TestEndsWhileSending(t *testing.T) {
+	recording := `c2u {"id":"1","promptSend":{"content":"go"}}
+u2c {"id":"1","responseChunk":{"requestId":"1","content":"ab"}}
+u2c {"id":"1","responseComplete":{"requestId":"1"}}`
+	for _, kind := range []string{"PROMPT_SEND", "PROMPT_CANCEL"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			near, far := bubblePipes()
+			defer far.Close()
+			go func() { _, _ = io.Copy(io.Discard, far) }()
+			o := replay.Options{Side: frame.C2U, Trace: func(e replay.Event) {
+				if e.Kind == kind {
+					cancel()
+					synctest.Wait()
+				}
+			}}
+			dial := func(context.Context) (transport.Conn, error) { return near, nil }
+			script := parse(t, recording, "latis", frame.Len32).Scripts(frame.C2U)[0]
+			err := script.Sweep(ctx, o, replay.Sweep{Dial: dial}, nil)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("at the %s it ends with %v", kind, err)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ type run struct {
 	names *names
 
 	incoming chan arrival
-	outgoing chan []byte
+	outgoing chan []byte // has room for the one that is written: the writer may have ended
 	written  chan error
 	writing  *step // what is being written; nil if nothing is
 	closed   bool  // our side is, for writing
@@ -73,7 +73,7 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
 		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
 		queues: make([][]*step, len(s.opened)), live: newLedger(), names: newNames(o.Side),
-		incoming: make(chan arrival), outgoing: make(chan []byte), written: make(chan error, 1),
+		incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
 		sweep: w, result: Result{Conn: s.Conn},
 	}
 	if w != nil {
