@@ -21,13 +21,13 @@ type Record struct {
 // A Session is a recording, kept as a whole: its memory grows with its length.
 type Session struct {
 	conns []*Script
+	lines map[line]*Script // the same
 }
 
 // A Script is one connection of a recording, or one stream of it. It does not
 // change any more, so that any number of runs may share it.
 type Script struct {
 	Conn     int
-	at       line
 	Framing  frame.Framing
 	Protocol protocol.Protocol
 	steps    []*step
@@ -107,13 +107,16 @@ type line struct {
 }
 
 func (s *Session) script(at line) *Script {
-	for _, c := range s.conns {
-		if c.at == at {
-			return c
-		}
+	if c := s.lines[at]; c != nil {
+		return c
 	}
-	s.conns = append(s.conns, &Script{Conn: at.conn, at: at})
-	return s.conns[len(s.conns)-1]
+	c := &Script{Conn: at.conn}
+	if s.lines == nil {
+		s.lines = make(map[line]*Script)
+	}
+	s.lines[at] = c
+	s.conns = append(s.conns, c)
+	return c
 }
 
 // Scripts returns what is to be played, a script for each connection, in the
