@@ -48,6 +48,17 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// What a command leaves behind ends with its answer, though it holds the command's
+// standard error.
+func TestExecLeftovers(t *testing.T) {
+	needShell(t)
+	begun := time.Now()
+	got, err := answer(t.Context(), unit.Exec{Argv: []string{"sh", "-c", "sleep 20 >/dev/null & cat"}}, "hi")
+	if took := time.Since(begun); got != "[hi]" || err != nil || took > 10*time.Second {
+		t.Errorf("got %q, %v after %v", got, err, took)
+	}
+}
+
 // A cancel ends the command, whatever it waits for.
 func TestExecCancel(t *testing.T) {
 	needShell(t)

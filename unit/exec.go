@@ -36,7 +36,6 @@ func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (m
 	if err != nil {
 		return nil, err
 	}
-	defer process.Close()
 	stop := context.AfterFunc(ctx, func() { process.Close() })
 	defer stop()
 	return nil, e.run(ctx, process, p, emit)
@@ -45,6 +44,7 @@ func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (m
 func (e Exec) run(ctx context.Context, process transport.Process, p *Prompt, emit func(string) error) error {
 	var others sync.WaitGroup
 	defer others.Wait()
+	defer process.Close() // what the command left behind may hold its standard error open
 	others.Go(func() {
 		// A command need not read its input.
 		_, _ = io.WriteString(process, p.Content)
