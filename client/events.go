@@ -3,8 +3,12 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 )
+
+// errLongEvent is the error of an event that is longer than any other body may be.
+var errLongEvent = faultf("an event is over the limit of %d bytes", maxBody)
 
 // readEvents hands the name and the data of each server-sent event to take.
 func readEvents(r io.Reader, take func(name string, data []byte) error) error {
@@ -19,6 +23,9 @@ func readEvents(r io.Reader, take func(name string, data []byte) error) error {
 		case "event":
 			name = string(value)
 		case "data":
+			if len(data)+len(value) > maxBody {
+				return errLongEvent
+			}
 			data = append(append(data, value...), '\n')
 		case "":
 			if len(s.Bytes()) > 0 { // a comment
@@ -31,6 +38,9 @@ func readEvents(r io.Reader, take func(name string, data []byte) error) error {
 			}
 			name, data = "", data[:0]
 		}
+	}
+	if errors.Is(s.Err(), bufio.ErrTooLong) {
+		return errLongEvent
 	}
 	return s.Err()
 }

@@ -85,6 +85,35 @@ func TestACPOverWebSocket(t *testing.T) {
 	}
 }
 
+// An event is no longer than any other answer may be, in one line or in many.
+func TestLongEvent(t *testing.T) {
+	const mebi = 1 << 20
+	for name, body := range map[string]string{
+		"a line":     "data: " + strings.Repeat("x", 17*mebi) + "\n\n",
+		"many lines": strings.Repeat("data: "+strings.Repeat("x", mebi)+"\n", 17) + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, body)
+			}))
+			defer s.Close()
+			w := client.NewWatch(client.Plain.Protocol, nil)
+			r, err := client.DialHTTP(t.Context(), s.URL, client.Plain, w, client.RPCOptions{}, client.HTTPOptions{Client: s.Client()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Call("m", nil)(t.Context(), func(client.Part) {})
+			if want := "the peer broke its protocol: an event is over the limit of 16777216 bytes"; err == nil || err.Error() != want {
+				t.Errorf("the error is %.200v", err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // older is a server of MCP that takes no post at its URL, where a GET yields the events
 // that bring all answers, and first the endpoint to post to; "" for none.
 func older(endpoint string, log *[]string) *httptest.Server {
