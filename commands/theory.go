@@ -70,7 +70,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 	o := theory.Options{
 		Digest: c.String("digest"), MaxRuns: c.Int("max-runs"), Refuse: c.Bool("refuse"),
 		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http")},
-		Log:   inv.logger(c.Bool("quiet")),
+		Log:   inv.logger(c.Bool("quiet")), Remote: c.Bool("remote"),
 	}
 	switch d := dialect.Dialect(c.String("dialect")); d {
 	case dialect.C, dialect.D:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // Subprotocol is what clients have to ask for in the handshake.
@@ -106,6 +107,8 @@ type Options struct {
 	// DropUnscoped leaves out of the answer the outputs that the request does not
 	// ask for.
 	DropUnscoped bool
+	// Remote takes requests for any host, and not just for an address or localhost.
+	Remote bool
 	// Log, if not nil, is told what clients are not.
 	Log *slog.Logger
 }
@@ -184,7 +187,11 @@ func (t *Runtime) Close() {
 }
 
 // ServeHTTP answers a request.
-func (t *Runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
+func (t *Runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if t.options.Remote || transport.AdmitHost(w, r) {
+		t.mux.ServeHTTP(w, r)
+	}
+}
 
 func (t *Runtime) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")

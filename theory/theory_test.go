@@ -570,3 +570,16 @@ def entry(payload, emit, ctrl):
 		t.Error("a folder without a handler is taken for a tool")
 	}
 }
+
+// A page of another site, whose name was made to lead here, learns nothing.
+func TestForeignHost(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		r := theory.New(nil, theory.Options{Remote: remote})
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://evil.example:8090/healthz", nil))
+		if got := w.Code == http.StatusOK; got != remote {
+			t.Errorf("remote %t: the status is %d", remote, w.Code)
+		}
+		r.Close()
+	}
+}

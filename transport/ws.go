@@ -239,10 +239,13 @@ func (l *wsListener) Close() error {
 }
 
 // ServeHTTP takes one WebSocket. Browsers say whose page asks, and the library
-// refuses those of other hosts.
+// refuses those of other hosts; that such a name leads here is for us to see.
 func (l *wsListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if l.path != "" && strings.TrimSuffix(r.URL.Path, "/") != l.path {
 		http.NotFound(w, r)
+		return
+	}
+	if !l.opts.Remote && !AdmitHost(w, r) {
 		return
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: l.opts.Subprotocols})

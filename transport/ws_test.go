@@ -121,3 +121,41 @@ func TestListenerRefuses(t *testing.T) {
 		t.Errorf("a page of another host: %v", err)
 	}
 }
+
+// A page of another site, whose name was made to lead here, says that name in both
+// Host and Origin. It gets in only where other machines may, too.
+func TestForeignHost(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		l := listen(t, "ws://127.0.0.1:0", transport.Options{Remote: remote})
+		for host, is := range map[string]bool{"evil.example:1": remote, "localhost:1": true, "[::1]:1": true} {
+			want := http.StatusForbidden
+			if is {
+				want = http.StatusSwitchingProtocols
+			}
+			if got := upgrade(t, "http"+strings.TrimPrefix(l.Addr(), "ws"), host); got != want {
+				t.Errorf("remote %t: %s gets %d, want %d", remote, host, got, want)
+			}
+		}
+	}
+}
+
+// upgrade asks for a WebSocket as a page of that host does, and returns the status.
+func upgrade(t *testing.T, url, host string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	req.Header = http.Header{
+		"Origin": {"http://" + host}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"},
+		"Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
+	}
+	client := http.Transport{DisableKeepAlives: true}
+	resp, err := client.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}

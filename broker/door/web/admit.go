@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/wirectl/wirectl/transport"
 )
 
 // An Access says who is let in. Without a token, web pages from elsewhere are not:
@@ -70,7 +72,7 @@ func foreign(origin string) bool {
 	case "null":
 		return true
 	case "http", "https":
-		name := hostname(host)
+		name := transport.Hostname(host)
 		return name != "localhost" && !net.ParseIP(name).IsLoopback()
 	}
 	return false
@@ -80,17 +82,5 @@ func local(host []byte) bool {
 	return string(host) == "127.0.0.1" || string(host) == "localhost" || Local(string(host))
 }
 
-// Local reports whether a Host header names this machine, or an address, which
-// no page of another site can make its own.
-func Local(host string) bool {
-	name := hostname(host)
-	return name == "" || name == "localhost" || net.ParseIP(name) != nil
-}
-
-// hostname returns what stands before the port, without brackets.
-func hostname(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") {
-		host = host[:i]
-	}
-	return strings.Trim(host, "[]")
-}
+// Local reports whether a Host header names this machine, or an address.
+func Local(host string) bool { return transport.LocalHost(host) }
