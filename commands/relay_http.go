@@ -33,7 +33,7 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) error {
 	failed := make(chan error, 1)
 	serving.Go(func() {
 		result, err := httpproxy.Serve(ctx, httpproxy.Config{
-			Listener: l, Target: target, Transport: opts,
+			Listener: l, Target: target, Transport: opts, Remote: opts.Remote,
 			Sink: v.watch.fan, Limit: v.cfg.Limit, Warn: v.warn,
 		})
 		v.watch.add(&relay.Result{ToUnit: result.ToUnit, ToController: result.ToController})

@@ -25,7 +25,7 @@ func TestAskWhetherTheClientIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	client.Close()
 	server, err := l.Accept()
 	if err != nil {

@@ -6,7 +6,8 @@
 // events stream, upgrades pass, and whoever goes away is missed on the other
 // side at the same moment. Only the heads of requests are looked into, because
 // two things in them have to change: Host names the server, and a request for
-// "/" goes to the path that the server was named with.
+// "/" goes to the path that the server was named with. Since that takes from the
+// server what it would know the pages of other sites by, the proxy refuses them.
 package httpproxy
 
 import (
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,8 @@ type Config struct {
 	Target *url.URL
 	// Transport says how the server is to be reached.
 	Transport transport.Options
+	// Remote takes requests for any host, and not just for an address or localhost.
+	Remote bool
 	// Sink takes the records of what passes; nil means that nobody watches.
 	Sink *relay.Fan
 	// Limit is the largest payload, in bytes, of a frame; 0 is the default.
@@ -117,7 +121,7 @@ func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport
 	}
 	defer server.Close()
 	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
-	c := &conn{proxy: p, client: client, server: server, tap: p.tap(number)}
+	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.tap(number)}
 	defer c.tap.close()
 	c.run()
 }
@@ -137,8 +141,13 @@ func refuse(client transport.Conn, err error) {
 	if stop.Stop(); silent != nil {
 		return
 	}
-	body := fmt.Sprintf("wirectl: %v\n", err)
-	fmt.Fprintf(client, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	answer(client, http.StatusBadGateway, err.Error())
+}
+
+// answer gives a client the last answer of a connection.
+func answer(client transport.Conn, status int, text string) {
+	body := "wirectl: " + text + "\n"
+	fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
 	if client.CloseWrite() == nil {
 		drain(client)
 	}
@@ -170,6 +179,7 @@ const readSize = 64 << 10
 // A conn is a client's connection and the one to the server that belongs to it.
 type conn struct {
 	*proxy
+	number         int
 	client, server transport.Conn
 	tap            *tap
 }
@@ -178,12 +188,15 @@ type conn struct {
 func (c *conn) run() {
 	var requests, watching sync.WaitGroup
 	requests.Go(func() {
-		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI()}
+		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI(), remote: c.cfg.Remote}
 		if c.move(frame.C2U, c.server, c.client, r) {
 			watching.Go(c.watch)
-		} else {
-			c.close() // the client is gone, or the server does not read any more
+			return
 		}
+		if r.state == refusing {
+			c.forbid(r.foreign)
+		}
+		c.close() // the client is gone, or the server does not read any more
 	})
 	switch {
 	case c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}):
@@ -199,13 +212,19 @@ func (c *conn) run() {
 	watching.Wait()
 }
 
+// forbid tells a client that its request for a host is refused.
+func (c *conn) forbid(host string) {
+	c.warn("connection %d: a request for %q was refused: %s", c.number, host, transport.ForeignHost)
+	answer(c.client, http.StatusForbidden, transport.ForeignHost)
+}
+
 func (c *conn) close() {
 	c.client.Close()
 	c.server.Close()
 }
 
 // move moves bytes in one direction, as r makes them, up to its end, which it
-// passes on. It reports false if that failed.
+// passes on. It reports false if that failed, or if r refuses a request.
 func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 	buf := make([]byte, readSize)
 	var out []byte
@@ -217,6 +236,9 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 			out = r.push(out[:0], buf[:n])
 			if _, werr := to.Write(out); werr != nil {
 				c.tap.refused[dir] = !errors.Is(werr, net.ErrClosed)
+				return false
+			}
+			if r.state == refusing {
 				return false
 			}
 		}

@@ -212,6 +212,29 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A page of another site, whose name was made to lead here, does not reach the server,
+// to which it would look like any client.
+func TestForeignHost(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the server was asked")
+	}))
+	defer server.Close()
+	address, _, _ := start(t, server, "/mcp")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example:7000"
+	resp, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("the answer is %s", resp.Status)
+	}
+}
+
 // A server that is not there is a 502 for its clients.
 func TestNoServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -240,7 +263,7 @@ func TestPassing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprint(c, "GET /run HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	fmt.Fprint(c, "GET /run HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	r := bufio.NewReader(c)
 	for line := ""; line != "\r\n"; {
 		if line, err = r.ReadString('\n'); err != nil {
@@ -296,7 +319,7 @@ func TestWhoLeavesFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			<-asked
 			tt.leave(client, leave, stop)
 			<-gone

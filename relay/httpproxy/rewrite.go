@@ -5,13 +5,17 @@ import (
 	"strconv"
 
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A rewriter changes the heads of requests on their way to the server. All else
 // goes on as it comes; and when the bytes are no HTTP/1.1, or no more, that is
-// everything from there on.
+// everything from there on. Of a request that it refuses, and of what follows it,
+// nothing goes on.
 type rewriter struct {
 	host, path string
+	remote     bool   // requests for any host are taken
+	foreign    string // the host of the request that is refused
 
 	state state
 	head  []byte // as much of a head, or of the size of a chunk, as has come
@@ -28,6 +32,7 @@ const (
 	inTrailers
 	upgrading // the next bytes tell whether it was agreed upon
 	passing
+	refusing
 )
 
 // push appends to dst what data becomes.
@@ -45,6 +50,8 @@ func (r *rewriter) push(dst, data []byte) []byte {
 			}
 		case inChunkSize, inTrailers:
 			dst, n = r.line(dst, data)
+		case refusing:
+			return dst
 		default:
 			dst, n = append(dst, data...), len(data)
 		}
@@ -87,11 +94,33 @@ func (r *rewriter) request(dst, data []byte) ([]byte, int) {
 	case !isHead(r.head[:end]):
 		return r.give(dst, len(data))
 	}
+	if r.refuses(r.head[:end]) {
+		r.state, r.head = refusing, nil
+		return dst, end - had
+	}
 	dst = r.change(dst, r.head[:end])
 	r.enter(r.head[:end])
 	r.head = r.head[:0]
 	return dst, end - had
 }
+
+// refuses reports whether a head is that of a request for a host that is neither an
+// address nor localhost: a page of another site may have made its name lead here.
+func (r *rewriter) refuses(head []byte) bool {
+	if r.remote {
+		return false
+	}
+	for line := range bytes.Lines(head) {
+		name, value, isField := bytes.Cut(line, []byte(":"))
+		if host := string(bytes.TrimSpace(value)); isField && isHost(name) && !transport.LocalHost(host) {
+			r.foreign = host
+			return true
+		}
+	}
+	return false
+}
+
+func isHost(name []byte) bool { return bytes.EqualFold(name, []byte("host")) }
 
 // give gives up: what was kept back, and all that follows, goes on as it is.
 func (r *rewriter) give(dst []byte, n int) ([]byte, int) {
@@ -184,7 +213,7 @@ func (r *rewriter) change(dst, head []byte) []byte {
 		case first && len(bytes.TrimRight(line, "\r\n")) > 0:
 			first = false
 			dst = r.start(dst, line)
-		case isField && bytes.EqualFold(name, []byte("host")):
+		case isField && isHost(name):
 			end := rest[len(bytes.TrimRight(rest, "\r\n")):]
 			dst = append(append(append(append(dst, name...), ": "...), r.host...), end...)
 		default:

@@ -23,7 +23,7 @@ func TestRewrite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 7, len(tt.in)} {
-				r := rewriter{host: "server:1", path: "/mcp"}
+				r := rewriter{host: "server:1", path: "/mcp", remote: true}
 				var got []byte
 				for in := tt.in; in != ""; {
 					n := min(size, len(in))
@@ -35,6 +35,24 @@ func TestRewrite(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of a request for a host of another site, and of what follows, nothing goes on.
+func TestRewriteRefuses(t *testing.T) {
+	const first = "GET / HTTP/1.1\r\nHost: [::1]:7000\r\n\r\n"
+	for _, size := range []int{1, 7, 1000} {
+		r := rewriter{host: "server:1", path: "/mcp"}
+		var got []byte
+		for in := first + "GET / HTTP/1.1\r\nhost: evil.example:7000\r\n\r\n" + first; in != ""; {
+			n := min(size, len(in))
+			got = r.push(got, []byte(in[:n]))
+			in = in[n:]
+		}
+		got = append(got, r.end()...)
+		if string(got) != "GET /mcp HTTP/1.1\r\nHost: server:1\r\n\r\n" || r.foreign != "evil.example:7000" {
+			t.Errorf("in reads of %d: %q goes on, %q is refused", size, got, r.foreign)
+		}
 	}
 }
 
