@@ -37,7 +37,7 @@ var families = []struct{ folder, framing, protocol string }{
 	{"rlm-", "len32", "rlm"},
 	{"theory-", "line", "theory"},
 	{"nexus-errors/c2s", "line", "jsonrpc"}, // the first line is not JSON, and has the mark
-	{"nexus-calls/c2s", "line", "nexus"}, // the first method is of one protocol only
+	{"nexus-calls/c2s", "line", "nexus"},    // the first method is of one protocol only
 	{"mcp-go-sdk/c2s", "line", "mcp"},
 	{"nexus-", "line", "jsonrpc"},
 	{"mcp-", "line", "jsonrpc"},
