@@ -479,6 +479,11 @@ func TestLimit(t *testing.T) {
 			`u2c 1 http response "HTTP/1.1 101 Switching Protocols"`,
 			`u2c gap 13: frame 2 at byte 77: length 4294967296 is over the limit of 99`,
 		}},
+		{"an event", []part{{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\ndata: " + string(make([]byte, 100)) + "\n\n"}}, []string{
+			`u2c 1 http response "HTTP/1.1 200 OK"`,
+			`u2c 1 http "{}"`,
+			`u2c gap 108: frame 3 at byte 62: length 100 is over the limit of 99`,
+		}},
 		{"a chunked body", []part{{frame.U2C, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + string(make([]byte, 100)) + "\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"}}, []string{
 			`u2c gap 150: frame 1 at byte 0: a payload is over the limit of 99`,
 			`u2c gap 8: frame 1 at byte 0: a payload is over the limit of 99`,

@@ -168,6 +168,10 @@ func (e *event) dispatch(b *body, h *half) {
 		e.clear()
 		return
 	}
+	if n := len(e.data.data); n > h.c.limit {
+		b.tooLarge(h, uint64(n))
+		return
+	}
 	m := frame.Meta{Framing: frame.HTTP, Encoding: b.encoding, Event: e.name, EventID: e.id}
 	if !BeginsJSON(e.data.data) {
 		m.Signal = frame.Event
