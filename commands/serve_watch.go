@@ -21,7 +21,8 @@ import (
 
 // A lookout is all that sees what a broker does: the tap and the capture, which
 // see what passes, and the logs and spans, which see calls. Its ends are in the
-// order of opening.
+// order of opening: the capture must not wait for a collector of spans, which may be
+// dead.
 type lookout struct {
 	s         *serving
 	publisher *publish.Publisher
@@ -33,7 +34,7 @@ type lookout struct {
 // newLookout returns what the flags ask for.
 func (s *serving) newLookout() (*lookout, error) {
 	l := &lookout{s: s}
-	for _, open := range []func() error{l.openTaps, l.openLog, l.openCalls, l.openSpans} {
+	for _, open := range []func() error{l.openSpans, l.openTaps, l.openLog, l.openCalls} {
 		if err := open(); err != nil {
 			return nil, errors.Join(err, l.end())
 		}
@@ -167,13 +168,18 @@ func (l *lookout) openSpans() error {
 	l.watchers = append(l.watchers, spans)
 	l.trace = observe.Traceparent
 	l.ends = append(l.ends, func() error {
-		if err := spans.Close(); err != nil {
-			l.s.warn(fmt.Sprintf("spans were lost: %v", err))
+		ctx, cancel := context.WithTimeout(context.Background(), spansTime)
+		defer cancel()
+		if err := spans.Close(ctx); err != nil {
+			l.s.warn(err.Error())
 		}
 		return nil
 	})
 	return nil
 }
+
+// spansTime is how long the last spans may take. It is well below shutdownTime.
+const spansTime = 2 * time.Second
 
 // watcher returns who is told of calls, nil if nobody is.
 func (l *lookout) watcher() broker.Watcher {

@@ -35,10 +35,13 @@ type Spans struct {
 	queue  chan []span
 	done   chan struct{}
 
+	sending context.Context // ends when there is no more time for it
+	stop    context.CancelCauseFunc
+
 	mu     sync.Mutex
 	closed bool
-	lost   int64
-	err    error
+	lost   int   // calls whose spans nobody has got
+	err    error // why the last of them were lost
 }
 
 const (
@@ -68,9 +71,15 @@ func NewSpans(address string, header http.Header) (*Spans, error) {
 		// A redirect would take the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	s.sending, s.stop = context.WithCancelCause(context.Background())
 	go s.run()
 	return s, nil
 }
+
+var (
+	errFull = errors.New("the collector takes them slower than calls end")
+	errLate = errors.New("the collector did not take them in time")
+)
 
 var errAddress = errors.New("expected a URL that begins with http:// or https://, such as http://localhost:4318")
 
@@ -159,7 +168,7 @@ func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
 	select {
 	case s.queue <- spans:
 	default:
-		s.lost++
+		s.lost, s.err = s.lost+1, errFull
 	}
 }
 
@@ -241,22 +250,24 @@ func (s *span) fail(err error) {
 func (s *Spans) run() {
 	defer close(s.done)
 	for first := range s.queue {
-		batch := first
+		batch, calls := first, 1
 		timer := time.NewTimer(flushTime)
-		for n, open := 1, true; n < batched && open; n++ {
+		for open := true; calls < batched && open; {
 			select {
 			case more, ok := <-s.queue:
-				batch, open = append(batch, more...), ok
+				if open = ok; ok {
+					batch, calls = append(batch, more...), calls+1
+				}
 			case <-timer.C:
 				open = false
 			}
 		}
 		timer.Stop()
-		s.send(batch)
+		s.send(batch, calls)
 	}
 }
 
-func (s *Spans) send(batch []span) {
+func (s *Spans) send(batch []span, calls int) {
 	body, err := json.Marshal(map[string]any{"resourceSpans": []any{map[string]any{
 		"resource":   map[string]any{"attributes": []attribute{text("service.name", "wirectl")}},
 		"scopeSpans": []any{map[string]any{"scope": map[string]any{"name": "wirectl/broker"}, "spans": batch}},
@@ -267,13 +278,12 @@ func (s *Spans) send(batch []span) {
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.err = err
-		s.lost++
+		s.lost, s.err = s.lost+calls, cmp.Or(context.Cause(s.sending), err)
 	}
 }
 
 func (s *Spans) post(body []byte) error {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(s.sending, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -290,8 +300,10 @@ func (s *Spans) post(body []byte) error {
 	return err
 }
 
-// Close sends what is left, and returns the last error there was.
-func (s *Spans) Close() error {
+// Close sends what is left for as long as the context lets it. The error says of how
+// many calls the spans were lost, from the beginning on, and why the last were.
+func (s *Spans) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { s.stop(errLate) })()
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
@@ -299,6 +311,10 @@ func (s *Spans) Close() error {
 	}
 	s.mu.Unlock()
 	<-s.done
+	s.stop(nil)
 	s.client.CloseIdleConnections()
-	return s.err
+	if s.lost == 0 {
+		return nil
+	}
+	return fmt.Errorf("spans were lost (calls: %d): %w", s.lost, s.err)
 }

@@ -1,6 +1,7 @@
 package observe_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -50,7 +51,7 @@ func received(t *testing.T) []byte {
 		{Provider: "two", Model: "y", Started: c.Started, Took: time.Millisecond},
 	}
 	spans.Ended(c, &broker.Report{})
-	if err := spans.Close(); err != nil {
+	if err := spans.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return <-bodies
@@ -110,7 +111,32 @@ func TestRefused(t *testing.T) {
 	defer collector.Close()
 	spans := newSpans(t, collector.URL, nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
-	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+	if err := spans.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A collector that never answers holds up no end, and every call that it heard nothing
+// of is counted: those that it was told of, those that waited, and those for which there
+// was no place to.
+func TestDeadCollector(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client goes
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer collector.Close()
+	spans := newSpans(t, collector.URL, nil)
+	for range 2000 {
+		spans.Ended(&broker.Call{}, &broker.Report{})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	if err := spans.Close(ctx); err == nil || err.Error() != "spans were lost (calls: 2000): the collector did not take them in time" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -126,7 +152,7 @@ func TestNameless(t *testing.T) {
 	spans := newSpans(t, collector.URL, nil)
 	spans.Ended(&broker.Call{Model: "nope"}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{Model: "nope"}})
 	spans.Ended(&broker.Call{}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{}})
-	if err := spans.Close(); err != nil {
+	if err := spans.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	body := string(<-bodies)
@@ -153,7 +179,7 @@ func TestHeaders(t *testing.T) {
 	defer collector.Close()
 	spans := newSpans(t, collector.URL, got)
 	spans.Ended(&broker.Call{}, &broker.Report{})
-	if err := spans.Close(); err == nil || !strings.Contains(err.Error(), "307") {
+	if err := spans.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -187,7 +213,7 @@ func TestUnsampled(t *testing.T) {
 	spans := newSpans(t, collector.URL, nil)
 	unsampled := observe.Traceparent(client[:len(client)-2] + "00")
 	spans.Ended(&broker.Call{Traceparent: unsampled}, &broker.Report{})
-	if err := spans.Close(); err != nil {
+	if err := spans.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
