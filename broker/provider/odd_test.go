@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/anthropic"
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
@@ -171,5 +172,43 @@ func TestEndsOfGemini(t *testing.T) {
 			p.CloseIdleConnections()
 			backend.Close()
 		}
+	}
+}
+
+// What a model wrote as the arguments of a call stays, also where its tokens ran out,
+// and the calls of the backend's own tools change none of it.
+func TestCallsOfAnthropic(t *testing.T) {
+	streamed := func(kind string, pieces ...string) string {
+		s := `data: {"type":"content_block_start","content_block":{"type":"` + kind + `","id":"i","name":"f","input":{}}}` + "\n\n"
+		for _, p := range pieces {
+			s += `data: {"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":` + string(provider.Quote(p)) + "}}\n\n"
+		}
+		return s + `data: {"type":"content_block_stop"}` + "\n\n"
+	}
+	for answer, want := range map[string]string{
+		streamed("tool_use", `{"a":`, `1}`): `[{i f {"a":1}}]`,
+		streamed("tool_use"):                `[{i f {}}]`,
+		streamed("tool_use", `{"a":"b`):     `[{i f "{\"a\":\"b"}]`,
+		streamed("tool_use", `{"a":1}`) + streamed("server_tool_use", `{"b":2}`): `[{i f {"a":1}}]`,
+		streamed("mcp_tool_use", `{"b":2}`):                                      `[]`,
+		`{"type":"message","content":[{"type":"tool_use","id":"i","name":"f"}]}`: `[{i f {}}]`,
+	} {
+		r := &provider.Request{Model: "m", Prompt: []byte(`"hi"`)}
+		if strings.HasPrefix(answer, "data:") {
+			r.Emit = func(provider.Part) error { return nil }
+		}
+		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, answer)
+			if r.Emit != nil {
+				_, _ = io.WriteString(w, `data: {"type":"message_stop"}`+"\n\n")
+			}
+		}))
+		p := anthropic.New(anthropic.Config{BaseURL: backend.URL})
+		var c provider.Completion
+		if err := p.Complete(t.Context(), r, &c); err != nil || fmt.Sprintf("%s", c.ToolCalls) != want {
+			t.Errorf("%s: got %s, %v; want %s", answer, c.ToolCalls, err, want)
+		}
+		p.CloseIdleConnections()
+		backend.Close()
 	}
 }

@@ -295,7 +295,7 @@ func (m *message) complete(c *provider.Completion) {
 		case "text":
 			c.AppendText(provider.Quote(b.Text))
 		case "tool_use":
-			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.Input})
+			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: b.ID, Name: b.Name, Arguments: provider.Arguments(string(b.Input))})
 		}
 	}
 	c.Finish = finish(m.Stop)

@@ -24,6 +24,7 @@ type event struct {
 
 func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	var arguments string
+	calls := false // the open block is a call of a client's tool, rather than of the backend's own
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var e event
 		if json.Unmarshal(data, &e) != nil {
@@ -37,7 +38,8 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		case "message_start":
 			e.Message.Usage.count(c)
 		case "content_block_start":
-			if arguments = ""; e.Block.Type == "tool_use" {
+			arguments, calls = "", e.Block.Type == "tool_use"
+			if calls {
 				c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: e.Block.ID, Name: e.Block.Name, Arguments: []byte("{}")})
 			}
 		case "content_block_delta":
@@ -47,8 +49,8 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 				c.AppendText(part.Text)
 			}
 		case "content_block_stop":
-			if n := len(c.ToolCalls); arguments != "" && n > 0 && json.Valid([]byte(arguments)) {
-				c.ToolCalls[n-1].Arguments = []byte(arguments)
+			if calls {
+				c.ToolCalls[len(c.ToolCalls)-1].Arguments = provider.Arguments(arguments)
 			}
 		case "message_delta":
 			c.Finish = finish(e.Delta.Stop)
