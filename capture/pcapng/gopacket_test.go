@@ -71,6 +71,36 @@ func TestGopacketReadsIt(t *testing.T) {
 	}
 }
 
+// A session of more connections than a section has interfaces goes on in another one,
+// with the same header, and connections that had an interface get another there.
+func TestSectionsOfASession(t *testing.T) {
+	const limit = 1 << 16
+	var all []capture.Record
+	for i := range limit + 2 {
+		all = append(all, frames(1, 1)[0])
+		all[i].Seq, all[i].Conn = int64(i+1), i%(limit+1)+1
+	}
+	data := write(t, session, all)
+	r, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.NgReaderOptions{WantMixedLinkType: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		if _, info, err := r.ReadPacketData(); err != nil || info.InterfaceIndex != i%limit {
+			t.Fatalf("frame %d: interface %d, %v", i+1, info.InterfaceIndex, err)
+		}
+	}
+	got, s, err := read(bytes.NewReader(data))
+	if err != io.EOF || s != session || len(got) != len(all) {
+		t.Fatalf("%d records of %+v, %v", len(got), s, err)
+	}
+	for i := range got {
+		if got[i].Conn != all[i].Conn || got[i].Seq != all[i].Seq || got[i].Protocol != session.Protocol {
+			t.Fatalf("frame %d is %d of connection %d, %q", i+1, got[i].Seq, got[i].Conn, got[i].Protocol)
+		}
+	}
+}
+
 // dissector is what the test's label asks for, where there is a payload for it.
 func dissector(r *capture.Record) string {
 	if r.Gap || r.Compressed {

@@ -1,6 +1,7 @@
 package pcapng
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -31,12 +32,14 @@ type Writer struct {
 	w       io.Writer
 	label   func(*capture.Record, *Label)
 	session capture.Session
+	header  []byte // of each section
 
 	buf     []byte
 	meta    []byte // scratch
 	scratch Label
 	lanes   []lane // by interface
-	last    int    // the interface that was used last
+	ifaces  map[lane]uint32
+	last    uint32 // the interface that was used last
 	err     error
 }
 
@@ -44,7 +47,7 @@ type Writer struct {
 // records. The label function, which may be nil, says what Wireshark is to
 // show of a frame.
 func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record, *Label)) (*Writer, error) {
-	pw := &Writer{w: w, label: label, session: session}
+	pw := &Writer{w: w, label: label, session: session, ifaces: map[lane]uint32{}}
 	start := pw.open(sectionHeader)
 	pw.u32(byteOrderMagic)
 	pw.u16(1) // version 1.0 of pcapng
@@ -58,6 +61,7 @@ func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record,
 	pw.option(optUserAppl, []byte("wirectl"))
 	pw.option(optEnd, nil)
 	pw.close(start)
+	pw.header = bytes.Clone(pw.buf)
 	return pw, pw.flush()
 }
 
@@ -119,27 +123,42 @@ func (w *Writer) reset() {
 	w.buf = w.buf[:0]
 }
 
+// maxInterfaces is how many interfaces a section has. The next begins another one,
+// so that neither we nor readers keep those of all connections that ever were.
+const maxInterfaces = 1 << 16
+
 // iface returns the interface of the record's connection, protocol and
 // framing, and writes its block if it is new.
 func (w *Writer) iface(r *capture.Record) uint32 {
 	l := lane{Conn: r.Conn, Protocol: r.Protocol, Framing: r.Framing}
 	l.fill(&w.session)
-	if w.last < len(w.lanes) && w.lanes[w.last] == l {
-		return uint32(w.last)
+	if int(w.last) < len(w.lanes) && w.lanes[w.last] == l {
+		return w.last
 	}
-	for i := range w.lanes {
-		if w.lanes[i] == l {
-			w.last = i
-			return uint32(i)
-		}
+	i, ok := w.ifaces[l]
+	if !ok {
+		i = w.add(l, r)
 	}
-	w.describe(l, r)
-	w.lanes = append(w.lanes, l)
-	w.last = len(w.lanes) - 1
-	return uint32(w.last)
+	w.last = i
+	return i
 }
 
-// describe writes the interface block of a lane that r is the first record of.
+// add writes the interface block of a lane that r is the first record of, and ahead
+// of it the header of another section if this one is full.
+func (w *Writer) add(l lane, r *capture.Record) uint32 {
+	if len(w.lanes) == maxInterfaces {
+		w.buf = append(w.buf, w.header...)
+		w.lanes = w.lanes[:0]
+		clear(w.ifaces)
+	}
+	i := uint32(len(w.lanes))
+	w.lanes = append(w.lanes, l)
+	w.ifaces[l] = i
+	w.describe(l, r)
+	return i
+}
+
+// describe writes the interface block of a lane, named by its first record.
 func (w *Writer) describe(l lane, r *capture.Record) {
 	name := fmt.Appendf(nil, "conn %d", l.Conn)
 	if r.Kind == capture.Opened && len(r.Text) > 0 {
