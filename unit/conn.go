@@ -33,6 +33,7 @@ type conn struct {
 
 	mu            sync.Mutex
 	prompts       map[string]*prompt
+	held          int      // bytes of the prompts
 	subscriptions []string // ids of STATE_SUBSCRIBE
 	session       *session
 }
@@ -40,6 +41,7 @@ type conn struct {
 // A prompt is one in flight.
 type prompt struct {
 	Prompt
+	size    int // in bytes
 	cancel  context.CancelCauseFunc
 	session *session
 	parts   uint32 // that were sent
@@ -123,6 +125,7 @@ func (c *conn) isOpen(id string) bool {
 
 // begin starts to work on a prompt.
 func (c *conn) begin(id string, m *latisv1.PromptSend) {
+	size := len(m.Content) + sizeOf(m.Metadata)
 	switch {
 	case m.Content == "":
 		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
@@ -130,8 +133,11 @@ func (c *conn) begin(id string, m *latisv1.PromptSend) {
 	case len(c.prompts) >= c.unit.options.MaxPrompts:
 		c.fail(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
 		return
+	case c.held > 0 && c.held+size > c.unit.options.MaxPromptBytes:
+		c.fail(id, errorf(Busy, "the prompts in flight have %d bytes already, and this one has %d; %d are allowed", c.held, size, c.unit.options.MaxPromptBytes))
+		return
 	}
-	p := &prompt{Prompt: Prompt{ID: id, Content: m.Content, Metadata: m.Metadata}, session: c.session}
+	p := &prompt{Prompt: Prompt{ID: id, Content: m.Content, Metadata: m.Metadata}, size: size, session: c.session}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	p.cancel = cancel
 	stop := func() bool { return true }
@@ -140,6 +146,7 @@ func (c *conn) begin(id string, m *latisv1.PromptSend) {
 		stop = context.AfterFunc(s.over, func() { cancel(ErrCancelled) })
 	}
 	c.prompts[id] = p
+	c.held += size
 	if len(c.prompts) == 1 {
 		c.publish()
 	}
@@ -204,6 +211,7 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 		c.fail(p.ID, errorf(AgentFailed, "the agent failed"))
 	}
 	delete(c.prompts, p.ID)
+	c.held -= p.size
 	if len(c.prompts) == 0 {
 		c.publish()
 	}
@@ -267,10 +275,7 @@ func (c *conn) sendState(id string) {
 }
 
 func (c *conn) createSession(id string, metadata map[string]string) {
-	size := 0
-	for k, v := range metadata {
-		size += len(k) + len(v)
-	}
+	size := sizeOf(metadata)
 	if size > maxSessionData {
 		c.fail(id, errorf(BadRequest, "the metadata of the session has %d bytes; %d are allowed", size, maxSessionData))
 		return
@@ -338,6 +343,14 @@ func (c *conn) send(r *response) {
 		return
 	}
 	c.out.add(r)
+}
+
+// sizeOf returns how many bytes a map has.
+func sizeOf(m map[string]string) (size int) {
+	for k, v := range m {
+		size += len(k) + len(v)
+	}
+	return size
 }
 
 // validMap makes the text of a map UTF-8.

@@ -27,6 +27,9 @@ type Options struct {
 	SessionTTL time.Duration
 	// MaxPrompts is how many prompts may be in flight on a connection; 0 is 4096.
 	MaxPrompts int
+	// MaxPromptBytes is how many bytes they may have together; 0 is 64 MiB. One
+	// that is alone may have more.
+	MaxPromptBytes int
 	// Misbehave, if not nil, breaks a rule of the protocol on purpose.
 	Misbehave *Misbehaviour
 	// Log, if not nil, is told what the controller is not.
@@ -44,6 +47,9 @@ type Unit struct {
 func New(agent Agent, o Options) *Unit {
 	if o.MaxPrompts <= 0 {
 		o.MaxPrompts = 4096
+	}
+	if o.MaxPromptBytes <= 0 {
+		o.MaxPromptBytes = 64 << 20
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

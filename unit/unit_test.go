@@ -331,6 +331,30 @@ func TestBusy(t *testing.T) {
 	c.behaves()
 }
 
+// The prompts in flight have so many bytes together, what they say beside their text
+// included. One alone may have more, and those that have ended count no more.
+func TestBusyWithBytes(t *testing.T) {
+	h := newHeld()
+	c := connect(t, unit.New(h, unit.Options{MaxPromptBytes: 10}))
+	c.send(`{"id":"1","promptSend":{"content":"twelve bytes"}}`)
+	c.expect("RESPONSE_CHUNK 1 Looking...")
+	c.send(`{"id":"2","promptSend":{"content":"x"}}`)
+	c.expect("ERROR 2 BUSY the prompts in flight have 12 bytes already, and this one has 1; 10 are allowed")
+	c.send(`{"id":"3","promptCancel":{"targetId":"1"}}`)
+	c.expect("ACK 3", "RESPONSE_CANCELLED 1")
+	c.send(`{"id":"4","promptSend":{"content":"x","metadata":{"key":"value"}}}`)
+	c.expect("RESPONSE_CHUNK 4 Looking...")
+	c.send(`{"id":"5","promptSend":{"content":"xx"}}`)
+	c.expect("ERROR 5 BUSY the prompts in flight have 9 bytes already, and this one has 2; 10 are allowed")
+	c.send(`{"id":"6","promptSend":{"content":"x"}}`)
+	c.expect("RESPONSE_CHUNK 6 Looking...")
+	close(h.release)
+	for range 4 {
+		c.next()
+	}
+	c.behaves()
+}
+
 // A session outlives its connection: it is resumed on the next one.
 func TestSessions(t *testing.T) {
 	u := unit.New(unit.AgentFunc(func(_ context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
