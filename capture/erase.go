@@ -23,25 +23,53 @@ type eraser struct {
 	mayName  *prefilter // of named
 	plain    []byte     // scratch: a key
 	tails    []int      // scratch: where in it a part begins
+	humps    []int      // scratch: where in it a part begins that only its case tells
 }
 
 func newEraser(x Redaction) *eraser {
 	e := &eraser{keys: map[string]bool{}, values: x.Values}
-	var patterns []string
+	var patterns, lines []string
 	for _, key := range x.Keys {
 		if k := plain(key); k != "" && !e.keys[k] {
 			e.keys[k] = true
 			patterns = append(patterns, pattern(k))
+			if takesLine[k] {
+				lines = append(lines, pattern(k))
+			}
 		}
 	}
 	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
 	if patterns != nil {
-		any := `(?:` + strings.Join(patterns, "|") + `)`
-		e.named = regexp.MustCompile(`(?i)(?:(?:^|[^a-z0-9])` + any + `["']?\s*[:=]\s*|--(?:[a-z0-9]+[-_])*` + any + `\s+)` +
-			`["']?((?:(?:bearer|basic)\s+)?[^\s"',;&]+)`)
+		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + assignment(patterns))
 	}
 	return e
 }
+
+// takesLine has the plain keys of headers whose values have spaces, commas and
+// semicolons in them.
+var takesLine = map[string]bool{"authorization": true, "cookie": true, "setcookie": true}
+
+// wholeLine matches headers with all of their line, or with what is left of the
+// quotes that they stand in. It ends in '|', for what else there is to match.
+func wholeLine(keys []string) string {
+	if keys == nil {
+		return ""
+	}
+	key := anyOf(keys) + `[ \t]*:[ \t]*`
+	return `"` + key + `([^"\x00-\x20][^"\x00-\x08\x0a-\x1f]*)|` +
+		`'` + key + `([^'\x00-\x20][^'\x00-\x08\x0a-\x1f]*)|` +
+		`(?:^|[^a-z0-9])` + key + `([^"'\x00-\x20](?:[^\x00-\x08\x0a-\x1f]*[^\x00-\x20])?)|`
+}
+
+// assignment matches keys with what is in quotes behind them, or with a word.
+func assignment(keys []string) string {
+	key := anyOf(keys)
+	return `(?:(?:^|[^a-z0-9])` + key + `["']?\s*[:=]\s*|--(?:[a-z0-9]+[-_])*` + key + `\s+)` +
+		`(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|` +
+		`["']?((?:(?:bearer|basic|token|apikey|digest)\s+)?[^\s"',;&]+))`
+}
+
+func anyOf(patterns []string) string { return `(?:` + strings.Join(patterns, "|") + `)` }
 
 // plain is a key in lower case, without '-' and '_'.
 func plain(key string) string {
@@ -57,13 +85,17 @@ func pattern(plain string) string {
 	return strings.Join(letters, "[-_]?")
 }
 
-// isSecret reports whether a key is one of the secret ones, or ends in one.
+// isSecret reports whether a key is one of the secret ones, or ends in one. The
+// token of a camel case is none by that word alone: progressToken is not.
 func (e *eraser) isSecret(key []byte) bool {
 	if len(e.keys) == 0 || string(key) == e.spoken {
 		return false
 	}
-	e.plain, e.tails = e.plain[:0], append(e.tails[:0], 0)
-	for _, c := range key {
+	e.plain, e.tails, e.humps = e.plain[:0], append(e.tails[:0], 0), e.humps[:0]
+	for i, c := range key {
+		if i > 0 && isHump(key[i-1], c) {
+			e.humps = append(e.humps, len(e.plain))
+		}
 		switch {
 		case c >= utf8.RuneSelf:
 			return e.isSecretText(string(key))
@@ -78,7 +110,17 @@ func (e *eraser) isSecret(key []byte) bool {
 			return true
 		}
 	}
+	for _, from := range e.humps {
+		if tail := string(e.plain[from:]); tail != "token" && e.keys[tail] {
+			return true
+		}
+	}
 	return false
+}
+
+// isHump reports whether a word begins at c, in camel case.
+func isHump(before, c byte) bool {
+	return ('a' <= before && before <= 'z' || '0' <= before && before <= '9') && 'A' <= c && c <= 'Z'
 }
 
 // isSecretText is isSecret for a key in any script.
@@ -166,7 +208,7 @@ func (e *eraser) inside(text []byte) []byte {
 	if isJSON(text) {
 		return e.json(nil, text)
 	}
-	return replace(text, e.matches(text))
+	return e.text(text)
 }
 
 // isJSON reports whether a text is a JSON object or array.
@@ -185,10 +227,7 @@ func (e *eraser) Text(text []byte, hidden bool) []byte {
 	case !utf8.Valid(text):
 		return e.mask(text)
 	}
-	if isJSON(text) {
-		return e.json(nil, text)
-	}
-	return e.text(text)
+	return e.inside(text)
 }
 
 // Unknown returns what becomes of bytes of protobuf that no schema describes.
@@ -268,8 +307,11 @@ func (e *eraser) matches(text []byte) (spans []span) {
 		return nil
 	}
 	for _, re := range e.values {
-		for _, m := range re.FindAllIndex(text, -1) {
-			spans = append(spans, span{m[0], m[1]})
+		group := 2 * max(0, re.SubexpIndex(secretGroup))
+		for _, m := range re.FindAllSubmatchIndex(text, -1) {
+			if m[group] >= 0 {
+				spans = append(spans, span{m[group], m[group+1]})
+			}
 		}
 	}
 	return apart(spans)
@@ -281,7 +323,11 @@ func (e *eraser) assigned(text []byte) (spans []span) {
 		return nil
 	}
 	for _, m := range e.named.FindAllSubmatchIndex(text, -1) {
-		spans = append(spans, span{m[2], m[3]})
+		for group := 2; group < len(m); group += 2 {
+			if m[group] >= 0 {
+				spans = append(spans, span{m[group], m[group+1]})
+			}
+		}
 	}
 	return spans
 }

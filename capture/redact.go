@@ -24,8 +24,8 @@ import (
 // Protobuf is walked by its schema, if that is known, and the names are those of
 // its fields, in the schema or in JSON, and the keys of its maps: strings and bytes
 // become "[redacted]", numbers zero, and lengths are written anew.
-// In the text of other records, what follows a secret key and ':' or '=' is
-// replaced alike. In all other payloads, and in bytes that are no frame,
+// In the text of other records, and in that of strings, what follows a secret key
+// and ':' or '=' is replaced alike. In all other payloads, and in bytes that are no frame,
 // asterisks take the place of the secrets, byte for byte, so that lengths stay
 // right; a compressed payload, which cannot be looked into, becomes asterisks
 // altogether. The wrappers of frames are left alone, but for those of a carrier:
@@ -34,9 +34,11 @@ import (
 type Redaction struct {
 	// Keys name what is secret. A key matches if it, or what follows a '-' or
 	// '_' in it, is one of them, without regard to case, '-' and '_': api_key
-	// matches apiKey, X-Api-Key and OPENAI_API_KEY.
+	// matches apiKey, X-Api-Key and OPENAI_API_KEY. So does what begins with a
+	// capital behind a small letter, openaiApiKey, unless it is only a token.
 	Keys []string
-	// Values match what is secret wherever it stands.
+	// Values match what is secret wherever it stands: all of a match, or the group
+	// named secret.
 	Values []*regexp.Regexp
 	// Protocol is that of all frames; nil leaves it to each record to name its
 	// own, and to the payload where it names none.
@@ -67,11 +69,17 @@ func Secrets() Redaction {
 			"token", "access-token", "refresh-token", "auth-token", "id-token", "bearer-token",
 			"secret", "client-secret", "password", "passwd", "passphrase", "credentials",
 		},
-		Values: []*regexp.Regexp{regexp.MustCompile(
+		Values: []*regexp.Regexp{userinfo, regexp.MustCompile(
 			`(?i:\bbearer\s+)[\w.~+/=-]{8,}` + // RFC 6750
 				`|\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`)},
 	}
 }
+
+// secretGroup is the name of the group that is the secret in a match.
+const secretGroup = "secret"
+
+// userinfo matches the password in a URL.
+var userinfo = regexp.MustCompile(`://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`)
 
 // spoken has, by protocol, the key that is a name of the protocol's own,
 // though it looks like a secret: the progress token of LSP.

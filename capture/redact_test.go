@@ -55,18 +55,23 @@ func TestRedactJSON(t *testing.T) {
 	x := capture.Secrets()
 	x.Values = append(x.Values, regexp.MustCompile(`4\d{15}`))
 	for in, want := range map[string]string{
-		`{ "b" : 1.0, "b":"x\u00e9"  }`:                `{ "b" : 1.0, "b":"x\u00e9"  }`,
-		`{"password":"p\"w","n":1}`:                    `{"password":"[redacted]","n":1}`,
-		`{"Api_Key" : 12.5e3 , "n": null}`:             `{"Api_Key" : "[redacted]" , "n": null}`,
-		`{"X-API-KEY":["a",{"b":"c"}],"d":"e"}`:        `{"X-API-KEY":["[redacted]",{"b":"[redacted]"}],"d":"e"}`,
-		`{"env":{"OPENAI_API_KEY":"k","HOME":"/"}}`:    `{"env":{"OPENAI_API_KEY":"[redacted]","HOME":"/"}}`,
-		`{"progressToken":"7","max_tokens":5}`:         `{"progressToken":"7","max_tokens":5}`,
-		`{"token":null,"a":["x"],"token":true}`:        `{"token":null,"a":["x"],"token":true}`,
-		`["Bearer abcdefgh12345678","bearer of"]`:      `["[redacted]","bearer of"]`,
-		`"say sk-0123456789abcdefgh\n, risk-free"`:     `"say [redacted]\n, risk-free"`,
-		`{"card 4111111111111111":"4111111111111111"}`: `{"card 4111111111111111":"[redacted]"}`,
-		`{"text":"{\"secret\":\"a\", \"b\":1}"}`:       `{"text":"{\"secret\":\"[redacted]\", \"b\":1}"}`,
-		`{"pass\u0077ord":"p"}`:                        `{"pass\u0077ord":"[redacted]"}`,
+		`{ "b" : 1.0, "b":"x\u00e9"  }`:                                                       `{ "b" : 1.0, "b":"x\u00e9"  }`,
+		`{"password":"p\"w","n":1}`:                                                           `{"password":"[redacted]","n":1}`,
+		`{"Api_Key" : 12.5e3 , "n": null}`:                                                    `{"Api_Key" : "[redacted]" , "n": null}`,
+		`{"X-API-KEY":["a",{"b":"c"}],"d":"e"}`:                                               `{"X-API-KEY":["[redacted]",{"b":"[redacted]"}],"d":"e"}`,
+		`{"env":{"OPENAI_API_KEY":"k","HOME":"/"}}`:                                           `{"env":{"OPENAI_API_KEY":"[redacted]","HOME":"/"}}`,
+		`{"progressToken":"7","max_tokens":5}`:                                                `{"progressToken":"7","max_tokens":5}`,
+		`{"token":null,"a":["x"],"token":true}`:                                               `{"token":null,"a":["x"],"token":true}`,
+		`["Bearer abcdefgh12345678","bearer of"]`:                                             `["[redacted]","bearer of"]`,
+		`"say sk-0123456789abcdefgh\n, risk-free"`:                                            `"say [redacted]\n, risk-free"`,
+		`{"card 4111111111111111":"4111111111111111"}`:                                        `{"card 4111111111111111":"[redacted]"}`,
+		`{"text":"{\"secret\":\"a\", \"b\":1}"}`:                                              `{"text":"{\"secret\":\"[redacted]\", \"b\":1}"}`,
+		`{"pass\u0077ord":"p"}`:                                                               `{"pass\u0077ord":"[redacted]"}`,
+		`{"dbPassword":"p","openaiApiKey":"k"}`:                                               `{"dbPassword":"[redacted]","openaiApiKey":"[redacted]"}`,
+		`{"s3Secret":"s","userAPIKey":"k"}`:                                                   `{"s3Secret":"[redacted]","userAPIKey":"[redacted]"}`,
+		`{"args":["OPENAI_API_KEY=k","-v"]}`:                                                  `{"args":["OPENAI_API_KEY=[redacted]","-v"]}`,
+		`["Authorization: Basic k","Cookies: b"]`:                                             `["Authorization: [redacted]","Cookies: b"]`,
+		`{"maxTokens":1,"tokenType":"a","inputTokens":2,"publicKey":"b","nextPageToken":"c"}`: `{"maxTokens":1,"tokenType":"a","inputTokens":2,"publicKey":"b","nextPageToken":"c"}`,
 	} {
 		for _, framing := range frame.Framings() {
 			r := redact(t, x, capture.Record{Framing: framing.Name(), Frame: framed(t, framing, in)})
@@ -186,6 +191,17 @@ func TestRedactText(t *testing.T) {
 		"authorization: Basic dXNlcg== \n":        "authorization: [redacted] \n",
 		"run --openai-api-key k1 --model m":       "run --openai-api-key [redacted] --model m",
 		`password: "hunter2", user: "me"`:         `password: "[redacted]", user: "me"`,
+		`password="a \"b\", c" user='me'`:         `password="[redacted]" user='me'`,
+		`passwd='a b', password="cut`:             `passwd='[redacted]', password="[redacted]`,
+		"Cookie: a=b; session=c\r\nX: y":          "Cookie: [redacted]\r\nX: y",
+		"Authorization: Token abc\nok":            "Authorization: [redacted]\nok",
+		`Authorization: Digest a="b", c="d"`:      "Authorization: [redacted]",
+		`curl -H "Authorization: Token a" b`:      `curl -H "Authorization: [redacted]" b`,
+		`curl -H 'cookie: a=b; c=d' e`:            `curl -H 'cookie: [redacted]' e`,
+		`{"authorization": "Token a, b", "c": 1`:  `{"authorization": "[redacted]", "c": 1`,
+		"GET /?cookie=a HTTP/1.1":                 "GET /?cookie=[redacted] HTTP/1.1",
+		"https://me:abc@host/ http://[::1]:80/@":  "https://me:[redacted]@host/ http://[::1]:80/@",
+		"redis://:abc@host/ http://host:80 a@b":   "redis://:[redacted]@host/ http://host:80 a@b",
 		"the password is not here, nor any token": "the password is not here, nor any token",
 	} {
 		flaw := errors.New(in)
