@@ -24,7 +24,8 @@ const (
 	artifacts = "/artifacts/"
 	// fetchTime is how long it may take to fetch an input or to store an output.
 	fetchTime = 30 * time.Second
-	// fileLimit is how large either may be, in bytes.
+	// fileLimit is how large an output may be, in bytes, and all inputs of a request
+	// together, for they are held at once.
 	fileLimit = 64 << 20
 	// maxRedirects is how often a server may send elsewhere.
 	maxRedirects = 10
@@ -45,8 +46,9 @@ type Files struct {
 // its own value.
 func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	hydrated := make(map[string]json.RawMessage, len(inputs))
+	room := int64(fileLimit)
 	for name, raw := range inputs {
-		value, err := f.load(ctx, runID, raw)
+		value, err := f.load(ctx, runID, raw, &room)
 		if err != nil {
 			return nil, &Error{ErrInputs, fmt.Sprintf("the input %q cannot be read: %v", name, err)}
 		}
@@ -55,7 +57,8 @@ func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]jso
 	return hydrated, nil
 }
 
-func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage) (json.RawMessage, error) {
+// load returns the value that raw names, and takes its length off the room.
+func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, room *int64) (json.RawMessage, error) {
 	place := f.place(raw)
 	var data []byte
 	var err error
@@ -63,13 +66,14 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage) (js
 	case place == "":
 		return raw, nil
 	case strings.HasPrefix(place, artifacts):
-		data, err = f.readArtifact(runID, place)
+		data, err = f.readArtifact(runID, place, *room)
 	default:
-		data, err = f.fetch(ctx, place)
+		data, err = f.fetch(ctx, place, *room)
 	}
 	if err != nil {
 		return nil, err
 	}
+	*room -= int64(len(data))
 	if kind := jsonscan.KindOf(bytes.TrimLeft(data, " \t\r\n")); kind == jsonscan.Object || kind == jsonscan.Array {
 		if jsonscan.Valid(data) == nil {
 			return data, nil
@@ -120,7 +124,7 @@ func (f *Files) client() *http.Client {
 	return &c
 }
 
-func (f *Files) fetch(ctx context.Context, address string) ([]byte, error) {
+func (f *Files) fetch(ctx context.Context, address string, room int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -135,7 +139,7 @@ func (f *Files) fetch(ctx context.Context, address string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s", resp.Status)
 	}
-	return readAll(resp.Body)
+	return readAll(resp.Body, room)
 }
 
 // unreachable says what is wrong without the URL, whose signature is a secret.
@@ -147,10 +151,10 @@ func unreachable(err error) error {
 	return fmt.Errorf("the server cannot be reached: %w", err)
 }
 
-func readAll(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, fileLimit+1))
-	if err == nil && len(data) > fileLimit {
-		err = fmt.Errorf("it is over the limit of %d bytes", fileLimit)
+func readAll(r io.Reader, room int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, room+1))
+	if err == nil && int64(len(data)) > room {
+		err = fmt.Errorf("with what was read before it is over the limit of %d bytes for all inputs of a request", fileLimit)
 	}
 	return data, err
 }
@@ -242,7 +246,7 @@ func inside(name string) bool {
 	return fs.ValidPath(name) && name != "." && path.Clean(name) == name && !strings.ContainsAny(name, "\\\x00")
 }
 
-func (f *Files) readArtifact(runID, place string) ([]byte, error) {
+func (f *Files) readArtifact(runID, place string, room int64) ([]byte, error) {
 	root, name, err := f.artifact(runID, place, false)
 	if err != nil {
 		return nil, err
@@ -256,7 +260,7 @@ func (f *Files) readArtifact(runID, place string) ([]byte, error) {
 		return nil, reason(err)
 	}
 	defer file.Close()
-	data, err := readAll(file)
+	data, err := readAll(file, room)
 	return data, reason(err)
 }
 

@@ -84,6 +84,35 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// All inputs of a request are held at once: one bound is for all of them together.
+func TestInputsTogether(t *testing.T) {
+	root := t.TempDir()
+	large := append(bytes.Repeat([]byte(" "), 40<<20), "[]"...)
+	for _, run := range []string{"one", "two"} {
+		if err := errors.Join(os.Mkdir(filepath.Join(root, run), 0o777), os.WriteFile(filepath.Join(root, run, "large"), large, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := theory.HandlerFunc(func(context.Context, *theory.Request, func(theory.Message)) (*theory.Result, error) {
+		return &theory.Result{}, nil
+	})
+	_, address := serve(t, runs, theory.Options{Files: theory.Files{Root: root}})
+	for _, tt := range []struct{ run, inputs, want string }{
+		{"one", `{"a":"/artifacts/one/large"}`, `"status":"success"`},
+		{"two", `{"a":"/artifacts/two/large","b":"/artifacts/two/large"}`, "over the limit of 67108864 bytes for all inputs of a request"},
+	} {
+		p := connect(t, address)
+		p.send(`{"kind":"Request","control":{"run_id":"` + tt.run + `","mode":"real"},"inputs":` + tt.inputs + `,"outputs":{}}`)
+		got := ""
+		for !strings.Contains(got, `"kind":"Response"`) {
+			got = p.next()
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %s, want %s", tt.run, got, tt.want)
+		}
+	}
+}
+
 // A store keeps what is put into it.
 type store struct {
 	*httptest.Server
