@@ -165,6 +165,8 @@ func TestFaults(t *testing.T) {
 		{"providers: {m: {kind: openai, key: {file: none.txt}}}", "1:31: providers.m.key: cannot read none.txt: file does not exist"},
 		{"providers: {m: {kind: openai, key: {env: KEY, file: key.txt}}}", "1:31: providers.m.key: expected either env or file, and here are both"},
 		{"providers: {m: {kind: openai, base_url: \"http://u:sk-planted@h\"}}", "1:31: providers.m.base_url: expected a URL that begins with http:// or https://, without user and password"},
+		{"providers: {m: {kind: openai, base_url: \"https://h/v1?x=y\"}}", "1:31: providers.m.base_url: expected a URL without ? and #: paths such as /chat/completions are added to its end"},
+		{"providers: {m: {kind: openai, base_url: \"http://h/v1#x\"}}", "1:31: providers.m.base_url: expected a URL without ? and #: paths such as /chat/completions are added to its end"},
 
 		// Addresses.
 		{"listen: {rlm: 0.0.0.0}", `1:10: listen.rlm: "0.0.0.0" has no port for the door rlm; expected HOST:PORT, as 0.0.0.0:8760 is, or PORT, or off`},

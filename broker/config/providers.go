@@ -55,8 +55,12 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		return nil, err
 	}
 	if p.BaseURL != "" {
-		if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			return nil, b.at(append(path, "base_url"), "expected a URL that begins with http:// or https://, without user and password")
+		u, err := url.Parse(p.BaseURL)
+		switch at := append(path, "base_url"); {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil:
+			return nil, b.at(at, "expected a URL that begins with http:// or https://, without user and password")
+		case strings.ContainsAny(p.BaseURL, "?#"): // also one that nothing follows
+			return nil, b.at(at, "expected a URL without ? and #: paths such as /chat/completions are added to its end")
 		}
 	}
 	key, err := b.secret(append(path, "key"), p.Key)
