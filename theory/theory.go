@@ -74,14 +74,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// The codes of the errors of a run.
+// The codes of the errors that a runtime itself tells of. Tools have their own.
 const (
 	ErrInputs     = "ERR_INPUTS"     // an input cannot be had
 	ErrValidation = "ERR_VALIDATION" // the request breaks a rule
-	ErrSecret     = "ERR_MISSING_SECRET"
-	ErrProvider   = "ERR_PROVIDER"
-	ErrRuntime    = "ERR_RUNTIME" // the runtime, or the worker, failed
-	ErrHandler    = "ERR_HANDLER" // the tool failed
+	ErrRuntime    = "ERR_RUNTIME"    // the runtime, or the worker, failed
 	ErrPreempted  = "ERR_PREEMPTED"
 )
 
