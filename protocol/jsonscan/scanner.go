@@ -150,6 +150,16 @@ func (s *Scanner) Value() []byte {
 	return s.data[start:s.pos:s.pos]
 }
 
+// NotNull is Value where null means the same as no value: it consumes a null and
+// returns nil.
+func (s *Scanner) NotNull() []byte {
+	if s.Peek() == Null {
+		s.Skip()
+		return nil
+	}
+	return s.Value()
+}
+
 // Object enters the next value if it is an object: [Scanner.Next] then moves
 // through its members. If it is not, or stands inside [MaxEntered] containers,
 // Object returns false and the value is still next.

@@ -2,6 +2,8 @@ package jsonscan
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,20 @@ func TestErrors(t *testing.T) {
 		} else if syntax.Error() != c.want || syntax.Truncated != c.truncated {
 			t.Errorf("Valid(%.40q)\n got %v (truncated %v)\nwant %v (truncated %v)", c.text, syntax, syntax.Truncated, c.want, c.truncated)
 		}
+	}
+}
+
+// A null is consumed as any value is.
+func TestNotNull(t *testing.T) {
+	var s Scanner
+	s.Init([]byte(`[null,1]`))
+	var got []string
+	for ok := s.Array(); ok && s.Elem(); {
+		raw := s.NotNull()
+		got = append(got, fmt.Sprintf("%s %v", raw, raw == nil))
+	}
+	if want := []string{" true", "1 false"}; !slices.Equal(got, want) || s.End() != nil {
+		t.Errorf("got %q, %v", got, s.End())
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 func (w *wire) readPrompts(s *jsonscan.Scanner, payload []byte) {
 	start := s.Offset()
 	if s.Peek() != jsonscan.Array {
-		w.prompts = notNull(s)
+		w.prompts = s.NotNull()
 		w.need(w.prompts == nil)
 		return
 	}
@@ -48,7 +48,7 @@ func (w *wire) readPrompt(s *jsonscan.Scanner, payload []byte) []byte {
 	case jsonscan.String, jsonscan.Object:
 		return s.Value()
 	case jsonscan.Null:
-		return notNull(s)
+		return s.NotNull()
 	case jsonscan.Array:
 		for ok := s.Array(); ok && s.Elem(); {
 			w.need(s.Peek() == jsonscan.Object)

@@ -28,7 +28,7 @@ func (w *wire) interpretResponse(m *protocol.Message) {
 func (w *wire) readResults(s *jsonscan.Scanner, payload []byte) {
 	start := s.Offset()
 	if s.Peek() != jsonscan.Array {
-		w.results = notNull(s)
+		w.results = s.NotNull()
 		w.need(w.results == nil)
 		return
 	}
@@ -72,7 +72,7 @@ func (w *wire) readResult(s *jsonscan.Scanner, payload []byte) []byte {
 func (w *wire) readCompletion(s *jsonscan.Scanner, payload []byte) (completion, response []byte) {
 	start := s.Offset()
 	if s.Peek() != jsonscan.Object {
-		completion = notNull(s)
+		completion = s.NotNull()
 		w.need(completion == nil)
 		return completion, nil
 	}

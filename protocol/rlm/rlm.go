@@ -60,7 +60,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 		switch string(s.Key()) {
 		case "correlation_id":
 			w.identified = true
-			w.correlationID = notNull(s)
+			w.correlationID = s.NotNull()
 		case "model":
 			w.asks = true
 			w.model = w.notNullString(s)
@@ -110,18 +110,9 @@ func (w *wire) need(ok bool) {
 	}
 }
 
-// notNull consumes the next value and returns it, or nil if it is null.
-func notNull(s *jsonscan.Scanner) []byte {
-	if s.Peek() == jsonscan.Null {
-		s.Skip()
-		return nil
-	}
-	return s.Value()
-}
-
-// notNullString is notNull for a value that must be a string or null.
+// notNullString is NotNull for a value that must be a string or null.
 func (w *wire) notNullString(s *jsonscan.Scanner) []byte {
-	raw := notNull(s)
+	raw := s.NotNull()
 	w.need(raw == nil || jsonscan.KindOf(raw) == jsonscan.String)
 	return raw
 }

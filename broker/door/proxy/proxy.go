@@ -100,9 +100,9 @@ func read(r *web.Request) (q query, fault string) {
 		case "prompts":
 			q.prompts = s.Value()
 		case "model":
-			q.model = notNull(&s)
+			q.model = s.NotNull()
 		case "correlation_id":
-			q.id = notNull(&s)
+			q.id = s.NotNull()
 		}
 	}
 	switch {
@@ -112,14 +112,6 @@ func read(r *web.Request) (q query, fault string) {
 		return q, "Request body must be a JSON object"
 	}
 	return q, ""
-}
-
-func notNull(s *jsonscan.Scanner) []byte {
-	if s.Peek() == jsonscan.Null {
-		s.Skip()
-		return nil
-	}
-	return s.Value()
 }
 
 func (q *query) check(batched bool) string {

@@ -48,13 +48,13 @@ func (r *request) parse(payload []byte) error {
 	for object && s.Next() {
 		switch string(s.Key()) {
 		case "correlation_id":
-			r.id = notNull(&s)
+			r.id = s.NotNull()
 		case "model":
-			r.model = notNull(&s)
+			r.model = s.NotNull()
 		case "prompt":
-			r.prompt = notNull(&s)
+			r.prompt = s.NotNull()
 		case "prompts":
-			r.prompts = notNull(&s)
+			r.prompts = s.NotNull()
 		default:
 			r.unknown = append(r.unknown, string(s.Key()))
 		}
@@ -67,14 +67,6 @@ func (r *request) parse(payload []byte) error {
 		return errNotObject
 	}
 	return r.check()
-}
-
-func notNull(s *jsonscan.Scanner) []byte {
-	if s.Peek() == jsonscan.Null {
-		s.Skip()
-		return nil
-	}
-	return s.Value()
 }
 
 // check looks for what is wrong, in the order in which peers look. An id that is
