@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,11 +25,25 @@ type HTTPOptions struct {
 	Header http.Header
 }
 
+// client follows no redirect to another server: headers, and so keys, would go
+// there.
 func (o *HTTPOptions) client() *http.Client {
-	if o.Client == nil {
-		return http.DefaultClient
+	c := *cmp.Or(o.Client, http.DefaultClient)
+	c.CheckRedirect = sameServer
+	return &c
+}
+
+// maxRedirects is how many redirects are followed, as by package net/http.
+const maxRedirects = 10
+
+func sameServer(req *http.Request, via []*http.Request) error {
+	switch from, to := via[0].URL, req.URL; {
+	case to.Scheme != from.Scheme || to.Host != from.Host:
+		return fmt.Errorf("it sends on to another server, %s: name that instead if it is to be asked", to.Redacted())
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("it sends on for more than %d times", maxRedirects)
 	}
-	return o.Client
+	return nil
 }
 
 // do makes a request. Its error says, as that of any endpoint does, what to try

@@ -175,3 +175,16 @@ func TestOlderHTTP(t *testing.T) {
 		}
 	}
 }
+
+// Where a server sends on to another one, keys do not follow.
+func TestRedirect(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server was asked") }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL+"/mcp", http.StatusTemporaryRedirect))
+	defer s.Close()
+	o := client.HTTPOptions{Client: s.Client(), Header: http.Header{"X-Api-Key": {"secret"}}}
+	_, err := client.DialHTTP(t.Context(), s.URL, client.MCP, client.NewWatch(client.MCP.Protocol, nil), client.RPCOptions{Version: "v"}, o)
+	if err == nil || !strings.Contains(err.Error(), "it sends on to another server, "+other.URL+"/mcp") {
+		t.Errorf("the error is %v", err)
+	}
+}

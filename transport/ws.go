@@ -155,7 +155,7 @@ func dialWS(ctx context.Context, address string, opts Options) (Conn, error) {
 	}
 	//nolint:bodyclose // the library has read what there is of it
 	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
-		HTTPClient:   &http.Client{Transport: transport},
+		HTTPClient:   &http.Client{Transport: transport, CheckRedirect: stay},
 		HTTPHeader:   opts.Header,
 		Subprotocols: opts.Subprotocols,
 	})
@@ -167,6 +167,9 @@ func dialWS(ctx context.Context, address string, opts Options) (Conn, error) {
 	}
 	return nil, err
 }
+
+// stay follows no redirect: headers, and so keys, would go to where it leads.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // A wsListener is an HTTP server that takes WebSockets and nothing else.
 type wsListener struct {

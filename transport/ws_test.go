@@ -109,6 +109,18 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// A handshake is not taken elsewhere, and its headers are not.
+func TestHandshakeRedirected(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server was asked") }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	err := tryDial(t, bounded(t), "ws"+strings.TrimPrefix(server.URL, "http"), transport.Options{Header: http.Header{"X-Api-Key": {"x"}}})
+	if err == nil || !strings.Contains(err.Error(), "307 Temporary Redirect") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // A listener with a path serves no other, and pages of other hosts get nowhere.
 func TestListenerRefuses(t *testing.T) {
 	l := listen(t, "ws://127.0.0.1:0/agent", transport.Options{})
