@@ -40,7 +40,7 @@ type lateFile struct {
 
 func (f *lateFile) Write(data []byte) (int, error) {
 	if f.file == nil {
-		file, err := os.Create(f.name)
+		file, err := os.OpenFile(f.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return 0, err
 		}

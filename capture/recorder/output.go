@@ -114,7 +114,7 @@ func (f *files) open() (err error) {
 		name = fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), f.number, f.extension())
 		f.parts = append(f.parts, name)
 	}
-	if f.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil { // a pipe is only written
+	if f.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil { // a pipe is only written
 		return err
 	}
 	f.whole = 0

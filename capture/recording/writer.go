@@ -45,7 +45,7 @@ type file struct {
 // or be empty. Of what the session says about itself it keeps whether it was
 // redacted or altered.
 func Create(dir string, s capture.Session) (*Writer, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
@@ -100,7 +100,7 @@ func (w *Writer) conn(number int) (*folder, error) {
 		if number > 1 {
 			c.path = filepath.Join(w.dir, connPrefix+strconv.Itoa(number))
 		}
-		if err := os.MkdirAll(c.path, 0o777); err != nil {
+		if err := os.MkdirAll(c.path, 0o700); err != nil {
 			return nil, err
 		}
 		w.conns[number] = c
@@ -132,7 +132,7 @@ func (c *folder) file(name string) (*file, error) {
 	if f := c.files[name]; f != nil {
 		return f, nil
 	}
-	f, err := os.OpenFile(filepath.Join(c.path, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	f, err := os.OpenFile(filepath.Join(c.path, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
