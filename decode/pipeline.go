@@ -209,33 +209,34 @@ func (w *worker) work(j *job) {
 			ends = w.end(ends, i)
 			j.read(it, i, s.protocol)
 			j.err = w.show(j)
-			j.count(it, i) // a view may have found more that is wrong
+			switch {
+			case it.Err != nil: // a view may have found more that is wrong
+				j.fault(it, i)
+			case !it.Frame.Gap:
+				j.seen.Frames++
+			}
 		}
 	}
 	w.end(ends, len(b.Frames))
 }
 
-// count takes note of the item of the frame of an index.
-func (j *job) count(it *Item, i int) {
-	if it.Err != nil && j.seen.First == nil {
+// fault takes note of what is wrong with the item of the frame of an index.
+func (j *job) fault(it *Item, i int) {
+	if j.seen.First == nil {
 		j.seen.First = it.fault()
 	}
-	switch {
-	case !it.Frame.Gap:
+	if !it.Frame.Gap {
 		j.seen.Frames++
-		if it.Err != nil {
-			j.seen.Faults++
-		}
-	case it.Err != nil:
-		j.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
-		if _, begins := slices.BinarySearch(j.batch.fault, i); begins {
-			j.seen.Faults++
-			j.seen.Skipped.Faults++
-		}
+		j.seen.Faults++
+		return
+	}
+	j.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
+	if _, begins := slices.BinarySearch(j.batch.fault, i); begins {
+		j.seen.Faults++
+		j.seen.Skipped.Faults++
 	}
 }
 
-// end tells of the ends of connections ahead of the frame of an index, and
 // returns the others.
 func (w *worker) end(ends []end, index int) []end {
 	for len(ends) > 0 && ends[0].index <= index {

@@ -106,14 +106,9 @@ func (e *Extent) whole(start, end int) *Error {
 	return nil
 }
 
-// rest is the extent with which to look for what follows: all that is known of it is
-// what did not fit into a gap.
-func (e *Extent) rest() Extent {
-	if !e.Gap {
-		return Extent{}
-	}
-	return Extent{Start: e.seen, seen: e.seen}
-}
+// rest is the extent with which to look for what follows a gap: all that is known of
+// it is what did not fit into that.
+func (e *Extent) rest() Extent { return Extent{Start: e.seen, seen: e.seen} }
 
 // maxLimit is the largest limit: a frame of it has its end in the range of an int.
 const maxLimit = math.MaxInt / 2

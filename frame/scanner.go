@@ -180,10 +180,12 @@ func (s *Scanner) take() {
 	}
 	s.head += e.Raw
 	s.offset += int64(e.Raw)
-	if !e.Gap {
-		s.count++
+	if e.Gap {
+		s.extent = e.rest()
+		return
 	}
-	s.extent = e.rest()
+	s.count++
+	s.extent = Extent{}
 }
 
 // fault places an error where it happened. It fails the scanner, or, when it
