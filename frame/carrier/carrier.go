@@ -99,9 +99,9 @@ type Carrier struct {
 	unknown frame.Dir // what bytes of unknown direction turned out to be
 	halves  [3]half   // by direction
 
-	asked    []asked // requests whose response has not begun
-	upgraded parser  // what both directions speak from here on, if that changed
-	tunnel   bool    // that is nothing known
+	asked    []string // methods of the requests whose response has not begun
+	upgraded parser   // what both directions speak from here on, if that changed
+	tunnel   bool     // that is nothing known
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams
 	inflated int // streams of events that are compressed

@@ -32,9 +32,6 @@ const (
 	inTunnel
 )
 
-// asked is what a response has to know of its request: the method.
-type asked string
-
 // maxAsked bounds the requests that are remembered for their responses.
 const maxAsked = 10_000
 
@@ -211,7 +208,7 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 	if len(h.c.asked) == maxAsked {
 		h.c.asked = h.c.asked[1:]
 	}
-	h.c.asked = append(h.c.asked, asked(head.Method()))
+	h.c.asked = append(h.c.asked, head.Method())
 	size, ok := SizeOf(head)
 	switch {
 	case size.Chunked:
@@ -226,9 +223,9 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 
 func (p *http1) response(h *half, head *frame.Head) bool {
 	status := head.Status()
-	var of asked
+	var method string
 	if len(h.c.asked) > 0 {
-		of = h.c.asked[0]
+		method = h.c.asked[0]
 	}
 	if status == "101" {
 		p.number++
@@ -248,10 +245,10 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	}
 	size, ok := SizeOf(head)
 	switch {
-	case of == "CONNECT" && strings.HasPrefix(status, "2"):
+	case method == "CONNECT" && strings.HasPrefix(status, "2"):
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		h.c.tunnel = true
-	case of == "HEAD", status == "204", status == "304":
+	case method == "HEAD", status == "204", status == "304":
 		p.sized(h, frame.Response, 0)
 	case size.Chunked:
 		p.enter(h, frame.Response, inChunkSize)
