@@ -90,9 +90,6 @@ func (s *Segment) AppendRun(r *capture.Run, from int) int {
 	return n
 }
 
-// Holds reports whether the segment holds memory.
-func (s *Segment) Holds() bool { return len(s.holds) > 0 }
-
 func (s *Segment) keep(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
