@@ -69,17 +69,19 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	if err != nil {
 		return err
 	}
-	var counter decode.Counter
-	newView, err := inv.decodeView(c, verbose, &counter)
+	newView, err := inv.decodeView(c, verbose)
 	if err != nil {
 		return err
+	}
+	if c.Bool("count") {
+		cfg.Counter = new(decode.Counter)
 	}
 	if c.IsSet("head") && cfg.Head == 0 {
 		names = nil
 	}
 	total, err := inv.decodeAll(c, names, cfg, newView)
-	if c.Bool("count") { // also of what --follow has seen when it is interrupted
-		if cerr := printCounts(inv.output(c), c.String("output"), counter.Counts()); cerr != nil {
+	if cfg.Counter != nil { // also of what --follow has seen when it is interrupted
+		if cerr := printCounts(inv.output(c), c.String("output"), cfg.Counter.Counts()); cerr != nil {
 			return cerr
 		}
 	}
@@ -270,7 +272,7 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 }
 
 // decodeView reads the flags that say what to print.
-func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.Counter) (func() decode.View, error) {
+func (inv *invocation) decodeView(c *cli.Context, verbose int) (func() decode.View, error) {
 	view, err := inv.outputView(c, verbose)
 	switch {
 	case err != nil:
@@ -285,8 +287,6 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int, counter *decode.C
 		return nil, usagef("--payload prints payloads and nothing else: leave out --count, --jq and --output")
 	case (verbose > 0 || c.IsSet("time")) && !printsLines(c):
 		return nil, usagef("--verbose and --time are for frames as text, which --count, --jq, --payload and --output ndjson or raw do not print: leave them out")
-	case c.Bool("count"):
-		return counter.View, nil
 	case c.IsSet("jq"):
 		program, err := query.CompileJQ(c.String("jq"), inv.tell)
 		if err != nil {

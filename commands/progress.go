@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 )
@@ -27,19 +26,18 @@ const (
 // meter makes the reads of src draw a progress bar, if it is a file and the
 // bar can stand undisturbed on the terminal of standard error.
 func (inv *invocation) meter(src *source) {
-	f, ok := src.Reader.(*os.File)
-	if !ok || !inv.hasRoom() {
+	if src.file == nil || !inv.hasRoom() {
 		return
 	}
-	info, err := f.Stat()
+	info, err := src.file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	at, err := f.Seek(0, io.SeekCurrent)
+	at, err := src.file.Seek(0, io.SeekCurrent)
 	if err != nil || at >= info.Size() {
 		return
 	}
-	m := newMeter(f, info.Size()-at, inv.Stderr)
+	m := newMeter(src.Reader, info.Size()-at, inv.Stderr)
 	closeFile := src.close
 	src.Reader, src.close = m, func() { m.clear(); closeFile() }
 }

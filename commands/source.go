@@ -14,12 +14,14 @@ import (
 
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/direct"
 	"github.com/wirectl/wirectl/fixtures"
 )
 
 // A source is an input that was opened.
 type source struct {
 	io.Reader
+	file  *os.File // that is read; nil where reads wait for somebody
 	close func()
 }
 
@@ -63,7 +65,7 @@ func (inv *invocation) find(ctx context.Context, name string) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &source{f, func() { f.Close() }}, nil
+		return &source{Reader: f, close: func() { f.Close() }}, nil
 	}
 	if name == "-" {
 		return interruptible(ctx, inv.Stdin)
@@ -111,7 +113,7 @@ func (inv *invocation) openTap(ctx context.Context, name string, waiting func())
 // looking is what passes a tap.
 func looking(ctx context.Context, conn *tap.Conn) *source {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	return &source{conn, func() { stop(); conn.Close() }}
+	return &source{Reader: conn, close: func() { stop(); conn.Close() }}
 }
 
 // An opened input was recognized, too.
@@ -136,11 +138,10 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 		return nil, err
 	}
 	follow = follow && grows(name, src)
-	file, _ := src.Reader.(*os.File)
 	inv.meter(src)
 	var reader io.Reader = src
 	if follow {
-		reader = decode.Follow(ctx, src, file)
+		reader = decode.Follow(ctx, src, src.file)
 	}
 	in, err := decode.Open(reader, cfg)
 	if err != nil {
@@ -154,8 +155,7 @@ func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.
 // for more by itself, a fixture has none, and the end of a pipe that has no name
 // is for good.
 func grows(name string, src *source) bool {
-	_, regular := src.Reader.(*os.File)
-	return regular || name != "-" && !isTap(name) && !strings.HasPrefix(name, "fixture:")
+	return src.file != nil || name != "-" && !isTap(name) && !strings.HasPrefix(name, "fixture:")
 }
 
 // unopened says of an error in which input it is, and whether that is to blame.
@@ -187,16 +187,21 @@ func recordingFolder(name string) fs.FS {
 // terminal does not do by itself. What cannot be waited for, such as a file or
 // the null device, never keeps a read waiting.
 func interruptible(ctx context.Context, in io.Reader) (*source, error) {
-	s := &source{in, func() {}}
+	s := &source{Reader: in, close: func() {}}
 	f, ok := in.(*os.File)
 	if !ok {
 		return s, nil
 	}
-	if info, err := f.Stat(); err != nil || info.Mode().IsRegular() {
-		return s, err
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular():
+		s.Reader, s.file = direct.OverFile(f), f
+		return s, nil
 	}
 	r, err := cancelreader.NewReader(f)
 	if err != nil {
+		s.file = f
 		return s, nil //nolint:nilerr // it is read as it is
 	}
 	stop := context.AfterFunc(ctx, func() { r.Cancel() })

@@ -7,9 +7,11 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A Counter counts items by protocol and kind. Its View shows nothing.
+// A Counter counts items by protocol and kind.
 type Counter struct {
 	mu      sync.Mutex
 	tallies []*tally
@@ -29,32 +31,57 @@ type tally struct {
 	counts map[string]*Count
 }
 
-// View returns a view that counts.
-func (c *Counter) View() View {
+func (c *Counter) tally() *tally {
 	t := &tally{counts: make(map[string]*Count)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tallies = append(c.tallies, t)
-	return func(dst []byte, it *Item) ([]byte, error) {
-		t.add(it)
-		return dst, nil
-	}
+	return t
+}
+
+// view is a [View] that shows nothing.
+func (t *tally) view(dst []byte, it *Item) ([]byte, error) {
+	t.add(it)
+	return dst, nil
 }
 
 // maxKinds bounds the kinds that are told apart, so that a stream which makes
 // them up does not take memory without end. The others are counted together.
 const maxKinds = 10_000
 
+var kindSkipped = []byte(ndjson.Skipped)
+
 func (t *tally) add(it *Item) {
-	protocol, kind := "", []byte(ndjson.Skipped)
+	protocol, kind := "", kindSkipped
 	if !it.Frame.Gap {
 		protocol, kind = it.Protocol.Name(), it.kind()
 	}
+	t.note(protocol, kind, 1, it.Frame.Size())
+}
+
+// addBytes counts the frames that frames begins with of which nothing but the size is
+// to be known, in the protocol of bytes, and returns how many they are.
+func (t *tally) addBytes(frames []frame.Frame) int {
+	n, size := 0, 0
+	for ; n < len(frames); n++ {
+		f := &frames[n]
+		if f.Gap || f.Compressed || f.Flaw != nil || f.Meta != nil {
+			break
+		}
+		size += f.End - f.Start
+	}
+	if n > 0 {
+		t.note(opaque.Bytes.Name(), opaque.KindBytes, n, size)
+	}
+	return n
+}
+
+func (t *tally) note(protocol string, kind []byte, frames, size int) {
 	if t.last == nil || t.last.Kind != string(kind) || t.last.Protocol != protocol {
 		t.last = t.find(protocol, kind)
 	}
-	t.last.Frames++
-	t.last.Bytes += int64(it.Frame.Size())
+	t.last.Frames += int64(frames)
+	t.last.Bytes += int64(size)
 }
 
 // maxKind is how much of a kind is told apart, in bytes.

@@ -34,6 +34,8 @@ type Config struct {
 	Resync bool
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
+	// Counter, if not nil, counts the items, in the place of a view.
+	Counter *Counter
 	// Match, if not nil, chooses the items that are shown. It is called from
 	// several goroutines.
 	Match func(*Item) bool
@@ -107,7 +109,7 @@ func (r *Result) add(seen *Result) {
 }
 
 // Run reads all of in and writes what views from newView show of it to w, in
-// the order of the input. The error of a fault in the framing is a
+// the order of the input; newView may be nil if there is a Counter. The error of a fault in the framing is a
 // [*frame.Error], that of a capture a [*capture.Error]; everything before it
 // has then been written.
 func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() View) (Result, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -19,6 +20,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/frametest"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,7 +169,7 @@ func seqs() decode.View {
 
 func TestCountsAreTheSumOfTheWorkers(t *testing.T) {
 	var c decode.Counter
-	if _, _, err := run(t, bytes.NewReader(manyFrames(t, 5000)), decode.Config{Workers: 4}, c.View); err != nil {
+	if _, _, err := run(t, bytes.NewReader(manyFrames(t, 5000)), decode.Config{Workers: 4, Counter: &c}, nil); err != nil {
 		t.Fatal(err)
 	}
 	counts := c.Counts()
@@ -177,6 +179,41 @@ func TestCountsAreTheSumOfTheWorkers(t *testing.T) {
 	}
 	if frames != 5000 || counts[0].Kind != "tools/call" {
 		t.Errorf("%+v", counts)
+	}
+}
+
+// Bytes are counted without a look at each; that changes nothing of what is counted.
+func TestCountsOfBytesAreThoseOfItems(t *testing.T) {
+	streams := map[string][]byte{
+		"gaps":       []byte("x\n\n{}\r\n\xff\n"),
+		"compressed": []byte("\x00\x00\x00\x00\x01a\x01\x00\x00\x00\x02bb\x00\x00\x00\x00\x01c"),
+		"cut":        []byte("\x00\x00\x00\x01a\x00\x00\x00\x02b"),
+	}
+	for _, name := range fixtures.Files() {
+		stream, err := fixtures.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams[name] = stream
+	}
+	for name, stream := range streams {
+		for _, f := range frame.Framings() {
+			var each, run decode.Counter
+			cfg := decode.Config{Framing: f, Protocol: opaque.Bytes, Resync: true, Workers: 1}
+			count := func(c *decode.Counter, match func(*decode.Item) bool) decode.Result {
+				cfg.Counter, cfg.Match = c, match
+				result, err := decode.Run(t.Context(), decode.Input{Stream: bytes.NewReader(stream)}, io.Discard, cfg, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				result.First = nil
+				return result
+			}
+			want := count(&each, func(*decode.Item) bool { return true })
+			if got := count(&run, nil); got != want || !slices.Equal(run.Counts(), each.Counts()) {
+				t.Errorf("%s as %s: %+v %v, want %+v %v", name, f.Name(), got, run.Counts(), want, each.Counts())
+			}
+		}
 	}
 }
 
@@ -303,14 +340,18 @@ func pick[T any](list []T, n uint8) (none T) {
 
 func BenchmarkDecode(b *testing.B) {
 	stream := manyFrames(b, 5000)
-	var counter decode.Counter
-	for name, view := range map[string]func() decode.View{"count": counter.View, "ndjson": decode.NDJSON} {
+	for name, cfg := range map[string]decode.Config{
+		"count":  {Counter: new(decode.Counter)},
+		"walk":   {Counter: new(decode.Counter), Framing: frame.Len32, Protocol: opaque.Bytes},
+		"ndjson": {},
+	} {
 		for _, workers := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/workers=%d", name, workers), func(b *testing.B) {
 				b.SetBytes(int64(len(stream)))
 				b.ReportAllocs()
+				cfg.Workers = workers
 				for b.Loop() {
-					_, err := decode.Run(b.Context(), decode.Input{Stream: bytes.NewReader(stream)}, io.Discard, decode.Config{Workers: workers}, view)
+					_, err := decode.Run(b.Context(), decode.Input{Stream: bytes.NewReader(stream)}, io.Discard, cfg, decode.NDJSON)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -82,7 +82,9 @@ func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 		it.Err = malformed(p, f, it.Payload, err)
 		return
 	}
-	carried.Join(f, p, m)
+	if f.Meta != nil {
+		carried.Join(f, p, m)
+	}
 	it.well = true
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 // A pipeline moves batches from the feed through workers to the output. Workers
@@ -144,13 +145,21 @@ const maxKept = 2 << 20
 type worker struct {
 	match      func(*Item) bool
 	view       View
+	tally      *tally // of which the view is; nil if it is another's
 	ended      func(conn int, dir frame.Dir, at time.Time)
 	item       Item
 	skip, head int64
 }
 
 func (p *pipeline) newWorker() *worker {
-	return &worker{match: p.cfg.Match, view: p.newView(), ended: p.cfg.Ended, item: *NewItem(p.cfg)}
+	w := &worker{match: p.cfg.Match, ended: p.cfg.Ended, item: *NewItem(p.cfg)}
+	if c := p.cfg.Counter; c != nil {
+		w.tally = c.tally()
+		w.view = w.tally.view
+	} else {
+		w.view = p.newView()
+	}
+	return w
 }
 
 // parsed is what an item has of a frame that was parsed ahead of its view. One
@@ -198,7 +207,7 @@ func (w *worker) work(j *job) {
 	clock, ends := b.clock, b.ends
 	for run, s := range b.since {
 		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
-		for i := s.index; i < b.end(run) && j.err == nil; i++ {
+		for i := s.index + w.count(j, run); i < b.end(run) && j.err == nil; i++ {
 			it.Seq, it.Place = b.first+int64(i), -1
 			if len(b.place) > 0 {
 				it.Place = b.place[i]
@@ -206,7 +215,9 @@ func (w *worker) work(j *job) {
 			if len(b.times) > 0 {
 				w.tell(&clock, &b.times[i])
 			}
-			ends = w.end(ends, i)
+			if len(ends) > 0 {
+				ends = w.end(ends, i)
+			}
 			j.read(it, i, s.protocol)
 			j.err = w.show(j)
 			switch {
@@ -218,6 +229,18 @@ func (w *worker) work(j *job) {
 		}
 	}
 	w.end(ends, len(b.Frames))
+}
+
+// count counts the frames that a run of a job's batch begins with, as far as they need
+// not be looked at one by one, and returns how many they are.
+func (w *worker) count(j *job, run int) int {
+	s := &j.batch.since[run]
+	if w.tally == nil || s.protocol != opaque.Bytes || w.match != nil || w.skip > 0 || w.head > 0 {
+		return 0
+	}
+	n := w.tally.addBytes(j.batch.Frames[s.index:j.batch.end(run)])
+	j.seen.Frames += int64(n)
+	return n
 }
 
 // fault takes note of what is wrong with the item of the frame of an index.

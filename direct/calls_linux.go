@@ -9,8 +9,8 @@ import (
 
 const possible = true
 
-// Read reads from a descriptor that does not block: syscall.EAGAIN says that there is
-// nothing to be read.
+// Read reads from a descriptor that does not block, or from a file: syscall.EAGAIN says
+// that there is nothing to be read.
 func Read(fd uintptr, p []byte) (int, error) { return call3(syscall.SYS_READ, fd, p) }
 
 // Write writes to one, as far as there is room.

@@ -6,8 +6,8 @@ import "syscall"
 
 const possible = true
 
-// Read reads from a descriptor that does not block: syscall.EAGAIN says that there is
-// nothing to be read. The detector of races learns from it what happens before.
+// Read reads from a descriptor that does not block, or from a file: syscall.EAGAIN says
+// that there is nothing to be read. The detector of races learns from it what happens before.
 func Read(fd uintptr, p []byte) (int, error) { return again(syscall.Read, fd, p) }
 
 // Write writes to one, as far as there is room.

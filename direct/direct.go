@@ -1,8 +1,8 @@
-// Package direct reads and writes sockets and pipes without telling Go's scheduler
-// of it.
+// Package direct reads and writes sockets and pipes, and reads files, without telling
+// Go's scheduler of it.
 //
 // The scheduler is told of a call of the system because it may take long; that of
-// a descriptor which does not block never does. Where calls come one at a time, telling
+// a descriptor which does not block never does, and that of a file seldom. Where calls come one at a time, telling
 // has its price: between two of them nothing runs, the thread that watches over the
 // others goes to sleep, and each call that the scheduler is told of wakes it up, on
 // a processor that a peer could have had.

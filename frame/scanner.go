@@ -171,13 +171,12 @@ func (s *Scanner) step() bool {
 
 // take gives out the frame, or the gap, that extent describes.
 func (s *Scanner) take() {
-	e := &s.extent
-	*s.out = Frame{
-		Raw:   s.buf[s.head : s.head+e.Raw : s.head+e.Raw],
-		Start: e.Start, End: e.End,
-		Offset:     s.offset,
-		Compressed: e.Compressed, Gap: e.Gap, Flaw: e.Flaw,
-	}
+	e, f := &s.extent, s.out
+	*f = Frame{} // and each field in its place: a literal would be made elsewhere, and copied
+	f.Raw = s.buf[s.head : s.head+e.Raw : s.head+e.Raw]
+	f.Start, f.End = e.Start, e.End
+	f.Offset = s.offset
+	f.Compressed, f.Gap, f.Flaw = e.Compressed, e.Gap, e.Flaw
 	s.head += e.Raw
 	s.offset += int64(e.Raw)
 	if e.Gap {

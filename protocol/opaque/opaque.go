@@ -44,7 +44,6 @@ var (
 	kindTrue   = []byte("true")
 	kindFalse  = []byte("false")
 	kindNull   = []byte("null")
-	kindBytes  = []byte("bytes")
 )
 
 func kindName(k jsonscan.Kind) []byte {
@@ -66,6 +65,9 @@ func kindName(k jsonscan.Kind) []byte {
 	}
 }
 
+// KindBytes is the kind of every message of [Bytes].
+var KindBytes = []byte("bytes")
+
 type anything struct{}
 
 func (anything) Name() string                { return "bytes" }
@@ -74,6 +76,6 @@ func (anything) Encoding() protocol.Encoding { return protocol.Opaque }
 // Parse takes payload for what it is. It returns no error.
 func (anything) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
-	m.Kind, m.Text = kindBytes, payload
+	m.Kind, m.Text = KindBytes, payload
 	return nil
 }
