@@ -52,15 +52,27 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
 	switch {
 	case isPcapng(b) && (cfg.Framing == nil || isSection(b)):
-		if cfg.Framing != nil && cfg.Notice != nil {
-			cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
-		}
+		cfg.noticeUnused()
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c, stored: true}, err
 	case isNDJSON(b) && cfg.Framing == nil:
+		cfg.noticeUnused()
 		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
 	default:
 		return openStream(b, cfg), nil
+	}
+}
+
+// noticeUnused says what of a capture need not be named.
+func (cfg *Config) noticeUnused() {
+	if cfg.Notice == nil {
+		return
+	}
+	if cfg.Framing != nil {
+		cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
+	}
+	if cfg.Carrier != carrier.Auto {
+		cfg.Notice(fmt.Sprintf("a capture, whose frames were taken out of what carried them: --carrier %s is not used", cfg.Carrier))
 	}
 }
 
