@@ -41,12 +41,7 @@ func (inv *invocation) encode(c *cli.Context) error {
 		return usagef("a schema has many messages: say with --message NAME which one the payloads are")
 	}
 	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
-	for _, name := range names {
-		if err := inv.encodeOne(c, name, cfg); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inv.each(names, func(_ int, name string) error { return inv.encodeOne(c, name, cfg) })
 }
 
 func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config) error {
