@@ -132,12 +132,27 @@ func passed(err error, framing frame.Framing) error {
 	case errors.As(err, &fe) && fe.Accident != frame.PlainText && !isStrayText(fe, framing): // between frames that were read
 		hint = adviceOn(fe.Accident, fe.Offset, framing)
 	case errors.As(err, &fault):
-		hint = adviceOn(fault.Accident(), fault.Offset, framing)
+		hint = adviceInside(fault)
 	}
 	if hint == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, hint)
+}
+
+// adviceInside returns the advice on what a frame holds in the place of a message. Of
+// most framings no text is a frame by chance: how the stream is read is right then.
+func adviceInside(f *decode.Fault) string {
+	switch a := f.Accident(); {
+	case f.Framing == frame.Line || f.Framing == frame.Varint:
+		return adviceOn(a, f.Offset, f.Framing)
+	case a == frame.NoAccident:
+		return ""
+	case a == frame.ShellError, a == frame.HTML, a == frame.StackTrace, a == frame.LogLine:
+		return advice[a] // which is about who wrote it
+	default:
+		return "the frame is whole, and holds no message: look at what sent it, or name another --protocol"
+	}
 }
 
 // adviceOn returns the advice on what stands at an offset in a stream of that

@@ -121,9 +121,10 @@ func (m *mistaken) Unwrap() error { return m.err }
 
 // A Fault is what is wrong with a frame that was read, and where that is.
 type Fault struct {
-	Frame  int64 // its number
-	Offset int64 // of its first byte
-	Err    error
+	Frame   int64 // its number
+	Offset  int64 // of its first byte
+	Framing frame.Framing
+	Err     error
 }
 
 func (f *Fault) Error() string {
@@ -145,7 +146,7 @@ func (it *Item) fault() error {
 	if _, placed := placeOf(it.Err.Error()); placed || it.Frame.Gap {
 		return it.Err
 	}
-	return &Fault{it.Seq, it.Frame.Offset, it.Err}
+	return &Fault{it.Seq, it.Frame.Offset, it.Framing, it.Err}
 }
 
 // accident names what a frame with such a payload is instead. Unless the payload
