@@ -16,11 +16,13 @@ type eraser struct {
 	keys   map[string]bool // plain
 	values []*regexp.Regexp
 	named  *regexp.Regexp // a secret key in text, and its value
+	humped *regexp.Regexp // one that begins inside a word, where only its case tells
 	spoken string         // the key that is no secret after all
 	blind  bool           // something has been met that keys cannot be looked for in
 
 	mayMatch *prefilter // of values
 	mayName  *prefilter // of named
+	mayHump  *prefilter // of humped
 	plain    []byte     // scratch: a key
 	tails    []int      // scratch: where in it a part begins
 	humps    []int      // scratch: where in it a part begins that only its case tells
@@ -28,19 +30,30 @@ type eraser struct {
 
 func newEraser(x Redaction) *eraser {
 	e := &eraser{keys: map[string]bool{}, values: x.Values}
-	var patterns, lines []string
+	var patterns, humps, lines, cookies []string
+	capitals := map[string]bool{}
 	for _, key := range x.Keys {
 		if k := plain(key); k != "" && !e.keys[k] {
 			e.keys[k] = true
 			patterns = append(patterns, pattern(k))
+			if c := capital(k[0]); len(c) > 0 && k != humpless {
+				capitals[k] = true
+				humps = append(humps, `(?-i:`+string(c)+`)[-_]?`+pattern(k[1:]))
+			}
 			if takesLine[k] {
 				lines = append(lines, pattern(k))
 			}
+			if takesPairs[k] {
+				cookies = append(cookies, pattern(k))
+			}
 		}
 	}
-	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
+	e.mayMatch, e.mayName, e.mayHump = newPrefilter(e.values), newKeyFilter(e.keys, cases), newKeyFilter(capitals, capital)
 	if patterns != nil {
-		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + assignment(patterns))
+		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + pairsOf(cookies) + assignment(patterns))
+	}
+	if humps != nil {
+		e.humped = regexp.MustCompile(`(?i)(?-i:[a-z0-9])` + anyOf(humps) + assigned + assignee)
 	}
 	return e
 }
@@ -61,13 +74,32 @@ func wholeLine(keys []string) string {
 		`(?:^|[^a-z0-9])` + key + `([^"'\x00-\x20](?:[^\x00-\x08\x0a-\x1f]*[^\x00-\x20])?)|`
 }
 
-// assignment matches keys with what is in quotes behind them, or with a word.
+// takesPairs has the plain keys whose values are pairs with semicolons between them.
+var takesPairs = map[string]bool{"cookie": true, "setcookie": true}
+
+// pairsOf matches keys with all the pairs that are assigned to them. It ends in '|', as
+// wholeLine does.
+func pairsOf(keys []string) string {
+	if keys == nil {
+		return ""
+	}
+	const pair = `[^\s"',;&=]+=[^\s"',;&=][^\s"',;&]*`
+	return `(?:^|[^a-z0-9])` + anyOf(keys) + `\s*=\s*(` + pair + `(?:;[ \t]*` + pair + `)*)|`
+}
+
+// assignment matches keys with what is assigned to them, or follows them as flags.
 func assignment(keys []string) string {
 	key := anyOf(keys)
-	return `(?:(?:^|[^a-z0-9])` + key + `["']?\s*[:=]\s*|--(?:[a-z0-9]+[-_])*` + key + `\s+)` +
-		`(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|` +
-		`["']?((?:(?:bearer|basic|token|apikey|digest)\s+)?[^\s"',;&]+))`
+	return `(?:(?:^|[^a-z0-9])` + key + assigned + `|--(?:[a-z0-9]+[-_])*` + key + `\s+)` + assignee
 }
+
+// What stands behind a key that something is assigned to, and then that: what is in
+// quotes, or a word.
+const (
+	assigned = `["']?\s*[:=]\s*`
+	assignee = `(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|` +
+		`["']?((?:(?:bearer|basic|token|apikey|digest)\s+)?[^\s"',;&]+))`
+)
 
 func anyOf(patterns []string) string { return `(?:` + strings.Join(patterns, "|") + `)` }
 
@@ -85,8 +117,10 @@ func pattern(plain string) string {
 	return strings.Join(letters, "[-_]?")
 }
 
-// isSecret reports whether a key is one of the secret ones, or ends in one. The
-// token of a camel case is none by that word alone: progressToken is not.
+// humpless is the key that camel case makes no secret by itself: progressToken is none.
+const humpless = "token"
+
+// isSecret reports whether a key is one of the secret ones, or ends in one.
 func (e *eraser) isSecret(key []byte) bool {
 	if len(e.keys) == 0 || string(key) == e.spoken {
 		return false
@@ -111,7 +145,7 @@ func (e *eraser) isSecret(key []byte) bool {
 		}
 	}
 	for _, from := range e.humps {
-		if tail := string(e.plain[from:]); tail != "token" && e.keys[tail] {
+		if tail := string(e.plain[from:]); tail != humpless && e.keys[tail] {
 			return true
 		}
 	}
@@ -125,16 +159,16 @@ func isHump(before, c byte) bool {
 
 // isSecretText is isSecret for a key in any script.
 func (e *eraser) isSecretText(key string) bool {
-	for {
-		if e.keys[plain(key)] {
+	for i := range len(key) {
+		part := i == 0 || key[i-1] == '-' || key[i-1] == '_'
+		if !part && !isHump(key[i-1], key[i]) {
+			continue
+		}
+		if tail := plain(key[i:]); e.keys[tail] && (part || tail != humpless) {
 			return true
 		}
-		i := strings.IndexAny(key, "-_")
-		if i < 0 {
-			return false
-		}
-		key = key[i+1:]
 	}
+	return false
 }
 
 var redactedToken = []byte(`"` + Redacted + `"`)
@@ -322,7 +356,16 @@ func (e *eraser) assigned(text []byte) (spans []span) {
 	if e.named == nil || !e.mayName.mayMatch(text) {
 		return nil
 	}
-	for _, m := range e.named.FindAllSubmatchIndex(text, -1) {
+	spans = groups(spans, e.named, text)
+	if e.humped != nil && e.mayHump.mayMatch(text) {
+		spans = groups(spans, e.humped, text)
+	}
+	return spans
+}
+
+// groups appends where the groups of an expression match.
+func groups(spans []span, re *regexp.Regexp, text []byte) []span {
+	for _, m := range re.FindAllSubmatchIndex(text, -1) {
 		for group := 2; group < len(m); group += 2 {
 			if m[group] >= 0 {
 				spans = append(spans, span{m[group], m[group+1]})

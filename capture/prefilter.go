@@ -38,19 +38,20 @@ func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 		words := wordsOf(tree.Simplify()).best()
 		p.blind = p.blind || words == nil
 		for _, w := range words {
-			p.add(w)
+			p.add(w, cases(w[0]))
 		}
 	}
 	return p
 }
 
-// newKeyFilter returns the prefilter of plain keys, in all ways to write them.
-func newKeyFilter(keys map[string]bool) *prefilter {
+// newKeyFilter returns the prefilter of plain keys, in all ways to write them that begin
+// with one of heads.
+func newKeyFilter(keys map[string]bool, heads func(byte) []byte) *prefilter {
 	p := &prefilter{gaps: true}
 	for k := range keys {
 		p.blind = p.blind || len(k) < minWord || lowered(k) != k || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf })
 		if !p.blind {
-			p.add(k)
+			p.add(k, heads(k[0]))
 		}
 	}
 	// An expression without regard to case takes these for an s and a k.
@@ -60,9 +61,10 @@ func newKeyFilter(keys map[string]bool) *prefilter {
 	return p
 }
 
-func (p *prefilter) add(word string) {
+// add adds a word that begins with one of heads.
+func (p *prefilter) add(word string, heads []byte) {
 	p.words[word[0]] = append(p.words[word[0]], word)
-	for _, a := range cases(word[0]) {
+	for _, a := range heads {
 		for _, b := range cases(word[1]) {
 			p.first.add(a, b)
 		}
@@ -80,6 +82,9 @@ func cases(c byte) []byte {
 	}
 	return []byte{c}
 }
+
+// capital returns the capital of a letter; nothing if it is none.
+func capital(c byte) []byte { return cases(c)[1:] }
 
 // mayMatch reports whether some pattern could match.
 func (p *prefilter) mayMatch(text []byte) bool {

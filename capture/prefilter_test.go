@@ -44,6 +44,7 @@ func TestWords(t *testing.T) {
 func FuzzPrefilter(f *testing.F) {
 	for _, text := range []string{
 		"Bearer abcdefgh1", "sk-0123456789abcdef", "xoxb-0123456789", "api-KEY: x", "--Access_token  y", "pa\u017fsword=1", "to\u212aen: x", "GHP_", "a_p_i_k_e_y=1",
+		"dbPassword", "gr\u00f6\u00dfePassword", "s3S_ecret=1", "dbPa\u017fsword=1",
 	} {
 		f.Add(text, `(?i)to-?ken|foo(bar)+|[a-c]z`)
 	}
@@ -51,6 +52,9 @@ func FuzzPrefilter(f *testing.F) {
 		e := newEraser(Secrets())
 		if e.named.MatchString(text) && !e.mayName.mayMatch([]byte(text)) {
 			t.Errorf("a key is missed in %q", text)
+		}
+		if e.humped.MatchString(text) && !(e.mayName.mayMatch([]byte(text)) && e.mayHump.mayMatch([]byte(text))) {
+			t.Errorf("a key that begins inside a word is missed in %q", text)
 		}
 		if s := e.isSecret([]byte(text)); s != e.isSecretText(text) {
 			t.Errorf("%q is a secret key: %t", text, s)
