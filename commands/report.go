@@ -77,9 +77,13 @@ func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *s
 		r = convert.Redact(r, x)
 	}
 	err = s.Take(c.Context, decode.Input{Capture: r}, cfg)
-	if errors.Is(err, capture.ErrCut) {
+	var fault *faultError
+	switch {
+	case errors.As(err, &fault): // of a stream, which says where it is
+		return err
+	case errors.Is(err, capture.ErrCut):
 		inv.say(name, err.Error())
-		err = nil
+		return nil
 	}
 	return located(name, nil, err)
 }
