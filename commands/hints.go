@@ -1,12 +1,14 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // advice says, for what a stream turned out to be, what to try next.
@@ -23,17 +25,22 @@ var advice = [1 << 8]string{
 	frame.BOM:             "remove the first three bytes",
 	frame.Gzip:            "decompress it first (gzip -dc FILE | wirectl decode)",
 	frame.Zstd:            "decompress it first (zstd -dc FILE | wirectl decode)",
-	frame.Pcap:            "extract the stream's payload from it first",
+	frame.Zip:             "take the file out of it first (unzip -p FILE | wirectl decode)",
+	frame.Pcap:            ofPackets,
 	frame.TLS:             "it is encrypted: record it inside of TLS",
 	frame.CRLF:            "it was written in text mode: write it as binary",
 	frame.HeaderFrame:     "try --framing header",
 	frame.DecimalLength:   "no framing writes lengths so: strip them and give one payload a line (--framing line)",
 	frame.JSONText:        "the stream may be newline-delimited (try --framing line)",
+	frame.ServerSentEvent: "the head of the HTTP answer is missing: take the data out of the events (sed -n 's/^data: *//p' FILE | wirectl decode)",
 	frame.StackTrace:      "the program failed: its standard error does not belong on its standard output",
 	frame.LogLine:         "logs belong on standard error",
 	frame.Terminal:        "a terminal was recorded: run the program without one (ssh -T)",
 	frame.PlainText:       "the stream may be newline-delimited (try --framing line)",
 }
+
+// ofPackets is what to try where somebody recorded packets.
+const ofPackets = "take the bytes of one direction out of it first (tshark -r FILE -Y tcp.dstport==PORT -T fields -e tcp.payload | xxd -r -p | wirectl decode)"
 
 // skipping says, of what --resync helps with, how.
 var skipping = map[frame.Accident]string{
@@ -71,6 +78,8 @@ func hintFor(err error, framing frame.Framing) string {
 	switch {
 	case errors.Is(err, capture.ErrTooLarge):
 		return "raise the limit with --limit-bytes"
+	case errors.Is(err, capture.ErrPackets):
+		return ofPackets
 	case !errors.As(err, &fe):
 		return ""
 	}
@@ -144,7 +153,9 @@ func passed(err error, framing frame.Framing) error {
 // most framings no text is a frame by chance: how the stream is read is right then.
 func adviceInside(f *decode.Fault) string {
 	switch a := f.Accident(); {
-	case f.Framing == frame.Line || f.Framing == frame.Varint:
+	case f.Framing == frame.Line:
+		return cmp.Or(adviceOn(a, f.Offset, f.Framing), onLine(f))
+	case f.Framing == frame.Varint:
 		return adviceOn(a, f.Offset, f.Framing)
 	case a == frame.NoAccident:
 		return ""
@@ -153,6 +164,18 @@ func adviceInside(f *decode.Fault) string {
 	default:
 		return "the frame is whole, and holds no message: look at what sent it, or name another --protocol"
 	}
+}
+
+// onLine returns what to try where a line holds text, or the first part of JSON.
+func onLine(f *decode.Fault) string {
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case f.Accident() == frame.PlainText:
+		return "what is no message belongs on standard error"
+	case errors.As(f.Err, &syntax) && syntax.Truncated:
+		return "if it goes on in the next line, put each message on one (jq -c . FILE | wirectl decode)"
+	}
+	return ""
 }
 
 // adviceOn returns the advice on what stands at an offset in a stream of that

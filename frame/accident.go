@@ -24,12 +24,14 @@ const (
 	BOM
 	Gzip
 	Zstd
+	Zip
 	Pcap
 	TLS
 	CRLF
 	HeaderFrame
 	DecimalLength
 	JSONText
+	ServerSentEvent
 	StackTrace
 	LogLine
 	Terminal
@@ -55,12 +57,14 @@ var accidents = [...]struct {
 	BOM:             {"UTF-8 text behind a byte order mark", prefix("\xef\xbb\xbf")},
 	Gzip:            {"gzip data", prefix("\x1f\x8b\x08")},
 	Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
-	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4")},
+	Zip:             {"a zip archive", prefix("PK\x03\x04")},
+	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4", "\xa1\xb2\x3c\x4d")},
 	TLS:             {"TLS", isTLS},
 	CRLF:            {"bytes whose line feeds were turned into CRLF", prefix("\r\n", "\x00\x0d\x0a")},
 	HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type):`)},
 	DecimalLength:   {"a length in decimal digits before JSON text", pattern(`^(\d{2,10}:?|\d:)\{\s*["}]`)},
 	JSONText:        {"JSON text", pattern(`^[ \t\r\n]*(\{\s*("|\})|\[\s*[\[{"\]])`)},
+	ServerSentEvent: {"a server-sent event", pattern(`\A(event: ?[\w./-]+\r?(\n|\z)|data: ?[\[{])`)},
 	StackTrace:      {"a stack trace", pattern(`^(Traceback \(most recent|panic: |goroutine \d+ \[|\s+at \S+ ?\(|Exception in thread|Uncaught )`)},
 	LogLine:         {"a log line", pattern(logLine)},
 	Terminal:        {"terminal control sequences", prefix("\x1b[", "\x1b]")},

@@ -61,7 +61,7 @@ func newHeader(s *capture.Session) header {
 func parseHeader(comment []byte) (capture.Session, error) {
 	var h header
 	if err := json.Unmarshal(comment, &h); err != nil || h.Version == 0 {
-		return capture.Session{}, fmt.Errorf("%w: this pcapng was written by another program", capture.ErrForeign)
+		return capture.Session{}, capture.ErrPackets
 	}
 	if h.Version > Version {
 		return capture.Session{}, fmt.Errorf("%w: its format is version %d, and this wirectl reads up to %d", capture.ErrForeign, h.Version, Version)

@@ -71,7 +71,7 @@ func (g *Guess) possible(head []byte) bool {
 	}
 	switch frame.Recognize(head) {
 	case frame.HTTPResponse, frame.HTTPRequest, frame.HTTP2, frame.SSHBanner, frame.HTML,
-		frame.UTF16, frame.Gzip, frame.Zstd, frame.Pcap, frame.TLS, frame.DecimalLength, frame.GRPCWebTrailers:
+		frame.UTF16, frame.Gzip, frame.Zstd, frame.Zip, frame.Pcap, frame.TLS, frame.DecimalLength, frame.GRPCWebTrailers:
 		return false
 	}
 	return true
