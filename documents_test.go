@@ -111,8 +111,11 @@ func calls(block string) []call {
 	return all
 }
 
-// script runs the command as it looks on a terminal.
-func (c call) script() string { return "{ " + c.command + "; } 2>&1 || true" }
+// script runs the command as it looks on a terminal. That a program is waited for is
+// said where a machine is busy, whatever the command.
+func (c call) script() string {
+	return "{ " + c.command + "; } 2>&1 | sed '/^wirectl: waiting for the program to end, /d'"
+}
 
 // rerun returns a block with what its commands print now, run in dir.
 func rerun(block []byte, dir string) []byte {
