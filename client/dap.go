@@ -25,7 +25,10 @@ func beginDAP(ctx context.Context, r *RPC) error {
 }
 
 func endDAP(ctx context.Context, r *RPC) {
-	_, _ = r.ask(ctx, "disconnect", object{}) // an adapter that is gone has done its part
+	if r.parted.Load() {
+		return
+	}
+	_, _ = r.ask(ctx, r.dialect.last, object{}) // an adapter that is gone has done its part
 }
 
 func cancelDAP(r *RPC, id string, _ []byte) []byte {

@@ -20,6 +20,9 @@ type Dialect struct {
 	// begin and end are the handshake and the goodbye; nil if there is none.
 	begin func(ctx context.Context, r *RPC) error
 	end   func(ctx context.Context, r *RPC)
+	// last is the method with which the goodbye asks the peer to end, which it is to be
+	// asked but once; "" if there is none.
+	last string
 	// request makes a request, or without an id a notification.
 	request func(id, method string, params []byte) []byte
 	// cancel makes the message that cancels the request of that id; nil if
@@ -57,11 +60,11 @@ var (
 		plain: asIs, result: rpcResult, part: partACP, serve: serveACP, response: rpcResponse,
 	}
 	LSP = &Dialect{
-		Protocol: jsonrpc.LSP, framing: frame.Header, begin: beginLSP, end: endLSP, request: rpcRequest, cancel: cancelLSP,
+		Protocol: jsonrpc.LSP, framing: frame.Header, begin: beginLSP, end: endLSP, last: "shutdown", request: rpcRequest, cancel: cancelLSP,
 		plain: asIs, result: rpcResult, part: aside, serve: serveLSP, response: rpcResponse,
 	}
 	DAP = &Dialect{
-		Protocol: jsonrpc.DAP, framing: frame.Header, begin: beginDAP, end: endDAP, request: dapRequest, cancel: cancelDAP,
+		Protocol: jsonrpc.DAP, framing: frame.Header, begin: beginDAP, end: endDAP, last: "disconnect", request: dapRequest, cancel: cancelDAP,
 		plain: fromDAP, result: dapResult, part: aside, serve: refuse, response: dapResponse,
 	}
 )

@@ -22,9 +22,12 @@ func beginLSP(ctx context.Context, r *RPC) error {
 }
 
 func endLSP(ctx context.Context, r *RPC) {
-	if _, err := r.request(ctx, "shutdown", nil, func(Part) {}); err == nil {
-		_ = r.notify(ctx, "exit", nil) // a server that is gone has done its part
+	if !r.parted.Load() {
+		if _, err := r.request(ctx, r.dialect.last, nil, func(Part) {}); err != nil {
+			return
+		}
 	}
+	_ = r.notify(ctx, "exit", nil) // a server that is gone has done its part
 }
 
 func cancelLSP(_ *RPC, id string, _ []byte) []byte {

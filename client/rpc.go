@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -30,6 +31,7 @@ type RPC struct {
 	version string
 	err     error // why there will be no more answers
 	ended   chan struct{}
+	parted  atomic.Bool // a call was what the goodbye asks
 }
 
 // RPCOptions are what is said of ourselves and allowed to the peer.
@@ -137,10 +139,14 @@ func (r *RPC) fail(err error) {
 func (r *RPC) Call(method string, params []byte) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		result, err := r.request(ctx, method, params, out)
-		if err == nil {
-			out(Part{JSON: result})
+		if err != nil {
+			return err
 		}
-		return err
+		if method == r.dialect.last {
+			r.parted.Store(true)
+		}
+		out(Part{JSON: result})
+		return nil
 	})
 }
 

@@ -182,6 +182,21 @@ var dialogues = []dialogue{
 		"",
 	},
 	{
+		"shutdown", client.LSP, lspHello + `> {"jsonrpc":"2.0","id":2,"method":"shutdown"}
+< {"jsonrpc":"2.0","id":2,"result":null}
+> {"jsonrpc":"2.0","method":"exit"}`,
+		method("shutdown", ""),
+		heard{text: []string{"null"}},
+		"",
+	},
+	{
+		"disconnect", client.DAP, dapHello + `> {"seq":2,"type":"request","command":"disconnect"}
+< {"seq":3,"type":"response","request_seq":2,"success":true,"command":"disconnect"}`,
+		method("disconnect", ""),
+		heard{text: []string{"{}"}},
+		"",
+	},
+	{
 		"dap", client.DAP, dapHello + `> {"seq":2,"type":"request","command":"threads"}
 < {"seq":3,"type":"event","event":"output","body":{"output":"x"}}
 < {"seq":4,"type":"request","command":"runInTerminal","arguments":{}}
