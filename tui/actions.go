@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"sync"
+
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -23,12 +25,42 @@ func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
 	return p.then()
 }
 
+// changes are what is to be done to what the store keeps, in the order in which it was
+// asked for, by whoever comes first.
+type changes struct {
+	doing sync.Mutex // held while something is done
+
+	mu   sync.Mutex
+	todo []func()
+}
+
+func (c *changes) add(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.todo = append(c.todo, do)
+}
+
+// settle does what is to be done, and waits for what somebody else does.
+func (c *changes) settle() {
+	c.doing.Lock()
+	defer c.doing.Unlock()
+	c.mu.Lock()
+	todo := c.todo
+	c.todo = nil
+	c.mu.Unlock()
+	for _, do := range todo {
+		do()
+	}
+}
+
 // change returns the command that changes what the store keeps, which a batch that is
-// taken in may hold up, and then asks for the screen.
+// taken in may hold up, and then asks for the screen. A key that quits does not wait for
+// commands: the change is made all the same, when the monitor has ended.
 func (m *Model) change(do func()) tea.Cmd {
+	m.changes.add(do)
 	ask := m.ask()
 	return func() tea.Msg {
-		do()
+		m.changes.settle()
 		return ask()
 	}
 }

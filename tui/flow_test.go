@@ -89,6 +89,20 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 }
 
+// What was asked for before the monitor ended is kept.
+func TestRunKeepsChanges(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	keys, typing := io.Pipe()
+	defer typing.Close()
+	check(t, tui.Run(ctx, s, tui.Config{Filter: "kind==a", Input: keys, Output: io.Discard}))
+	if kept := s.Notes().Filter; kept != "kind==a" {
+		t.Errorf("the filter is %q", kept)
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -26,11 +26,12 @@ var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 // reads the session through its store, and marks it there, in commands, so that
 // neither Update nor View ever waits.
 type Model struct {
-	store  *store.Store
-	config Config
-	keys   keyMap
-	theme  *theme
-	dark   bool
+	store   *store.Store
+	changes changes // of the store
+	config  Config
+	keys    keyMap
+	theme   *theme
+	dark    bool
 
 	width, height int
 	view          view

@@ -135,3 +135,33 @@ func TestViewChangesNothing(t *testing.T) {
 		t.Errorf("all of the help fits, and it is at %d", m.helpTop)
 	}
 }
+
+// What was marked is kept though the monitor was left at once: each change once, and in
+// the order of the keys, whichever command runs first.
+func TestChangesAreMade(t *testing.T) {
+	s := faulty(t, 3)
+	m := New(s, Config{})
+	show := func() { m.take(m.ask()().(page)) }
+	m.view = viewFrames
+	show()
+	keys := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")}
+	_, late := m.Update(keys)
+	m.changes.settle()
+	if kept := s.Notes().Bookmarks; len(kept) != 1 {
+		t.Errorf("the bookmarks are %v", kept)
+	}
+	for _, cmd := range late().(tea.BatchMsg) {
+		if cmd != nil {
+			cmd()
+		}
+	}
+	if kept := s.Notes().Bookmarks; len(kept) != 1 {
+		t.Errorf("the bookmarks are %v when the command has run, too", kept)
+	}
+	first, second := m.setFilter("kind==a"), m.setFilter("kind==b")
+	second()
+	first()
+	if kept := s.Notes().Filter; kept != "kind==b" {
+		t.Errorf("the filter is %q", kept)
+	}
+}

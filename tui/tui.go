@@ -76,9 +76,16 @@ type Wire interface {
 // often that the answer to a key does not wait for it long.
 const writeRate = 120
 
-// Run draws what s keeps until the user quits or ctx ends.
+// Run draws what s keeps until the user quits or ctx ends. It returns when all that was
+// marked until then is kept.
 func Run(ctx context.Context, s *store.Store, c Config) error {
-	return run(ctx, c, func(c Config) tea.Model { return New(s, c) }, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
+	var m *Model
+	err := run(ctx, c, func(c Config) tea.Model {
+		m = New(s, c)
+		return m
+	}, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
+	m.changes.settle()
+	return err
 }
 
 // run runs a program on all of the terminal until it quits or ctx ends.
