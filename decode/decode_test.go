@@ -400,3 +400,19 @@ func TestCompressedMessagesTellNoProtocol(t *testing.T) {
 		}
 	}
 }
+
+// What a payload tells of the protocol holds from there on for what is skipped, too,
+// however much was read by then.
+func TestResyncByTheProtocolThatWasLearnt(t *testing.T) {
+	stream := "\x00\x00\x00\x05hello" + "\x00\x00\x00\x07{\"a\":1}" + "\xff\xff\xff\xff" +
+		"\x00\x00\x00\x05again" + strings.Repeat("\x00\x00\x00\x07{\"a\":2}", 3)
+	for how, r := range map[string]io.Reader{
+		"at once":       strings.NewReader(stream),
+		"one byte each": iotest.OneByteReader(strings.NewReader(stream)),
+	} {
+		out, result, err := run(t, r, decode.Config{Workers: 1, Framing: frame.Len32, Resync: true}, decode.NDJSON)
+		if err != nil || result.Frames != 5 || result.Faults != 1 || result.Skipped.Bytes != 13 {
+			t.Errorf("%s: %+v, %v\n%s", how, result, err, out)
+		}
+	}
+}

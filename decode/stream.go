@@ -41,10 +41,9 @@ func (s *stream) next(b *batch) bool {
 		return false
 	}
 	b.first = s.seq
-	s.seq += int64(len(b.Frames))
 	b.since = append(b.since[:0], since{framing: s.framing, protocol: s.protocol})
 	b.fault = b.fault[:0]
-	for i := range b.Frames {
+	for i := 0; i < len(b.Frames); i++ {
 		f := &b.Frames[i]
 		f.Conn = s.cfg.Conn
 		if f.Gap {
@@ -55,8 +54,10 @@ func (s *stream) next(b *batch) bool {
 		}
 		if s.refiner != nil && !f.Compressed && s.refine(f, b.first+int64(i)) {
 			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
+			s.scanner.Return(&b.Batch, i+1) // which were scanned by what another protocol allows
 		}
 	}
+	s.seq += int64(len(b.Frames))
 	return true
 }
 

@@ -61,6 +61,32 @@ func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	return n
 }
 
+// Return takes back the frames of b, the last that was scanned, from index n on, to scan
+// them anew: by another limit, or another accept. What they follow is a frame, and no gap.
+func (s *Scanner) Return(b *Batch, n int) {
+	var fault *Error
+	for i := range b.Frames[n:] {
+		f := &b.Frames[n+i]
+		s.head -= len(f.Raw)
+		s.offset -= int64(len(f.Raw))
+		switch lost, _ := f.Flaw.(*Error); { //nolint:errorlint // that of a gap is bare
+		case !f.Gap:
+			s.count--
+		case lost != nil:
+			s.skipped.Bytes -= int64(len(f.Raw))
+			if lost != fault {
+				s.skipped.Faults--
+			}
+			fault = lost
+		}
+	}
+	if s.lost != nil && s.lost != fault {
+		s.skipped.Faults--
+	}
+	s.lost, s.err, s.extent = nil, nil, Extent{}
+	b.Frames = b.Frames[:n]
+}
+
 // Unread takes back the bytes at hand if they are no more than most, and returns
 // how many they were.
 func (s *Scanner) Unread(most int) int {

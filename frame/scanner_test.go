@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,42 @@ func TestBatchesKeepTheirFrames(t *testing.T) {
 			t.Error("the frames of the batches are not the stream")
 		}
 	})
+}
+
+// Frames that were returned are scanned anew, as if they had not been: in what is skipped
+// between them, too, and where the scan has failed behind them.
+func TestReturn(t *testing.T) {
+	good := []byte(`{"jsonrpc":"2.0","method":"x"}`)
+	one := stream(t, frame.Len32, good)
+	all := slices.Concat(one, one, []byte("\xff\xff\xff\xff lost"), one, []byte("\xff\xff\xff\xff lost, too"), one, []byte("\xff\xff\xff\xff"))
+	for _, set := range [][]func(*frame.Scanner){{resync}, nil} {
+		want, straight := scan(frame.Len32, bytes.NewReader(all), set...)
+		for n := range len(want) {
+			s := frame.NewScanner(bytes.NewReader(all), frame.Len32)
+			for _, f := range set {
+				f(s)
+			}
+			var b frame.Batch
+			s.ScanBatch(&b)
+			if n >= len(b.Frames) || b.Frames[n].Gap {
+				continue
+			}
+			got := cloned(b.Frames[:n+1])
+			for s.Return(&b, n+1); s.ScanBatch(&b); {
+				got = append(got, cloned(b.Frames)...)
+			}
+			if !bytes.Equal(join(got), join(want)) || len(got) != len(want) || s.Skipped() != straight.Skipped() || !reflect.DeepEqual(s.Err(), straight.Err()) {
+				t.Errorf("from %d on: %d frames, %+v, %v, want %d, %+v, %v", n+1, len(got), s.Skipped(), s.Err(), len(want), straight.Skipped(), straight.Err())
+			}
+		}
+	}
+}
+
+func cloned(frames []frame.Frame) (c []frame.Frame) {
+	for _, f := range frames {
+		c = append(c, f.Clone())
+	}
+	return c
 }
 
 // A length over the limit is refused before memory is taken for it.
