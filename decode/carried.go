@@ -25,7 +25,9 @@ type carriedStream struct {
 }
 
 func newCarried(r io.Reader, cfg Config) *carriedStream {
-	return &carriedStream{r: r, carrier: carrier.New(cfg.carrier()), buf: make([]byte, batchSize)}
+	o := cfg.carrier()
+	o.Patient = true
+	return &carriedStream{r: r, carrier: carrier.New(o), buf: make([]byte, batchSize)}
 }
 
 // Session says nothing: a stream has no description.

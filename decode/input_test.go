@@ -39,3 +39,30 @@ func TestLongRequestLine(t *testing.T) {
 		}
 	}
 }
+
+// What a carrier cannot read is skipped by the same gaps, whether it comes from a file
+// or byte by byte.
+func TestGapsOfCarriers(t *testing.T) {
+	stream := []byte("GET / HTTP/1.1\r\n\r\n" + strings.Repeat("{}\n", 30_000))
+	var want []byte
+	for how, r := range map[string]io.Reader{
+		"at once":       bytes.NewReader(stream),
+		"one byte each": iotest.OneByteReader(bytes.NewReader(stream)),
+	} {
+		in, err := decode.Open(r, decode.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		result, err := decode.Run(t.Context(), in, &out, decode.Config{Workers: 1}, decode.NDJSON)
+		if err != nil || result.Faults != 1 || bytes.Count(out.Bytes(), []byte("\n")) != 3 {
+			t.Errorf("%s: %+v, %v, %d records", how, result, err, bytes.Count(out.Bytes(), []byte("\n")))
+		}
+		if want == nil {
+			want = out.Bytes()
+		}
+		if !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%s: it is shown otherwise", how)
+		}
+	}
+}

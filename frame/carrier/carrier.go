@@ -3,7 +3,8 @@
 //
 // A [Carrier] is fed with the bytes of both directions of one connection, as
 // they were read, and gives out each frame as soon as it is whole. How the
-// bytes were cut into reads makes no difference to the frames. It knows where
+// bytes were cut into reads makes no difference to the frames, and to the gaps
+// behind a fault none if the Carrier is patient. It knows where
 // payloads lie and how they were wrapped, and nothing about what they mean.
 //
 // The bytes are kept: in each direction the Raws of the frames, joined, are the
@@ -86,6 +87,9 @@ type Options struct {
 	// Limit is the largest payload, in bytes; 0 is [frame.DefaultLimit]. It is
 	// checked before memory is taken.
 	Limit int
+	// Patient keeps what cannot be read until there is a gap's worth of it, or the end:
+	// then the gaps, too, are the same however the bytes were cut into reads.
+	Patient bool
 }
 
 // A Carrier reads one connection. It has one owner: no two of its methods may
@@ -93,6 +97,7 @@ type Options struct {
 type Carrier struct {
 	framing frame.Framing
 	limit   int
+	patient bool
 	named   Kind // Auto if it is to be detected
 	kind    Kind
 	why     string
@@ -116,7 +121,7 @@ func New(o Options) *Carrier {
 	if o.Limit <= 0 {
 		o.Limit = frame.DefaultLimit
 	}
-	c := &Carrier{framing: o.Framing, limit: o.Limit, named: o.Kind}
+	c := &Carrier{framing: o.Framing, limit: o.Limit, patient: o.Patient, named: o.Kind}
 	for d := range c.halves {
 		c.halves[d].c, c.halves[d].dir = c, frame.Dir(d)
 	}

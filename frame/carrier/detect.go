@@ -29,16 +29,10 @@ const (
 // be known for one.
 const HeadSize = 8 << 10
 
-// A request line is known by its target, which is what a request of ours can
-// begin with, and by its version.
-var (
-	requestStart = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT) [^ \r\n]*$`)
-	})
-	requestLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[A-Z]{3,16} [^ \r\n]+ HTTP/1\.[01]$`)
-	})
-)
+// A request line is known by its method, its target and its version.
+var requestLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Z]{3,16} [^ \r\n]+ HTTP/1\.[01]$`)
+})
 
 // Detect tells the carrier of a connection by the first bytes of one of its
 // directions. It asks for more only while they may begin a carrier other than
@@ -88,20 +82,18 @@ func request(head []byte) Guess {
 // line.
 func mayBeRequest(line []byte) bool {
 	method, rest, spaced := bytes.Cut(line, []byte(" "))
-	for _, known := range methods {
-		if !spaced && bytes.HasPrefix([]byte(known), method) {
-			return true
+	for _, c := range method {
+		if !isUpper(c) {
+			return false
 		}
 	}
-	if !spaced {
+	if len(method) > 16 || spaced && len(method) < 3 {
 		return false
 	}
 	target, version, ended := bytes.Cut(rest, []byte(" "))
-	return requestStart().Match(append(append(method[:len(method):len(method)], ' '), target...)) &&
-		(!ended || bytes.HasPrefix([]byte("HTTP/1.1"), version) || bytes.HasPrefix([]byte("HTTP/1.0"), version))
+	return bytes.IndexByte(target, '\r') < 0 && (!ended || len(target) > 0 &&
+		(bytes.HasPrefix([]byte("HTTP/1.1"), version) || bytes.HasPrefix([]byte("HTTP/1.0"), version)))
 }
-
-var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"}
 
 // settings knows the direction of an HTTP/2 server, which begins with its
 // settings.

@@ -67,6 +67,9 @@ func (h *half) run() {
 	}
 	if h.lost != nil {
 		h.pos = len(h.buf)
+		if h.c.patient {
+			h.pos -= (h.pos - h.raw) % gapSize
+		}
 		h.gap(h.lost)
 	}
 }

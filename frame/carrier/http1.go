@@ -92,12 +92,12 @@ func (p *http1) begin(h *half) bool {
 	}
 	n := HeadEnd(data)
 	switch {
-	case n == 0 && len(data) <= MaxHead && maybeHead(data, h.dir):
-		return false
-	case n > MaxHead || n == 0 && len(data) > MaxHead:
-		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
-	case n == 0 || !isHead(data, h.dir):
+	case !maybeHead(data[:min(len(data), MaxHead)], h.dir):
 		return h.fail(frame.ErrMalformed, "neither a request nor a response of HTTP/1.1")
+	case n == 0 && len(data) <= MaxHead:
+		return false
+	case n == 0 || n > MaxHead:
+		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
 	}
 	head := ParseHead(data[:n])
 	h.pos += n
@@ -108,16 +108,17 @@ func (p *http1) begin(h *half) bool {
 	return p.request(h, head)
 }
 
-// maybeHead reports whether data, in which no head ends, may begin one.
+// maybeHead reports whether data may begin a head, as far as it goes: what is none by
+// its first bytes is none by its first line.
 func maybeHead(data []byte, dir frame.Dir) bool {
-	if bytes.IndexByte(data, '\n') >= 0 {
-		return isHead(data, dir)
+	if bytes.IndexByte(data, '\n') >= 0 && !isHead(data, dir) {
+		return false
 	}
 	if dir == frame.U2C {
 		return bytes.HasPrefix(data, []byte(response)[:min(len(data), len(response))])
 	}
 	for _, c := range data[:min(len(data), 3)] {
-		if (c < 'A' || c > 'Z') && c != '-' {
+		if !isUpper(c) && c != '-' {
 			return false
 		}
 	}
@@ -318,7 +319,7 @@ func (p *http1) data(h *half) bool {
 // line takes in a line of the carrier's own, and returns it without its end.
 func (p *http1) line(h *half, what string) ([]byte, bool) {
 	data := h.rest()
-	i := bytes.IndexByte(data, '\n')
+	i := bytes.IndexByte(data[:min(len(data), maxLine+1)], '\n')
 	if i < 0 {
 		if len(data) > maxLine {
 			h.fail(frame.ErrTooLarge, "%s is over %d bytes", what, maxLine)
