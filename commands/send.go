@@ -200,7 +200,11 @@ func (s *sending) judge(err error) error {
 		return &faultError{fmt.Errorf("the peer broke its protocol: %s: %s", worst.Name, worst.Message)}
 	}
 	if answered, ok := asError[*client.PeerError](err); ok {
-		return fmt.Errorf("the peer answered an error: %w", answered)
+		hint := ""
+		if strings.HasPrefix(answered.Code, "HTTP 404") || strings.HasPrefix(answered.Code, "HTTP 405") {
+			hint = ": check the path in the address (that of MCP is often /mcp)"
+		}
+		return fmt.Errorf("the peer answered an error: %w%s", answered, hint)
 	}
 	return err
 }
