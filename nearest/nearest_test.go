@@ -13,6 +13,7 @@ func TestOf(t *testing.T) {
 		"dcode":    "decode",
 		"--framin": "--framing",
 		"knd":      "kind",
+		"LIST":     "list",
 		"relay":    "",
 		"":         "",
 		"x":        "",
