@@ -15,10 +15,10 @@ func (s *Scanner) seek(data []byte) bool {
 			at += s.framing.Sync(data[at:], s.limit)
 		}
 		s.held = false
-		v := s.plausible(data[at:])
+		v, judged := s.plausible(data[at:])
 		switch {
 		case v == no:
-			s.searched = at + 1
+			s.searched = at + judged
 			continue
 		case v == yes && at <= gapSize:
 			return s.found(at)
@@ -76,29 +76,38 @@ const syncSize = 16
 
 // plausible judges whether a frame begins at data. A frame that the end of the
 // stream cuts is none: nothing would be gained by it. If it is unsure, the Need of
-// s.extent is how many bytes would help.
-func (s *Scanner) plausible(data []byte) verdict {
+// s.extent is how many bytes would help. Where it is none, so is what begins with any
+// of the bytes judged: blank lines are read once, and not again from each of them on.
+func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
 	if len(data) < syncSize && !s.eof && !s.atOnce {
 		s.extent.Need = syncSize
-		return unsure
+		return unsure, 0
 	}
 	var e Extent
-	if err := s.framing.Next(data, s.limit, s.eof, &e); err != nil || e.Gap {
-		return no
+	err := s.framing.Next(data, s.limit, s.eof, &e)
+	judged = 1
+	switch {
+	case s.framing == Line && e.Gap:
+		judged = e.Raw
+	case s.framing == Line:
+		judged = max(1, e.Start)
+	}
+	if err != nil || e.Gap {
+		return no, judged
 	}
 	payload := data[e.Start:min(e.End, len(data))]
 	prefix := payload[:min(len(payload), peekSize)]
 	switch whole := e.Raw != 0; {
 	case !whole && s.eof, whole && len(payload) == 0:
-		return no
+		return no, judged
 	case !whole && len(payload) <= peekSize:
 		s.extent.Need = min(e.Need, e.Start+peekSize+1)
-		return unsure
+		return unsure, 0
 	case s.accept != nil && !s.accept(prefix, whole && len(prefix) == len(payload)):
-		return no
+		return no, judged
 	case !whole:
 		s.extent.Need = e.Need
-		return unsure
+		return unsure, 0
 	}
-	return yes
+	return yes, 0
 }

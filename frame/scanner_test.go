@@ -473,6 +473,28 @@ func TestResyncLooksInsideTheCutFrame(t *testing.T) {
 	}
 }
 
+// Blank lines that are skipped are read once: from each of them on, it would take minutes.
+func TestBlankLinesAreSkippedOnce(t *testing.T) {
+	for _, behind := range []string{"no JSON\n", strings.Repeat("x", 5000) + "\n", ""} {
+		in := strings.Repeat("x", 5000) + strings.Repeat("\n", 1<<20) + behind + `{"jsonrpc":"2.0"}` + "\n"
+		reads := 0
+		_, s := scan(frame.Line, strings.NewReader(in), func(s *frame.Scanner) {
+			s.Resync()
+			s.SetLimit(4096)
+			s.SetAccept(func(payload []byte, whole bool) bool { reads++; return looksLikeOurs(payload, whole) })
+		})
+		if s.Err() != nil || reads > 100 {
+			t.Errorf("%.10q: judged %d times, %v", behind, reads, s.Err())
+		}
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.HalfReader(strings.NewReader(in))} {
+			frames, _ := scan(frame.Line, r, resync, func(s *frame.Scanner) { s.SetLimit(4096) })
+			if string(join(frames)) != in || frames[len(frames)-1].Gap {
+				t.Errorf("%.10q: %d bytes of %d", behind, len(join(frames)), len(in))
+			}
+		}
+	}
+}
+
 func TestLineTooLongIsSkippedToItsEnd(t *testing.T) {
 	in := strings.Repeat("x", 200_000) + "\n" + `{"jsonrpc":"2.0"}` + "\n"
 	frames, s := scan(frame.Line, strings.NewReader(in), resync, func(s *frame.Scanner) { s.SetLimit(1000) })
