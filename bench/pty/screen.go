@@ -132,12 +132,13 @@ func (m *monitor) quit() (work time.Duration, memory int64, err error) {
 	return state.UserTime() + state.SystemTime(), memory, err
 }
 
-// Texts that only one view, or one place in it, shows.
+// Texts that only one view, or one place in it, shows, without the commas that [monitor.look]
+// leaves out.
 var (
 	ids    = regexp.MustCompile("OUTCOME")
 	list   = regexp.MustCompile("WHAT IT SAYS")
 	calls  = regexp.MustCompile("tools/call")
-	ended  = regexp.MustCompile(`■ ended +([0-9]+) frames +[0-9]+ ids? +[0-9]+ in flight(?: +([0-9]+) missed)?`)
+	ended  = regexp.MustCompile(`(?:■ ended|○ ended waiting) +([0-9]+) frames +[0-9]+ ids? +[0-9]+ in flight(?: +([0-9]+) missed)?`)
 	opened = regexp.MustCompile(`"jsonrpc"`)
 	first  = regexp.MustCompile(` 1 +0\.000000`)
 	last   = regexp.MustCompile(`\b1000000 `)
