@@ -65,6 +65,22 @@ func (m *Model) change(do func()) tea.Cmd {
 	}
 }
 
+// write returns the command that writes a file, which is written to its end when the
+// monitor has ended by then.
+func (m *Model) write(file func() tea.Msg) tea.Cmd {
+	once := sync.OnceValue(file)
+	m.files = append(m.files, once)
+	return once
+}
+
+// finish does what was asked for, and waits for what is being done.
+func (m *Model) finish() {
+	m.changes.settle()
+	for _, file := range m.files {
+		file()
+	}
+}
+
 // bookmark turns the bookmark of a frame on or off.
 func (m *Model) bookmark(seq int64) tea.Cmd {
 	s := m.store
@@ -220,7 +236,7 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 			return nil
 		}
 		records := scopes[at].records
-		return func() tea.Msg {
+		return m.write(func() tea.Msg {
 			r := records()
 			if err := write(name, r); err != nil {
 				return saidMsg{err.Error(), true}
@@ -230,7 +246,7 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 			}
 			n := int64(r.Len())
 			return saidMsg{"wrote " + count(n) + plural(n, " frame to ", " frames to ") + name, false}
-		}
+		})
 	})
 	p := m.prompt
 	p.hint = ".ndjson, .pcapng, .pcapng.zst or a folder"

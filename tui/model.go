@@ -27,7 +27,8 @@ var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 // neither Update nor View ever waits.
 type Model struct {
 	store   *store.Store
-	changes changes // of the store
+	changes changes          // of the store
+	files   []func() tea.Msg // that were written, or are to be
 	config  Config
 	keys    keyMap
 	theme   *theme

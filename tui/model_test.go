@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,5 +164,28 @@ func TestChangesAreMade(t *testing.T) {
 	first()
 	if kept := s.Notes().Filter; kept != "kind==b" {
 		t.Errorf("the filter is %q", kept)
+	}
+}
+
+// A file is written, once, though the monitor was left at once.
+func TestFilesAreWritten(t *testing.T) {
+	var wrote []string
+	m := New(faulty(t, 3), Config{Write: func(name string, r Records) error {
+		wrote = append(wrote, fmt.Sprint(name, " ", r.Len()))
+		return nil
+	}})
+	m.view = viewFrames
+	m.take(m.ask()().(page))
+	var cmd tea.Cmd
+	for _, k := range []tea.KeyMsg{
+		{Type: tea.KeyRunes, Runes: []rune{'w'}},
+		{Type: tea.KeyRunes, Runes: []rune("a.ndjson"), Paste: true},
+		{Type: tea.KeyEnter},
+	} {
+		_, cmd = m.Update(k)
+	}
+	m.finish()
+	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{"wrote 1 frame to a.ndjson", false}) {
+		t.Errorf("wrote %q, and says %v", wrote, said)
 	}
 }

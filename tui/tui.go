@@ -77,14 +77,14 @@ type Wire interface {
 const writeRate = 120
 
 // Run draws what s keeps until the user quits or ctx ends. It returns when all that was
-// marked until then is kept.
+// marked until then is kept, and the files are written.
 func Run(ctx context.Context, s *store.Store, c Config) error {
 	var m *Model
 	err := run(ctx, c, func(c Config) tea.Model {
 		m = New(s, c)
 		return m
 	}, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
-	m.changes.settle()
+	m.finish()
 	return err
 }
 
