@@ -8,12 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/wirectl/wirectl/frame"
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -36,7 +34,7 @@ type Latis struct {
 // answer, and reports whether that was the last.
 type latisCall struct {
 	id    string
-	take  func(m *latisv1.ConnectResponse) (done bool, err error)
+	take  func(m *latis.Message) (done bool, err error)
 	ended chan error
 }
 
@@ -55,18 +53,18 @@ func (l *Latis) Close() error {
 }
 
 func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
-	m := &latisv1.ConnectResponse{}
-	if err := proto.Unmarshal(payload, m); err != nil {
+	var m latis.Message
+	if err := m.Unmarshal(payload, frame.U2C); err != nil {
 		return &FaultError{err}
 	}
 	l.mu.Lock()
-	c := l.open[m.Id]
+	c := l.open[m.ID]
 	l.mu.Unlock()
 	if c == nil {
 		return nil // the watch has judged it
 	}
-	if done, err := c.take(m); done {
-		l.forget(m.Id)
+	if done, err := c.take(&m); done {
+		l.forget(m.ID)
 		c.ended <- err
 	}
 	return nil
@@ -79,20 +77,17 @@ func (l *Latis) forget(id string) {
 }
 
 // begin sends a request under a new id.
-func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) (*latisCall, error) {
+func (l *Latis) begin(ctx context.Context, m *latis.Message, take func(*latis.Message) (bool, error)) (*latisCall, error) {
 	c := &latisCall{take: take, ended: make(chan error, 1)}
 	l.mu.Lock()
 	l.last++
-	m.Id = strconv.Itoa(l.last)
-	c.id = m.Id
-	l.open[m.Id] = c
+	m.ID = strconv.Itoa(l.last)
+	c.id = m.ID
+	l.open[m.ID] = c
 	l.mu.Unlock()
-	payload, err := proto.Marshal(m)
-	if err == nil {
-		err = l.link.send(ctx, payload)
-	}
+	err := l.link.send(ctx, m.Append(nil))
 	if err != nil {
-		l.forget(m.Id)
+		l.forget(m.ID)
 	}
 	return c, err
 }
@@ -114,7 +109,7 @@ func (l *Latis) wait(ctx context.Context, c *latisCall) error {
 	}
 }
 
-func (l *Latis) do(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) error {
+func (l *Latis) do(ctx context.Context, m *latis.Message, take func(*latis.Message) (bool, error)) error {
 	c, err := l.begin(ctx, m, take)
 	if err != nil {
 		return err
@@ -168,8 +163,8 @@ type promptRun struct {
 }
 
 func (r *promptRun) run(ctx context.Context) error {
-	send := &latisv1.PromptSend{Content: r.prompt.Content, Metadata: r.prompt.Metadata}
-	c, err := r.latis.begin(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptSend{PromptSend: send}}, r.take)
+	m := &latis.Message{Kind: latis.PromptSend, Content: r.prompt.Content, Metadata: r.prompt.Metadata}
+	c, err := r.latis.begin(ctx, m, r.take)
 	if err != nil {
 		return err
 	}
@@ -204,21 +199,21 @@ func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 }
 
 // take takes in a part of the answer, or its end.
-func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
-	switch p := m.Payload.(type) {
-	case *latisv1.ConnectResponse_ResponseChunk:
-		r.out(Part{Text: p.ResponseChunk.Content})
+func (r *promptRun) take(m *latis.Message) (done bool, err error) {
+	switch m.Kind {
+	case latis.ResponseChunk:
+		r.out(Part{Text: m.Content})
 		r.parts++
 		if r.parts == r.prompt.Cancel.Parts {
 			close(r.due)
 		}
 		return false, nil
-	case *latisv1.ConnectResponse_ResponseComplete:
-		if len(p.ResponseComplete.Metadata) > 0 {
-			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(p.ResponseComplete.Metadata)})
+	case latis.ResponseComplete:
+		if len(m.Metadata) > 0 {
+			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(m.Metadata)})
 		}
 		return true, nil
-	case *latisv1.ConnectResponse_ResponseCancelled:
+	case latis.ResponseCancelled:
 		r.out(Part{Aside: true, Name: "cancelled"})
 		return true, nil
 	}
@@ -228,8 +223,7 @@ func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 // askCancel asks for the end of a prompt. Its own answer is optional, and an error
 // only says that the prompt was quicker.
 func (l *Latis) askCancel(ctx context.Context, c *latisCall) (asked *latisCall, err error) {
-	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
-	return l.begin(ctx, m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
+	return l.begin(ctx, &latis.Message{Kind: latis.PromptCancel, TargetID: c.id}, func(*latis.Message) (bool, error) { return true, nil })
 }
 
 // leave tells the unit that nobody waits for a prompt any more, as far as it still
@@ -263,25 +257,24 @@ func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 
 // unexpected is the error of a message that ends a call in another way than by
 // the answer that belongs to it.
-func unexpected(m *latisv1.ConnectResponse) error {
-	if e := m.GetError(); e != nil {
-		return &PeerError{Code: e.Code, Message: e.Message}
+func unexpected(m *latis.Message) error {
+	if m.Kind == latis.Error {
+		return &PeerError{Code: m.Code, Message: m.Message}
 	}
-	return faultf("%T is no answer to the request %q", m.Payload, m.Id)
+	return faultf("%v is no answer to the request %q", m.Kind, m.ID)
 }
 
 // Ping is the call that asks whether the unit is alive.
 func (l *Latis) Ping() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		begun := time.Now()
-		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_Ping{Ping: &latisv1.Ping{Timestamp: begun.UnixNano()}}}
-		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
-			p := m.GetPong()
+		m := &latis.Message{Kind: latis.Ping, Timestamp: begun.UnixNano()}
+		return l.do(ctx, m, func(m *latis.Message) (bool, error) {
 			switch {
-			case p == nil:
+			case m.Kind != latis.Pong:
 				return true, unexpected(m)
-			case p.PingTimestamp != begun.UnixNano():
-				return true, faultf("the PONG repeats the timestamp %d, and the PING had %d", p.PingTimestamp, begun.UnixNano())
+			case m.PingTimestamp != begun.UnixNano():
+				return true, faultf("the PONG repeats the timestamp %d, and the PING had %d", m.PingTimestamp, begun.UnixNano())
 			}
 			out(Part{Text: "pong after " + time.Since(begun).Round(time.Microsecond).String()})
 			return true, nil
@@ -292,16 +285,14 @@ func (l *Latis) Ping() Call {
 // State is the call that asks for the state of the unit.
 func (l *Latis) State() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
-		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateGet{StateGet: &latisv1.StateGet{}}}
-		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) { return true, state(m, out) })
+		return l.do(ctx, &latis.Message{Kind: latis.StateGet}, func(m *latis.Message) (bool, error) { return true, state(m, out) })
 	})
 }
 
 // Subscribe is the call that asks for the state at every change. It ends with ctx.
 func (l *Latis) Subscribe() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
-		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateSubscribe{StateSubscribe: &latisv1.StateSubscribe{}}}
-		err := l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+		err := l.do(ctx, &latis.Message{Kind: latis.StateSubscribe}, func(m *latis.Message) (bool, error) {
 			err := state(m, out)
 			return err != nil, err
 		})
@@ -315,60 +306,58 @@ func (l *Latis) Subscribe() Call {
 func (l *Latis) unsubscribe() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), confirmation, faultf("the end of the subscription was not confirmed within %v", confirmation))
 	defer cancel()
-	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateSubscribe{StateSubscribe: &latisv1.StateSubscribe{Unsubscribe: true}}}
-	return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
-		if m.GetAck() == nil {
+	return l.do(ctx, &latis.Message{Kind: latis.StateSubscribe, Unsubscribe: true}, func(m *latis.Message) (bool, error) {
+		if m.Kind != latis.Ack {
 			return true, unexpected(m)
 		}
 		return true, nil
 	})
 }
 
-func state(m *latisv1.ConnectResponse, out func(Part)) error {
-	u := m.GetStateUpdate()
-	if u == nil {
+func state(m *latis.Message, out func(Part)) error {
+	if m.Kind != latis.StateUpdate {
 		return unexpected(m)
 	}
 	out(Part{JSON: jsonscan.MustMarshal(struct {
 		Busy  bool              `json:"busy"`
 		State map[string]string `json:"state,omitempty"`
-	}{u.Busy, u.State})})
+	}{m.Busy, m.State})})
 	return nil
 }
 
 // CreateSession opens a session and returns its id.
 func (l *Latis) CreateSession(ctx context.Context, metadata map[string]string) (id string, err error) {
-	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionCreate{SessionCreate: &latisv1.SessionCreate{Metadata: metadata}}}
-	a, err := l.session(ctx, m)
-	if err == nil && a.SessionId == "" {
+	a, err := l.session(ctx, &latis.Message{Kind: latis.SessionCreate, Metadata: metadata})
+	if err == nil && a.SessionID == "" {
 		err = faultf("the ACK of SESSION_CREATE names no session")
 	}
-	return a.GetSessionId(), err
+	return a.SessionID, err
 }
 
 // ResumeSession takes up a session again and returns its state.
 func (l *Latis) ResumeSession(ctx context.Context, id string) (map[string]string, error) {
-	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionResume{SessionResume: &latisv1.SessionResume{SessionId: id}}}
-	a, err := l.session(ctx, m)
-	return a.GetState(), err
+	a, err := l.session(ctx, &latis.Message{Kind: latis.SessionResume, SessionID: id})
+	return a.State, err
 }
 
 // DestroySession ends a session.
 func (l *Latis) DestroySession(ctx context.Context, id string) error {
-	_, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionDestroy{SessionDestroy: &latisv1.SessionDestroy{SessionId: id}}})
+	_, err := l.session(ctx, &latis.Message{Kind: latis.SessionDestroy, SessionID: id})
 	return err
 }
 
-func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (*latisv1.Ack, error) {
-	var a *latisv1.Ack // the reader's, until the call has ended
-	err := l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
-		if a = m.GetAck(); a == nil {
+// session makes a request about sessions and returns its ACK.
+func (l *Latis) session(ctx context.Context, m *latis.Message) (latis.Message, error) {
+	var ack latis.Message // the reader's, until the call has ended
+	err := l.do(ctx, m, func(m *latis.Message) (bool, error) {
+		if m.Kind != latis.Ack {
 			return true, unexpected(m)
 		}
+		ack = *m
 		return true, nil
 	})
 	if err != nil {
-		return nil, err
+		return latis.Message{}, err
 	}
-	return a, nil
+	return ack, nil
 }

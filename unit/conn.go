@@ -10,7 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -75,47 +76,52 @@ func (c *conn) finish() error {
 // take takes in one message. What it answers is not flushed.
 func (c *conn) take(payload []byte) {
 	if id, timestamp, ok := readPing(payload); ok && len(id) <= maxID {
-		c.send(&response{kind: pong, id: string(id), ping: timestamp, pong: time.Now().UnixNano()})
+		c.pong(string(id), timestamp)
 		return
 	}
-	m, err := read(payload)
+	var m latis.Message
+	err := m.Unmarshal(payload, frame.C2U)
 	switch {
-	case m.Id == "" || len(m.Id) > maxID || !utf8.ValidString(m.Id):
+	case m.ID == "" || len(m.ID) > maxID:
 		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
 	case err != nil:
-		c.fail(m.Id, errorf(BadRequest, "the message cannot be read: it is no ConnectRequest of latis.v1, or has text that is not UTF-8"))
+		c.fail(m.ID, errorf(BadRequest, "the message cannot be read: it is no ConnectRequest of latis.v1, or has text that is not UTF-8"))
 	default:
-		c.handle(m)
+		c.handle(&m)
 	}
 }
 
-func (c *conn) handle(m *latisv1.ConnectRequest) {
+func (c *conn) handle(m *latis.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isOpen(m.Id) {
-		c.fail(m.Id, errorf(DuplicateID, "the id %q is that of a request which is still open", m.Id))
+	if c.isOpen(m.ID) {
+		c.fail(m.ID, errorf(DuplicateID, "the id %q is that of a request which is still open", m.ID))
 		return
 	}
-	switch p := m.Payload.(type) {
-	case *latisv1.ConnectRequest_Ping:
-		c.send(&response{kind: pong, id: m.Id, ping: p.Ping.Timestamp, pong: time.Now().UnixNano()})
-	case *latisv1.ConnectRequest_PromptSend:
-		c.begin(m.Id, p.PromptSend)
-	case *latisv1.ConnectRequest_PromptCancel:
-		c.cancel(m.Id, p.PromptCancel.TargetId)
-	case *latisv1.ConnectRequest_StateGet:
-		c.sendState(m.Id)
-	case *latisv1.ConnectRequest_StateSubscribe:
-		c.subscribe(m.Id, p.StateSubscribe.Unsubscribe)
-	case *latisv1.ConnectRequest_SessionCreate:
-		c.createSession(m.Id, p.SessionCreate.Metadata)
-	case *latisv1.ConnectRequest_SessionResume:
-		c.resumeSession(m.Id, p.SessionResume.SessionId)
-	case *latisv1.ConnectRequest_SessionDestroy:
-		c.destroySession(m.Id, p.SessionDestroy.SessionId)
+	switch m.Kind {
+	case latis.Ping:
+		c.pong(m.ID, m.Timestamp)
+	case latis.PromptSend:
+		c.begin(m)
+	case latis.PromptCancel:
+		c.cancel(m.ID, m.TargetID)
+	case latis.StateGet:
+		c.sendState(m.ID)
+	case latis.StateSubscribe:
+		c.subscribe(m.ID, m.Unsubscribe)
+	case latis.SessionCreate:
+		c.createSession(m.ID, m.Metadata)
+	case latis.SessionResume:
+		c.resumeSession(m.ID, m.SessionID)
+	case latis.SessionDestroy:
+		c.destroySession(m.ID, m.SessionID)
 	default:
-		c.fail(m.Id, errorf(Unsupported, "the message has no payload that this unit knows"))
+		c.fail(m.ID, errorf(Unsupported, "the message has no payload that this unit knows"))
 	}
+}
+
+func (c *conn) pong(id string, timestamp int64) {
+	c.send(&latis.Message{Kind: latis.Pong, ID: id, PingTimestamp: timestamp, PongTimestamp: time.Now().UnixNano()})
 }
 
 // isOpen reports whether an id is taken.
@@ -124,8 +130,8 @@ func (c *conn) isOpen(id string) bool {
 }
 
 // begin starts to work on a prompt.
-func (c *conn) begin(id string, m *latisv1.PromptSend) {
-	size := len(m.Content) + sizeOf(m.Metadata)
+func (c *conn) begin(m *latis.Message) {
+	id, size := m.ID, len(m.Content)+sizeOf(m.Metadata)
 	switch {
 	case m.Content == "":
 		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
@@ -169,7 +175,7 @@ func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
 		}
 		var part string
 		part, text = cutText(text, maxPart)
-		c.send(&response{kind: chunk, id: p.ID, sequence: p.parts, text: strings.ToValidUTF8(part, "\uFFFD")})
+		c.send(&latis.Message{Kind: latis.ResponseChunk, ID: p.ID, Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
 		p.parts++
 		c.out.flush()
 	}
@@ -200,10 +206,10 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 	var known *Error
 	switch {
 	case cause == ErrCancelled:
-		c.send(&response{kind: cancelled, id: p.ID})
+		c.send(&latis.Message{Kind: latis.ResponseCancelled, ID: p.ID})
 	case cause != nil: // nobody is there to be told
 	case err == nil:
-		c.send(&response{kind: complete, id: p.ID, state: validMap(metadata)})
+		c.send(&latis.Message{Kind: latis.ResponseComplete, ID: p.ID, Metadata: validMap(metadata)})
 	case errors.As(err, &known):
 		c.fail(p.ID, known)
 	default:
@@ -226,7 +232,7 @@ func (c *conn) cancel(id, target string) {
 		c.fail(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
 		return
 	}
-	c.send(&response{kind: ack, id: id})
+	c.send(&latis.Message{Kind: latis.Ack, ID: id})
 	if !c.bad.ignore(target) {
 		p.cancel(ErrCancelled)
 	}
@@ -237,7 +243,7 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	switch {
 	case unsubscribe:
 		c.subscriptions = nil
-		c.send(&response{kind: ack, id: id})
+		c.send(&latis.Message{Kind: latis.Ack, ID: id})
 	case len(c.subscriptions) >= maxSubscriptions:
 		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
 	default:
@@ -267,11 +273,11 @@ func (c *conn) publishNow() {
 }
 
 func (c *conn) sendState(id string) {
-	r := &response{kind: stateUpdate, id: id, busy: len(c.prompts) > 0}
+	m := &latis.Message{Kind: latis.StateUpdate, ID: id, Busy: len(c.prompts) > 0}
 	if c.session != nil {
-		r.state = c.unit.sessions.state(c.session)
+		m.State = c.unit.sessions.state(c.session)
 	}
-	c.send(r)
+	c.send(m)
 }
 
 func (c *conn) createSession(id string, metadata map[string]string) {
@@ -286,7 +292,7 @@ func (c *conn) createSession(id string, metadata map[string]string) {
 		return
 	}
 	c.enter(s)
-	c.send(&response{kind: ack, id: id, label: s.id})
+	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: s.id})
 	c.publish()
 }
 
@@ -297,7 +303,7 @@ func (c *conn) resumeSession(id, name string) {
 		return
 	}
 	c.enter(s)
-	c.send(&response{kind: ack, id: id, label: s.id, state: state})
+	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: s.id, State: state})
 	c.publish()
 }
 
@@ -306,7 +312,7 @@ func (c *conn) destroySession(id, name string) {
 		c.failWith(id, err)
 		return
 	}
-	c.send(&response{kind: ack, id: id, label: name})
+	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: name})
 	if c.session != nil && c.session.id == name {
 		c.enter(nil)
 		c.publish()
@@ -324,7 +330,7 @@ func (c *conn) enter(s *session) {
 func (c *conn) fail(id string, e *Error) {
 	code, _ := cutText(e.Code, maxComplaint)
 	text, _ := cutText(e.Message, maxComplaint)
-	c.send(&response{kind: failure, id: id, label: strings.ToValidUTF8(code, "\uFFFD"), text: strings.ToValidUTF8(text, "\uFFFD")})
+	c.send(&latis.Message{Kind: latis.Error, ID: id, Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
 }
 
 // failWith is fail for an error that is an *Error.
@@ -335,14 +341,15 @@ func (c *conn) failWith(id string, err error) {
 	}
 }
 
-// send adds a message to what will be flushed.
-func (c *conn) send(r *response) {
+// send adds a message to what will be flushed. It answers the request of its id.
+func (c *conn) send(m *latis.Message) {
+	m.RequestID = m.ID
 	if c.bad != nil {
-		own := *r // so that r need not escape
+		own := *m // so that m need not escape
 		c.bad.respond(&own)
 		return
 	}
-	c.out.add(r)
+	c.out.add(m)
 }
 
 // sizeOf returns how many bytes a map has.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/protocol/latis"
 )
 
 // A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
@@ -18,7 +17,7 @@ type Misbehaviour struct {
 	Name, About string
 
 	// send sends a response in its own way.
-	send func(d *deviation, r *response)
+	send func(d *deviation, m *latis.Message)
 	// first is sent ahead of the first response, and last behind everything.
 	first, last []byte
 	// deaf says that prompts which are cancelled are worked on.
@@ -27,64 +26,66 @@ type Misbehaviour struct {
 
 // Misbehaviours are all of them, in the order of the findings.
 var Misbehaviours = []*Misbehaviour{
-	{Name: "orphan", About: "answers a request that nobody made", first: (&response{kind: pong, id: "nobody-asked"}).append(nil)},
-	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, r *response) {
-		d.out.add(r)
-		if r.kind == complete {
-			d.out.add(r)
+	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, &latis.Message{Kind: latis.Pong, ID: "nobody-asked"})},
+	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latis.Message) {
+		d.out.add(m)
+		if m.Kind == latis.ResponseComplete {
+			d.out.add(m)
 		}
 	}},
-	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, r *response) {
-		r.sequence++
-		d.out.add(r)
+	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latis.Message) {
+		m.Sequence++
+		d.out.add(m)
 	}},
-	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, r *response) {
-		d.out.add(r)
-		if r.kind == chunk {
-			d.out.add(r)
+	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latis.Message) {
+		d.out.add(m)
+		if m.Kind == latis.ResponseChunk {
+			d.out.add(m)
 		}
 	}},
-	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: rawFrame("stray", field{12, ""})},
-	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, r *response) {
-		if r.kind != complete {
-			d.out.add(r)
+	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: appendFrame(nil, &latis.Message{Kind: latis.StateGet, ID: "stray"})},
+	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latis.Message) {
+		if m.Kind != latis.ResponseComplete {
+			d.out.add(m)
 		}
 	}},
 	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
-	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, r *response) {
-		if r.kind != cancelled {
-			d.out.add(r)
+	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latis.Message) {
+		if m.Kind != latis.ResponseCancelled {
+			d.out.add(m)
 		}
 	}},
-	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, r *response) {
-		if r.kind == complete {
-			named := string(appendString(nil, 1, r.id))
-			d.out.addRaw(rawFrame(r.id, field{protowire.Number(complete), named}, field{protowire.Number(cancelled), named}))
+	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latis.Message) {
+		if m.Kind == latis.ResponseComplete {
+			both := m.Append(nil)
+			m.Kind = latis.ResponseCancelled
+			both = m.Append(both)
+			d.out.addRaw(append(binary.BigEndian.AppendUint32(nil, uint32(len(both))), both...))
 			return
 		}
-		d.out.add(r)
+		d.out.add(m)
 	}},
-	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: rawFrame("stray", field{99, ""})},
-	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, r *response) {
-		if r.kind == complete {
-			r.request, r.id = r.id, ""
+	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: []byte("\x00\x00\x00\x0a\x0a\x05stray\x9a\x06\x00")},
+	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latis.Message) {
+		if m.Kind == latis.ResponseComplete {
+			m.ID = ""
 		}
-		d.out.add(r)
+		d.out.add(m)
 	}},
-	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, r *response) {
-		if r.kind == chunk {
-			r.request, r.id = r.id, "not-"+r.id
+	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latis.Message) {
+		if m.Kind == latis.ResponseChunk {
+			m.ID = "not-" + m.ID
 		}
-		d.out.add(r)
+		d.out.add(m)
 	}},
 	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
-	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, r *response) {
-		if r.kind == complete && d.ignored(r.id) {
-			r.kind, r.state = cancelled, nil
+	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latis.Message) {
+		if m.Kind == latis.ResponseComplete && d.ignored(m.ID) {
+			m.Kind = latis.ResponseCancelled
 		}
-		d.out.add(r)
+		d.out.add(m)
 	}},
 	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
@@ -111,13 +112,13 @@ type deviation struct {
 	unheeded map[string]bool // ids of prompts whose cancel was ignored
 }
 
-func (d *deviation) respond(r *response) {
+func (d *deviation) respond(m *latis.Message) {
 	d.once.Do(func() { d.out.addRaw(d.rule.first) })
 	if d.rule.send == nil {
-		d.out.add(r)
+		d.out.add(m)
 		return
 	}
-	d.rule.send(d, r)
+	d.rule.send(d, m)
 }
 
 // ignore reports whether a prompt is to be worked on in spite of its cancel.
@@ -135,20 +136,4 @@ func (d *deviation) ignored(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.unheeded[id]
-}
-
-// A field is one of a message in the wire format.
-type field struct {
-	number protowire.Number
-	value  string
-}
-
-// rawFrame returns the frame of a message with that id and these payloads.
-func rawFrame(id string, payloads ...field) []byte {
-	message := appendString(nil, 1, id)
-	for _, p := range payloads {
-		message = protowire.AppendTag(message, p.number, protowire.BytesType)
-		message = protowire.AppendString(message, p.value)
-	}
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 }

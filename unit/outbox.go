@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"github.com/wirectl/wirectl/protocol/latis"
 )
 
 // outboxRoom is how many bytes may wait to be written before those who answer
@@ -58,9 +60,9 @@ func (o *outbox) close() error {
 
 // add appends a message. It never waits, so what is added without a flush must be
 // little.
-func (o *outbox) add(r *response) {
+func (o *outbox) add(m *latis.Message) {
 	o.mu.Lock()
-	o.buf = r.append(o.buf)
+	o.buf = appendFrame(o.buf, m)
 	o.mu.Unlock()
 }
 

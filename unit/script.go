@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/wait"
 )
 
@@ -34,7 +32,7 @@ type scripted struct {
 	begun   time.Time
 	parts   []scriptedPart
 	pause   time.Duration // ahead of the end
-	end     *latisv1.ConnectResponse
+	end     *latis.Message
 	heard   bool
 }
 
@@ -70,30 +68,27 @@ func ReadScript(r capture.Reader) (*Script, error) {
 
 // learn takes in a frame. One that is no latis is passed over.
 func (s *Script) learn(open map[string]*scripted, rec *capture.Record) {
-	if rec.Dir != frame.U2C {
-		m := &latisv1.ConnectRequest{}
-		if proto.Unmarshal(rec.Payload(), m) == nil && m.GetPromptSend() != nil {
-			a := &scripted{content: m.GetPromptSend().Content, begun: rec.Time}
-			s.answers = append(s.answers, a)
-			open[m.Id] = a
-			return
-		}
-	}
-	m := &latisv1.ConnectResponse{}
-	if rec.Dir == frame.C2U || proto.Unmarshal(rec.Payload(), m) != nil {
+	var m latis.Message
+	if rec.Dir != frame.U2C && m.Unmarshal(rec.Payload(), frame.C2U) == nil && m.Kind == latis.PromptSend {
+		a := &scripted{content: m.Content, begun: rec.Time}
+		s.answers = append(s.answers, a)
+		open[m.ID] = a
 		return
 	}
-	a := open[m.Id]
+	if rec.Dir == frame.C2U || m.Unmarshal(rec.Payload(), frame.U2C) != nil {
+		return
+	}
+	a := open[m.ID]
 	if a == nil {
 		return
 	}
 	pause := max(rec.Time.Sub(a.begun), 0)
-	switch {
-	case m.GetResponseChunk() != nil:
-		a.parts = append(a.parts, scriptedPart{pause, m.GetResponseChunk().Content})
-	case m.GetResponseComplete() != nil || m.GetError() != nil || m.GetResponseCancelled() != nil:
-		a.pause, a.end = pause, m
-		delete(open, m.Id)
+	switch m.Kind {
+	case latis.ResponseChunk:
+		a.parts = append(a.parts, scriptedPart{pause, m.Content})
+	case latis.ResponseComplete, latis.Error, latis.ResponseCancelled:
+		a.pause, a.end = pause, &m
+		delete(open, m.ID)
 	default:
 		return
 	}
@@ -112,17 +107,17 @@ func (s *Script) Answer(ctx context.Context, p *Prompt, emit func(string) error)
 			return nil, err
 		}
 	}
-	if a.end.GetResponseCancelled() != nil || a.end == nil {
+	if a.end == nil || a.end.Kind == latis.ResponseCancelled {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
 	if err := wait.For(ctx, a.pause); err != nil {
 		return nil, err
 	}
-	if e := a.end.GetError(); e != nil {
-		return nil, &Error{Code: e.Code, Message: e.Message}
+	if a.end.Kind == latis.Error {
+		return nil, &Error{Code: a.end.Code, Message: a.end.Message}
 	}
-	return maps.Clone(a.end.GetResponseComplete().GetMetadata()), nil
+	return maps.Clone(a.end.Metadata), nil
 }
 
 // choose returns the answer for a prompt.

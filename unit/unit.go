@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -142,10 +141,3 @@ func (c *conn) read(nc transport.Conn) error {
 // maxUnflushed is how many messages are answered before it is seen to that the
 // answers are read.
 const maxUnflushed = 256
-
-func sortedKeys(m map[string]string) []string {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
-}

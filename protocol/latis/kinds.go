@@ -7,39 +7,94 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// kind is what is known of a payload. The numbers are those of its fields; 0
-// is a field that it does not have.
-type kind struct {
-	name    []byte
-	from    frame.Dir
-	phase   protocol.Phase
-	request protowire.Number // the id of the request that is answered
-	ref     protowire.Number // what the message acts on
-	space   protocol.Space   // of ref
-	text    protowire.Number
-	label   protowire.Number
-	seq     protowire.Number
+// A Kind is what a message is: the number of its payload in ConnectRequest or
+// ConnectResponse.
+type Kind protowire.Number
+
+// The kinds, by the names that the protocol's document gives them.
+const (
+	PromptSend     Kind = 10
+	PromptCancel   Kind = 11
+	StateGet       Kind = 12
+	StateSubscribe Kind = 13
+	SessionCreate  Kind = 14
+	SessionResume  Kind = 15
+	SessionDestroy Kind = 16
+
+	ResponseChunk     Kind = 20
+	ResponseComplete  Kind = 21
+	ResponseCancelled Kind = 22
+	StateUpdate       Kind = 23
+	Error             Kind = 24
+	Ack               Kind = 25
+
+	Ping Kind = 30
+	Pong Kind = 31
+)
+
+// String returns the name of the kind, as in PROMPT_SEND.
+func (k Kind) String() string {
+	if known := kindOf(protowire.Number(k)); known != nil {
+		return string(known.name)
+	}
+	return "a message of no known kind"
 }
 
-// kinds lists the payloads by their field numbers in ConnectRequest and
-// ConnectResponse. A STATE_UPDATE that follows from a STATE_SUBSCRIBE closes
-// nothing, which is for the session to know.
+// A field is one of a payload, by its name in the schema, whichever payload it is in.
+type field byte
+
+const (
+	unknown field = iota
+
+	// Strings.
+	requestID // of the request that is answered
+	targetID
+	sessionID
+	content
+	code
+	message
+
+	// Maps.
+	metadata
+	state
+
+	// Numbers.
+	sequence
+	busy
+	unsubscribe
+	timestamp
+	pingTimestamp
+	pongTimestamp
+)
+
+// kind is what is known of a payload.
+type kind struct {
+	name   []byte
+	from   frame.Dir
+	phase  protocol.Phase
+	fields [4]field // by their numbers, of which 0 is none
+}
+
+// kinds lists the payloads by their numbers. A STATE_UPDATE that follows from a
+// STATE_SUBSCRIBE closes nothing, which is for the session to know.
 var kinds = [...]kind{
-	10: {name: []byte("PROMPT_SEND"), from: frame.C2U, phase: protocol.Open, text: 1},
-	11: {name: []byte("PROMPT_CANCEL"), from: frame.C2U, phase: protocol.Cancel, ref: 1, space: protocol.SpaceID},
-	12: {name: []byte("STATE_GET"), from: frame.C2U, phase: protocol.Open},
-	13: {name: []byte("STATE_SUBSCRIBE"), from: frame.C2U, phase: protocol.Open},
-	14: {name: []byte("SESSION_CREATE"), from: frame.C2U, phase: protocol.Open},
-	15: {name: []byte("SESSION_RESUME"), from: frame.C2U, phase: protocol.Open, ref: 1, space: protocol.SpaceSession},
-	16: {name: []byte("SESSION_DESTROY"), from: frame.C2U, phase: protocol.Open, ref: 1, space: protocol.SpaceSession},
-	20: {name: []byte("RESPONSE_CHUNK"), from: frame.U2C, phase: protocol.Part, request: 1, text: 2, seq: 3},
-	21: {name: []byte("RESPONSE_COMPLETE"), from: frame.U2C, phase: protocol.Close, request: 1},
-	22: {name: []byte("RESPONSE_CANCELLED"), from: frame.U2C, phase: protocol.Cancelled, request: 1},
-	23: {name: []byte("STATE_UPDATE"), from: frame.U2C, phase: protocol.Close},
-	24: {name: []byte("ERROR"), from: frame.U2C, phase: protocol.Fail, request: 1, label: 2, text: 3},
-	25: {name: []byte("ACK"), from: frame.U2C, phase: protocol.Close, request: 1, label: 2},
-	30: {name: []byte("PING"), from: frame.C2U, phase: protocol.Open},
-	31: {name: []byte("PONG"), from: frame.U2C, phase: protocol.Close},
+	PromptSend:     {[]byte("PROMPT_SEND"), frame.C2U, protocol.Open, [4]field{1: content, 2: metadata}},
+	PromptCancel:   {[]byte("PROMPT_CANCEL"), frame.C2U, protocol.Cancel, [4]field{1: targetID}},
+	StateGet:       {[]byte("STATE_GET"), frame.C2U, protocol.Open, [4]field{}},
+	StateSubscribe: {[]byte("STATE_SUBSCRIBE"), frame.C2U, protocol.Open, [4]field{1: unsubscribe}},
+	SessionCreate:  {[]byte("SESSION_CREATE"), frame.C2U, protocol.Open, [4]field{1: metadata}},
+	SessionResume:  {[]byte("SESSION_RESUME"), frame.C2U, protocol.Open, [4]field{1: sessionID}},
+	SessionDestroy: {[]byte("SESSION_DESTROY"), frame.C2U, protocol.Open, [4]field{1: sessionID}},
+
+	ResponseChunk:     {[]byte("RESPONSE_CHUNK"), frame.U2C, protocol.Part, [4]field{1: requestID, 2: content, 3: sequence}},
+	ResponseComplete:  {[]byte("RESPONSE_COMPLETE"), frame.U2C, protocol.Close, [4]field{1: requestID, 2: metadata}},
+	ResponseCancelled: {[]byte("RESPONSE_CANCELLED"), frame.U2C, protocol.Cancelled, [4]field{1: requestID}},
+	StateUpdate:       {[]byte("STATE_UPDATE"), frame.U2C, protocol.Close, [4]field{1: busy, 2: state}},
+	Error:             {[]byte("ERROR"), frame.U2C, protocol.Fail, [4]field{1: requestID, 2: code, 3: message}},
+	Ack:               {[]byte("ACK"), frame.U2C, protocol.Close, [4]field{1: requestID, 2: sessionID, 3: state}},
+
+	Ping: {[]byte("PING"), frame.C2U, protocol.Open, [4]field{1: timestamp}},
+	Pong: {[]byte("PONG"), frame.U2C, protocol.Close, [4]field{1: pingTimestamp, 2: pongTimestamp}},
 }
 
 // kindOf returns the payload of that number, or nil if there is none.
@@ -48,6 +103,20 @@ func kindOf(num protowire.Number) *kind {
 		return &kinds[num]
 	}
 	return nil
+}
+
+// field returns which field of the payload has that number.
+func (k *kind) field(num protowire.Number) field {
+	if num >= 0 && int(num) < len(k.fields) {
+		return k.fields[num]
+	}
+	return unknown
+}
+
+// acts reports whether the payload names what it acts on, which is always its first
+// field.
+func (k *kind) acts() bool {
+	return k.fields[1] == targetID || k.fields[1] == sessionID
 }
 
 // Knows reports whether a message of the protocol has a field of that number.

@@ -57,7 +57,7 @@ func (p *parser) readMessage() error {
 			p.m.ID = protocol.Token{Space: protocol.SpaceID, Text: p.w.value}
 		case kindOf(p.w.num) != nil:
 			p.begin(p.w.num)
-			if err := p.readPayload(p.w.value); err != nil {
+			if err := p.readPayload(); err != nil {
 				return err
 			}
 		}
@@ -80,27 +80,30 @@ func (p *parser) begin(num protowire.Number) {
 	}
 	p.number, p.answer = num, nil
 	m.Kind, m.Phase, m.From = k.name, k.phase, k.from
-	if k.seq != 0 {
+	if k.phase == protocol.Part {
 		m.Seq = 0 // proto3 leaves out a zero
 	}
 }
 
 // readPayload reads the fields of the payload that the walker has just passed.
-func (p *parser) readPayload(payload []byte) error {
+func (p *parser) readPayload() error {
 	k := kindOf(p.number)
-	w := walker{wire: p.w.wire, pos: p.w.pos - len(payload)}
+	w := p.w.inside()
 	for w.next(p.w.pos) {
+		f := k.field(w.num)
 		switch {
-		case w.num == k.seq && w.typ == protowire.VarintType:
+		case f == sequence && w.typ == protowire.VarintType:
 			p.m.Seq = int(uint32(w.varint))
 		case w.value == nil:
-		case w.num == k.request:
+		case f == requestID:
 			p.answer = w.value
-		case w.num == k.ref:
-			p.m.Ref = protocol.Token{Space: k.space, Text: w.value}
-		case w.num == k.text:
+		case f == targetID:
+			p.m.Ref = protocol.Token{Space: protocol.SpaceID, Text: w.value}
+		case f == sessionID && k.acts():
+			p.m.Ref = protocol.Token{Space: protocol.SpaceSession, Text: w.value}
+		case f == content, f == message:
 			p.m.Text = w.value
-		case w.num == k.label:
+		case f == code, f == sessionID:
 			p.m.Label = w.value
 		}
 	}
@@ -120,7 +123,7 @@ func (p *parser) judge() {
 	if !utf8.Valid(m.ID.Text) {
 		m.Faults |= protocol.BadID
 	}
-	if k := kindOf(p.number); k != nil && k.ref != 0 && len(m.Ref.Text) == 0 {
+	if k := kindOf(p.number); k != nil && k.acts() && len(m.Ref.Text) == 0 {
 		m.Ref = protocol.Token{}
 		m.Faults |= protocol.MissingField
 	}

@@ -3,6 +3,7 @@ package latis_test
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -109,6 +110,7 @@ func TestMalformed(t *testing.T) {
 		"0a01310f":             "byte 3: cannot parse reserved wire type",
 		"0a013162020fff":       "STATE_GET at byte 5: cannot parse reserved wire type",
 		"0a0131ffffffffffffff": "byte 3: truncated",
+		"0a0131808080803000":   "byte 3: invalid field number", // 1610612736 is above 536870911
 
 		"0a0131" + strings.Repeat("0b", 10_002): "byte 3: groups nested deeper than 10000",
 	} {
@@ -160,17 +162,17 @@ func TestNoAllocs(t *testing.T) {
 // inside each of the payloads.
 func walk(wire []byte) error {
 	for len(wire) > 0 {
-		num, typ, n := protowire.ConsumeField(wire)
-		if n < 0 {
-			return protowire.ParseError(n)
+		num, typ, n, err := consumeField(wire)
+		if err != nil {
+			return err
 		}
 		if typ == protowire.BytesType && num != 1 && latis.Knows(num) {
 			_, _, tag := protowire.ConsumeTag(wire)
 			inner, _ := protowire.ConsumeBytes(wire[tag:])
 			for len(inner) > 0 {
-				_, _, n := protowire.ConsumeField(inner)
-				if n < 0 {
-					return protowire.ParseError(n)
+				_, _, n, err := consumeField(inner)
+				if err != nil {
+					return err
 				}
 				inner = inner[n:]
 			}
@@ -178,6 +180,18 @@ func walk(wire []byte) error {
 		wire = wire[n:]
 	}
 	return nil
+}
+
+// consumeField is protowire's, which takes numbers that are too large.
+func consumeField(wire []byte) (num protowire.Number, typ protowire.Type, n int, err error) {
+	num, typ, n = protowire.ConsumeField(wire)
+	if n < 0 {
+		return 0, 0, 0, protowire.ParseError(n)
+	}
+	if !num.IsValid() {
+		return 0, 0, 0, errors.New("invalid field number")
+	}
+	return num, typ, n, nil
 }
 
 func FuzzParse(f *testing.F) { prototest.Fuzz(f, latis.Protocol, walk) }

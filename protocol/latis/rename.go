@@ -37,14 +37,10 @@ func renameInside(payload []byte, k *kind, name func(protocol.Token) []byte) []b
 	var dst []byte
 	w := walker{wire: payload}
 	for from := 0; w.next(len(payload)); from = w.pos {
-		switch {
-		case w.value == nil:
-			dst = append(dst, payload[from:w.pos]...)
-		case w.num == k.request:
+		switch f := k.field(w.num); {
+		case w.value != nil && (f == requestID || f == targetID):
 			dst = appendNamed(dst, &w, from, protocol.SpaceID, name)
-		case w.num == k.ref:
-			dst = appendNamed(dst, &w, from, k.space, name)
-		case w.num == k.label && string(k.name) == "ACK":
+		case w.value != nil && f == sessionID:
 			dst = appendNamed(dst, &w, from, protocol.SpaceSession, name)
 		default:
 			dst = append(dst, payload[from:w.pos]...)

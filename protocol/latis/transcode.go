@@ -3,21 +3,22 @@ package latis
 import (
 	"sync"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
-	"github.com/wirectl/wirectl/protocol/protobuf"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/wirectl/wirectl/frame"
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/proto/latis/v1/schema"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 var (
-	request = sync.OnceValue(func() *protobuf.Schema {
-		return protobuf.Compile((*latisv1.ConnectRequest)(nil).ProtoReflect().Descriptor())
-	})
-	response = sync.OnceValue(func() *protobuf.Schema {
-		return protobuf.Compile((*latisv1.ConnectResponse)(nil).ProtoReflect().Descriptor())
-	})
+	request  = sync.OnceValue(func() *protobuf.Schema { return protobuf.Compile(descriptorOf("ConnectRequest")) })
+	response = sync.OnceValue(func() *protobuf.Schema { return protobuf.Compile(descriptorOf("ConnectResponse")) })
 )
+
+func descriptorOf(message protoreflect.Name) protoreflect.MessageDescriptor {
+	return schema.File().Messages().ByName(message)
+}
 
 // AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
 // message without a payload that is known is written as a ConnectRequest.
@@ -40,11 +41,10 @@ func schemaOf(payload []byte) *protobuf.Schema {
 // AppendPayload appends the message that the protojson describes. Which of the
 // two it is shows in the names of its members.
 func (latis) AppendPayload(dst, json []byte) ([]byte, error) {
-	schema := request()
 	if describesResponse(json) {
-		schema = response()
+		return response().AppendWire(dst, json)
 	}
-	return schema.AppendWire(dst, json)
+	return request().AppendWire(dst, json)
 }
 
 func isResponse(payload []byte) bool {
@@ -58,7 +58,7 @@ func isResponse(payload []byte) bool {
 }
 
 func describesResponse(json []byte) bool {
-	fields := (*latisv1.ConnectResponse)(nil).ProtoReflect().Descriptor().Fields()
+	fields := descriptorOf("ConnectResponse").Fields()
 	var s jsonscan.Scanner
 	s.Init(json)
 	for ok := s.Object(); ok && s.Next(); {

@@ -30,6 +30,10 @@ func (w *walker) next(end int) bool {
 		if w.num, w.typ, n = protowire.ConsumeTag(rest); n < 0 {
 			return w.fail(n)
 		}
+		if w.num > protowire.MaxValidNumber {
+			w.fault = &protobuf.Error{Offset: w.pos, Msg: "invalid field number"}
+			return false
+		}
 	}
 	w.value = nil
 	size := 0
@@ -63,4 +67,9 @@ func (w *walker) err() error {
 		return nil
 	}
 	return w.fault
+}
+
+// inside returns a walker over what the walker has just passed, whose end is w.pos.
+func (w *walker) inside() walker {
+	return walker{wire: w.wire, pos: w.pos - len(w.value)}
 }

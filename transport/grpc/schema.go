@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/wirectl/wirectl/proto/descriptor"
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	"github.com/wirectl/wirectl/proto/latis/v1/schema"
 )
 
 // reflectionName is the service by which servers tell their schemas, of which
@@ -41,34 +41,34 @@ type schemaSet struct {
 var schemas = sync.OnceValue(func() *schemaSet {
 	s := &schemaSet{wire: map[string][]byte{}}
 	for _, version := range versions {
-		fd, wire := reflectionFile(version)
+		file := reflectionFile(version)
+		fd, err := descriptor.New(file, nil)
+		if err != nil {
+			panic(err) // the schema is ours
+		}
 		s.reflection = append(s.reflection, fd)
-		s.add(fd, wire)
+		s.add(fd, file)
 	}
-	s.add(latisv1.File_latis_v1_latis_proto, latisv1.FileDescriptor())
+	s.add(schema.File(), schema.Proto())
 	return s
 })
 
-func (s *schemaSet) add(file protoreflect.FileDescriptor, wire []byte) {
-	if err := s.files.RegisterFile(file); err != nil {
-		panic(err) // the schemas are ours
-	}
-	s.wire[file.Path()] = wire
-}
-
-func reflectionFile(version string) (fd protoreflect.FileDescriptor, wire []byte) {
-	file := &descriptorpb.FileDescriptorProto{}
-	err := prototext.Unmarshal([]byte(strings.ReplaceAll(reflectionSchema, "VERSION", version)), file)
+func (s *schemaSet) add(fd protoreflect.FileDescriptor, file *descriptorpb.FileDescriptorProto) {
+	err := s.files.RegisterFile(fd)
 	if err == nil {
-		fd, err = descriptor.New(file, nil)
-	}
-	if err == nil {
-		wire, err = proto.Marshal(file)
+		s.wire[fd.Path()], err = proto.Marshal(file)
 	}
 	if err != nil {
+		panic(err) // the schemas are ours
+	}
+}
+
+func reflectionFile(version string) *descriptorpb.FileDescriptorProto {
+	file := &descriptorpb.FileDescriptorProto{}
+	if err := prototext.Unmarshal([]byte(strings.ReplaceAll(reflectionSchema, "VERSION", version)), file); err != nil {
 		panic(err) // the schema is ours
 	}
-	return fd, wire
+	return file
 }
 
 const reflectionSchema = `
