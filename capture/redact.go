@@ -69,7 +69,7 @@ func Secrets() Redaction {
 			"token", "access-token", "refresh-token", "auth-token", "id-token", "bearer-token",
 			"secret", "client-secret", "password", "passwd", "passphrase", "credentials",
 		},
-		Values: []*regexp.Regexp{userinfo, regexp.MustCompile(
+		Values: []*regexp.Regexp{regexp.MustCompile(userinfo), regexp.MustCompile(
 			`(?i:\bbearer\s+)[\w.~+/=-]{8,}` + // RFC 6750
 				`|\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`)},
 	}
@@ -79,7 +79,7 @@ func Secrets() Redaction {
 const secretGroup = "secret"
 
 // userinfo matches the password in a URL.
-var userinfo = regexp.MustCompile(`://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`)
+const userinfo = `://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`
 
 // spoken has, by protocol, the key that is a name of the protocol's own,
 // though it looks like a secret: the progress token of LSP.
