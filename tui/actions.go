@@ -65,19 +65,19 @@ func (m *Model) change(do func()) tea.Cmd {
 	}
 }
 
-// write returns the command that writes a file, which is written to its end when the
-// monitor has ended by then.
-func (m *Model) write(file func() tea.Msg) tea.Cmd {
-	once := sync.OnceValue(file)
-	m.files = append(m.files, once)
+// lasting returns the command that does what is seen outside of the monitor, such as a
+// file, which is done to its end when the monitor has ended by then.
+func (m *Model) lasting(do func() tea.Msg) tea.Cmd {
+	once := sync.OnceValue(do)
+	m.outside = append(m.outside, once)
 	return once
 }
 
 // finish does what was asked for, and waits for what is being done.
 func (m *Model) finish() {
 	m.changes.settle()
-	for _, file := range m.files {
-		file()
+	for _, do := range m.outside {
+		do()
 	}
 }
 
@@ -191,12 +191,12 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	w := m.config.Wire
 	m.pending = &pending{"this changes a live wire: " + what + "?", func() tea.Cmd {
 		m.pending = &pending{"the peers will see it, and the capture will say altered. Really " + what + "?", func() tea.Cmd {
-			return func() tea.Msg {
+			return m.lasting(func() tea.Msg {
 				if err := do(w); err != nil {
 					return saidMsg{err.Error(), true}
 				}
 				return saidMsg{"done: " + what, false}
-			}
+			})
 		}}
 		return nil
 	}}
@@ -236,7 +236,7 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 			return nil
 		}
 		records := scopes[at].records
-		return m.write(func() tea.Msg {
+		return m.lasting(func() tea.Msg {
 			r := records()
 			if err := write(name, r); err != nil {
 				return saidMsg{err.Error(), true}

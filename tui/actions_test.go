@@ -71,6 +71,20 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// In the list of frames it is said how to get at the exchange of one.
+func TestActionsInFrames(t *testing.T) {
+	w := &wired{}
+	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "live", Wire: w}, 120, 40)
+	for _, key := range []string{"X", "R", "a"} {
+		sc.press("2", "g", key)
+		sc.shows("open the frame first (enter)")
+	}
+	sc.press("enter", "R", "y", "y")
+	if want := []string{"resend 1"}; !slices.Equal(w.done, want) {
+		t.Errorf("what was done: %v, want %v", w.done, want)
+	}
+}
+
 // Of a wire that takes no commands that is said at once, and nothing asked.
 func TestActionsRefused(t *testing.T) {
 	w := &wired{refuses: "only to look at"}

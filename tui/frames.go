@@ -68,6 +68,9 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 		return m.askForFile(f.Seq, f.Mark)
 	case key.Matches(k, keys.Diff):
 		return m.compare(f.Seq)
+	case key.Matches(k, keys.Note, keys.Cancel, keys.Resend):
+		m.said = "that is for an exchange: open the frame first (enter)"
+		return nil
 	}
 	return m.ask()
 }

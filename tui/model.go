@@ -28,7 +28,7 @@ var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 type Model struct {
 	store   *store.Store
 	changes changes          // of the store
-	files   []func() tea.Msg // that were written, or are to be
+	outside []func() tea.Msg // what was done, or is to be, that is seen outside
 	config  Config
 	keys    keyMap
 	theme   *theme

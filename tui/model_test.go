@@ -189,3 +189,36 @@ func TestFilesAreWritten(t *testing.T) {
 		t.Errorf("wrote %q, and says %v", wrote, said)
 	}
 }
+
+// holding is a wire that notes which frames are to wait.
+type holding struct {
+	Wire
+	on []string
+}
+
+func (h *holding) Refuses() string { return "" }
+
+func (h *holding) Hold(where string) error {
+	h.on = append(h.on, where)
+	return nil
+}
+
+// What was confirmed is done to the wire, once, though the monitor was left at once.
+func TestWireIsChanged(t *testing.T) {
+	w := &holding{}
+	m := New(faulty(t, 3), Config{Wire: w})
+	var cmd tea.Cmd
+	for _, k := range []tea.KeyMsg{
+		{Type: tea.KeyRunes, Runes: []rune{'H'}},
+		{Type: tea.KeyRunes, Runes: []rune("kind==a"), Paste: true},
+		{Type: tea.KeyEnter},
+		{Type: tea.KeyRunes, Runes: []rune{'y'}},
+		{Type: tea.KeyRunes, Runes: []rune{'y'}},
+	} {
+		_, cmd = m.Update(k)
+	}
+	m.finish()
+	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that meet kind==a", false}) {
+		t.Errorf("held %q, and says %v", w.on, said)
+	}
+}

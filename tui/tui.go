@@ -77,7 +77,7 @@ type Wire interface {
 const writeRate = 120
 
 // Run draws what s keeps until the user quits or ctx ends. It returns when all that was
-// marked until then is kept, and the files are written.
+// marked until then is kept, the files are written, and the wire is changed.
 func Run(ctx context.Context, s *store.Store, c Config) error {
 	var m *Model
 	err := run(ctx, c, func(c Config) tea.Model {
