@@ -75,10 +75,6 @@ func (c *conn) finish() error {
 
 // take takes in one message. What it answers is not flushed.
 func (c *conn) take(payload []byte) {
-	if id, timestamp, ok := readPing(payload); ok && len(id) <= maxID {
-		c.pong(string(id), timestamp)
-		return
-	}
 	var m latis.Message
 	err := m.Unmarshal(payload, frame.C2U)
 	switch {
@@ -100,7 +96,7 @@ func (c *conn) handle(m *latis.Message) {
 	}
 	switch m.Kind {
 	case latis.Ping:
-		c.pong(m.ID, m.Timestamp)
+		c.send(&latis.Message{Kind: latis.Pong, ID: m.ID, PingTimestamp: m.Timestamp, PongTimestamp: time.Now().UnixNano()})
 	case latis.PromptSend:
 		c.begin(m)
 	case latis.PromptCancel:
@@ -118,10 +114,6 @@ func (c *conn) handle(m *latis.Message) {
 	default:
 		c.fail(m.ID, errorf(Unsupported, "the message has no payload that this unit knows"))
 	}
-}
-
-func (c *conn) pong(id string, timestamp int64) {
-	c.send(&latis.Message{Kind: latis.Pong, ID: id, PingTimestamp: timestamp, PongTimestamp: time.Now().UnixNano()})
 }
 
 // isOpen reports whether an id is taken.

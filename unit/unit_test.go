@@ -233,6 +233,7 @@ func TestAnswers(t *testing.T) {
 		{"an unknown session", []string{`{"id":"1","sessionResume":{"sessionId":"x"}}`, `{"id":"2","sessionDestroy":{"sessionId":"x"}}`}, []string{`ERROR 1 UNKNOWN_SESSION no session "x"`, `ERROR 2 UNKNOWN_SESSION no session "x"`}},
 		{"no payload", []string{`{"id":"1"}`}, []string{"ERROR 1 UNSUPPORTED the message has no payload that this unit knows"}},
 		{"an id that is taken", []string{`{"id":"1","stateSubscribe":{}}`, `{"id":"1","stateGet":{}}`}, []string{"STATE_UPDATE 1", `ERROR 1 DUPLICATE_ID the id "1" is that of a request which is still open`}},
+		{"a ping with such an id", []string{`{"id":"1","stateSubscribe":{}}`, `{"id":"1","ping":{}}`}, []string{"STATE_UPDATE 1", `ERROR 1 DUPLICATE_ID the id "1" is that of a request which is still open`}},
 		{"no id", []string{`{"promptSend":{"content":"x"}}`, `{"id":"2","ping":{}}`}, []string{"PONG 2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
