@@ -17,12 +17,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/latis"
 )
 
-// ofGenerated returns what a message of generated code says.
-func ofGenerated(m proto.Message) latis.Message {
-	if m, ok := m.(*latisv1.ConnectRequest); ok {
-		return ofRequest(m)
+// ofGenerated returns what a message of generated code says, which has an empty map
+// where only a field of another wire type has the number of that.
+func ofGenerated(m proto.Message) (same latis.Message) {
+	switch m := m.(type) {
+	case *latisv1.ConnectRequest:
+		same = ofRequest(m)
+	case *latisv1.ConnectResponse:
+		same = ofResponse(m)
 	}
-	return ofResponse(m.(*latisv1.ConnectResponse))
+	if len(same.Metadata) == 0 {
+		same.Metadata = nil
+	}
+	if len(same.State) == 0 {
+		same.State = nil
+	}
+	return same
 }
 
 func ofRequest(m *latisv1.ConnectRequest) latis.Message {
@@ -194,6 +204,7 @@ func FuzzMessage(f *testing.F) {
 	}
 	f.Add([]byte("\x52\x03\x0a\x01a\x0a\x011\x52\x03\x0a\x01b"))
 	f.Add([]byte("\x52\x03\x0a\x01a\x62\x00\xa2\x01\x00"))
+	f.Add([]byte("\xaa\x01\x02\x10\x01\x52\x02\x10\x01")) // metadata that is a varint
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		likeGenerated(t, wire, frame.C2U, &latisv1.ConnectRequest{})
 		likeGenerated(t, wire, frame.U2C, &latisv1.ConnectResponse{})
