@@ -117,7 +117,7 @@ func (l *Latis) do(ctx context.Context, m *latis.Message, take func(*latis.Messa
 	return l.wait(ctx, c)
 }
 
-// A LatisPrompt is a prompt, and when to cancel it.
+// A LatisPrompt is a prompt, and when to cancel it. Its text is UTF-8.
 type LatisPrompt struct {
 	Content  string
 	Metadata map[string]string

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -213,7 +214,7 @@ func (s *sending) judge(err error) error {
 func (s *sending) prompt() (string, bool, error) {
 	text := s.c.String("prompt")
 	if text != "-" {
-		return text, s.c.IsSet("prompt"), nil
+		return text, s.c.IsSet("prompt"), checkText("--prompt", text)
 	}
 	src, err := interruptible(s.c.Context, s.Stdin)
 	if err != nil {
@@ -221,7 +222,18 @@ func (s *sending) prompt() (string, bool, error) {
 	}
 	defer src.close()
 	b, err := io.ReadAll(src)
-	return string(b), true, err
+	return string(b), true, cmp.Or(err, checkText(label("-"), string(b)))
+}
+
+// checkText refuses text that is not UTF-8, which no protocol carries: in JSON other
+// characters would stand for it, and in protobuf peers would not read it.
+func checkText(what, text string) error {
+	for i, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && size == 1 {
+			return usagef("%s is not UTF-8, as what is sent has to be: byte %d is %#02x", what, i, text[i])
+		}
+	}
+	return nil
 }
 
 // pairs reads flags of the form KEY=VALUE.
@@ -231,6 +243,9 @@ func pairs(c *cli.Context, flag string) (map[string]string, error) {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
 			return nil, usagef("--%s is KEY=VALUE, and not %q", flag, pair)
+		}
+		if err := checkText("--"+flag, pair); err != nil {
+			return nil, err
 		}
 		if m == nil {
 			m = map[string]string{}

@@ -20,6 +20,9 @@ func (s *sending) latis() (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkText("--session", s.c.String("session")); err != nil {
+		return nil, err
+	}
 	after, err := s.cancelAfter()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -109,7 +110,7 @@ func (s *sending) cancelAfter() (client.CancelAfter, error) {
 func (s *sending) rlm() (*dialer, error) {
 	q := client.RLMRequest{Model: s.c.String("model")}
 	text, hasPrompt, err := s.prompt()
-	switch {
+	switch err = cmp.Or(err, checkText("--model", q.Model)); {
 	case err != nil:
 		return nil, err
 	case hasPrompt == s.c.IsSet("prompts"):
@@ -138,7 +139,7 @@ func quoted(text string) json.RawMessage {
 // readPrompts reads a file of prompts: a JSON array of them, or a line each.
 func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
 	data, err := s.readFile(name)
-	if err != nil {
+	if err = cmp.Or(err, checkText(label(name), string(data))); err != nil {
 		return nil, err
 	}
 	var prompts []json.RawMessage
