@@ -85,7 +85,7 @@ func ofResponse(m *latisv1.ConnectResponse) latis.Message {
 // written of it, to what generated code reads and writes.
 func likeGenerated(t *testing.T, wire []byte, from frame.Dir, m proto.Message) {
 	t.Helper()
-	var got latis.Message
+	got := latis.Message{ID: "before", Content: "before", Sequence: 1} // of which nothing stays
 	err := got.Unmarshal(wire, from)
 	if wantErr := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(wire, m); (err == nil) != (wantErr == nil) {
 		t.Fatalf("% x from %v: %v, generated code: %v", wire, from, err, wantErr)
@@ -132,12 +132,28 @@ func messages(t testing.TB) (wires [][]byte) {
 	} {
 		wires = append(wires, []byte(response(t, json)))
 	}
+	for _, wire := range []string{
+		// Payloads in pieces.
+		"\x52\x03\x0a\x01a\x0a\x011\x52\x08\x12\x06\x0a\x01k\x12\x01v",
+		"\x52\x08\x12\x06\x0a\x01k\x12\x01v\x52\x08\x12\x06\x0a\x01l\x12\x01w",
+		"\x52\x03\x0a\x01a\x62\x00\x52\x00", // which another kind comes between
+		"\xa2\x01\x03\x12\x01a\xa2\x01\x02\x18\x01",
+		// Fields of other wire types behind those that count.
+		"\x0a\x011\x62\x00\x08\x05",
+		"\x52\x0c\x12\x0a\x0a\x01k\x12\x01v\x08\x01\x10\x01",
+		"\xa2\x01\x09\x18\x05\x20\x09\x1d\x01\x00\x00\x00",
+	} {
+		wires = append(wires, []byte(wire))
+	}
 	return wires
 }
 
 func TestMessage(t *testing.T) {
-	long := response(t, `{"id":"1","responseChunk":{"content":"`+strings.Repeat("x", 20_000)+`"}}`)
-	for _, wire := range append(messages(t), []byte(long)) {
+	wires := messages(t)
+	for _, n := range []int{125, 126, 16_380, 16_381} { // the length of the payload gets another byte
+		wires = append(wires, []byte(response(t, `{"id":"1","error":{"message":"`+strings.Repeat("x", n)+`"}}`)))
+	}
+	for _, wire := range wires {
 		likeGenerated(t, wire, frame.C2U, &latisv1.ConnectRequest{})
 		likeGenerated(t, wire, frame.U2C, &latisv1.ConnectResponse{})
 	}

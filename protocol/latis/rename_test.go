@@ -15,15 +15,20 @@ type renamer interface {
 // Ids change wherever they stand; what is not known stays, byte for byte.
 func TestAppendRenamed(t *testing.T) {
 	longer := func(token protocol.Token) []byte {
-		if token.Space == protocol.SpaceSession {
+		switch {
+		case string(token.Text) == "stays":
 			return nil
+		case token.Space == protocol.SpaceSession:
+			return append([]byte("session-"), token.Text...)
 		}
 		return append([]byte("new-"), token.Text...)
 	}
 	for _, tt := range []struct{ json, want string }{
 		{`{"id":"1","responseChunk":{"requestId":"1","content":"1","sequence":3}}`, `{"id":"new-1","responseChunk":{"requestId":"new-1","content":"1","sequence":3}}`},
 		{`{"id":"2","promptCancel":{"targetId":"1"}}`, `{"id":"new-2","promptCancel":{"targetId":"new-1"}}`},
-		{`{"id":"2","sessionResume":{"sessionId":"s"}}`, `{"id":"new-2","sessionResume":{"sessionId":"s"}}`},
+		{`{"id":"2","sessionResume":{"sessionId":"s"}}`, `{"id":"new-2","sessionResume":{"sessionId":"session-s"}}`},
+		{`{"id":"2","ack":{"requestId":"2","sessionId":"s"}}`, `{"id":"new-2","ack":{"requestId":"new-2","sessionId":"session-s"}}`},
+		{`{"id":"2","sessionDestroy":{"sessionId":"stays"}}`, `{"id":"new-2","sessionDestroy":{"sessionId":"stays"}}`},
 	} {
 		wire, err := latis.Protocol.AppendPayload(nil, []byte(tt.json))
 		if err != nil {
