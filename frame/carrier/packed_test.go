@@ -175,6 +175,33 @@ func TestManyCompressedEvents(t *testing.T) {
 	}
 }
 
+// What a WebSocket message refers to that came before one which could not be read is
+// not known: it is damaged, and not what it would be without that one.
+func TestLostMessage(t *testing.T) {
+	const hello, again = "\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00", "\xc1\x05\xf2\x00\x11\x00\x00"
+	zeros := pack(func(w io.Writer) packer { c, _ := flate.NewWriter(w, 6); return c }, strings.Repeat("0", 200))[0]
+	const whole, damaged = `u2c 0 ws text deflate "Hello"`, "u2c 0 ws damaged text"
+	for _, tt := range []struct {
+		about, lost string
+		want        string // of what refers to the message before it
+	}{
+		{"damaged", "\xc1\x01\xff", damaged},
+		{"too large on the wire", "\xc1\x7e\x00\x80" + strings.Repeat("0", 128), damaged},
+		{"too large in fragments", "\x41\x40" + strings.Repeat("0", 64) + "\x80\x40" + strings.Repeat("0", 64), damaged},
+		{"too large once it is decompressed", "\xc1" + string(rune(len(zeros)-4)) + zeros[:len(zeros)-4], damaged},
+		{"too large, and not compressed", "\x81\x7e\x00\x80" + strings.Repeat("0", 128), whole},
+	} {
+		wire := agreed + hello + tt.lost + again + hello + again
+		for _, n := range []func() int{all, one} {
+			lines := read(t, carrier.Options{Limit: 99}, []part{{frame.U2C, wire}}, n)
+			last := lines[len(lines)-3:]
+			if !strings.HasPrefix(last[0], tt.want) || last[1] != whole || last[2] != whole {
+				t.Errorf("%s: %s", tt.about, strings.Join(last, "\n"))
+			}
+		}
+	}
+}
+
 // chunked is a body in one chunk.
 func chunked(body string) string {
 	if body == "" {

@@ -94,19 +94,27 @@ func (w *ws) next(h *half) bool {
 	case f.size > 1<<62:
 		return h.fail(frame.ErrMalformed, "a WebSocket frame of %d bytes", f.size)
 	case f.size > uint64(h.c.limit) || f.opcode < opClose && uint64(len(w.whole.data))+f.size > uint64(h.c.limit):
-		h.skip = h.tooLarge(uint64(len(w.whole.data)) + f.size)
-		w.whole.reset()
-		w.broken, w.opcode = !f.fin, frame.NoOpcode
-		if w.broken {
-			w.opcode = frame.BinMsg
-		}
-		h.advance(f.start)
-		w.left = int64(f.size)
+		w.pass(h, &f)
 		return true
 	case uint64(len(data)-f.start) < f.size:
 		return false
 	}
 	return w.frame(h, &f)
+}
+
+// pass begins to pass over a frame that is too large, or makes its message so.
+func (w *ws) pass(h *half, f *wsFrame) {
+	h.skip = h.tooLarge(uint64(len(w.whole.data)) + f.size)
+	if f.rsv1 || f.opcode == opContinuation && w.deflated {
+		w.inflate.lose()
+	}
+	w.whole.reset()
+	w.broken, w.opcode = !f.fin, frame.NoOpcode
+	if w.broken {
+		w.opcode = frame.BinMsg
+	}
+	h.advance(f.start)
+	w.left = int64(f.size)
 }
 
 func knownOpcode(op byte) bool { return op <= opBinary || opClose <= op && op <= opPong }
@@ -293,7 +301,9 @@ func consists(framing frame.Framing, data []byte, limit int) bool {
 }
 
 // An inflater undoes permessage-deflate. It always keeps the window: messages
-// that were compressed without one never look back.
+// that were compressed without one never look back. Behind a message that could not
+// be read the window is empty: what looks back beyond that is damaged, and not read
+// as what it never was.
 type inflater struct {
 	r      io.ReadCloser
 	window []byte
@@ -313,6 +323,7 @@ func (f *inflater) bytes(data []byte, limit int) ([]byte, error) {
 	}
 	plain, err := readLimited(f.r, limit)
 	if err != nil {
+		f.lose()
 		return nil, err
 	}
 	f.window = append(f.window, plain[max(0, len(plain)-windowSize):]...)
@@ -321,3 +332,6 @@ func (f *inflater) bytes(data []byte, limit int) ([]byte, error) {
 	}
 	return plain, nil
 }
+
+// lose takes in that there was a message which could not be read.
+func (f *inflater) lose() { f.window = f.window[:0] }
