@@ -38,6 +38,9 @@ func (c *carriedStream) Buffered() bool { return len(c.frames) > 0 || c.err != n
 
 // Next reads the next frame; see [capture.Reader].
 func (c *carriedStream) Next(rec *capture.Record) error {
+	if len(c.frames) == 0 {
+		c.frames = c.carrier.More()
+	}
 	for len(c.frames) == 0 {
 		if c.err != nil {
 			*rec = capture.Record{}

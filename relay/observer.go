@@ -188,7 +188,7 @@ func (o *observer) settle(k carrier.Kind) {
 func (o *observer) cut(dir frame.Dir, data []byte) {
 	l := &o.lanes[dir]
 	if o.carrier != nil {
-		o.carried(l, o.carrier.Feed(dir, data))
+		o.given(l, o.carrier.Feed(dir, data))
 		return
 	}
 	if l.framer == nil {
@@ -197,7 +197,14 @@ func (o *observer) cut(dir frame.Dir, data []byte) {
 	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 }
 
-// carried records frames that a carrier has given out. Which protocol they are
+// given records the frames that the carrier has given out, of which these are the first.
+func (o *observer) given(l *lane, frames []frame.Frame) {
+	for ; len(frames) > 0; frames = o.carrier.More() {
+		o.carried(l, frames)
+	}
+}
+
+// carried records frames that came in a carrier. Which protocol they are
 // of is for the reader to tell, who knows which of them have a message.
 func (o *observer) carried(l *lane, frames []frame.Frame) {
 	rec := &o.record
@@ -309,7 +316,7 @@ func (o *observer) end(dir frame.Dir, at time.Time) {
 	case l.framer != nil:
 		l.framer.end(func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 	case o.carrier != nil && l.end > 0:
-		o.carried(l, o.carrier.End(dir))
+		o.given(l, o.carrier.End(dir))
 	}
 	o.sink.Write(&capture.Record{Kind: capture.HalfClosed, Time: at, Frame: frame.Frame{Conn: o.conn, Dir: dir}})
 }

@@ -6,6 +6,9 @@ import "io"
 // fed with what is known of the current stream and, once all of it is, with its
 // end.
 func (c *conn) carried(s *stream) (bool, error) {
+	if len(c.frames) == 0 {
+		c.frames = c.carrier.More()
+	}
 	for len(c.frames) == 0 && !s.ended {
 		text, err := c.more(s)
 		switch {

@@ -40,14 +40,16 @@ func (c *Wire) End(dir frame.Dir, at time.Time) {
 	c.sink(&c.record)
 }
 
-// hand hands on the frames that were whole at that time.
+// hand hands on the frames that were whole at that time, of which these are the first.
 func (c *Wire) hand(frames []frame.Frame, read, written time.Time) {
-	for i := range frames {
-		c.record = capture.Record{Time: read, Written: written, Frame: frames[i]}
-		c.record.Conn = c.conn
-		if m := frames[i].Meta; m != nil {
-			c.record.Framing = m.Framing
+	for ; len(frames) > 0; frames = c.carrier.More() {
+		for i := range frames {
+			c.record = capture.Record{Time: read, Written: written, Frame: frames[i]}
+			c.record.Conn = c.conn
+			if m := frames[i].Meta; m != nil {
+				c.record.Framing = m.Framing
+			}
+			c.sink(&c.record)
 		}
-		c.sink(&c.record)
 	}
 }

@@ -140,11 +140,21 @@ func (b *body) unpacked(h *half, n int) {
 		for len(plain) > 0 && b.kind == eventBody {
 			plain = plain[b.event.take(b, h, plain):]
 		}
-		if b.kind == eventBody && b.event.given > b.taken+maxWithin {
-			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are %d events in %d compressed bytes", b.event.given, b.taken))
+		if b.kind == eventBody && b.swells(h.c.limit) {
+			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are %d events of %d bytes in %d compressed bytes", b.event.given, b.event.size, b.taken))
 		}
 	}
 	h.advance(n)
+}
+
+// maxRatio is how many times the bytes that it was written with a stream of events may
+// hold: what deflate can do, and more than anybody's events do.
+const maxRatio = 1032
+
+// swells reports whether there are more events, or larger ones, than anybody sends in
+// the bytes that were taken in. All those of one read are held at once.
+func (b *body) swells(limit int) bool {
+	return b.event.given > b.taken+maxWithin || b.event.size > maxRatio*int64(b.taken)+int64(maxHeld(limit))
 }
 
 // grow takes the next n bytes to the span, unless all streams hold too much.
@@ -238,6 +248,7 @@ func (b *body) whole(h *half) {
 	} else if encoding != "" {
 		f.Meta.Encoding = encoding
 		data = plain
+		h.c.unpacked += len(plain)
 		apart(f, plain)
 	}
 	if b.encoding != f.Meta.Encoding || !b.carries(data) {

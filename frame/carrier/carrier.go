@@ -110,6 +110,7 @@ type Carrier struct {
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams
 	inflated int // streams of events that are compressed
+	unpacked int // bytes that were decompressed for the frames at hand
 
 	frames []frame.Frame
 	metas  []frame.Meta
@@ -133,18 +134,25 @@ func New(o Options) *Carrier {
 func (c *Carrier) Kind() (k Kind, why string) { return c.kind, c.why }
 
 // Feed takes in bytes of one direction and returns the frames that they made
-// whole, in their order. The frames are valid until the next call of Feed or
-// End. The direction may be unknown, if all bytes are of the same one.
+// whole, in their order: the first of them, and [Carrier.More] the others. The
+// frames are valid until the next call of Feed, More or End. The direction may be
+// unknown, if all bytes are of the same one.
 func (c *Carrier) Feed(dir frame.Dir, data []byte) []frame.Frame {
 	c.reset()
 	h := c.half(dir)
 	h.add(data)
-	c.run(h)
+	switch {
+	case c.kind != Auto:
+		h.run()
+	case !c.detect(false):
+		return nil
+	}
+	c.resume()
 	return c.frames
 }
 
 // End takes in that no more bytes will come in that direction, and returns
-// what is left of it.
+// what is left of it, as Feed does.
 func (c *Carrier) End(dir frame.Dir) []frame.Frame {
 	c.reset()
 	h := c.half(dir)
@@ -152,10 +160,18 @@ func (c *Carrier) End(dir frame.Dir) []frame.Frame {
 	if c.kind == Auto && !c.detect(true) {
 		return nil
 	}
-	for d := range c.halves {
-		c.halves[d].run()
-	}
-	c.half(dir).finish()
+	h = c.half(dir)
+	h.waits, h.ends = true, true
+	c.resume()
+	return c.frames
+}
+
+// More returns the frames that Feed or End has left, or some of them, and none if
+// there are no others. They leave some where much was decompressed, which may be any
+// number of times the bytes that it came in.
+func (c *Carrier) More() []frame.Frame {
+	c.reset()
+	c.resume()
 	return c.frames
 }
 
@@ -175,6 +191,7 @@ func (c *Carrier) reset() {
 	if cap(c.arena) > maxKept {
 		c.arena = nil
 	}
+	c.unpacked = 0
 }
 
 // maxKept is how much memory for payloads is kept from one read to the next, in
@@ -185,23 +202,35 @@ const maxKept = 1 << 20
 // times the bytes that an empty one is written with.
 const maxWithin = 1 << 14
 
-// run parses what h has got, and, where that changed what the other direction
-// speaks, what the other has kept back.
-func (c *Carrier) run(h *half) {
-	if c.kind == Auto {
-		if c.detect(false) {
-			for d := range c.halves {
-				c.halves[d].run()
-			}
-		}
-		return
+// maxUnpacked is how much may be decompressed for the frames at hand before the others
+// are left to More, in bytes.
+const maxUnpacked = 1 << 20
+
+// isFull reports whether that much was.
+func (c *Carrier) isFull() bool { return c.unpacked >= maxUnpacked }
+
+// resume parses what the halves have kept back, because the other one changed what
+// they speak, or because there was enough.
+func (c *Carrier) resume() {
+	for h := c.waiting(); h != nil; h = c.waiting() {
+		h.run()
 	}
-	h.run()
 	for d := range c.halves {
-		if other := &c.halves[d]; other != h && other.waits {
-			other.run()
+		if h := &c.halves[d]; h.ends && !h.waits {
+			h.ends = false
+			h.finish()
 		}
 	}
+}
+
+// waiting returns a half that has something kept back and may go on; nil if none may.
+func (c *Carrier) waiting() *half {
+	for d := range c.halves {
+		if h := &c.halves[d]; h.waits && !c.isFull() {
+			return h
+		}
+	}
+	return nil
 }
 
 // detect finds out what the carrier is. It reports false when that takes more
@@ -262,6 +291,7 @@ func (c *Carrier) begin(k Kind, why string) {
 		default:
 			h.parser = &http1{}
 		}
+		h.waits = true
 	}
 }
 

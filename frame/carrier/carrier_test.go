@@ -55,13 +55,15 @@ func read(t testing.TB, o carrier.Options, parts []part, n func() int) []string 
 	var lines []string
 	var in, out [3]bytes.Buffer
 	take := func(frames []frame.Frame) {
-		for i := range frames {
-			f := &frames[i]
-			if f.Offset != int64(out[f.Dir].Len()) {
-				t.Errorf("a frame at %d, and before it are %d bytes", f.Offset, out[f.Dir].Len())
+		for ; len(frames) > 0; frames = c.More() {
+			for i := range frames {
+				f := &frames[i]
+				if f.Offset != int64(out[f.Dir].Len()) {
+					t.Errorf("a frame at %d, and before it are %d bytes", f.Offset, out[f.Dir].Len())
+				}
+				out[f.Dir].Write(f.Raw)
+				lines = append(lines, show(f))
 			}
-			out[f.Dir].Write(f.Raw)
-			lines = append(lines, show(f))
 		}
 	}
 	for _, p := range parts {

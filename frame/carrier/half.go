@@ -29,7 +29,8 @@ type half struct {
 	base  int64 // the position of buf[0] in the direction
 	count int64 // frames given out
 	eof   bool
-	waits bool         // for what the other direction says
+	waits bool         // for what the other direction says, or until there is room
+	ends  bool         // once it waits no more
 	skip  *frame.Error // why the bytes at hand are no frame
 	lost  *frame.Error // why nothing can be read any more
 }
@@ -64,6 +65,10 @@ func (h *half) run() {
 		return
 	}
 	for h.lost == nil && h.parser.next(h) {
+		if h.c.isFull() {
+			h.waits = true
+			return
+		}
 	}
 	if h.lost != nil {
 		h.pos = len(h.buf)

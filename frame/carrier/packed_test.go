@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
@@ -103,8 +104,10 @@ func TestCompressedEvents(t *testing.T) {
 func spread(parts []part, n func() int) (sizes []string) {
 	c := carrier.New(carrier.Options{})
 	add := func(frames []frame.Frame) {
-		for _, f := range frames {
-			sizes = append(sizes, fmt.Sprintf("%d %s", len(f.Raw), show(&f)))
+		for ; len(frames) > 0; frames = c.More() {
+			for _, f := range frames {
+				sizes = append(sizes, fmt.Sprintf("%d %s", len(f.Raw), show(&f)))
+			}
 		}
 	}
 	for _, p := range parts {
@@ -188,7 +191,7 @@ func TestLostMessage(t *testing.T) {
 		{"damaged", "\xc1\x01\xff", damaged},
 		{"too large on the wire", "\xc1\x7e\x00\x80" + strings.Repeat("0", 128), damaged},
 		{"too large in fragments", "\x41\x40" + strings.Repeat("0", 64) + "\x80\x40" + strings.Repeat("0", 64), damaged},
-		{"too large once it is decompressed", "\xc1" + string(rune(len(zeros)-4)) + zeros[:len(zeros)-4], damaged},
+		{"too large once it is decompressed", "\xc1" + string([]byte{byte(len(zeros) - 4)}) + zeros[:len(zeros)-4], damaged},
 		{"too large, and not compressed", "\x81\x7e\x00\x80" + strings.Repeat("0", 128), whole},
 	} {
 		wire := agreed + hello + tt.lost + again + hello + again
@@ -198,6 +201,58 @@ func TestLostMessage(t *testing.T) {
 			if !strings.HasPrefix(last[0], tt.want) || last[1] != whole || last[2] != whole {
 				t.Errorf("%s: %s", tt.about, strings.Join(last, "\n"))
 			}
+		}
+	}
+}
+
+// What many bodies or messages hold that came at once is not held at once: a few bytes
+// may be any number once they are decompressed.
+func TestMuchDecompressed(t *testing.T) {
+	const size, count = 1 << 20, 4
+	body := strings.Join(pack(packers[3].begin, strings.Repeat("0", size)), "")
+	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	deflated := pack(packers[2].begin, strings.Repeat("0", size))[0]
+	deflated = deflated[:len(deflated)-4] // what ends each of them
+	message := "\xc1\x7e" + string(binary.BigEndian.AppendUint16(nil, uint16(len(deflated)))) + deflated
+	for _, tt := range []struct{ about, wire string }{
+		{"bodies", strings.Repeat(response, count)},
+		{"a body that the end of the connection ends", strings.Repeat(response, count-1) + strings.Replace(response, "Content-Length", "Length", 1)},
+		{"messages", agreed + strings.Repeat(message, count)},
+	} {
+		c := carrier.New(carrier.Options{})
+		read, most := 0, 0
+		take := func(frames []frame.Frame) {
+			for ; len(frames) > 0; frames = c.More() {
+				held := 0
+				for _, f := range frames {
+					held += f.Size()
+				}
+				read, most = read+held, max(most, held)
+			}
+		}
+		take(c.Feed(frame.U2C, []byte(tt.wire)))
+		take(c.End(frame.U2C))
+		if read != count*size || most > 2*size {
+			t.Errorf("%s: read %d bytes, and up to %d at once", tt.about, read, most)
+		}
+	}
+}
+
+// Events hold no more than text can that is compressed.
+func TestSwollenEvents(t *testing.T) {
+	const limit = 64 << 10
+	event := "data: " + strings.Repeat("0", limit-1) + "\n\n"
+	body := strings.Join(pack(packers[3].begin, strings.Repeat(event, 100)), "")
+	for _, n := range []func() int{all, one} {
+		lines := read(t, carrier.Options{Limit: limit}, []part{{frame.U2C, packedHead("br") + chunked(body)}}, n)
+		events := 0
+		for _, line := range lines {
+			if strings.Contains(line, " http event br ") {
+				events++
+			}
+		}
+		if last := lines[len(lines)-1]; events > 40 || !strings.Contains(last, "compressed bytes") {
+			t.Errorf("%d events, and then: %s", events, last)
 		}
 	}
 }

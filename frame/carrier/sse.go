@@ -9,11 +9,12 @@ import (
 // An event is a server-sent event that is being read. Its lines end in LF, in CR,
 // or in both.
 type event struct {
-	given  int  // events
-	packed bool // the stream is compressed: its lines are no bytes of the connection
-	begun  bool // the first line of the stream was read
-	line   span // the line at hand
-	cr     bool // it has ended in CR, which LF may follow
+	given  int   // events
+	size   int64 // of them, in bytes
+	packed bool  // the stream is compressed: its lines are no bytes of the connection
+	begun  bool  // the first line of the stream was read
+	line   span  // the line at hand
+	cr     bool  // it has ended in CR, which LF may follow
 	data   span
 	held   int // bytes of both, among those that all streams hold
 	lines  int // of data
@@ -24,7 +25,7 @@ type event struct {
 // reset begins a stream of events.
 func (e *event) reset() {
 	e.line.reset()
-	e.given, e.begun, e.cr = 0, false, false
+	e.given, e.size, e.begun, e.cr = 0, 0, false, false
 	e.clear()
 }
 
@@ -177,6 +178,10 @@ func (e *event) dispatch(b *body, h *half) {
 		m.Signal = frame.Event
 	}
 	e.given++
+	e.size += int64(len(e.data.data))
+	if e.packed {
+		h.c.unpacked += len(e.data.data)
+	}
 	f := h.give(b.stream, m)
 	e.data.payload(h, f, 0)
 	e.clear()

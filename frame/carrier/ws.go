@@ -200,6 +200,7 @@ func (w *ws) set(h *half, out *frame.Frame, data []byte) {
 			return
 		}
 		data = h.c.keep(plain)
+		h.c.unpacked += len(plain)
 		out.Meta.Encoding = "deflate"
 	}
 	apart(out, data)
