@@ -31,8 +31,12 @@ type captured struct {
 	clock   clock
 }
 
-// batchSize is how many bytes of frames make a batch.
-const batchSize = 128 << 10
+// batchSize is how many bytes of frames make a batch, and batchItems how many frames
+// do, which may have no bytes.
+const (
+	batchSize  = 128 << 10
+	batchItems = 8 << 10
+)
 
 func newCaptured(in Input, cfg Config) *captured {
 	live, _ := in.Capture.(capture.Live)
@@ -47,7 +51,9 @@ func (c *captured) next(b *batch) bool {
 	b.fault = b.fault[:0]
 	b.first, b.clock = c.seq, c.clock
 	arena := b.arena[:0]
-	for c.failed == nil && len(arena) < batchSize && (len(b.Frames)+len(b.ends) == 0 || c.buffered()) {
+	apart := 0 // bytes that are no part of the arena
+	for c.failed == nil && len(arena)+apart < batchSize && len(b.Frames)+len(b.ends) < batchItems &&
+		(len(b.Frames)+len(b.ends) == 0 || c.buffered()) {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
 		}
@@ -61,6 +67,9 @@ func (c *captured) next(b *batch) bool {
 			continue
 		}
 		arena = append(arena, c.record.Raw...)
+		if c.record.Meta != nil {
+			apart += len(c.record.Meta.Data)
+		}
 		if c.failed = c.add(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
 			break
 		}

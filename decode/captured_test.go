@@ -328,3 +328,50 @@ func TestLimitOfCaptures(t *testing.T) {
 		}
 	}
 }
+
+// alike is a capture of so many frames that are the same.
+type alike struct {
+	record capture.Record
+	left   int
+}
+
+func (*alike) Session() *capture.Session { return &capture.Session{} }
+
+func (a *alike) Next(rec *capture.Record) error {
+	if a.left == 0 {
+		return io.EOF
+	}
+	a.left--
+	*rec = a.record
+	return nil
+}
+
+// What is held at once of a capture is bounded, also where its frames have no bytes of
+// their own.
+func TestBatchesAreBounded(t *testing.T) {
+	apart := &frame.Meta{Framing: frame.WS, Apart: true, Data: make([]byte, 64<<10)}
+	for _, tt := range []struct {
+		about  string
+		frame  frame.Frame
+		frames int
+		most   int // at once
+	}{
+		{"nothing", frame.Frame{}, 20_000, 8 << 10},
+		{"payloads apart from the bytes", frame.Frame{Meta: apart}, 100, 2},
+	} {
+		most, seen, before := 0, 0, 0
+		cfg := decode.Config{Workers: 1, Around: func(show func()) {
+			show()
+			most, before = max(most, seen-before), seen
+		}}
+		view := func(dst []byte, _ *decode.Item) ([]byte, error) {
+			seen++
+			return dst, nil
+		}
+		in := decode.Input{Capture: &alike{capture.Record{Frame: tt.frame}, tt.frames}}
+		_, err := decode.Run(t.Context(), in, io.Discard, cfg, func() decode.View { return view })
+		if err != nil || seen != tt.frames || most > tt.most {
+			t.Errorf("%s: %d frames, up to %d at once, %v", tt.about, seen, most, err)
+		}
+	}
+}
