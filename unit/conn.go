@@ -81,7 +81,7 @@ func (c *conn) take(payload []byte) {
 	case m.ID == "" || len(m.ID) > maxID:
 		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
 	case err != nil:
-		c.fail(m.ID, errorf(BadRequest, "the message cannot be read: it is no ConnectRequest of latis.v1, or has text that is not UTF-8"))
+		c.fail(m.ID, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", err))
 	default:
 		c.handle(&m)
 	}
