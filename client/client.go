@@ -7,10 +7,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,14 +48,8 @@ type PeerError struct {
 }
 
 func (e *PeerError) Error() string {
-	text := e.Message
-	if e.Code != "" {
-		text = e.Code + ": " + text
-	}
-	if len(e.Data) > 0 {
-		text += " " + string(e.Data)
-	}
-	return text
+	text := strings.Join(slices.DeleteFunc([]string{e.Code, e.Message}, func(s string) bool { return s == "" }), ": ")
+	return cmp.Or(strings.TrimSpace(text+" "+string(e.Data)), "one that says nothing")
 }
 
 // A FaultError says that the peer broke its protocol, so that there is no going
