@@ -66,6 +66,9 @@ func (p *printer) part(part client.Part) {
 	case p.silent || p.err != nil:
 	case part.Aside && p.s.c.Bool("quiet"):
 	case part.Aside:
+		if p.terminal && p.s.IsTerminal(p.s.Stderr) {
+			_ = p.finish() // the line is where this would go on; the error is kept
+		}
 		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", render.Safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
 	case part.JSON != nil:
 		_ = p.finish() // a value begins a line; the error is kept
