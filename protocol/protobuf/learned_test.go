@@ -1,12 +1,15 @@
 package protobuf_test
 
 import (
+	"fmt"
+	"runtime/debug"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -108,4 +111,44 @@ func FuzzLearn(f *testing.F) {
 			_, _, _ = request.(protocol.Transcoder).AppendJSON(nil, []byte("\x0a\x03abc"))
 		}
 	})
+}
+
+// An answer that tells nothing new costs nothing, however many files still wait for
+// what they import.
+func TestLearnedAlready(t *testing.T) {
+	var l protobuf.Learned
+	var answers [][]byte
+	for i := range 100 {
+		service, _ := jobs()
+		service.Name = proto.String(fmt.Sprintf("jobs%d.proto", i))
+		answers = append(answers, told(t, service))
+		l.Learn(answers[i])
+	}
+	if n := testing.AllocsPerRun(10, func() { l.Learn(answers[0]) }); n > 100 {
+		t.Errorf("it takes %v pieces of memory", n)
+	}
+}
+
+// Types may lie in each other to any depth, as a peer may tell of them.
+func TestDeepTypes(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	const depth = 4000
+	file := &descriptorpb.FileDescriptorProto{Name: proto.String("deep.proto"), Syntax: proto.String("proto3")}
+	for i := range depth {
+		inner := &descriptorpb.FieldDescriptorProto{
+			Name: proto.String("inner"), Number: proto.Int32(1), TypeName: proto.String(fmt.Sprintf(".M%d", (i+1)%depth)),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		}
+		file.MessageType = append(file.MessageType, &descriptorpb.DescriptorProto{
+			Name: proto.String(fmt.Sprintf("M%d", i)), Field: []*descriptorpb.FieldDescriptorProto{inner},
+		})
+	}
+	fd, err := descriptor.New(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, exact, err := protobuf.Compile(fd.Messages().Get(0)).AppendJSON(nil, []byte{0x0a, 0x02, 0x0a, 0x00})
+	if string(got) != `{"inner":{"inner":{}}}` || !exact || err != nil {
+		t.Errorf("%s, %v, %v", got, exact, err)
+	}
 }

@@ -65,6 +65,7 @@ type enum struct {
 var compiled struct {
 	sync.Mutex
 	schemas map[protoreflect.MessageDescriptor]*Schema
+	empty   []*Schema // those of them that have no fields yet
 }
 
 // Compile returns the schema of md, the same one each time.
@@ -77,12 +78,18 @@ func Compile(md protoreflect.MessageDescriptor) *Schema {
 	if compiled.schemas == nil {
 		compiled.schemas = make(map[protoreflect.MessageDescriptor]*Schema)
 	}
-	return compile(md)
+	s := enter(md)
+	for n := len(compiled.empty); n > 0; n = len(compiled.empty) {
+		next := compiled.empty[n-1]
+		compiled.empty = compiled.empty[:n-1]
+		next.fill()
+	}
+	return s
 }
 
-// compile fills the tables of md and of the messages inside it. It enters a
-// schema before it fills it, so that messages may contain themselves.
-func compile(md protoreflect.MessageDescriptor) *Schema {
+// enter returns the schema of md, whose fields may be still to come: messages may
+// contain themselves, and others to any depth.
+func enter(md protoreflect.MessageDescriptor) *Schema {
 	if s := compiled.schemas[md]; s != nil {
 		return s
 	}
@@ -96,7 +103,13 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
-	fields := md.Fields()
+	compiled.empty = append(compiled.empty, s)
+	return s
+}
+
+// fill makes the tables of a schema.
+func (s *Schema) fill() {
+	fields := s.md.Fields()
 	for i := range fields.Len() {
 		s.add(fields.Get(i))
 	}
@@ -104,7 +117,6 @@ func compile(md protoreflect.MessageDescriptor) *Schema {
 		// A JSON name wins over the name in the source of another field.
 		s.byName[fields.Get(i).JSONName()] = s.field(fields.Get(i).Number())
 	}
-	return s
 }
 
 func (s *Schema) add(fd protoreflect.FieldDescriptor) {
@@ -153,7 +165,7 @@ func compileField(fd protoreflect.FieldDescriptor) *field {
 	case fd.IsMap():
 		f.mapKey, f.mapValue = compileField(fd.MapKey()), compileField(fd.MapValue())
 	case fd.Message() != nil:
-		f.message = compile(fd.Message())
+		f.message = enter(fd.Message())
 	case fd.Enum() != nil:
 		f.enum = compileEnum(fd.Enum())
 	}
