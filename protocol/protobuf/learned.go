@@ -31,6 +31,7 @@ type Learned struct {
 // What cannot be read is passed over: it is the peer's to judge.
 func (l *Learned) Learn(answer []byte) {
 	const filesNumber, fileNumber = 4, 1
+	news := false
 	for response := range delimited(answer, filesNumber) {
 		for data := range delimited(response, fileNumber) {
 			file := &descriptorpb.FileDescriptorProto{}
@@ -40,10 +41,12 @@ func (l *Learned) Learn(answer []byte) {
 				}
 				l.seen[file.GetName()] = true
 				l.waiting = append(l.waiting, file)
+				news = true
 			}
 		}
 	}
-	for l.settle() {
+	for news {
+		news = l.settle()
 	}
 }
 
