@@ -182,6 +182,20 @@ func TestCountsAreTheSumOfTheWorkers(t *testing.T) {
 	}
 }
 
+// To count changes no byte of what is counted, also where a kind is cut to be shown.
+func TestCountLeavesThePayload(t *testing.T) {
+	stream := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`+"\n", strings.Repeat("long", 100))
+	var payload []byte
+	keep := func(it *decode.Item) bool { payload = it.Payload; return true }
+	var c decode.Counter
+	if _, _, err := run(t, strings.NewReader(stream), decode.Config{Workers: 1, Counter: &c, Match: keep}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if string(payload)+"\n" != stream || len(c.Counts()[0].Kind) > 150 {
+		t.Errorf("%s, of %+v", payload, c.Counts())
+	}
+}
+
 // Bytes are counted without a look at each; that changes nothing of what is counted.
 func TestCountsOfBytesAreThoseOfItems(t *testing.T) {
 	streams := map[string][]byte{

@@ -203,7 +203,8 @@ func (it *Item) Summary() []byte {
 	return s
 }
 
-// clip returns the beginning of text, n bytes at most, cut between runes.
+// clip returns the beginning of text, n bytes at most, cut between runes. It has no
+// room behind it, for text is the wire's.
 func clip(text []byte, n int) []byte {
 	if len(text) <= n {
 		return text
@@ -211,5 +212,5 @@ func clip(text []byte, n int) []byte {
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return text[:n]
+	return text[:n:n]
 }
