@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -127,14 +128,20 @@ func (c *controller) next() string {
 	return strings.Join(slices.DeleteFunc([]string{string(m.Kind), string(m.ID.Text), string(m.Label), string(m.Text)}, func(s string) bool { return s == "" }), " ")
 }
 
-// state returns that in the ACK that was read last.
-func (c *controller) state() map[string]string {
+// last returns the response that was read last.
+func (c *controller) last() *latisv1.ConnectResponse {
 	c.t.Helper()
 	m := &latisv1.ConnectResponse{}
 	if err := proto.Unmarshal(c.scanner.Frame().Payload(), m); err != nil {
 		c.t.Fatal(err)
 	}
-	return m.GetAck().GetState()
+	return m
+}
+
+// state returns that in the ACK that was read last.
+func (c *controller) state() map[string]string {
+	c.t.Helper()
+	return c.last().GetAck().GetState()
 }
 
 // expect reads that many responses and compares them, in whichever order they
@@ -245,6 +252,41 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Answers say what they are for, and not only that they are there.
+func TestWhatAnswersSay(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	c := connect(t, unit.New(unit.AgentFunc(func(context.Context, *unit.Prompt, func(string) error) (map[string]string, error) {
+		close(started)
+		<-release
+		return map[string]string{"k\xff": "v\xff", "model": "m"}, nil
+	}), unit.Options{}))
+	begun := time.Now().UnixNano()
+	c.send(`{"id":"1","ping":{"timestamp":"-5"}}`)
+	c.expect("PONG 1")
+	if p := c.last().GetPong(); p.PingTimestamp != -5 || p.PongTimestamp < begun {
+		t.Errorf("the PING of -5, sent at %d, got %v", begun, p)
+	}
+	c.send(`{"id":"2","stateGet":{}}`)
+	c.expect("STATE_UPDATE 2")
+	if c.last().GetStateUpdate().Busy {
+		t.Error("the unit is busy with nothing")
+	}
+	c.send(`{"id":"3","promptSend":{"content":"x"}}`)
+	<-started
+	c.send(`{"id":"4","stateGet":{}}`)
+	c.expect("STATE_UPDATE 4")
+	if !c.last().GetStateUpdate().Busy {
+		t.Error("the unit is not busy with a prompt")
+	}
+	close(release)
+	c.expect("RESPONSE_COMPLETE 3")
+	m := c.last().GetResponseComplete()
+	if want := map[string]string{"k\uFFFD": "v\uFFFD", "model": "m"}; m.RequestId != "3" || !maps.Equal(m.Metadata, want) {
+		t.Errorf("the end is %v, want the metadata %q of 3", m, want)
+	}
+	c.behaves()
 }
 
 // What cannot be read is answered if it has an id, and the connection goes on.
