@@ -3,13 +3,17 @@ package unit_test
 import (
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/unit"
 )
 
@@ -90,5 +94,49 @@ func TestScript(t *testing.T) {
 	defer cancel()
 	if got, err := answer(ctx, s, "run all tests"); !strings.HasPrefix(got, "[Running") || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("an answer that was cancelled is %q, %v", got, err)
+	}
+}
+
+// taken are the frames of a session.
+type taken []capture.Record
+
+func (*taken) Session() *capture.Session { return &capture.Session{} }
+
+func (t *taken) Next(r *capture.Record) error {
+	if len(*t) == 0 {
+		return io.EOF
+	}
+	*r, *t = (*t)[0], (*t)[1:]
+	return nil
+}
+
+// add adds a message of a connection.
+func (t *taken) add(conn int, m *latis.Message) {
+	payload, dir := m.Append(nil), frame.U2C
+	if m.Kind == latis.PromptSend {
+		dir = frame.C2U
+	}
+	*t = append(*t, capture.Record{Frame: frame.Frame{Conn: conn, Dir: dir, Raw: payload, End: len(payload)}})
+}
+
+// Each connection has ids of its own, and an answer may be an error.
+func TestScriptOfConnections(t *testing.T) {
+	var r taken
+	for conn, prompt := range []string{"read", "write"} {
+		r.add(conn, &latis.Message{ID: "1", Kind: latis.PromptSend, Content: prompt})
+	}
+	r.add(0, &latis.Message{ID: "1", Kind: latis.ResponseChunk, Content: "was read"})
+	r.add(1, &latis.Message{ID: "1", Kind: latis.Error, Code: "READ_ONLY", Message: "no"})
+	r.add(0, &latis.Message{ID: "1", Kind: latis.ResponseComplete})
+	s, err := unit.ReadScript(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := answer(t.Context(), s, "read"); got != "[was read]" || err != nil {
+		t.Errorf("the answer of the first connection is %q, %v", got, err)
+	}
+	var e *unit.Error
+	if got, err := answer(t.Context(), s, "write"); got != "" || !errors.As(err, &e) || *e != (unit.Error{Code: "READ_ONLY", Message: "no"}) {
+		t.Errorf("the answer of the second connection is %q, %v", got, err)
 	}
 }

@@ -36,6 +36,14 @@ type scripted struct {
 	heard   bool
 }
 
+// An asked is where a prompt was asked: each connection, and each stream of one, has
+// ids of its own.
+type asked struct {
+	conn   int
+	stream int64
+	id     string
+}
+
 type scriptedPart struct {
 	pause time.Duration
 	text  string
@@ -45,7 +53,7 @@ type scriptedPart struct {
 // says so.
 func ReadScript(r capture.Reader) (*Script, error) {
 	s := &Script{}
-	open := map[string]*scripted{}
+	open := map[asked]*scripted{}
 	var rec capture.Record
 	for {
 		err := r.Next(&rec)
@@ -67,18 +75,19 @@ func ReadScript(r capture.Reader) (*Script, error) {
 }
 
 // learn takes in a frame. One that is no latis is passed over.
-func (s *Script) learn(open map[string]*scripted, rec *capture.Record) {
+func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
 	var m latis.Message
 	if rec.Dir != frame.U2C && m.Unmarshal(rec.Payload(), frame.C2U) == nil && m.Kind == latis.PromptSend {
 		a := &scripted{content: m.Content, begun: rec.Time}
 		s.answers = append(s.answers, a)
-		open[m.ID] = a
+		open[asked{rec.Conn, rec.Stream, m.ID}] = a
 		return
 	}
 	if rec.Dir == frame.C2U || m.Unmarshal(rec.Payload(), frame.U2C) != nil {
 		return
 	}
-	a := open[m.ID]
+	of := asked{rec.Conn, rec.Stream, m.ID}
+	a := open[of]
 	if a == nil {
 		return
 	}
@@ -88,7 +97,7 @@ func (s *Script) learn(open map[string]*scripted, rec *capture.Record) {
 		a.parts = append(a.parts, scriptedPart{pause, m.Content})
 	case latis.ResponseComplete, latis.Error, latis.ResponseCancelled:
 		a.pause, a.end = pause, &m
-		delete(open, m.ID)
+		delete(open, of)
 	default:
 		return
 	}
