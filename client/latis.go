@@ -58,13 +58,13 @@ func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
 		return &FaultError{err}
 	}
 	l.mu.Lock()
-	c := l.open[m.ID]
+	c := l.open[m.Answers()]
 	l.mu.Unlock()
 	if c == nil {
 		return nil // the watch has judged it
 	}
 	if done, err := c.take(&m); done {
-		l.forget(m.ID)
+		l.forget(c.id)
 		c.ended <- err
 	}
 	return nil
@@ -261,7 +261,7 @@ func unexpected(m *latis.Message) error {
 	if m.Kind == latis.Error {
 		return &PeerError{Code: m.Code, Message: m.Message}
 	}
-	return faultf("%v is no answer to the request %q", m.Kind, m.ID)
+	return faultf("%v is no answer to the request %q", m.Kind, m.Answers())
 }
 
 // Ping is the call that asks whether the unit is alive.

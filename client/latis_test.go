@@ -84,6 +84,7 @@ func TestLatisAnswers(t *testing.T) {
 		err     string
 	}{
 		{"a prompt", prompt, asked, []string{`{"id":"1","responseChunk":{"content":"a"}}`, `{"id":"1","responseComplete":{"metadata":{"m":"n"}}}`}, []string{"a", "metadata"}, ""},
+		{"a prompt, and its end names it inside", prompt, asked, []string{`{"responseComplete":{"requestId":"1"}}`}, nil, ""},
 		{"a prompt that fails", prompt, asked, []string{`{"id":"1","error":{"code":"BUSY","message":"later"}}`}, nil, "BUSY: later"},
 		{"a prompt and a pong", prompt, asked, []string{pong}, nil, `the peer broke its protocol: PONG is no answer to the request "1"`},
 		{"a prompt and nothing", prompt, asked, []string{`{"id":"1"}`}, nil, `the peer broke its protocol: a message of no known kind is no answer to the request "1"`},

@@ -127,7 +127,7 @@ func TestScriptOfConnections(t *testing.T) {
 	}
 	r.add(0, &latis.Message{ID: "1", Kind: latis.ResponseChunk, Content: "was read"})
 	r.add(1, &latis.Message{ID: "1", Kind: latis.Error, Code: "READ_ONLY", Message: "no"})
-	r.add(0, &latis.Message{ID: "1", Kind: latis.ResponseComplete})
+	r.add(0, &latis.Message{RequestID: "1", Kind: latis.ResponseComplete}) // by which it is known, too
 	s, err := unit.ReadScript(&r)
 	if err != nil {
 		t.Fatal(err)

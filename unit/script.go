@@ -86,7 +86,7 @@ func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
 	if rec.Dir == frame.C2U || m.Unmarshal(rec.Payload(), frame.U2C) != nil {
 		return
 	}
-	of := asked{rec.Conn, rec.Stream, m.ID}
+	of := asked{rec.Conn, rec.Stream, m.Answers()}
 	a := open[of]
 	if a == nil {
 		return

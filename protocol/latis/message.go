@@ -1,6 +1,7 @@
 package latis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -36,6 +37,10 @@ type Message struct {
 	PingTimestamp int64
 	PongTimestamp int64
 }
+
+// Answers returns the id of the request that a response answers: its own, or where it
+// has none the one that its payload names.
+func (m *Message) Answers() string { return cmp.Or(m.ID, m.RequestID) }
 
 // Append appends the message in the wire format, map entries in the order of their
 // keys. Strings must be UTF-8.
