@@ -1,8 +1,6 @@
 package protobuf
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -38,9 +36,6 @@ func NewMethods(files ...protoreflect.FileDescriptor) *Methods {
 	}
 	return m
 }
-
-// Paths returns the paths of all methods, sorted.
-func (m *Methods) Paths() []string { return slices.Sorted(maps.Keys(m.descriptors)) }
 
 // Messages returns the protocols of what a call of that path asks and answers;
 // false if no service has it.
