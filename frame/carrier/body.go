@@ -134,6 +134,7 @@ func (b *body) unpacked(h *half, n int) {
 		case err != nil && err != io.EOF:
 			b.giveUp(h, h.fault(frame.ErrMalformed, "the events are not %s: %v", b.encoding, err))
 		case err != nil:
+			b.inflate.Add(nil) // what follows the end is taken in here, once
 			h.advance(n)
 			return
 		}

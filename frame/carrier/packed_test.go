@@ -160,6 +160,30 @@ func TestDamagedEvents(t *testing.T) {
 	}
 }
 
+// What follows the end of what is compressed belongs to the same body, and to nothing
+// behind it.
+func TestBehindCompressedEvents(t *testing.T) {
+	for _, p := range packers[2:4] {
+		body := strings.Join(pack(p.begin, "data: {}\n\n"), "") + strings.Repeat("x", 100_000)
+		wire := packedHead(p.encoding) + chunked(body) + "HTTP/1.1 204 No Content\r\n\r\n"
+		want := []string{
+			`u2c 1 http response "HTTP/1.1 200 OK"`,
+			"u2c 1 http " + p.encoding + ` "{}"`,
+			"u2c 1 http end " + p.encoding,
+			`u2c 2 http response "HTTP/1.1 204 No Content"`,
+		}
+		for _, n := range []func() int{all, one, func() int { return 1000 }} {
+			if diff := cmp.Diff(want, read(t, carrier.Options{}, []part{{frame.U2C, wire}}, n)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", p.name, diff)
+			}
+			toEnd := strings.Replace(packedHead(p.encoding), "Transfer-Encoding: chunked\r\n", "", 1) + body
+			if diff := cmp.Diff(want[:3], read(t, carrier.Options{}, []part{{frame.U2C, toEnd}}, n)); diff != "" {
+				t.Errorf("%s, up to the end of the connection (-want +got):\n%s", p.name, diff)
+			}
+		}
+	}
+}
+
 // A few bytes that are compressed are not taken for more events than anybody sends.
 func TestManyCompressedEvents(t *testing.T) {
 	body := strings.Join(pack(packers[0].begin, strings.Repeat("data:1\n\n", 1<<17)), "")
