@@ -40,7 +40,11 @@ func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // it would be so again
 			return err
 		}
-		u.options.Log.Warn("the connection has ended, and a session waits; connecting again", "to", e.String(), "for", u.options.SessionTTL, "error", err)
+		attrs := []any{"to", e.String(), "for", u.options.SessionTTL}
+		if err != nil {
+			attrs = append(attrs, "error", err)
+		}
+		u.options.Log.Warn("the connection has ended, and a session waits; connecting again", attrs...)
 		nc, err = u.reachAgain(ctx, e)
 	}
 	return err

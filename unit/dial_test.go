@@ -3,6 +3,7 @@ package unit_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -132,21 +133,28 @@ func (o *once) Dial(ctx context.Context) (transport.Conn, error) {
 // One that has gone is waited for if it has left a session, for as long as that
 // lives.
 func TestDialGivesUp(t *testing.T) {
+	const session = "\x00\x00\x00\x05\x0a\x011\x72\x00" // which is created
 	for _, tt := range []struct {
 		name string
-		says string
+		conn breaking
 		err  error
 		want time.Duration
+		log  string
 	}{
-		{"with a session", "\x00\x00\x00\x05\x0a\x011\x72\x00", syscall.ECONNREFUSED, 10 * time.Minute},
-		{"without", "", syscall.ECONNRESET, 0},
+		{"with a session", breaking{session, syscall.ECONNRESET}, syscall.ECONNREFUSED, 10 * time.Minute, "for=10m0s error=\"frame 2 at byte 9: connection reset"},
+		{"with a session, and in order", breaking{session, io.EOF}, syscall.ECONNREFUSED, 10 * time.Minute, "for=10m0s\n"},
+		{"without", breaking{"", syscall.ECONNRESET}, syscall.ECONNRESET, 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				u := unit.New(unit.Echo{}, unit.Options{SessionTTL: 10 * time.Minute})
-				if err := u.Dial(t.Context(), &once{conn: &breaking{says: tt.says}}); !errors.Is(err, tt.err) {
+				var log strings.Builder
+				u := unit.New(unit.Echo{}, unit.Options{SessionTTL: 10 * time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+				if err := u.Dial(t.Context(), &once{conn: &tt.conn}); !errors.Is(err, tt.err) {
 					t.Error(err)
+				}
+				if !strings.Contains(log.String(), tt.log) {
+					t.Errorf("the log is %s, and has no %q", &log, tt.log)
 				}
 				if waited := time.Since(begun); waited != tt.want {
 					t.Errorf("waited for %v", waited)
@@ -156,12 +164,15 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// breaking is a connection that breaks when it has said what it says.
-type breaking struct{ says string }
+// breaking is a connection that ends so when it has said what it says.
+type breaking struct {
+	says string
+	end  error
+}
 
 func (c *breaking) Read(p []byte) (int, error) {
 	if c.says == "" {
-		return 0, syscall.ECONNRESET
+		return 0, c.end
 	}
 	n := copy(p, c.says)
 	c.says = c.says[n:]
