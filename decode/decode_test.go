@@ -430,3 +430,23 @@ func TestResyncByTheProtocolThatWasLearnt(t *testing.T) {
 		}
 	}
 }
+
+// What is larger than any payload may be by default is detected where the limit
+// allows it.
+func TestDetectionKnowsTheLimit(t *testing.T) {
+	payload := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + strings.Repeat(" ", frame.DefaultLimit))
+	for _, f := range []frame.Framing{frame.Len32, frame.GRPC, frame.Header, frame.Varint} {
+		stream, err := frame.Append(nil, f, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, result, err := run(t, bytes.NewReader(stream), decode.Config{Limit: 2 * frame.DefaultLimit, Workers: 1}, decode.NDJSON)
+		if err != nil || result.Framing != f || result.Frames != 1 {
+			t.Errorf("%s is taken for %v, of %d frames: %v", f.Name(), result.Framing, result.Frames, err)
+		}
+		_, _, err = run(t, bytes.NewReader(stream), decode.Config{Workers: 1}, decode.NDJSON)
+		if !errors.Is(err, frame.ErrTooLarge) {
+			t.Errorf("%s over the limit: %v", f.Name(), err)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (s *stream) state() (frame.Framing, int64) { return s.framing, s.seq }
 // detect settles framing and protocol, waiting for no more than the first
 // frame, or 64 KiB.
 func (s *stream) detect() {
-	guess := all.Guess{Framing: s.cfg.Framing, Protocol: s.cfg.Protocol}
+	guess := all.Guess{Framing: s.cfg.Framing, Protocol: s.cfg.Protocol, Limit: s.cfg.Limit}
 	if guess.Framing == nil || guess.Protocol == nil {
 		head, atEOF := s.scanner.Peek(1)
 		for !guess.Detect(head, atEOF) {

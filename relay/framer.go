@@ -26,7 +26,7 @@ type grammar struct {
 
 // newGrammar returns the grammar of a connection of which that much was named.
 func newGrammar(f frame.Framing, p protocol.Protocol, limit int) grammar {
-	return grammar{framing: f, protocol: p, limit: limit, named: all.Guess{Framing: f, Protocol: p}}
+	return grammar{framing: f, protocol: p, limit: limit, named: all.Guess{Framing: f, Protocol: p, Limit: limit}}
 }
 
 // maxRefined is how many messages may be asked for the protocol: what has not been

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,9 @@ import (
 type Guess struct {
 	Framing  frame.Framing // nil if no framing fits
 	Protocol protocol.Protocol
+	// Limit is the largest payload that is expected, in bytes, where that is more
+	// than [frame.DefaultLimit].
+	Limit int
 
 	reasons []string
 	open    bool // the first payload did not tell the protocol
@@ -48,7 +52,10 @@ func (g *Guess) Detect(head []byte, atEOF bool) bool {
 		return final
 	}
 	samples, ok := g.samples(head, atEOF)
-	for _, p := range points(samples, head) {
+	if g.isBrokenHeader(head, samples) {
+		return g.takeUnclear(sample{framing: frame.Header, why: "it begins like a header"})
+	}
+	for _, p := range g.points(samples, head) {
 		if g.possible(p.seen) && (p.nth == 1 && g.claims(p.sample) || g.remains(p) && g.takeUnclear(p.sample)) {
 			return true
 		}
@@ -77,6 +84,16 @@ func (g *Guess) possible(head []byte) bool {
 	return true
 }
 
+// isBrokenHeader reports whether a stream begins like the header of a frame that is
+// none: what is wrong with it is a fault, and its first letter no length.
+func (g *Guess) isBrokenHeader(head []byte, samples []sample) bool {
+	return g.Framing == nil && isHeader(head) &&
+		!slices.ContainsFunc(samples, func(s sample) bool { return s.framing == frame.Header })
+}
+
+// limit is how large a payload may be.
+func (g *Guess) limit() int { return max(g.Limit, frame.DefaultLimit) }
+
 // claims takes a sample whose payload, all of it, a protocol recognizes.
 func (g *Guess) claims(s sample) bool {
 	switch {
@@ -84,8 +101,8 @@ func (g *Guess) claims(s sample) bool {
 		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
 		return Plausible(g.Protocol)(s.payload, true) && g.take(s, g.Protocol, "")
-	case s.compressed:
-		return g.takeCompressed(s)
+	case s.compressed: // which is no text, but what stands behind a length of 16 MiB may be
+		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
 	switch {
@@ -189,18 +206,19 @@ func (g *Guess) take(s sample, p protocol.Protocol, why string) bool {
 }
 
 // tells reports whether p, which recognizes the payload of s, does so by more
-// than chance. Short lines may be digits between other bytes, and text may
-// look like protobuf behind its first letter, taken for a length.
+// than chance. Short lines, and what is short behind a length of one byte, may be
+// digits between other bytes, and text may look like protobuf behind its first letter,
+// taken for a length.
 func (s sample) tells(p protocol.Protocol) bool {
 	switch {
 	case p == opaque.Bytes || len(s.payload) == 0:
 		return false
-	case s.framing == frame.Line:
-		return p.Encoding() == protocol.JSON && (isContainer(s.payload) || len(s.payload) >= minText)
-	case s.framing == frame.Varint && p.Encoding() == protocol.Protobuf:
-		return isNoText(s.payload)
-	default:
+	case s.framing != frame.Line && s.framing != frame.Varint:
 		return true
+	case p.Encoding() == protocol.JSON:
+		return isContainer(s.payload) || len(s.payload) >= minText
+	default:
+		return s.framing == frame.Varint && isNoText(s.payload)
 	}
 }
 

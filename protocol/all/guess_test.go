@@ -89,6 +89,9 @@ func TestDetect(t *testing.T) {
 		{"a compressed gRPC message", "\x01\x00\x00\x00\x04\x1f\x8b\x08\x00", "grpc", "protobuf"},
 		{"an empty frame before another", "\x00\x00\x00\x00\x00\x00\x00\x05\x0a\x012\x62\x00", "len32", "latis"},
 		{"a varint length that is a digit, and LF", "5\n" + "3" + strings.Repeat("x", 51), "varint", "protobuf"},
+		{"a header whose length is none", "Content-Length: 46.0\r\n\r\n{\"a\":1}" + strings.Repeat(" ", 100), "header", "json"},
+		{"a header whose length is over any limit", "Content-Length: 9223372036854775808\r\n\r\n{}" + strings.Repeat(" ", 100), "header", "json"},
+		{"a length over the limit, before JSON", "\x01\x31\x2d\x40" + `{"jsonrpc":"2.0","id":1,` + strings.Repeat(" ", 100), "len32", "jsonrpc"},
 		{"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "none", "none"},
 		{"HTTP", "HTTP/1.1 200 OK\r\n\r\n", "none", "none"},
 		{"UTF-16", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", "none", "none"},
@@ -117,6 +120,7 @@ func TestDetectTheRest(t *testing.T) {
 		{"protocol", all.Guess{Protocol: jsonrpc.MCP}, "\x00\x00\x00\x02{}", "len32", "mcp"},
 		{"protocol, a line that is cut", all.Guess{Protocol: jsonrpc.MCP}, `{"jsonrpc":`, "line", "mcp"},
 		{"protocol, bytes", all.Guess{Protocol: opaque.Bytes}, "\x00\x00\x00\x05\x0a\x012\x62\x00", "len32", "bytes"},
+		{"limit", all.Guess{Limit: 30_000_000}, "\x01\x31\x2d\x40\x0a\x011\x52\xb8\xda\xc4\x09\x0a\xb4\xda\xc4\x09" + strings.Repeat("x", 100), "len32", "latis"},
 		{"both", all.Guess{Framing: frame.Varint, Protocol: opaque.JSON}, "{}\n", "varint", "json"},
 	} {
 		for _, size := range []int{1, len(tt.stream)} {

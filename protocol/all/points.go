@@ -20,13 +20,13 @@ const maxPoints = 4
 
 // points returns where the first frames of each sample end, in the order of the
 // stream; those of lines behind others.
-func points(samples []sample, head []byte) (all []point) {
+func (g *Guess) points(samples []sample, head []byte) (all []point) {
 	for _, s := range samples {
 		end := min(s.end, len(head))
 		for nth := 1; s.whole && nth <= maxPoints; nth++ {
 			all = append(all, point{s, nth, head[:end]})
 			var e frame.Extent
-			if s.framing.Next(head[end:], frame.DefaultLimit, false, &e) != nil || e.Raw == 0 || e.Start == e.End {
+			if s.framing.Next(head[end:], g.limit(), false, &e) != nil || e.Raw == 0 || e.Start == e.End {
 				break
 			}
 			end += e.Raw
@@ -63,7 +63,7 @@ func (g *Guess) rivals(s sample, p point) bool {
 	case s.framing == p.framing:
 		return false
 	case s.whole: // a length of four bytes is also that of gRPC, and a byte
-		return p.framing == frame.GRPC && s.framing == frame.Len32 && s.divides(p.seen, false)
+		return p.framing == frame.GRPC && s.framing == frame.Len32 && s.divides(p.seen, g.limit(), false)
 	case s.framing == frame.Line, s.framing == frame.Header, s.compressed, len(s.payload) == 0, s.holdsJSON(p.seen):
 		return true
 	}

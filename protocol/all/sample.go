@@ -26,15 +26,19 @@ type sample struct {
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
 		s := sample{framing: g.Framing}
-		if !s.find(head, atEOF, false) {
+		if !s.find(head, g.limit(), atEOF, false) {
 			return nil, false
 		}
 		return []sample{s}, true
 	}
 	var all []sample
-	for _, c := range frame.Candidates(head, atEOF, frame.DefaultLimit) {
+	for _, c := range frame.Candidates(head, atEOF, max(g.limit(), maxBinary)) {
+		size := c.Need - c.Frame.Start
+		if size > g.limit() && !beginsJSON(c.Frame.Payload()) {
+			continue
+		}
 		s := sample{framing: c.Framing, why: c.Why}
-		if s.find(head, atEOF, s.passes()) {
+		if s.find(head, max(g.limit(), size), atEOF, s.passes()) {
 			all = append(all, s)
 		}
 	}
@@ -44,14 +48,19 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	return all, true
 }
 
+// maxBinary is more than any length of a frame that is met, and less than what four
+// letters would be as a length. What is over the limit may be a first frame up to it, where
+// JSON begins behind the length, so that the limit is named as what it breaks.
+const maxBinary = 512 << 20
+
 // find moves to the first frame or, if it passes over empty ones, to the first
 // whose payload is not empty. It returns false if the head does not begin with
 // a frame.
-func (s *sample) find(head []byte, atEOF, passes bool) bool {
+func (s *sample) find(head []byte, limit int, atEOF, passes bool) bool {
 	for found := false; ; found = true {
 		var e frame.Extent
 		rest := head[s.end:]
-		if s.framing.Next(rest, frame.DefaultLimit, atEOF, &e) != nil || e.Gap {
+		if s.framing.Next(rest, limit, atEOF, &e) != nil || e.Gap {
 			return found
 		}
 		s.whole, s.compressed, s.begun = e.Raw != 0, e.Compressed, e.Start > 0

@@ -19,7 +19,7 @@ import (
 // one into whose frames all of the stream falls comes first. The head of a
 // longer stream is cut anywhere, and how it falls tells less.
 func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
-	divide := func(s sample) bool { return s.divides(head, atEOF) && g.takeUnclear(s) }
+	divide := func(s sample) bool { return s.divides(head, g.limit(), atEOF) && g.takeUnclear(s) }
 	switch byFraming := ordered(samples); {
 	case g.Framing == nil && isBlank(head):
 		g.takeUnclear(sample{framing: frame.Line, why: "there is only white space"})
@@ -141,10 +141,10 @@ func isZero(stream []byte) bool {
 
 // divides reports whether the sample is all there and all of the head falls
 // into frames.
-func (s sample) divides(head []byte, atEOF bool) bool {
+func (s sample) divides(head []byte, limit int, atEOF bool) bool {
 	for s.whole && len(head) > 0 {
 		var e frame.Extent
-		if s.framing.Next(head, frame.DefaultLimit, atEOF, &e) != nil {
+		if s.framing.Next(head, limit, atEOF, &e) != nil {
 			return false
 		}
 		if e.Raw == 0 {
