@@ -2,6 +2,7 @@ package decode_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -369,6 +370,34 @@ func TestBatchesAreBounded(t *testing.T) {
 		_, err := decode.Run(t.Context(), in, io.Discard, cfg, decode.Raw)
 		if err != nil || seen != tt.frames || most > tt.most {
 			t.Errorf("%s: %d frames, up to %d at once, %v", tt.about, seen, most, err)
+		}
+	}
+}
+
+// All bodies are read that came at once, however large they are once they are
+// decompressed, from a stream and from a recording.
+func TestManyCompressedBodies(t *testing.T) {
+	const count = 5
+	var body bytes.Buffer
+	w := gzip.NewWriter(&body)
+	_, _ = w.Write(bytes.Repeat([]byte("0"), 1<<20))
+	_ = w.Close()
+	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", body.Len(), &body)
+	wire := strings.Repeat(response, count)
+	stream, err := decode.Open(strings.NewReader(wire), decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := decode.OpenRecording(fstest.MapFS{"s2c.bin": {Data: []byte(wire)}}, decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recording.Close()
+	for from, in := range map[string]decode.Input{"a stream": stream, "a recording": {Capture: recording}} {
+		var raw bytes.Buffer
+		result, err := decode.Run(t.Context(), in, &raw, decode.Config{Workers: 1}, decode.Raw)
+		if err != nil || result.Frames != count || raw.String() != wire {
+			t.Errorf("%s: %+v, %d bytes of %d, %v", from, result, raw.Len(), len(wire), err)
 		}
 	}
 }
