@@ -2,9 +2,12 @@ package relay_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -185,6 +188,28 @@ func TestRecords(t *testing.T) {
 	}
 	if got, want := r.result.ToUnit, (relay.Traffic{Frames: 1, Bytes: int64(len(request))}); got != want {
 		t.Errorf("to the unit went %+v, want %+v", got, want)
+	}
+}
+
+// All bodies of HTTP are recorded that came at once, however large they are once they
+// are decompressed.
+func TestManyCompressedBodies(t *testing.T) {
+	const count = 5
+	var body bytes.Buffer
+	w := gzip.NewWriter(&body)
+	_, _ = w.Write(bytes.Repeat([]byte("0"), 1<<20))
+	_ = w.Close()
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", body.Len())
+	answers := strings.Repeat(head+body.String(), count)
+	r := start(t, relay.Config{})
+	say(t, r.unit, answers)
+	hear(t, r.controller, answers)
+	shut(t, r.unit)
+	ended(t, r.controller)
+	shut(t, r.controller)
+	<-r.done
+	if got := r.raw(frame.U2C); string(got) != answers || r.result.ToController.Frames != count {
+		t.Errorf("recorded %d bytes of %d, in %d frames", len(got), len(answers), r.result.ToController.Frames)
 	}
 }
 
