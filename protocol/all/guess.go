@@ -185,6 +185,8 @@ func (g *Guess) takeUnclear(s sample) bool {
 		return g.take(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
 		return g.take(s, opaque.JSON, "it mostly is, and the first payload does not tell")
+	case s.framing == frame.GRPC && !s.begun: // nor is there a frame
+		return g.take(s, protobuf.Schemaless{}, "it mostly is, and the first message does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
 		return g.take(s, protobuf.Schemaless{}, "the first message is empty")
 	default:

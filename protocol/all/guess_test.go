@@ -181,11 +181,19 @@ func TestDetectUnknownDoesNotWait(t *testing.T) {
 }
 
 func TestGuessString(t *testing.T) {
-	var g all.Guess
-	g.Detect([]byte("\x00\x00\x00\x05\x0a\x012\x62\x00"), true)
-	const want = `len32 framing (it begins with the length 5), latis protocol (the first message is "STATE_GET")`
-	if g.String() != want {
-		t.Errorf("%s, want %s", g.String(), want)
+	for _, tt := range []struct {
+		guess        all.Guess
+		stream, want string
+	}{
+		{all.Guess{}, "\x00\x00\x00\x05\x0a\x012\x62\x00", `len32 framing (it begins with the length 5), latis protocol (the first message is "STATE_GET")`},
+		{all.Guess{Framing: frame.GRPC}, "\x00\x00\x00\x00\x00", "protobuf protocol (the first message is empty)"},
+		{all.Guess{Framing: frame.GRPC}, "\x02\x00\x00\x00\x01\x00", "protobuf protocol (it mostly is, and the first message does not tell)"},
+	} {
+		g := tt.guess
+		g.Detect([]byte(tt.stream), true)
+		if g.String() != tt.want {
+			t.Errorf("%s, want %s", g.String(), tt.want)
+		}
 	}
 }
 
