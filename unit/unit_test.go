@@ -1,6 +1,7 @@
 package unit_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -493,4 +494,22 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	c.behaves()
+}
+
+// What needs no work is answered without memory, but for an id of more than a byte.
+func TestNoAllocs(t *testing.T) {
+	const n = 1000
+	ping, err := frame.Append(nil, frame.Len32, (&latis.Message{ID: "1", Kind: latis.Ping, Timestamp: 5}).Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pings := bytes.Repeat(ping, n)
+	u := unit.New(unit.Echo{}, unit.Options{})
+	if allocs := testing.AllocsPerRun(5, func() {
+		if err := u.Serve(t.Context(), &tape{Reader: bytes.NewReader(pings)}); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs > n/2 { // which are those of a connection
+		t.Errorf("%v allocations for %d pings", allocs, n)
+	}
 }
