@@ -137,6 +137,38 @@ func TestLatisAnswers(t *testing.T) {
 	}
 }
 
+// A subscription lasts as long as its context, and its end is confirmed.
+func TestLatisSubscription(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"id":"2","ack":{}}`:  "",
+		`{"id":"2","pong":{}}`: `the peer broke its protocol: PONG is no answer to the request "2"`,
+	} {
+		nc := listen(t, func(nc net.Conn) {
+			requests := frame.NewScanner(nc, frame.Len32)
+			for _, answer := range []string{`{"id":"1","stateUpdate":{}}`, answer} {
+				if !requests.Scan() {
+					t.Errorf("there is no request: %v", requests.Err())
+					return
+				}
+				sendAnswer(t, nc, answer)
+			}
+			var last latis.Message
+			if err := last.Unmarshal(requests.Frame().Payload(), frame.C2U); err != nil || !last.Unsubscribe {
+				t.Errorf("the last request is %+v, %v", last, err)
+			}
+		})
+		l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))
+		ctx, enough := context.WithCancel(t.Context())
+		err := l.Subscribe()(ctx, func(client.Part) { enough() })
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", answer, err, want)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // sendAnswer sends the response that the JSON describes, or else what it is itself.
 func sendAnswer(t *testing.T, nc net.Conn, answer string) {
 	payload := []byte(answer)
