@@ -8,35 +8,39 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A number is a JSON number. Integers of 64 bits are exact; others are as near
-// as a double comes.
+// A number is a JSON number. Integers of 64 bits are exact, with a sign or without one;
+// others are as near as a double comes, which is infinite for what is larger than any.
 type number struct {
-	float   float64
-	integer int64
-	exact   bool // integer is the number
+	float     float64
+	magnitude uint64
+	exact     bool // magnitude, with the sign of float, is the number
 }
 
 func parseNumber(text []byte) (number, bool) {
 	if jsonscan.KindOf(text) != jsonscan.Number || jsonscan.Valid(text) != nil {
 		return number{}, false
 	}
-	float, err := strconv.ParseFloat(string(text), 64)
+	float, _ := strconv.ParseFloat(string(text), 64) // which only fails for what is too large
 	n := number{float: float}
 	if !bytes.ContainsAny(text, ".eE") {
-		n.integer, n.exact = parseInt(text)
+		n.magnitude, n.exact = parseUint(bytes.TrimPrefix(text, []byte("-")))
 	}
-	return n, err == nil
+	return n, true
 }
 
-func parseInt(text []byte) (int64, bool) {
-	i, err := strconv.ParseInt(string(text), 10, 64)
+func parseUint(digits []byte) (uint64, bool) {
+	i, err := strconv.ParseUint(string(digits), 10, 64)
 	return i, err == nil
 }
 
 // compare returns -1, 0 or +1 as n is less than, equal to or greater than m.
 func (n number) compare(m number) int {
-	if n.exact && m.exact {
-		return cmp.Compare(n.integer, m.integer)
+	switch negative := n.float < 0; {
+	case !n.exact || !m.exact || negative != (m.float < 0):
+		return cmp.Compare(n.float, m.float)
+	case negative:
+		return cmp.Compare(m.magnitude, n.magnitude)
+	default:
+		return cmp.Compare(n.magnitude, m.magnitude)
 	}
-	return cmp.Compare(n.float, m.float)
 }

@@ -22,7 +22,7 @@ var call = record{
 	"id":      `"1"`,
 	"offset":  `9007199254740993`,
 	"size":    `1200`,
-	"payload": `{"id":"1","params":{"name":"caf\u00e9 noir","n":1.50,"deep":{"ok":true},"none":null}}`,
+	"payload": `{"id":"1","params":{"name":"caf\u00e9 noir","n":1.50,"deep":{"ok":true},"none":null},"most":"18446744073709551615","least":-9223372036854775808,"huge":1e400}`,
 }
 
 func TestMatch(t *testing.T) {
@@ -74,6 +74,14 @@ func TestMatch(t *testing.T) {
 		{`id>0`, true, "a string that holds a number counts"},
 		{`kind>0`, false, "another does not"},
 		{`offset>9007199254740992`, true, "integers are exact beyond 2^53"},
+
+		{`payload.most>18446744073709551614`, true, "also where they have no sign"},
+		{`payload.most<18446744073709551614`, false, "neither way"},
+		{`payload.least<-9223372036854775807`, true, "and where they have one"},
+		{`payload.least>-9223372036854775807`, false, "neither way"},
+		{`payload.least<1`, true, "a sign makes less"},
+		{`payload.huge>5`, true, "what no double holds is a number still"},
+		{`size<1e400`, true, "on either side"},
 
 		{`kind==tools/call and size>1000`, true, "both terms hold"},
 		{`kind==tools/call and size>9000`, false, "one does not"},
