@@ -80,9 +80,9 @@ func Named(name string) (Kind, error) {
 type Options struct {
 	// Kind names the carrier; Auto detects it.
 	Kind Kind
-	// Framing is that of the frames in a plain stream, and in the messages of a
-	// WebSocket. Without it a plain stream has a frame for each read, and a
-	// WebSocket one for each message: several if it consists of len32 frames.
+	// Framing is that of the frames in the messages of a WebSocket. Without it each
+	// message is one: several if it consists of len32 frames. Those of a plain stream
+	// are for a [frame.Scanner] to find; here it has one for each read.
 	Framing frame.Framing
 	// Limit is the largest payload, in bytes; 0 is [frame.DefaultLimit]. It is
 	// checked before memory is taken.
@@ -98,9 +98,8 @@ type Carrier struct {
 	framing frame.Framing
 	limit   int
 	patient bool
-	named   Kind // Auto if it is to be detected
-	kind    Kind
-	why     string
+	named   Kind      // Auto if it is to be detected
+	kind    Kind      // Auto as long as the bytes have not told it
 	unknown frame.Dir // what bytes of unknown direction turned out to be
 	halves  [3]half   // by direction
 
@@ -128,10 +127,6 @@ func New(o Options) *Carrier {
 	}
 	return c
 }
-
-// Kind returns the carrier, Auto as long as the bytes have not told it, and
-// why it was taken for that.
-func (c *Carrier) Kind() (k Kind, why string) { return c.kind, c.why }
 
 // Feed takes in bytes of one direction and returns the frames that they made
 // whole, in their order: the first of them, and [Carrier.More] the others. The
@@ -245,7 +240,7 @@ func (c *Carrier) detect(atEOF bool) bool {
 		if g.More {
 			continue
 		}
-		c.begin(g.Kind, g.Why)
+		c.begin(g.Kind)
 		if d == 0 && g.Dir != frame.DirUnknown {
 			c.unknown = g.Dir
 			c.halves[g.Dir].buf, h.buf = h.buf, nil
@@ -272,13 +267,13 @@ func (c *Carrier) guess(head []byte, atEOF bool) Guess {
 			g.Dir = frame.U2C
 		}
 	}
-	g.Kind, g.Why = c.named, "as named"
+	g.Kind = c.named
 	return g
 }
 
 // begin makes k the carrier.
-func (c *Carrier) begin(k Kind, why string) {
-	c.kind, c.why = k, why
+func (c *Carrier) begin(k Kind) {
+	c.kind = k
 	for d := range c.halves {
 		h := &c.halves[d]
 		switch k {
