@@ -97,7 +97,7 @@ func rpcResponse(_ *RPC, m *rpcMessage, result any, no *refusal) []byte {
 func asIs(m *rpcMessage) *rpcMessage { return m }
 
 func rpcResult(m *rpcMessage) ([]byte, error) {
-	if m.Error == nil {
+	if isNull(m.Error) {
 		return m.Result, nil
 	}
 	return nil, peerError(m.Error)

@@ -87,7 +87,7 @@ func nexusResult(method string, answer []byte) (Part, error) {
 		return Part{}, &FaultError{err}
 	}
 	switch {
-	case m.Error != nil && string(m.Error) != "null":
+	case !isNull(m.Error):
 		return Part{}, peerError(m.Error)
 	case m.Result == nil:
 		return Part{}, faultf("the answer has neither a result nor an error: %s", answer)

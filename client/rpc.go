@@ -228,11 +228,7 @@ func (r *RPC) receive(payload []byte) error {
 func (r *RPC) take(m *rpcMessage) error {
 	switch {
 	case m.Method == "":
-		r.mu.Lock()
-		c := r.open[string(m.ID)]
-		delete(r.open, string(m.ID))
-		r.mu.Unlock()
-		if c != nil { // else the watch has judged it
+		if c := r.answered(m); c != nil { // else the watch has judged it
 			c.answer <- m
 		}
 		return nil
@@ -248,6 +244,25 @@ func (r *RPC) take(m *rpcMessage) error {
 	_ = r.wire.send(context.Background(), r.dialect.response(r, m, result, refusal))
 	return nil
 }
+
+// answered returns the call that a message answers, which is open no longer; nil if
+// there is none. An error without an id is about a request that the peer could not
+// read: where one alone is open, that.
+func (r *RPC) answered(m *rpcMessage) *rpcCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := string(m.ID)
+	if isNull(m.ID) && !isNull(m.Error) && len(r.open) == 1 {
+		for id = range r.open {
+		}
+	}
+	c := r.open[id]
+	delete(r.open, id)
+	return c
+}
+
+// isNull reports whether a member is not there, or null, which some write instead.
+func isNull(member json.RawMessage) bool { return member == nil || string(member) == "null" }
 
 // listener returns who listens to notifications: the call that was made last.
 func (r *RPC) listener() func(Part) {

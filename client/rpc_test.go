@@ -225,6 +225,13 @@ var dialogues = []dialogue{
 		"",
 	},
 	{
+		"an error of a request that could not be read", client.Plain, `> {"jsonrpc":"2.0","id":1,"method":"m"}
+< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`,
+		method("m", ""),
+		heard{},
+		"-32600: Invalid Request",
+	},
+	{
 		"the peer goes away", client.Plain, `> {"jsonrpc":"2.0","id":1,"method":"m"}
 close`,
 		method("m", ""),
@@ -264,6 +271,24 @@ func TestDialogues(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Some peers write null for the error of a result, which breaks a rule and is no error.
+func TestNullError(t *testing.T) {
+	d := dialogue{dialect: client.Plain, lines: `> {"jsonrpc":"2.0","id":1,"method":"m"}
+< {"jsonrpc":"2.0","id":1,"result":"r","error":null}`}
+	nc := listen(t, func(nc net.Conn) { d.play(t, nc) })
+	r, err := client.DialRPC(t.Context(), nc, d.dialect, client.NewWatch(d.dialect.Protocol, nil), client.RPCOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got heard
+	if err := r.Call("m", nil)(t.Context(), got.part); err != nil || !slices.Equal(got.text, []string{`"r"`}) {
+		t.Errorf("heard %q, %v", got, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
