@@ -32,7 +32,8 @@ type Source struct {
 
 // Load returns the message type that message names, by its full name or by the
 // end of it where only one type has that end: "Event" or "v1.Event" for
-// "acme.v1.Event". With it come the files of the source, as from [Files].
+// "acme.v1.Event". What the files import is found by its full name. With it come the
+// files of the source, as from [Files].
 func Load(ctx context.Context, source Source, message string) (protoreflect.MessageDescriptor, []protoreflect.FileDescriptor, error) {
 	files, err := Files(ctx, source)
 	if err != nil {
@@ -158,9 +159,36 @@ func find(files []protoreflect.FileDescriptor, name string) (protoreflect.Messag
 	case 1:
 		return found, nil
 	case 0:
+		if md := imported(files, name, map[string]bool{}); md != nil {
+			return md, nil
+		}
 		return nil, fmt.Errorf("is not in %s; it has: %s", paths(files), list(all))
 	}
 	return nil, fmt.Errorf("could be any of: %s", list(matches))
+}
+
+// imported returns the message type of that full name that files import, by way of others
+// too; nil if there is none. It looks once into each file, and seen has their paths.
+func imported(files []protoreflect.FileDescriptor, name string, seen map[string]bool) protoreflect.MessageDescriptor {
+	var next []protoreflect.FileDescriptor
+	for _, file := range files {
+		imports := file.Imports()
+		for i := range imports.Len() {
+			if fd := imports.Get(i).FileDescriptor; !seen[fd.Path()] {
+				seen[fd.Path()] = true
+				next = append(next, fd)
+			}
+		}
+	}
+	for _, md := range messages(next) {
+		if string(md.FullName()) == name {
+			return md
+		}
+	}
+	if len(next) == 0 {
+		return nil
+	}
+	return imported(next, name, seen)
 }
 
 // messages returns the message types of files and those inside them, without

@@ -59,6 +59,19 @@ func TestLoadFromSource(t *testing.T) {
 	}
 }
 
+// What a file imports, itself or by way of another, is found by its full name.
+func TestLoadWhatIsImported(t *testing.T) {
+	dir := tree(t)
+	service := filepath.Join(dir, "service.proto")
+	write(t, service, `syntax = "proto3"; import "acme/v1/event.proto";`)
+	for _, name := range []string{"acme.v1.Event", "acme.v1.Sub.Detail", "acme.v1.common.Actor", "google.protobuf.Timestamp"} {
+		md, _, err := Load(context.Background(), Source{Proto: []string{service}, ImportPaths: []string{dir}}, name)
+		if err != nil || string(md.FullName()) != name {
+			t.Errorf("%s: got %v, error %v", name, md, err)
+		}
+	}
+}
+
 // A file that needs no imports, or only neighbours, needs no import path.
 func TestLoadWithoutImportPath(t *testing.T) {
 	dir := tree(t)
