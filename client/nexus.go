@@ -108,7 +108,8 @@ func NexusToken(server *url.URL, getenv func(string) string) (string, error) {
 	if key := getenv("NEXUS3_API_KEY"); key != "" {
 		return key, nil
 	}
-	if !isLoopback(server.Hostname()) {
+	home := cmp.Or(getenv("HOME"), getenv("USERPROFILE")) // as Windows calls it
+	if home == "" || !isLoopback(server.Hostname()) {
 		return "", nil // the files are those of the servers of this machine
 	}
 	port := server.Port()
@@ -116,7 +117,7 @@ func NexusToken(server *url.URL, getenv func(string) string) (string, error) {
 		port = "8765"
 	}
 	for _, name := range []string{"rpc-" + port + ".token", "rpc.token"} {
-		token, err := os.ReadFile(filepath.Join(getenv("HOME"), ".nexus3", name))
+		token, err := os.ReadFile(filepath.Join(home, ".nexus3", name))
 		if err == nil {
 			return strings.TrimSpace(string(token)), nil
 		}

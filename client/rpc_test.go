@@ -467,6 +467,7 @@ func TestNexus(t *testing.T) {
 // other machines never get one from a file.
 func TestNexusToken(t *testing.T) {
 	home := t.TempDir()
+	t.Chdir(home) // where nothing is looked for without a home
 	for name, text := range map[string]string{"rpc-8765.token": "nxk_port\n", "rpc.token": "nxk_all"} {
 		if err := errors.Join(os.MkdirAll(filepath.Join(home, ".nexus3"), 0o700), os.WriteFile(filepath.Join(home, ".nexus3", name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -478,6 +479,7 @@ func TestNexusToken(t *testing.T) {
 		{"http://example.org:8765", "", home, ""},
 		{"http://example.org", "nxk_env", home, "nxk_env"},
 		{"http://127.0.0.1:8765", "", t.TempDir(), ""},
+		{"http://127.0.0.1:8765", "", "", ""},
 	} {
 		u, err := url.Parse(tt.url)
 		if err != nil {
