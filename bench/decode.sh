@@ -42,9 +42,9 @@ cat <<END
 $(go version | cut -d' ' -f3-), $(uname -sr), $(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo), files on $scratch.
 Payloads are 100 B to 4 KiB, all sizes equally likely; their text has a character
 outside plain ASCII, or one that JSON escapes, about every 36 bytes. A ratio compares
-slopes, the time for a large file less that for a small one (1 GiB and 128 MiB; 64 and
-8 MiB where the peer is jq or Python, 4 and 0.5 MiB where it is tshark), so start-up
-does not count. Figures are of one core unless they say two.
+slopes, the time for a large file less that for a small one (1 GiB and 128 MiB; 256 and
+32 MiB where the peer is Python, 64 and 8 MiB where it is jq, 4 and 0.5 MiB where it is
+tshark), so start-up does not count. Figures are of one core unless they say two.
 
 END
 if [[ ${SCALE:-1} != 1 ]]; then
