@@ -44,7 +44,7 @@ func over(wire ...string) *script {
 
 // post is a request with a body, and said an answer.
 func post(path, body string) string {
-	return fmt.Sprintf(">POST %s HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	return fmt.Sprintf(">POST %s HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
 func said(status, body string) string {
@@ -107,7 +107,7 @@ func TestExchangesOfHTTP(t *testing.T) {
 		},
 		{
 			"a question without a body",
-			[]string{">GET /v1/models HTTP/1.1\r\n\r\n", said("200 OK", `{"data":[]}`)},
+			[]string{">GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n", said("200 OK", `{"data":[]}`)},
 			[]string{"1 GET /v1/models done 0 parts, frames 1 2"},
 		},
 		{
@@ -160,7 +160,7 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{h2(":method", "POST", ":path", "/mcp") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(result)},
 			[]string{"1 POST /mcp done 0 parts, frames 1 2 4"},
 		},
-		{"nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
+		{"nothing of note", []string{">GET / HTTP/1.1\r\nHost: h\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
 		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
 		{
 			"calls of JSON-RPC are exchanges, and not what carries them",
@@ -170,7 +170,7 @@ func TestExchangesOfHTTP(t *testing.T) {
 		{
 			"other JSON before calls of JSON-RPC, and behind them",
 			[]string{
-				">GET /.well-known/oauth HTTP/1.1\r\n\r\n", said("200 OK", `{"issuer":"a"}`),
+				">GET /.well-known/oauth HTTP/1.1\r\nHost: h\r\n\r\n", said("200 OK", `{"issuer":"a"}`),
 				post("/mcp", call), said("200 OK", result),
 				post("/v1/chat", `{"model":"m"}`), said("429 Busy", `{"id":"a","error":null}`),
 				post("/mcp", strings.Replace(call, "1", "2", 1)), said("200 OK", strings.Replace(result, "1", "2", 1)),
@@ -318,7 +318,7 @@ func TestDamagedBodies(t *testing.T) {
 		want  string
 	}{
 		{"a question", []string{strings.Replace(post("/v1/chat", "no"), "Content-Type", "Content-Encoding: gzip\r\nContent-Type", 1), said("200 OK", `{}`)}, "http flawed-framing 1"},
-		{"an answer to nothing of note", []string{">GET / HTTP/1.1\r\n\r\n", damaged}, "http flawed-framing 2"},
+		{"an answer to nothing of note", []string{">GET / HTTP/1.1\r\nHost: h\r\n\r\n", damaged}, "http flawed-framing 2"},
 		{"what was to answer a call", []string{post("/mcp", call), damaged}, "http flawed-framing 2, mcp unanswered 1"},
 	} {
 		var got []string

@@ -64,7 +64,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		},
 		{
 			"a stream of events, by an error without an id",
-			append(slices.Clone(first), in(">GET /mcp HTTP/1.1\r\n\r\n"), said("405 Method Not Allowed", nameless)),
+			append(slices.Clone(first), in(">GET /mcp HTTP/1.1\r\nHost: h\r\n\r\n"), said("405 Method Not Allowed", nameless)),
 			[]string{"mcp 1 tools/list done 1 2"},
 		},
 		{

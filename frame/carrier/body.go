@@ -24,6 +24,7 @@ type body struct {
 	event           event
 	inflate         *inflate.Stream // of events; nil without any
 	taken           int             // bytes that it has taken in
+	flaw            error           // what a strict peer rejects, of HTTP/1.1
 }
 
 type bodyKind uint8
@@ -42,7 +43,7 @@ func (b *body) begin(h *half, stream int64, what frame.Signal, head *frame.Head)
 	b.choose(stream, what, head)
 	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
 	if b.kind == eventBody || b.kind == grpcBody {
-		h.give(stream, frame.Meta{Framing: frame.HTTP, Signal: what, Head: head})
+		h.give(stream, frame.Meta{Framing: frame.HTTP, Signal: what, Head: head}).Flaw = b.flaw
 	}
 }
 
@@ -242,6 +243,7 @@ func (b *body) whole(h *half) {
 	}
 	data := b.span.data
 	f := h.give(b.stream, b.meta)
+	f.Flaw = b.flaw
 	if plain, encoding, err := b.decoded(h); err != nil {
 		f.Flaw, f.Meta.Signal = err, frame.Damaged
 		b.span.payload(h, f, 0)

@@ -141,7 +141,7 @@ var sessions = []struct {
 	want  []string
 }{
 	{"requests and responses, pipelined", []part{
-		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}HEAD / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\nA: b\r\n\r\n"},
+		{frame.C2U, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}HEAD / HTTP/1.1\r\nHost: h\r\n\r\nPOST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\nA: b\r\n\r\n"},
 		{frame.U2C, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n[{}]HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\nsorry"},
 	}, []string{
 		`c2u 1 http "POST / HTTP/1.1" "{}"`,
@@ -153,7 +153,7 @@ var sessions = []struct {
 		`u2c 3 http response "HTTP/1.1 404 Not Found" "sorry"`,
 	}},
 	{"server-sent events", []part{
-		{frame.C2U, "GET /sse HTTP/1.1\r\n\r\n"},
+		{frame.C2U, "GET /sse HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			chunks("event: endpoint\ndata: /messages?s=1\r\n\r\n: ", "ping\nid: 7\ndata: {\"a\":1}\n\n", "data: {\nd", "ata: }\n\n")},
 	}, []string{
@@ -188,7 +188,7 @@ var sessions = []struct {
 	{"a WebSocket that is refused goes on as HTTP", []part{
 		{frame.C2U, upgrade},
 		{frame.U2C, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"},
-		{frame.C2U, "GET / HTTP/1.1\r\n\r\n"},
+		{frame.C2U, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
 	}, []string{
 		`c2u 1 http request "GET /acp HTTP/1.1"`,
 		`u2c 1 http response "HTTP/1.1 403 Forbidden"`,
@@ -201,7 +201,7 @@ var sessions = []struct {
 		`u2c gap 8: frame 2 at byte 38: neither a request nor a response of HTTP/1.1`,
 	}},
 	{"bodies and messages that are compressed", []part{
-		{frame.C2U, "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: " + fmt.Sprint(len(gzipped("{}"))) + "\r\n\r\n" + gzipped("{}")},
+		{frame.C2U, "POST / HTTP/1.1\r\nHost: h\r\nContent-Encoding: gzip\r\nContent-Length: " + fmt.Sprint(len(gzipped("{}"))) + "\r\n\r\n" + gzipped("{}")},
 		{frame.C2U, upgrade},
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}" + agreed},
 		{frame.U2C, "\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\xc1\x05\xf2\x00\x11\x00\x00\xc1\x01\xff"},
@@ -215,7 +215,7 @@ var sessions = []struct {
 		`u2c 0 ws damaged text (frame 6 at byte 160: the compressed WebSocket message is damaged: flate: corrupt input before offset 1) "\xff"`,
 	}},
 	{"an upgrade to HTTP/2", []part{
-		{frame.C2U, "GET / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
+		{frame.C2U, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
 		{frame.U2C, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x01\x05\x00\x00\x00\x01\x89"},
 		{frame.C2U, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x08"},
 	}, []string{
@@ -349,7 +349,7 @@ var sessions = []struct {
 		`u2c gap 3: <nil>`,
 	}},
 	{"an upgrade to what is not known", []part{
-		{frame.C2U, "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: else\r\n\r\n"},
+		{frame.C2U, "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: else\r\n\r\n"},
 		{frame.U2C, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: else\r\n\r\n"},
 		{frame.C2U, "hello"},
 		{frame.U2C, "hello"},
@@ -360,9 +360,9 @@ var sessions = []struct {
 		`u2c gap 5: <nil>`,
 	}},
 	{"a body that is cut", []part{
-		{frame.C2U, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{}"},
+		{frame.C2U, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n{}"},
 	}, []string{
-		`c2u gap 40: frame 1 at byte 0: the stream ended inside a body`,
+		`c2u gap 49: frame 1 at byte 0: the stream ended inside a body`,
 	}},
 }
 
@@ -385,13 +385,13 @@ func TestFrames(t *testing.T) {
 
 // What is no frame is the same wherever the reads end, too.
 func TestFaults(t *testing.T) {
-	const request = "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
-	const chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+	const request = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+	const chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, tt := range []struct{ name, stream, want string }{
 		{"a request that is none by its first bytes", request + "{} / HTTP/1.1\r\n\r\n", "neither a request nor a response of HTTP/1.1"},
 		{"and by its first line", request + "{} / HTTP/1.1\r\na: " + strings.Repeat("a", carrier.MaxHead) + "\r\n\r\n", "neither a request nor a response of HTTP/1.1"},
-		{"a head that is too long", request + "GET / HTTP/1.1\r\na: " + strings.Repeat("a", carrier.MaxHead) + "\r\n\r\n", "the head of a request or response is over 65536 bytes"},
-		{"a line that is too long", chunked + "1;" + strings.Repeat("a", 16<<10) + "\r\n{", "the size of a chunk is over 16384 bytes"},
+		{"a head that is too long", request + "GET / HTTP/1.1\r\nHost: h\r\na: " + strings.Repeat("a", carrier.MaxHead) + "\r\n\r\n", "the head of a request or response is over 65536 bytes"},
+		{"a line that is too long", chunked + "1;" + strings.Repeat("a", 16<<10) + "\r\n{", "a line among chunks is over 16384 bytes"},
 	} {
 		parts := []part{{frame.C2U, tt.stream + strings.Repeat("a", 100<<10)}}
 		want := read(t, carrier.Options{Patient: true}, parts, all)

@@ -57,7 +57,9 @@ type BodySize struct {
 // SizeOf returns how the end of the body behind a head is told. It is false
 // where what is said makes no sense.
 func SizeOf(h *frame.Head) (BodySize, bool) {
-	if lists(h, "Transfer-Encoding", "chunked") {
+	// HTTP/1.0 has no chunks, whatever is said.
+	old := strings.HasPrefix(h.Start, "HTTP/1.0") || strings.HasSuffix(h.Start, " HTTP/1.0")
+	if !old && lists(h, "Transfer-Encoding", "chunked") {
 		return BodySize{Chunked: true, Length: -1}, true
 	}
 	n, ok := contentLength(h)

@@ -2,7 +2,7 @@ package carrier
 
 import (
 	"bytes"
-	"strconv"
+	"errors"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -12,11 +12,13 @@ import (
 type http1 struct {
 	bare    bool // a WebSocket may begin without its upgrade
 	state   http1State
-	left    int64 // bytes of the body, or of the chunk
+	delim   Delimiter
 	number  int64 // of the request, or of the response
 	head    *frame.Head
 	body    body
-	upgrade bool // an upgrade was asked for in this direction
+	upgrade bool   // an upgrade was asked for in this direction
+	method  string // of the last request
+	blank   int    // empty lines since
 }
 
 type http1State uint8
@@ -24,11 +26,6 @@ type http1State uint8
 const (
 	inHead http1State = iota
 	inBody
-	inChunkSize
-	inChunk
-	inChunkEnd
-	inTrailers
-	untilClose
 	inTunnel
 )
 
@@ -42,14 +39,8 @@ func (p *http1) next(h *half) bool {
 	switch p.state {
 	case inHead:
 		return p.begin(h)
-	case inBody, inChunk, untilClose:
+	case inBody:
 		return p.data(h)
-	case inChunkSize:
-		return p.chunkSize(h)
-	case inChunkEnd:
-		return p.chunkEnd(h)
-	case inTrailers:
-		return p.trailers(h)
 	default:
 		h.advance(len(h.rest()))
 		return false
@@ -68,7 +59,7 @@ func (p *http1) end(h *half) (bool, string) {
 	switch {
 	case events && p.body.inside(h):
 		return false, "a body"
-	case p.state == untilClose:
+	case p.delim.state == untilClose:
 		p.done(h)
 		return true, ""
 	}
@@ -88,6 +79,7 @@ func (p *http1) begin(h *half) bool {
 	}
 	if data[0] == '\r' || data[0] == '\n' { // RFC 9112 2.2: ignore an empty line
 		h.advance(1)
+		p.blank++
 		return true
 	}
 	n := HeadEnd(data)
@@ -100,8 +92,12 @@ func (p *http1) begin(h *half) bool {
 		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
 	}
 	head := ParseHead(data[:n])
+	p.body.flaw = Rejected(data[:n], h.dir)
+	if p.blank > 4 || p.blank > 0 && p.method != "POST" && h.dir == frame.C2U {
+		p.body.flaw = rejectedf("empty lines before a request")
+	}
 	h.pos += n
-	p.head = head
+	p.head, p.blank, p.method = head, 0, head.Method()
 	if h.dir == frame.U2C || head.Status() != "" {
 		return p.response(h, head)
 	}
@@ -118,7 +114,7 @@ func maybeHead(data []byte, dir frame.Dir) bool {
 		return bytes.HasPrefix(data, []byte(response)[:min(len(data), len(response))])
 	}
 	for _, c := range data[:min(len(data), 3)] {
-		if !isUpper(c) && c != '-' {
+		if !isUpper(c&^0x20) && c != '-' {
 			return false
 		}
 	}
@@ -212,13 +208,12 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 	h.c.asked = append(h.c.asked, head.Method())
 	size, ok := SizeOf(head)
 	switch {
-	case size.Chunked:
-		p.enter(h, frame.Request, inChunkSize)
 	case !ok:
 		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
-	default:
-		p.sized(h, frame.Request, max(size.Length, 0))
+	case !size.Chunked:
+		size.Length = max(size.Length, 0)
 	}
+	p.enter(h, frame.Request, size)
 	return true
 }
 
@@ -250,15 +245,11 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		h.c.tunnel = true
 	case method == "HEAD", status == "204", status == "304":
-		p.sized(h, frame.Response, 0)
-	case size.Chunked:
-		p.enter(h, frame.Response, inChunkSize)
+		p.enter(h, frame.Response, BodySize{})
 	case !ok:
 		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
-	case size.Length >= 0:
-		p.sized(h, frame.Response, size.Length)
 	default:
-		p.enter(h, frame.Response, untilClose)
+		p.enter(h, frame.Response, size)
 	}
 	return true
 }
@@ -275,97 +266,43 @@ func upgradeOf(head *frame.Head) parser {
 }
 
 // enter begins a body.
-func (p *http1) enter(h *half, what frame.Signal, state http1State) {
-	p.state = state
+func (p *http1) enter(h *half, what frame.Signal, size BodySize) {
+	p.state = inBody
+	p.delim.Begin(size)
 	p.body.begin(h, p.number, what, p.head)
-}
-
-// sized begins a body of that length.
-func (p *http1) sized(h *half, what frame.Signal, n int64) {
-	p.left = n
-	p.enter(h, what, inBody)
-	if n > int64(h.c.limit) && p.body.kind == wholeBody {
-		p.body.tooLarge(h, uint64(n))
+	if size.Length > int64(h.c.limit) && p.body.kind == wholeBody {
+		p.body.tooLarge(h, uint64(size.Length))
 	}
-	if n == 0 {
+	if p.delim.Ended() {
 		p.done(h)
 	}
 }
 
 // done ends a body.
 func (p *http1) done(h *half) {
+	if p.body.flaw == nil {
+		p.body.flaw = p.delim.Flaw
+	}
 	p.body.end(h)
 	p.state, p.head = inHead, nil
 }
 
 // data takes in what there is of a body.
 func (p *http1) data(h *half) bool {
-	n := len(h.rest())
-	if p.state != untilClose {
-		n = int(min(int64(n), p.left))
-		p.left -= int64(n)
-	}
-	p.body.take(h, n)
+	n, content, err := p.delim.Next(h.rest())
 	switch {
-	case p.state == untilClose || p.left > 0:
-	case p.state == inChunk:
-		p.state = inChunkEnd
+	case err != nil:
+		_, detail, _ := strings.Cut(err.Error(), ": ")
+		return h.fail(errors.Unwrap(err), "%s", detail)
+	case n == 0:
+		return false
+	case content:
+		p.body.take(h, n)
 	default:
+		h.advance(n)
+	}
+	if p.delim.Ended() {
 		p.done(h)
 	}
 	return true
-}
-
-// line takes in a line of the carrier's own, and returns it without its end.
-func (p *http1) line(h *half, what string) ([]byte, bool) {
-	data := h.rest()
-	i := bytes.IndexByte(data[:min(len(data), maxLine+1)], '\n')
-	if i < 0 {
-		if len(data) > maxLine {
-			h.fail(frame.ErrTooLarge, "%s is over %d bytes", what, maxLine)
-		}
-		return nil, false
-	}
-	h.advance(i + 1)
-	return bytes.TrimSuffix(data[:i], []byte("\r")), true
-}
-
-// maxLine is how long a line among chunks may be, in bytes.
-const maxLine = 16 << 10
-
-func (p *http1) chunkSize(h *half) bool {
-	line, ok := p.line(h, "the size of a chunk")
-	if !ok {
-		return false
-	}
-	size, _, _ := bytes.Cut(line, []byte(";"))
-	n, err := strconv.ParseUint(string(bytes.TrimSpace(size)), 16, 62)
-	if err != nil {
-		return h.fail(frame.ErrMalformed, "%.40q is no size of a chunk", line)
-	}
-	p.left, p.state = int64(n), inChunk
-	if n == 0 {
-		p.state = inTrailers
-	}
-	return true
-}
-
-func (p *http1) chunkEnd(h *half) bool {
-	line, ok := p.line(h, "the end of a chunk")
-	switch {
-	case !ok:
-		return false
-	case len(line) > 0:
-		return h.fail(frame.ErrMalformed, "a chunk goes on behind its size: %.40q", line)
-	}
-	p.state = inChunkSize
-	return true
-}
-
-func (p *http1) trailers(h *half) bool {
-	line, ok := p.line(h, "a trailer")
-	if ok && len(line) == 0 {
-		p.done(h)
-	}
-	return ok
 }

@@ -2,8 +2,8 @@ package httpproxy
 
 import (
 	"bytes"
-	"strconv"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -18,8 +18,8 @@ type rewriter struct {
 	foreign    string // the host of the request that is refused
 
 	state state
-	head  []byte // as much of a head, or of the size of a chunk, as has come
-	left  int64  // bytes of the body, or of the chunk with its end
+	body  carrier.Delimiter
+	held  []byte // as much of a head, or of the size of a chunk, as has come
 }
 
 type state uint8
@@ -27,9 +27,6 @@ type state uint8
 const (
 	inHead state = iota
 	inBody
-	inChunkSize
-	inChunk
-	inTrailers
 	upgrading // the next bytes tell whether it was agreed upon
 	passing
 	refusing
@@ -37,23 +34,25 @@ const (
 
 // push appends to dst what data becomes.
 func (r *rewriter) push(dst, data []byte) []byte {
+	if len(r.held) > 0 {
+		data = append(r.held, data...)
+	}
+	r.held = nil
 	for len(data) > 0 {
 		var n int
 		switch r.state {
 		case inHead, upgrading:
 			dst, n = r.request(dst, data)
-		case inBody, inChunk:
-			n = int(min(r.left, int64(len(data))))
-			dst = append(dst, data[:n]...)
-			if r.left -= int64(n); r.left == 0 {
-				r.next()
-			}
-		case inChunkSize, inTrailers:
-			dst, n = r.line(dst, data)
+		case inBody:
+			dst, n = r.content(dst, data)
 		case refusing:
 			return dst
 		default:
-			dst, n = append(dst, data...), len(data)
+			return append(dst, data...)
+		}
+		if n == 0 && r.state != passing {
+			r.held = bytes.Clone(data)
+			return dst
 		}
 		data = data[n:]
 	}
@@ -61,47 +60,53 @@ func (r *rewriter) push(dst, data []byte) []byte {
 }
 
 // end returns what was kept back of a head that does not come to its end.
-func (r *rewriter) end() []byte {
-	if r.state == inHead || r.state == upgrading {
-		return r.head
-	}
-	return nil
-}
+func (r *rewriter) end() []byte { return r.held }
 
-// next goes to what follows a body or a chunk.
-func (r *rewriter) next() {
-	if r.state == inChunk {
-		r.state = inChunkSize
-	} else {
+// content takes a part of a body, which goes on as it is.
+func (r *rewriter) content(dst, data []byte) ([]byte, int) {
+	n, _, err := r.body.Next(data)
+	switch {
+	case err != nil:
+		r.state = passing
+	case r.body.Ended():
 		r.state = inHead
 	}
+	return append(dst, data[:n]...), n
 }
 
-// request takes in a part of a head, and appends the head once it is whole.
+// request takes a head once it is whole.
 func (r *rewriter) request(dst, data []byte) ([]byte, int) {
-	if r.state == upgrading && len(r.head) == 0 && (data[0] < 'A' || data[0] > 'Z') {
+	blank := len(data) - len(bytes.TrimLeft(data, "\r\n"))
+	switch {
+	case r.state == upgrading && (data[0] < 'A' || data[0] > 'Z'):
+		r.state = passing
+		return dst, 0
+	case blank > 0:
+		return append(dst, data[:blank]...), blank
+	}
+	end := carrier.HeadEnd(data)
+	switch {
+	case end == 0 && (len(data) > carrier.MaxHead || !mayBeHead(data)):
+		r.state = passing
+		return dst, 0
+	case end == 0:
+		return dst, 0
+	case !isHead(data[:end]):
 		r.state = passing
 		return dst, 0
 	}
-	had := len(r.head)
-	r.head = append(r.head, data...)
-	end := carrier.HeadEnd(r.head)
+	head := data[:end]
 	switch {
-	case end == 0 && (len(r.head) > carrier.MaxHead || !mayBeHead(r.head)):
-		return r.give(dst, len(data))
-	case end == 0:
-		return dst, len(data)
-	case !isHead(r.head[:end]):
-		return r.give(dst, len(data))
+	case r.refuses(head):
+		r.state = refusing
+		return dst, end
+	case carrier.Rejected(head, frame.C2U) != nil: // the server shall see why
+		dst = append(dst, head...)
+	default:
+		dst = r.change(dst, head)
 	}
-	if r.refuses(r.head[:end]) {
-		r.state, r.head = refusing, nil
-		return dst, end - had
-	}
-	dst = r.change(dst, r.head[:end])
-	r.enter(r.head[:end])
-	r.head = r.head[:0]
-	return dst, end - had
+	r.enter(head)
+	return dst, end
 }
 
 // refuses reports whether a head is that of a request for a host that is neither an
@@ -122,40 +127,35 @@ func (r *rewriter) refuses(head []byte) bool {
 
 func isHost(name []byte) bool { return bytes.EqualFold(name, []byte("host")) }
 
-// give gives up: what was kept back, and all that follows, goes on as it is.
-func (r *rewriter) give(dst []byte, n int) ([]byte, int) {
-	dst = append(dst, r.head...)
-	r.state, r.head = passing, nil
-	return dst, n
-}
-
 // mayBeHead reports whether the beginning of a head may become one of
 // HTTP/1.1.
 func mayBeHead(data []byte) bool {
 	if bytes.IndexByte(data, '\n') >= 0 {
 		return isHead(data)
 	}
-	return data[0] >= 'A' && data[0] <= 'Z' || data[0] == '\r'
+	return data[0]&^0x20 >= 'A' && data[0]&^0x20 <= 'Z'
 }
 
-// isHead reports whether the first line that is not empty is a request line.
+// isHead reports whether the first line is a request line.
 func isHead(data []byte) bool {
-	line, _, _ := bytes.Cut(bytes.TrimLeft(data, "\r\n"), []byte("\n"))
+	line, _, _ := bytes.Cut(data, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
-	return len(line) == 0 || bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
+	return bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
 }
 
 // enter takes from a head what follows it.
 func (r *rewriter) enter(text []byte) {
-	head := carrier.ParseHead(bytes.TrimLeft(text, "\r\n"))
+	head := carrier.ParseHead(text)
 	size, ok := carrier.SizeOf(head)
+	if !size.Chunked {
+		size.Length = max(size.Length, 0)
+	}
+	r.body.Begin(size)
 	switch {
 	case !ok:
 		r.state = passing
-	case size.Chunked:
-		r.state = inChunkSize
-	case size.Length > 0:
-		r.state, r.left = inBody, size.Length
+	case !r.body.Ended():
+		r.state = inBody
 	case head.Get("Upgrade") != "":
 		r.state = upgrading
 	case head.Method() == "CONNECT":
@@ -163,42 +163,6 @@ func (r *rewriter) enter(text []byte) {
 	default:
 		r.state = inHead
 	}
-}
-
-// line takes in a part of a line among chunks, which goes on as it is.
-func (r *rewriter) line(dst, data []byte) ([]byte, int) {
-	n := bytes.IndexByte(data, '\n') + 1
-	whole := n > 0
-	if !whole {
-		n = len(data)
-	}
-	dst = append(dst, data[:n]...)
-	r.head = append(r.head, data[:n]...)
-	if !whole {
-		if len(r.head) > carrier.MaxHead {
-			r.state, r.head = passing, nil
-		}
-		return dst, n
-	}
-	text := bytes.TrimRight(r.head, "\r\n")
-	r.head = r.head[:0]
-	if r.state == inTrailers {
-		if len(text) == 0 {
-			r.state = inHead
-		}
-		return dst, n
-	}
-	digits, _, _ := bytes.Cut(text, []byte(";"))
-	size, err := strconv.ParseInt(string(bytes.TrimSpace(digits)), 16, 62)
-	switch {
-	case err != nil || size < 0:
-		r.state = passing
-	case size == 0:
-		r.state = inTrailers
-	default:
-		r.state, r.left = inChunk, size+int64(len("\r\n"))
-	}
-	return dst, n
 }
 
 // change appends a head with the name of the server for Host, and its path for

@@ -13,13 +13,13 @@ func TestRewrite(t *testing.T) {
 			"POST /mcp HTTP/1.1\r\nhOST: server:1\r\nContent-Length: 9\r\n\r\nHost: x\r\nGET /a HTTP/1.1\nHost: server:1\n\n",
 		},
 		{
-			"chunks", "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n9;x\r\nHost: x\r\n\r\n0\r\nHost: y\r\n\r\nGET / HTTP/1.1\r\n\r\n",
-			"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n9;x\r\nHost: x\r\n\r\n0\r\nHost: y\r\n\r\nGET /mcp HTTP/1.1\r\n\r\n",
+			"chunks", "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9;x\r\nHost: x\r\n\r\n0\r\nHost: y\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+			"POST /a HTTP/1.1\r\nHost: server:1\r\nTransfer-Encoding: chunked\r\n\r\n9;x\r\nHost: x\r\n\r\n0\r\nHost: y\r\n\r\nGET /mcp HTTP/1.1\r\nHost: server:1\r\n\r\n",
 		},
-		{"an upgrade", "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n", "GET /mcp HTTP/1.1\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n"},
+		{"an upgrade", "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n", "GET /mcp HTTP/1.1\r\nHost: server:1\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n"},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nHost: x\r\n"},
 		{"what is no HTTP", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n"},
-		{"a length that is none", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n", "POST /mcp HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n"},
+		{"a length that is none", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 7, len(tt.in)} {
