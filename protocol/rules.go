@@ -42,6 +42,10 @@ type Rules struct {
 	// SharedRuns says that tokens of SpaceRun name exchanges of all
 	// connections, so that one connection can cancel what another opened.
 	SharedRuns bool
+	// Session returns the id of the session that an answer to a request of the
+	// kind opened has made, as tokens of SpaceSession have it; nil for none. It
+	// may be nil.
+	Session func(opened string, answer *Message, payload []byte) []byte
 	// Cancels says what has to follow a cancel, by its kind; the entry with no
 	// kind stands for the kinds without one.
 	Cancels []CancelRule

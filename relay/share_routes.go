@@ -3,12 +3,12 @@ package relay
 import (
 	"bytes"
 	"container/list"
-	"encoding/json"
 	"iter"
 	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // A routeName is what an exchange is called at the unit; each of its names leads
@@ -220,17 +220,11 @@ func (s *Shared) use(t protocol.Token, m *Member) {
 
 // learn notes the session that an answer has made.
 func (s *Shared) learn(r *route, m *protocol.Message, f *frame.Frame) {
-	switch {
-	case r.kind == "SESSION_CREATE" && string(m.Kind) == "ACK" && len(m.Label) > 0:
-		s.use(protocol.Token{Space: protocol.SpaceSession, Text: m.Label}, r.owner)
-	case r.kind == "session/new" || r.kind == "session/fork":
-		var answer struct {
-			Result struct {
-				SessionID json.RawMessage `json:"sessionId"`
-			} `json:"result"`
-		}
-		if json.Unmarshal(f.Payload(), &answer) == nil && len(answer.Result.SessionID) > 0 {
-			s.use(protocol.Token{Space: protocol.SpaceSession, Text: answer.Result.SessionID}, r.owner)
-		}
+	rules := all.Rules(s.grammar.protocol)
+	if rules.Session == nil {
+		return
+	}
+	if id := rules.Session(r.kind, m, f.Payload()); len(id) > 0 {
+		s.use(protocol.Token{Space: protocol.SpaceSession, Text: id}, r.owner)
 	}
 }

@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "github.com/wirectl/wirectl/protocol"
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
 
 // What the protocols of the family demand of a session. In all of them a
 // client may go away while its requests are open.
@@ -31,6 +34,13 @@ var (
 		UniqueIDs: true,
 		MayLeave:  true,
 		LooseRefs: true,
+		Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
+			if opened != "session/new" && opened != "session/fork" {
+				return nil
+			}
+			id, _ := jsonscan.Get(payload, "result", "sessionId")
+			return id
+		},
 		Cancels: []protocol.CancelRule{
 			{Kind: "$/cancel_request", Target: protocol.MustAnswer},
 			{Target: protocol.MustConfirm},

@@ -9,7 +9,13 @@ var Rules = protocol.Rules{
 	Sequenced: true,
 	Subscribe: "STATE_SUBSCRIBE",
 	Update:    "STATE_UPDATE",
-	Cancels:   []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MayAnswer}},
+	Session: func(opened string, answer *protocol.Message, _ []byte) []byte {
+		if opened == "SESSION_CREATE" && string(answer.Kind) == "ACK" {
+			return answer.Label
+		}
+		return nil
+	},
+	Cancels: []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MayAnswer}},
 	Sources: [][2]string{
 		{"orphan", "an answer carries the id of its request"},
 		{"after-end", "a prompt ends with exactly one RESPONSE_COMPLETE, RESPONSE_CANCELLED or ERROR"},
