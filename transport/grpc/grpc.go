@@ -2,13 +2,12 @@
 // latis.v1.LatisService/Connect: a connection is one call, and a frame is one
 // message of it.
 //
-// As a stream of bytes each message stands behind its length, four bytes with the
-// highest first: what the same peers write where there is no gRPC. So a gRPC
-// connection can take the place of any other. What the messages mean is left to
-// the packages above.
+// As a stream of bytes, each message follows its length: four bytes, big-endian,
+// as the same peers write where there is no gRPC. So a gRPC connection can take
+// the place of any other. What the messages mean is left to the packages above.
 //
-// The HTTP/2 is that of net/http: a call is a request and an answer whose bodies
-// are streams of messages, and whose end is told in trailers.
+// The calls themselves, compression and reflection are those of
+// google.golang.org/grpc.
 package grpc
 
 import (
@@ -21,6 +20,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // peers may compress their messages
+	_ "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -32,7 +38,7 @@ var Schemes = []transport.Scheme{
 
 const (
 	service = "latis.v1.LatisService"
-	method  = "/" + service + "/Connect"
+	method  = "Connect"
 )
 
 func check(address string) error {
@@ -40,114 +46,111 @@ func check(address string) error {
 	return err
 }
 
-// mediaType is that of the bodies of calls. What stands behind it, as in
-// application/grpc+proto, is about the messages.
-const mediaType = "application/grpc"
+// An opaque is a message whose bytes pass as they are.
+type opaque []byte
 
-func isGRPC(contentType string) bool {
-	rest, begins := strings.CutPrefix(contentType, mediaType)
-	return begins && (rest == "" || rest[0] == '+' || rest[0] == ';')
+// A codec passes opaque messages as they are, and leaves others to protobuf's.
+type codec struct{ encoding.CodecV2 }
+
+var rawCodec = codec{encoding.GetCodecV2("proto")}
+
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(*opaque); ok {
+		return mem.BufferSlice{mem.SliceBuffer(*m)}, nil
+	}
+	return c.CodecV2.Marshal(v)
 }
 
-// A wire is one end of a call, as bytes. The last error of Read tells how the call
-// ended. What is written has left when Write returns.
-type wire interface {
-	io.ReadWriter
-	// CloseWrite fails on the end whose last byte is the end of the call.
-	CloseWrite() error
-	// hangUp ends the call.
-	hangUp()
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if m, ok := v.(*opaque); ok {
+		*m = data.Materialize()
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
 }
 
-// errGone is the end of a call whose client has gone, as clients do.
-var errGone = errors.New("the client has gone")
+// A stream is one end of a call. [grpc.ClientStream] and [grpc.ServerStream] are
+// streams.
+type stream interface {
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
 
-// prefix is how many bytes the length of a message takes.
+// prefix is the size of the length of a message, in bytes.
 const prefix = 4
 
 // A conn is one end of a call.
 type conn struct {
-	wire  wire
-	limit int64
+	stream stream
+	limit  int64
+	// end ends the call, and may be called again. On the client it cancels
+	// unless the server has ended the call.
+	end func()
+	// closeSend ends our direction. A server has none: the end of its direction is
+	// the end of the call.
+	closeSend func() error
+	// left reports whether a status only says that the peer has left.
+	left func(codes.Code) bool
 
-	in     messages
-	first  [prefix]byte
-	length []byte // what is left of first, the prefix of the message that Read is in
-	left   int64  // what is left of the message
+	fault  atomic.Pointer[failure] // of the call, if it did not end well
+	unread []byte                  // the rest of the message that Read is in
 
 	sending sync.Mutex
 	unsent  []byte // the beginning of a frame that was not written whole
-	out     []byte // the messages that are being sent
 
-	fault   atomic.Pointer[status] // of the peer's messages
 	closing sync.Once
 	closed  chan struct{}
 }
 
-func newConn(w wire, opts *transport.Options) *conn {
-	limit := opts.MessageLimit()
-	return &conn{wire: w, limit: limit, in: newMessages(w, limit), closed: make(chan struct{})}
+func newConn(s stream, limit int64, end func(), closeSend func() error) *conn {
+	return &conn{stream: s, limit: limit, end: end, closeSend: closeSend, closed: make(chan struct{})}
 }
 
-func (c *conn) Read(p []byte) (n int, err error) {
+func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if len(c.length) == 0 && c.left == 0 {
-		size, err := c.in.next()
-		if err != nil {
+	if len(c.unread) == 0 {
+		var m opaque
+		if err := c.stream.RecvMsg(&m); err != nil {
 			return 0, c.cause(err)
 		}
-		c.length, c.left = binary.BigEndian.AppendUint32(c.first[:0], size), int64(size)
+		c.unread = append(binary.BigEndian.AppendUint32(make([]byte, 0, prefix+len(m)), uint32(len(m))), m...)
 	}
-	n = copy(p, c.length)
-	c.length = c.length[n:]
-	p = p[n:min(int64(len(p)), int64(n)+c.left)]
-	if len(p) == 0 || n > 0 && c.in.in.Buffered() == 0 {
-		return n, nil
-	}
-	m, err := c.in.in.Read(p)
-	c.left -= int64(m)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return n + m, c.cause(cut(err))
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
 }
 
 // Write sends the frames that are whole, and keeps the beginning of another.
 func (c *conn) Write(p []byte) (int, error) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	rest := p
-	if len(c.unsent) > 0 {
-		c.unsent = append(c.unsent, p...)
-		rest = c.unsent
-	}
-	c.out = c.out[:0]
+	rest := append(c.unsent, p...)
 	for len(rest) >= prefix {
 		size := int64(binary.BigEndian.Uint32(rest))
 		if size > c.limit {
-			return 0, fmt.Errorf("a frame of %d bytes is over the limit of %d: in gRPC goes what has len32 framing", size, c.limit)
+			return 0, fmt.Errorf("a frame of %d bytes is over the limit of %d: gRPC carries len32 framing", size, c.limit)
 		}
 		if int64(len(rest)) < prefix+size {
 			break
 		}
-		c.out = appendMessage(c.out, rest[prefix:prefix+size])
+		m := opaque(rest[prefix : prefix+size])
+		if err := c.stream.SendMsg(&m); err != nil {
+			if err == io.EOF { // the call is over: Read tells why
+				err = io.ErrClosedPipe
+			}
+			return 0, c.cause(err)
+		}
 		rest = rest[prefix+size:]
 	}
-	c.unsent = append(c.unsent[:0], rest...)
-	if len(c.out) == 0 {
-		return len(p), nil
-	}
-	if _, err := c.wire.Write(c.out); err != nil {
-		return 0, c.cause(err)
-	}
+	c.unsent = append([]byte(nil), rest...) // what was sent still belongs to the library
 	return len(p), nil
 }
 
 // cause says why a call ended.
 func (c *conn) cause(err error) error {
-	if err == nil || err == io.EOF {
+	if err == io.EOF {
 		return err
 	}
 	select {
@@ -155,32 +158,54 @@ func (c *conn) cause(err error) error {
 		return net.ErrClosed
 	default:
 	}
-	var s *status
-	switch {
-	case errors.Is(err, errGone):
-		return io.EOF
-	case !errors.As(err, &s):
-		return err
-	case s.code == unimplemented:
-		return errors.New(s.message + ": the peer speaks gRPC, and has no " + service)
+	err = ended(err)
+	if f := (*failure)(nil); errors.As(err, &f) {
+		if c.left != nil && c.left(f.Code()) {
+			return io.EOF
+		}
+		c.fault.Store(f)
 	}
-	c.fault.Store(s)
-	return s
+	return err
 }
+
+// ended says how a call ended, in fewer words than the library.
+func ended(err error) error {
+	s, ok := status.FromError(err)
+	switch {
+	case !ok:
+		return err
+	case s.Code() == codes.Unimplemented && !strings.HasPrefix(s.Message(), "unexpected HTTP status"): // which is no gRPC
+		return fmt.Errorf("%s: the peer speaks gRPC, and has no %s", s.Message(), service)
+	}
+	return &failure{s}
+}
+
+// A failure is the end of a call that did not go well.
+type failure struct{ *status.Status }
+
+func (e *failure) Error() string {
+	if e.Message() == "" {
+		return e.Code().String()
+	}
+	return e.Code().String() + ": " + e.Message()
+}
+
+func (e *failure) GRPCStatus() *status.Status { return e.Status }
 
 func (c *conn) CloseWrite() error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	err := c.closeSend()
 	if len(c.unsent) > 0 {
-		return errors.Join(io.ErrUnexpectedEOF, c.wire.CloseWrite())
+		return errors.Join(io.ErrUnexpectedEOF, err)
 	}
-	return c.wire.CloseWrite()
+	return err
 }
 
 func (c *conn) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
-		c.wire.hangUp()
+		c.end()
 	})
 	return nil
 }

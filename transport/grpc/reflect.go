@@ -7,90 +7,97 @@ import (
 	"io"
 	"net"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	v1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/wirectl/wirectl/transport"
 )
 
+// Reflection returns the files of the service by which servers tell their schemas,
+// in its two versions, which differ only in their names.
+func Reflection() []protoreflect.FileDescriptor {
+	return []protoreflect.FileDescriptor{
+		v1.File_grpc_reflection_v1_reflection_proto,
+		grpc_reflection_v1alpha.File_grpc_reflection_v1alpha_reflection_proto,
+	}
+}
+
 // maxFiles bounds the files that a server is asked for.
 const maxFiles = 1000
 
 // Reflect asks a server for its services and for the schemas of all of them, by
-// server reflection, over a connection that carries HTTP/2, which it closes. What
-// the server answers passes over that connection, for whoever looks on.
+// server reflection, over a connection that carries HTTP/2, which it closes. The
+// answers are for whoever reads that connection along.
 func Reflect(ctx context.Context, raw net.Conn, authority string) (services []string, err error) {
 	defer raw.Close()
-	c, err := over(ctx, raw, authority, nil)
+	cc, err := over(raw, authority, grpc.MaxCallRecvMsgSize(transport.DefaultLimit))
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	for _, version := range versions {
-		services, err = c.reflect(ctx, version)
-		if s := (*status)(nil); !errors.As(err, &s) || s.code != unimplemented {
+	defer cc.Close()
+	for _, file := range Reflection() {
+		if services, err = reflect(ctx, cc, file.Services().Get(0)); status.Code(err) != codes.Unimplemented {
 			break
 		}
 	}
-	if s := (*status)(nil); errors.As(err, &s) {
-		err = errors.New(s.message)
+	if s, ok := status.FromError(err); ok && err != nil {
+		err = errors.New(s.Message())
 	}
 	return services, err
 }
 
-// reflect asks in the words of a version: their messages are the same.
-func (c *client) reflect(ctx context.Context, version string) ([]string, error) {
-	k := c.call(ctx, reflectionPath(version), func() error { return nil })
-	defer k.hangUp()
-	r := &conversation{call: k, in: newMessages(k, transport.DefaultLimit), files: map[string]bool{}}
-	return r.run()
-}
-
-// A conversation is about schemas.
+// A conversation is one call of a version of the service. The messages of all
+// versions have the same bytes, so those of v1 serve.
 type conversation struct {
-	call  *call
-	in    messages
+	call  grpc.ClientStream
 	files map[string]bool // by name, whether it has come
 }
 
-func (r *conversation) run() (services []string, err error) {
-	answer, err := r.ask(askServices, "*")
+func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.ServiceDescriptor) ([]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	method := fmt.Sprintf("/%s/%s", service.FullName(), service.Methods().Get(0).Name())
+	call, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 	if err != nil {
 		return nil, err
 	}
-	services = namesIn(answer)
+	c := &conversation{call, map[string]bool{}}
+	answer, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_ListServices{}})
+	if err != nil {
+		return nil, err
+	}
+	var services []string
+	for _, s := range answer.GetListServicesResponse().GetService() {
+		services = append(services, s.GetName())
+	}
 	for _, name := range services {
-		if _, err := r.ask(askSymbol, name); err != nil {
+		if _, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.imports(); err != nil {
-		return nil, err
-	}
-	return services, r.finish()
-}
-
-// namesIn returns the services in an answer.
-func namesIn(answer []byte) (names []string) {
-	for _, list := range values(answer, answerServices) {
-		for _, service := range values(list, 1) {
-			for _, name := range values(service, 1) {
-				names = append(names, string(name))
-			}
+	for name := c.missing(); name != ""; name = c.missing() {
+		c.files[name] = true // it is asked for once
+		if _, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileByFilename{FileByFilename: name}}); err != nil {
+			return nil, err
 		}
 	}
-	return names
+	return services, c.finish()
 }
 
-// finish ends the call in order: one that is broken off would look like a cancel.
-func (r *conversation) finish() error {
-	if err := r.call.CloseWrite(); err != nil {
+// finish ends the call in order: a cancel would look like a failure.
+func (c *conversation) finish() error {
+	if err := c.call.CloseSend(); err != nil {
 		return err
 	}
-	switch _, err := r.in.next(); err {
+	switch err := c.call.RecvMsg(new(v1.ServerReflectionResponse)); err {
 	case nil:
-		return errors.New("it answers more than it was asked")
+		return errors.New("the server answers more than it was asked")
 	case io.EOF:
 		return nil
 	default:
@@ -98,22 +105,12 @@ func (r *conversation) finish() error {
 	}
 }
 
-// imports asks for the files that others import and that have not come with them.
-func (r *conversation) imports() error {
-	for name := r.missing(); name != ""; name = r.missing() {
-		r.files[name] = true // it is asked for once
-		if _, err := r.ask(askFile, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *conversation) missing() string {
-	if len(r.files) > maxFiles {
+// missing returns a file that another one imports and that has not come.
+func (c *conversation) missing() string {
+	if len(c.files) > maxFiles {
 		return ""
 	}
-	for name, here := range r.files {
+	for name, here := range c.files {
 		if !here {
 			return name
 		}
@@ -121,40 +118,30 @@ func (r *conversation) missing() string {
 	return ""
 }
 
-// ask asks, and takes note of the files in the answer. A service without a schema
-// is no failure.
-func (r *conversation) ask(kind protowire.Number, about string) (answer []byte, err error) {
-	question := appendMessage(nil, appendField(nil, kind, []byte(about)))
-	if _, err := r.call.Write(question); err != nil && err != io.ErrClosedPipe {
+// ask asks, and keeps the names of the files in the answer. A service without a
+// schema is no failure.
+func (c *conversation) ask(question *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
+	if err := c.call.SendMsg(question); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if answer, err = r.in.whole(); err != nil { // which tells also why nothing could be asked
+	answer := new(v1.ServerReflectionResponse)
+	if err := c.call.RecvMsg(answer); err != nil { // which tells also why nothing could be sent
 		if err == io.EOF {
-			err = errors.New("it ended the call without an answer")
+			err = errors.New("the server ended the call without an answer")
 		}
 		return nil, err
 	}
-	for _, response := range values(answer, answerFiles) {
-		for _, file := range values(response, 1) {
-			if err := r.note(file); err != nil {
-				return nil, err
+	for _, data := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		file := &descriptorpb.FileDescriptorProto{}
+		if err := proto.Unmarshal(data, file); err != nil {
+			return nil, fmt.Errorf("a schema from the server cannot be read: %w", err)
+		}
+		c.files[file.GetName()] = true
+		for _, name := range file.GetDependency() {
+			if _, known := c.files[name]; !known {
+				c.files[name] = false
 			}
 		}
 	}
 	return answer, nil
-}
-
-// note takes note of a file and of what it imports.
-func (r *conversation) note(data []byte) error {
-	file := &descriptorpb.FileDescriptorProto{}
-	if err := proto.Unmarshal(data, file); err != nil {
-		return fmt.Errorf("a schema that the server tells cannot be read: %w", err)
-	}
-	r.files[file.GetName()] = true
-	for _, name := range file.GetDependency() {
-		if _, known := r.files[name]; !known {
-			r.files[name] = false
-		}
-	}
-	return nil
 }
