@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/wait"
 )
@@ -19,6 +20,7 @@ import (
 // A backend is a [Backend] at work.
 type backend struct {
 	*Backend
+	secrets   *mask.Secrets
 	immediate bool
 	slots     chan struct{}                         // nil without a limit
 	limiter   *rate.Limiter                         // nil without a limit
@@ -33,8 +35,8 @@ type counts struct {
 	failures                   [provider.Unsupported + 1]atomic.Int64 // by cause
 }
 
-func newBackend(cfg *Backend, n *counts) *backend {
-	b := &backend{Backend: cfg, counts: n}
+func newBackend(cfg *Backend, n *counts, s *mask.Secrets) *backend {
+	b := &backend{Backend: cfg, counts: n, secrets: s}
 	if p, ok := cfg.Provider.(provider.Immediate); ok {
 		b.immediate = p.Immediate() && cfg.Concurrency == 0 && cfg.Rate == 0 && cfg.Retries == 0
 	}
@@ -165,7 +167,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 // ask asks the provider, within the limits of time.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent}
+	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
 	if c.Tap != nil {
 		a.req.Exchange = c.Tap.Provider(c, hop)
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"time"
 
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	Aliases map[string]string
 	// Batch is how many calls of one batch run at once; 0 is 16.
 	Batch int
+	// Secrets are masked in what providers answer; nil is none.
+	Secrets *mask.Secrets
 }
 
 // A Model is a name and where calls for it go.

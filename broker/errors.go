@@ -62,6 +62,10 @@ func Message(err error) string {
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
 	}
+	var large *provider.TooLargeError
+	if errors.As(err, &large) {
+		return large.Error()
+	}
 	var pe *provider.Error
 	switch CauseOf(err) {
 	case provider.Unsupported:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
@@ -54,7 +55,7 @@ func newTable(cfg Config, older *table) (*table, error) {
 	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16)}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
-		if err := t.add(&cfg.Models[i], known, older); err != nil {
+		if err := t.add(&cfg.Models[i], known, older, cfg.Secrets); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +68,7 @@ func newTable(cfg Config, older *table) (*table, error) {
 	return t, t.check()
 }
 
-func (t *table) add(m *Model, known map[*Backend]*backend, older *table) error {
+func (t *table) add(m *Model, known map[*Backend]*backend, older *table, s *mask.Secrets) error {
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
@@ -75,7 +76,7 @@ func (t *table) add(m *Model, known map[*Backend]*backend, older *table) error {
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
-			b = newBackend(r.Backend, older.countsOf(r.Backend.Name))
+			b = newBackend(r.Backend, older.countsOf(r.Backend.Name), s)
 			known[r.Backend] = b
 			t.backends = append(t.backends, b)
 		}

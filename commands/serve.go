@@ -26,6 +26,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
 )
@@ -76,7 +77,7 @@ type serving struct {
 	out    *lookout
 	stop   context.CancelFunc // stops the service
 
-	secrets broker.Secrets // that nothing which is written says
+	secrets mask.Secrets // masked in all that is written or answered
 }
 
 func (inv *invocation) serve(c *cli.Context) error {
@@ -168,6 +169,7 @@ func (s *serving) load() (*config.Config, error) {
 	if err == nil {
 		s.secrets.Add(cfg.Secrets...)
 		s.secrets.Add(s.tokenOf(cfg))
+		cfg.Broker.Secrets = &s.secrets
 	}
 	return cfg, err
 }

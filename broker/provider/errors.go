@@ -104,3 +104,14 @@ func Broken(ctx context.Context, err error) error {
 	}
 	return &Error{Cause: Unreachable, Err: err}
 }
+
+// A TooLargeError says that an answer, or one event of it, exceeds the limit. It is
+// the detail of an [*Error], and may be told to clients.
+type TooLargeError struct {
+	Part  string
+	Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("The provider's answer is too large: %s exceeds the limit of %d bytes", e.Part, e.Limit)
+}

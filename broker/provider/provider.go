@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -65,6 +66,8 @@ type Request struct {
 	Traceparent string
 	// Exchange, if not nil, is told the bytes of the call, for taps.
 	Exchange Exchange
+	// Secrets are masked in all that the backend answers; nil is none.
+	Secrets *mask.Secrets
 }
 
 // An Exchange watches one call to a backend over HTTP. It must not keep the

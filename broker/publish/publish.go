@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -39,7 +41,7 @@ type Publisher struct {
 
 // New returns a publisher to w, which has to be quick: see package capture/tap. The
 // secrets, which may be nil, are hidden in what is published.
-func New(w capture.Writer, s *broker.Secrets) *Publisher {
+func New(w capture.Writer, s *mask.Secrets) *Publisher {
 	return &Publisher{to: w, clock: time.Now, hide: s.Hide}
 }
 
@@ -79,7 +81,11 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	if c == nil {
 		return
 	}
-	raw = c.p.hide(raw)
+	if payload := raw[start:]; len(payload) > 0 {
+		if hidden := c.p.hide(payload); &hidden[0] != &payload[0] {
+			raw = slices.Concat(raw[:start], hidden)
+		}
+	}
 	r := c.begin(capture.Frame)
 	r.Raw, r.Start, r.End, r.Dir = raw, start, len(raw), dir
 	c.write()
@@ -124,6 +130,7 @@ func (c *Conn) http(dir frame.Dir, signal frame.Signal, head head, body []byte) 
 	r, p := c.begin(capture.Frame), c.p
 	p.meta = frame.Meta{Framing: frame.HTTP, Signal: signal}
 	if head.start != "" {
+		head.start = string(p.hide([]byte(head.start)))
 		p.meta.Head = p.headOf(head)
 	}
 	r.Raw, r.End, r.Dir, r.Stream, r.Meta = body, len(body), dir, 1, &p.meta

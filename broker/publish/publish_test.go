@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
@@ -121,7 +122,7 @@ func TestAskedAgain(t *testing.T) {
 // What a provider says of a key is published with the key hidden, on both sides.
 func TestHidden(t *testing.T) {
 	var records kept
-	var secrets broker.Secrets
+	var secrets mask.Secrets
 	secrets.Add("sk-planted")
 	p := publish.New(&records, &secrets)
 	c := p.Open("client", "json", frame.HTTP)

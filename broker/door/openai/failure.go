@@ -89,10 +89,13 @@ func keyRefused(e *provider.Error) bool {
 // statusOf chooses the status for a failure.
 func statusOf(err error) (status int, kind string) {
 	var unknown *broker.UnknownModelError
+	var large *provider.TooLargeError
 	var pe *provider.Error
 	switch {
 	case errors.As(err, &unknown):
 		return http.StatusNotFound, invalid
+	case errors.As(err, &large):
+		return http.StatusBadGateway, "server_error"
 	case errors.Is(err, broker.ErrCannotCount):
 		return http.StatusNotFound, invalid
 	case errors.Is(err, broker.ErrShutdown):

@@ -18,22 +18,30 @@ var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.Ne
 // when f says that it is done.
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
-	s := newScanner(io.LimitReader(resp.Body, maxAnswer))
+	s := newScanner(&limited{resp.Body, maxAnswer})
 	if s.isDocument() {
 		return document(ctx, resp, s.r, r)
 	}
-	some := false
-	for ; s.Scan(); some = true {
+	masked, some := r.Secrets.Stream(), false
+	pass := func(data []byte) (bool, error) {
 		if r.Exchange != nil {
-			r.Exchange.Event(resp.StatusCode, s.Data())
+			r.Exchange.Event(resp.StatusCode, data)
 		}
-		if done, err := f(s.Data()); done || err != nil {
+		return f(data)
+	}
+	for ; s.Scan(); some = true {
+		if done, err := masked.Add(s.Data(), pass); done || err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		if done, err := masked.End(pass); done || err != nil {
 			return err
 		}
 	}
 	switch err := s.Err(); {
 	case err != nil:
-		return provider.Broken(ctx, err)
+		return broken(ctx, err)
 	case !some:
 		return errNoStream
 	}
@@ -45,10 +53,11 @@ var errNoStream = Malformed("it is no stream of events")
 // document reads an answer that is no stream, but a page or an object, for those who
 // look on.
 func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {
-	body, err := io.ReadAll(from)
+	body, err := readLimited(from)
 	if err != nil {
-		return provider.Broken(ctx, err)
+		return broken(ctx, err)
 	}
+	body = r.Secrets.Hide(body)
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
@@ -66,6 +75,8 @@ type scanner struct {
 
 // maxEvent bounds an event, in bytes.
 const maxEvent = 8 << 20
+
+var errEvent = &provider.TooLargeError{Part: "an event", Limit: maxEvent}
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r, 16<<10)} }
 
@@ -103,7 +114,7 @@ func (s *scanner) Scan() bool {
 		s.data = append(s.data, bytes.TrimPrefix(value, []byte(" "))...)
 		found = true
 		if len(s.data) > maxEvent {
-			s.err = errors.New("an event is too large")
+			s.err = errEvent
 			return false
 		}
 	}
@@ -116,7 +127,11 @@ var byteOrder = []byte("\uFEFF")
 func (s *scanner) line() ([]byte, bool) {
 	line, err := readLine(s.r, maxEvent)
 	if err != nil {
-		if err != io.EOF {
+		switch err {
+		case io.EOF:
+		case bufio.ErrBufferFull:
+			s.err = errEvent
+		default:
 			s.err = err
 		}
 		return nil, false

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -166,6 +165,7 @@ func bare(err error) error {
 // refused is the error for an answer that is not 2xx.
 func refused(resp *Response, r *provider.Request) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	body = r.Secrets.Hide(body)
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
@@ -212,12 +212,10 @@ func (r *Response) wait(now time.Time) time.Duration {
 func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.Completion) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := readAll(resp, c)
-	switch {
-	case err != nil:
-		return nil, provider.Broken(ctx, err)
-	case len(body) > maxAnswer:
-		return nil, &provider.Error{Cause: provider.Internal, Err: fmt.Errorf("the answer is over %d bytes", maxAnswer)}
+	if err != nil {
+		return nil, broken(ctx, err)
 	}
+	body = r.Secrets.Hide(body)
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
@@ -225,12 +223,58 @@ func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.
 }
 
 func readAll(resp *Response, c *provider.Completion) ([]byte, error) {
-	if resp.Length < 0 || resp.Length > 1<<20 {
-		return io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if length := resp.Length; length > maxAnswer {
+		return nil, errAnswer
+	} else if 0 <= length && length <= 1<<20 {
+		body := c.Room(int(length))
+		_, err := io.ReadFull(resp.Body, body)
+		return body, err
 	}
-	body := c.Room(int(resp.Length))
-	_, err := io.ReadFull(resp.Body, body)
-	return body, err
+	return readLimited(&limited{resp.Body, maxAnswer})
+}
+
+// readLimited reads to the end. Unlike io.ReadAll it allocates less than twice the
+// limit in all.
+func readLimited(from io.Reader) ([]byte, error) {
+	body := make([]byte, 0, 1<<20)
+	for {
+		if len(body) == cap(body) {
+			body = append(make([]byte, 0, min(4*cap(body), maxAnswer+1)), body...)
+		}
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF: //nolint:errorlint // a read's own
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// limited reads up to left bytes. More are an error.
+type limited struct {
+	io.Reader
+	left int64
+}
+
+var errAnswer = &provider.TooLargeError{Part: "it", Limit: maxAnswer}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left+1)])
+	if l.left -= int64(n); l.left < 0 {
+		return n, errAnswer
+	}
+	return n, err
+}
+
+// broken is the error for an answer that could not be read.
+func broken(ctx context.Context, err error) error {
+	var large *provider.TooLargeError
+	if errors.As(err, &large) {
+		return &provider.Error{Cause: provider.Internal, Err: large}
+	}
+	return provider.Broken(ctx, err)
 }
 
 // Failed is the error for an event in which a backend tells that its answer went wrong.

@@ -1,0 +1,214 @@
+package mask_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+
+	"github.com/wirectl/wirectl/broker/mask"
+)
+
+// Secrets are hidden without a change of length, those of before a reload, too;
+// what is too short to be one is left alone.
+func TestSecrets(t *testing.T) {
+	var s, none mask.Secrets
+	s.Add("sk-planted", "none", "")
+	s.Add("another-key", "sk-planted")
+	for text, want := range map[string]string{
+		"":                              "",
+		"nothing, none":                 "nothing, none",
+		"sk-planted and sk-planted":     "********** and **********",
+		"another-keysk-planted another": "********************* another",
+	} {
+		if got := string(s.Hide([]byte(text))); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+		if got := string(none.Hide([]byte(text))); got != text {
+			t.Errorf("without secrets %q became %q", text, got)
+		}
+	}
+	var b bytes.Buffer
+	if n, err := s.Writer(&b).Write([]byte("a sk-planted\n")); n != 13 || err != nil || b.String() != "a **********\n" {
+		t.Errorf("%q, %d, %v", b.String(), n, err)
+	}
+}
+
+// key has a letter that stands after a backslash in escapes, and a slash, which
+// some writers of JSON escape.
+const key = "sk-nR4/t9Zq"
+
+// escapes are ways in which JSON can have the key in a string.
+func escapes() map[string]string {
+	all := ""
+	for _, c := range key {
+		all += fmt.Sprintf(`\u%04X`, c)
+	}
+	return map[string]string{
+		"raw": key, "a slash": `sk-nR4\/t9Zq`, "a letter": `sk-n\u00524/t9Zq`, "every letter": all,
+		"JSON in a string":           `sk-n\\u00524\\/t9Zq`,
+		"every letter twice":         strings.ReplaceAll(all, `\`, `\\`),
+		"an escape that is escaped":  strings.Replace(key, "R", `\u005cu0052`, 1),
+		"JSON in a string, twice":    `sk-n\\\\u00524/t9Zq`,
+		"JSON in a string, of quote": `{\"a\":\"` + key + `\"}`,
+	}
+}
+
+// unescaped undoes JSON's escapes as often as one can.
+func unescaped(text string) string {
+	for range 5 {
+		got, ok := jsonscan.Unquote([]byte(`"` + strings.ReplaceAll(strings.ReplaceAll(text, `\"`, `'`), `"`, `'`) + `"`))
+		if !ok {
+			break
+		}
+		text = string(got)
+	}
+	return text
+}
+
+// However JSON has a key, it is hidden, and JSON of the same length remains.
+func TestEscaped(t *testing.T) {
+	var s mask.Secrets
+	s.Add(key)
+	for about, escaped := range escapes() {
+		for _, form := range []string{`%s`, `"%s"`, `{"a":["x\n%s\\n"]}`, `{"%s":1}`, `{"a":"\\n\ud83d\ude00 %s"}`, `{"a":{"b":["%s"]}}`} {
+			text := fmt.Sprintf(form, escaped)
+			got := string(s.Hide([]byte(text)))
+			if strings.Contains(unescaped(got), key) || !strings.Contains(got, "***") || len(got) != len(text) {
+				t.Errorf("%s: %s became %s", about, text, got)
+			}
+			if form != `%s` && jsonscan.Valid([]byte(got)) != nil {
+				t.Errorf("%s: %s became %s, which is no JSON", about, text, got)
+			}
+		}
+	}
+	for _, text := range []string{`{"a":"\nR4/t9Zqsk-n"}`, `{"a":"sk-nR4","b":"/t9Zq"}`, "sk-n R4/t9Zq"} {
+		if got := string(s.Hide([]byte(text))); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
+// forms are events of a text, as each of the APIs has them.
+var forms = []string{
+	`{"id":"x","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}`,
+	`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]}}]}`,
+	`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"%s"}}`,
+	`{"candidates":[{"content":{"parts":[{"text":"%s"}]}}]}`,
+	`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"%s"}}}]}}]}`,
+}
+
+// A key that is spread over events is hidden wherever it is cut, and what is none
+// comes as it was.
+func TestStream(t *testing.T) {
+	var s mask.Secrets
+	s.Add(key, key+"longer", "another-key")
+	for about, escaped := range escapes() {
+		for _, form := range forms {
+			for i := range escaped {
+				for j := i; j < len(escaped); j++ {
+					var events []string
+					for _, piece := range []string{"say sk", "-n ", escaped[:i], escaped[i:j], escaped[j:], " s"} {
+						if event := fmt.Sprintf(form, piece); jsonscan.Valid([]byte(event)) == nil {
+							events = append(events, event)
+						}
+					}
+					if len(events) < 6 {
+						continue // it is cut inside an escape
+					}
+					got := streamed(&s, events...)
+					text := strings.Join(texts(got), "")
+					if strings.Contains(unescaped(text), key) || len(text) != len("say sk-n  s")+len(escaped) || !strings.HasPrefix(text, "say sk-n ") || !strings.HasSuffix(text, " s") {
+						t.Fatalf("%s, cut at %d and %d: %s", about, i, j, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// streamed returns what passes of events.
+func streamed(s *mask.Secrets, events ...string) (got []string) {
+	st := s.Stream()
+	emit := func(data []byte) (bool, error) {
+		got = append(got, string(data))
+		return false, nil
+	}
+	for _, e := range events {
+		data := []byte(e)
+		_, _ = st.Add(data, emit)
+		clear(data) // it is good for as long
+	}
+	_, _ = st.End(emit)
+	return got
+}
+
+var value = regexp.MustCompile(`"(?:content|text|arguments|partial_json|a)":"((?:[^"\\]|\\.)*)"`)
+
+// texts returns what the forms are of.
+func texts(events []string) (list []string) {
+	for _, e := range events {
+		if m := value.FindStringSubmatch(e); m != nil {
+			list = append(list, m[1])
+		}
+	}
+	return list
+}
+
+// Only the end of a text that may begin a key waits, and for no longer than needed.
+func TestHeld(t *testing.T) {
+	var s mask.Secrets
+	s.Add(key)
+	st := s.Stream()
+	add := func(event string) (got []string) {
+		_, _ = st.Add([]byte(event), func(data []byte) (bool, error) { got = append(got, string(data)); return false, nil })
+		return got
+	}
+	say := func(index int, text string) string {
+		return fmt.Sprintf(`{"choices":[{"index":%d,"delta":{"content":"%s"},"finish_reason":null}]}`, index, text)
+	}
+	const ping, stop = `{"type":"ping"}`, `{"choices":[{"index":0,"delta":{"content":"s"},"finish_reason":"stop"}]}`
+	for i, tt := range []struct {
+		event string
+		want  []string
+	}{
+		{say(0, "ye"), []string{say(0, "ye")}},
+		{say(0, "yes"), []string{say(0, "ye")}},
+		{say(0, "k"), nil},
+		{say(0, " no"), []string{say(0, "s"), say(0, "k"), say(0, " no")}},
+		{say(0, "a s"), []string{say(0, "a ")}},
+		{ping, []string{say(0, "s"), ping}}, // nobody knows whether more comes
+		{say(0, key[1:]), []string{say(0, "**********")}},
+		// Two answers that come side by side.
+		{say(0, "1 sk-n"), []string{say(0, "1 ")}},
+		{say(1, "2 sk-n"), nil}, // events keep their order
+		{say(0, "R4/t9Zq"), []string{say(0, "****"), say(1, "2 ")}},
+		{say(1, "R4/t9Zq!"), []string{say(1, "****"), say(0, "*******"), say(1, "*******!")}},
+		{stop, nil},
+		{"[DONE]", []string{stop, "[DONE]"}},
+	} {
+		if got := add(tt.event); !slices.Equal(got, tt.want) {
+			t.Errorf("%d: after %s came\n\t%s, want\n\t%s", i, tt.event, strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+		}
+	}
+}
+
+// Whatever is given, nothing panics, and lengths stay.
+func FuzzHide(f *testing.F) {
+	var s mask.Secrets
+	s.Add(key)
+	f.Add([]byte(`{"a":[1,"\\u0073k-nR4",{"index":0,"b":"/t9Zq"}],"c":"x"}`))
+	f.Add([]byte(`"\\`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got := s.Hide(text); len(got) != len(text) || bytes.Contains(got, []byte(key)) {
+			t.Errorf("%q became %q", text, got)
+		} else if jsonscan.Valid(text) == nil && jsonscan.Valid(got) != nil {
+			t.Errorf("%q became %q, which is no JSON", text, got)
+		}
+		streamed(&s, string(text), string(text))
+	})
+}
