@@ -17,7 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -681,5 +683,31 @@ func TestErrorType(t *testing.T) {
 		if got := broker.ErrorType(err); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
+	}
+}
+
+// A client that takes a key for the name of a model does not put it into the accounts
+// and the metrics.
+func TestKeyAsModel(t *testing.T) {
+	var secrets mask.Secrets
+	secrets.Add("sk-planted")
+	b, err := broker.New(broker.Config{
+		Secrets: &secrets,
+		Models:  []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "m", Provider: mock.New(mock.Config{})}}}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Do(t.Context(), &broker.Call{Model: "sk-planted", Prompt: []byte(`"hi"`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var metrics strings.Builder
+	if err := b.WriteMetrics(&metrics); err != nil || strings.Contains(metrics.String(), "sk-planted") {
+		t.Errorf("%v, %s", err, &metrics)
+	}
+	if u := b.Usage(); len(u) != 1 || u[0].Model != "**********" || u[0].OK != 2 {
+		t.Errorf("got %+v", u)
 	}
 }

@@ -70,6 +70,9 @@ func (l *ledger) add(c *Call, err error) {
 // account returns the account of that key, or the one that the call counts to
 // where there are too many.
 func (l *ledger) account(k accountKey, c *Call) *account {
+	if t := c.found.table; t != nil && t.secrets != nil {
+		k.model = string(t.secrets.Hide([]byte(k.model))) // a pattern takes any name
+	}
 	l.mu.RLock()
 	a := l.accounts[k]
 	l.mu.RUnlock()

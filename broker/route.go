@@ -24,6 +24,7 @@ type table struct {
 	named    []string // without
 	batch    int
 	backends []*backend
+	secrets  *mask.Secrets
 }
 
 // A model is where calls for one name, or pattern, go.
@@ -52,7 +53,7 @@ type route struct {
 
 // newTable makes a table that stands in for an older one, or for none.
 func newTable(cfg Config, older *table) (*table, error) {
-	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16)}
+	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
 		if err := t.add(&cfg.Models[i], known, older, cfg.Secrets); err != nil {

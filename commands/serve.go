@@ -150,7 +150,7 @@ func (inv *invocation) newServing(c *cli.Context) (*serving, error) {
 	s := &serving{invocation: inv, c: c, env: config.OSEnv(), log: slog.New(slog.DiscardHandler)}
 	s.env.Getenv = inv.Getenv
 	if !c.Bool("quiet") {
-		s.log = slog.New(slog.NewTextHandler(inv.Stderr, nil))
+		s.log = slog.New(slog.NewTextHandler(s.secrets.Writer(inv.Stderr), nil))
 	}
 	var err error
 	s.config, err = s.load()
@@ -158,7 +158,7 @@ func (inv *invocation) newServing(c *cli.Context) (*serving, error) {
 }
 
 // warn tells a person.
-func (s *serving) warn(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", text) }
+func (s *serving) warn(text string) { fmt.Fprintf(s.secrets.Writer(s.Stderr), "wirectl: %s\n", text) }
 
 func (s *serving) load() (*config.Config, error) {
 	cfg, err := config.Load(s.c.String("config"), s.env)

@@ -98,7 +98,11 @@ func (l *lookout) openTap(session capture.Session) capture.Writer {
 	l.ends = append(l.ends, hub.Close)
 	dir, err := tap.Dir(l.s.Getenv)
 	if err == nil {
-		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: append([]string{"serve"}, l.s.operands...), Controller: session.Controller, Unit: session.Unit, Started: session.Created}
+		command := []string{"serve"}
+		for _, arg := range l.s.operands {
+			command = append(command, string(l.s.secrets.Hide([]byte(arg))))
+		}
+		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
 		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
 			l.ends = append(l.ends, server.Close)
@@ -161,7 +165,10 @@ func (l *lookout) openSpans() error {
 	if err != nil {
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
-	spans, err := observe.NewSpans(url, header)
+	for _, values := range header {
+		l.s.secrets.Add(values...)
+	}
+	spans, err := observe.NewSpans(url, header, &l.s.secrets)
 	if err != nil {
 		return &usageError{fmt.Errorf("--otlp %s: %w", url, err)}
 	}

@@ -41,7 +41,7 @@ default: fast
 listen: {rlm: 9000, proxy: "0.0.0.0:9001", nexus: off, admin: ":9002", openai: "[::1]:9003"}
 providers:
   a: {kind: openai, key: {env: KEY}, concurrency: 3, rate: 2.5, burst: 4, retries: 0, backoff: 1s, max_wait: 2s,
-      breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue, X-Number: 7, X-Api-Key: {env: KEY}}}
+      breaker: {failures: 5, delay: 3s}, timeouts: {connect: 1s, first_token: 4s, total: 1m}, headers: {X-Team: blue, X-Number: 7, X-Api-Key: {env: KEY}, X-Auth: written}}
   b: {kind: anthropic, key: {file: key.txt}, max_tokens: 9, drop: [n, logit_bias], backoff: 1ms, base_url: "http://127.0.0.1:0"}
   m: {kind: mock, mock: {prefix: "", latency: 1ms, script: [{when: a, tool_calls: [{id: x, name: f, arguments: {n: 1}}]}], faults: [{every: 2}]}}
 models:
@@ -63,7 +63,7 @@ token: {env: KEY}
 	}
 	m, one, two := c.Broker.Models[0], c.Broker.Models[1], c.Broker.Models[2]
 	a := one.Routes[0].Backend
-	if want := []string{"sk-planted", "sk-planted", "sk-planted", "sk-planted"}; !slices.Equal(c.Secrets, want) {
+	if want := []string{"sk-planted", "sk-planted", "written", "sk-planted", "sk-planted"}; !slices.Equal(c.Secrets, want) {
 		t.Errorf("the secrets are %q, want %q", c.Secrets, want)
 	}
 	got := []any{m.Name, one.Name, one.Routes[0].Model, two.Name, two.Routes[0].Weight, two.Routes[0].Backend == a, two.Routes[1].Backend.Retries, c.Broker.Default, c.Token, c.Limits.BodyBytes}

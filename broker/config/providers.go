@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,10 @@ var kinds = map[string]func(p *Provider, key string, h http.Header) (provider.Pr
 	},
 }
 
+// credential is the name of a header whose value is likely to be a secret, even where it
+// is written in the file itself.
+var credential = regexp.MustCompile(`(?i)auth|key|token|secret|cookie|password`)
+
 // header makes the headers that go with every request.
 func (b *builder) header(path []string, values map[string]Header) (http.Header, error) {
 	h := http.Header{}
@@ -170,6 +175,9 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 			return nil, err
 		}
 		value := cmp.Or(secret, values[name].Text)
+		if secret == "" && credential.MatchString(name) {
+			b.secrets = append(b.secrets, value)
+		}
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, b.at(append(path, name), "expected a header of HTTP: a name of letters, digits and '-', and a value of one line")
 		}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -29,6 +30,12 @@ func (s *Secrets) Add(secrets ...string) {
 		k.secrets = slices.Clone(old.secrets)
 	}
 	for _, secret := range secrets {
+		// Of an Authorization, what follows the scheme is a secret by itself.
+		if scheme, rest, ok := strings.Cut(secret, " "); ok && slices.Contains(schemes, strings.ToLower(scheme)) {
+			secrets = append(secrets, rest)
+		}
+	}
+	for _, secret := range secrets {
 		if len(secret) >= shortestSecret && !slices.Contains(k.secrets, secret) {
 			k.secrets = append(k.secrets, secret)
 		}
@@ -45,6 +52,8 @@ func (s *Secrets) Add(secrets ...string) {
 	s.known.Store(k)
 }
 
+var schemes = []string{"basic", "bearer", "token"}
+
 func (s *Secrets) set() *set {
 	if s == nil {
 		return nil
@@ -60,7 +69,7 @@ func (s *Secrets) Hide(b []byte) []byte {
 		return b
 	}
 	e := &event{data: b}
-	w := walk{set: k, lanes: map[string]*lane{}}
+	w := walk{set: k}
 	w.event(e)
 	return e.data
 }
@@ -421,6 +430,9 @@ func (w *walk) part(name []byte, e *event, data []byte, start, end int) {
 			return
 		}
 		l = &lane{}
+		if w.lanes == nil {
+			w.lanes = map[string]*lane{}
+		}
 		w.lanes[string(name)] = l
 	}
 	l.add(w.set, e, data, start, end)

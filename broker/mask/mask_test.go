@@ -18,12 +18,13 @@ import (
 func TestSecrets(t *testing.T) {
 	var s, none mask.Secrets
 	s.Add("sk-planted", "none", "")
-	s.Add("another-key", "sk-planted")
+	s.Add("another-key", "sk-planted", "Token to-ken-1")
 	for text, want := range map[string]string{
-		"":                              "",
-		"nothing, none":                 "nothing, none",
-		"sk-planted and sk-planted":     "********** and **********",
-		"another-keysk-planted another": "********************* another",
+		"":                               "",
+		"nothing, none":                  "nothing, none",
+		"the Token to-ken-1 is to-ken-1": "the ************** is ********",
+		"sk-planted and sk-planted":      "********** and **********",
+		"another-keysk-planted another":  "********************* another",
 	} {
 		if got := string(s.Hide([]byte(text))); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)

@@ -12,12 +12,16 @@ type Stream struct {
 
 // Stream returns a Stream.
 func (s *Secrets) Stream() *Stream {
-	return &Stream{secrets: s, walk: walk{lanes: map[string]*lane{}}}
+	return &Stream{secrets: s}
 }
 
 // telling is how long the beginning of a secret has to be to wait for more than the
 // next event: anything shorter is likely something else.
 const telling = 4
+
+// maxLanes is how many texts may be open that an event does not go on with: a backend
+// could begin a new one with each event.
+const maxLanes = 100
 
 // Add takes the data of an event and calls f with those that may be passed on, which
 // are valid until f returns. It returns what f does as soon as that is done or fails.
@@ -30,8 +34,10 @@ func (s *Stream) Add(data []byte, f func(data []byte) (done bool, err error)) (d
 	w.event(e)
 	s.held = append(s.held, e)
 	s.split(e)
-	for _, l := range w.lanes {
+	for name, l := range w.lanes {
 		switch {
+		case !l.touched && len(w.lanes) > maxLanes:
+			delete(w.lanes, name)
 		case l.touched:
 			l.holding = true
 		case w.texts == 0 || len(l.open) < telling: // what says nothing may be the end

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/mask"
 )
 
 // Spans sends a span for each call, with a child for each attempt at a provider,
@@ -30,6 +31,7 @@ import (
 // beginning costs every run of the program more than all of this.
 type Spans struct {
 	url    string
+	hide   func([]byte) []byte
 	header http.Header
 	client http.Client
 	queue  chan []span
@@ -51,9 +53,9 @@ const (
 	flushTime = time.Second
 )
 
-// NewSpans returns one that sends to a collector at an address, with a header that may
-// be nil. What goes there begins at /v1/traces, unless the address says otherwise.
-func NewSpans(address string, header http.Header) (*Spans, error) {
+// NewSpans returns one that sends to a collector at an address, with a header and
+// secrets to mask, which may be nil. What goes there begins at /v1/traces, unless the address says otherwise.
+func NewSpans(address string, header http.Header, secrets *mask.Secrets) (*Spans, error) {
 	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errAddress
 	}
@@ -65,7 +67,7 @@ func NewSpans(address string, header http.Header) (*Spans, error) {
 		header = http.Header{}
 	}
 	header.Set("Content-Type", "application/json")
-	s := &Spans{url: address, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
+	s := &Spans{url: address, hide: secrets.Hide, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
 	s.client = http.Client{
 		Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
 		// A redirect would take the key elsewhere.
@@ -283,7 +285,7 @@ func (s *Spans) send(batch []span, calls int) {
 }
 
 func (s *Spans) post(body []byte) error {
-	req, err := http.NewRequestWithContext(s.sending, http.MethodPost, s.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(s.sending, http.MethodPost, s.url, bytes.NewReader(s.hide(body)))
 	if err != nil {
 		return err
 	}
@@ -294,7 +296,7 @@ func (s *Spans) post(body []byte) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector at %s answered %s", s.url, resp.Status)
+		return fmt.Errorf("the collector at %s answered %s", req.URL.Redacted(), resp.Status)
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
 	return err

@@ -221,7 +221,7 @@ func TestUnsampled(t *testing.T) {
 // An address that nothing could be sent to is refused at once.
 func TestNoCollector(t *testing.T) {
 	for _, address := range []string{"localhost:4318", "ftp://localhost", "http://", "/v1/traces", "http://a b"} {
-		if _, err := observe.NewSpans(address, nil); err == nil {
+		if _, err := observe.NewSpans(address, nil, nil); err == nil {
 			t.Errorf("%s is taken", address)
 		}
 	}
@@ -229,9 +229,23 @@ func TestNoCollector(t *testing.T) {
 
 func newSpans(t *testing.T, address string, header http.Header) *observe.Spans {
 	t.Helper()
-	spans, err := observe.NewSpans(address, header)
+	spans, err := observe.NewSpans(address, header, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spans
+}
+
+// The password in a collector's address is in no error.
+func TestCollectorsPassword(t *testing.T) {
+	collector := httptest.NewServer(http.NotFoundHandler())
+	defer collector.Close()
+	s, err := observe.NewSpans(strings.Replace(collector.URL, "//", "//user:sk-planted@", 1), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ended(&broker.Call{}, &broker.Report{})
+	if err := s.Close(t.Context()); err == nil || strings.Contains(err.Error(), "sk-planted") || !strings.Contains(err.Error(), "404") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -426,3 +426,32 @@ func areEvents(out []byte) bool {
 	}
 	return len(out) > 0
 }
+
+// A client is told that an answer was too large, rather than that the provider could
+// not be reached.
+func TestTooLarge(t *testing.T) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), `"stream":true`) {
+			_, _ = io.WriteString(w, "data: "+strings.Repeat("x", 9<<20)+"\n\n")
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(64<<20+1))
+		_, _ = io.WriteString(w, "{")
+	}
+	backend := httptest.NewServer(http.HandlerFunc(answer))
+	defer backend.Close()
+	p := backends.New(backends.Config{BaseURL: backend.URL})
+	defer p.CloseIdleConnections()
+	front := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, p), nil, web.Access{}))
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+		for stream, want := range map[string]string{
+			"false": "The provider's answer is too large: it exceeds the limit of 67108864 bytes",
+			"true":  "The provider's answer is too large: an event exceeds the limit of 8388608 bytes",
+		} {
+			status, _, got := doortest.Ask(t, http.MethodPost, front+path, hello+`,"stream":`+stream+`}`, http.Header{})
+			if status != http.StatusBadGateway || !strings.Contains(got, want) {
+				t.Errorf("%s, stream %s: %d %s", path, stream, status, got)
+			}
+		}
+	}
+}

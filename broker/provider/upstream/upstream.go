@@ -239,7 +239,7 @@ func readLimited(from io.Reader) ([]byte, error) {
 	body := make([]byte, 0, 1<<20)
 	for {
 		if len(body) == cap(body) {
-			body = append(make([]byte, 0, min(4*cap(body), maxAnswer+1)), body...)
+			body = append(make([]byte, 0, min(4*cap(body)+1, maxAnswer+1)), body...)
 		}
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]

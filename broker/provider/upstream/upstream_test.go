@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +86,69 @@ func TestNoStream(t *testing.T) {
 		var pe *provider.Error
 		if got != want || !errors.As(err, &pe) || (pe.Cause == provider.Overloaded) != (got.events == "") {
 			t.Errorf("%q: seen %q, %v", answer, got, err)
+		}
+		c.CloseIdleConnections()
+		backend.Close()
+	}
+}
+
+// An answer over the limit is reported as such, and so is an event; neither is taken
+// for a connection that broke. Reading allocates less than twice the limit.
+func TestTooLarge(t *testing.T) {
+	const limit, event = 64 << 20, 8 << 20
+	line := []byte("data: " + strings.Repeat("x", 1<<16-8) + "\n\n")
+	for about, tt := range map[string]struct {
+		write     func(w io.Writer)
+		want      string
+		mostBytes uint64 // 0 is any number, as events are garbage soon
+	}{
+		"an answer": {func(w io.Writer) {
+			for range limit/len(line) + 1 {
+				_, _ = w.Write(line)
+			}
+		}, "it exceeds the limit of 67108864 bytes", 2 * limit},
+		"an answer of known length": {func(w io.Writer) {
+			w.(http.ResponseWriter).Header().Set("Content-Length", fmt.Sprint(limit+1))
+			_, _ = w.Write(line)
+		}, "it exceeds the limit of 67108864 bytes", limit},
+		"a stream": {func(w io.Writer) {
+			for range limit/len(line) + 1 {
+				_, _ = w.Write(line)
+			}
+		}, "it exceeds the limit of 67108864 bytes", 0},
+		"an event of one line": {func(w io.Writer) {
+			_, _ = io.WriteString(w, "data: ")
+			for range event/len(line) + 1 {
+				_, _ = w.Write(line[6 : len(line)-2])
+			}
+		}, "an event exceeds the limit of 8388608 bytes", 0},
+		"an event of many lines": {func(w io.Writer) {
+			for range event/len(line) + 2 {
+				_, _ = w.Write(line[:len(line)-1])
+			}
+		}, "an event exceeds the limit of 8388608 bytes", 0},
+	} {
+		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tt.write(w) }))
+		c := upstream.New(backend.URL, http.Header{}, 0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := &provider.Request{}
+		resp, err := c.Post(t.Context(), "/", []byte("{}"), r) //nolint:bodyclose // it is closed below
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(about, "an answer") {
+			_, err = upstream.Body(t.Context(), resp, r, new(provider.Completion))
+		} else {
+			err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil })
+		}
+		runtime.ReadMemStats(&after)
+		var pe *provider.Error
+		if !errors.As(err, &pe) || pe.Cause != provider.Internal || pe.Again() || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", about, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used >= tt.mostBytes && tt.mostBytes > 0 {
+			t.Errorf("%s: reading it took %d bytes", about, used)
 		}
 		c.CloseIdleConnections()
 		backend.Close()
