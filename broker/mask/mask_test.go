@@ -111,7 +111,7 @@ func TestStream(t *testing.T) {
 	for about, escaped := range escapes() {
 		for _, form := range forms {
 			for i := range escaped {
-				for j := i; j < len(escaped); j++ {
+				for _, j := range []int{i, i + 1, (i + len(escaped)) / 2} {
 					var events []string
 					for _, piece := range []string{"say sk", "-n ", escaped[:i], escaped[i:j], escaped[j:], " s"} {
 						if event := fmt.Sprintf(form, piece); jsonscan.Valid([]byte(event)) == nil {
