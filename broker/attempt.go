@@ -2,39 +2,27 @@ package broker
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/life"
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
-// An attempt is what a provider is asked, and for how long. It is used again.
-type attempt struct {
-	life.Context
-	req   provider.Request
-	total life.Timed
-}
-
-var attempts = sync.Pool{New: func() any {
-	a := new(attempt)
-	a.total.Due = func() { a.End(errTotal) }
-	return a
-}}
-
-// run asks the provider of r. If again is false, the attempt must not be used
-// again.
-func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err error) {
-	a.Begin(ctx)
+// try asks the provider of r, within the limits of time.
+func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.Total > 0 {
+		defer time.AfterFunc(r.Total, func() { cancel(errTotal) }).Stop()
+	}
 	began := false
 	if c.Emit != nil {
-		first := func() {}
+		first := func() bool { return true }
 		if r.FirstPart > 0 {
-			t := time.AfterFunc(r.FirstPart, func() { a.End(errFirstPart) })
+			t := time.AfterFunc(r.FirstPart, func() { cancel(errFirstPart) })
 			defer t.Stop()
-			first = func() { t.Stop() }
+			first = t.Stop
 		}
-		a.req.Emit = func(p provider.Part) error {
+		req.Emit = func(p provider.Part) error {
 			if !began {
 				began = true
 				first()
@@ -42,10 +30,5 @@ func (a *attempt) run(ctx context.Context, r *route, c *Call) (again bool, err e
 			return c.Emit(p)
 		}
 	}
-	if r.total != nil {
-		r.total.Start(&a.total)
-	}
-	err = begun(r.call(&a.Context, &a.req, c), began)
-	inTime := r.total == nil || r.total.Stop(&a.total)
-	return a.Finish() && inTime, err
+	return begun(r.call(ctx, req, c), began)
 }

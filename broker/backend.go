@@ -11,7 +11,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/time/rate"
 
-	"github.com/wirectl/wirectl/broker/life"
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/wait"
@@ -20,12 +19,10 @@ import (
 // A backend is a [Backend] at work.
 type backend struct {
 	*Backend
-	secrets   *mask.Secrets
-	immediate bool
-	slots     chan struct{}                         // nil without a limit
-	limiter   *rate.Limiter                         // nil without a limit
-	total     *life.Limit                           // nil without a limit
-	breaker   *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
+	secrets *mask.Secrets
+	slots   chan struct{}                         // nil without a limit
+	limiter *rate.Limiter                         // nil without a limit
+	breaker *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
 	*counts
 }
 
@@ -37,17 +34,11 @@ type counts struct {
 
 func newBackend(cfg *Backend, n *counts, s *mask.Secrets) *backend {
 	b := &backend{Backend: cfg, counts: n, secrets: s}
-	if p, ok := cfg.Provider.(provider.Immediate); ok {
-		b.immediate = p.Immediate() && cfg.Concurrency == 0 && cfg.Rate == 0 && cfg.Retries == 0
-	}
 	if cfg.Concurrency > 0 {
 		b.slots = make(chan struct{}, cfg.Concurrency)
 	}
 	if cfg.Rate > 0 {
 		b.limiter = rate.NewLimiter(rate.Limit(cfg.Rate), max(cfg.Burst, 1))
-	}
-	if cfg.Total > 0 {
-		b.total = life.NewLimit(cfg.Total)
 	}
 	if cfg.Breaker > 0 {
 		b.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
@@ -164,26 +155,15 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 	return err
 }
 
-// ask asks the provider, within the limits of time.
+// ask asks the provider, and shows the exchange to the tap.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
-	a := attempts.Get().(*attempt)
-	a.req = provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
+	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
 	if c.Tap != nil {
-		a.req.Exchange = c.Tap.Provider(c, hop)
+		req.Exchange = c.Tap.Provider(c, hop)
 	}
-	var err error
-	again := true
-	if r.immediate {
-		err = r.call(ctx, &a.req, c)
-	} else {
-		again, err = a.run(ctx, r, c)
-	}
+	err := r.try(ctx, &req, c)
 	if c.Tap != nil {
-		a.req.Exchange.Ended(err)
-	}
-	if again {
-		a.req = provider.Request{}
-		attempts.Put(a)
+		req.Exchange.Ended(err)
 	}
 	return err
 }

@@ -211,13 +211,6 @@ func passedOver(err error) bool {
 	return err != nil && (errors.Is(err, ErrOpen) || CauseOf(err) == provider.Unsupported)
 }
 
-// Immediate reports whether calls for the model wait for nothing, so that there
-// is no time in which a cancel could come.
-func (b *Broker) Immediate(model string) bool {
-	m, _, err := b.table.Load().find(model)
-	return err != nil || m.immediate
-}
-
 // Find returns an *UnknownModelError unless there is such a model.
 func (b *Broker) Find(model string) error {
 	_, _, err := b.table.Load().find(model)
@@ -250,12 +243,6 @@ func (b *Broker) Batch(ctx context.Context, calls []*Call, ended func(*Call)) []
 			defer telling.Unlock()
 			ended(calls[i])
 		}
-	}
-	if len(calls) == 0 || b.Immediate(calls[0].Model) {
-		for i := range calls {
-			do(i)
-		}
-		return errs
 	}
 	var next atomic.Int64
 	var group sync.WaitGroup

@@ -32,7 +32,6 @@ type model struct {
 	name      string
 	routes    []route
 	fallbacks []fallback
-	immediate bool // no route waits for anything
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin
@@ -73,7 +72,7 @@ func (t *table) add(m *Model, known map[*Backend]*backend, older *table, s *mask
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
-	made := &model{name: m.Name, immediate: true, turns: make([]int, len(m.Routes))}
+	made := &model{name: m.Name, turns: make([]int, len(m.Routes))}
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
@@ -82,7 +81,6 @@ func (t *table) add(m *Model, known map[*Backend]*backend, older *table, s *mask
 			t.backends = append(t.backends, b)
 		}
 		made.routes = append(made.routes, route{b, r.Model, max(r.Weight, 1)})
-		made.immediate = made.immediate && b.immediate
 	}
 	t.models[m.Name] = made
 	t.names = append(t.names, m.Name)
@@ -116,9 +114,6 @@ func (t *table) link(m *Model) error {
 			plain = ""
 		}
 		made.fallbacks = append(made.fallbacks, fallback{other, plain})
-		for _, r := range other.routes {
-			made.immediate = made.immediate && r.immediate
-		}
 	}
 	return nil
 }

@@ -210,9 +210,14 @@ func (s *serving) doors() ([]service.Door, error) {
 
 // limited gives a server the limits of the configuration. One that lets its
 // clients be silent for a time of its own goes on to.
-func (s *serving) limited(srv *door.Server) *door.Server {
-	srv.MaxConns = s.config.Limits.Connections
-	srv.Times = door.Times{Idle: cmp.Or(srv.Times.Idle, time.Duration(s.config.Limits.Idle)), Read: time.Duration(s.config.Limits.Read)}
+func (s *serving) limited(srv interface {
+	service.Server
+	Bounds() *door.Limits
+},
+) service.Server {
+	limits := srv.Bounds()
+	limits.MaxConns = s.config.Limits.Connections
+	limits.Times = door.Times{Idle: cmp.Or(limits.Times.Idle, time.Duration(s.config.Limits.Idle)), Read: time.Duration(s.config.Limits.Read)}
 	return srv
 }
 

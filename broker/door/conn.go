@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/door/internal/life"
 	"github.com/wirectl/wirectl/direct"
 )
 
@@ -37,7 +37,7 @@ type Conn struct {
 	writing sync.Mutex
 	writeBy time.Time // the write deadline that is set
 	early   int       // how many bytes of the next answer are written already
-	between []byte    // what may be written where an answer goes on; nil between answers
+	failed  error     // the first failure to write, which lasts
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
@@ -239,28 +239,23 @@ func (c *Conn) Out() []byte {
 // SetOut sets the buffer of answers.
 func (c *Conn) SetOut(b []byte) { c.out = b }
 
-// Flush writes the answers, of which the last is whole.
-func (c *Conn) Flush() error { return c.flush(nil) }
-
-// FlushPart writes the answers, of which the last goes on. What is between may be
-// written before the next part, and means nothing to the client.
-func (c *Conn) FlushPart(between []byte) error { return c.flush(between) }
-
-func (c *Conn) flush(between []byte) error {
-	if len(c.out) == 0 {
-		return nil
-	}
+// Flush writes the answers.
+func (c *Conn) Flush() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.between = between
+	if len(c.out) == 0 {
+		return c.failed
+	}
 	out := c.out[min(c.early, len(c.out)):]
 	c.early = max(0, c.early-len(c.out))
-	err := c.setWrite(time.Duration(len(out)>>16) * c.server.Times.Write / 64)
-	if err == nil {
-		_, err = c.Conn.Write(out)
+	if c.failed == nil {
+		c.failed = c.setWrite(time.Duration(len(out)>>16) * c.server.Times.Write / 64)
+	}
+	if c.failed == nil {
+		_, c.failed = c.Conn.Write(out)
 	}
 	c.out = c.out[:0]
-	return err
+	return c.failed
 }
 
 // setWrite sets the deadline for a write that may take so much longer than usual.
@@ -295,10 +290,6 @@ func (c *Conn) writeEarly(first byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	_ = c.setWrite(0)
-	if c.between != nil {
-		_, err := c.Conn.Write(c.between)
-		return err
-	}
 	if c.early > 0 {
 		return nil // the rest of the answer will be refused
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/door/internal/life"
 )
 
 // A Server takes connections and serves each in a goroutine of its own.
@@ -23,11 +23,7 @@ type Server struct {
 	// Handle serves a connection until it ends. The context's cause, when it
 	// ends, says why.
 	Handle func(ctx context.Context, c *Conn)
-	// MaxConns is how many connections are open at once; 0 is [MaxConns].
-	// Further ones wait to be accepted.
-	MaxConns int
-	// Times are the limits of time.
-	Times Times
+	Limits
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
@@ -39,6 +35,18 @@ type Server struct {
 	accepted atomic.Int64
 	watched  *life.Limit // how long calls run before their clients are watched
 }
+
+// Limits are what a server bounds.
+type Limits struct {
+	// MaxConns is how many connections are open at once; 0 is [MaxConns].
+	// Further ones wait to be accepted.
+	MaxConns int
+	// Times are the limits of time.
+	Times Times
+}
+
+// Bounds returns the limits, which may be changed before Serve.
+func (l *Limits) Bounds() *Limits { return l }
 
 // MaxConns is how many connections a door takes at once unless told otherwise.
 const MaxConns = 20_000
@@ -57,7 +65,8 @@ type Times struct {
 	Write time.Duration
 }
 
-func (t *Times) defaults() {
+// SetDefaults gives the times that are 0 their usual values.
+func (t *Times) SetDefaults() {
 	for _, d := range []*time.Duration{&t.Read, &t.Write} {
 		if *d == 0 {
 			*d = 30 * time.Second
@@ -77,7 +86,7 @@ const acceptPause = 5 * time.Millisecond
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
-	s.Times.defaults()
+	s.Times.SetDefaults()
 	s.listener, s.cancel, s.next = ln, cancel, make(chan *Conn)
 	s.mu.Unlock()
 	if s.stopping.Load() {
@@ -164,7 +173,7 @@ func (s *Server) add(nc net.Conn) *Conn {
 	c := newConn(nc, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Times.defaults()
+	s.Times.SetDefaults()
 	if s.conns == nil {
 		s.conns = map[*Conn]struct{}{}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ type front struct {
 }
 
 func post(path, body string) string {
-	return "POST " + path + " HTTP/1.1\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body
+	return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body
 }
 
 func itoa(n int) string {
@@ -62,8 +63,12 @@ func itoa(n int) string {
 }
 
 // timed gives a server its limits of time.
-func timed(s *door.Server, t door.Times) doortest.Server {
-	s.Times = t
+func timed(s interface {
+	doortest.Server
+	Bounds() *door.Limits
+}, t door.Times,
+) doortest.Server {
+	s.Bounds().Times = t
 	return s
 }
 
@@ -79,23 +84,23 @@ const (
 
 var fronts = []front{
 	{"rlm", func(b *broker.Broker, t door.Times) doortest.Server { return timed(rlm.New(b, nil), t) }, "", "\x00\x00\x00\x0f{\"prompt\":\"hi\"}", `"error":null`, 8 << 10},
-	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server { return timed(proxy.New(b, nil, web.Access{}), t) }, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 8 << 10},
+	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server { return timed(proxy.New(b, nil, web.Access{}), t) }, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 24 << 10},
 	{"nexus", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(nexus.New(b, nil, "", func() {}), t)
-	}, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 8 << 10},
+	}, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 24 << 10},
 	{"openai", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(openai.New(b, nil, web.Access{}), t)
-	}, "", post("/v1/chat/completions", `{"messages":[]}`), `"choices":`, 8 << 10},
+	}, "", post("/v1/chat/completions", `{"messages":[]}`), `"choices":`, 24 << 10},
 	{"messages", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(openai.New(b, nil, web.Access{}), t)
-	}, "", post("/v1/messages", `{"messages":[]}`), `"end_turn"`, 8 << 10},
+	}, "", post("/v1/messages", `{"messages":[]}`), `"end_turn"`, 24 << 10},
 	{"latis", func(b *broker.Broker, t door.Times) doortest.Server { return timed(latis.New(controllers(b), nil), t) }, "", prompt, completed, 32 << 10},
 	{"latis_ws", func(b *broker.Broker, t door.Times) doortest.Server {
 		s := latis.NewWS(controllers(b), nil)
 		s.Times = t
 		return s
 	}, upgrade, wsPrompt, completed, 96 << 10},
-	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(admin.New(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\n\r\n", `"ok":true`, 8 << 10},
+	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(admin.New(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", `"ok":true`, 24 << 10},
 }
 
 // controllers serves those of latis by a unit whose agent is the broker.
@@ -363,10 +368,10 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// A client that ends its side and waits gets its answer at every door.
+// A client that ends its side and waits gets its answer where messages are framed.
 func TestHalfClosed(t *testing.T) {
 	p := doortest.NewHeld()
-	for _, f := range fronts[:6] {
+	for _, f := range framed {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
 		conn := doortest.Dial(t, addr)
 		_, _ = io.WriteString(conn, f.call)
@@ -380,10 +385,13 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
+// framed are the doors without HTTP.
+var framed = slices.DeleteFunc(slices.Clone(fronts), func(f front) bool { return f.name != "rlm" && f.name != "latis" })
+
 // One that ends its side, waits for a while, and is gone then, ends its call, too.
 func TestHalfClosedThenGone(t *testing.T) {
 	p := doortest.NewHeld()
-	for _, f := range fronts[:6] {
+	for _, f := range framed {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
 		conn := doortest.Dial(t, addr)
 		_, _ = io.WriteString(conn, f.call)
@@ -394,14 +402,33 @@ func TestHalfClosedThenGone(t *testing.T) {
 		}
 		_ = conn.SetLinger(0)
 		conn.Close()
-		select {
-		case err := <-call.Ended:
-			if !errors.Is(err, broker.ErrGone) {
-				t.Errorf("%s: the call ended with %v", f.name, err)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("%s: the call goes on", f.name)
+		gone(t, f, call)
+	}
+}
+
+// Over HTTP, a client that ends its side has left.
+func TestHalfClosedOverHTTP(t *testing.T) {
+	p := doortest.NewHeld()
+	for _, f := range fronts[1:5] {
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
+		conn := doortest.Dial(t, addr)
+		_, _ = io.WriteString(conn, f.call)
+		call := <-p.Calls
+		_ = conn.CloseWrite()
+		gone(t, f, call)
+	}
+}
+
+// gone fails unless a call ends since its client has left.
+func gone(t *testing.T, f front, call *doortest.Call) {
+	t.Helper()
+	select {
+	case err := <-call.Ended:
+		if !errors.Is(err, broker.ErrGone) {
+			t.Errorf("%s: the call ended with %v", f.name, err)
 		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s: the call goes on", f.name)
 	}
 }
 

@@ -49,7 +49,7 @@ func (c *Conn) Stream(tap *publish.Conn) *Stream {
 // NewStream returns a connection as a stream of length-prefixed messages. It has
 // to be interrupted by a read deadline that has passed once stopping is true.
 func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *Stream {
-	t.defaults()
+	t.SetDefaults()
 	s := &Stream{Conn: nc, stopping: stopping, times: t, tap: tap}
 	s.in.dir, s.out.dir = frame.C2U, frame.U2C
 	return s

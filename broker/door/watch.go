@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/door/internal/life"
 )
 
 // Watch returns a context that ends with [broker.ErrGone] when the client goes
 // away. first is the byte that the answer is sure to begin with: where the
 // client's end of the stream leaves open whether it is gone or only has no more
-// to ask, that byte is written ahead, or what may be between the parts of an
-// answer, and a client that is gone refuses it. Until stop is called nobody may
-// read, and the context is of no use afterwards.
+// to ask, that byte is written ahead, and a client that is gone refuses it. Until
+// stop is called nobody may read, and the context is of no use afterwards.
 func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop func()) {
 	if c.Raw() == nil || !canWatch {
 		return ctx, func() {}

@@ -26,12 +26,6 @@ type Provider interface {
 	Complete(ctx context.Context, r *Request, c *Completion) error
 }
 
-// Immediate is implemented by providers that may answer without waiting for
-// anything: a caller need not listen for cancels meanwhile.
-type Immediate interface {
-	Immediate() bool
-}
-
 // A Counter is a provider that can say how many tokens a message of Anthropic's is.
 type Counter interface {
 	// CountTokens asks for the count of r.Message, and sets c.Message to the

@@ -9,14 +9,13 @@ import (
 	"net/http"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 )
 
 // New returns a server of the door.
-func New(b *broker.Broker, a web.Access) *door.Server {
+func New(b *broker.Broker, a web.Access) *web.Server {
 	h := handler{b}
-	return web.Server(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
+	return web.New(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
 }
 
 type handler struct{ broker *broker.Broker }

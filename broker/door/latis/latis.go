@@ -20,8 +20,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
-	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // Name is the door's name in calls and metrics.
@@ -41,7 +41,7 @@ const idle = 30 * time.Minute
 
 // New returns a server of the door over TCP. The publisher may be nil.
 func New(serve Serve, p *publish.Publisher) *door.Server {
-	return &door.Server{Times: door.Times{Idle: idle}, Handle: func(ctx context.Context, c *door.Conn) {
+	return &door.Server{Limits: door.Limits{Times: door.Times{Idle: idle}}, Handle: func(ctx context.Context, c *door.Conn) {
 		tap := p.Open("latis client "+c.RemoteAddr().String(), "latis", "len32")
 		defer tap.Close()
 		serve(ctx, c.Stream(tap), Peer{c.Client, tap})
@@ -51,9 +51,7 @@ func New(serve Serve, p *publish.Publisher) *door.Server {
 // A WS is a server of the door over WebSocket: length-prefixed messages inside
 // binary ones.
 type WS struct {
-	// MaxConns and Times are as those of [door.Server].
-	MaxConns int
-	Times    door.Times
+	door.Limits
 
 	serve    Serve
 	publish  *publish.Publisher
@@ -68,7 +66,7 @@ type WS struct {
 
 // NewWS returns such a server. The publisher may be nil.
 func NewWS(serve Serve, p *publish.Publisher) *WS {
-	return &WS{serve: serve, publish: p, conns: map[*pumped]struct{}{}, Times: door.Times{Idle: idle}}
+	return &WS{serve: serve, publish: p, conns: map[*pumped]struct{}{}, Limits: door.Limits{Times: door.Times{Idle: idle}}}
 }
 
 // limit bounds a message, in bytes.
@@ -102,7 +100,7 @@ func (s *WS) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	if !web.Local(r.Host) {
+	if !transport.LocalHost(r.Host) {
 		http.Error(w, `{"error":"Forbidden host"}`, http.StatusForbidden)
 		return
 	}

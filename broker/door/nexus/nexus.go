@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
@@ -25,9 +24,9 @@ const Limit = 1 << 20
 // New returns a server of the door. shutdown is called when a client asks for it,
 // once its answer is on the way. A client that shows no token is let in where none
 // is asked for; older ones know of none. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *door.Server {
+func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *web.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
-	return web.Server(web.Config{
+	return web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: web.Access{Token: token},
 		Fault: func(_ string, f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
 	})
@@ -60,8 +59,6 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	case r.Method != http.MethodPost:
 		w.Set("Allow", "POST")
 		w.JSON(http.StatusMethodNotAllowed, failure(nil, codeRequest, "Method not allowed"))
-	case r.Length == web.Invalid:
-		w.JSON(http.StatusBadRequest, failure(nil, codeRequest, "Invalid Content-Length"))
 	case !ofAgent:
 		h.rpc(ctx, r, w, nil)
 	default:
@@ -75,7 +72,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 
 // rpc answers a request, which is for an agent or, if a is nil, for the door.
 func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *agent) {
-	tap := h.publish.Open("nexus client "+r.Conn.RemoteAddr().String(), "nexus", frame.HTTP)
+	tap := h.publish.Open("nexus client "+r.Remote(), "nexus", frame.HTTP)
 	defer tap.Close()
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	req, fault := parse(r.Body)
@@ -95,9 +92,12 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 		body = success(req.id, result)
 	}
 	tap.HTTP(frame.U2C, web.StatusLine(http.StatusOK), body)
-	w.JSON(http.StatusOK, body)
-	if a == nil && (req.method == "shutdown" || req.method == "shutdown_server") {
+	ends := a == nil && (req.method == "shutdown" || req.method == "shutdown_server")
+	if ends {
 		w.Close()
+	}
+	w.JSON(http.StatusOK, body)
+	if ends {
 		h.shutdown()
 	}
 }

@@ -71,9 +71,7 @@ func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap 
 		return nil, &fault{codeParams, "request_id is in use: " + string(id)}
 	}
 	defer t.unregister(string(id))
-	ctx, stop := r.Watch(ctx)
-	defer stop()
-	c := &broker.Call{Door: Name, Client: r.Conn.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
+	c := &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
 	text, err := t.take(ctx, c, content)
 	if err != nil && !errors.Is(err, broker.ErrCancelled) {
 		return nil, &fault{codeServer, broker.Message(err)}

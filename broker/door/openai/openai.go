@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -30,9 +29,9 @@ const Name = "openai"
 const Limit = 16 << 20
 
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
+func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	h := handler{b, p}
-	return web.Server(web.Config{
+	return web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a, Pages: true,
 		Fault: func(path string, f *web.Fault) []byte {
 			if strings.HasPrefix(path, messagesPath) {
@@ -144,7 +143,7 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 func (e *exchange) open(h *handler, r *web.Request, w *web.Response) {
 	e.handler, e.r, e.w = h, r, w
 	if h.publish != nil {
-		e.tap = h.publish.Open("openai client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
+		e.tap = h.publish.Open("openai client "+r.Remote(), "json", frame.HTTP)
 	}
 }
 
@@ -250,13 +249,8 @@ func (e *exchange) complete(ctx context.Context) {
 // do makes the call, which ends early when the client goes away.
 func (e *exchange) do(ctx context.Context) error {
 	c := &e.call
-	c.Door, c.Client, c.Ref = Name, e.r.Conn.Client, e.r.Header("X-Request-Id")
+	c.Door, c.Client, c.Ref = Name, e.r.Client, e.r.Header("X-Request-Id")
 	c.Parent, c.Tap = e.r.Header("Traceparent"), e.tap.Tap()
-	if !e.broker.Immediate(c.Model) {
-		watched, stop := e.r.Watch(ctx)
-		defer stop()
-		ctx = watched
-	}
 	if e.count {
 		return e.broker.Count(ctx, c)
 	}

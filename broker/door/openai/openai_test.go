@@ -310,41 +310,21 @@ func TestErrors(t *testing.T) {
 }
 
 // A client that goes away in the middle of a stream is missed, though nothing
-// comes from the backend that could be written to it; one that only has ended
-// its side gets the rest.
+// comes from the backend that could be written to it.
 func TestGoneWhileNothingComes(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := strings.TrimPrefix(start(t, p), "http://")
-	for version, comment := range map[string]string{"1.1": "3\r\n:\n\n\r\n", "1.0": ":\n\n"} {
-		for _, gone := range []bool{true, false} {
-			conn := doortest.Dial(t, addr)
-			_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/"+version+"\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
-			call := <-p.Calls
-			call.Say("so")
-			got := make([]byte, 4096)
-			n, err := conn.Read(got)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if gone {
-				conn.Close()
-				if err := <-call.Ended; err != broker.ErrGone {
-					t.Errorf("HTTP/%s: the call ended with %v", version, err)
-				}
-				continue
-			}
-			_ = conn.CloseWrite()
-			for !strings.HasSuffix(string(got[:n]), comment) {
-				more, err := conn.Read(got[n:])
-				if n += more; err != nil {
-					t.Fatalf("HTTP/%s: %q, %v", version, got[:n], err)
-				}
-			}
-			call.Finish("fine")
-			rest, err := io.ReadAll(conn)
-			if err != nil || !strings.Contains(string(rest), "[DONE]") {
-				t.Errorf("HTTP/%s: %q, %v", version, rest, err)
-			}
+	for _, version := range []string{"1.1", "1.0"} {
+		conn := doortest.Dial(t, addr)
+		_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/"+version+"\r\nHost: localhost\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
+		call := <-p.Calls
+		call.Say("so")
+		if _, err := conn.Read(make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if err := <-call.Ended; err != broker.ErrGone {
+			t.Errorf("HTTP/%s: the call ended with %v", version, err)
 		}
 	}
 }
@@ -354,7 +334,7 @@ func TestDisconnect(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := strings.TrimPrefix(start(t, p), "http://")
 	conn := doortest.Dial(t, addr)
-	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 15\r\n\r\n"+`{"messages":[]}`)
+	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15\r\n\r\n"+`{"messages":[]}`)
 	call := <-p.Calls
 	conn.Close()
 	if err := <-call.Ended; err != broker.ErrGone {
@@ -376,7 +356,7 @@ func TestDisconnect(t *testing.T) {
 		}
 	}))
 	conn = doortest.Dial(t, strings.TrimPrefix(url, "http://"))
-	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
+	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"stream":true}`)
 	if _, err := io.ReadFull(conn, make([]byte, 500)); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -20,9 +19,9 @@ import (
 const Name = "proxy"
 
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, a web.Access) *door.Server {
+func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	h := handler{b, p}
-	return web.Server(web.Config{
+	return web.New(web.Config{
 		Handler: h.serve, Limit: rlm.Limit, Access: a,
 		Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) },
 	})
@@ -42,7 +41,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 		w.JSON(404, failure("Not found"))
 		return
 	}
-	tap := h.publish.Open("proxy client "+r.Conn.RemoteAddr().String(), "json", frame.HTTP)
+	tap := h.publish.Open("proxy client "+r.Remote(), "json", frame.HTTP)
 	defer tap.Close()
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	status, body := h.answer(ctx, r, batched, tap)
@@ -64,11 +63,6 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 			return 200, failure(broker.Message(err))
 		}
 	}
-	if !h.broker.Immediate(calls[0].Model) {
-		watched, stop := r.Watch(ctx)
-		defer stop()
-		ctx = watched
-	}
 	errs := h.broker.Batch(ctx, calls, nil)
 	if batched {
 		return 200, responses(calls, errs)
@@ -83,10 +77,8 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 // read reads the body. The fault is a sentence for the client.
 func read(r *web.Request) (q query, fault string) {
 	switch {
-	case r.Length == web.Unsaid:
+	case !r.HasLength():
 		return q, "Missing Content-Length"
-	case r.Length == web.Invalid:
-		return q, "Invalid Content-Length"
 	case len(r.Body) == 0:
 		return q, "Missing request body"
 	}
@@ -165,7 +157,7 @@ func each(raw []byte) func(yield func([]byte) bool) {
 func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn) []*broker.Call {
 	call := func(prompt []byte) *broker.Call {
 		return &broker.Call{
-			Door: Name, Client: r.Conn.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
+			Door: Name, Client: r.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
 			Prompt: prompt, Parent: r.Header("Traceparent"), Tap: tap.Tap(),
 		}
 	}

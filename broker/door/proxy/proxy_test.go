@@ -26,7 +26,7 @@ func start(t testing.TB, p provider.Provider) string {
 func talk(t testing.TB, addr, path, rest string) (string, string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
-	_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nConnection: close\r\n"+rest)
+	_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+rest)
 	out, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,6 @@ func TestProxy(t *testing.T) {
 	}
 	for _, tt := range [][3]string{
 		{"\r\n", "400", `{"error":"Missing Content-Length"}`},
-		{"Content-Length: x\r\n\r\n", "400", `{"error":"Invalid Content-Length"}`},
 		{"Transfer-Encoding: chunked\r\n\r\ne\r\n{\"prompt\":\"a\"}\r\n0\r\n\r\n", "200", `{"response":"a"}`},
 	} {
 		if status, body := talk(t, addr, "/llm_query", tt[0]); status != tt[1] || body != tt[2] {

@@ -181,20 +181,16 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 		s.finish(&r, true)
 		return
 	}
-	if !s.broker.Immediate(s.model) {
-		// What has been answered must not wait for this, and while the
-		// client is watched nothing else is written.
-		s.SetOut(r.b[:r.start])
-		if s.Flush() != nil {
-			return
-		}
-		r = begin(s.Out(), s.req.id)
-		watched, stop := s.Watch(ctx, 0) // the first byte of any length up to the limit
-		s.results(watched, &r)
-		stop()
-	} else {
-		s.results(ctx, &r)
+	// What has been answered must not wait for this, and while the client is
+	// watched nothing else is written.
+	s.SetOut(r.b[:r.start])
+	if s.Flush() != nil {
+		return
 	}
+	r = begin(s.Out(), s.req.id)
+	watched, stop := s.Watch(ctx, 0) // the first byte of any length up to the limit
+	s.results(watched, &r)
+	stop()
 	s.finish(&r, false)
 }
 

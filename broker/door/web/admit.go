@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"net"
 	"net/http"
@@ -23,44 +22,45 @@ type Access struct {
 	MaxBody int64
 }
 
-// admit says why a request may not come in.
-func (s *session) admit() *Fault {
-	origin := s.req.header("Origin")
-	if origin != nil && s.cfg.Pages {
-		s.resp.Set("Access-Control-Allow-Origin", "*")
+// admit says why a request may not come in. It looks at nothing of the body.
+func (c *Config) admit(r *http.Request, w *Response) *Fault {
+	origin := r.Header.Get("Origin")
+	if origin != "" && c.Pages {
+		w.Set("Access-Control-Allow-Origin", "*")
 	}
 	switch {
-	case !s.cfg.AnyHost && !local(s.req.header("Host")):
-		return &Fault{403, "Forbidden host: ask this machine by an address, or as localhost"}
-	case s.cfg.Token == "" && foreign(string(origin)):
-		return &Fault{403, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
-	case s.cfg.Token != "" && !s.asksLeave() && !s.showsToken():
-		return &Fault{401, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
+	case !c.AnyHost && !transport.LocalHost(r.Host):
+		return &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
+	case c.Token == "" && foreign(origin):
+		return &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
+	case c.Token != "" && !c.isPreflight(r) && !c.showsToken(r):
+		return &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
 	}
-	if coding := s.req.header("Content-Encoding"); coding != nil && !bytes.EqualFold(coding, []byte("identity")) {
-		return &Fault{415, "Content-Encoding is not supported: send the body as it is"}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &Fault{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"}
 	}
 	return nil
 }
 
-func (s *session) showsToken() bool {
-	shown, ok := strings.CutPrefix(s.req.Header("Authorization"), "Bearer ")
+func (c *Config) showsToken(r *http.Request) bool {
+	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok { // clients of Anthropic's show theirs so
-		shown = s.req.Header("X-Api-Key")
+		shown = r.Header.Get("X-Api-Key")
 	}
-	return subtle.ConstantTimeCompare([]byte(shown), []byte(s.cfg.Token)) == 1
+	return subtle.ConstantTimeCompare([]byte(shown), []byte(c.Token)) == 1
 }
 
-// asksLeave reports whether a browser asks if a page may ask. It shows no token.
-func (s *session) asksLeave() bool {
-	return s.req.Method == http.MethodOptions && s.cfg.Pages && s.req.header("Access-Control-Request-Method") != nil
+// isPreflight reports whether a browser asks if a page may ask. It shows no token.
+func (c *Config) isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && c.Pages && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-func (s *session) giveLeave() {
-	s.resp.Set("Access-Control-Allow-Methods", "GET, POST")
-	s.resp.Set("Access-Control-Allow-Headers", "Authorization, *")
-	s.resp.Set("Access-Control-Max-Age", "600")
-	s.resp.Send(http.StatusOK, "text/plain", nil)
+// allow answers a preflight request.
+func allow(w *Response) {
+	w.Set("Access-Control-Allow-Methods", "GET, POST")
+	w.Set("Access-Control-Allow-Headers", "Authorization, *")
+	w.Set("Access-Control-Max-Age", "600")
+	w.Send(http.StatusOK, "text/plain", nil)
 }
 
 // foreign reports whether an Origin header is that of a web page which is not of
@@ -77,10 +77,3 @@ func foreign(origin string) bool {
 	}
 	return false
 }
-
-func local(host []byte) bool {
-	return string(host) == "127.0.0.1" || string(host) == "localhost" || Local(string(host))
-}
-
-// Local reports whether a Host header names this machine, or an address.
-func Local(host string) bool { return transport.LocalHost(host) }

@@ -6,8 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +33,7 @@ func echo(_ context.Context, r *web.Request, w *web.Response) {
 		}
 		return
 	}
-	w.Send(200, "text/plain", fmt.Appendf(nil, "%s %s %d %s", r.Method, r.Path, r.Length, r.Body))
+	w.Send(200, "text/plain", fmt.Appendf(nil, "%s %s %t %s", r.Method, r.Path, r.HasLength(), r.Body))
 }
 
 func config() web.Config {
@@ -62,41 +65,152 @@ func talk(t testing.TB, addr, text string) (answers []string, raw string) {
 }
 
 func TestRequests(t *testing.T) {
-	addr := doortest.Serve(t, web.Server(config()))
+	addr := doortest.Serve(t, web.New(config()))
 	for _, tt := range []struct{ name, send, want string }{
-		{"pipelined", "POST /a HTTP/1.1\r\ncontent-LENGTH: 2\r\n\r\nhiGET /b?q HTTP/1.1\r\n\r\n", "200 POST /a 2 hi|200 GET /b 0 "},
-		{"chunks, extensions, trailers", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhi\r\n00A\r\n there you\r\n0\r\nX: y\r\n\r\nGET /b HTTP/1.1\r\n\r\n", "200 POST / 2 hi there you|200 GET /b 0 "},
-		{"bare line feeds, an empty line in front", "\r\nPOST / HTTP/1.1\nContent-Length: 1\n\nx", "200 POST / 2 x"},
-		{"a stream", "POST /stream HTTP/1.1\r\nContent-Length: 5\r\n\r\na b cGET / HTTP/1.1\r\n\r\n", "200 abc|200 GET / 0 "},
-		{"a stream for HTTP/1.0", "POST /stream HTTP/1.0\r\nContent-Length: 5\r\n\r\na b cGET / HTTP/1.1\r\n\r\n", "200 abc"},
-		{"close", "GET / HTTP/1.1\r\nConnection: Close\r\n\r\nGET / HTTP/1.1\r\n\r\n", "200 GET / 0 "},
-		{"an invalid length", "POST / HTTP/1.1\r\nContent-Length: 1x\r\n\r\nGET / HTTP/1.1\r\n\r\n", "200 POST / 1 "},
-		{"two lengths", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "200 POST / 1 "},
-		{"length and chunks", "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400 Content-Length and Transfer-Encoding exclude each other"},
-		{"another coding", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "501 Transfer-Encoding not supported"},
-		{"no HTTP", "hello\r\n\r\n", "400 Malformed request line"},
-		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\n", "505 HTTP version not supported"},
-		{"a header without colon", "GET / HTTP/1.1\r\nx\r\n\r\n", "400 Malformed header"},
-		{"a folded header", "GET / HTTP/1.1\r\na: b\r\n c: d\r\n\r\n", "400 Malformed header"},
-		{"a bad chunk", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhixx", "400 Malformed chunk"},
-		{"a body that ends", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nx", "400 Request body ended too early"},
-		{"a head that ends", "GET / HT", ""},
-		{"a large body", "POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001), "413 Request body too large (max 1000 bytes)"},
-		{"large chunks", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("100\r\n"+strings.Repeat("x", 256)+"\r\n", 5), "413 Request body too large (max 1000 bytes)"},
-		{"a large head", "GET / HTTP/1.1\r\nx: " + strings.Repeat("x", 40_000) + "\r\n\r\n", "431 Request header too large"},
+		{"pipelined", "POST /a HTTP/1.1\r\nHost: localhost\r\ncontent-LENGTH: 2\r\n\r\nhiGET /b?q HTTP/1.1\r\nHost: localhost\r\n\r\n", "200 POST /a true hi|200 GET /b false "},
+		{"chunks", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhi\r\n00A\r\n there you\r\n0\r\n\r\n", "200 POST / true hi there you"},
+		{"a stream", "POST /stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\na b c", "200 abc"},
+		{"a stream for HTTP/1.0", "POST /stream HTTP/1.0\r\nHost: localhost\r\nContent-Length: 5\r\n\r\na b c", "200 abc"},
+		{"a bad chunk", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhixx", "400 Malformed request body"},
+		{"a body that ends", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nx", "400 Request body ended too early"},
+		{"a large body", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001), "413 Request body too large (max 1000 bytes)"},
+		{"the largest body", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n" + strings.Repeat("x", 1000), "200 POST / true " + strings.Repeat("x", 1000)},
+		{"large chunks", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("100\r\n"+strings.Repeat("x", 256)+"\r\n", 5), "413 Request body too large (max 1000 bytes)"},
 		{"another's host", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403 Forbidden host: ask this machine by an address, or as localhost"},
 		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
-		{"a page from another address", "POST / HTTP/1.1\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
-		{"a page that hides where it is from", "POST / HTTP/1.1\r\nOrigin: null\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
-		{"a page of this machine", "GET / HTTP/1.1\r\nOrigin: http://localhost:3000\r\n\r\nGET / HTTP/1.1\r\nOrigin: https://[::1]\r\n\r\n", "200 GET / 0 |200 GET / 0 "},
-		{"a program with an origin of its own", "GET / HTTP/1.1\r\nOrigin: app://notes\r\n\r\n", "200 GET / 0 "},
-		{"a packed body", "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "415 Content-Encoding is not supported: send the body as it is"},
-		{"a body packed in nothing", "POST / HTTP/1.1\r\nContent-Encoding: identity\r\nContent-Length: 1\r\n\r\nx", "200 POST / 2 x"},
-		{"an address for a host", "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200 GET / 0 "},
+		{"a page from another address", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
+		{"a page that hides where it is from", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
+		{"a page of this machine", "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://[::1]\r\n\r\n", "200 GET / false |200 GET / false "},
+		{"a program with an origin of its own", "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: app://notes\r\n\r\n", "200 GET / false "},
+		{"a packed body", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "415 Content-Encoding is not supported: send the body as it is"},
+		{"a body packed in nothing", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: identity\r\nContent-Length: 1\r\n\r\nx", "200 POST / true x"},
+		{"an address for a host", "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200 GET / false "},
 	} {
 		if got, raw := talk(t, addr, tt.send); strings.Join(got, "|") != tt.want {
 			t.Errorf("%s: got %q, want %q\n%s", tt.name, got, tt.want, raw)
 		}
+	}
+}
+
+// Requests that are broken are refused, and the next client gets its answer.
+func TestMalformed(t *testing.T) {
+	addr := doortest.Serve(t, web.New(config()))
+	for _, broken := range []string{
+		"hello\r\n\r\n",
+		"GET /\r\n\r\n",
+		"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\n\r\n", // no Host
+		"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+		"G@T\x00 / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nx\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na b: c\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na: b\x00\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na: b\rc\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nx: " + strings.Repeat("x", 40_000) + "\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1x\r\n\r\nx",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01",
+	} {
+		got, raw := talk(t, addr, broken)
+		if len(got) > 1 || len(got) == 1 && got[0][0] == '2' {
+			t.Errorf("%q is answered by %s", broken, raw)
+		}
+		if got, raw := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); len(got) != 1 {
+			t.Errorf("after %q: %s", broken, raw)
+		}
+	}
+}
+
+// A token is checked before the body is read: bodies that strangers send take no
+// memory.
+func TestStrangersTakeNoMemory(t *testing.T) {
+	const clients, size = 50, 16 << 20
+	cfg := config()
+	cfg.Token, cfg.Limit = "nxk_1", size
+	addr := doortest.Serve(t, web.New(cfg))
+	var before, peak runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var group sync.WaitGroup
+	for range clients {
+		conn := doortest.Dial(t, addr)
+		group.Go(func() {
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer nxk_2\r\nContent-Length: %d\r\n\r\n", size)
+			_, _ = io.CopyN(conn, endless{}, size)
+			answer, _ := io.ReadAll(conn)
+			if !strings.Contains(string(answer), unauthorized[len("401 "):]) {
+				t.Errorf("got %q", answer)
+			}
+		})
+	}
+	group.Wait()
+	runtime.ReadMemStats(&peak)
+	if taken := peak.TotalAlloc - before.TotalAlloc; taken > 32<<20 {
+		t.Errorf("%d bodies of strangers took %d MiB", clients, taken>>20)
+	}
+}
+
+// endless yields bytes without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// The memory of all bodies together is bounded.
+func TestBodiesInFlight(t *testing.T) {
+	const size = 64 << 20
+	entered, release := make(chan bool), make(chan bool)
+	cfg := config()
+	cfg.Limit = size
+	cfg.Handler = func(_ context.Context, _ *web.Request, w *web.Response) {
+		entered <- true
+		<-release
+		w.JSON(200, nil)
+	}
+	addr := doortest.Serve(t, web.New(cfg))
+	ask := func() *net.TCPConn {
+		conn := doortest.Dial(t, addr)
+		go func() {
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", size)
+			_, _ = io.CopyN(conn, endless{}, size)
+		}()
+		return conn
+	}
+	for range 3 { // the first halves of the fourth body and its copy do not fit
+		ask()
+		<-entered
+	}
+	if answer, _ := io.ReadAll(ask()); !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
+		t.Errorf("got %.100q", answer)
+	}
+	close(release)
+	last := ask()
+	<-entered
+	if answer, _ := io.ReadAll(last); !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+		t.Errorf("afterwards, got %.100q", answer)
+	}
+}
+
+// A panic in a handler ends its request alone.
+func TestPanic(t *testing.T) {
+	cfg := config()
+	cfg.Handler = func(ctx context.Context, r *web.Request, w *web.Response) {
+		if r.Path == "/panic" {
+			panic("on purpose")
+		}
+		echo(ctx, r, w)
+	}
+	addr := doortest.Serve(t, web.New(cfg))
+	if got, raw := talk(t, addr, "GET /panic HTTP/1.1\r\nHost: localhost\r\n\r\n"); len(got) != 0 {
+		t.Errorf("got %s", raw)
+	}
+	if got, _ := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); len(got) != 1 {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -105,9 +219,9 @@ const unauthorized = "401 Unauthorized: show the broker's token as Authorization
 func TestToken(t *testing.T) {
 	cfg := config()
 	cfg.Token = "nxk_1"
-	addr := doortest.Serve(t, web.Server(cfg))
-	for header, want := range map[string]string{"": unauthorized, "Authorization: Bearer nxk_2\r\n": unauthorized, "Authorization: Bearer nxk_1\r\n": "200 GET / 0 "} {
-		if got, _ := talk(t, addr, "GET / HTTP/1.1\r\n"+header+"\r\n"); len(got) != 1 || got[0] != want {
+	addr := doortest.Serve(t, web.New(cfg))
+	for header, want := range map[string]string{"": unauthorized, "Authorization: Bearer nxk_2\r\n": unauthorized, "Authorization: Bearer nxk_1\r\n": "200 GET / false "} {
+		if got, _ := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"); len(got) != 1 || got[0] != want {
 			t.Errorf("%q: %q, want %q", header, got, want)
 		}
 	}
@@ -116,19 +230,19 @@ func TestToken(t *testing.T) {
 // A browser that asks for leave gets it where pages are let in, before it shows a
 // token, and elsewhere what any OPTIONS gets.
 func TestPages(t *testing.T) {
-	const preflight = "OPTIONS / HTTP/1.1\r\nOrigin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n"
+	const preflight = "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n"
 	cfg := config()
-	if got, raw := talk(t, doortest.Serve(t, web.Server(cfg)), preflight); len(got) != 1 || strings.Contains(raw, "Access-Control") {
+	if got, raw := talk(t, doortest.Serve(t, web.New(cfg)), preflight); len(got) != 1 || strings.Contains(raw, "Access-Control") {
 		t.Errorf("no pages: %q\n%s", got, raw)
 	}
 	cfg.Pages, cfg.Token = true, "nxk_1"
-	addr := doortest.Serve(t, web.Server(cfg))
+	addr := doortest.Serve(t, web.New(cfg))
 	got, raw := talk(t, addr, preflight)
-	if len(got) != 1 || got[0] != "200 " || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: Authorization, *\r\n") {
+	if len(got) != 1 || got[0] != "200 " || !strings.Contains(raw, "Access-Control-Allow-Headers: Authorization, *\r\nAccess-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Origin: *\r\n") {
 		t.Errorf("leave: %q\n%s", got, raw)
 	}
-	for token, want := range map[string]string{"nxk_1": "200 GET / 0 ", "nxk_2": unauthorized} {
-		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+	for token, want := range map[string]string{"nxk_1": "200 GET / false ", "nxk_2": unauthorized} {
+		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 		if len(got) != 1 || got[0] != want || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\n") {
 			t.Errorf("%s: %q, want %q\n%s", token, got, want, raw)
 		}
@@ -137,8 +251,8 @@ func TestPages(t *testing.T) {
 
 // A client that waits for leave to send its body gets it.
 func TestContinue(t *testing.T) {
-	conn := doortest.Dial(t, doortest.Serve(t, web.Server(config())))
-	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	conn := doortest.Dial(t, doortest.Serve(t, web.New(config())))
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	r := bufio.NewReader(conn)
 	if line, _ := r.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
 		t.Fatalf("got %q", line)
@@ -150,36 +264,22 @@ func TestContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); string(body) != "POST / 2 ok" {
+	if body, _ := io.ReadAll(resp.Body); string(body) != "POST / true ok" {
 		t.Errorf("got %q", body)
 	}
 }
 
 // Each part of a request has its time.
 func TestSlow(t *testing.T) {
-	s := web.Server(config())
+	s := web.New(config())
 	s.Times.Read = 50 * time.Millisecond
 	addr := doortest.Serve(t, s)
-	for _, begin := range []string{"G", "GET / HTTP/1.1\r\nHost: x", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nx", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5"} {
+	for _, begin := range []string{"G", "GET / HTTP/1.1\r\nHost: x", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nx", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5"} {
 		conn := doortest.Dial(t, addr)
 		_, _ = io.WriteString(conn, begin)
 		out, _ := io.ReadAll(conn)
-		if !strings.HasPrefix(string(out), "HTTP/1.1 408 ") || !strings.HasSuffix(string(out), "Request timed out") {
+		if strings.HasPrefix(begin, "POST") && !strings.HasSuffix(string(out), "Request timed out") {
 			t.Errorf("%q: %q", begin, out)
 		}
 	}
-}
-
-// FuzzServer: whatever comes in, what goes out is HTTP.
-func FuzzServer(f *testing.F) {
-	f.Add([]byte("POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nhiGET /b HTTP/1.1\r\n\r\n"))
-	f.Add([]byte("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"))
-	f.Add([]byte("GET / HTTP/1.0\nx: y\n\n"))
-	s := web.Server(config())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out := doortest.Talk(s, data)
-		if len(out) > 0 && !bytes.HasPrefix(out, []byte("HTTP/1.1 ")) {
-			t.Fatalf("%q was answered by %q", data, out)
-		}
-	})
 }

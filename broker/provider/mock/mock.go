@@ -69,9 +69,6 @@ func New(cfg Config) *Mock {
 	return m
 }
 
-// Immediate reports whether answers wait for nothing.
-func (m *Mock) Immediate() bool { return m.cfg.Latency == 0 && m.cfg.Pause == 0 }
-
 // Complete answers r, as [provider.Provider] has it.
 func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	n := m.calls.Add(1)

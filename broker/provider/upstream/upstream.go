@@ -24,10 +24,8 @@ import (
 // A Client asks one backend.
 type Client struct {
 	base   string // the URL
-	prefix string // its path
 	header http.Header
 	http   *http.Client
-	plain  *plain // instead of http, where it can do
 }
 
 // A Response is an answer.
@@ -38,7 +36,6 @@ type Response struct {
 	Body   io.ReadCloser
 
 	retryAfter, retryAfterMs string
-	chunked, keep            bool
 }
 
 const (
@@ -57,39 +54,23 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 	}
 	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", "wirectl")
-	c := &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Client{
+	// With one of these, net/http would send a request again that was written.
+	header.Del("Idempotency-Key")
+	header.Del("X-Idempotency-Key")
+	return &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Client{
 		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: connect}).DialContext,
-			TLSHandshakeTimeout: connect,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: maxIdle,
-			IdleConnTimeout:     90 * time.Second,
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+			TLSHandshakeTimeout:    connect,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    maxIdle,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+			DisableCompression:     true, // events come one by one, and limits count what comes
 		},
 		// A redirect would take the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	c.usePlain(connect)
-	return c
-}
-
-// usePlain makes the client a plain one for a backend that is reached without TLS
-// and without a proxy.
-func (c *Client) usePlain(connect time.Duration) {
-	req, err := http.NewRequest(http.MethodPost, c.base, nil) //nolint:noctx // it is never sent
-	if err != nil || req.URL.Scheme != "http" {
-		return
-	}
-	if proxy, err := http.ProxyFromEnvironment(req); err != nil || proxy != nil {
-		return
-	}
-	port := req.URL.Port()
-	if port == "" {
-		port = "80"
-	}
-	c.prefix = strings.TrimSuffix(req.URL.EscapedPath(), "/")
-	c.plain = &plain{addr: net.JoinHostPort(req.URL.Hostname(), port), host: req.URL.Host, dialer: net.Dialer{Timeout: connect}, maxIdle: maxIdle}
-	c.plain.head = c.plain.headOf(c.header)
 }
 
 // Post sends a body and returns the answer, which is a 2xx. What was received has
@@ -120,13 +101,6 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 	if own != nil {
 		header = header.Clone()
 		maps.Copy(header, own)
-	}
-	if c.plain != nil {
-		head := c.plain.head
-		if own != nil {
-			head = c.plain.headOf(header)
-		}
-		return c.plain.post(ctx, c.prefix+path, head, r.Traceparent, body)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -296,7 +270,4 @@ func Malformed(what string) error {
 // CloseIdleConnections closes the connections that no call uses.
 func (c *Client) CloseIdleConnections() {
 	c.http.CloseIdleConnections()
-	if c.plain != nil {
-		c.plain.CloseIdleConnections()
-	}
 }

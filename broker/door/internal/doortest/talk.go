@@ -1,13 +1,11 @@
 package doortest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"time"
 
@@ -22,20 +20,14 @@ func Talk(s *door.Server, said []byte) []byte {
 	return c.out.Bytes()
 }
 
-// Post posts a body to a door that speaks HTTP, as [Talk] does, and returns the
+// Post posts a body to a door that speaks HTTP, without a socket, and returns the
 // status and the body of the answer.
-func Post(s *door.Server, path string, body []byte) (status string, answer []byte) {
-	said := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	all := Talk(s, said)
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
-	if err != nil {
-		return err.Error(), all
-	}
-	defer resp.Body.Close()
-	if answer, err = io.ReadAll(resp.Body); err != nil {
-		return err.Error(), all
-	}
-	return strconv.Itoa(resp.StatusCode), answer
+func Post(s http.Handler, path string, body []byte) (status string, answer []byte) {
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	r.Host = "localhost"
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return strconv.Itoa(w.Code), w.Body.Bytes()
 }
 
 // A talk is a client that has said all it has to say, and listens to everything.

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/door/internal/life"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

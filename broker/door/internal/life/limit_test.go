@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/life"
+	"github.com/wirectl/wirectl/broker/door/internal/life"
 )
 
 // Each has the same time from its own beginning on, whoever else is there; those

@@ -1,0 +1,72 @@
+package upstream_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+)
+
+// A paid request is sent once: a backend that reads a request and dies, on a
+// connection that has served before, never sees it again. A key that would make
+// net/http send it again is not passed on.
+func TestSentOnce(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		for name, die := range map[string]func(*httptest.Server, http.ResponseWriter){
+			"reset":  func(*httptest.Server, http.ResponseWriter) { panic(http.ErrAbortHandler) },
+			"closed": func(s *httptest.Server, _ http.ResponseWriter) { s.CloseClientConnections() },
+		} {
+			t.Run(fmt.Sprint(name, " ", map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2]), func(t *testing.T) {
+				var mu sync.Mutex
+				seen := map[string]int{}
+				var backend *httptest.Server
+				backend = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, err := io.ReadAll(r.Body)
+					mu.Lock()
+					seen[string(body)]++
+					mu.Unlock()
+					if err != nil || r.Header.Get("Idempotency-Key") != "" || r.ProtoMajor != map[bool]int{false: 1, true: 2}[http2] {
+						t.Errorf("%s %v, %v", r.Proto, r.Header, err)
+					}
+					if strings.HasPrefix(string(body), "die") {
+						die(backend, w)
+					}
+				}))
+				backend.EnableHTTP2 = http2
+				backend.StartTLS()
+				defer backend.Close()
+				c := upstream.New(backend.URL, http.Header{"Idempotency-Key": {"k"}}, 0)
+				c.As(backend.Client())
+				defer c.CloseIdleConnections()
+				for i := range 20 {
+					for _, body := range []string{fmt.Sprint("live ", i), fmt.Sprint("die ", i)} {
+						resp, err := c.Post(t.Context(), "/", []byte(body), &provider.Request{})
+						if err == nil {
+							_, _ = io.Copy(io.Discard, resp.Body)
+							resp.Body.Close()
+						}
+						if (err == nil) != strings.HasPrefix(body, "live") {
+							t.Errorf("%s: %v", body, err)
+						}
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for body, n := range seen {
+					if n != 1 {
+						t.Errorf("%q was sent %d times", body, n)
+					}
+				}
+				if len(seen) != 40 {
+					t.Errorf("%d of 40 were sent", len(seen))
+				}
+			})
+		}
+	}
+}
