@@ -23,7 +23,7 @@ func Talk(s *door.Server, said []byte) []byte {
 // Post posts a body to a door that speaks HTTP, without a socket, and returns the
 // status and the body of the answer.
 func Post(s http.Handler, path string, body []byte) (status string, answer []byte) {
-	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, bytes.NewReader(body))
 	r.Host = "localhost"
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
