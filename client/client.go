@@ -93,7 +93,7 @@ type lane struct {
 // record, which may be nil.
 func NewWatch(p protocol.Protocol, record capture.Writer) *Watch {
 	w := &Watch{protocol: p, record: record, offsets: map[lane]int64{}}
-	w.tracker = session.New(p, session.Options{Watcher: finder{w}})
+	w.tracker = session.New(p, session.Options{Partial: true, Watcher: finder{w}})
 	return w
 }
 

@@ -87,6 +87,9 @@ type Message struct {
 	// Count is how many things a message asks for or carries: prompts,
 	// results, the messages of a batch. It is 0 where that means nothing.
 	Count int
+	// Stops says of an answer that closes its exchange that what it is about was
+	// cancelled: that exchange, unless it answers a cancel.
+	Stops bool
 	// Multiline says that a JSON payload has line breaks between its tokens, so
 	// that it does not fit on a line as it is.
 	Multiline bool

@@ -165,6 +165,9 @@ func (t *Tracker) close(ev *event, e *Exchange) {
 	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
 	}
+	if e.unknown && m.Phase == protocol.Close && !m.Stops {
+		t.add(cancelUnknown, Findings[cancelUnknown].Severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" names what was never opened")
+	}
 	unsubscribes := t.isSubscription(e) && m.Phase == protocol.Close
 	t.end(ev, e)
 	t.settle(e)
@@ -175,9 +178,13 @@ func (t *Tracker) close(ev *event, e *Exchange) {
 
 // end notes how an exchange ended.
 func (t *Tracker) end(ev *event, e *Exchange) {
+	phase := ev.m.Phase
+	if ev.m.Stops && !e.cancels {
+		phase = protocol.Cancelled
+	}
 	e.Closed = ev.f.Time
-	t.endCancel(e, ev.m.Phase, ev.f)
-	e.become(outcomeOf(ev.m.Phase))
+	t.endCancel(e, phase, ev.f)
+	e.become(outcomeOf(phase))
 	e.kind.ended(e)
 }
 

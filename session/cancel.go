@@ -119,7 +119,12 @@ func (t *Tracker) cancelled(ev *event) {
 	switch {
 	case target == nil:
 		t.classify(c, UnknownTarget)
-		if t.judges() && !m.Ref.IsZero() {
+		switch {
+		case !t.judges() || m.Ref.IsZero():
+		case t.rules.SharedRuns && t.partial:
+		case t.rules.SharedRuns && own != nil: // the answer says whether there is one
+			own.unknown = true
+		default:
 			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(m.Ref))
 		}
 	case target.settled:
@@ -145,6 +150,7 @@ func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
 		return nil
 	}
 	own := t.open(ev)
+	own.cancels = true
 	if duty != protocol.MustAnswer {
 		own.optional = true
 		own.become(Done)

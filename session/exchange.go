@@ -53,6 +53,8 @@ type Exchange struct {
 	cancel   *Cancel // the cancel that is not settled yet, or nil
 	settled  bool
 	optional bool // settled, but may still be answered once
+	cancels  bool // it was opened by a cancel
+	unknown  bool // and what that names may be open on a connection that was not seen
 	bindings [3]binding
 	node     node[Exchange] // in one of the tracker's lists
 }

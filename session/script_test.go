@@ -76,6 +76,7 @@ var verbs = map[string]map[string]string{
 		"result": `{"jsonrpc":"2.0","id":%1,"result":{"content":"y"}}`,
 		"cut":    `{"jsonrpc":"2.0","id":%1,"result":{"content":"y","cancelled":true}}`,
 		"ok":     `{"jsonrpc":"2.0","id":%1,"result":{"cancelled":true}}`,
+		"not":    `{"jsonrpc":"2.0","id":%1,"result":{"cancelled":false,"reason":"not_found_or_completed"}}`,
 		"null":   `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m"}}`,
 	},
 	"rlm": {

@@ -28,6 +28,7 @@ type Tracker struct {
 	history  int
 	inFlight int
 	oneWay   bool
+	partial  bool
 	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
@@ -66,6 +67,9 @@ type Options struct {
 	// OneWay says that one direction is all there is to be fed, so that no
 	// request is missed for an answer and no answer for a request.
 	OneWay bool
+	// Partial says that what is fed is not all that the unit is asked: what a cancel
+	// names may have been opened on other connections.
+	Partial bool
 	// Watcher, if not nil, is told of everything as it happens.
 	Watcher Watcher
 }
@@ -79,7 +83,7 @@ func New(p protocol.Protocol, o Options) *Tracker {
 		o.InFlight = 1 << 16
 	}
 	return &Tracker{
-		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, watch: o.Watcher,
+		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, watch: o.Watcher,
 		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
 		table: newTable(), findings: ring[Finding]{size: o.History},
 	}

@@ -68,6 +68,8 @@ func TestCancelClasses(t *testing.T) {
 		{"acp", "> prompt 1 s; > cancel s; < update s; < stop 1 cancelled", "confirmed +1"},
 		{"dap", "> request 1; > cancel 2 1; < cancelled 1 1", "confirmed +0"},
 		{"nexus", "> send 1 a; > cancel 2 a; < ok 2; < cut 1", "confirmed +0"},
+		{"nexus", "> send 1 a; > cancel 2 a; < ok 2; +999; < ok 1", "confirmed +0"},
+		{"nexus", "> send 1 a; > cancel 2 a; < ok 2; +999; < result 1", "ignored +0"},
 		{"theory", "> run a; < ack a; > preempt; < event a; < stopped a", "confirmed +1"},
 	} {
 		var got []string

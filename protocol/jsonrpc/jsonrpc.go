@@ -39,7 +39,7 @@ type Grammar struct {
 	IntegerIDs bool
 	// NullIDs allows a request with the id null, which is a notification.
 	NullIDs bool
-	// ObjectParams forbids params that are arrays.
+	// ObjectParams forbids params that are arrays, and allows null for none.
 	ObjectParams bool
 	// NoBatches forbids batches.
 	NoBatches bool
@@ -67,8 +67,8 @@ type Name struct {
 	Space  protocol.Space
 }
 
-// An Outcome is an answer in which Member has exactly the value Is and, where
-// With is not None, a member With is there as well.
+// An Outcome is an answer in which Member has exactly the value Is. Where With is
+// not None, and no member With is there, it may also be the answer to a cancel.
 type Outcome struct {
 	Member Member
 	Is     string
@@ -184,8 +184,14 @@ func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 		m.Kind, m.Phase = kindResult, protocol.Close
 		m.Text = e.value[Result]
 	}
-	if d.isCancelled(e) {
-		m.Phase = protocol.Cancelled
+	for _, o := range d.grammar.Cancelled {
+		switch {
+		case string(e.value[o.Member]) != o.Is:
+		case o.With == None || e.value[o.With] != nil:
+			m.Phase = protocol.Cancelled
+		default:
+			m.Stops = true
+		}
 	}
 }
 
@@ -212,15 +218,6 @@ func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
 	return f | d.checkID(e.value[ID], failed)
 }
 
-func (d *Dialect) isCancelled(e *envelope) bool {
-	for _, o := range d.grammar.Cancelled {
-		if string(e.value[o.Member]) == o.Is && (o.With == None || e.value[o.With] != nil) {
-			return true
-		}
-	}
-	return false
-}
-
 // checkID returns the fault of an id that is there.
 func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {
 	ok := false
@@ -240,10 +237,13 @@ func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {
 
 // checkParams returns the fault of params, which may be missing.
 func (d *Dialect) checkParams(raw []byte) protocol.Faults {
-	if raw == nil || raw[0] == '{' || raw[0] == '[' && !d.grammar.ObjectParams {
-		return 0
+	switch {
+	case raw == nil, raw[0] == '{':
+	case raw[0] == '[' && !d.grammar.ObjectParams, raw[0] == 'n' && d.grammar.ObjectParams:
+	default:
+		return protocol.BadParams
 	}
-	return protocol.BadParams
+	return 0
 }
 
 // isInteger reports whether a number is written without fraction and exponent.
