@@ -164,6 +164,13 @@ func (w *Watch) fault(conn int, err error) {
 	w.tracker.Feed(session.Frame{Seq: w.seq, Time: time.Now(), Conn: conn, Dir: frame.U2C, Gap: true, Fault: err}, nil)
 }
 
+// reject takes in that the peer closes a connection because of what it was asked.
+func (w *Watch) reject(conn int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tracker.Reject(conn, time.Now())
+}
+
 // end takes in that a connection has ended.
 func (w *Watch) end(conn int) {
 	w.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -225,6 +226,9 @@ func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) 
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, silence)
 	defer cancel()
 	_, payload, err := r.ws.Read(bounded)
+	if code := websocket.CloseStatus(err); carrier.RefusesBy(int(code)) {
+		r.watch.reject(r.conn)
+	}
 	if err != nil {
 		return nil, theoryFailure(bounded, err)
 	}

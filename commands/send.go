@@ -105,7 +105,7 @@ func (inv *invocation) send(c *cli.Context) error {
 	if finished := finish(); err == nil {
 		err = finished
 	}
-	return s.judge(s.withExit(err))
+	return s.judge(s.withExit(err), ctx.Err() != nil)
 }
 
 // sending reads the operands.
@@ -170,8 +170,8 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 }
 
 // judge turns an error into the status that belongs to it, and tells what else was
-// found wrong with the peer.
-func (s *sending) judge(err error) error {
+// found wrong with the peer. Who gave up does not know what would have come.
+func (s *sending) judge(err error, gaveUp bool) error {
 	if werr := s.watch.Err(); err == nil {
 		err = werr
 	}
@@ -183,6 +183,9 @@ func (s *sending) judge(err error) error {
 		}
 	}
 	for _, f := range found {
+		if gaveUp && f.Name == "no-final" {
+			continue
+		}
 		if f.Severity == session.Error && worst == nil {
 			worst = &f
 			continue

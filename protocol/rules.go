@@ -39,6 +39,9 @@ type Rules struct {
 	// opener sends under its id, without a phase, is more of the request. Of
 	// one that was open before the session began nothing is missed.
 	Streamed bool
+	// Reset is the kind by which a carrier breaks an exchange off. It may follow the
+	// end, of which it takes nothing back.
+	Reset string
 	// SharedRuns says that tokens of SpaceRun name exchanges of all
 	// connections, so that one connection can cancel what another opened.
 	SharedRuns bool

@@ -224,6 +224,8 @@ func (t *Tracker) answerLate(ev *event, e *Exchange) {
 		e.optional = false
 		e.answered(f)
 		t.end(ev, e)
+	case t.rules.Reset != "" && ev.kind.Name == t.rules.Reset:
+		e.saw(f)
 	case m.Phase == protocol.Part && m.ID.IsZero() && !m.Ref.IsZero():
 		if !t.rules.LooseRefs {
 			t.report(latePart, f, []int64{e.First, e.Last}, "%s for %s %s, which is %v", ev.kind.Name, e.Kind, quote(e.ID), e.Outcome)

@@ -177,6 +177,29 @@ func (t *Tracker) EndBy(conn int, first frame.Dir, at time.Time) {
 	}
 }
 
+// Reject takes in that the unit closed a connection because of what was asked on it:
+// runs that are open and were not even acknowledged have failed by that.
+func (t *Tracker) Reject(conn int, at time.Time) {
+	scopes := t.conns[conn]
+	if !t.rules.Final || scopes == nil {
+		return
+	}
+	for n := scopes.first; n != nil; n = n.next {
+		for e := range t.inFlightOf(n.of, frame.C2U) {
+			if e.answers > 0 {
+				continue
+			}
+			if e.Closed = at; e.cancel != nil {
+				t.classify(e.cancel, Crossed)
+			}
+			e.become(Failed)
+			e.kind.ended(e)
+			t.settle(e)
+			t.changed(e, 0)
+		}
+	}
+}
+
 var kindBatch = []byte("batch")
 
 // isBatch reports whether m is a batch, which counts its messages: a method of

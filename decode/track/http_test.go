@@ -380,6 +380,21 @@ func TestResetBehindTheEnd(t *testing.T) {
 	}
 }
 
+// A server may reset the stream of a gRPC call after its status: a client that has not
+// ended its side need not go on. Messages after that are too many.
+func TestResetBehindTheStatus(t *testing.T) {
+	called := h2(":method", "POST", ":path", "/x.Y/Z", "content-type", "application/grpc", "te", "trailers")
+	for _, code := range []http2.ErrCode{http2.ErrCodeNo, http2.ErrCodeCancel, http2.ErrCodeInternal} {
+		for _, status := range []string{"0", "13"} {
+			ended := bare(":status", "200", "content-type", "application/grpc", "grpc-status", status)[1:]
+			tr := follow(t, over(called, "<"+ended+reset(code))).List[0]
+			for f := range tr.Findings() {
+				t.Errorf("status %s, then %v: found %s %v", status, code, f.Name, f.Frames)
+			}
+		}
+	}
+}
+
 // Who leaves before the answer has come cancels the request; whoever leaves with
 // the answer does not. Where that is not known it is unanswered.
 func TestWhoLeavesFirst(t *testing.T) {

@@ -5,8 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
 )
 
 // What an answer of HTTP refuses has failed, whatever its body is, and nothing that
@@ -152,5 +156,56 @@ func TestRefusalsOverHTTP(t *testing.T) {
 				t.Errorf("there are\n\t%s\nnot\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
 			}
 		})
+	}
+}
+
+// A runtime that closes the connection because of the request owes it no final
+// message. One that has taken the request does, and so does one that just leaves.
+func TestRefusalsOverWebSocket(t *testing.T) {
+	const (
+		request = `{"kind":"Request","control":{"run_id":"r"}}`
+		unnamed = `{"kind":"Request","control":{}}`
+		ack     = `{"kind":"Ack","control":{"run_id":"r"}}`
+	)
+	said := func(dir frame.Dir, text string) capture.Record {
+		return capture.Record{Protocol: "theory", Framing: frame.WS, Frame: frame.Frame{
+			Conn: 1, Dir: dir, Raw: []byte(text), End: len(text), Meta: &frame.Meta{Framing: frame.WS, Opcode: frame.TextMsg},
+		}}
+	}
+	closed := func(dir frame.Dir, code uint32) capture.Record {
+		return capture.Record{Protocol: "theory", Framing: frame.WS, Frame: frame.Frame{
+			Conn: 1, Dir: dir, Meta: &frame.Meta{Framing: frame.WS, Signal: frame.Close, Code: code},
+		}}
+	}
+	for _, tt := range []struct {
+		about   string
+		records []capture.Record
+		want    string
+	}{
+		{"without a run id", []capture.Record{said(frame.C2U, unnamed), closed(frame.U2C, 1008)}, "failed missing-field"},
+		{"of the wrong form", []capture.Record{said(frame.C2U, request), closed(frame.U2C, 1002)}, "failed"},
+		{"not, but the runtime leaves", []capture.Record{said(frame.C2U, request), closed(frame.U2C, 1001)}, "abandoned no-final"},
+		{"not, but the client leaves", []capture.Record{said(frame.C2U, request), closed(frame.C2U, 1008), closed(frame.U2C, 1000)}, "abandoned no-final"},
+		{"not, after the Ack", []capture.Record{said(frame.C2U, request), said(frame.U2C, ack), closed(frame.U2C, 1008)}, "abandoned no-final"},
+	} {
+		for _, timed := range []bool{false, true} {
+			s := &script{records: slices.Clone(tt.records)}
+			for i := range s.records {
+				if timed {
+					s.records[i].Time = time.Unix(int64(i+1), 0)
+				}
+			}
+			tr := follow(t, s).List[0]
+			var got []string
+			for e := range tr.Exchanges() {
+				got = append(got, e.Outcome.String())
+			}
+			for f := range tr.Findings() {
+				got = append(got, f.Name)
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%s (timed: %t): %q, not %q", tt.about, timed, got, tt.want)
+			}
+		}
 	}
 }

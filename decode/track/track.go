@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
@@ -104,6 +105,7 @@ type heldFrame struct {
 	session.Frame
 	well bool
 	no   refusal
+	ends bool // it is no message, but closes the connection because of those before
 }
 
 const (
@@ -135,6 +137,10 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own, and no fault
 	}
+	if carrier.Refuses(it.Frame) {
+		f.rejected(it)
+		return dst, nil
+	}
 	var no refusal
 	if isHTTP(it.Frame) {
 		var taken bool
@@ -161,11 +167,11 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	f.learn(&fr)
 	switch {
 	case w.tracker == nil:
-		f.hold(w, heldFrame{fr, well, no})
+		f.hold(w, heldFrame{Frame: fr, well: well, no: no})
 	case it.Protocol == w.protocol:
-		w.pass(heldFrame{fr, well, no}, &it.Message)
+		w.pass(heldFrame{Frame: fr, well: well, no: no}, &it.Message)
 	default:
-		w.pass(heldFrame{fr, well, no}, nil)
+		w.pass(heldFrame{Frame: fr, well: well, no: no}, nil)
 	}
 	return dst, nil
 }
@@ -183,6 +189,18 @@ func (f *Follower) call(it *decode.Item) {
 		m = nil
 	}
 	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
+}
+
+// rejected takes in that the unit closes a WebSocket because of what came on it.
+func (f *Follower) rejected(it *decode.Item) {
+	h := heldFrame{Frame: f.carried(it), ends: true}
+	switch w := f.wires[h.Conn]; {
+	case w == nil: // nothing came
+	case w.tracker == nil:
+		f.hold(w, h)
+	default:
+		w.pass(h, nil)
+	}
 }
 
 // isOther reports whether a frame resets what was no call of gRPC, as far as none was
@@ -333,6 +351,9 @@ func (f *Follower) begin(w *followed) {
 // or if that is nil one that is still to be read by the wire's protocol.
 func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	switch {
+	case h.ends:
+		w.tracker.Reject(h.Conn, h.Time)
+		return
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
 		h.Dir = frame.U2C // the unit said so, even where the controller broke off the rest

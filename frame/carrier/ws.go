@@ -233,6 +233,25 @@ func (w *ws) control(h *half, f *wsFrame, begin, end int) {
 	}
 }
 
+// Refuses reports whether a frame closes a WebSocket of the unit's because of what the
+// controller sent.
+func Refuses(f *frame.Frame) bool {
+	if f.Meta == nil || f.Meta.Framing != frame.WS || f.Meta.Signal != frame.Close || f.Dir != frame.U2C {
+		return false
+	}
+	return RefusesBy(int(f.Meta.Code))
+}
+
+// RefusesBy reports whether a code by which a WebSocket is closed says that the other
+// side sent what it may not: see RFC 6455, section 7.4.1.
+func RefusesBy(code int) bool {
+	switch code {
+	case 1002, 1003, 1007, 1008, 1009:
+		return true
+	}
+	return false
+}
+
 // unmask undoes the mask of a payload.
 func unmask(data []byte, f *wsFrame) {
 	if f.masked {

@@ -31,6 +31,7 @@ var Rules = protocol.Rules{
 	Streamed:       true,
 	MayLeave:       true,
 	LeavingCancels: true,
+	Reset:          kindReset,
 	Cancels:        []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
 }
 
@@ -180,9 +181,11 @@ func ended(m *protocol.Message, f *frame.Frame) {
 	}
 }
 
+const kindReset = "RST_STREAM"
+
 // reset takes in a RST_STREAM.
 func reset(m *protocol.Message, f *frame.Frame) {
-	m.Kind = []byte("RST_STREAM")
+	m.Kind = []byte(kindReset)
 	switch {
 	case f.Meta.Code == 0:
 	case f.Dir == frame.C2U, f.Dir == frame.DirUnknown && f.Meta.Code == carrier.Cancel:
