@@ -25,6 +25,10 @@ type Rules struct {
 	// MayLeave allows a side to go away while its requests are open: that they
 	// are unanswered then is worth a note, not an error.
 	MayLeave bool
+	// MayHangUp allows the side that asks to hang up while it waits: that its requests
+	// are unanswered then is worth a note. It is an error if the side that was to answer
+	// is known to have ended the connection first.
+	MayHangUp bool
 	// LeavingCancels says that the side which ends its direction of a connection
 	// first cancels with that what it has asked and is not answered.
 	LeavingCancels bool

@@ -117,7 +117,7 @@ func (t *Tracker) abandon(e *Exchange, first frame.Dir, at time.Time) {
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = Cancelled
 	case t.judges() && !t.isSubscription(e):
-		t.reportUnanswered(e)
+		t.reportUnanswered(e, first)
 	}
 	e.become(outcome)
 	e.kind.streamed(e)
@@ -125,12 +125,12 @@ func (t *Tracker) abandon(e *Exchange, first frame.Dir, at time.Time) {
 	t.changed(e, 0)
 }
 
-func (t *Tracker) reportUnanswered(e *Exchange) {
+func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	r, severity := unanswered, Error
 	switch {
 	case t.rules.Final:
 		r = noFinal
-	case t.rules.MayLeave:
+	case t.rules.MayLeave, t.rules.MayHangUp && (first == frame.DirUnknown || first == e.Opener):
 		severity = Note
 	}
 	t.add(r, severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" was open when the connection ended")

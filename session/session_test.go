@@ -233,3 +233,32 @@ func TestQuantileOfFew(t *testing.T) {
 		t.Errorf("from %v to %v, want from %v to %v", h.Quantile(0), h.Quantile(1), h.Min, h.Max)
 	}
 }
+
+// Who asks may hang up while it waits, in some protocols; who is to answer may not.
+func TestHangUp(t *testing.T) {
+	for _, test := range []struct {
+		protocol, script string
+		first            frame.Dir
+		want             session.Severity
+	}{
+		{"rlm", "> ask a", frame.C2U, session.Note},
+		{"rlm", "> ask a", frame.DirUnknown, session.Note},
+		{"rlm", "> ask a", frame.U2C, session.Error},
+		{"nexus", "> send 1 a", frame.C2U, session.Note},
+		{"nexus", "> send 1 a", frame.U2C, session.Error},
+		{"latis", "> prompt 1", frame.C2U, session.Error},
+	} {
+		tr := play(t, test.protocol, test.script, session.Options{})
+		tr.EndBy(1, test.first, began)
+		for f := range tr.Findings() {
+			if f.Name != "unanswered" || f.Severity != test.want {
+				t.Errorf("%s ended by %v: %s %v rather than %v", test.protocol, test.first, f.Name, f.Severity, test.want)
+			}
+		}
+		for e := range tr.Exchanges() {
+			if e.Outcome != session.Abandoned {
+				t.Errorf("%s ended by %v: the outcome is %v", test.protocol, test.first, e.Outcome)
+			}
+		}
+	}
+}

@@ -78,7 +78,7 @@ func (c *Conn) Number() int {
 
 // Frame publishes a frame, of which raw[start:] is the payload.
 func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
-	if c == nil {
+	if c == nil || dir == frame.U2C && c.left.Load() {
 		return
 	}
 	if payload := raw[start:]; len(payload) > 0 {
@@ -88,6 +88,21 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	}
 	r := c.begin(capture.Frame)
 	r.Raw, r.Start, r.End, r.Dir = raw, start, len(raw), dir
+	c.write()
+}
+
+// maxUnread bounds what is published of a request that could not be read.
+const maxUnread = 64 << 10
+
+// Unread publishes that a request could not be read, for that fault. What is published
+// of it is raw, or how that begins.
+func (c *Conn) Unread(raw []byte, fault error) {
+	if c == nil {
+		return
+	}
+	raw = c.p.hide(raw[:min(len(raw), maxUnread)])
+	r := c.begin(capture.Frame)
+	r.Raw, r.Dir, r.Gap, r.Flaw = raw, frame.C2U, true, fault
 	c.write()
 }
 
@@ -161,8 +176,8 @@ func (p *Publisher) headOf(of head) *frame.Head {
 	return h
 }
 
-// Left notes that it is the controller who ends the connection. An answer over HTTP
-// that it would still get is not published any more: it is not there to take it.
+// Left notes that it is the controller who ends the connection. An answer that it
+// would still get is not published any more: it is not there to take it.
 func (c *Conn) Left() {
 	if c != nil {
 		c.left.Store(true)

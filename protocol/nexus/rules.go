@@ -7,6 +7,7 @@ import "github.com/wirectl/wirectl/protocol"
 // another connection than its own.
 var Rules = protocol.Rules{
 	SharedRuns: true,
+	MayHangUp:  true,
 	Cancels:    []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
 	Sources: [][2]string{
 		{"cancel-unknown", "cancel names the request_id of a send"},

@@ -5,7 +5,8 @@ import "github.com/wirectl/wirectl/protocol"
 // Rules are what rlm demands of a session. A broker answers the requests of a
 // connection in their order, and correlation ids need not be unique.
 var Rules = protocol.Rules{
-	Counted: true,
+	Counted:   true,
+	MayHangUp: true,
 	Sources: [][2]string{
 		{"orphan", "a WireResponse echoes the correlation_id of its WireRequest"},
 		{"result-count", "a WireResponse has as many results as there were prompts, and one for prompt"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -116,7 +117,7 @@ func (s *session) next() ([]byte, bool) {
 	}
 	n := int(binary.BigEndian.Uint32(head))
 	if n > rlm.Limit {
-		s.refuse(tooLarge(n))
+		s.refuse(tooLarge(n), fmt.Errorf("%w: length %d is over the limit of %d", frame.ErrTooLarge, n, rlm.Limit))
 		s.Drain(2 * rlm.Limit)
 		return nil, false
 	}
@@ -128,7 +129,7 @@ func (s *session) next() ([]byte, bool) {
 		s.Extend(n)
 		if err := s.Fill(prefix + n); err != nil {
 			if !s.stalled(err) && errors.Is(err, io.EOF) {
-				s.refuse("Connection error")
+				s.refuse("Connection error", frame.ErrTruncated)
 			}
 			return nil, false
 		}
@@ -141,12 +142,13 @@ func (s *session) stalled(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	s.refuse("Request timed out")
+	s.refuse("Request timed out", frame.ErrTruncated)
 	return true
 }
 
-// refuse writes an error that belongs to no request.
-func (s *session) refuse(message string) {
+// refuse writes an error that answers what could not be read, for that fault.
+func (s *session) refuse(message string, fault error) {
+	s.tap.Unread(s.Buffered(), fault)
 	r := begin(s.Out(), nil)
 	r.fail(message)
 	s.finish(&r, true)
@@ -190,6 +192,9 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	r = begin(s.Out(), s.req.id)
 	watched, stop := s.Watch(ctx, 0) // the first byte of any length up to the limit
 	s.results(watched, &r)
+	if errors.Is(watched.Err(), broker.ErrGone) {
+		s.tap.Left() // without the byte that may have been written ahead
+	}
 	stop()
 	s.finish(&r, false)
 }

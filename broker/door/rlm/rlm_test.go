@@ -17,7 +17,12 @@ import (
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/capture"
+	fr "github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	wire "github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -255,4 +260,75 @@ func FuzzDoor(f *testing.F) {
 			}
 		}
 	})
+}
+
+// judged follows what a door publishes, as those who read its tap do.
+type judged struct {
+	tracker *session.Tracker
+	first   fr.Dir // the direction that ended first
+	ends    int
+	closed  chan struct{} // when the connection has ended
+}
+
+func (j *judged) Write(r *capture.Record) error {
+	switch r.Kind {
+	case capture.Frame:
+		f := session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Dir: r.Dir, Size: r.Size(), Payload: r.Payload(), Fault: r.Flaw, Gap: r.Gap}
+		var m protocol.Message
+		if f.Gap || wire.Protocol.Parse(f.Payload, &m) != nil {
+			j.tracker.Feed(f, nil)
+		} else {
+			j.tracker.Feed(f, &m)
+		}
+	case capture.HalfClosed:
+		if j.ends++; j.ends == 1 {
+			j.first = r.Dir
+			break
+		}
+		j.tracker.EndBy(r.Conn, j.first, r.Time)
+		close(j.closed)
+	}
+	return nil
+}
+
+// What the tap of a door shows breaks the rules that were broken, and no others: a
+// client may hang up while it waits, and what cannot be read is still answered.
+func TestTap(t *testing.T) {
+	for _, tt := range []struct {
+		name, send, found string
+		gone              bool
+	}{
+		{"gone", string(frame(`{"prompt":"a"}`)), "note unanswered", true},
+		{"cut in the payload", "\x00\x00\x00\x05{", "error truncated", false},
+		{"oversize", "\x00\x98\x96\x81" + strings.Repeat("x", 100_000), "error oversize", false},
+	} {
+		p := doortest.NewHeld()
+		j := &judged{tracker: session.New(wire.Protocol, session.Options{}), closed: make(chan struct{})}
+		conn := dial(t, doortest.Serve(t, rlm.New(doortest.Broker(t, p), publish.New(j, nil))))
+		_, _ = conn.Write([]byte(tt.send))
+		if tt.gone {
+			call := <-p.Calls
+			_ = conn.CloseWrite()
+			_, _ = conn.Read(make([]byte, 1)) // the byte that tells whether it is gone
+			_ = conn.SetLinger(0)
+			conn.Close()
+			<-call.Ended
+		} else {
+			_ = conn.CloseWrite()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+		<-j.closed
+		var found []string
+		for f := range j.tracker.Findings() {
+			found = append(found, f.Severity.String()+" "+f.Name)
+		}
+		if strings.Join(found, ", ") != tt.found {
+			t.Errorf("%s: found %q, want %q", tt.name, found, tt.found)
+		}
+		for e := range j.tracker.Exchanges() {
+			if e.Outcome != session.Abandoned {
+				t.Errorf("%s: the request is %v", tt.name, e.Outcome)
+			}
+		}
+	}
 }
