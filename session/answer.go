@@ -101,7 +101,31 @@ func (t *Tracker) missed(ev *event, token protocol.Token) {
 	if !t.judges() || loose || t.rules.Streamed || ev.strays() {
 		return
 	}
+	if side := ev.from.Opposite(); token.IsZero() && ev.m.Phase == protocol.Fail && len(ev.scope.nameless[side]) < maxNameless {
+		ev.scope.nameless[side] = append(ev.scope.nameless[side], orphaned{ev.f.Seq, ev.kind.Name})
+		return
+	}
 	t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
+}
+
+// An orphaned message answers nothing by its id, which it does not have.
+type orphaned struct {
+	seq  int64
+	kind string
+}
+
+// maxNameless bounds how many of them are kept.
+const maxNameless = 16
+
+// settleOrphans reports the errors without an id to that side, which has said something
+// or ended: unless it could not be read, for that is answered before its end is seen.
+func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
+	for _, o := range s.nameless[side] {
+		if !s.refused(side) {
+			t.add(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")
+		}
+	}
+	s.nameless[side] = s.nameless[side][:0]
 }
 
 // answerOpen takes in an answer to an exchange that is open.

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -56,7 +58,15 @@ func (s *scope) fresh(f *Frame) bool {
 		return true
 	}
 	s.gap[f.Dir] = f.Fault
-	return before == nil || before.Error() != f.Fault.Error()
+	return before == nil || unnumbered(before) != unnumbered(f.Fault)
+}
+
+// unnumbered returns the words of a fault without the number of its frame, which counts
+// those of the other direction too.
+func unnumbered(err error) string {
+	words := err.Error()
+	_, position, _ := strings.Cut(words, " at byte ")
+	return cmp.Or(position, words)
 }
 
 // ruleOf returns the rule that the fault of a frame breaks.

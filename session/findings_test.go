@@ -25,6 +25,7 @@ var findings = []struct {
 	{"orphan", "dap", "> request 7; < response 1 1; < response 2 7; end", "2", "> request 7; < response 1 7; end"},
 	{"orphan", "rlm", "> ask a; < answer b; < answer a; end", "2", "> ask a; < answer a; end"},
 	{"orphan", "rlm", "> ask a; < answer a; < null; end", "3", "> ask a; < null; end"},
+	{"orphan", "rlm", "> ask a; < answer a; < null; > ask b; < answer b; end", "3", "> ask a; < null; > ask b; < answer b; end"},
 	{"orphan", "nexus", "> send 1 a; < result 1; < null; end", "3", "> send 1 a; < null; end"},
 	{"orphan", "theory", "> run a; < ack a; < event b; < final a; end", "3", "> run a; < ack a; < token; < final a; end"},
 
@@ -112,6 +113,25 @@ func TestFindings(t *testing.T) {
 		}
 		if got := found(play(t, test.protocol, test.well, session.Options{})); got != "" {
 			t.Errorf("%s: %s\n found %q, and nothing is wrong", test.protocol, test.well, got)
+		}
+	}
+}
+
+// What could not be read is answered without an id, also before its end is seen, and
+// once. What is passed over in pieces is one message, whatever comes between.
+func TestUnreadable(t *testing.T) {
+	for script, want := range map[string]string{
+		"> !oversize; < null; end":                                "oversize @ 1",
+		"> !oversize; > !oversize; < null; end":                   "oversize @ 1",
+		"> !oversize; > !oversize; < null; < null; end":           "oversize @ 1; orphan @ 4",
+		"> ask a; < answer a; < null; > !truncated; end":          "truncated @ 4",
+		"> ask a; < answer a; < null; < null; > !truncated; end":  "truncated @ 5; orphan @ 4",
+		"> ask a; < answer a; < null; > ask b; < answer b; end":   "orphan @ 3",
+		"> ask a; < answer a; < null; < !truncated; end":          "truncated @ 4; orphan @ 3",
+		"> ask a; < answer a; > !truncated; end; > ask a; < null": "truncated @ 3",
+	} {
+		if got := found(play(t, "rlm", script, session.Options{})); got != want {
+			t.Errorf("%s\n found %q rather than %q", script, got, want)
 		}
 	}
 }

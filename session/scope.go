@@ -14,10 +14,11 @@ type scope struct {
 	// unreadable counts, by side, the messages that no answer can name: their
 	// peer answers without an id.
 	unreadable [3]int
-	gap        [3]error    // by direction: of the last frame, if it is a gap, its fault
-	lanes      [3]lane     // by direction
-	node       node[scope] // in the tracker's list of all, those last that were in use last
-	ofConn     node[scope] // in that of its connection
+	nameless   [3][]orphaned // by the same side: the errors that may yet answer one
+	gap        [3]error      // by direction: of the last frame, if it is a gap, its fault
+	lanes      [3]lane       // by direction
+	node       node[scope]   // in the tracker's list of all, those last that were in use last
+	ofConn     node[scope]   // in that of its connection
 }
 
 type scopeKey struct{ conn, stream int }
@@ -59,6 +60,7 @@ func (t *Tracker) newScope(k scopeKey) *scope {
 // endScope ends what is open in s by end, and forgets s.
 func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 	for side := range frame.Dir(3) {
+		t.settleOrphans(s, side)
 		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {
 			end(e)
 		}

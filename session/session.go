@@ -129,8 +129,6 @@ type event struct {
 func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	s := t.count(&f, m)
 	switch {
-	case m == nil && f.Fault != nil:
-		s.unreadable[f.Dir]++
 	case m == nil:
 	case isBatch(m) && len(f.Payload) > 0:
 		t.feedBatch(&f, s)
@@ -147,9 +145,14 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	s := t.scopeOf(f)
 	t.frames++
 	t.bytes += int64(f.Size)
-	if fresh := s.fresh(f); fresh && f.Fault != nil {
+	fresh := s.fresh(f) && f.Fault != nil
+	if fresh {
 		t.report(t.ruleOf(f, m), f, nil, "%v", f.Fault)
 	}
+	if fresh && m == nil {
+		s.unreadable[f.Dir]++
+	}
+	t.settleOrphans(s, f.Dir)
 	return s
 }
 

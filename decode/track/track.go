@@ -95,7 +95,6 @@ type followed struct {
 	told     protocol.Protocol // by the first of them, or nil
 	tracker  *session.Tracker  // nil as long as frames are held back
 	held     []heldFrame
-	skipping error // the fault of the gap before
 	message  protocol.Message
 }
 
@@ -260,22 +259,14 @@ func (w *followed) learn(it *decode.Item, well bool) {
 	}
 }
 
-// frame returns what trackers want to know of an item. A fault that makes
-// several gaps is told of once.
+// frame returns what trackers want to know of an item.
 func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
 		Size: it.Frame.Size(), Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
 	}
-	if !fr.Gap {
-		w.skipping = nil
-		return fr
-	}
-	fr.Payload, fr.Size = it.Frame.Raw, len(it.Frame.Raw)
-	if fr.Fault == w.skipping {
-		fr.Fault = nil
-	} else {
-		w.skipping = fr.Fault
+	if fr.Gap {
+		fr.Payload, fr.Size = it.Frame.Raw, len(it.Frame.Raw)
 	}
 	return fr
 }

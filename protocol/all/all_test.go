@@ -144,6 +144,37 @@ func TestNoRefiner(t *testing.T) {
 }
 
 // A line of text in front does not keep the protocol from being recognized.
+// A first message that breaks a rule of its protocol may be any JSON, until a message
+// tells which nobody would write by chance.
+func TestRefineBroken(t *testing.T) {
+	const asks, answers = `{"correlation_id":"a","prompt":"hi"}`, `{"correlation_id":null,"error":"no","results":null}`
+	const call = `{"jsonrpc":"2.0","id":1,"method":"x"}`
+	for _, tt := range []struct {
+		first, next string
+		want        protocol.Protocol
+	}{
+		{`{"prompt":"hi","unknown":1}`, answers, rlm.Protocol},
+		{`{"prompt":"hi","unknown":1}`, asks, rlm.Protocol},
+		{`{"prompt":"hi","unknown":1}`, `{"prompt":"hi"}`, opaque.JSON}, // records have such members too
+		{`{"prompt":"hi","unknown":1}`, call, opaque.JSON},
+		{`{"kind":"Request","inputs":{}}`, `{"kind":"Response","control":{"run_id":"r","status":"success"}}`, theory.Protocol},
+		{`{"level":"info"}`, answers, opaque.JSON},
+	} {
+		var g all.Guess
+		if !g.Detect([]byte(tt.first+"\n"), true) || g.Protocol != opaque.JSON {
+			t.Fatalf("%s is taken for %s", tt.first, &g)
+		}
+		p := g.Protocol
+		if r := g.Refiner(); r != nil {
+			_, _, _ = r.Refine([]byte(tt.first)) // as streams do
+			p, _, _ = r.Refine([]byte(tt.next))
+		}
+		if p != tt.want {
+			t.Errorf("%s and then %s are %s, want %s", tt.first, tt.next, p.Name(), tt.want.Name())
+		}
+	}
+}
+
 func TestRefineAfterText(t *testing.T) {
 	r := refiner(t, "[INFO] listening")
 	if p, _, done := r.Refine([]byte("[INFO] listening")); p != opaque.JSON || done {

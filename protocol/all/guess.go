@@ -27,7 +27,8 @@ type Guess struct {
 	Limit int
 
 	reasons []string
-	open    bool // the first payload did not tell the protocol
+	open    bool                // the first payload did not tell the protocol
+	broken  []protocol.Protocol // whose broken message the first payload may be
 }
 
 // String says what the stream was taken for, and why.
@@ -105,6 +106,9 @@ func (g *Guess) claims(s sample) bool {
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
+	if p == opaque.JSON {
+		g.broken = brokenOf(s.payload)
+	}
 	switch {
 	case s.tells(p):
 		return g.take(s, p, why)

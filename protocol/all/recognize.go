@@ -68,6 +68,26 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	return opaque.Bytes, "the first payload does not tell"
 }
 
+// brokenOf returns the protocols of which a payload may be a message that breaks a
+// rule.
+func brokenOf(payload []byte) (all []protocol.Protocol) {
+	for _, p := range recognizers {
+		if p.Encoding() == protocol.JSON && parses(p, payload) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// recognizeSurely is Recognize; sure is false for a message without an id that only
+// asks, such as any JSON could be.
+func recognizeSurely(payload []byte) (p protocol.Protocol, why string, sure bool) {
+	p, why = Recognize(payload)
+	var m protocol.Message
+	sure = p.Parse(firstOf(payload), &m) == nil && (m.Phase.Ends() || !m.ID.IsZero())
+	return p, why, sure
+}
+
 // dialect tells which of the dialects of a protocol a message is in, if the
 // protocol has several.
 func dialect(p protocol.Protocol, message []byte) string {

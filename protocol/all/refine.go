@@ -14,20 +14,26 @@ import (
 
 // A Refiner learns from later payloads what the first one did not tell: among
 // the protocols of the JSON-RPC family, the first method decides that only one
-// of them has.
+// of them has; and where the first was JSON, a message of the protocol whose broken
+// message it may be.
 type Refiner struct {
 	protocol protocol.Protocol
-	open     bool // no payload has told any protocol yet
+	open     bool                // no payload has told any protocol yet
+	broken   []protocol.Protocol // whose broken message the first payload may be
+	looked   int                 // how many payloads have not told which of them it is
 }
+
+// maxLooked is how many payloads may be asked that.
+const maxLooked = 64
 
 // NewRefiner returns a Refiner for payloads of which nothing is known: they are
 // bytes until one tells.
-func NewRefiner() *Refiner { return &Refiner{opaque.Bytes, true} }
+func NewRefiner() *Refiner { return &Refiner{protocol: opaque.Bytes, open: true} }
 
 // Refiner returns what may learn more than the guess; nil if nothing is open.
 func (g *Guess) Refiner() *Refiner {
-	if g.open || g.Protocol == protocol.Protocol(jsonrpc.Plain) {
-		return &Refiner{g.Protocol, g.open}
+	if g.open || g.Protocol == protocol.Protocol(jsonrpc.Plain) || g.Protocol == opaque.JSON && g.broken != nil {
+		return &Refiner{protocol: g.Protocol, open: g.open, broken: g.broken}
 	}
 	return nil
 }
@@ -45,6 +51,14 @@ func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done 
 			return r.protocol, "", false
 		}
 		r.open, r.protocol, why = false, p, reason
+	}
+	if r.protocol == opaque.JSON && r.broken != nil {
+		p, reason, sure := recognizeSurely(payload)
+		if sure && slices.Contains(r.broken, p) {
+			r.protocol, r.broken, why = p, nil, reason
+		} else if r.looked++; r.looked < maxLooked {
+			return r.protocol, "", false
+		}
 	}
 	if r.protocol != protocol.Protocol(jsonrpc.Plain) {
 		return r.protocol, why, true
