@@ -159,7 +159,7 @@ func (o *observer) push(dir frame.Dir, data []byte) {
 	switch {
 	case o.wholes:
 		f := frame.Frame{Raw: data, End: len(data), Offset: l.end - int64(len(data)), Dir: dir, Meta: &frame.Meta{Framing: frame.WS}}
-		o.carried(l, []frame.Frame{f})
+		o.carried(l, carrier.Split(f, o.grammar.limit))
 		return
 	case o.kind != carrier.Auto:
 		o.cut(dir, data)

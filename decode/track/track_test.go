@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/session"
 )
 
 // A script is a session of records.
@@ -61,6 +62,37 @@ func look(t *testing.T, s *script) (*track.Trackers, *track.Follower) {
 		t.Fatal(err)
 	}
 	return &ts, f
+}
+
+// A binary message of a WebSocket is one of Latis, or consists of some behind their
+// lengths: nobody has to say which.
+func TestLatisOverWebSocket(t *testing.T) {
+	const (
+		upgrade = ">GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+		agreed  = "<HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+	)
+	bare := func(message string) string { return message }
+	framed := func(message string) string { return "\x00\x00\x00" + string(rune(len(message))) + message }
+	for name, in := range map[string]func(string) string{"bare": bare, "framed": framed} {
+		said := func(message string) string {
+			message = in(message)
+			return "\x82" + string(rune(len(message))) + message
+		}
+		ts := follow(t, over(
+			upgrade, agreed,
+			">"+said("\x0a\x012\x62\x00"),             // STATE_GET
+			"<"+said("\x0a\x012\xba\x01\x02\x08\x01"), // STATE_UPDATE
+		))
+		if len(ts.List) != 1 || ts.List[0].Protocol.Name() != "latis" {
+			t.Errorf("%s: %d protocols, of which the first is %s", name, len(ts.List), ts.List[0].Protocol.Name())
+			continue
+		}
+		for e := range ts.List[0].Exchanges() {
+			if e.Kind != "STATE_GET" || e.Outcome != session.Done {
+				t.Errorf("%s: %s is %v", name, e.Kind, e.Outcome)
+			}
+		}
+	}
 }
 
 // Who looks on sees the exchanges of JSON-RPC as soon as it is known by which rules

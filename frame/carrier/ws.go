@@ -2,6 +2,7 @@ package carrier
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"encoding/binary"
 	"io"
@@ -261,13 +262,27 @@ func unmask(data []byte, f *wsFrame) {
 	}
 }
 
+// Split returns the frames that a message of a WebSocket consists of, as the ways of
+// reading a carrier do, or the message itself. A limit of 0 is the default.
+func Split(message frame.Frame, limit int) []frame.Frame {
+	limit = cmp.Or(limit, frame.DefaultLimit)
+	frames := []frame.Frame{message}
+	if !consists(frame.Len32, message.Payload(), limit) {
+		return frames
+	}
+	c := Carrier{limit: limit, frames: frames}
+	h := half{c: &c}
+	h.inner(message.Payload())
+	return c.frames
+}
+
 // inner takes the frames out of the message that was given out last, if it
 // consists of some. The first of them has the Raw of all.
 func (h *half) inner(payload []byte) {
 	framing := h.c.framing
 	last := len(h.c.frames) - 1
 	if framing == nil {
-		if h.c.frames[last].Meta.Opcode != frame.BinMsg {
+		if h.c.frames[last].Meta.Opcode == frame.TextMsg {
 			return
 		}
 		framing = frame.Len32
