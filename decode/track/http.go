@@ -114,7 +114,7 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 		f.requested(it, head, isPlain)
 		return no, true
 	case e == nil:
-		if isPlain { // to a request that was not seen
+		if isPlain = isPlain || isNameless(&it.Message); isPlain { // to a request that was not seen, or could not be read
 			f.feedBody(it)
 		}
 		return no, isPlain
