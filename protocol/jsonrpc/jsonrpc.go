@@ -39,8 +39,10 @@ type Grammar struct {
 	IntegerIDs bool
 	// NullIDs allows a request with the id null, which is a notification.
 	NullIDs bool
-	// ObjectParams forbids params that are arrays, and allows null for none.
+	// ObjectParams forbids params that are arrays.
 	ObjectParams bool
+	// NullParams allows null for no params.
+	NullParams bool
 	// NoBatches forbids batches.
 	NoBatches bool
 }
@@ -239,7 +241,7 @@ func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {
 func (d *Dialect) checkParams(raw []byte) protocol.Faults {
 	switch {
 	case raw == nil, raw[0] == '{':
-	case raw[0] == '[' && !d.grammar.ObjectParams, raw[0] == 'n' && d.grammar.ObjectParams:
+	case raw[0] == '[' && !d.grammar.ObjectParams, raw[0] == 'n' && d.grammar.NullParams:
 	default:
 		return protocol.BadParams
 	}

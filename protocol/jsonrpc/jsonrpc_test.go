@@ -86,6 +86,7 @@ func TestMCP(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1e3,"method":"ping"}`, `ping open id=1e3 faults=bad-id`},
 		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `ping note faults=bad-id`},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, `ping open id=1 faults=bad-params`},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":null}`, `ping open id=1 faults=bad-params`},
 	})
 }
 

@@ -20,6 +20,7 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	IntegerIDs:   true,
 	NullIDs:      true,
 	ObjectParams: true,
+	NullParams:   true,
 	NoBatches:    true,
 	Answers:      frame.U2C,
 	// The answer to a cancel has a cancelled member too, but no content.
