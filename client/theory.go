@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -45,8 +46,11 @@ func NewTheory(url string, w *Watch, h HTTPOptions) *Theory {
 
 // A RunRequest is what a tool is run with.
 type RunRequest struct {
-	// RunID names the run; "" makes one. The id of a run that exists rejoins it.
-	RunID   string
+	// Dialect is the one to write; "" is D. A has neither a mode nor outputs.
+	Dialect theory.Dialect
+	// RunID names the run, as JSON; nil makes one. The id of a run that exists
+	// rejoins it.
+	RunID   json.RawMessage
 	Mode    string // "real" or "mock"
 	Inputs  map[string]json.RawMessage
 	Outputs map[string]json.RawMessage
@@ -58,8 +62,8 @@ type RunRequest struct {
 func (c *Theory) Run(q RunRequest) Call {
 	return func(ctx context.Context, out func(Part)) error {
 		q := q // each call is a run of its own
-		if q.RunID == "" {
-			q.RunID = "run-" + rand.Text()
+		if q.RunID == nil {
+			q.RunID = jsonscan.MustMarshal("run-" + rand.Text())
 		}
 		ws, _, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{ //nolint:bodyclose // there is none after an upgrade
 			HTTPClient: c.http.client(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
@@ -101,19 +105,24 @@ type theoryMessage struct {
 	Data    json.RawMessage `json:"data"`
 	Content json.RawMessage `json:"content"`
 	Outputs json.RawMessage `json:"outputs"`
-	Error   *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
+	Error   *theoryError    `json:"error"`
+}
+
+// A theoryResult is the content of a RunResult.
+type theoryResult struct {
+	Status  string          `json:"status"`
+	Outputs json.RawMessage `json:"outputs"`
+	Error   *theoryError    `json:"error"`
+}
+
+type theoryError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 func (r *theoryRun) run(ctx context.Context) error {
 	q := &r.request
-	err := r.send(ctx, object{
-		"kind": "Request", "control": object{"run_id": q.RunID, "mode": q.Mode},
-		"inputs": orEmpty(q.Inputs), "outputs": orEmpty(q.Outputs),
-	})
-	if err != nil {
+	if err := r.send(ctx, q.opener()); err != nil {
 		return err
 	}
 	m, err := r.receive(ctx, ackWait, "acknowledge the request")
@@ -137,6 +146,18 @@ func (r *theoryRun) run(ctx context.Context) error {
 		if err := r.part(ctx, m); err != nil {
 			return err
 		}
+	}
+}
+
+// opener returns the message that opens the run in the dialect.
+func (q *RunRequest) opener() object {
+	switch inputs, outputs := orEmpty(q.Inputs), orEmpty(q.Outputs); q.Dialect {
+	case theory.A:
+		return object{"kind": "RunOpen", "content": object{"role": "client", q.idName(): q.RunID, "payload": inputs}}
+	case theory.B:
+		return object{"kind": "RunOpen", "content": object{"run_id": q.RunID, "mode": q.Mode, "inputs": inputs, "outputs": outputs}}
+	default:
+		return object{"kind": "Request", "control": object{"run_id": q.RunID, "mode": q.Mode}, "inputs": inputs, "outputs": outputs}
 	}
 }
 
@@ -187,14 +208,28 @@ func (r *theoryRun) preemptAfter(ctx context.Context, d time.Duration) (stop fun
 
 // preempt asks for the end of the run.
 func (r *theoryRun) preempt(ctx context.Context) error {
-	return r.send(ctx, object{"kind": "control", "content": object{"op": "preempt", "run_id": r.request.RunID}})
+	return r.send(ctx, object{"kind": "control", "content": object{"op": "preempt", r.request.idName(): r.request.RunID}})
+}
+
+// idName is the key of the run id in the dialect.
+func (q *RunRequest) idName() string {
+	if q.Dialect == theory.A {
+		return "execution_id"
+	}
+	return "run_id"
 }
 
 // last takes in the answer.
 func (r *theoryRun) last(m *theoryMessage) error {
 	if m.Kind == "RunResult" {
-		r.out(Part{JSON: m.Content})
-		return nil
+		result := theoryResult{Outputs: m.Content} // an older one has no more than outputs
+		if err := json.Unmarshal(m.Content, &result); err != nil {
+			return &FaultError{err}
+		}
+		m.Outputs, m.Error, m.Control.Status = result.Outputs, result.Error, result.Status
+		if result.Status == "" && result.Error == nil {
+			m.Control.Status = "success"
+		}
 	}
 	switch {
 	case m.Control.Status == "success":

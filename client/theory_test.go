@@ -54,12 +54,39 @@ func TestTheoryWaits(t *testing.T) {
 				begun := time.Now()
 				var got heard
 				w := client.NewWatch(theory.Protocol, nil)
-				err := client.NewTheory("ws://runtime", w, h).Run(client.RunRequest{RunID: "r", Mode: "real"})(t.Context(), got.part)
+				err := client.NewTheory("ws://runtime", w, h).Run(client.RunRequest{RunID: []byte(`"r"`), Mode: "real"})(t.Context(), got.part)
 				if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("the error is %v", err)
 				}
 				if took := time.Since(begun); strings.Join(got.text, "") != tt.want || took != tt.took {
 					t.Errorf("heard %q after %v", got.text, took)
+				}
+			})
+		})
+	}
+}
+
+// An answer of an older dialect that tells an error is one.
+func TestTheoryRunResult(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"status":"success","outputs":{"a":1}}`:                          "",
+		`{"outputs":{"a":1}}`:                                             "",
+		`{"status":"error","error":{"code":"ERR_INPUTS","message":"no"}}`: "ERR_INPUTS: no",
+		`{"error":{"code":"ERR_INPUTS","message":"no"}}`:                  "ERR_INPUTS: no",
+		`{"status":"success?","outputs":{"a":1}}`:                         `a RunResult has the status "success?" and no error`,
+	} {
+		t.Run(answer, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, end := runtime(t, func(ctx context.Context, ws *websocket.Conn) {
+					_ = ws.Write(ctx, websocket.MessageText, []byte(`{"kind":"Ack","content":{"run_id":"r"}}`))
+					_ = ws.Write(ctx, websocket.MessageText, []byte(`{"kind":"RunResult","content":`+answer+`}`))
+				})
+				defer end()
+				var got heard
+				request := client.RunRequest{RunID: []byte(`"r"`), Mode: "real", Dialect: theory.B}
+				err := client.NewTheory("ws://runtime", client.NewWatch(theory.Protocol, nil), h).Run(request)(t.Context(), got.part)
+				if want == "" && (err != nil || !slices.Equal(got.text, []string{`{"a":1}`})) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("heard %q, %v", got, err)
 				}
 			})
 		})
@@ -101,7 +128,7 @@ func TestTheoryPreempts(t *testing.T) {
 				var got heard
 				var seen record
 				w := client.NewWatch(theory.Protocol, &seen)
-				request := client.RunRequest{RunID: "r", Mode: "real", Cancel: client.CancelAfter{Time: 3 * time.Second}}
+				request := client.RunRequest{RunID: []byte(`"r"`), Mode: "real", Cancel: client.CancelAfter{Time: 3 * time.Second}}
 				err := client.NewTheory("ws://runtime", w, h).Run(request)(t.Context(), got.part)
 				if took := time.Since(begun); err != nil || took != 3*time.Second || !slices.Equal(got.text, tt.want.text) || !slices.Equal(got.asides, tt.want.asides) {
 					t.Errorf("heard %q after %v, %v", got, took, err)
@@ -131,7 +158,7 @@ func runtime(t *testing.T, run func(context.Context, *websocket.Conn)) (h client
 			t.Error(err)
 			return
 		}
-		if _, request, err := ws.Read(r.Context()); err != nil || !strings.Contains(string(request), `"kind":"Request"`) {
+		if _, request, err := ws.Read(r.Context()); err != nil || !strings.Contains(string(request), `"run_id":"r"`) {
 			t.Errorf("the request is %s, %v", request, err)
 		}
 		run(r.Context(), ws)

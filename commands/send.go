@@ -43,6 +43,8 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "input-file", Usage: "theory: give the tool the inputs in `FILE`, a JSON object; - is standard input"},
 			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
 			&cli.StringFlag{Name: "run-id", Usage: "theory: call the run `ID`, or rejoin the one that is called so"},
+			&cli.StringFlag{Name: "request", Usage: "theory: send the Request in `FILE`, as theory resolve prints it; other flags change it"},
+			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "theory: the dialect to write: D (the documented one), C, B or A (the oldest)"},
 			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: how to run: real or mock"},
 			&cli.StringFlag{Name: "token", Usage: "nexus, theory, mcp, acp, jsonrpc over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
 			&cli.BoolFlag{Name: "allow", Usage: "acp: grant what the agent asks permission for, rather than to refuse it"},

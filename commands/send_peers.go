@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -158,18 +159,9 @@ func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
 }
 
 func (s *sending) theory() (*dialer, error) {
-	q := client.RunRequest{RunID: s.c.String("run-id"), Mode: s.c.String("mode")}
-	var err error
-	if q.Inputs, err = s.inputs(); err != nil {
-		return nil, err
-	}
-	places, err := pairs(s.c, "output-to")
+	q, err := s.theoryRequest()
 	if err != nil {
 		return nil, err
-	}
-	q.Outputs = map[string]json.RawMessage{}
-	for name, place := range places {
-		q.Outputs[name] = quoted(place)
 	}
 	if q.Cancel, err = s.cancelAfter(); err != nil {
 		return nil, err
@@ -187,9 +179,50 @@ func (s *sending) theory() (*dialer, error) {
 	}}, nil
 }
 
-// inputs are those of --input-file and --input.
-func (s *sending) inputs() (map[string]json.RawMessage, error) {
+// theoryRequest is that of --request, with what other flags change in it.
+func (s *sending) theoryRequest() (q client.RunRequest, err error) {
+	if q.Dialect, err = theoryDialect(s.c); err != nil {
+		return q, err
+	}
+	read := &intent{}
+	if name := s.c.String("request"); name != "" {
+		data, err := s.readFile(name)
+		if err != nil {
+			return q, err
+		}
+		if read, err = parseIntent(name, data); err != nil {
+			return q, err
+		}
+	}
+	q.RunID, q.Mode = read.Control.RunID, read.Control.Mode
+	if s.c.IsSet("run-id") {
+		q.RunID = quoted(s.c.String("run-id"))
+	}
+	if q.Mode == "" || s.c.IsSet("mode") {
+		q.Mode = s.c.String("mode")
+	}
+	if q.Inputs, err = s.inputs(read.Inputs); err != nil {
+		return q, err
+	}
+	places, err := pairs(s.c, "output-to")
+	if err != nil {
+		return q, err
+	}
+	q.Outputs = map[string]json.RawMessage{}
+	maps.Copy(q.Outputs, read.Outputs)
+	for name, place := range places {
+		q.Outputs[name] = quoted(place)
+	}
+	if q.Dialect == theory.A && (len(q.Outputs) > 0 || s.c.IsSet("mode") || read.Control.Mode == "real") {
+		return q, usagef("dialect A has neither outputs nor a mode: leave them out, or use --dialect D")
+	}
+	return q, nil
+}
+
+// inputs are those requested, and those of --input-file and --input.
+func (s *sending) inputs(requested map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
+	maps.Copy(inputs, requested)
 	if name := s.c.String("input-file"); name != "" {
 		data, err := s.readFile(name)
 		if err != nil {

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +31,11 @@ func theoryCommand(inv *invocation) *cli.Command {
 		Description: "serve listens for runs at /run and has a program answer each: one that reads the request\n" +
 			"as a line of JSON and writes messages as lines (docs/theory.md), or a Python tool. Without\n" +
 			"either the outputs are the inputs. resolve reads an intent, a JSON object with inputs and\n" +
-			"outputs, and prints what to send: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
+			"outputs, and prints a Request: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
 			"   wirectl theory serve --tool ./mytool\n" +
 			"   wirectl send --input text=hi theory ws://127.0.0.1:8090\n" +
-			"   wirectl theory resolve --run-id r1 --world w1 --bucket artifacts intent.json",
+			"   wirectl theory resolve --run-id r1 --world w1 intent.json >request.json\n" +
+			"   wirectl send --request request.json theory ws://127.0.0.1:8090",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8090", Usage: "serve: listen at `HOST:PORT`"},
 			&cli.BoolFlag{Name: "remote", Usage: "serve: --listen for other machines too, and not on loopback alone"},
@@ -42,11 +45,12 @@ func theoryCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "digest", Usage: "serve: the `TEXT` that /healthz calls the tool by"},
 			&cli.IntFlag{Name: "max-runs", Value: 16, Usage: "serve: have `N` runs under way at once; others wait"},
 			&cli.BoolFlag{Name: "refuse", Usage: "serve: refuse runs beyond --max-runs rather than have them wait"},
-			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: which dialect to write: D (the documented one) or C (which older clients read)"},
+			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: which dialect to speak: D (the documented one), C, B or A (the oldest)"},
 			&cli.StringFlag{Name: "artifacts", Usage: "serve: the `DIR` that /artifacts/ stands for"},
 			&cli.BoolFlag{Name: "plain-http", Usage: "serve: fetch inputs and store outputs by http:// too, on this machine only"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "serve: say nothing on standard error but errors"},
-			&cli.StringFlag{Name: "run-id", Usage: "resolve: the `ID` of the run"},
+			&cli.StringFlag{Name: "run-id", Usage: "resolve: the `ID` of the run (default: that of the intent, or a new one)"},
+			&cli.StringFlag{Name: "mode", Usage: "resolve: how to run if not as the intent says: mock or real"},
 			&cli.StringFlag{Name: "world", Usage: "resolve: the `ID` of the world"},
 			&cli.StringFlag{Name: "s3", Usage: "resolve: the `URL` of the store that is S3-compatible; the keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"},
 			&cli.StringFlag{Name: "bucket", Value: "artifacts", Usage: "resolve: the `NAME` of the bucket"},
@@ -72,11 +76,9 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http")},
 		Log:   inv.logger(c.Bool("quiet")), Remote: c.Bool("remote"),
 	}
-	switch d := dialect.Dialect(c.String("dialect")); d {
-	case dialect.C, dialect.D:
-		o.Dialect = d
-	default:
-		return usagef("--dialect is C or D, and not %q", d)
+	var err error
+	if o.Dialect, err = theoryDialect(c); err != nil {
+		return err
 	}
 	handler, err := inv.theoryHandler(c, &o)
 	if err != nil {
@@ -141,7 +143,6 @@ func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.
 	case command != "":
 		return &theory.Process{Argv: append(shell(), command), Log: o.Log}, nil
 	case dir != "":
-		o.DropUnscoped = true
 		return theory.Tool(c.String("python"), dir, o.Log)
 	}
 	return theory.HandlerFunc(theory.Echo), nil
@@ -160,7 +161,14 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	scope, err := inv.theoryScope(c)
+	control := &intent.Control
+	if id := c.String("run-id"); id != "" {
+		control.RunID = quoted(id)
+	} else if control.RunID == nil {
+		control.RunID = quoted("run-" + rand.Text())
+	}
+	intent.Kind, control.Mode = "Request", cmp.Or(c.String("mode"), control.Mode, "mock")
+	scope, err := inv.theoryScope(c, control.RunID)
 	if err != nil {
 		return err
 	}
@@ -174,8 +182,23 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 	return e.Encode(intent)
 }
 
-// An intent is what a run is to be given.
+// theoryDialect reads --dialect.
+func theoryDialect(c *cli.Context) (dialect.Dialect, error) {
+	switch d := dialect.Dialect(c.String("dialect")); d {
+	case dialect.A, dialect.B, dialect.C, dialect.D:
+		return d, nil
+	default:
+		return "", usagef("invalid --dialect %q: want A, B, C or D", string(d))
+	}
+}
+
+// An intent is what a run is to be given: a Request, of which most may be left out.
 type intent struct {
+	Kind    string `json:"kind"`
+	Control struct {
+		RunID json.RawMessage `json:"run_id,omitempty"`
+		Mode  string          `json:"mode"`
+	} `json:"control"`
 	Inputs  map[string]json.RawMessage `json:"inputs"`
 	Outputs map[string]json.RawMessage `json:"outputs"`
 }
@@ -190,6 +213,10 @@ func (inv *invocation) readIntent(c *cli.Context, name string) (*intent, error) 
 	if err != nil {
 		return nil, err
 	}
+	return parseIntent(name, data)
+}
+
+func parseIntent(name string, data []byte) (*intent, error) {
 	read := &intent{}
 	var shape *json.UnmarshalTypeError
 	switch err := json.Unmarshal(data, read); {
@@ -198,12 +225,19 @@ func (inv *invocation) readIntent(c *cli.Context, name string) (*intent, error) 
 	case err != nil:
 		return nil, &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
 	}
+	if read.Kind != "" && read.Kind != "Request" {
+		return nil, &faultError{fmt.Errorf("%s is no intent: its kind is %q; want a Request", label(name), read.Kind)}
+	}
 	return read, nil
 }
 
 // theoryScope reads the flags that say where what an intent names is.
-func (inv *invocation) theoryScope(c *cli.Context) (theory.Scope, error) {
-	scope := theory.Scope{RunID: c.String("run-id"), WorldID: c.String("world")}
+func (inv *invocation) theoryScope(c *cli.Context, runID json.RawMessage) (theory.Scope, error) {
+	scope := theory.Scope{RunID: string(runID), WorldID: c.String("world")} // a number stands for itself
+	var text string
+	if json.Unmarshal(runID, &text) == nil {
+		scope.RunID = text
+	}
 	endpoint := c.String("s3")
 	if endpoint == "" {
 		return scope, nil

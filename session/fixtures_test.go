@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -81,6 +82,7 @@ error malformed @ 21`},
 		{"theory-dialects", "line", "theory", `
 error cancel-silent @ 12 19
 control @ 19: silent +1`},
+		{"theory-oldest", "line", "theory", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tr := track(t, test.name, test.framing, test.protocol)
@@ -88,6 +90,51 @@ control @ 19: silent +1`},
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// In every dialect of theory a good run has no findings, and one whose answer is
+// missing has one.
+func TestTheoryDialects(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"A": {
+			`>{"kind":"RunOpen","content":{"role":"client","execution_id":"r","payload":{}}}`, `<{"kind":"Ack","content":{"execution_id":"r"}}`,
+			`<{"kind":"Event","content":{"phase":"started"}}`, `<{"kind":"RunResult","content":{"execution_id":"r","status":"success","outputs":{}}}`,
+		},
+		"B": {
+			`>{"kind":"RunOpen","content":{"run_id":"r","mode":"mock","inputs":{},"outputs":{}}}`, `<{"kind":"Ack","content":{"run_id":"r"}}`,
+			`<{"kind":"Event","content":{"phase":"started"}}`, `<{"kind":"RunResult","content":{"run_id":"r","status":"success","outputs":{}}}`,
+		},
+		"C": {
+			`>{"kind":"Request","control":{"run_id":7}}`, `<{"kind":"Ack","content":{"run_id":7}}`,
+			`<{"kind":"Event","content":{"phase":"started"}}`, `<{"kind":"Response","control":{"run_id":7,"status":"success"},"outputs":{}}`,
+		},
+		"D": {
+			`>{"kind":"Request","control":{"run_id":"r"}}`, `<{"kind":"Ack","control":{"run_id":"r"}}`,
+			`<{"kind":"Event","control":{"run_id":"r"},"data":{"phase":"started"}}`, `<{"kind":"Response","control":{"run_id":"r","status":"success"},"outputs":{}}`,
+		},
+	} {
+		for _, tt := range []struct {
+			lines []string
+			want  string
+		}{{lines, ""}, {lines[:3], "error no-final @ 1"}, {slices.Delete(slices.Clone(lines), 1, 2), "error missing-ack @ 1 2"}} {
+			tr := session.New(theory.Protocol, session.Options{})
+			for i, line := range tt.lines {
+				var m protocol.Message
+				payload, dir := []byte(line[1:]), frame.C2U
+				if line[0] == '<' {
+					dir = frame.U2C
+				}
+				if err := theory.Protocol.Parse(payload, &m); err != nil {
+					t.Fatal(err)
+				}
+				tr.Feed(session.Frame{Seq: int64(i + 1), Conn: 1, Dir: dir, Size: len(payload), Payload: payload}, &m)
+			}
+			tr.End(1, time.Time{})
+			if got := summary(tr); got != tt.want {
+				t.Errorf("dialect %s, %d messages: found %q, want %q", name, len(tt.lines), got, tt.want)
+			}
+		}
 	}
 }
 

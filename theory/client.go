@@ -2,6 +2,7 @@ package theory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -32,6 +33,8 @@ type client struct {
 	ending  chan struct{} // closed when the queue is to be written out
 	gone    chan struct{} // closed when nothing more is written
 	once    sync.Once
+
+	observer bool // may not control the run
 }
 
 func newClient(t *Runtime, ws *websocket.Conn) *client {
@@ -65,7 +68,7 @@ func (c *client) serve() {
 			return
 		}
 		if strings.EqualFold(m.Kind, "control") {
-			r.control(m.Content)
+			r.control(m.Content, !c.observer)
 		}
 	}
 }
@@ -76,17 +79,41 @@ func (c *client) request() *Request {
 	patience, cancel := context.WithTimeout(context.Background(), requestWait)
 	defer cancel()
 	m, ok := c.read(patience)
+	opener := c.runtime.options.Dialect.Opener()
 	switch {
 	case !ok:
 		return nil
-	case m.Kind != "Request":
-		c.ws.Close(websocket.StatusProtocolError, "the first message is a Request")
-		return nil
-	case strings.TrimSpace(m.Control.RunID) == "":
-		c.ws.Close(websocket.StatusPolicyViolation, "a Request names its run_id")
+	case m.Kind != opener:
+		c.ws.Close(websocket.StatusProtocolError, "the first message is a "+opener)
 		return nil
 	}
-	return &Request{RunID: m.Control.RunID, Mode: m.Control.Mode, Inputs: m.Inputs, Outputs: m.Outputs}
+	o := m.Control
+	if opener == "Request" {
+		o.Inputs, o.Outputs = m.Inputs, m.Outputs
+	} else if o = (opening{}); m.Content != nil && json.Unmarshal(m.Content, &o) != nil {
+		c.ws.Close(websocket.StatusProtocolError, "a member of the message has the wrong type")
+		return nil
+	}
+	id := o.identity
+	if id.RunID != nil || opener == "Request" {
+		id.ExecutionID = nil
+	}
+	if id.text() == "" {
+		c.ws.Close(websocket.StatusPolicyViolation, "a "+opener+" names its run_id")
+		return nil
+	}
+	c.observer = o.Role == "observer"
+	q := &Request{RunID: id.text(), id: id, Mode: cmp.Or(o.Mode, "mock"), Inputs: o.Inputs, Outputs: o.Outputs}
+	if q.Inputs == nil {
+		q.Inputs = o.Payload
+	}
+	if q.Inputs == nil {
+		q.Inputs = values{}
+	}
+	if q.Outputs == nil {
+		q.Outputs = values{}
+	}
+	return q
 }
 
 // drop ends the connection without further words.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,6 +41,8 @@ type Files struct {
 	PlainHTTP bool
 	// Client fetches and stores; nil is http.DefaultClient.
 	Client *http.Client
+
+	log *slog.Logger // has the errors that clients must not see; nil discards them
 }
 
 // hydrate returns the inputs with the values that they name. What names none is
@@ -57,6 +60,29 @@ func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]jso
 	return hydrated, nil
 }
 
+// A binary is how JSON holds bytes that are not text: as base64.
+type binary struct {
+	Bytes []byte `json:"$bytes"`
+}
+
+// content returns what an output is stored as: text and bytes as they are, and
+// anything else as JSON.
+func content(value json.RawMessage) []byte {
+	switch jsonscan.KindOf(value) {
+	case jsonscan.String:
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			return []byte(text)
+		}
+	case jsonscan.Object:
+		members := map[string][]byte{} // fails to decode if a member is not base64
+		if json.Unmarshal(value, &members) == nil && len(members) == 1 && members["$bytes"] != nil {
+			return members["$bytes"]
+		}
+	}
+	return value
+}
+
 // load returns the value that raw names, and takes its length off the room.
 func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, room *int64) (json.RawMessage, error) {
 	place := f.place(raw)
@@ -69,6 +95,9 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, roo
 		data, err = f.readArtifact(runID, place, *room)
 	default:
 		data, err = f.fetch(ctx, place, *room)
+		if err != nil && !errors.Is(err, errNoRoom) {
+			err = f.conceal(err, "it cannot be fetched", runID)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -80,9 +109,19 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, roo
 		}
 	}
 	if !utf8.Valid(data) {
-		return nil, errors.New("it is neither JSON nor text in UTF-8")
+		return jsonscan.MustMarshal(binary{data}), nil
 	}
 	return jsonscan.MustMarshal(string(data)), nil
+}
+
+// conceal logs why a server could not be used, and returns an error for the
+// client. The error is the same in all cases: it must not show which ports of
+// this machine or its network are open.
+func (f *Files) conceal(err error, message, runID string) error {
+	if f.log != nil {
+		f.log.Warn(message, "run", runID, "error", err)
+	}
+	return errors.New(message)
 }
 
 // place returns where a value says that it is, or is to go; "" if it is inline.
@@ -151,10 +190,12 @@ func unreachable(err error) error {
 	return fmt.Errorf("the server cannot be reached: %w", err)
 }
 
+var errNoRoom = fmt.Errorf("with what was read before it is over the limit of %d bytes for all inputs of a request", fileLimit)
+
 func readAll(r io.Reader, room int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, room+1))
 	if err == nil && int64(len(data)) > room {
-		err = fmt.Errorf("with what was read before it is over the limit of %d bytes for all inputs of a request", fileLimit)
+		err = errNoRoom
 	}
 	return data, err
 }
@@ -167,16 +208,17 @@ func (f *Files) store(ctx context.Context, runID string, outputs, places map[str
 		if place == "" {
 			continue
 		}
-		data := []byte(value)
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			data = []byte(text)
-		}
+		data := content(value)
 		var err error
-		if strings.HasPrefix(place, artifacts) {
+		if text := string(data); text == place || text == withoutQuery(place) {
+			// The tool has stored it there itself.
+		} else if strings.HasPrefix(place, artifacts) {
 			err = f.writeArtifact(runID, place, data)
 		} else {
 			err = f.put(ctx, place, data)
+			if err != nil {
+				err = f.conceal(err, "its server did not accept it", runID)
+			}
 		}
 		if err != nil {
 			return &Error{ErrRuntime, fmt.Sprintf("the output %q cannot be stored: %v", name, err)}
@@ -199,7 +241,7 @@ func (f *Files) put(ctx context.Context, address string, data []byte) error {
 	if err != nil {
 		return errors.New("its URL is none")
 	}
-	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Content-Type", "application/octet-stream")
 	resp, err := f.client().Do(req)
 	if err != nil {
 		return unreachable(err)

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +32,6 @@ func TestFiles(t *testing.T) {
 	}
 	write("r/in/text", "grüße")
 	write("r/in/object", ` {"a":[1]}`)
-	write("bytes/x", "\xff")
 	write("other/secret", "secret")
 	for name, to := range map[string]string{"link-file/x": "../other/secret", "link-folder/d": "../other", "link-run": "other"} {
 		name = filepath.Join(root, filepath.FromSlash(name))
@@ -46,7 +48,8 @@ func TestFiles(t *testing.T) {
 	store := newStore()
 	defer store.Close()
 	files := theory.Files{Root: root, PlainHTTP: true, Client: store.Client()}
-	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files})
+	var log bytes.Buffer // read when all runs have ended
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files, Log: slog.New(slog.NewTextHandler(&log, nil))})
 
 	store.objects["/in"] = "remote"
 	p := connect(t, address)
@@ -68,7 +71,7 @@ func TestFiles(t *testing.T) {
 	// What cannot be had is told without the path of this machine or a signature.
 	for id, place := range map[string]string{
 		"another-run": "/artifacts/other/secret", "out": "/artifacts/out/../other/secret", "nothing": "/artifacts/nothing/x",
-		"folder": "/artifacts/folder", "bytes": "/artifacts/bytes/x", "not-there": store.URL + "/none?sig=3",
+		"folder": "/artifacts/folder", "not-there": store.URL + "/none?sig=3",
 		"link-file": "/artifacts/link-file/x", "link-folder": "/artifacts/link-folder/d/secret", "link-run": "/artifacts/link-run/secret",
 		"pipe": "/artifacts/pipe/in", "sent-on": store.URL + "/elsewhere?sig=4",
 	} {
@@ -78,8 +81,46 @@ func TestFiles(t *testing.T) {
 		p.next()
 		if got := p.next(); !strings.Contains(got, `"code":"ERR_INPUTS"`) || strings.Contains(got, root) || strings.Contains(got, "sig=") {
 			t.Errorf("%s: %s", id, got)
-		} else if id == "sent-on" && !strings.Contains(got, "which is not https") {
-			t.Errorf("the store sends on to what is not https, and that is followed: %s", got)
+		}
+	}
+	if got := log.String(); !strings.Contains(got, "which is not https") || strings.Contains(got, "sig=") {
+		t.Errorf("the log is %s", got)
+	}
+}
+
+// A client does not learn which ports of this machine are open: neither from an
+// input, nor from an output, nor when a server sends on.
+func TestPortsStayHidden(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := silent.Addr().String()
+	silent.Close()
+	http404 := httptest.NewServer(http.NotFoundHandler())
+	defer http404.Close()
+	open := http404.Listener.Addr().String()
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http:/"+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer away.Close()
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: theory.Files{PlainHTTP: true, Client: away.Client()}})
+	ran := 0
+	for _, tt := range []struct{ name, message string }{
+		{`"inputs":{"a":"%s"}`, "it cannot be fetched"},
+		{`"inputs":{"a":1},"outputs":{"a":"%s"}`, "its server did not accept it"},
+	} {
+		for _, place := range []string{"http://" + open, "http://" + closed, "https://" + open, "https://" + closed, away.URL + "/" + open, away.URL + "/" + closed} {
+			ran++
+			p := connect(t, address)
+			p.send(fmt.Sprintf(`{"kind":"Request","control":{"run_id":%d},`+tt.name+`}`, ran, place+"/x"))
+			got := ""
+			for !strings.Contains(got, `"kind":"Response"`) {
+				got = p.next()
+			}
+			if _, message, _ := strings.Cut(got, `"message":"the `); !strings.HasSuffix(message, `: `+tt.message+`"}}`) {
+				t.Errorf("%s: got %s", place, got)
+			}
 		}
 	}
 }
@@ -165,7 +206,9 @@ func TestResolve(t *testing.T) {
 		{"a scope alone is a name", `{".world":"x"}`, `{}`, `{".world":"x"}`, `{}`, ""},
 		{"up and out", `{"a.world":"../x"}`, `{}`, "", "", "leaves its world"},
 		{"up inside", `{"a.world":"x/../y"}`, `{}`, "", "", "leaves its world"},
-		{"from the root", `{}`, `{"a.local":"/etc/passwd"}`, "", "", "leaves its run"},
+		{"from the root", `{"a.world":"//path/in/world"}`, `{"a.local":"/etc/passwd"}`, `{"a":"GET world/path/in/world"}`, `{"a":"/artifacts/run/etc/passwd"}`, ""},
+		{"from the root and out", `{}`, `{"a.local":"/../x"}`, "", "", "leaves its run"},
+		{"the root", `{}`, `{"a.local":"/"}`, "", "", "names no file"},
 		{"the world itself", `{"a.world":"."}`, `{}`, "", "", "names no file"},
 		{"nothing", `{"a.world":""}`, `{}`, "", "", "names no file"},
 		{"a backslash", `{"a.local":"..\\x"}`, `{}`, "", "", "leaves its run"},

@@ -33,12 +33,18 @@ type Process struct {
 
 // A processLine is a line that a process writes.
 type processLine struct {
-	Kind      string                     `json:"kind"`
-	Data      json.RawMessage            `json:"data"`
-	Status    string                     `json:"status"`
-	Outputs   map[string]json.RawMessage `json:"outputs"`
-	CostMicro int64                      `json:"cost_micro"`
-	Error     *Error                     `json:"error"`
+	Kind       string          `json:"kind"`
+	Data       json.RawMessage `json:"data"`
+	processEnd                 // what a short Response has beside its kind
+
+	Control *processEnd                `json:"control"` // what a whole Response has there
+	Outputs map[string]json.RawMessage `json:"outputs"`
+	Error   *Error                     `json:"error"`
+}
+
+type processEnd struct {
+	Status    string `json:"status"`
+	CostMicro int64  `json:"cost_micro"`
 }
 
 // Run runs the tool, as [Handler] wants it.
@@ -61,13 +67,12 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 // steer writes the request and what controllers want. When the run is stopped it
 // says so, and ends the process some time later.
 func steer(ctx context.Context, process transport.Process, r *Request, ended <-chan struct{}) {
-	head := requestControl{RunID: r.RunID, Mode: r.Mode}
 	err := writeLine(process, struct {
 		Kind    string                     `json:"kind"`
-		Control requestControl             `json:"control"`
+		Control head                       `json:"control"`
 		Inputs  map[string]json.RawMessage `json:"inputs"`
 		Outputs map[string]json.RawMessage `json:"outputs"`
-	}{"Request", head, r.Inputs, r.Outputs})
+	}{"Request", head{r.id.raw(), r.Mode}, r.Inputs, r.Outputs})
 	for err == nil {
 		select {
 		case content := <-r.Controls:
@@ -114,7 +119,7 @@ func writeLine(w io.Writer, v any) error {
 // read reads what the process writes, up to its Response.
 func (h *Process) read(process transport.Process, emit func(Message)) (*Result, error) {
 	s := frame.NewScanner(process, frame.Line)
-	s.SetLimit(fileLimit)
+	s.SetLimit(2 * fileLimit) // bytes take a third more as base64
 	for s.Scan() {
 		var line processLine
 		if err := json.Unmarshal(s.Frame().Payload(), &line); err != nil {
@@ -143,13 +148,18 @@ func (h *Process) read(process transport.Process, emit func(Message)) (*Result, 
 }
 
 func (l *processLine) result() (*Result, error) {
-	switch {
-	case l.Status == "success":
-		return &Result{Outputs: l.Outputs, CostMicro: l.CostMicro}, nil
-	case l.Error != nil && l.Error.Code != "":
-		return nil, l.Error
+	end := l.processEnd
+	if l.Control != nil {
+		end = *l.Control
 	}
-	return nil, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", l.Status)}
+	result := &Result{Outputs: l.Outputs, CostMicro: end.CostMicro}
+	switch {
+	case end.Status == "success":
+		return result, nil
+	case end.Status == "error" && l.Error != nil && l.Error.Code != "":
+		return result, l.Error
+	}
+	return nil, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", end.Status)}
 }
 
 //go:embed worker/worker.py

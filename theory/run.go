@@ -41,7 +41,7 @@ func newRun(t *Runtime, q *Request) *run {
 func (r *run) join(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.push(message(r.runtime.options.Dialect, "Ack", r.request.RunID, nil), false, true)
+	c.push(message(r.runtime.options.Dialect, "Ack", r.request.id, nil), false, true)
 	if r.final != nil {
 		c.push(r.final, false, true)
 		return
@@ -72,7 +72,7 @@ func (r *run) leave(c *client) {
 
 // tell tells all clients something, unless the run has ended.
 func (r *run) tell(kind string, data json.RawMessage) {
-	m := message(r.runtime.options.Dialect, kind, r.request.RunID, data)
+	m := message(r.runtime.options.Dialect, kind, r.request.id, data)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.final != nil {
@@ -94,12 +94,15 @@ func (r *run) push(m []byte, droppable bool) {
 }
 
 // event tells all clients of a phase, and who has brought it about.
-func (r *run) event(phase string, by *string) {
+func (r *run) event(phase string, by *string) { r.eventOf(phase, by, nil) }
+
+func (r *run) eventOf(phase string, by *string, budgets *budget) {
 	r.tell("Event", jsonscan.MustMarshal(struct {
-		Phase string  `json:"phase"`
-		By    *string `json:"by,omitempty"`
-		TS    string  `json:"ts"`
-	}{phase, by, time.Now().UTC().Format(time.RFC3339Nano)}))
+		Phase   string  `json:"phase"`
+		By      *string `json:"by,omitempty"`
+		TS      int64   `json:"ts"` // in milliseconds
+		Budgets *budget `json:"budgets,omitempty"`
+	}{phase, by, time.Now().UnixMilli(), budgets}))
 }
 
 // phases says what follows from the op of a control.
@@ -107,11 +110,12 @@ var phases = map[string]string{
 	"preempt": "preempted", "pause": "paused", "resume": "resumed", "set_budget": "budget_updated",
 }
 
-// control does what a controller wants.
-func (r *run) control(content json.RawMessage) {
+// control does what a controller wants. It only answers with control_noop if
+// allowed is false.
+func (r *run) control(content json.RawMessage, allowed bool) {
 	var op controlOp
-	if err := json.Unmarshal(content, &op); err != nil {
-		op = controlOp{}
+	if err := json.Unmarshal(content, &op); err != nil || !allowed {
+		op = controlOp{By: op.By}
 	}
 	by := op.By
 	if by == "" {
@@ -128,7 +132,11 @@ func (r *run) control(content json.RawMessage) {
 			phase = "control_noop"
 		}
 	}
-	r.event(phase, &by)
+	var budgets *budget
+	if phase == "budget_updated" {
+		budgets = &budget{op.Tokens, op.TimeS}
+	}
+	r.eventOf(phase, &by, budgets)
 	if phase == "preempted" {
 		r.cancel(errPreempted)
 	}
@@ -140,9 +148,10 @@ func (r *run) work() {
 	defer r.cancel(nil)
 	result, err := r.attempt()
 	failure := r.failure(err)
-	m := response(r.request.RunID, result, failure)
+	dialect, id := r.runtime.options.Dialect, r.request.id
+	m := response(dialect, id, result, failure)
 	if len(m) > peerLimit {
-		m = response(r.request.RunID, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: have them written elsewhere", len(m), peerLimit)})
+		m = response(dialect, id, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: have them written elsewhere", len(m), peerLimit)})
 	}
 	if failure == nil {
 		r.event("completed", nil)
@@ -179,36 +188,17 @@ func (r *run) attempt() (*Result, error) {
 	q.Inputs = inputs
 	result, err := r.runtime.handler.Run(r.ctx, &q, func(m Message) { r.tell(m.Kind, m.Data) })
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	if err := context.Cause(r.ctx); err != nil {
 		return nil, err
 	}
-	if o.DropUnscoped {
-		r.dropUnscoped(result, q.Outputs)
-	}
 	return result, o.Files.store(r.ctx, q.RunID, result.Outputs, q.Outputs)
 }
 
-// dropUnscoped takes the outputs out of a result that are not among those asked for.
-func (r *run) dropUnscoped(result *Result, wanted map[string]json.RawMessage) {
-	for name := range result.Outputs {
-		if _, asked := wanted[name]; !asked {
-			delete(result.Outputs, name)
-			r.tell("Log", jsonscan.MustMarshal(map[string]string{"msg": fmt.Sprintf("the output %q was dropped: the request does not say where it is to go", name)}))
-		}
-	}
-}
-
 func (r *run) validate() error {
-	q := r.request
-	switch {
-	case q.Mode != "mock" && q.Mode != "real":
-		return &Error{ErrValidation, fmt.Sprintf("the mode is mock or real, and not %q", q.Mode)}
-	case q.Inputs == nil:
-		return &Error{ErrInputs, "inputs must be an object"}
-	case q.Outputs == nil:
-		return &Error{ErrValidation, "outputs must be an object"}
+	if mode := r.request.Mode; mode != "mock" && mode != "real" {
+		return &Error{ErrValidation, fmt.Sprintf("the mode is mock or real, and not %q", mode)}
 	}
 	return nil
 }

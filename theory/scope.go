@@ -13,11 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// How long a presigned URL is valid, and what an output is stored as.
-const (
-	presignTime = 3600 * time.Second
-	contentType = "application/octet-stream"
-)
+// presignTime is how long a presigned URL is valid.
+const presignTime = 3600 * time.Second
 
 // A Scope says where the names of an intent are.
 type Scope struct {
@@ -92,6 +89,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	if err := json.Unmarshal(value, &path); err != nil {
 		return "", fmt.Errorf("a path is a string, and not %s", value)
 	}
+	path = strings.TrimLeft(path, "/") // they mean the root of the world or run
 	kind, owner := "run", s.RunID
 	if scope == "world" {
 		kind, owner = "world", s.WorldID

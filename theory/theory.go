@@ -31,6 +31,7 @@ type Handler interface {
 	// meanwhile goes to emit, and what controllers want comes from r.Controls.
 	// When ctx is done it stops; [context.Cause] tells why. An [*Error] is told
 	// to the client, of any other error it learns nothing but that there was one.
+	// A Result beside an [*Error] is sent with it, and its outputs are not stored.
 	Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
 }
 
@@ -44,7 +45,7 @@ func (f HandlerFunc) Run(ctx context.Context, r *Request, emit func(Message)) (*
 
 // A Request is what a tool is run with.
 type Request struct {
-	RunID  string
+	RunID  string // as text, if it came as a number
 	Mode   string // "mock" or "real"
 	Inputs map[string]json.RawMessage
 	// Outputs say where outputs are to go.
@@ -52,6 +53,8 @@ type Request struct {
 	// Controls has what controllers want of the run, such as to pause. The cancel
 	// of a run is the end of its context.
 	Controls <-chan json.RawMessage
+
+	id identity // the run id as it came
 }
 
 // A Message is what a tool says while it runs.
@@ -97,13 +100,10 @@ type Options struct {
 	// Remember is how long the answer of a run is kept for those who rejoin it; 0
 	// is ten minutes.
 	Remember time.Duration
-	// Dialect is the one that is written: theory.D, or theory.C. Zero is D.
+	// Dialect is the one that is spoken. Zero is D.
 	Dialect theory.Dialect
 	// Files has the inputs that are elsewhere, and takes such outputs.
 	Files Files
-	// DropUnscoped leaves out of the answer the outputs that the request does not
-	// ask for.
-	DropUnscoped bool
 	// Remote takes requests for any host, and not just for an address or localhost.
 	Remote bool
 	// Log, if not nil, is told what clients are not.
@@ -152,6 +152,7 @@ func New(h Handler, o Options) *Runtime {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Files.log = o.Log
 	t := &Runtime{handler: h, options: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.MaxRuns), clients: map[*client]bool{}, runs: map[string]*run{}}
 	t.ctx, t.stop = context.WithCancelCause(context.Background())
 	t.mux.HandleFunc("GET /healthz", t.healthz)
@@ -240,11 +241,11 @@ func (t *Runtime) leave(c *client) {
 func (t *Runtime) find(q *Request) (r *run, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.runs[q.RunID]; r != nil || t.ctx.Err() != nil {
+	if r := t.runs[q.id.key()]; r != nil || t.ctx.Err() != nil {
 		return r, false
 	}
 	r = newRun(t, q)
-	t.runs[q.RunID] = r
+	t.runs[q.id.key()] = r
 	t.running.Add(1)
 	return r, true
 }
@@ -259,7 +260,7 @@ func (t *Runtime) keep(r *run) {
 		oldest := t.kept[0]
 		t.kept = t.kept[1:]
 		oldest.expiry.Stop()
-		delete(t.runs, oldest.request.RunID)
+		delete(t.runs, oldest.request.id.key())
 	}
 }
 
@@ -269,7 +270,7 @@ func (t *Runtime) forget(r *run) {
 	for i, k := range t.kept {
 		if k == r {
 			t.kept = append(t.kept[:i], t.kept[i+1:]...)
-			delete(t.runs, r.request.RunID)
+			delete(t.runs, r.request.id.key())
 			return
 		}
 	}

@@ -22,36 +22,93 @@ func offers(r *http.Request, name string) bool {
 	return false
 }
 
-// An incoming message is a Request or a control.
+// An incoming message is an opener or a control.
 type incoming struct {
-	Kind    string                     `json:"kind"`
-	Control requestControl             `json:"control"`
-	Inputs  map[string]json.RawMessage `json:"inputs"`
-	Outputs map[string]json.RawMessage `json:"outputs"`
-	Content json.RawMessage            `json:"content"`
+	Kind    string          `json:"kind"`
+	Control opening         `json:"control"`
+	Inputs  values          `json:"inputs"`
+	Outputs values          `json:"outputs"`
+	Content json.RawMessage `json:"content"`
 }
 
-type requestControl struct {
-	RunID string `json:"run_id"`
-	Mode  string `json:"mode"`
+type values = map[string]json.RawMessage
+
+// An opening is what a Request or a RunOpen says beside its kind. A Request has
+// the inputs and outputs beside it, and the oldest RunOpen has a payload.
+type opening struct {
+	identity
+
+	Mode    string `json:"mode"`
+	Role    string `json:"role"`
+	Inputs  values `json:"inputs"`
+	Payload values `json:"payload"`
+	Outputs values `json:"outputs"`
+}
+
+// An identity names a run under the key that its client uses, as it was written.
+type identity struct {
+	RunID       json.RawMessage `json:"run_id,omitempty"`
+	ExecutionID json.RawMessage `json:"execution_id,omitempty"` // in the oldest dialect
+}
+
+// raw returns the id as it was written.
+func (i identity) raw() json.RawMessage {
+	if i.RunID != nil {
+		return i.RunID
+	}
+	return i.ExecutionID
+}
+
+// text returns the id as text; "" if it is missing, blank, or neither a string
+// nor a number.
+func (i identity) text() string {
+	raw := i.raw()
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.Number:
+		return string(raw)
+	case jsonscan.String:
+		var text string
+		if json.Unmarshal(raw, &text) == nil && strings.TrimSpace(text) != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// key tells ids apart: 7 and "7" are two.
+func (i identity) key() string {
+	if raw := i.raw(); jsonscan.KindOf(raw) == jsonscan.Number {
+		return string(raw)
+	}
+	return string(jsonscan.MustMarshal(i.text()))
+}
+
+// A head is what a Process learns of a run beside its inputs and outputs.
+type head struct {
+	RunID json.RawMessage `json:"run_id"`
+	Mode  string          `json:"mode"`
 }
 
 // A controlOp is what a controller wants.
 type controlOp struct {
-	Op string `json:"op"`
-	By string `json:"by"`
+	Op     string      `json:"op"`
+	By     string      `json:"by"`
+	Tokens json.Number `json:"tokens"`
+	TimeS  json.Number `json:"time_s"`
+}
+
+// A budget is what a run may still use.
+type budget struct {
+	Tokens json.Number `json:"tokens,omitempty"`
+	TimeS  json.Number `json:"time_s,omitempty"`
 }
 
 // message writes a message to clients in a dialect. Data is nil for an Ack.
-func message(d theory.Dialect, kind, runID string, data json.RawMessage) []byte {
-	control := struct {
-		RunID string `json:"run_id"`
-	}{runID}
-	switch {
-	case d == theory.C && data == nil:
-		data = jsonscan.MustMarshal(control)
-		fallthrough
-	case d == theory.C:
+func message(d theory.Dialect, kind string, id identity, data json.RawMessage) []byte {
+	if d != theory.D {
+		if data == nil {
+			data = jsonscan.MustMarshal(id)
+		}
 		return jsonscan.MustMarshal(struct {
 			Kind    string          `json:"kind"`
 			Content json.RawMessage `json:"content"`
@@ -59,35 +116,48 @@ func message(d theory.Dialect, kind, runID string, data json.RawMessage) []byte 
 	}
 	return jsonscan.MustMarshal(struct {
 		Kind    string          `json:"kind"`
-		Control any             `json:"control"`
+		Control identity        `json:"control"`
 		Data    json.RawMessage `json:"data,omitempty"`
-	}{kind, control, data})
+	}{kind, id, data})
 }
 
 // response writes the last message of a run.
-func response(runID string, result *Result, failure *Error) []byte {
+func response(d theory.Dialect, id identity, result *Result, failure *Error) []byte {
 	type control struct {
-		RunID     string `json:"run_id"`
+		identity
+
 		Status    string `json:"status"`
 		CostMicro int64  `json:"cost_micro"`
 		Final     bool   `json:"final"`
 	}
-	m := struct {
-		Kind    string                     `json:"kind"`
-		Control control                    `json:"control"`
-		Outputs map[string]json.RawMessage `json:"outputs"`
-		Error   *Error                     `json:"error,omitempty"`
-	}{"Response", control{runID, "success", 0, true}, map[string]json.RawMessage{}, failure}
+	type rest struct {
+		Outputs values `json:"outputs"`
+		Error   *Error `json:"error,omitempty"`
+	}
+	c, r := control{id, "success", 0, true}, rest{values{}, failure}
 	if result != nil {
-		m.Control.CostMicro = result.CostMicro
+		c.CostMicro = result.CostMicro
 		if result.Outputs != nil {
-			m.Outputs = result.Outputs
+			r.Outputs = result.Outputs
 		}
 	}
 	if failure != nil {
-		m.Control.Status = "error"
+		c.Status = "error"
 	}
-	return jsonscan.MustMarshal(m)
+	if d.Opener() == "RunOpen" {
+		return jsonscan.MustMarshal(struct {
+			Kind    string `json:"kind"`
+			Content any    `json:"content"`
+		}{"RunResult", struct {
+			control
+			rest
+		}{c, r}})
+	}
+	return jsonscan.MustMarshal(struct {
+		Kind    string  `json:"kind"`
+		Control control `json:"control"`
+		rest
+	}{"Response", c, r})
 }
 
 var kinds = []string{"Event", "Log", "Token"}

@@ -33,6 +33,14 @@ func (d Dialect) String() string {
 	}
 }
 
+// Opener is the kind of the message that opens a run in the dialect.
+func (d Dialect) Opener() string {
+	if d == A || d == B {
+		return "RunOpen"
+	}
+	return "Request"
+}
+
 // Seen returns the dialect that payload is written in, or "" if it is no
 // message. Where dialects write a message alike, it returns the one nearest to
 // the document: D for Request and Response, C for what carries content.
@@ -52,15 +60,21 @@ func (r *run) dialect() Dialect {
 	case "control":
 		return A
 	case "RunOpen":
-		if r.hasRole {
+		if r.isOldest {
 			return A
 		}
 		return B
 	case "RunResult":
+		if r.isOldest {
+			return A
+		}
 		return B
 	case "Request", "Response":
 		return D
 	case "Ack", "Event", "Log", "Token":
+		if r.isOldest {
+			return A
+		}
 		if r.inContent {
 			return C
 		}

@@ -18,6 +18,6 @@ var Rules = protocol.Rules{
 		{"cancel-silent", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
 		{"cancel-ignored", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
 		{"missing-field", "a Request names its run, and a Response has a status"},
-		{"bad-id", "run_id is a string that is not blank; the runtime closes with 1008 otherwise"},
+		{"bad-id", "run_id is a number, or a string that is not blank; the runtime closes with 1008 otherwise"},
 	},
 }

@@ -18,7 +18,7 @@ type run struct {
 	message         []byte // of the error
 
 	inControl, inContent bool // these members are there
-	hasRole              bool // content has a role
+	isOldest             bool // a member is of dialect A alone
 }
 
 func (r *run) read(s *jsonscan.Scanner, payload []byte) {
@@ -46,6 +46,8 @@ func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
 		switch string(s.Key()) {
 		case "run_id":
 			r.runID = s.Value()
+		case "execution_id": // the oldest dialect
+			r.runID, r.isOldest = s.Value(), true
 		case "mode":
 			r.mode = jsonwalk.Word(s.Value())
 		case "op":
@@ -59,7 +61,7 @@ func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
 		case "text":
 			r.token = s.Value()
 		case "role":
-			r.hasRole = true
+			r.isOldest = true
 		default:
 			r.readAnywhere(s, payload)
 		}

@@ -97,13 +97,16 @@ func (r *run) interpretEnd(m *protocol.Message) {
 	}
 }
 
-// checkRunID returns the fault of a run id, which is a string that is not
-// blank.
+// checkRunID returns the fault of a run id, which is a number, or a string that
+// is not blank.
 func checkRunID(raw []byte, required bool) protocol.Faults {
 	if raw == nil {
 		if required {
 			return protocol.MissingField
 		}
+		return 0
+	}
+	if jsonscan.KindOf(raw) == jsonscan.Number {
 		return 0
 	}
 	for _, c := range jsonwalk.Word(raw) {

@@ -45,7 +45,10 @@ func TestParse(t *testing.T) {
 
 		{`{"kind":"Request","control":{"mode":"mock"}}`, `Request open from=c2u label=mock faults=missing-field`},
 		{`{"kind":"Request","control":{"run_id":"  "}}`, `Request open from=c2u id="  " faults=bad-id`},
-		{`{"kind":"Request","control":{"run_id":7}}`, `Request open from=c2u id=7 faults=bad-id`},
+		{`{"kind":"Request","control":{"run_id":7}}`, `Request open from=c2u id=7`},
+		{`{"kind":"Request","control":{"run_id":true}}`, `Request open from=c2u faults=bad-id`},
+		{`{"kind":"RunOpen","content":{"role":"client","execution_id":"r1","payload":{}}}`, `RunOpen open from=c2u id="r1"`},
+		{`{"kind":"Ack","content":{"execution_id":"r1"}}`, `Ack note from=u2c id="r1"`},
 		{`{"kind":"Response","control":{"run_id":"r1"}}`, `Response close from=u2c id="r1" faults=missing-field`},
 		{`{"kind":"Event"}`, `Event part from=u2c faults=missing-field`},
 		{`{"kind":"Ack","kind":"Ack","control":{}}`, `Ack note from=u2c faults=duplicate-key`},

@@ -5,6 +5,8 @@ behind it; what the tool emits, and its answer, leave as lines of JSON. Nothing
 beyond the standard library is needed.
 """
 
+import base64
+import binascii
 import importlib.util
 import json
 import os
@@ -19,8 +21,25 @@ sys.stdout = sys.stderr
 _writing = threading.Lock()
 
 
+def _bytes(value):
+    """The form of bytes in JSON: base64 in an object."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError("%s has no form in JSON" % type(value).__name__)
+    return {"$bytes": base64.b64encode(bytes(value)).decode()}
+
+
+def _input(value):
+    """The value of an input, which is bytes if it stands in JSON as such."""
+    if isinstance(value, dict) and list(value) == ["$bytes"]:
+        try:
+            return base64.b64decode(value["$bytes"], validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            pass
+    return value
+
+
 def _send(message):
-    line = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    line = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_bytes)
     with _writing:
         _wire.write(line + "\n")
         _wire.flush()
@@ -30,20 +49,20 @@ class Preempted(Exception):
     """Raised by Control.check when the run is to end."""
 
 
-class Control:
-    """What the controllers of a run want of it."""
+class Control(threading.Event):
+    """What the controllers of a run want of it: it is set when the run is to end."""
 
     def __init__(self, run_id, mode):
+        super().__init__()
         self.run_id = run_id
         self.mode = mode
-        self.budget_micro = None
-        self._preempted = threading.Event()
+        self.budgets = {}
         self._going = threading.Event()
         self._going.set()
 
     @property
     def preempted(self):
-        return self._preempted.is_set()
+        return self.is_set()
 
     @property
     def paused(self):
@@ -52,20 +71,20 @@ class Control:
     def check(self):
         """Waits while the run is paused; raises Preempted when it is to end."""
         self._going.wait()
-        if self._preempted.is_set():
+        if self.is_set():
             raise Preempted()
 
     def take(self, message):
         op = message.get("op")
         if op == "cancel":
-            self._preempted.set()
+            self.set()
             self._going.set()
         elif op == "pause":
             self._going.clear()
         elif op == "resume":
             self._going.set()
         elif op == "set_budget":
-            self.budget_micro = message.get("budget_micro")
+            self.budgets.update((k, message[k]) for k in ("tokens", "time_s") if k in message)
 
 
 def _listen(control):
@@ -78,8 +97,8 @@ def _listen(control):
 
 
 def _emit(kind, data=None):
-    """emit("token", {"text": …}), emit("log", {"msg": …}), emit("event", {"phase": …}),
-    or one dict that has kind and data (or content)."""
+    """One whole message, with kind and data (or content); or emit("token", {"text": …}),
+    emit("log", {"msg": …}), emit("event", {"phase": …})."""
     if isinstance(kind, dict):
         kind, data = kind.get("kind"), kind.get("data", kind.get("content"))
     name = str(kind).capitalize()
@@ -108,15 +127,23 @@ def _answer(result):
         result = {}
     if not isinstance(result, dict):
         return _fail("ERR_HANDLER", "the tool returned a %s, and not a dict of outputs" % type(result).__name__)
-    if result.get("status") in ("success", "error"):
+    if result.get("kind") == "Response":
+        return _send(result)
+    if result.get("status") in ("success", "error") and ("outputs" in result or "error" in result):
         return _send({"kind": "Response", **result})
     _send({"kind": "Response", "status": "success", "outputs": result})
 
 
 def main():
-    payload = json.loads(sys.stdin.readline())
-    head = payload.get("control") or {}
-    control = Control(head.get("run_id"), head.get("mode"))
+    request = json.loads(sys.stdin.readline())
+    head = request["control"]
+    payload = {
+        "run_id": head["run_id"],
+        "mode": head["mode"],
+        "inputs": {name: _input(value) for name, value in request["inputs"].items()},
+        "outputs": request["outputs"],
+    }
+    control = Control(payload["run_id"], payload["mode"])
     threading.Thread(target=_listen, args=(control,), daemon=True).start()
     try:
         entry = _load(sys.argv[1])
@@ -124,7 +151,7 @@ def main():
         traceback.print_exc()
         return _fail("ERR_RUNTIME", "the tool cannot be loaded: %s" % type(e).__name__)
     try:
-        _answer(entry(payload, _emit, control))
+        _answer(entry(payload, emit=_emit, ctrl=control))
     except Preempted:
         _fail("ERR_PREEMPTED", "the run was preempted")
     except Exception as e:
