@@ -149,8 +149,15 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 	r.running.Add(1)
 	err := r.ask(ctx, c, hop)
 	r.running.Add(-1)
-	if err != nil && ctx.Err() == nil {
-		r.failures[CauseOf(err)].Add(1)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	r.failures[CauseOf(err)].Add(1)
+	var e *provider.Error
+	if r.KeyEnv != "" && errors.As(err, &e) && e.KeyRefused() {
+		told := *e
+		told.KeyEnv = r.KeyEnv
+		return &told
 	}
 	return err
 }

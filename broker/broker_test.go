@@ -332,7 +332,7 @@ func TestBreaker(t *testing.T) {
 	k.Breaker, k.BreakerDelay = 3, time.Hour
 	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
 	for range 10 {
-		if err := b.Do(t.Context(), &broker.Call{Model: "m"}); broker.Message(err) != "Internal broker error" {
+		if err := b.Do(t.Context(), &broker.Call{Model: "m"}); broker.Message(err) != "Server error: the provider failed" {
 			t.Error(err)
 		}
 	}
@@ -612,8 +612,17 @@ func TestMessages(t *testing.T) {
 		err  error
 		want string
 	}{
-		{status(401, 0), "Internal broker error"},
-		{status(500, 0), "Internal broker error"},
+		{status(401, 0), "Authentication failed: check the key of the provider"},
+		{&provider.Error{Cause: provider.Refused, Status: 403, KeyEnv: "SOME_KEY", Err: errors.New("secret")}, "Authentication failed: check the environment variable SOME_KEY"},
+		{status(429, 0), "Rate limit exceeded: try again later"},
+		{status(404, 0), "Model not found: the provider does not know it"},
+		{status(400, 0), "Invalid request: the provider refused it"},
+		{status(413, 0), "Context too long: shorten the prompt"},
+		{&provider.Error{Cause: provider.Refused, Status: 400, Code: provider.CodeTooLong, Err: errors.New("secret")}, "Context too long: shorten the prompt"},
+		{status(408, 0), "Request timed out"},
+		{status(500, 0), "Server error: the provider failed"},
+		{status(302, 0), "Server error: the provider failed"},
+		{broker.ErrOpen, "Server error: the provider failed"},
 		{&provider.Error{Cause: provider.Unreachable, Err: errors.New("secret")}, "Connection error"},
 		{&provider.Error{Cause: provider.TimedOut, Err: errors.New("secret")}, "Request timed out"},
 		{broker.ErrShutdown, "Broker is shutting down"},

@@ -46,6 +46,8 @@ type Route struct {
 type Backend struct {
 	Name     string
 	Provider provider.Provider
+	// KeyEnv is the environment variable that holds the provider's key, "" if there is none.
+	KeyEnv string
 	// Concurrency is how many calls it gets at once.
 	Concurrency int
 	// Rate is how many calls it gets in a second, Burst how many of them at once.

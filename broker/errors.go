@@ -67,16 +67,46 @@ func Message(err error) string {
 		return large.Error()
 	}
 	var pe *provider.Error
-	switch CauseOf(err) {
-	case provider.Unsupported:
-		errors.As(err, &pe)
-		return pe.Err.Error()
+	if errors.As(err, &pe) {
+		return problem(pe)
+	}
+	return internalError
+}
+
+// internalError tells of a fault that is not the provider's.
+const internalError = "Internal broker error"
+
+// problem is the sentence for a failure of a provider. It depends on the status and
+// the code alone, never on what else the provider wrote.
+func problem(e *provider.Error) string {
+	switch {
+	case e.Cause == provider.Unsupported:
+		return e.Err.Error()
+	case e.KeyRefused() && e.KeyEnv != "":
+		return "Authentication failed: check the environment variable " + e.KeyEnv
+	case e.KeyRefused():
+		return "Authentication failed: check the key of the provider"
+	case e.TooLong():
+		return "Context too long: shorten the prompt"
+	case e.UnknownModel():
+		return "Model not found: the provider does not know it"
+	}
+	switch e.Cause {
+	case provider.RateLimited:
+		return "Rate limit exceeded: try again later"
+	case provider.Refused:
+		return "Invalid request: the provider refused it"
 	case provider.TimedOut:
 		return "Request timed out"
 	case provider.Unreachable:
 		return "Connection error"
+	case provider.Overloaded:
+		return "Server error: the provider failed"
 	}
-	return "Internal broker error"
+	if e.Status != 0 { // such as a redirect, which is not followed
+		return "Server error: the provider failed"
+	}
+	return internalError
 }
 
 // CauseOf returns the cause of an error that a provider made, Internal for

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/observe"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
@@ -34,7 +36,7 @@ type lookout struct {
 // newLookout returns what the flags ask for.
 func (s *serving) newLookout() (*lookout, error) {
 	l := &lookout{s: s}
-	for _, open := range []func() error{l.openSpans, l.openTaps, l.openLog, l.openCalls} {
+	for _, open := range []func() error{l.openSpans, l.openTaps, l.openFailures, l.openLog, l.openCalls} {
 		if err := open(); err != nil {
 			return nil, errors.Join(err, l.end())
 		}
@@ -124,6 +126,33 @@ func (l *lookout) openFile(name string, flag int) (io.Writer, error) {
 		l.ends = append(l.ends, f.Close)
 	}
 	return f, err
+}
+
+// openFailures has a line written for each call that fails.
+func (l *lookout) openFailures() error {
+	if !l.s.c.Bool("quiet") {
+		l.watchers = append(l.watchers, failures{l.s.log})
+	}
+	return nil
+}
+
+// failures logs each call that failed. A prompt or an answer is in none of its lines.
+type failures struct{ log *slog.Logger }
+
+func (f failures) Ended(c *broker.Call, r *broker.Report) {
+	if r.Outcome != broker.Failed && r.Outcome != broker.Refused {
+		return
+	}
+	about := []any{"door", c.Door, "model", cmp.Or(c.Name, c.Model), "error", broker.Message(r.Err)}
+	var pe *provider.Error
+	if errors.As(r.Err, &pe) && len(c.Hops) > 0 {
+		about = append(about, "provider", c.Hops[len(c.Hops)-1].Provider, "cause", pe.Cause.String())
+		if pe.Status != 0 {
+			about = append(about, "status", pe.Status)
+		}
+		about = append(about, "detail", pe.Err)
+	}
+	f.log.Error("call failed", about...)
 }
 
 func (l *lookout) openLog() error {

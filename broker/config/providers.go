@@ -33,7 +33,7 @@ func (b *builder) providers(*Config) error {
 			return err
 		}
 		b.backends[name] = &broker.Backend{
-			Name: name, Provider: made,
+			Name: name, Provider: made, KeyEnv: p.Key.Env,
 			Concurrency: p.Concurrency, Rate: p.Rate, Burst: p.Burst,
 			Backoff: time.Duration(p.Backoff), MaxWait: time.Duration(p.MaxWait),
 			Breaker: p.Breaker.Failures, BreakerDelay: time.Duration(p.Breaker.Delay),

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,6 +47,8 @@ type Error struct {
 	// Param is the member of the request that the backend names as wrong, "" if it
 	// names none. It is for its provider, and told only if Unsupported.
 	Param string
+	// KeyEnv is the environment variable that holds the key, "" if there is none.
+	KeyEnv string
 	// RetryAfter is how long the backend wants to be left alone, 0 if it did
 	// not say.
 	RetryAfter time.Duration
@@ -63,6 +68,42 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// KeyRefused reports whether the backend refused the broker's key.
+func (e *Error) KeyRefused() bool {
+	switch e.Code {
+	case "authentication_error", "permission_error", "invalid_api_key":
+		return true
+	}
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+// CodeTooLong is the code for a prompt that is longer than the model can take.
+const CodeTooLong = "context_length_exceeded"
+
+// TooLong reports whether the prompt is longer than the backend takes.
+func (e *Error) TooLong() bool {
+	return e.Code == CodeTooLong || e.Status == http.StatusRequestEntityTooLarge
+}
+
+// UnknownModel reports whether the backend does not have the model.
+func (e *Error) UnknownModel() bool {
+	return e.Code == "model_not_found" || e.Status == http.StatusNotFound
+}
+
+// tooLong are phrases by which backends that have no code for it say that a prompt
+// is too long.
+var tooLong = []string{"prompt is too long", "maximum context length", "context length exceeded", "available context size", "context window", "input token count"}
+
+// ReadCode returns CodeTooLong if a message says so, else the code itself. The
+// message goes no further.
+func ReadCode(code, message string) string {
+	message = strings.ToLower(message)
+	if code == "exceed_context_size_error" || slices.ContainsFunc(tooLong, func(phrase string) bool { return strings.Contains(message, phrase) }) {
+		return CodeTooLong
+	}
+	return code
+}
 
 // Again reports whether the same call may be made again, there or elsewhere.
 func (e *Error) Again() bool {

@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/wirectl/wirectl/protocol/jsonscan"
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
 
 // ValidPrompt reports whether a valid JSON value is a prompt: a string, an
 // object, or an array of objects.
@@ -21,9 +25,9 @@ func ValidPrompt(raw []byte) bool {
 }
 
 // Messages returns the prompt as a JSON array of messages, each with a role and
-// content as OpenAI has them. A string is what the user says. Of an object,
-// which older clients send, messages, prompt and content are understood; one
-// that has none of them is said as it is written.
+// content as OpenAI has them. A string is what the user says. An object stands for
+// the first of messages, prompt, content and text that is not empty, unless it is
+// itself a message. One that has none of them is said as it is written.
 func Messages(prompt []byte) []byte {
 	switch jsonscan.KindOf(prompt) {
 	case jsonscan.Array:
@@ -31,25 +35,40 @@ func Messages(prompt []byte) []byte {
 	case jsonscan.String:
 		return userMessage(prompt)
 	}
-	if raw, ok := jsonscan.Get(prompt, "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
-		return raw
-	}
-	if _, ok := jsonscan.Get(prompt, "role"); ok {
-		return append(append([]byte{'['}, prompt...), ']')
-	}
-	return userMessage(legacyText(prompt))
-}
-
-// legacyText returns the string token that a prompt in the form of an object
-// means.
-func legacyText(prompt []byte) []byte {
-	for _, key := range []string{"prompt", "content", "text"} {
-		if raw, ok := jsonscan.Get(prompt, key); ok && jsonscan.KindOf(raw) == jsonscan.String {
-			return raw
+	var blank []byte
+	for _, key := range []string{"messages", "prompt", "content", "text"} {
+		raw, ok := jsonscan.Get(prompt, key)
+		switch {
+		case !ok:
+		case string(raw) == `""`:
+			blank = raw
+		case jsonscan.KindOf(raw) == jsonscan.Array && (key == "messages" || key == "prompt"):
+			if ValidPrompt(raw) && !isEmptyArray(raw) {
+				return raw
+			}
+		case key == "content" && isMessage(prompt):
+			return oneMessage(prompt)
+		case jsonscan.KindOf(raw) == jsonscan.String, jsonscan.KindOf(raw) == jsonscan.Array && key == "content" && !isEmptyArray(raw):
+			return userMessage(raw)
 		}
 	}
-	return jsonscan.AppendQuote(nil, prompt)
+	switch {
+	case isMessage(prompt):
+		return oneMessage(prompt)
+	case blank != nil:
+		return userMessage(blank)
+	}
+	return userMessage(jsonscan.AppendQuote(nil, prompt))
 }
+
+func isMessage(object []byte) bool {
+	_, ok := jsonscan.Get(object, "role")
+	return ok
+}
+
+func oneMessage(object []byte) []byte { return append(append([]byte{'['}, object...), ']') }
+
+func isEmptyArray(raw []byte) bool { return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 }
 
 func userMessage(text []byte) []byte {
 	m := append([]byte(`[{"role":"user","content":`), text...)

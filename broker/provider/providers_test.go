@@ -313,6 +313,13 @@ func TestMessages(t *testing.T) {
 		{`{"messages":[{"role":"user"}],"x":1}`, `[{"role":"user"}]`},
 		{`{"role":"user","content":"c"}`, `[{"role":"user","content":"c"}]`},
 		{`{"prompt":"p"}`, `[{"role":"user","content":"p"}]`},
+		{`{"text":"t","content":"c","prompt":"p","messages":[ ]}`, `[{"role":"user","content":"p"}]`},
+		{`{"text":"t","content":"c","prompt":""}`, `[{"role":"user","content":"c"}]`},
+		{`{"text":"t","content":[],"prompt":null}`, `[{"role":"user","content":"t"}]`},
+		{`{"content":[{"type":"text","text":"t"}]}`, `[{"role":"user","content":[{"type":"text","text":"t"}]}]`},
+		{`{"prompt":[{"role":"user","content":"c"}],"text":"t"}`, `[{"role":"user","content":"c"}]`},
+		{`{"role":"user","content":"c","prompt":"","messages":[]}`, `[{"role":"user","content":"c","prompt":"","messages":[]}]`},
+		{`{"prompt":"","text":""}`, `[{"role":"user","content":""}]`},
 		{`{"q": 1}`, `[{"role":"user","content":"{\"q\": 1}"}]`},
 		{`[]`, `[]`},
 	} {

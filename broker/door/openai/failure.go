@@ -25,7 +25,7 @@ func (e *exchange) fail(err error) {
 	switch {
 	case errors.As(err, &unknown):
 		code, param = "model_not_found", "model"
-	case errors.As(err, &pe) && !keyRefused(pe):
+	case errors.As(err, &pe) && !pe.KeyRefused():
 		if code = pe.Code; pe.Cause == provider.Unsupported {
 			param = pe.Param
 		}
@@ -71,7 +71,7 @@ func explain(err error) string {
 		return "The provider did not answer in time: what wirectl serve --log FILE writes says what it was waited for"
 	case pe.Status == 0:
 		return broker.Message(err)
-	case keyRefused(pe):
+	case pe.KeyRefused():
 		return "The provider does not take the key that the broker has for it (" + answer + ")"
 	case pe.Cause == provider.RateLimited:
 		return "The provider limits how often it is asked (" + answer + ")"
@@ -79,11 +79,6 @@ func explain(err error) string {
 		return "The provider refused the request (" + answer + ")"
 	}
 	return "The provider failed (" + answer + ")"
-}
-
-// keyRefused reports whether it is the broker's key that a provider refused.
-func keyRefused(e *provider.Error) bool {
-	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
 // statusOf chooses the status for a failure.
@@ -113,7 +108,7 @@ func statusOf(err error) (status int, kind string) {
 	case provider.Unsupported:
 		return http.StatusBadRequest, invalid
 	case provider.Refused:
-		if keyRefused(pe) {
+		if pe.KeyRefused() {
 			return http.StatusBadGateway, "server_error"
 		}
 		return pe.Status, invalid

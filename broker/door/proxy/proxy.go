@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -57,15 +58,16 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 	if fault := q.check(batched); fault != "" {
 		return 200, failure(fault)
 	}
+	model := provider.Unquote(q.model)
 	calls := h.calls(r, q, batched, tap)
 	if batched {
-		if err := h.broker.Find(calls[0].Model); err != nil {
+		if err := h.broker.Find(model); err != nil {
 			return 200, failure(broker.Message(err))
 		}
 	}
 	errs := h.broker.Batch(ctx, calls, nil)
 	if batched {
-		return 200, responses(calls, errs)
+		return 200, responses(q.prompts, calls, errs)
 	}
 	if errs[0] != nil {
 		return 200, failure(broker.Message(errs[0]))
@@ -99,7 +101,7 @@ func read(r *web.Request) (q query, fault string) {
 	}
 	switch {
 	case s.End() != nil:
-		return q, "Invalid JSON payload"
+		return q, door.InvalidJSON(r.Body, s.End())
 	case !object:
 		return q, "Request body must be a JSON object"
 	}
@@ -126,17 +128,14 @@ func (q *query) check(batched bool) string {
 }
 
 func (q *query) checkPrompts() string {
+	if jsonscan.KindOf(q.prompts) != jsonscan.Array {
+		return "Invalid prompts"
+	}
 	count := 0
-	for raw := range each(q.prompts) {
-		if !provider.ValidPrompt(raw) {
-			return "Invalid prompts"
-		}
+	for range each(q.prompts) {
 		if count++; count > broker.MaxBatch {
 			return fmt.Sprintf("Too many prompts (max %d)", broker.MaxBatch)
 		}
-	}
-	if count == 0 {
-		return "Invalid prompts"
 	}
 	return ""
 }
@@ -166,23 +165,31 @@ func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn
 	}
 	var calls []*broker.Call
 	for prompt := range each(q.prompts) {
-		calls = append(calls, call(prompt))
+		if provider.ValidPrompt(prompt) {
+			calls = append(calls, call(prompt))
+		}
 	}
 	return calls
 }
 
-// responses is the answer to a batch: a text for each prompt, in order.
-func responses(calls []*broker.Call, errs []error) []byte {
+// responses is the answer to a batch: a text for each prompt, in order. The calls
+// are those of the valid prompts.
+func responses(prompts []byte, calls []*broker.Call, errs []error) []byte {
 	b := []byte(`{"responses":[`)
-	for i, c := range calls {
-		if i > 0 {
+	for prompt := range each(prompts) {
+		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
-		if errs[i] != nil {
-			b = jsonscan.AppendQuote(b, []byte("Error: "+broker.Message(errs[i])))
-		} else {
-			b = append(b, c.Completion.Text...)
+		if !provider.ValidPrompt(prompt) {
+			b = append(b, `"Error: Invalid prompt"`...)
+			continue
 		}
+		if errs[0] != nil {
+			b = jsonscan.AppendQuote(b, []byte("Error: "+broker.Message(errs[0])))
+		} else {
+			b = append(b, calls[0].Completion.Text...)
+		}
+		calls, errs = calls[1:], errs[1:]
 	}
 	return append(b, "]}"...)
 }

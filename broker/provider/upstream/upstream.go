@@ -144,6 +144,10 @@ func refused(resp *Response, r *provider.Request) error {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
 	word := code(body)
+	if resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusTooManyRequests {
+		message, _ := jsonscan.Get(body, "error", "message")
+		word = provider.ReadCode(word, provider.Unquote(message))
+	}
 	e := provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+cmp.Or(word, "with an error")))
 	e.Code, e.Param = word, param(body)
 	return e
