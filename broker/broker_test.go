@@ -606,6 +606,16 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// A refused key is told with the environment variable that it is in.
+func TestRefusedKeyNamesItsVariable(t *testing.T) {
+	k := named("k", nil, func(context.Context, int64, *provider.Request) error { return status(401, 0) })
+	k.KeyEnv = "SOME_KEY"
+	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
+	if got := broker.Message(b.Do(t.Context(), &broker.Call{Model: "m"})); got != "Authentication failed: check the environment variable SOME_KEY" {
+		t.Error(got)
+	}
+}
+
 // What clients get to read has nothing of a provider in it.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct {

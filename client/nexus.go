@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -117,7 +118,8 @@ func NexusToken(server *url.URL, getenv func(string) string) (string, error) {
 		port = "8765"
 	}
 	for _, name := range []string{"rpc-" + port + ".token", "rpc.token"} {
-		token, err := os.ReadFile(filepath.Join(home, ".nexus3", name))
+		path := filepath.Join(home, ".nexus3", name)
+		token, err := readToken(path)
 		if err == nil {
 			return strings.TrimSpace(string(token)), nil
 		}
@@ -126,6 +128,18 @@ func NexusToken(server *url.URL, getenv func(string) string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// readToken reads a file that its owner alone may read. Windows has no such modes.
+func readToken(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s may be read by others (mode %04o): try chmod 600 %[1]s", path, mode)
+	}
+	return os.ReadFile(path)
 }
 
 func isLoopback(host string) bool { return host == "127.0.0.1" || host == "localhost" || host == "::1" }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -491,5 +492,23 @@ func TestNexusToken(t *testing.T) {
 		if got != tt.want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", tt.url, got, err, tt.want)
 		}
+	}
+}
+
+// A token that others of this machine can read is not used.
+func TestNexusTokenIsPrivate(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("files have no such modes")
+	}
+	home := t.TempDir()
+	path := filepath.Join(home, ".nexus3", "rpc.token")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("nxk_open"), 0o600), os.Chmod(path, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.NexusToken(&url.URL{Scheme: "http", Host: "127.0.0.1:8765"}, func(name string) string {
+		return map[string]string{"HOME": home}[name]
+	})
+	if got != "" || err == nil || !strings.HasSuffix(err.Error(), "rpc.token may be read by others (mode 0644): try chmod 600 "+path) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -254,7 +254,7 @@ func (s *sending) nexus() (*dialer, error) {
 	case hasPrompt && s.method == "":
 		s.method, s.params = "send", append(append([]byte(`{"content":`), quoted(text)...), '}')
 	case s.method == "":
-		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; or of newer servers create_agent, destroy_agent, list_agents, shutdown_server")
+		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; or of newer servers compact, get_messages, create_agent, destroy_agent, list_agents, shutdown_server")
 	}
 	h, err := s.httpOptions()
 	if err != nil {

@@ -32,6 +32,8 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 			"shutdown":        {From: frame.C2U},
 			"get_tokens":      {From: frame.C2U},
 			"get_context":     {From: frame.C2U},
+			"get_messages":    {From: frame.C2U},
+			"compact":         {From: frame.C2U},
 			"create_agent":    {From: frame.C2U},
 			"destroy_agent":   {From: frame.C2U},
 			"list_agents":     {From: frame.C2U},

@@ -1,6 +1,7 @@
 package nexus
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // over.
 type agents struct {
 	broker *broker.Broker
+	server *web.Server
 
 	mu   sync.Mutex
 	of   map[string]*agent
@@ -58,19 +60,43 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 		}
 		text[name] = raw
 	}
+	wait, f := req.flag("wait_for_initial_response")
+	if f != nil {
+		return nil, f
+	}
 	model := plain(text["model"])
 	if err := g.broker.Find(model); model != "" && err != nil {
 		return nil, &fault{codeParams, broker.Message(err)}
 	}
-	a, f := g.add(plain(text["agent_id"]), newTalk(g.broker, model, text["system_prompt"]))
+	t := newTalk(g.broker, model, text["system_prompt"])
+	said, id := bytes.Clone(text["initial_message"]), newID()
+	queued := said != nil && !wait
+	var sending context.Context
+	release := func() {}
+	if queued { // before anybody else can send, or cancel
+		t.turn <- struct{}{}
+		sending, release, _ = t.reserve(g.server.Context(), id)
+	}
+	a, f := g.add(text["agent_id"], t)
 	if f != nil {
+		release()
 		return nil, f
 	}
 	b := jsonscan.AppendQuote([]byte(`{"agent_id":`), []byte(a.id))
 	b = jsonscan.AppendQuote(append(b, `,"url":`...), []byte(agentPath+a.id))
-	if said := text["initial_message"]; said != nil {
-		id := newID()
+	if said != nil {
 		b = append(append(b, `,"initial_request_id":`...), id...)
+	}
+	switch {
+	case queued:
+		b = append(b, `,"initial_status":"queued"`...)
+		call := a.call(r, id, nil)
+		g.server.Go(func() {
+			defer release()
+			defer a.pass()
+			_, _ = a.exchange(sending, call, said) // the watcher of calls hears of a failure
+		})
+	case said != nil:
 		b = append(b, `,"response":`...)
 		if answer, f := a.say(ctx, r, said, id, tap); f != nil {
 			b = append(f.append(append(b, '{')), '}')
@@ -82,10 +108,11 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 }
 
 // add gives an agent its place, and a name unless it has one.
-func (g *agents) add(id string, t *talk) (*agent, *fault) {
+func (g *agents) add(token []byte, t *talk) (*agent, *fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for named := id != ""; !named; named = g.of[id] == nil {
+	id := plain(token)
+	for named := token != nil; !named; named = g.of[id] == nil {
 		g.made++
 		id = "." + strconv.Itoa(g.made)
 	}

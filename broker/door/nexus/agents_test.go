@@ -30,16 +30,26 @@ func TestAgents(t *testing.T) {
 		{"/", "list_agents", `{}`, `"result":{"agents":[]}`},
 		{"/", "create_agent", `{"agent_id":"w-1","model":"mock","system_prompt":"be brief","preset":"trusted","cwd":"/tmp"}`, agent(`"w-1","url":"/agent/w-1"`)},
 		{"/rpc", "create_agent", `{}`, agent(`".1","url":"/agent/.1"`)},
-		{"/rpc", "create_agent", `{"agent_id":".2","initial_message":"hi"}`, agent(`".2","url":"/agent/.2","initial_request_id":ID,"response":{"content":"Echo: hi","request_id":ID}`)},
+		{"/rpc", "create_agent", `{"agent_id":".2","initial_message":"hi","wait_for_initial_response":true}`, agent(`".2","url":"/agent/.2","initial_request_id":ID,"response":{"content":"Echo: hi","request_id":ID}`)},
 		{"/", "create_agent", `{"agent_id":null,"model":null}`, agent(`".3","url":"/agent/.3"`)},
 		{"/", "create_agent", `{"agent_id":"w-1"}`, invalid("Agent already exists: w-1")},
 		{"/", "create_agent", `{"agent_id":"../x"}`, invalid("agent_id must be 1 to 64 letters, digits, '.', '_' and '-', not dots alone")},
 		{"/", "create_agent", `{"agent_id":".."}`, invalid("agent_id must be 1 to 64 letters, digits, '.', '_' and '-', not dots alone")},
+		{"/", "create_agent", `{"agent_id":""}`, invalid("agent_id must be 1 to 64 letters, digits, '.', '_' and '-', not dots alone")},
+		{"/", "create_agent", `{"agent_id":"x","wait_for_initial_response":"yes"}`, invalid("wait_for_initial_response must be boolean, got: str")},
 		{"/", "create_agent", `{"agent_id":7}`, invalid("agent_id must be string, got: int")},
 		{"/", "create_agent", `{"model":"nope"}`, invalid("Unknown model 'nope'. Allowed: ['mock']")},
 		{"/agent/w-1", "send", `{"content":"yo","request_id":1}`, `"result":{"content":"Echo: yo","request_id":1}`},
 		{"/agent/w-1", "get_context", `{}`, `"result":{"message_count":2,"system_prompt":true}`},
 		{"/agent/w-1", "get_tokens", `{}`, `"result":{"system":9,"tools":0,"messages":19,"total":28,"budget":200000,"available":199972}`},
+		{"/agent/w-1", "get_messages", `{}`, agent(`"w-1","total":2,"offset":0,"limit":200,"messages":[{"index":0,"role":"user","content":"yo"},{"index":1,"role":"assistant","content":"Echo: yo"}]`)},
+		{"/agent/w-1", "get_messages", `{"offset":1,"limit":1}`, agent(`"w-1","total":2,"offset":1,"limit":1,"messages":[{"index":1,"role":"assistant","content":"Echo: yo"}]`)},
+		{"/agent/w-1", "get_messages", `{"offset":9}`, agent(`"w-1","total":2,"offset":9,"limit":200,"messages":[]`)},
+		{"/agent/w-1", "get_messages", `{"limit":0}`, invalid("limit must be an integer from 1 to 2000")},
+		{"/agent/w-1", "get_messages", `{"offset":-1}`, invalid("offset must be an integer from 0 to 2147483647")},
+		{"/", "get_messages", `{}`, agent(`null,"total":0,"offset":0,"limit":200,"messages":[]`)},
+		{"/agent/w-1", "compact", `{}`, `"result":{"compacted":false,"reason":"summary_is_not_shorter"}`},
+		{"/", "compact", `{"force":true}`, `"result":{"compacted":false,"reason":"nothing_to_compact"}`},
 		{"/agent/.2", "get_context", `{}`, `"result":{"message_count":2,"system_prompt":false}`},
 		{"/", "get_context", `{}`, `"result":{"message_count":0,"system_prompt":false}`},
 		{"/agent/w-1", "create_agent", `{}`, `"error":{"code":-32601,"message":"Method not found: create_agent"}`},
@@ -134,4 +144,60 @@ func TestShutdownServer(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	<-stopped
+}
+
+// An initial message is queued: the answer does not wait for it, a send comes after
+// it, and its own id cancels it.
+func TestInitialMessageIsQueued(t *testing.T) {
+	p := doortest.NewHeld()
+	url := start(t, p, nil)
+	create := func(id string) string {
+		_, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"create_agent","params":{"agent_id":"`+id+`","initial_message":"first"}}`)
+		request := madeUp.FindString(body)
+		if want := `{"jsonrpc":"2.0","id":1,"result":{"agent_id":"` + id + `","url":"/agent/` + id + `","initial_request_id":` + request + `,"initial_status":"queued"}}`; body != want {
+			t.Fatalf("\n got %s\nwant %s", body, want)
+		}
+		return request
+	}
+	request := create("x")
+	answer := make(chan string, 1)
+	go func() {
+		_, body := post(t, url+"/agent/x", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"second","request_id":1}}`)
+		answer <- body
+	}()
+	call := <-p.Calls
+	if got, want := string(call.Prompt), `[{"role":"user","content":"first"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	call.Say("so far")
+	if _, body := post(t, url+"/agent/x", `{"jsonrpc":"2.0","id":2,"method":"cancel","params":{"request_id":`+request+`}}`); !strings.Contains(body, `"cancelled":true`) {
+		t.Errorf("got %s", body)
+	}
+	if err := <-call.Ended; err != broker.ErrCancelled {
+		t.Errorf("the call ended with %v", err)
+	}
+	second := <-p.Calls
+	if got, want := string(second.Prompt), `[{"role":"user","content":"first"},{"role":"assistant","content":"so far"},{"role":"user","content":"second"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	post(t, url, `{"jsonrpc":"2.0","id":2,"method":"destroy_agent","params":{"agent_id":"x"}}`)
+	<-second.Ended
+	<-answer
+	create("y") // the end of the server cancels what is left
+	<-p.Calls
+}
+
+// compact replaces the messages by the model's summary, after the system's.
+func TestCompact(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "Summarize", Say: "short"}, {When: "fail", Status: 401}, {Say: strings.Repeat("long ", 100)}}}), nil)
+	ask := func(method, params, want string) {
+		t.Helper()
+		if _, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`); body != `{"jsonrpc":"2.0","id":1,`+want+`}` {
+			t.Errorf("%s: got %s", method, body)
+		}
+	}
+	post(t, url, `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`)
+	ask("send", `{"content":"fail"}`, `"error":{"code":-32603,"message":"Authentication failed: check the key of the provider"}`)
+	ask("compact", `{"force":true}`, `"result":{"compacted":true,"tokens_before":141,"tokens_after":18,"tokens_saved":123}`)
+	ask("get_messages", `{}`, `"result":{"agent_id":null,"total":1,"offset":0,"limit":200,"messages":[{"index":0,"role":"user","content":"Summary of the conversation so far:\n\nshort"}]}`)
 }

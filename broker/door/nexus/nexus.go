@@ -26,10 +26,12 @@ const Limit = 1 << 20
 // is asked for; older ones know of none. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *web.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
-	return web.New(web.Config{
+	s := web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: web.Access{Token: token},
 		Fault: func(_ string, f *web.Fault) []byte { return failure(nil, codeRequest, f.Message) },
 	})
+	h.agents.server = s
+	return s
 }
 
 // The codes of errors.
@@ -38,6 +40,7 @@ const (
 	codeRequest = -32600
 	codeMethod  = -32601
 	codeParams  = -32602
+	codeFailed  = -32603
 	codeServer  = -32000
 )
 
@@ -121,6 +124,10 @@ func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *age
 		return talk.tokens(), nil
 	case "get_context":
 		return talk.context(), nil
+	case "get_messages":
+		return talk.list(req, a)
+	case "compact":
+		return talk.compact(ctx, r, tap)
 	}
 	if a == nil {
 		return h.global(ctx, r, req, tap)

@@ -2,6 +2,7 @@ package nexus
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -107,6 +108,31 @@ func (r *request) text(name string) ([]byte, *fault) {
 }
 
 // pyType is the name of a value's type in Python, which peers are written in.
+func (r *request) flag(name string) (bool, *fault) {
+	raw := r.param(name)
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.True:
+		return true, nil
+	case jsonscan.False, jsonscan.Null, jsonscan.Invalid:
+		return false, nil
+	}
+	return false, &fault{codeParams, name + " must be boolean, got: " + pyType(raw)}
+}
+
+// count returns a whole number from least to most, or otherwise the usual one.
+func (r *request) count(name string, usual, least, most int) (int, *fault) {
+	raw := r.param(name)
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.Null, jsonscan.Invalid:
+		return usual, nil
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < least || n > most {
+		return 0, &fault{codeParams, fmt.Sprintf("%s must be an integer from %d to %d", name, least, most)}
+	}
+	return n, nil
+}
+
 func pyType(raw []byte) string {
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.Null:

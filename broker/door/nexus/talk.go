@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/wirectl/wirectl/broker"
@@ -65,16 +67,14 @@ func newID() []byte { return provider.Quote(rand.Text()) }
 
 // say says content and returns the result of a send.
 func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) ([]byte, *fault) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if !t.register(string(id), cancel) {
-		return nil, &fault{codeParams, "request_id is in use: " + string(id)}
+	ctx, release, f := t.reserve(ctx, id)
+	if f != nil {
+		return nil, f
 	}
-	defer t.unregister(string(id))
-	c := &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
-	text, err := t.take(ctx, c, content)
+	defer release()
+	text, err := t.take(ctx, t.call(r, id, tap), content)
 	if err != nil && !errors.Is(err, broker.ErrCancelled) {
-		return nil, &fault{codeServer, broker.Message(err)}
+		return nil, failed(err)
 	}
 	b := append(append([]byte(`{"content":`), text...), `,"request_id":`...)
 	b = append(b, id...)
@@ -82,6 +82,34 @@ func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap 
 		b = append(b, `,"cancelled":true`...)
 	}
 	return append(b, '}'), nil
+}
+
+// failed is the fault for a call that failed.
+func failed(err error) *fault {
+	code := codeFailed
+	if errors.Is(err, broker.ErrShutdown) || errors.Is(err, broker.ErrGone) || errors.Is(err, broker.ErrCancelled) {
+		code = codeServer
+	}
+	return &fault{code, broker.Message(err)}
+}
+
+// call is a call for the conversation, without a prompt.
+func (t *talk) call(r *web.Request, id []byte, tap *publish.Conn) *broker.Call {
+	return &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
+}
+
+// reserve makes id that of a send, which a cancel by it then ends. The send is over
+// when release is called.
+func (t *talk) reserve(ctx context.Context, id []byte) (sending context.Context, release func(), f *fault) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if !t.register(string(id), cancel) {
+		cancel(nil)
+		return nil, nil, &fault{codeParams, "request_id is in use: " + string(id)}
+	}
+	return ctx, func() {
+		t.unregister(string(id))
+		cancel(nil)
+	}, nil
 }
 
 // plain returns an id as people write it.
@@ -108,16 +136,30 @@ func (t *talk) unregister(id string) {
 	delete(t.sends, id)
 }
 
-// take waits for its turn and says content. What was answered up to a cancel is
-// part of the conversation; a call that failed leaves no trace in it.
+// take waits for its turn and says content.
 func (t *talk) take(ctx context.Context, c *broker.Call, content []byte) (text []byte, err error) {
-	empty := []byte(`""`)
+	if err := t.await(ctx); err != nil {
+		return []byte(`""`), err
+	}
+	defer t.pass()
+	return t.exchange(ctx, c, content)
+}
+
+// await waits for the turn, which is given back by pass.
+func (t *talk) await(ctx context.Context) error {
 	select {
 	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+		return nil
 	case <-ctx.Done():
-		return empty, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+}
+
+func (t *talk) pass() { <-t.turn }
+
+// exchange says content; the turn is the caller's. What was answered up to a cancel
+// is part of the conversation; a call that failed leaves no trace in it.
+func (t *talk) exchange(ctx context.Context, c *broker.Call, content []byte) (text []byte, err error) {
 	said := appendMessage(t.history(), "user", content)
 	c.Prompt = append(said[:len(said):len(said)], ']')
 	var partial provider.Completion
@@ -134,9 +176,9 @@ func (t *talk) take(ctx context.Context, c *broker.Call, content []byte) (text [
 		partial.Seal()
 		text = partial.Text
 	case err != nil:
-		return empty, err
+		return []byte(`""`), err
 	}
-	t.keep(appendMessage(said, "assistant", text))
+	t.keep(appendMessage(said, "assistant", text), t.size()+2)
 	return text, err
 }
 
@@ -150,11 +192,10 @@ func (t *talk) history() []byte {
 	return append([]byte(nil), t.messages...)
 }
 
-func (t *talk) keep(messages []byte) {
+func (t *talk) keep(messages []byte, count int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.messages = messages
-	t.count += 2
+	t.messages, t.count = messages, count
 }
 
 func appendMessage(b []byte, role string, content []byte) []byte {
@@ -208,4 +249,83 @@ func (t *talk) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
+}
+
+// maxListed is how many messages get_messages returns at most, usualListed how many
+// unless told otherwise.
+const (
+	maxListed   = 2000
+	usualListed = 200
+)
+
+// list is the result of get_messages. The agent is nil for the server's own
+// conversation.
+func (t *talk) list(req *request, a *agent) ([]byte, *fault) {
+	offset, f := req.count("offset", 0, 0, math.MaxInt32)
+	if f != nil {
+		return nil, f
+	}
+	limit, f := req.count("limit", usualListed, 1, maxListed)
+	if f != nil {
+		return nil, f
+	}
+	b := []byte(`{"agent_id":`)
+	if a == nil {
+		b = append(b, "null"...)
+	} else {
+		b = jsonscan.AppendQuote(b, []byte(a.id))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b = fmt.Appendf(b, `,"total":%d,"offset":%d,"limit":%d,"messages":[`, t.count, offset, limit)
+	index := 0
+	for m := range provider.EachMessage(slices.Concat(t.messages, []byte{']'})) {
+		if m.Role == "system" {
+			continue
+		}
+		if offset <= index && index < offset+limit {
+			if index > offset {
+				b = append(b, ',')
+			}
+			b = fmt.Appendf(b, `{"index":%d,"role":"%s","content":%s}`, index, m.Role, m.Content)
+		}
+		index++
+	}
+	return append(b, "]}"...), nil
+}
+
+// What compact asks for, and how the conversation then begins.
+const (
+	askSummary   = `"Summarize this conversation. Keep facts, decisions and open tasks. Answer with the summary alone."`
+	summaryStart = `"Summary of the conversation so far:\n\n`
+)
+
+// compact has the model summarize the conversation, which goes on from the summary.
+func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) ([]byte, *fault) {
+	id := newID()
+	ctx, release, f := t.reserve(ctx, id)
+	if f != nil {
+		return nil, f
+	}
+	defer release()
+	if err := t.await(ctx); err != nil {
+		return nil, failed(err)
+	}
+	defer t.pass()
+	if t.size() == 0 {
+		return []byte(`{"compacted":false,"reason":"nothing_to_compact"}`), nil
+	}
+	before := t.history()
+	c := t.call(r, id, tap)
+	c.Prompt = append(appendMessage(slices.Clone(before), "user", []byte(askSummary)), ']')
+	if err := t.broker.Do(ctx, c); err != nil {
+		return nil, failed(err)
+	}
+	after := appendMessage(slices.Clone(t.start), "user", append([]byte(summaryStart), c.Completion.Text[1:]...))
+	if len(after) >= len(before) {
+		return []byte(`{"compacted":false,"reason":"summary_is_not_shorter"}`), nil
+	}
+	t.keep(after, 1)
+	return fmt.Appendf(nil, `{"compacted":true,"tokens_before":%d,"tokens_after":%d,"tokens_saved":%d}`,
+		len(before)/4, len(after)/4, len(before)/4-len(after)/4), nil
 }

@@ -22,6 +22,7 @@ const Name = "proxy"
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	h := handler{b, p}
+	a.Containers = true
 	return web.New(web.Config{
 		Handler: h.serve, Limit: rlm.Limit, Access: a,
 		Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) },

@@ -78,6 +78,18 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// Containers call this machine by names of their own; other names are refused.
+func TestHostOfContainers(t *testing.T) {
+	addr := start(t, nil)
+	for host, want := range map[string]string{
+		"host.docker.internal:8761": "200", "host.containers.internal": "200", "gateway.docker.internal": "200", "example.com": "403",
+	} {
+		if status, body := talk(t, addr, "/llm_query", "Host: "+host+"\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"a\"}"); status != want {
+			t.Errorf("%s: %s %s", host, status, body)
+		}
+	}
+}
+
 func itoa(n int) string {
 	b, _ := json.Marshal(n)
 	return string(b)

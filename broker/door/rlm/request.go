@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -26,7 +27,6 @@ type wireError string
 func (e wireError) Error() string { return string(e) }
 
 const (
-	errNotJSON   wireError = "Invalid JSON payload"
 	errNotObject wireError = "Frame JSON must be an object"
 	errID        wireError = "WireRequest.correlation_id must be a string when present"
 	errModel     wireError = "WireRequest.model must be a string when present"
@@ -62,7 +62,7 @@ func (r *request) parse(payload []byte) error {
 	switch {
 	case s.End() != nil:
 		*r = request{unknown: r.unknown[:0]}
-		return errNotJSON
+		return wireError(door.InvalidJSON(payload, s.End()))
 	case !object:
 		return errNotObject
 	}

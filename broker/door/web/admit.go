@@ -18,6 +18,9 @@ type Access struct {
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
 	AnyHost bool
+	// Containers accepts the names by which containers call this machine, from peers
+	// that [ContainerHost] admits.
+	Containers bool
 	// MaxBody, unless it is 0, bounds bodies instead of the door's own limit.
 	MaxBody int64
 }
@@ -29,7 +32,7 @@ func (c *Config) admit(r *http.Request, w *Response) *Fault {
 		w.Set("Access-Control-Allow-Origin", "*")
 	}
 	switch {
-	case !c.AnyHost && !transport.LocalHost(r.Host):
+	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
 		return &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
 	case c.Token == "" && foreign(origin):
 		return &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
@@ -40,6 +43,12 @@ func (c *Config) admit(r *http.Request, w *Response) *Fault {
 		return &Fault{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"}
 	}
 	return nil
+}
+
+// isContainer reports whether a container asks by its name for this machine.
+func isContainer(r *http.Request) bool {
+	peer, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
+	return err == nil && ContainerHost(r.Host, peer)
 }
 
 func (c *Config) showsToken(r *http.Request) bool {

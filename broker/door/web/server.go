@@ -57,6 +57,7 @@ type Server struct {
 	mu       sync.Mutex
 	http     *http.Server
 	listener net.Listener
+	ctx      context.Context // of the server, while it serves
 	cancel   context.CancelCauseFunc
 	stopping bool
 	silent   map[net.Conn]struct{} // connections without a request yet
@@ -68,7 +69,7 @@ type Server struct {
 // New returns a server of a door.
 func New(cfg Config) *Server {
 	cfg.Limit = cmp.Or(cfg.MaxBody, cfg.Limit)
-	return &Server{cfg: cfg, silent: map[net.Conn]struct{}{}, down: make(chan struct{})}
+	return &Server{cfg: cfg, ctx: context.Background(), silent: map[net.Conn]struct{}{}, down: make(chan struct{})}
 }
 
 // Serve takes connections from ln until [Server.Shutdown], and returns when all
@@ -78,7 +79,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel(nil)
 	s.mu.Lock()
 	s.Times.SetDefaults()
-	s.listener, s.cancel = ln, cancel
+	s.listener, s.ctx, s.cancel = ln, ctx, cancel
 	s.http = &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -149,6 +150,17 @@ func (s *Server) Shutdown(ctx context.Context) {
 		srv.Close()
 	}
 }
+
+// Context returns the context of the server, which ends when the door shuts. It is
+// for handlers.
+func (s *Server) Context() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ctx
+}
+
+// Go does work that no client waits for; Serve waits for it. It is for handlers.
+func (s *Server) Go(work func()) { s.calls.Go(work) }
 
 // ServeHTTP takes one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -154,3 +154,33 @@ func TestTooLarge(t *testing.T) {
 		backend.Close()
 	}
 }
+
+// A prompt that is too long is told by a code of its own, whatever words a backend
+// has for it. Nothing else of the message is kept.
+func TestTooLong(t *testing.T) {
+	for _, tt := range []struct {
+		status     int
+		body, want string
+	}{
+		{400, `{"error":{"code":"context_length_exceeded","message":"secret"}}`, provider.CodeTooLong},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, provider.CodeTooLong},
+		{400, `{"error":{"status":"INVALID_ARGUMENT","message":"The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."}}`, provider.CodeTooLong},
+		{400, `{"error":{"type":"BadRequestError","message":"This model's maximum context length is 4096 tokens."}}`, provider.CodeTooLong},
+		{400, `{"error":{"type":"exceed_context_size_error","message":"x"}}`, provider.CodeTooLong},
+		{400, `{"error":{"type":"invalid_request_error","message":"temperature must be a number"}}`, "invalid_request_error"},
+		{429, `{"error":{"type":"rate_limit_error","message":"too much for the context window"}}`, "rate_limit_error"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		}))
+		c := upstream.New(s.URL, http.Header{}, 0)
+		_, err := c.Post(t.Context(), "/", []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
+		var pe *provider.Error
+		if !errors.As(err, &pe) || pe.Code != tt.want || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "210000") {
+			t.Errorf("%s: %v", tt.body, err)
+		}
+		c.CloseIdleConnections()
+		s.Close()
+	}
+}
