@@ -74,7 +74,7 @@ token: {env: KEY}
 		}
 	}
 	limits := broker.Backend{
-		Name: "a", Provider: a.Provider, Concurrency: 3, Rate: 2.5, Burst: 4, Backoff: time.Second, MaxWait: 2 * time.Second,
+		Name: "a", Provider: a.Provider, KeyEnv: "KEY", Concurrency: 3, Rate: 2.5, Burst: 4, Backoff: time.Second, MaxWait: 2 * time.Second,
 		Breaker: 5, BreakerDelay: 3 * time.Second, FirstPart: 4 * time.Second, Total: time.Minute,
 	}
 	if *a != limits {
