@@ -181,7 +181,9 @@ func TestInitialMessageIsQueued(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	post(t, url, `{"jsonrpc":"2.0","id":2,"method":"destroy_agent","params":{"agent_id":"x"}}`)
-	<-second.Ended
+	if err := <-second.Ended; err != broker.ErrCancelled {
+		t.Errorf("the call ended with %v", err)
+	}
 	<-answer
 	create("y") // the end of the server cancels what is left
 	<-p.Calls
