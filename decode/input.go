@@ -46,12 +46,19 @@ func (in Input) Limited(cfg Config) capture.Reader {
 }
 
 // Open returns what r holds: a capture if it begins as one in pcapng does,
-// which may be compressed, or one in NDJSON; else a stream. It waits for no
-// more bytes than it needs to tell.
+// which may be compressed, or one in NDJSON; else a stream. A framing that is
+// named makes a stream of all but what is sure to be pcapng. It waits for no more
+// bytes than it needs to tell.
 func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
+	isCapture := isPcapng(b) && (cfg.Framing == nil || isSection(b))
+	if head, _ := b.Peek(1); isCapture && head[0] == '(' { // compressed: what it holds decides
+		var read bytes.Buffer
+		isCapture = pcapng.InZstd(io.TeeReader(b, &read))
+		b = bufio.NewReaderSize(io.MultiReader(&read, b), sniffSize)
+	}
 	switch {
-	case isPcapng(b) && (cfg.Framing == nil || isSection(b)):
+	case isCapture:
 		cfg.noticeUnused()
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c, stored: true}, err

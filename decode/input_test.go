@@ -2,13 +2,17 @@ package decode_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/iotest"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
@@ -63,6 +67,61 @@ func TestGapsOfCarriers(t *testing.T) {
 		}
 		if !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%s: it is shown otherwise", how)
+		}
+	}
+}
+
+// What begins as zstd data is a capture only if it holds one, and if no framing is
+// named. Not a byte of a stream is lost in finding that out.
+func TestZstd(t *testing.T) {
+	compressed := func(write func(io.Writer) error) []byte {
+		var b bytes.Buffer
+		z, err := pcapng.Compress(&b)
+		if err == nil {
+			err = errors.Join(write(z), z.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	captured := compressed(func(w io.Writer) error {
+		_, err := pcapng.NewWriter(w, capture.Session{}, nil)
+		return err
+	})
+	text := compressed(func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Repeat("{}\n", 100_000))
+		return err
+	})
+	frames := []byte("\x28\xb5\x2f\xfd" + strings.Repeat("x", 0x28-3)) // one of 0x28 bytes
+	for name, tt := range map[string]struct {
+		data    []byte
+		framing frame.Framing
+		want    bool // a capture
+	}{
+		"a capture":                        {captured, nil, true},
+		"a capture that is cut":            {captured[:len(captured)/2], nil, true},
+		"only the magic number":            {captured[:4], nil, true},
+		"a capture, and a framing":         {captured, frame.Varint, false},
+		"text":                             {text, nil, false},
+		"frames, and their framing":        {frames, frame.Varint, false},
+		"frames, the framing not named":    {frames, nil, false},
+		"frames, and one of another frame": {append(frames, captured...), frame.Varint, false},
+	} {
+		for how, r := range map[string]io.Reader{
+			"at once":       bytes.NewReader(tt.data),
+			"one byte each": iotest.OneByteReader(bytes.NewReader(tt.data)),
+		} {
+			in, err := decode.Open(r, decode.Config{Framing: tt.framing})
+			if tt.want != (in.Capture != nil) {
+				t.Errorf("%s, %s: a capture: %v, want %v (%v)", name, how, in.Capture != nil, tt.want, err)
+			}
+			if in.Stream == nil {
+				continue
+			}
+			if got, err := io.ReadAll(in.Stream); err != nil || !bytes.Equal(got, tt.data) {
+				t.Errorf("%s, %s: %d bytes of %d are left, %v", name, how, len(got), len(tt.data), err)
+			}
 		}
 	}
 }

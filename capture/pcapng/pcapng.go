@@ -77,17 +77,18 @@ const maxOption = 0xFFFF
 // noInterface is the interface of a record that belongs to no connection.
 const noInterface = 0xFFFFFFFF
 
+// magic is what pcapng begins with.
+const magic = "\x0a\x0d\x0d\x0a"
+
 // Is reports whether data begins as pcapng does, or as what zstd compressed.
 // It needs four bytes.
-func Is(data []byte) bool {
-	return bytes.HasPrefix(data, []byte("\x0a\x0d\x0d\x0a")) || isZstd(data)
-}
+func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(magic)) || isZstd(data) }
 
-// IsSection reports whether data begins with a section header, down to its byte
-// order. It needs twelve bytes.
+// IsSection reports whether data begins with a section header, not compressed, down
+// to its byte order. It needs twelve bytes.
 func IsSection(data []byte) bool {
 	var b blocks
-	return Is(data) && (isZstd(data) || len(data) >= 12 && b.setOrder(data) == nil)
+	return bytes.HasPrefix(data, []byte(magic)) && len(data) >= 12 && b.setOrder(data) == nil
 }
 
 // Dissector names the dissector of Wireshark for payloads of an encoding.

@@ -27,6 +27,18 @@ func inflated(r io.Reader) (io.Reader, bool, error) {
 	return &inflater{z, from}, true, err
 }
 
+// InZstd reports whether r, which begins as zstd data does, holds a capture: one that
+// is cut before it tells counts as one. It reads no more than it needs to tell.
+func InZstd(r io.Reader) bool {
+	in, _, err := inflated(r)
+	if err != nil {
+		return false
+	}
+	var head [len(magic)]byte
+	n, err := io.ReadFull(in, head[:])
+	return string(head[:n]) == magic[:n] && !errors.Is(err, errDamaged)
+}
+
 // errDamaged is the error of what is no zstd data.
 var errDamaged = errors.New("the compression is damaged")
 
