@@ -283,7 +283,7 @@ func (inv *invocation) tapCandidates() []candidate {
 	if err != nil {
 		return nil
 	}
-	running, err := tap.List(dir)
+	running, err := tap.List(dir, nil)
 	if err != nil || len(running) == 0 {
 		return nil
 	}

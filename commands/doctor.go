@@ -78,7 +78,7 @@ func (inv *invocation) tellTaps(w io.Writer) {
 		fmt.Fprintf(w, "  none can be opened: %v\n", err)
 		return
 	}
-	running, err := tap.List(dir)
+	running, err := tap.List(dir, func(err error) { fmt.Fprintf(w, "  %s\t%v\n", dir, err) })
 	if err != nil {
 		fmt.Fprintf(w, "  %s\t%v\n", dir, err)
 		return

@@ -224,7 +224,7 @@ func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string
 	if err != nil {
 		return "", err
 	}
-	taps, err := tap.List(dir)
+	taps, err := tap.List(dir, nil)
 	if err != nil || len(taps) < 2 {
 		return "live", err
 	}

@@ -48,7 +48,7 @@ func (inv *invocation) taps(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	taps, err := tap.List(dir)
+	taps, err := tap.List(dir, func(err error) { inv.say("taps", err.Error()) })
 	if err != nil {
 		return err
 	}

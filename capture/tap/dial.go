@@ -22,7 +22,7 @@ type Conn struct {
 // begins so; with "", to the newest. The error is a [*NotFoundError] if there
 // is none.
 func Dial(ctx context.Context, dir, name string) (*Conn, error) {
-	taps, err := List(dir)
+	taps, err := List(dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()
 	for {
-		taps, err := List(dir)
+		taps, err := List(dir, nil)
 		if err != nil {
 			return nil, err
 		}

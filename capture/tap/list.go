@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,9 +47,13 @@ const (
 	listens   = ".sock"
 )
 
+// maxDescription is the longest description of a tap, in bytes.
+const maxDescription = 16 << 20
+
 // List returns the taps of a folder, the newest first, and removes what taps
-// left behind whose process has gone.
-func List(dir string) ([]Info, error) {
+// left behind whose process has gone. A description that cannot be read is passed
+// over, and skip, if not nil, is told why.
+func List(dir string, skip func(error)) ([]Info, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+describes))
 	if err != nil {
 		return nil, err
@@ -58,9 +63,11 @@ func List(dir string) ([]Info, error) {
 		info, err := describedIn(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it has just ended
-		case err != nil:
-			return nil, err
-		case !alive(info.Pid):
+		case err != nil && !silent(dir, info.Name):
+			if skip != nil {
+				skip(err)
+			}
+		case err != nil || !alive(info.Pid):
 			remove(dir, info.Name)
 		default:
 			taps = append(taps, info)
@@ -75,16 +82,38 @@ func List(dir string) ([]Info, error) {
 	return taps, nil
 }
 
+// describedIn reads a description. Its name is known even if the rest is not.
 func describedIn(file string) (info Info, err error) {
+	defer func() { info.Name = strings.TrimSuffix(filepath.Base(file), describes) }()
+	stat, err := os.Lstat(file)
+	if err != nil {
+		return info, err
+	}
+	if !stat.Mode().IsRegular() || stat.Size() > maxDescription { // a pipe would be waited for
+		return info, fmt.Errorf("%s does not describe a tap: want a regular file of at most %d bytes", file, maxDescription)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return info, err
 	}
-	if err := json.Unmarshal(text, &info); err != nil {
+	if err = json.Unmarshal(text, &info); err == nil && info.Pid <= 0 {
+		err = fmt.Errorf("pid %d is not a process", info.Pid)
+	}
+	if err != nil {
 		return info, fmt.Errorf("%s does not describe a tap: %w", file, err)
 	}
-	info.Name = strings.TrimSuffix(filepath.Base(file), describes)
 	return info, nil
+}
+
+// silent reports whether nobody listens at the socket of a tap: its owner, which
+// listens before it describes the tap, has gone.
+func silent(dir, name string) bool {
+	c, err := net.Dial("unix", filepath.Join(dir, name+listens))
+	if err != nil {
+		return refused(err)
+	}
+	c.Close()
+	return false
 }
 
 // remove removes what a tap has in its folder.

@@ -63,7 +63,7 @@ func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error
 
 // listen finds a name that is free.
 func (s *Server) listen(info Info) error {
-	if _, err := List(s.dir); err != nil { // which removes what was left behind
+	if _, err := List(s.dir, nil); err != nil { // which removes what was left behind
 		return err
 	}
 	base := fmt.Sprintf("%s-%d", cleaned(info.Name), info.Pid)

@@ -131,7 +131,7 @@ func TestStuckViewer(t *testing.T) {
 	if !errors.Is(err, capture.ErrCut) {
 		t.Errorf("it ends with %v", err)
 	}
-	if taps, _ := List(dir); len(taps) > 0 {
+	if taps, _ := List(dir, nil); len(taps) > 0 {
 		t.Errorf("%v is left", taps)
 	}
 }
@@ -160,7 +160,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	var names []string
-	taps, err := List(dir)
+	taps, err := List(dir, nil)
 	for _, tap := range taps {
 		names = append(names, tap.Name)
 	}
