@@ -2,13 +2,13 @@ package commands
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/yamlfile"
 )
 
 // alterFlags are the flags that ask for what passes to be changed.
@@ -48,7 +48,7 @@ func alterationOf(c *cli.Context) (*alteration, error) {
 	rules, _ := c.Generic("fault").(*faultRules)
 	plan := &fault.Plan{}
 	if name := c.String("fault-file"); name != "" {
-		data, err := os.ReadFile(name)
+		data, err := yamlfile.Read(name)
 		if err != nil {
 			return nil, err
 		}

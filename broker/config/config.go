@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/yamlfile"
 )
 
 // Doors are the names of the front doors, in the order in which they are told,
@@ -55,7 +56,7 @@ type Env struct {
 }
 
 // OSEnv is the world outside.
-func OSEnv() Env { return Env{os.Getenv, os.ReadFile} }
+func OSEnv() Env { return Env{os.Getenv, yamlfile.Read} }
 
 // Load reads the file of that name; "" is [Default].
 func Load(name string, env Env) (*Config, error) {

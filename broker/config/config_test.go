@@ -174,6 +174,10 @@ func TestFaults(t *testing.T) {
 		{"listen: {rlm: \"::1\"}", `1:10: listen.rlm: "::1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
 		{"listen: {rlm: 70000}", `1:10: listen.rlm: "70000" is no address for the door rlm; expected HOST:PORT, PORT or off`},
 		{"listen: {rlm: \"http://h:1\"}", `1:10: listen.rlm: "http://h:1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
+
+		// What the parser would take gigabytes for.
+		{"models: " + strings.Repeat("[", 50_000), "1:108: too deep: want at most 100 lists and mappings in each other"},
+		{strings.Repeat("#\n", 1<<19+1), "too large: want at most 1048576 bytes"},
 	} {
 		_, err := config.Parse("c.yaml", []byte(tt.text), world)
 		var ce *config.Error

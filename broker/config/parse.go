@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/yamlfile"
 )
 
 // An Error says what is wrong with a file, and where.
@@ -39,7 +40,12 @@ type document struct {
 
 func parse(name string, data []byte) (*document, error) {
 	d := &document{name: name}
-	tree, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0) // which some editors write
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // which some editors write
+	var limit *yamlfile.Error
+	if errors.As(yamlfile.Check(data), &limit) {
+		return nil, &Error{name, limit.Line, limit.Column, limit.Msg}
+	}
+	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, d.translate(err)
 	}

@@ -180,10 +180,11 @@ func TestParseFile(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for text, want := range map[string]string{
-		"seed: 7\nrule: []\n":            `[2:1] unknown field "rule"`,
-		"rules:\n  - drop\n  - dorp 2\n": `[3:5] column 1: a rule begins with`,
-		"rules:\n  - drop: 2\n":          `[2:`,
-		"seed: x\n":                      `[1:7]`,
+		"seed: 7\nrule: []\n":                   `[2:1] unknown field "rule"`,
+		"rules:\n  - drop\n  - dorp 2\n":        `[3:5] column 1: a rule begins with`,
+		"rules:\n  - drop: 2\n":                 `[2:`,
+		"seed: x\n":                             `[1:7]`,
+		"rules: " + strings.Repeat("[", 50_000): `[1:107] too deep`,
 	} {
 		if _, err := ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/wirectl/wirectl/yamlfile"
 )
 
 // file is a plan as it is written in YAML.
@@ -34,6 +36,9 @@ func (r *rule) UnmarshalYAML(n ast.Node) error {
 // ParseFile reads a plan in YAML: a seed, and a list of rules as [Parse] reads
 // them. The error says in which line.
 func ParseFile(data []byte) (*Plan, error) {
+	if err := yamlfile.Check(data); err != nil {
+		return nil, err
+	}
 	var f file
 	if err := yaml.UnmarshalWithOptions(data, &f, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("%s", yaml.FormatError(err, false, false))
