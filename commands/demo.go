@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/demo"
 	"github.com/wirectl/wirectl/relay"
@@ -100,7 +100,11 @@ func (inv *invocation) play(ctx context.Context, w io.Writer, pace float64) erro
 }
 
 func (inv *invocation) recordDemo(c *cli.Context, name string) error {
-	return convert.WriteFile(name, func(w io.Writer) error { return inv.play(c.Context, w, c.Float64("pace")) })
+	f, err := output.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(inv.play(c.Context, f, c.Float64("pace")), f.Close())
 }
 
 func (inv *invocation) monitorDemo(c *cli.Context) error {

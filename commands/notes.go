@@ -3,12 +3,14 @@ package commands
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 
+	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -47,17 +49,8 @@ func (b *notebook) keep(n store.Notes) error {
 	if err != nil {
 		return err
 	}
-	// The old notes are there until the new ones are whole.
-	f, err := os.CreateTemp(filepath.Dir(b.file), filepath.Base(b.file)+".*")
-	if err != nil {
+	return convert.WriteFile(b.file, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), b.file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	})
 }

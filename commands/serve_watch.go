@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/convert"
@@ -115,13 +116,12 @@ func (l *lookout) openTap(session capture.Session) capture.Writer {
 	return hub
 }
 
-// openFile opens a file that lines are written to: anew or behind those that it
-// has, as flag says.
-func (l *lookout) openFile(name string, flag int) (io.Writer, error) {
+// openFile opens a file that lines are written to.
+func (l *lookout) openFile(name string, open func(string) (*os.File, error)) (io.Writer, error) {
 	if name == "-" {
 		return l.s.Stdout, nil
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|flag, 0o600)
+	f, err := open(name)
 	if err == nil {
 		l.ends = append(l.ends, f.Close)
 	}
@@ -160,7 +160,7 @@ func (l *lookout) openLog() error {
 	if name == "" {
 		return nil
 	}
-	w, err := l.openFile(name, os.O_APPEND)
+	w, err := l.openFile(name, output.Append)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (l *lookout) openCalls() error {
 	if name == "" {
 		return nil
 	}
-	w, err := l.openFile(name, os.O_TRUNC)
+	w, err := l.openFile(name, output.Create)
 	if err != nil {
 		return err
 	}

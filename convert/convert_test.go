@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,22 @@ func TestWriteFile(t *testing.T) {
 	check(t, convert.WriteFile(name, func(io.Writer) error { return nil }))
 	if got, _ := os.ReadFile(name); len(got) > 0 {
 		t.Errorf("nothing was written, and the file is %q", got)
+	}
+	// What is cut is kept, for the user alone; what was cancelled is not.
+	for _, why := range []error{capture.ErrCut, context.Canceled} {
+		check(t, os.Chmod(name, 0o644))
+		err := convert.WriteFile(name, func(w io.Writer) error {
+			_, err := w.Write([]byte(why.Error()))
+			return errors.Join(err, why)
+		})
+		if got, _ := os.ReadFile(name); !errors.Is(err, why) || string(got) != capture.ErrCut.Error() {
+			t.Errorf("%v: the file is %q, %v", why, got, err)
+		}
+		info, err := os.Stat(name)
+		check(t, err)
+		if others := info.Mode().Perm() & 0o077; runtime.GOOS != "windows" && why == capture.ErrCut && others != 0 {
+			t.Errorf("others have the rights %v", others)
+		}
 	}
 }
 

@@ -2,9 +2,11 @@ package convert
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
-	"os"
+
+	"github.com/wirectl/wirectl/capture/output"
 )
 
 // bufferSize is how much is written to a file at once, in bytes.
@@ -20,38 +22,39 @@ func Buffered(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// WriteFile calls write with a writer to the file of that name, whose former
-// content is lost with the first byte: if write fails before it has written
-// anything, the file stays as it was.
+// WriteFile calls write with a writer to the file of that name, which is replaced
+// when all is written. If write fails, what it has written is kept, because the input
+// may be cut; the file stays as it was if that is nothing, if the file cannot be
+// written, or if write was cancelled.
 func WriteFile(name string, write func(io.Writer) error) error {
 	f := &lateFile{name: name}
 	err := Buffered(f, write)
 	if err == nil {
 		_, err = f.Write(nil) // a session without a record is a file, too
 	}
-	return errors.Join(err, f.close())
+	if f.file == nil {
+		return err
+	}
+	return errors.Join(err, f.file.Close(!f.failed && !errors.Is(err, context.Canceled)))
 }
 
-// lateFile is a file that is created when it is first written to.
+// lateFile is a file that is begun when it is first written to: opening a pipe waits
+// for its reader.
 type lateFile struct {
-	name string
-	file *os.File
+	name   string
+	file   *output.File
+	failed bool
 }
 
 func (f *lateFile) Write(data []byte) (int, error) {
 	if f.file == nil {
-		file, err := os.OpenFile(f.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := output.Begin(f.name)
 		if err != nil {
 			return 0, err
 		}
 		f.file = file
 	}
-	return f.file.Write(data)
-}
-
-func (f *lateFile) close() error {
-	if f.file == nil {
-		return nil
-	}
-	return f.file.Close()
+	n, err := f.file.Write(data)
+	f.failed = f.failed || err != nil
+	return n, err
 }

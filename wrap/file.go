@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/wirectl/wirectl/capture/output"
 )
 
 // backupExtension is what the name of a backup has more. Others that follow it
@@ -61,19 +63,13 @@ func create(name string, data []byte, mode os.FileMode) error {
 
 // overwrite replaces a file, whole or not at all.
 func overwrite(name string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	f, err := output.Begin(name)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	err = errors.Join(err, f.Chmod(mode))
+	return errors.Join(err, f.Close(err == nil))
 }
 
 // WriteDiff writes which lines of a file change.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	outfile "github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
@@ -114,7 +115,7 @@ func (f *files) open() (err error) {
 		name = fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), f.number, f.extension())
 		f.parts = append(f.parts, name)
 	}
-	if f.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil { // a pipe is only written
+	if f.file, err = outfile.Create(name); err != nil {
 		return err
 	}
 	f.whole = 0

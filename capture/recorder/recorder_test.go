@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,5 +477,27 @@ func TestRuns(t *testing.T) {
 		if policy == Block && held.Load() != 0 {
 			t.Errorf("%s: held %d times", policy, held.Load())
 		}
+	}
+}
+
+// A file that others could read is replaced before anything is recorded.
+func TestOldFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("its files have no mode")
+	}
+	name := filepath.Join(t.TempDir(), "old.pcapng")
+	if err := errors.Join(os.WriteFile(name, []byte("before"), 0o644), os.Chmod(name, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Create(name, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

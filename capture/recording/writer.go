@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -132,7 +133,7 @@ func (c *folder) file(name string) (*file, error) {
 	if f := c.files[name]; f != nil {
 		return f, nil
 	}
-	f, err := os.OpenFile(filepath.Join(c.path, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := output.Append(filepath.Join(c.path, name))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,138 @@
+// Package output opens files for what users alone may read. A regular file is never
+// written into: another one, of mode 0600, takes its name, so that nobody reads on
+// who could read the former. Links are followed if they are the user's own or root's;
+// a pipe, a device or a descriptor of this process is written as it is.
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Create opens a file that grows. It has its name, and is empty, before the first
+// byte is written.
+func Create(name string) (*os.File, error) {
+	f, err := Begin(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.name == "":
+		return f.File, nil
+	case !renamesOpen:
+		if err := f.Close(true); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(f.name, os.O_WRONLY, 0)
+	}
+	if err := os.Rename(f.Name(), f.name); err != nil {
+		return nil, errors.Join(err, f.Close(false))
+	}
+	return f.File, nil
+}
+
+// Append opens a file to write behind what it has; a new one is the user's alone.
+func Append(name string) (*os.File, error) {
+	name, _, err := resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if !isDescriptor(name) {
+		flags |= noFollow
+	}
+	return os.OpenFile(name, flags, 0o600)
+}
+
+// A File takes its name when it is closed.
+type File struct {
+	*os.File
+	name string // "" if it is written in place
+}
+
+// Begin begins to write a file. Nothing is seen of it until it is closed.
+func Begin(name string) (*File, error) {
+	name, inPlace, err := resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if inPlace {
+		f, err := openInPlace(name)
+		return &File{File: f}, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".wirectl-*")
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		pe.Path = name // which people know
+	}
+	return &File{f, name}, err
+}
+
+// Close closes the file. It takes its name if it is to be kept, and leaves nothing
+// otherwise.
+func (f *File) Close(keep bool) error {
+	err := f.File.Close()
+	if f.name == "" {
+		return err
+	}
+	if keep && err == nil {
+		if err = os.Rename(f.Name(), f.name); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}
+
+// openInPlace opens what is no regular file, or a descriptor of this process.
+func openInPlace(name string) (*os.File, error) {
+	if isDescriptor(name) {
+		return os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().IsRegular() {
+		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s was replaced while it was opened", name))
+	}
+	return f, nil
+}
+
+// maxLinks is how many links are followed.
+const maxLinks = 40
+
+// resolve follows links, and reports whether what they lead to is written in place.
+func resolve(name string) (file string, inPlace bool, err error) {
+	for at, n := name, 0; n <= maxLinks; n++ {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return at, false, nil
+		case err != nil:
+			return "", false, err
+		case isDescriptor(at):
+			return at, true, nil
+		case info.Mode()&fs.ModeSymlink == 0:
+			return at, !info.Mode().IsRegular(), nil
+		case !trusted(info):
+			return "", false, fmt.Errorf("%s is a link of another user: name the file that it leads to, or remove it", at)
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return "", false, err
+		}
+		if dir, _ := filepath.Split(at); !filepath.IsAbs(to) {
+			to = dir + to // not cleaned: the folder may be a link, too
+		}
+		at = to
+	}
+	return "", false, fmt.Errorf("%s leads through too many links", name)
+}
+
+// isDescriptor reports whether a name is that of a descriptor of a process. What it
+// leads to may have no name, or be shared with others who write to it.
+func isDescriptor(name string) bool {
+	return strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/")
+}
