@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/urfave/cli/v2"
@@ -9,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/render"
 	page "github.com/wirectl/wirectl/report"
 	"github.com/wirectl/wirectl/store"
 )
@@ -48,10 +50,15 @@ func (inv *invocation) report(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s := store.New(store.Options{Spill: true, Config: cfg})
+	options := page.Kept
+	options.Config = cfg
+	s := store.New(options)
 	defer s.Close()
 	if err := inv.keep(c, names[0], cfg, s); err != nil {
 		return err
+	}
+	if o := s.Overview(); o.Dropped+o.Gone > 0 && !c.Bool("quiet") {
+		inv.say(names[0], fmt.Sprintf("the page has the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
 	write := func(w io.Writer) error { return page.Write(w, s, label(names[0])) }
 	if out == "-" {

@@ -29,7 +29,8 @@ function begin(data) {
   [from, to] = whole;
   const n = (v, w) => v.toLocaleString("en") + " " + w + (v === 1 ? "" : "s");
   $("about").textContent = [d.protocols.join(", "), n(f.seq.length, "frame"), n(d.exchanges.length, "exchange"), n(d.findings.length, "finding"),
-    d.begun ? new Date(d.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "", d.dropped ? n(d.dropped, "frame") + " left out" : ""].filter(Boolean).join(" · ");
+    d.begun ? new Date(d.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "", d.gone ? n(d.gone, "earlier exchange") + " left out" : "",
+    d.dropped ? n(d.dropped, "earlier frame") + " left out" : "", d.untold ? n(d.untold, "payload") + " left out" : ""].filter(Boolean).join(" · ");
   for (const b of document.querySelectorAll("#tabs [data-view]")) {
     if (b.dataset.view === "findings" && d.findings.length) b.textContent = "Findings " + d.findings.length;
     b.onclick = () => turn(b.dataset.view);

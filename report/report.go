@@ -31,8 +31,16 @@ var css string
 //go:embed page.js
 var script string
 
-// maxPayload is how much of a payload is in the page, in bytes.
-const maxPayload = 16 << 10
+// maxPayload is how much of a payload is in the page, in bytes, and maxPayloads how
+// much of all: those of later frames are left out.
+const (
+	maxPayload  = 16 << 10
+	maxPayloads = 16 << 20
+)
+
+// Kept is how much of a session is in a page: of a longer one, the last calls. That
+// bounds the memory that the page takes here and in a browser.
+var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true}
 
 // Write writes the page of what s keeps.
 func Write(w io.Writer, s *store.Store, title string) error {
@@ -77,8 +85,10 @@ type data struct {
 	Title     string     `json:"title"`
 	Protocols []string   `json:"protocols"`
 	Timed     bool       `json:"timed"`
-	Begun     int64      `json:"begun,omitempty"` // milliseconds since 1970
-	Dropped   int64      `json:"dropped,omitempty"`
+	Begun     int64      `json:"begun,omitempty"`   // milliseconds since 1970
+	Dropped   int64      `json:"dropped,omitempty"` // frames
+	Gone      int64      `json:"gone,omitempty"`    // exchanges
+	Untold    int64      `json:"untold,omitempty"`  // frames without their payload
 	Kinds     []string   `json:"kinds"`
 	Frames    frames     `json:"frames"`
 	Exchanges []exchange `json:"exchanges"`
@@ -141,7 +151,7 @@ type kind struct {
 // collect reads everything from the store.
 func collect(s *store.Store, title string) *data {
 	o := s.Overview()
-	d := &data{Title: title, Protocols: o.Protocols, Timed: o.Timed, Dropped: o.Dropped}
+	d := &data{Title: title, Protocols: o.Protocols, Timed: o.Timed, Dropped: o.Dropped, Gone: o.Gone}
 	if o.Timed {
 		d.Begun = o.First / 1e6
 	}
@@ -186,6 +196,7 @@ func (d *data) frames(s *store.Store, index map[uint32]int, since func(int64) fl
 	kinds := map[string]int{}
 	d.Kinds = []string{}
 	c := &d.Frames
+	left := maxPayloads
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		k, ok := kinds[f.Kind]
 		if !ok {
@@ -207,7 +218,12 @@ func (d *data) frames(s *store.Store, index map[uint32]int, since func(int64) fl
 		c.Seq, c.Time, c.Dir = append(c.Seq, f.Seq), append(c.Time, since(f.Time)), append(c.Dir, int(f.Dir))
 		c.Conn, c.Kind, c.ID = append(c.Conn, f.Conn), append(c.Kind, k), append(c.ID, text(id))
 		c.Size, c.Of, c.Says = append(c.Size, f.Size), append(c.Of, of), append(c.Says, text(says))
-		c.Payload = append(c.Payload, shown(payload, form))
+		says = shown(payload, form)
+		if left -= len(says); left < 0 {
+			says = "left out: the page is full"
+			d.Untold++
+		}
+		c.Payload = append(c.Payload, says)
 		return true
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // page returns the page of what a controller said, and the data in it.
 func page(t *testing.T, title, stream string) (html string, data map[string]any) {
 	t.Helper()
-	s := store.New(store.Options{})
+	s := store.New(report.Kept)
 	defer s.Close()
 	in := decode.Input{Stream: strings.NewReader(stream)}
 	if err := s.Take(t.Context(), in, decode.Config{Workers: 1, Resync: true}); err != nil {
@@ -78,5 +79,30 @@ func TestEmpty(t *testing.T) {
 		if list, ok := data[key].([]any); !ok || len(list) != 0 {
 			t.Errorf("%s is %v", key, data[key])
 		}
+	}
+}
+
+// Of a long session the page has the end, and says how much is left out.
+func TestLongSession(t *testing.T) {
+	const calls, large = 40_000, 2000
+	var stream strings.Builder
+	for n := range calls {
+		fmt.Fprintf(&stream, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`+"\n", n, strings.Repeat("x", 20_000*min(1, n/(calls-large))))
+	}
+	_, data := page(t, "long", stream.String())
+	frames := data["frames"].(map[string]any)
+	payloads := frames["payload"].([]any)
+	kept, size := len(data["exchanges"].([]any)), 0
+	for _, p := range payloads {
+		size += len(p.(string))
+	}
+	if gone := int(data["gone"].(float64)); gone == 0 || kept+gone != calls || kept > report.Kept.Exchanges {
+		t.Errorf("%d exchanges are shown, %d left out, of %d", kept, gone, calls)
+	}
+	if dropped := int(data["dropped"].(float64)); dropped == 0 || len(payloads)+dropped != calls || len(payloads) > report.Kept.Frames {
+		t.Errorf("%d frames are shown, %d left out, of %d", len(payloads), dropped, calls)
+	}
+	if untold := data["untold"]; untold == nil || size > 20<<20 {
+		t.Errorf("%d bytes of payloads are shown, and %v left out", size, untold)
 	}
 }
