@@ -56,12 +56,19 @@ func (inv *invocation) diff(c *cli.Context) error {
 	var sessions [2]*diff.Session
 	for i, name := range inv.operands {
 		sessions[i] = diff.NewSession(options)
+		defer sessions[i].Close()
 		view := func(decode.Input, decode.Config) decode.View { return diffView(sessions[i]) }
 		if _, _, err := inv.readThrough(c, name, cfg, view); err != nil {
 			return err
 		}
+		if err := sessions[i].End(); err != nil {
+			return fmt.Errorf("keep %s in a temporary file: %w", label(name), err)
+		}
 	}
-	report := diff.Compare(sessions[0], sessions[1])
+	report, err := diff.Compare(sessions[0], sessions[1])
+	if err != nil {
+		return err
+	}
 	if err := show(report, inv.output(c)); err != nil {
 		return err
 	}

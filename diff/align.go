@@ -10,74 +10,78 @@ import (
 
 // A pair is an exchange of each session; one of them is nil if the other has
 // no counterpart.
-type pair struct {
-	a, b  *exchange
-	place int64 // in the order of a
+type pair struct{ a, b *exchange }
+
+// A match is a pair by its numbers in the sessions, none for nil.
+type match struct {
+	a, b  int32
+	place int32 // in the order of a
 }
 
-// pairs aligns the exchanges of two sessions. Those that the same side opened
+const none = -1
+
+// matches aligns the exchanges of two sessions. Those that the same side opened
 // on the same connection are aligned with each other, in their order: what two
 // sides say at the same time has none. If a direction is not known, that of no
 // frame counts.
-func pairs(a, b *Session) []pair {
+func matches(a, b *Session) []match {
 	type lane struct {
-		conn   int
+		conn   int32
 		opener frame.Dir
 	}
-	lanes := make(map[lane]*[2][]*exchange)
-	var order []*[2][]*exchange
+	lanes := make(map[lane]*[2][]int32)
+	var order []*[2][]int32
 	for i, s := range []*Session{a, b} {
-		for _, e := range s.exchanges {
+		for n := range s.count {
+			e := s.kept(n)
+			if e.ignored {
+				continue
+			}
 			of := lane{e.conn, e.opener}
 			if a.blind || b.blind {
 				of.opener = frame.DirUnknown
 			}
 			l := lanes[of]
 			if l == nil {
-				l = new([2][]*exchange)
+				l = new([2][]int32)
 				lanes[of] = l
 				order = append(order, l)
 			}
-			l[i] = append(l[i], e)
+			l[i] = append(l[i], n)
 		}
 	}
-	var all []pair
+	all := make([]match, 0, max(a.count, b.count))
 	for _, l := range order {
-		all = append(all, pairsOf(l[0], l[1])...)
+		all = appendLane(all, a, b, l[0], l[1])
 	}
-	slices.SortStableFunc(all, func(p, q pair) int { return cmp.Compare(p.place, q.place) })
+	slices.SortStableFunc(all, func(p, q match) int { return cmp.Compare(p.place, q.place) })
 	return all
 }
 
-// pairsOf aligns two lists: first those exchanges that begin with the same
+// appendLane aligns two lists: first those exchanges that begin with the same
 // words, between these those that begin with the same label, such as the name
 // of a tool, and then those of the same kind.
-func pairsOf(a, b []*exchange) []pair {
-	var all []pair
-	place := int64(-1)
-	kind := func(i, j int) bool { return a[i].kind == b[j].kind }
-	label := func(i, j int) bool { return kind(i, j) && a[i].messages[0].label == b[j].messages[0].label }
-	words := func(i, j int) bool { return kind(i, j) && a[i].messages[0].digest == b[j].messages[0].digest }
+func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
+	place := int32(none)
+	by := func(of func(*kept) uint64) func(i, j int) bool {
+		return func(i, j int) bool { return of(sa.kept(a[i])) == of(sb.kept(b[j])) }
+	}
+	kind := by(func(k *kept) uint64 { return k.kind })
 	align(len(a), len(b), func(a0, a1, b0, b1 int) {
-		all, place = appendPairs(all, place, a[a0:a1], b[b0:b1])
-	}, words, label, kind)
+		if a1-a0 == 1 && b1-b0 == 1 && kind(a0, b0) {
+			place = a[a0]
+			all = append(all, match{a[a0], b[b0], place})
+			return
+		}
+		for _, n := range a[a0:a1] { // what only one side has
+			place = n
+			all = append(all, match{n, none, place})
+		}
+		for _, n := range b[b0:b1] {
+			all = append(all, match{none, n, place})
+		}
+	}, by(func(k *kept) uint64 { return k.words }), by(func(k *kept) uint64 { return k.label }), kind)
 	return all
-}
-
-// appendPairs appends an aligned pair, or what only one side has.
-func appendPairs(all []pair, place int64, a, b []*exchange) ([]pair, int64) {
-	if len(a) == 1 && len(b) == 1 && a[0].kind == b[0].kind {
-		place = a[0].first()
-		return append(all, pair{a[0], b[0], place}), place
-	}
-	for _, e := range a {
-		place = e.first()
-		all = append(all, pair{a: e, place: place})
-	}
-	for _, e := range b {
-		all = append(all, pair{b: e, place: place})
-	}
-	return all, place
 }
 
 // A run is one message of an exchange, or parts of its answer that follow each

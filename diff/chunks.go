@@ -22,17 +22,17 @@ type said struct {
 	ends   []int  // where in it each part ends
 }
 
-// speechOf returns what parts say together; nil if one of them is not JSON that
-// was kept.
+// speechOf returns what parts say together; nil if one of them is not JSON.
 func (c *comparison) speechOf(parts run) speech {
 	s := make(speech)
 	for _, m := range parts {
-		if m.payload == nil || jsonscan.Valid(m.payload) != nil {
+		payload := m.payload()
+		if jsonscan.Valid(payload) != nil {
 			return nil
 		}
 		w := jsondiff.Walk{Ignore: c.options.Ignore}
 		w.Leaf = func(keys []string, value, _ []byte) { s.hear(w.Place(), keys, value) }
-		w.Values(m.payload, m.payload)
+		w.Values(payload, payload)
 	}
 	return s
 }

@@ -1,6 +1,9 @@
 package diff
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -10,15 +13,18 @@ import (
 )
 
 // Compare compares two sessions that were made with the same options.
-func Compare(a, b *Session) *Report {
+func Compare(a, b *Session) (*Report, error) {
 	c := comparison{options: a.options, a: a, b: b, names: newNames(), report: &Report{
 		Frames:    [2]int64{a.frames, b.frames},
-		Exchanges: [2]int64{a.asked(), b.asked()},
+		Exchanges: [2]int64{a.asked, b.asked},
 	}}
-	for _, p := range pairs(a, b) {
-		c.pair(p)
+	for _, m := range matches(a, b) {
+		c.pair(pair{a.load(m.a), b.load(m.b)})
+		if err := errors.Join(a.spill.err, b.spill.err); err != nil {
+			return nil, fmt.Errorf("read back a session: %w", err)
+		}
 	}
-	return c.report
+	return c.report, nil
 }
 
 type comparison struct {
@@ -146,14 +152,11 @@ func (c *comparison) payloads(p pair, a, b *message) {
 
 // differences calls yield for each member that differs.
 func (c *comparison) differences(p pair, a, b *message, yield func(keys []string, a, b []byte)) {
+	inA, inB := a.payload(), b.payload()
 	switch {
-	case a.payload == nil || b.payload == nil:
-		if a.digest != b.digest {
-			yield(nil, a.unkept(), b.unkept())
-		}
-	case jsonscan.Valid(a.payload) != nil || jsonscan.Valid(b.payload) != nil:
-		if string(a.payload) != string(b.payload) {
-			yield(nil, a.payload, b.payload)
+	case jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil:
+		if !bytes.Equal(inA, inB) {
+			yield(nil, inA, inB)
 		}
 	default:
 		w := jsondiff.Walk{Ignore: c.options.Ignore, Leaf: func(keys []string, va, vb []byte) {
@@ -161,7 +164,7 @@ func (c *comparison) differences(p pair, a, b *message, yield func(keys []string
 				yield(keys, va, vb)
 			}
 		}}
-		w.Values(a.payload, b.payload)
+		w.Values(inA, inB)
 	}
 }
 

@@ -1,8 +1,13 @@
 package diff
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -29,11 +34,21 @@ func read(t *testing.T, lines string) *Session {
 	return s
 }
 
+// report compares two sessions, and closes them.
+func report(t *testing.T, a, b *Session) *Report {
+	t.Helper()
+	r, err := Compare(a, b)
+	if err := errors.Join(err, a.End(), b.End(), a.Close(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // compare writes all differences of two sessions.
 func compare(t *testing.T, a, b string) string {
 	t.Helper()
 	var text []string
-	for _, d := range Compare(read(t, a), read(t, b)).Differences {
+	for _, d := range report(t, read(t, a), read(t, b)).Differences {
 		line := string(d.What) + " " + d.Kind
 		if d.Path != "" {
 			line += " " + d.Path
@@ -90,22 +105,68 @@ func TestNumbersAreNotIDs(t *testing.T) {
 	}
 }
 
-// Payloads for which there is no room are compared by their digests.
-func TestPayloadsNotKept(t *testing.T) {
-	small := func(lines string) *Session {
+// Long sessions are compared to the last byte, and what they take in memory is a
+// fraction of what was said in them.
+func TestLongSessions(t *testing.T) {
+	const calls, size = 20_000, 2000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	long := func(odd int) *Session {
 		s := NewSession(Options{})
-		s.room = 0
-		for i, line := range strings.Split(lines, "\n") {
-			s.Add(Record{Seq: int64(i + 1), Dir: frame.C2U, Payload: []byte(line)})
+		for n := range calls {
+			answer := fmt.Sprintf(`"%s%v"`, strings.Repeat("x", size), n == odd)
+			for i, text := range []string{
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"x"}}`, n+odd),
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":%s}}`, n+odd, answer),
+			} {
+				var m protocol.Message
+				if err := jsonrpc.MCP.Parse([]byte(text), &m); err != nil {
+					t.Fatal(err)
+				}
+				s.Add(Record{Seq: int64(2*n + i), Dir: []frame.Dir{frame.C2U, frame.U2C}[i], Payload: []byte(text), Message: &m})
+			}
 		}
 		return s
 	}
-	if r := Compare(small(`{"a":1}`), small(`{ "a":1}`)); !r.Alike() {
-		t.Errorf("equal payloads differ: %+v", r.Differences)
+	a, b := long(0), long(calls-1)
+	if took := int64(heap() - before); took > calls*2*400 {
+		t.Errorf("%d bytes are in memory for %d exchanges of %d bytes", took, 2*calls, size)
 	}
-	r := Compare(small(`{"a":1}`), small(`{"a":20}`))
-	if r.Total != 1 || r.Differences[0].A.Value != "7 bytes" || r.Differences[0].B.Value != "8 bytes" {
-		t.Errorf("other payloads differ in %+v", r.Differences)
+	r := report(t, a, b)
+	if r.Total != 2 || r.Differences[0].A.Opened != 0 || r.Differences[1].B.Frames[0] != 2*calls-1 {
+		t.Errorf("%d differences: %+v", r.Total, r.Differences)
+	}
+}
+
+// A message is the same when it is read back, however long its parts are.
+func TestSpill(t *testing.T) {
+	var s spill
+	defer s.close()
+	at := int64(none)
+	var want []message
+	for n := range 300 {
+		m := message{seq: int64(n), dir: frame.U2C, phase: protocol.Part, kind: strings.Repeat("k", n%200), label: "l", id: strings.Repeat("i", 7*n), size: 31 * n * n, time: time.Unix(int64(n), int64(n))}
+		at = s.put(&m, at, bytes.Repeat([]byte{byte(n)}, m.size))
+		want = append(want, m)
+	}
+	for n := len(want) - 1; n >= 0; n-- {
+		m, before, ok := s.get(at)
+		payload := m.payload()
+		if !ok || !bytes.Equal(payload, bytes.Repeat([]byte{byte(n)}, want[n].size)) {
+			t.Fatalf("message %d: %v, a payload of %d bytes, %v", n, ok, len(payload), s.err)
+		}
+		if m.spill, m.at = nil, 0; m != want[n] {
+			t.Fatalf("message %d is %+v, want %+v", n, m, want[n])
+		}
+		at = before
+	}
+	if s.file == nil || at != none {
+		t.Errorf("it is not in a file, or the first has one before it at %d", at)
 	}
 }
 
@@ -121,7 +182,7 @@ func TestReportIsBounded(t *testing.T) {
 	list := func(n string) string {
 		return `> {"jsonrpc":"2.0","method":"x","params":[` + strings.Repeat(n+",", 2*maxDifferences) + n + `]}`
 	}
-	r := Compare(read(t, list("1")), read(t, list("2")))
+	r := report(t, read(t, list("1")), read(t, list("2")))
 	if r.Total != 2*maxDifferences+1 || len(r.Differences) != maxDifferences {
 		t.Errorf("%d differences, of which %d are kept", r.Total, len(r.Differences))
 	}

@@ -32,13 +32,12 @@ type Options struct {
 }
 
 // An exchange is a request and everything that answers it; or a single message
-// that belongs to no request.
+// that belongs to no request. It is in memory only while it is compared.
 type exchange struct {
 	conn     int
 	opener   frame.Dir
 	kind, id string
 	messages []message
-	asked    bool // it began with a request
 	ending   int  // which message ended it, from 1: the last, if several did
 	cancel   bool // it was to be cancelled
 }
@@ -51,12 +50,15 @@ type message struct {
 	phase       protocol.Phase
 	time        time.Time
 	id          string
-	size        int
-	// payload is the JSON form, or the bytes if there is none; nil if there was
-	// no room to keep it.
-	payload []byte
-	digest  [jsondiff.DigestSize]byte
+	digest      [jsondiff.DigestSize]byte
+
+	spill *spill // has the payload
+	at    int64
+	size  int
 }
+
+// payload is the JSON form, or the bytes if there is none.
+func (m *message) payload() []byte { return m.spill.read(make([]byte, m.size), m.at) }
 
 func (e *exchange) first() int64 { return e.messages[0].seq }
 

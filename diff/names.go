@@ -1,14 +1,17 @@
 package diff
 
 import (
+	"hash/maphash"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // names are how the ids of one session are called in the other. What stands in
-// the place of an id is its other name from then on, and of no other.
+// the place of an id is its other name from then on, and of no other. Of each only
+// the hash is kept.
 type names struct {
-	there, back map[scoped]string
+	there, back map[uint64]uint64
 }
 
 // A scoped id is one of those that a side uses on a connection.
@@ -18,36 +21,44 @@ type scoped struct {
 	text string
 }
 
-func newNames() *names {
-	return &names{make(map[scoped]string), make(map[scoped]string)}
-}
+func newNames() *names { return &names{make(map[uint64]uint64), make(map[uint64]uint64)} }
 
 // rename makes b another name of a, whatever they were called before: an id
 // may be used again.
 func (n *names) rename(conn int, side frame.Dir, a, b string) {
-	delete(n.back, scoped{conn, side, n.there[scoped{conn, side, a}]})
-	delete(n.there, scoped{conn, side, n.back[scoped{conn, side, b}]})
-	n.there[scoped{conn, side, a}] = b
-	n.back[scoped{conn, side, b}] = a
+	n.set(hash(scoped{conn, side, a}), hash(scoped{conn, side, b}))
+}
+
+func (n *names) set(a, b uint64) {
+	delete(n.back, n.there[a])
+	delete(n.there, n.back[b])
+	n.there[a], n.back[b] = b, a
 }
 
 // same reports whether b is what a is called there. Two that have no other name
 // yet are so from now on.
 func (n *names) same(conn int, side frame.Dir, a, b string) bool {
-	there, known := n.there[scoped{conn, side, a}]
-	_, taken := n.back[scoped{conn, side, b}]
+	in, out := hash(scoped{conn, side, a}), hash(scoped{conn, side, b})
+	there, known := n.there[in]
+	_, taken := n.back[out]
 	if !known && !taken {
-		n.rename(conn, side, a, b)
+		n.set(in, out)
 		return true
 	}
-	return known && there == b
+	return known && there == out
 }
+
+var seed = maphash.MakeSeed()
+
+// hash stands for a value where many are kept: two have the same with a probability
+// of 2⁻⁶⁴, and nobody outside can look for such two.
+func hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
 // knows reports whether a JSON value is an id of the session.
 func (s *Session) knows(value []byte) bool {
-	if s.tokens[string(value)] {
+	if s.tokens[hash(string(value))] {
 		return true
 	}
 	unquoted, ok := jsonscan.Unquote(value)
-	return ok && s.tokens[string(unquoted)]
+	return ok && s.tokens[hash(string(unquoted))]
 }

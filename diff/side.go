@@ -1,9 +1,6 @@
 package diff
 
-import (
-	"fmt"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // side returns what a report says of an exchange as a whole.
 func (e *exchange) side() *Side {
@@ -31,9 +28,6 @@ func (r run) frames() []int64 {
 	}
 	return list
 }
-
-// unkept says in words what is known of a payload that cannot be shown.
-func (m *message) unkept() []byte { return fmt.Appendf(nil, "%d bytes", m.size) }
 
 // maxValue bounds the values that reports keep, in bytes.
 const maxValue = 200
