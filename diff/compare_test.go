@@ -146,7 +146,11 @@ func TestLongSessions(t *testing.T) {
 // A message is the same when it is read back, however long its parts are.
 func TestSpill(t *testing.T) {
 	var s spill
-	defer s.close()
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	at := int64(none)
 	var want []message
 	for n := range 300 {

@@ -108,7 +108,7 @@ func describedIn(file string) (info Info, err error) {
 // silent reports whether nobody listens at the socket of a tap: its owner, which
 // listens before it describes the tap, has gone.
 func silent(dir, name string) bool {
-	c, err := net.Dial("unix", filepath.Join(dir, name+listens))
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(dir, name+listens), Net: "unix"})
 	if err != nil {
 		return refused(err)
 	}
