@@ -108,7 +108,7 @@ func TestNumbersAreNotIDs(t *testing.T) {
 // Long sessions are compared to the last byte, and what they take in memory is a
 // fraction of what was said in them.
 func TestLongSessions(t *testing.T) {
-	const calls, size = 20_000, 2000
+	const calls, size = 5000, 2000
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
