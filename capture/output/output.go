@@ -22,16 +22,21 @@ func Create(name string) (*os.File, error) {
 		return nil, err
 	case f.name == "":
 		return f.File, nil
-	case !renamesOpen:
-		if err := f.Close(true); err != nil {
-			return nil, err
-		}
-		return os.OpenFile(f.name, os.O_WRONLY, 0)
 	}
-	if err := os.Rename(f.Name(), f.name); err != nil {
-		return nil, errors.Join(err, f.Close(false))
+	// It is opened again because errors tell the name, and because Windows renames
+	// no open file.
+	made, err := f.Stat()
+	if err = errors.Join(err, f.Close(err == nil)); err != nil {
+		return nil, err
 	}
-	return f.File, nil
+	file, err := os.OpenFile(f.name, os.O_WRONLY|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !os.SameFile(made, info) {
+		return nil, errors.Join(err, file.Close(), fmt.Errorf("%s was replaced while it was opened", f.name))
+	}
+	return file, nil
 }
 
 // Append opens a file to write behind what it has; a new one is the user's alone.

@@ -8,10 +8,7 @@ import (
 	"syscall"
 )
 
-const (
-	noFollow    = syscall.O_NOFOLLOW
-	renamesOpen = true // a file that is open can be renamed
-)
+const noFollow = syscall.O_NOFOLLOW
 
 // trusted reports whether a link is the user's own or root's.
 func trusted(link fs.FileInfo) bool {
