@@ -56,7 +56,7 @@ func listenFlags() []cli.Flag {
 // endpoint returns the ENDPOINT at the end of the line. Before it stand at most
 // operands operands.
 func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoint, error) {
-	opts, err := inv.transportOptions(c)
+	opts, err := inv.unitOptions(c)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +77,20 @@ func (inv *invocation) listen(c *cli.Context) (transport.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	return listenWith(c, opts)
+}
+
+// listenUnanswered is listen for whoever answers clients by [transport.Answer].
+func (inv *invocation) listenUnanswered(c *cli.Context) (transport.Listener, error) {
+	opts, err := inv.transportOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	opts.Unanswered = true
+	return listenWith(c, opts)
+}
+
+func listenWith(c *cli.Context, opts transport.Options) (transport.Listener, error) {
 	l, err := transport.Listen(c.Context, c.String("listen"), opts)
 	if wrong := (*transport.AddressError)(nil); errors.As(err, &wrong) {
 		return nil, &usageError{err}
@@ -97,6 +111,18 @@ func (inv *invocation) schemes(c *cli.Context) []transport.Scheme {
 
 func isGRPC(address string) bool {
 	return strings.HasPrefix(address, "grpc://") || strings.HasPrefix(address, "grpcs://")
+}
+
+// unitOptions are transportOptions with what is for the unit alone.
+func (inv *invocation) unitOptions(c *cli.Context) (transport.Options, error) {
+	opts, err := inv.transportOptions(c)
+	if cert := c.String("unit-cert"); cert != "" {
+		opts.TLS.Cert, opts.TLS.Key = cert, c.String("unit-key")
+	}
+	if ca := c.String("unit-ca"); ca != "" {
+		opts.TLS.CA = ca
+	}
+	return opts, err
 }
 
 // transportOptions reads the flags that endpoints and listeners share.
@@ -129,7 +155,9 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		return opts, usagef("--grace is a time such as 2s, and not %v", opts.Grace)
 	case (opts.TLS.Cert == "") != (opts.TLS.Key == ""):
 		return opts, usagef("--tls-cert and --tls-key belong together")
-	case opts.TLS.Insecure && (opts.TLS.CA != "" || opts.TLS.Pin != ""):
+	case (c.String("unit-cert") == "") != (c.String("unit-key") == ""):
+		return opts, usagef("--unit-cert and --unit-key belong together")
+	case opts.TLS.Insecure && (opts.TLS.CA != "" || c.String("unit-ca") != "" || opts.TLS.Pin != ""):
 		return opts, usagef("--insecure trusts anybody, and --tls-ca and --tls-pin do not: give one of them")
 	}
 	return opts, nil

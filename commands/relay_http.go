@@ -18,7 +18,7 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) error {
 	if !ok {
 		return usagef("%s is reached by requests: take them with --listen http://127.0.0.1:7000", target)
 	}
-	opts, err := v.transportOptions(v.c)
+	opts, err := v.unitOptions(v.c)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // serve relays between each controller that comes and a unit of its own, until
 // a signal ends it.
 func (v *relaying) serve(ctx context.Context) error {
-	l, err := v.listen(v.c)
+	l, err := v.listenUnanswered(v.c)
 	if err != nil {
 		return err
 	}
@@ -62,9 +62,14 @@ func (v *relaying) accept(ctx context.Context, l transport.Listener, serving *sy
 
 // connect relays one controller. What goes wrong with it ends no other.
 func (v *relaying) connect(ctx context.Context, controller transport.Conn, conn int) {
-	unit, err := v.unit.Dial(ctx)
+	unit, err := transport.Onward(v.unit, controller).Dial(ctx)
 	if err != nil {
-		controller.Close()
+		_ = transport.Abort(controller, err)
+		v.warn(err.Error())
+		return
+	}
+	if controller, err = transport.Answer(controller, unit); err != nil {
+		_ = transport.Abort(unit, err)
 		v.warn(err.Error())
 		return
 	}

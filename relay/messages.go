@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -52,7 +53,11 @@ func (cfg *Config) receive(dst []byte, from transport.Messenger) ([]byte, error)
 	case keepsFrames(cfg.Framing, cfg.Protocol):
 		return append(dst, m.Data...), nil
 	}
-	return frame.Append(dst, cfg.Framing, m.Data)
+	framed, err := frame.Append(dst, cfg.Framing, m.Data)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", transport.ErrNotFramed, err)
+	}
+	return framed, err
 }
 
 // mover returns what moves the bytes of a way.

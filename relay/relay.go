@@ -73,17 +73,22 @@ type Result struct {
 
 // Run moves bytes between the two endpoints until both directions have ended,
 // or the unit's process has, and closes both. An endpoint that fails ends its
-// directions; the error is that of the first that failed by itself. Every
+// directions, and the other sees a failure ([transport.Abort]), as both do where the
+// relay ends ahead of them or the unit's process fails; the error is that of the first that failed by itself. Every
 // goroutine that Run began has ended when it returns, save one that reads or
 // writes what cannot be interrupted.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := cfg.check(); err != nil {
-		return Result{}, errors.Join(err, cfg.Unit.Close(), cfg.Controller.Close())
+		return Result{}, errors.Join(err, transport.Abort(cfg.Unit, err), transport.Abort(cfg.Controller, err))
 	}
 	r := newRelay(cfg)
 	r.open()
+	transport.Guard(cfg.Controller, cfg.Unit)
 	r.start()
 	err := r.supervise(ctx)
+	if err != nil {
+		r.broken = err
+	}
 	r.finish()
 	return r.result, err
 }
@@ -98,6 +103,7 @@ type relay struct {
 	stalls  stalls
 	ways    [3]*way // by direction
 	result  Result
+	broken  error // why the ends are closed as failed ones; nil if all has ended well
 	exited  chan exit
 	stderr  chan struct{} // closed when standard error has ended
 	done    chan struct{} // closed when the relay ends

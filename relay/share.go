@@ -62,6 +62,7 @@ type Shared struct {
 	asked    latest[*Member]   // requests of the unit, by id
 	named    int64             // names that were made up
 	ended    bool
+	fault    error // why, if the unit has failed
 }
 
 // NewShared returns a Shared for one unit.
@@ -115,31 +116,34 @@ func (e *sharedEnd) Write(p []byte) (int, error) {
 // CloseWrite is called when the unit says no more, which is the end for all.
 func (e *sharedEnd) CloseWrite() error { return e.Close() }
 
-func (e *sharedEnd) Close() error {
+func (e *sharedEnd) Close() error { return e.Abort(nil) }
+
+// Abort is called when the unit has failed; why is nil if it has not.
+func (e *sharedEnd) Abort(why error) error {
 	s := (*Shared)(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end()
+	s.end(why)
 	return nil
 }
 
 // giveUp is called when the unit has ended: what it said is not kept any longer for a
 // controller that has yet to tell how to read it.
-func (e *sharedEnd) giveUp() {
+func (e *sharedEnd) giveUp(why error) {
 	s := (*Shared)(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.known() {
-		s.end()
+		s.end(why)
 	}
 }
 
 // end ends what all controllers hear, and what the unit does.
-func (s *Shared) end() {
+func (s *Shared) end(why error) {
 	if s.ended {
 		return
 	}
-	s.ended = true
+	s.ended, s.fault = true, why
 	s.settled.Broadcast()
 	if s.known() {
 		s.framer.end(s.heard)
@@ -148,7 +152,7 @@ func (s *Shared) end() {
 	}
 	s.toUnit.end(nil)
 	for _, m := range s.members {
-		m.out.end(nil)
+		m.out.end(why)
 	}
 }
 

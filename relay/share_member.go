@@ -40,7 +40,7 @@ func (s *Shared) Join(conn int) *Member {
 	defer s.mu.Unlock()
 	s.members = append(s.members, m)
 	if s.ended {
-		m.out.end(nil)
+		m.out.end(s.fault)
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ func (r *relay) supervise(ctx context.Context) error {
 	toUnit, toController := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended
 	e := newEnding(r)
 	defer e.stop()
+	var late <-chan time.Time
 	for {
 		select {
 		case err := <-toUnit:
@@ -32,8 +34,15 @@ func (r *relay) supervise(ctx context.Context) error {
 			}
 			if err != nil {
 				e.outputRefused()
+			} else if r.endHeld() {
+				late = time.After(lateOutput)
 			}
+		case <-late:
+			_ = r.cfg.Controller.CloseWrite() // the unit goes on, and says no more
 		case x := <-r.exited:
+			if x.Code() != 0 {
+				r.broken = errors.New("the unit has " + x.String())
+			}
 			r.flush(toController)
 			r.result.Exit = &x.Exit
 			if e.asked {
@@ -43,6 +52,7 @@ func (r *relay) supervise(ctx context.Context) error {
 		case sig := <-r.cfg.Signals:
 			if r.process == nil && Terminates(sig) {
 				r.result.Signal = sig
+				r.broken = errInterrupted
 				return nil
 			}
 			e.pass(sig)
@@ -60,6 +70,16 @@ func (r *relay) supervise(ctx context.Context) error {
 			e.begin() // it cannot be told that the other has ended
 		}
 	}
+}
+
+// errInterrupted is what ends a relay before its ends have.
+var errInterrupted = errors.New("the relay was interrupted")
+
+// endHeld reports whether the end of what the unit says waits for how its process
+// ends: the controller is not to take a crash for a clean end.
+func (r *relay) endHeld() bool {
+	_, tells := r.cfg.Controller.(transport.Aborter)
+	return tells && r.process != nil
 }
 
 // isOver reports whether nothing more can pass, as far as it is told by which of the
@@ -190,7 +210,7 @@ const lateOutput = 500 * time.Millisecond
 // they are.
 func (r *relay) flush(toController <-chan error) {
 	if e, shared := r.cfg.Controller.(*sharedEnd); shared {
-		e.giveUp()
+		e.giveUp(r.broken)
 	}
 	if toController != nil {
 		settle(r.ways[frame.U2C], toController)
@@ -234,8 +254,7 @@ func (r *relay) finish() {
 	}
 	transport.PassGoodbye(r.cfg.Controller, r.cfg.Unit)
 	transport.PassGoodbye(r.cfg.Unit, r.cfg.Controller)
-	_ = r.cfg.Unit.Close()
-	_ = r.cfg.Controller.Close()
+	r.close()
 	moved := make(chan struct{})
 	go func() { r.moving.Wait(); close(moved) }()
 	select {
@@ -252,6 +271,20 @@ func (r *relay) finish() {
 		r.result.ToUnit.Frames = r.seen.lanes[frame.C2U].frames
 		r.result.ToController.Frames = r.seen.lanes[frame.U2C].frames
 	}
+}
+
+// close closes both ends, as failed ones unless all has ended well.
+func (r *relay) close() {
+	if r.broken != nil {
+		_ = transport.Abort(r.cfg.Unit, r.broken)
+		_ = transport.Abort(r.cfg.Controller, r.broken)
+		return
+	}
+	_ = r.cfg.Unit.Close()
+	if r.endHeld() {
+		_ = r.cfg.Controller.CloseWrite() // ahead of closing, which resets where something was not read
+	}
+	_ = r.cfg.Controller.Close()
 }
 
 // recordExit records how the unit's process ended.

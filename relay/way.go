@@ -93,6 +93,10 @@ func (w *way) finish(err error) {
 		q.end(w.dir, time.Now())
 		q.rouse()
 	}
+	if w.dir == frame.U2C && w.relay.endHeld() {
+		w.end(nil)
+		return
+	}
 	err = w.dst.CloseWrite()
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil // the end is told with that of the other direction

@@ -75,11 +75,14 @@ func hintFor(err error) string {
 	var unknownCA x509.UnknownAuthorityError
 	var otherHost x509.HostnameError
 	var noTLS tls.RecordHeaderError
+	var refused *RefusedError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; start the peer, or check the address"
 	case errors.Is(err, fs.ErrNotExist):
 		return "start the peer, or check the path"
+	case errors.As(err, &refused):
+		return "check the path"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "check the name"
 	case errors.Is(err, syscall.EADDRINUSE):

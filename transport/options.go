@@ -28,6 +28,9 @@ type Options struct {
 	Subprotocols []string
 	// Header goes with the requests of WebSocket clients.
 	Header http.Header
+	// Unanswered has WebSocket listeners hand on clients that were not answered yet:
+	// [Answer] is to do that, or [Abort].
+	Unanswered bool
 	// Limit is how large a message of a Messenger may be; [DefaultLimit] if 0.
 	Limit int64
 

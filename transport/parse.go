@@ -121,6 +121,7 @@ type urlEndpoint struct {
 	scheme  Scheme
 	address string
 	opts    Options
+	path    string // and query, in place of those of the address; "" leaves them
 }
 
 func newURLEndpoint(s Scheme, address string, opts Options) (Endpoint, error) {
@@ -129,13 +130,18 @@ func newURLEndpoint(s Scheme, address string, opts Options) (Endpoint, error) {
 			return nil, fmt.Errorf("%q: %w", address, err)
 		}
 	}
-	return urlEndpoint{s, address, opts}, nil
+	return urlEndpoint{scheme: s, address: address, opts: opts}, nil
 }
 
 func (e urlEndpoint) String() string { return e.address }
 
 func (e urlEndpoint) Dial(ctx context.Context) (Conn, error) {
-	c, err := e.scheme.Dial(ctx, e.address, e.opts)
+	address := e.address
+	if e.path != "" {
+		scheme, rest, _ := strings.Cut(address, "://")
+		address = scheme + "://" + rest[:strings.IndexAny(rest+"/", "/?#")] + e.path
+	}
+	c, err := e.scheme.Dial(ctx, address, e.opts)
 	if err != nil {
 		return nil, Explain(e.address, err)
 	}

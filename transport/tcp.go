@@ -19,9 +19,19 @@ type streamSocket interface {
 	CloseWrite() error
 }
 
+func (s socket) lowest() net.Conn { return s.streamSocket }
+
+// Abort resets TCP. A Unix socket has no reset: it ends.
+func (s socket) Abort(error) error { return closed(reset(s.streamSocket)) }
+
 // Close may be called again.
 func (s socket) Close() error {
-	err := s.streamSocket.Close()
+	linger(s.streamSocket, -1)
+	return closed(s.streamSocket.Close())
+}
+
+// closed is the error of closing what may be closed already.
+func closed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}

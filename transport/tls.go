@@ -12,11 +12,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/transport/internal/inbox"
@@ -168,15 +170,47 @@ func selfSigned(now time.Time) (tls.Certificate, error) {
 
 // A tlsConn is a Conn over TLS. Its CloseWrite sends close_notify, which ends our
 // direction and nothing else.
-type tlsConn struct{ *tls.Conn }
+type tlsConn struct {
+	*tls.Conn
+	below *below
+}
+
+// below is what carries TLS. It notes that it has ended.
+type below struct {
+	net.Conn
+	ended atomic.Bool
+}
+
+func (b *below) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
+// Read tells the end that the peer announced from one that it did not: the library
+// takes both for the end.
+func (c tlsConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && c.below.ended.Load() {
+		err = errNoGoodbye
+	}
+	return n, err
+}
+
+// errNoGoodbye is that of a peer that was killed, or of somebody in between.
+var errNoGoodbye = fmt.Errorf("the connection ended without the end of TLS (close_notify): %w", io.ErrUnexpectedEOF)
+
+func (c tlsConn) lowest() net.Conn { return c.below.Conn }
+
+// Abort resets the socket, and says no goodbye.
+func (c tlsConn) Abort(error) error { return closed(reset(c.below.Conn)) }
 
 // Close may be called again.
 func (c tlsConn) Close() error {
-	err := c.Conn.Close()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	linger(c.below.Conn, -1)
+	return closed(c.Conn.Close())
 }
 
 func dialTLS(ctx context.Context, address string, opts Options) (Conn, error) {
@@ -184,12 +218,13 @@ func dialTLS(ctx context.Context, address string, opts Options) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := clientTLS(ctx, raw, address, &opts)
+	b := &below{Conn: raw}
+	c, err := clientTLS(ctx, b, address, &opts)
 	if err != nil {
 		raw.Close()
 		return nil, err
 	}
-	return tlsConn{c}, nil
+	return tlsConn{c, b}, nil
 }
 
 func clientTLS(ctx context.Context, raw net.Conn, address string, opts *Options) (*tls.Conn, error) {
@@ -262,14 +297,15 @@ func (l *tlsListener) serve(ctx context.Context) {
 const greeting = 10 * time.Second
 
 func (l *tlsListener) greet(ctx context.Context, raw net.Conn) {
-	c := tls.Server(raw, l.config)
+	b := &below{Conn: raw}
+	c := tls.Server(b, l.config)
 	handshake, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
 	err := c.HandshakeContext(handshake)
 	if err != nil && ctx.Err() == nil {
 		l.notice(fmt.Sprintf("%s: TLS with %s failed: %v", l.Addr(), raw.RemoteAddr(), err))
 	}
-	if err != nil || !l.inbox.Put(ctx, tlsConn{c}) {
+	if err != nil || !l.inbox.Put(ctx, tlsConn{c, b}) {
 		raw.Close()
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
@@ -108,8 +109,28 @@ func (c *wsConn) Close() error {
 	if p := c.parting.Load(); p != nil {
 		said = *p
 	}
+	linger(c.raw, -1)
 	_ = c.ws.Close(said.Code, said.Reason)
 	return nil
+}
+
+func (c *wsConn) lowest() net.Conn { return c.raw }
+
+// ErrNotFramed says that a peer has sent a message that its framing cannot hold.
+var ErrNotFramed = errors.New("a message does not fit the framing")
+
+// Abort closes with the code for what went wrong, unless [PassGoodbye] has given
+// another.
+func (c *wsConn) Abort(why error) error {
+	said := websocket.CloseError{Code: websocket.StatusBadGateway, Reason: "the other end of the relay failed"}
+	switch {
+	case errors.Is(why, ErrNotFramed):
+		said = websocket.CloseError{Code: websocket.StatusInvalidFramePayloadData, Reason: ErrNotFramed.Error()}
+	case errors.Is(why, frame.ErrTruncated), errors.Is(why, frame.ErrMalformed), errors.Is(why, frame.ErrTooLarge):
+		said = websocket.CloseError{Code: websocket.StatusProtocolError, Reason: "the stream broke its framing"}
+	}
+	c.parting.CompareAndSwap(nil, &said)
+	return c.Close()
 }
 
 // PassGoodbye has the Close of a connection say what the peer of another has said
@@ -163,9 +184,19 @@ func dialWS(ctx context.Context, address string, opts Options) (Conn, error) {
 	case err == nil:
 		return newWSConn(ws, raw, &opts), nil
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
-		return nil, &Error{address, fmt.Errorf("the server answered %q and does not switch to WebSocket", resp.Status), "check the path"}
+		return nil, &RefusedError{resp.StatusCode, resp.Status}
 	}
 	return nil, err
+}
+
+// A RefusedError is how a server answers who asks it for a WebSocket and gets none.
+type RefusedError struct {
+	Code   int
+	Status string // with the code
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the server answered %q and does not switch to WebSocket", e.Status)
 }
 
 // stay follows no redirect: headers, and so keys, would go to where it leads.
@@ -251,13 +282,21 @@ func (l *wsListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !l.opts.Remote && !AdmitHost(w, r) {
 		return
 	}
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: l.opts.Subprotocols})
+	if l.opts.Unanswered && isUpgrade(r) {
+		l.hold(w, r)
+		return
+	}
+	c, err := l.agree(w, r, l.opts.Subprotocols)
+	if err == nil && !l.inbox.Put(context.Background(), c) {
+		_ = c.ws.CloseNow()
+	}
+}
+
+// agree gives a client its WebSocket. If it cannot, the client has been told.
+func (l *wsListener) agree(w http.ResponseWriter, r *http.Request, subprotocols []string) (*wsConn, error) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: subprotocols})
 	if err != nil {
-		return // the client has been told
+		return nil, err
 	}
-	raw := r.Context().Value(rawKey{}).(net.Conn)
-	c := newWSConn(ws, raw, &l.opts)
-	if !l.inbox.Put(context.Background(), c) {
-		_ = ws.CloseNow()
-	}
+	return newWSConn(ws, r.Context().Value(rawKey{}).(net.Conn), &l.opts), nil
 }

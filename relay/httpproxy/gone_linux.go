@@ -24,7 +24,7 @@ func (c *conn) watch() {
 		return gone
 	})
 	if gone {
-		c.forsake()
+		c.abort(errGone)
 	}
 }
 
@@ -35,15 +35,3 @@ func wasReset(fd uintptr) bool {
 	return err == nil && n > 0 && p[0].Revents&unix.POLLERR != 0
 }
 
-// forsake closes the connection for a client that is gone. The server, which may have
-// been told already that the client has nothing more to say, is told by a reset.
-func (c *conn) forsake() {
-	if server, ok := c.server.(transport.Descriptors); ok {
-		if _, write, err := server.Descriptors(); err == nil {
-			_ = write.Control(func(fd uintptr) {
-				_ = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-			})
-		}
-	}
-	c.close()
-}

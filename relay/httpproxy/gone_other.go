@@ -5,4 +5,3 @@ package httpproxy
 // Elsewhere a client that is gone is noticed when more of its answer is written.
 func (*conn) watch() {}
 
-func (c *conn) forsake() { c.close() }

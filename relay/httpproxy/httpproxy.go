@@ -120,8 +120,9 @@ func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport
 		return
 	}
 	defer server.Close()
-	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
+	transport.Guard(client, server)
 	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.tap(number)}
+	defer context.AfterFunc(ctx, func() { c.abort(ctx.Err()) })()
 	defer c.tap.close()
 	c.run()
 }
@@ -182,6 +183,7 @@ type conn struct {
 	number         int
 	client, server transport.Conn
 	tap            *tap
+	answered       atomic.Bool // the server has ended what it says
 }
 
 // run moves bytes until both directions have ended.
@@ -195,17 +197,20 @@ func (c *conn) run() {
 		}
 		if r.state == refusing {
 			c.forbid(r.foreign)
+			c.close()
+			return
 		}
-		c.close() // the client is gone, or the server does not read any more
+		c.abort(errGone) // the client is gone, or the server does not read any more
 	})
 	switch {
 	case c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}):
 		// A server that has ended answers nothing more.
+		c.answered.Store(true)
 		stop := time.AfterFunc(lingering, c.close)
 		requests.Wait()
 		stop.Stop()
-	case c.tap.refused[frame.U2C]:
-		c.forsake()
+	default:
+		c.abort(errGone) // the server is gone, or the client does not read any more
 	}
 	c.close()
 	requests.Wait()
@@ -216,6 +221,20 @@ func (c *conn) run() {
 func (c *conn) forbid(host string) {
 	c.warn("connection %d: a request for %q was refused: %s", c.number, host, transport.ForeignHost)
 	answer(c.client, http.StatusForbidden, transport.ForeignHost)
+}
+
+// errGone is why a connection is closed whose one side has failed.
+var errGone = errors.New("one side has gone")
+
+// abort closes both sides, of which one has failed, so that the other does not take
+// that for an end that was meant.
+func (c *conn) abort(why error) {
+	if c.answered.Load() {
+		c.close()
+		return
+	}
+	_ = transport.Abort(c.client, why)
+	_ = transport.Abort(c.server, why)
 }
 
 func (c *conn) close() {

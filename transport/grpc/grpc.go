@@ -202,6 +202,13 @@ func (c *conn) CloseWrite() error {
 	return err
 }
 
+// Abort ends the call as unavailable. A client has one way to end a call early, and
+// that is no clean end.
+func (c *conn) Abort(why error) error {
+	c.fault.CompareAndSwap(nil, &status{unavailable, "the other end failed: " + why.Error()})
+	return c.Close()
+}
+
 func (c *conn) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -48,6 +49,8 @@ func config() *quic.Config {
 		MaxIncomingStreams: 1,
 		// A connection that is only quiet stays.
 		KeepAlivePeriod: 10 * time.Second,
+		// What was written ahead of a reset arrives, between two of us.
+		EnableStreamResetPartialDelivery: true,
 		// A fast peer on the same machine outruns the library's defaults.
 		InitialStreamReceiveWindow:     4 << 20,
 		InitialConnectionReceiveWindow: 4 << 20,
@@ -112,6 +115,9 @@ type conn struct {
 	open   chan struct{} // closed when the client has opened the stream
 	err    error         // why it did not
 	ending sync.Once
+
+	closed  atomic.Bool
+	reading sync.Mutex // of whoever reads the stream
 }
 
 // await waits for the client's stream: it exists when its first byte arrives.
@@ -124,7 +130,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err := c.await(); err != nil {
 		return 0, end(err)
 	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := c.stream.Read(p)
+	if err != nil && c.closed.Load() {
+		err = net.ErrClosed
+	}
 	return n, end(err)
 }
 
@@ -163,18 +177,42 @@ const goodbye = time.Second
 // Close ends our direction, and waits a moment for the peer to have all of it and
 // to end its own.
 func (c *conn) Close() error {
+	c.finish(c.linger, done)
+	return nil
+}
+
+// Abort resets the stream, behind what was written if the peer can take that.
+func (c *conn) Abort(error) error {
+	c.finish(c.reset, failed)
+	return nil
+}
+
+// finish ends the stream, if there is one, and the connection.
+func (c *conn) finish(part func(), code quic.ApplicationErrorCode) {
 	c.ending.Do(func() {
+		c.closed.Store(true)
 		select {
 		case <-c.open:
 			if c.err == nil {
-				c.linger()
+				part()
 			}
 		default:
 		}
-		_ = c.quic.CloseWithError(done, "")
+		_ = c.quic.CloseWithError(code, "")
 		<-c.open
 	})
-	return nil
+}
+
+// reset resets both directions of the stream, and leaves closing to the peer for a
+// moment: closing would take from it what it has not read yet.
+func (c *conn) reset() {
+	c.stream.SetReliableBoundary()
+	c.stream.CancelWrite(quic.StreamErrorCode(failed))
+	c.stream.CancelRead(quic.StreamErrorCode(failed))
+	select {
+	case <-c.quic.Context().Done():
+	case <-time.After(goodbye):
+	}
 }
 
 // linger leaves closing to the client. The client knows that both sides have
@@ -184,7 +222,10 @@ func (c *conn) linger() {
 	ctx, cancel := context.WithTimeout(c.quic.Context(), goodbye)
 	defer cancel()
 	_ = c.stream.Close()
-	// A reader may be in the middle of it, and is not to be left waiting.
+	// A reader that is in the middle of it reads no more: it would miss what is read here.
+	_ = c.stream.SetReadDeadline(time.Now())
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	deadline, _ := ctx.Deadline()
 	_ = c.stream.SetReadDeadline(deadline)
 	_, _ = io.Copy(io.Discard, c.stream)
