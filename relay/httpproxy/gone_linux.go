@@ -34,4 +34,3 @@ func wasReset(fd uintptr) bool {
 	n, err := unix.Poll(p, 0)
 	return err == nil && n > 0 && p[0].Revents&unix.POLLERR != 0
 }
-
