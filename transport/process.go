@@ -150,7 +150,7 @@ func (p *process) wait() {
 func (p *process) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
 func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 func (p *process) CloseWrite() error           { return p.stdin.Close() }
-func (p *process) Stderr() io.Reader           { return p.stderr }
+func (p *process) Stderr() io.Reader           { return untilEnd{p.stderr} }
 func (p *process) Pid() int                    { return p.os.Pid }
 
 func (p *process) Signal(s os.Signal) error { return p.group.signal(s) }
@@ -163,6 +163,17 @@ func (p *process) Wait() (Exit, error) {
 		return p.exit, p.command.failure(p.exit.Status)
 	}
 	return p.exit, p.err
+}
+
+// untilEnd closes a file once it was read to its end.
+type untilEnd struct{ file *os.File }
+
+func (r untilEnd) Read(b []byte) (int, error) {
+	n, err := r.file.Read(b)
+	if err != nil {
+		r.file.Close()
+	}
+	return n, err
 }
 
 // Descriptors returns those of the pipes to standard output and input. It is to be
