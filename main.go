@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/wirectl/wirectl/commands"
@@ -25,14 +26,18 @@ func run() int {
 	interrupts := make(chan os.Signal, 1)
 	var linger atomic.Int64
 	linger.Store(int64(grace))
+	var interrupted atomic.Int32
+	interrupted.Store(commands.StatusInterrupted)
 	if !commands.Brief(os.Args) {
 		signal.Notify(interrupts, os.Interrupt)
 		go func() {
-			<-interrupts
+			if <-interrupts == syscall.SIGTERM {
+				interrupted.Store(commands.StatusTerminated)
+			}
 			signal.Stop(interrupts) // a second interrupt ends the process
 			stop()
 			time.Sleep(time.Duration(linger.Load()))
-			os.Exit(commands.StatusInterrupted)
+			os.Exit(int(interrupted.Load()))
 		}()
 	}
 	env := commands.OSEnv()
@@ -43,5 +48,10 @@ func run() int {
 		signal.Stop(interrupts)
 		return c, func() { signal.Stop(c) }
 	}
-	return commands.Run(ctx, env, os.Args)
+	env.Terminable = func() { signal.Notify(interrupts, syscall.SIGTERM) }
+	status := commands.Run(ctx, env, os.Args)
+	if ctx.Err() != nil {
+		return int(interrupted.Load())
+	}
+	return status
 }

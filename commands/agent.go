@@ -50,7 +50,7 @@ func brokerCause(cause error) error {
 	switch cause {
 	case unit.ErrCancelled:
 		return broker.ErrCancelled
-	case context.Canceled:
+	case unit.ErrStopped:
 		return broker.ErrShutdown
 	}
 	return broker.ErrGone

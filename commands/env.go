@@ -25,6 +25,8 @@ type Env struct {
 	// Linger asks for more time to end in after an interrupt than a command has
 	// otherwise.
 	Linger func(time.Duration)
+	// Terminable has SIGTERM end the command as an interrupt does.
+	Terminable func()
 	// Signals takes over the signals that would end the process, for a command
 	// that passes them on, until release is called.
 	Signals func() (c <-chan os.Signal, release func())
@@ -43,7 +45,8 @@ func OSEnv() Env {
 			}
 			return w
 		},
-		Linger:  func(time.Duration) {},
+		Linger:     func(time.Duration) {},
+		Terminable: func() {},
 		Signals: func() (<-chan os.Signal, func()) { return nil, func() {} },
 	}
 }

@@ -79,6 +79,7 @@ func (inv *invocation) replay(c *cli.Context) error {
 	if err := p.load(); err != nil {
 		return err
 	}
+	inv.Terminable()
 	switch {
 	case c.IsSet("cancel-at"):
 		return p.sweep()

@@ -24,8 +24,10 @@ const (
 	statusFailed = 1
 	statusUsage  = 2
 	statusFault  = 3 // the peer or the input broke its protocol
-	// StatusInterrupted is that of a command that a signal ended.
+	// StatusInterrupted is that of a command that a signal ended, and
+	// StatusTerminated that of one that SIGTERM did.
 	StatusInterrupted = 130
+	StatusTerminated  = 143
 )
 
 // An invocation is one run of wirectl: its environment, and the operands that

@@ -92,6 +92,7 @@ func (inv *invocation) send(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	inv.Terminable()
 	ctx := c.Context
 	if d := c.Duration("timeout"); d > 0 {
 		limited, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("there was no answer within %v", d))

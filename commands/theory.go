@@ -102,6 +102,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 	if !c.Bool("quiet") {
 		fmt.Fprintf(inv.Stderr, "wirectl: listening at ws://%s/run\n", l.Addr())
 	}
+	inv.Terminable()
 	return serveTheory(c.Context, l, theory.New(handler, o))
 }
 

@@ -46,6 +46,9 @@ func unitCommand(inv *invocation) *cli.Command {
 // sessionTTL is how long units let sessions be resumed.
 const sessionTTL = 10 * time.Minute
 
+// unitEnd is how long a unit that was told to end may take to tell its controllers.
+const unitEnd = 3 * time.Second
+
 func misbehaviourNames() string {
 	var names []string
 	for _, m := range unit.Misbehaviours {
@@ -67,6 +70,8 @@ func (inv *invocation) unit(c *cli.Context) error {
 		}
 	}
 	u := unit.New(agent, o)
+	inv.Terminable()
+	inv.Linger(unitEnd)
 	switch {
 	case c.String("listen") != "" && c.String("dial") != "":
 		return usagef("--listen waits for controllers and --dial goes to one: give one of them")

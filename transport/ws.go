@@ -144,6 +144,14 @@ func PassGoodbye(from, to Conn) {
 	}
 }
 
+// GoAway has the Close of a connection say that this end goes away, where it has
+// words for that: WebSocket.
+func GoAway(c Conn) {
+	if w, speaks := c.(*wsConn); speaks {
+		w.parting.Store(&websocket.CloseError{Code: websocket.StatusGoingAway})
+	}
+}
+
 func checkWS(address string) error {
 	u, err := url.Parse(address)
 	switch {

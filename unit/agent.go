@@ -62,4 +62,7 @@ const (
 	UnknownSession = "UNKNOWN_SESSION" // there is no such session, or no longer
 	Busy           = "BUSY"            // there is too much in flight already
 	AgentFailed    = "AGENT_FAILED"    // the agent failed
+	Stopped        = "UNIT_STOPPED"    // the unit was told to end
 )
+
+var errStopped = &Error{Stopped, ErrStopped.Error()}

@@ -73,6 +73,24 @@ func (c *conn) finish() error {
 	return err
 }
 
+// parting is how long it may take at the end to answer what is in flight. A
+// controller need not read it.
+const parting = time.Second
+
+// part ends what is in flight by an error, and closes the connection.
+func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
+	c.mu.Lock()
+	cancel(ErrStopped) // from here on no prompt begins
+	c.mu.Unlock()
+	transport.GoAway(nc)
+	late := time.AfterFunc(parting, func() { nc.Close() })
+	defer late.Stop()
+	c.work.Wait()
+	c.out.drain()
+	_ = nc.CloseWrite()
+	nc.Close()
+}
+
 // take takes in one message. What it answers is not flushed.
 func (c *conn) take(payload []byte) {
 	var m latis.Message
@@ -127,6 +145,9 @@ func (c *conn) begin(m *latis.Message) {
 	switch {
 	case m.Content == "":
 		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
+		return
+	case context.Cause(c.ctx) == ErrStopped:
+		c.fail(id, errStopped)
 		return
 	case len(c.prompts) >= c.unit.options.MaxPrompts:
 		c.fail(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
@@ -199,6 +220,8 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 	switch {
 	case cause == ErrCancelled:
 		c.send(&latis.Message{Kind: latis.ResponseCancelled, ID: p.ID})
+	case cause == ErrStopped:
+		c.fail(p.ID, errStopped)
 	case cause != nil: // nobody is there to be told
 	case err == nil:
 		c.send(&latis.Message{Kind: latis.ResponseComplete, ID: p.ID, Metadata: validMap(metadata)})

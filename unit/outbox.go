@@ -45,14 +45,21 @@ func (o *outbox) run() {
 	}
 }
 
-// close writes what is there and ends the goroutine. Nothing may be added after.
-func (o *outbox) close() error {
+// drain writes what is there.
+func (o *outbox) drain() {
 	o.flush()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.writing {
 		o.changed.Wait()
 	}
+}
+
+// close writes what is there and ends the goroutine. Nothing may be added after.
+func (o *outbox) close() error {
+	o.drain()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	close(o.more)
 	<-o.ended
 	return o.err

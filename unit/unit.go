@@ -68,18 +68,24 @@ var (
 	ErrCancelled = errors.New("the prompt was cancelled")
 	// ErrGone: the connection is no more.
 	ErrGone = errors.New("the controller has gone")
+	// ErrStopped: the unit was told to end.
+	ErrStopped = errors.New("the unit was told to end")
 )
 
 // Serve answers the messages of one connection and closes it. It returns when
 // the controller has ended its side and everything that it asked for is answered,
 // or when the connection fails, which cancels what is left; [frame.IsFault] tells
-// whether the controller broke the framing. At the end of ctx everything is
-// cancelled.
+// whether the controller broke the framing. At the end of ctx what is in flight is
+// answered by an error, and the connection closed.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrGone)
-	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	c := u.newConn(ctx, nc, cancel)
+	c := u.newConn(lasting, nc, cancel)
+	parted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(parted)
+		c.part(nc, cancel)
+	})
 	err := c.read(nc)
 	if err != nil {
 		cancel(err)
@@ -88,6 +94,8 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	if stop() {
 		_ = nc.CloseWrite()
 		nc.Close()
+	} else {
+		<-parted
 	}
 	return err
 }
