@@ -47,7 +47,7 @@ func OSEnv() Env {
 		},
 		Linger:     func(time.Duration) {},
 		Terminable: func() {},
-		Signals: func() (<-chan os.Signal, func()) { return nil, func() {} },
+		Signals:    func() (<-chan os.Signal, func()) { return nil, func() {} },
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,22 +122,24 @@ func Create(name string, cfg Config) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startEncoding(f, cfg)
+	return startEncoding(f, cfg, filepath.Dir(name))
 }
 
 // New begins to record to w, which may be a pipe. SplitSize and Keep mean
 // nothing to it.
 func New(w io.Writer, cfg Config) (*Recorder, error) { return startEncoding(&stream{w}, cfg) }
 
-func startEncoding(out output, cfg Config) (*Recorder, error) {
+// startEncoding begins to record to out, beside which are the folders that spills may
+// also be in.
+func startEncoding(out output, cfg Config, beside ...string) (*Recorder, error) {
 	e, err := newEncoder(out, &cfg)
 	if err != nil {
 		return nil, err
 	}
-	return start(e, cfg), nil
+	return start(e, cfg, beside...), nil
 }
 
-func start(to destination, cfg Config) *Recorder {
+func start(to destination, cfg Config, beside ...string) *Recorder {
 	switch {
 	case cfg.Memory > 0:
 	case cfg.Policy == Block:
@@ -148,7 +151,7 @@ func start(to destination, cfg Config) *Recorder {
 		cfg.Policy = Spill
 	}
 	r := &Recorder{
-		cfg: cfg, to: to, session: &cfg.Session,
+		cfg: cfg, to: to, session: &cfg.Session, spill: spill{dirs: append([]string{""}, beside...)},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	r.changed = sync.NewCond(&r.mu)

@@ -245,6 +245,46 @@ func TestSpillFails(t *testing.T) {
 	}
 }
 
+// If the temporary folder is not there, or is full by and by, what waits goes to a file
+// beside the capture.
+func TestSpillBeside(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprintf("full %v", full), func(t *testing.T) {
+			t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
+			dir, g, told := t.TempDir(), newGate(), &notices{}
+			r, err := startEncoding(&stream{g}, Config{Memory: 1 << 20, Notice: told.add}, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if full {
+				device, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+				if err != nil {
+					t.Skip(err)
+				}
+				defer device.Close()
+				// Not by its own name, which the recorder removes.
+				r.spill.files = []*os.File{os.NewFile(device.Fd(), filepath.Join(t.TempDir(), "full.spill"))}
+			}
+			const n, size = 2000, 4000
+			for i := range int64(n) {
+				feed(t, r, aFrame(i+1, size))
+			}
+			close(g.open)
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			got, _ := contents(t, &g.Buffer)
+			expect(t, got, numbered(1, n, size))
+			if strings.Count(told.String(), "a file beside it") != 1 {
+				t.Errorf("people were told %q", told)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%s is left", left[0].Name())
+			}
+		})
+	}
+}
+
 // With block, who writes waits for the file.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,13 +11,14 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// A spill is the temporary file that takes what memory is too small for. It has
-// one writer and one reader, of other extents; the recorder's lock guards all
-// but the bytes.
+// A spill is the temporary file that takes what memory is too small for, or if that
+// fails another one beside the capture. It has one writer and one reader, of other
+// extents; the recorder's lock guards all but the bytes.
 type spill struct {
-	file   *os.File
-	size   int64
-	held   int // items that are in the file
+	dirs   []string   // where the next files may be; "" is the temporary folder
+	files  []*os.File // the last takes what comes
+	size   int64      // of the last
+	held   int        // items that are in the files
 	active bool
 	failed error
 
@@ -25,8 +26,11 @@ type spill struct {
 	buf    []byte          // of whoever reads
 }
 
-// An extent is where an item lies in the file.
-type extent struct{ from, n int64 }
+// An extent is where an item lies in a file.
+type extent struct {
+	file    *os.File
+	from, n int64
+}
 
 // overflow starts what spills, if nothing does already.
 func (r *Recorder) overflow() {
@@ -49,7 +53,11 @@ func (r *Recorder) spillAll() {
 		if it == nil {
 			return
 		}
-		if r.spill.failed = r.spillOne(it); r.spill.failed != nil {
+		err := r.spillOne(it)
+		for err != nil && len(r.spill.dirs) > 0 && r.openSpill(err) == nil {
+			err = r.spillOne(it)
+		}
+		if r.spill.failed = err; err != nil {
 			r.notice("recording ends: what waits for the capture cannot be kept: %v; the session goes on", r.spill.failed)
 			r.end()
 			return
@@ -77,13 +85,15 @@ var unnamed = &capture.Session{}
 
 // spillOne brings an item to the file. The lock is not held while it writes.
 func (r *Recorder) spillOne(it *item) error {
-	if err := r.openSpill(); err != nil {
-		return err
+	if len(r.spill.files) == 0 {
+		if err := r.openSpill(nil); err != nil {
+			return err
+		}
 	}
 	if r.spill.held == 0 {
 		r.spill.size = 0
 	}
-	at, records := extent{from: r.spill.size}, it.Segment
+	at, records := extent{file: r.spill.files[len(r.spill.files)-1], from: r.spill.size}, it.Segment
 	it.busy = true
 	r.mu.Unlock()
 	e := &r.spill.encode
@@ -94,11 +104,14 @@ func (r *Recorder) spillOne(it *item) error {
 		err = e.Write(unnamed, &records.Records[i])
 	}
 	if err == nil {
-		_, err = r.spill.file.WriteAt(e.Buf, at.from)
+		_, err = at.file.WriteAt(e.Buf, at.from)
 	}
 	r.mu.Lock()
 	it.busy = false
-	if err != nil || it.taken {
+	if it.taken {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	at.n = int64(len(e.Buf))
@@ -110,36 +123,45 @@ func (r *Recorder) spillOne(it *item) error {
 	return nil
 }
 
-func (r *Recorder) openSpill() error {
-	if r.spill.file != nil {
+// openSpill begins a file, in the next folder where that can be. The one before, if
+// there is any, has failed.
+func (r *Recorder) openSpill(failed error) error {
+	s := &r.spill
+	for len(s.dirs) > 0 {
+		dir := s.dirs[0]
+		s.dirs = s.dirs[1:]
+		f, err := os.CreateTemp(dir, "wirectl-*.spill")
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		_ = os.Remove(f.Name()) // where an open file has to keep its name, close removes it
+		s.files, s.size = append(s.files, f), 0
+		if failed != nil {
+			r.notice("the temporary folder fails: %v: what waits for the capture goes to a file beside it", failed)
+		} else {
+			r.notice("the capture is written more slowly than frames come: what waits for it goes to a temporary file")
+		}
 		return nil
 	}
-	f, err := os.CreateTemp("", "wirectl-*.spill")
-	if err != nil {
-		return err
-	}
-	_ = os.Remove(f.Name()) // where an open file has to keep its name, close removes it
-	r.spill.file = f
-	r.notice("the capture is written more slowly than frames come: what waits for it goes to a temporary file")
-	return nil
+	return failed
 }
 
 // read returns the records of an extent, until it is called again.
 func (s *spill) read(at extent) (source, error) {
 	s.buf = slices.Grow(s.buf[:0], int(at.n))[:at.n]
-	if _, err := s.file.ReadAt(s.buf, at.from); err != nil {
+	if _, err := at.file.ReadAt(s.buf, at.from); err != nil {
 		return nil, err
 	}
 	return pcapng.NewReader(bytes.NewReader(s.buf), int(at.n))
 }
 
-func (s *spill) close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	if gone := os.Remove(s.file.Name()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
-		err = errors.Join(err, gone)
+func (s *spill) close() (err error) {
+	for _, f := range s.files {
+		err = errors.Join(err, f.Close())
+		if gone := os.Remove(f.Name()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }
