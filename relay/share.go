@@ -172,19 +172,20 @@ func (s *Shared) heard(b *frame.Batch) {
 			s.toAll(f.Raw)
 			continue
 		}
-		s.each(f, func(f *frame.Frame, m *protocol.Message) { s.answer(f, m) })
+		s.each(f, func(f *frame.Frame, m *protocol.Message, _ error) { s.answer(f, m) })
 	}
 }
 
-// each calls use with every message of a frame: those of a batch are taken apart.
-func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message)) {
+// each calls use with every message of a frame, or why it is none: those of a batch
+// are taken apart.
+func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, error)) {
 	var m protocol.Message
 	err := s.grammar.protocol.Parse(f.Payload(), &m)
 	if err != nil || string(m.Kind) != "batch" {
 		if err != nil {
 			m.Reset()
 		}
-		use(f, &m)
+		use(f, &m, err)
 		return
 	}
 	for item := range jsonrpc.Items(f.Payload()) {
@@ -194,10 +195,10 @@ func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message))
 		}
 		start := bytes.LastIndex(raw, item)
 		single := frame.Frame{Raw: raw, Start: start, End: start + len(item)}
-		if s.grammar.protocol.Parse(single.Payload(), &m) != nil {
+		if err = s.grammar.protocol.Parse(single.Payload(), &m); err != nil {
 			m.Reset()
 		}
-		use(&single, &m)
+		use(&single, &m, err)
 	}
 	s.alter()
 }

@@ -87,7 +87,14 @@ func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err err
 				m.fault = s.refuses(f)
 			}
 			if m.fault == nil {
-				s.each(f, func(f *frame.Frame, msg *protocol.Message) { whole = append(whole, m.tell(f, msg)) })
+				s.each(f, func(f *frame.Frame, msg *protocol.Message, err error) {
+					if err != nil {
+						m.fault = fmt.Errorf("a shared unit takes messages, and %d bytes are none: %w", len(f.Raw), err)
+					}
+					if m.fault == nil {
+						whole = append(whole, m.tell(f, msg))
+					}
+				})
 			}
 		}
 	})

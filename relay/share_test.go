@@ -366,6 +366,21 @@ func TestSharedRefuses(t *testing.T) {
 	hear(t, s.unit, list)
 }
 
+// Bytes that are no message end the controller that sent them, and no other; the unit
+// never sees them.
+func TestSharedRefusesWhatIsNoMessage(t *testing.T) {
+	for _, bad := range []string{"no message\n", "{\"jsonrpc\":\n"} {
+		s := share(t, frame.Line, jsonrpc.MCP)
+		a, b := s.join(), s.join()
+		say(t, a, list)
+		hear(t, s.unit, list)
+		say(t, b, bad)
+		ended(t, b)
+		say(t, s.unit, done)
+		hear(t, a, done)
+	}
+}
+
 // Messages of a batch are told apart.
 func TestSharedBatch(t *testing.T) {
 	s := share(t, frame.Line, jsonrpc.Plain)
