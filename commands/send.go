@@ -42,6 +42,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "input", Usage: "theory: give the tool the input `NAME=VALUE`; VALUE is JSON, or else text"},
 			&cli.StringFlag{Name: "input-file", Usage: "theory: give the tool the inputs in `FILE`, a JSON object; - is standard input"},
 			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
+			&cli.BoolFlag{Name: "stream", Usage: "theory: print the text of tokens on standard error as it comes"},
 			&cli.StringFlag{Name: "run-id", Usage: "theory: call the run `ID`, or rejoin the one that is called so"},
 			&cli.StringFlag{Name: "request", Usage: "theory: send the Request in `FILE`, as theory resolve prints it; other flags change it"},
 			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "theory: the dialect to write: D (the documented one), C, B or A (the oldest)"},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -124,6 +125,12 @@ func (s *sending) rlm() (*dialer, error) {
 		}
 		q.Batch = true
 	}
+	if len(q.Prompts) == 0 {
+		return &dialer{rlm.Protocol, func(context.Context) (*peer, error) {
+			fmt.Fprintf(s.Stderr, "wirectl: there are no prompts in %s: nothing was sent\n", label(s.c.String("prompts")))
+			return &peer{func(context.Context, func(client.Part)) error { return nil }, nothing}, nil
+		}}, nil
+	}
 	return &dialer{rlm.Protocol, func(context.Context) (*peer, error) {
 		return &peer{client.NewRLM(s.reached(), s.watch).Ask(q), nothing}, nil
 	}}, nil
@@ -144,7 +151,7 @@ func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	var prompts []json.RawMessage
-	if json.Unmarshal(data, &prompts) == nil && len(prompts) > 0 {
+	if json.Unmarshal(data, &prompts) == nil && prompts != nil {
 		return prompts, nil
 	}
 	for line := range bytes.Lines(data) {

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/render"
 )
 
@@ -54,21 +55,26 @@ type printer struct {
 	terminal bool
 	open     bool // the line that was printed last has no end
 	silent   bool // the messages are printed instead
+	alone    bool // standard output is a JSON value alone: text is no part of it
+	inText   bool // the line of text on standard error has no end
 	err      error
 }
 
 func (s *sending) printer() *printer {
-	return &printer{s: s, terminal: s.IsTerminal(s.Stdout), silent: s.c.String("output") == "ndjson"}
+	return &printer{s: s, terminal: s.IsTerminal(s.Stdout), silent: s.c.String("output") == "ndjson", alone: s.protocol == theory.Protocol.Name()}
 }
 
 func (p *printer) part(part client.Part) {
 	switch {
 	case p.silent || p.err != nil:
+	case p.alone && !part.Aside && part.JSON == nil:
+		p.stream(part.Text)
 	case part.Aside && p.s.c.Bool("quiet"):
 	case part.Aside:
 		if p.terminal && p.s.IsTerminal(p.s.Stderr) {
 			_ = p.finish() // the line is where this would go on; the error is kept
 		}
+		p.endText()
 		fmt.Fprintf(p.s.Stderr, "wirectl: %s\n", render.Safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
 	case part.JSON != nil:
 		_ = p.finish() // a value begins a line; the error is kept
@@ -78,9 +84,29 @@ func (p *printer) part(part client.Part) {
 	}
 }
 
+// stream prints text that standard output has no place for on standard error, where
+// --stream asks for it.
+func (p *printer) stream(text string) {
+	if !p.s.c.Bool("stream") || text == "" {
+		return
+	}
+	_, _ = p.s.Stderr.Write(shownOn(p.s.IsTerminal(p.s.Stderr), text)) // as with all that goes there
+	p.inText = !strings.HasSuffix(text, "\n")
+}
+
+// endText ends a line of text on standard error.
+func (p *printer) endText() {
+	if p.inText {
+		p.inText = false
+		fmt.Fprintln(p.s.Stderr)
+	}
+}
+
 // shown is text as it is, or as a terminal may show it.
-func (p *printer) shown(text string) []byte {
-	if !p.terminal {
+func (p *printer) shown(text string) []byte { return shownOn(p.terminal, text) }
+
+func shownOn(terminal bool, text string) []byte {
+	if !terminal {
 		return []byte(text)
 	}
 	var b []byte
@@ -103,6 +129,7 @@ func (p *printer) write(b []byte) {
 
 // finish ends the last line.
 func (p *printer) finish() error {
+	p.endText()
 	if p.open && p.err == nil {
 		p.write([]byte("\n"))
 	}
