@@ -72,10 +72,16 @@ func (c *Nexus) post(ctx context.Context, body []byte) ([]byte, error) {
 	if err = cmp.Or(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
-	if resp.StatusCode >= 400 && !json.Valid(answer) {
+	if resp.StatusCode >= 400 && !answers(answer) {
 		return nil, &PeerError{Code: "HTTP " + resp.Status, Message: strings.TrimSpace(string(answer[:min(len(answer), 512)]))}
 	}
 	return answer, nil
+}
+
+// answers reports whether a body has what an answer of JSON-RPC has.
+func answers(body []byte) bool {
+	var m struct{ Result, Error json.RawMessage }
+	return json.Unmarshal(body, &m) == nil && (m.Result != nil || m.Error != nil)
 }
 
 // nexusResult reads an answer. That of a send is text.

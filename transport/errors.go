@@ -89,6 +89,8 @@ func hintFor(err error) string {
 		return "end the program that listens there, or take another address (port 0 lets the system choose)"
 	case errors.As(err, &unknownCA):
 		return "trust it by --tls-ca FILE or --tls-pin FINGERPRINT; --insecure would trust anybody"
+	case errors.As(err, &otherHost) && len(otherHost.Certificate.DNSNames)+len(otherHost.Certificate.IPAddresses) == 0:
+		return "the certificate has no names: trust it by --tls-pin FINGERPRINT"
 	case errors.As(err, &otherHost):
 		return "use a name that the certificate has"
 	case errors.As(err, &noTLS):

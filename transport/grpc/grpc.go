@@ -205,7 +205,7 @@ func (c *conn) CloseWrite() error {
 // Abort ends the call as unavailable. A client has one way to end a call early, and
 // that is no clean end.
 func (c *conn) Abort(why error) error {
-	c.fault.CompareAndSwap(nil, &status{unavailable, "the other end failed: " + why.Error()})
+	c.fault.CompareAndSwap(nil, &failure{status.New(codes.Unavailable, "the other end failed: "+why.Error())})
 	return c.Close()
 }
 
