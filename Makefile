@@ -39,12 +39,9 @@ interop:
 fuzz:
 	tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/ and their schema, the files that every protoc knows, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
+# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
 generate:
 	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
-	mkdir -p $(OUT)/proto/latis/v1/schema $(OUT)/protocol/protobuf/known
-	$(tool) buf build proto --as-file-descriptor-set --exclude-source-info --output $(OUT)/proto/latis/v1/schema/latis.binpb
-	$(GO) run ./protocol/protobuf/known/gen -o $(OUT)/protocol/protobuf/known/known.binpb
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs

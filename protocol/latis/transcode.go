@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/proto/latis/v1/schema"
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -17,7 +17,7 @@ var (
 )
 
 func descriptorOf(message protoreflect.Name) protoreflect.MessageDescriptor {
-	return schema.File().Messages().ByName(message)
+	return latisv1.File_latis_v1_latis_proto.Messages().ByName(message)
 }
 
 // AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A

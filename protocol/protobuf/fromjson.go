@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/wirectl/wirectl/nearest"
-	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -120,7 +119,7 @@ func (b *builder) deeper(do func() error) error {
 // the key besides.
 func (b *builder) fields(m protoreflect.Message, besides string) error {
 	md := m.Descriptor()
-	if descriptor.IsMessageSet(md) {
+	if isMessageSet(md) {
 		return b.fail(b.offset(), "%s is a message set, which JSON has no form for", md.FullName())
 	}
 	numbers, oneofs := map[protoreflect.FieldNumber]bool{}, map[int]bool{}

@@ -7,12 +7,11 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
-
-	"github.com/wirectl/wirectl/proto/descriptor"
 )
 
 // The general way builds the message in memory, by reflection, and writes it from
@@ -141,9 +140,9 @@ func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) 
 // unknown is a message type without fields.
 var unknown = sync.OnceValue(func() protoreflect.MessageType {
 	file := &descriptorpb.FileDescriptorProto{
-		Name: proto.String("unknown.proto"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
+		Name: proto.String("unknown.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
 	}
-	fd, err := descriptor.New(file, nil)
+	fd, err := protodesc.NewFile(file, nil)
 	if err != nil {
 		panic(err) // the file is ours
 	}

@@ -2,14 +2,16 @@ package protobuf
 
 import (
 	"iter"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
@@ -18,11 +20,17 @@ import (
 // import.
 const maxLearned = 4096
 
+// maxNames bounds the bytes of names that are made to link what is learned. No real
+// schema comes near it. A file of a few kilobytes can be made to exceed it, and would
+// keep the program busy for minutes.
+const maxNames = 1 << 28
+
 // Learned are the methods of services whose schemas come in the stream itself, as
 // a server's answers to questions of reflection. The zero value knows none.
 type Learned struct {
 	seen    map[string]bool // names of files that are known or wait
 	waiting []*descriptorpb.FileDescriptorProto
+	names   int64 // see maxNames
 	files   protoregistry.Files
 	methods []*Methods
 }
@@ -35,11 +43,7 @@ func (l *Learned) Learn(answer []byte) {
 	for response := range delimited(answer, filesNumber) {
 		for data := range delimited(response, fileNumber) {
 			file := &descriptorpb.FileDescriptorProto{}
-			if proto.Unmarshal(data, file) == nil && !l.seen[file.GetName()] && len(l.seen) < maxLearned {
-				if l.seen == nil {
-					l.seen = map[string]bool{}
-				}
-				l.seen[file.GetName()] = true
+			if proto.Unmarshal(data, file) == nil && l.isNew(file) {
 				l.waiting = append(l.waiting, file)
 				news = true
 			}
@@ -50,14 +54,68 @@ func (l *Learned) Learn(answer []byte) {
 	}
 }
 
-// settle takes up the files whose imports are all known, and reports whether there
-// were any.
+// isNew reports whether a file is to be learned, and remembers it.
+func (l *Learned) isNew(file *descriptorpb.FileDescriptorProto) bool {
+	_, err := l.FindFileByPath(file.GetName())
+	if err == nil || l.seen[file.GetName()] || len(l.seen) >= maxLearned {
+		return false
+	}
+	if l.names += namesToLink(file); l.names > maxNames {
+		return false
+	}
+	if l.seen == nil {
+		l.seen = map[string]bool{}
+	}
+	l.seen[file.GetName()] = true
+	return true
+}
+
+// namesToLink estimates how many bytes of names are made to link a file.
+func namesToLink(file *descriptorpb.FileDescriptorProto) int64 {
+	scope, depth := int64(len(file.GetPackage())), int64(strings.Count(file.GetPackage(), ".")+1)
+	n := namesInScope(scope, depth, file.GetMessageType(), file.GetEnumType(), file.GetExtension())
+	for _, service := range file.GetService() {
+		n += scope * depth * int64(len(service.GetMethod()))
+	}
+	return n
+}
+
+// namesInScope is namesToLink for what is declared in a scope whose name has that
+// length and as many parts as depth says. A relative name is looked for in all of them.
+func namesInScope(
+	scope, depth int64, messages []*descriptorpb.DescriptorProto,
+	enums []*descriptorpb.EnumDescriptorProto, fields []*descriptorpb.FieldDescriptorProto,
+) (n int64) {
+	for _, field := range fields {
+		n += scope
+		for _, name := range []string{field.GetTypeName(), field.GetExtendee()} {
+			if name != "" && name[0] != '.' {
+				n += depth * (scope + int64(len(name)))
+			}
+		}
+	}
+	for _, enum := range enums {
+		n += scope * int64(len(enum.GetValue())+1)
+	}
+	for _, message := range messages {
+		inner := scope + int64(len(message.GetName())) + 1
+		n += inner + namesInScope(inner, depth+1, message.GetNestedType(), message.GetEnumType(), slices.Concat(message.GetField(), message.GetExtension()))
+	}
+	return n
+}
+
+// settle links the files whose imports are all known, and reports whether there were
+// any. One that is wrong is dropped.
 func (l *Learned) settle() (any bool) {
-	waiting := l.waiting[:0]
-	for _, file := range l.waiting {
-		fd, err := descriptor.New(file, l)
+	waiting := l.waiting
+	l.waiting = nil
+	for _, file := range waiting {
+		if slices.ContainsFunc(file.GetDependency(), func(path string) bool { _, err := l.FindFileByPath(path); return err != nil }) {
+			l.waiting = append(l.waiting, file)
+			continue
+		}
+		fd, err := protodesc.NewFile(file, l)
 		if err != nil || l.files.RegisterFile(fd) != nil {
-			waiting = append(waiting, file)
 			continue
 		}
 		any = true
@@ -65,7 +123,6 @@ func (l *Learned) settle() (any bool) {
 			l.methods = append(l.methods, NewMethods(fd))
 		}
 	}
-	l.waiting = waiting
 	return any
 }
 

@@ -3,15 +3,17 @@ package protobuf_test
 import (
 	"fmt"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/protobuf"
+	"google.golang.org/protobuf/reflect/protodesc"
 )
 
 // told is an answer of server reflection that tells of files.
@@ -129,6 +131,35 @@ func TestLearnedAlready(t *testing.T) {
 	}
 }
 
+// A file that is made to keep its reader busy is not learned.
+func TestLearnedTooLarge(t *testing.T) {
+	long, _ := jobs()
+	long.Package, long.Dependency = proto.String(strings.Repeat("a", 1<<20)), nil
+	for i := range 2000 { // each with the name of the package
+		long.MessageType = append(long.MessageType, message("M"+strconv.Itoa(i)))
+	}
+	long.Service[0].Method[0].InputType, long.Service[0].Method[0].OutputType = proto.String("M0"), proto.String("M0")
+	inner := message("m")
+	for i := range 1000 { // each looked for in all the scopes
+		inner.Field = append(inner.Field, &descriptorpb.FieldDescriptorProto{
+			Name: proto.String("f" + strconv.Itoa(i)), Number: proto.Int32(int32(i + 2)), TypeName: proto.String("Job"),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		})
+	}
+	for range 2000 {
+		inner = &descriptorpb.DescriptorProto{Name: proto.String("m"), NestedType: []*descriptorpb.DescriptorProto{inner}}
+	}
+	deep, types := jobs()
+	deep.Dependency, deep.MessageType = nil, append(types.MessageType, inner)
+	for path, file := range map[string]*descriptorpb.FileDescriptorProto{"/" + long.GetPackage() + ".Jobs/Start": long, "/acme.v1.Jobs/Start": deep} {
+		var l protobuf.Learned
+		l.Learn(told(t, file))
+		if _, _, ok := l.Messages(path); ok {
+			t.Errorf("%.20s…: it was learned", path)
+		}
+	}
+}
+
 // Types may lie in each other to any depth, as a peer may tell of them.
 func TestDeepTypes(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
@@ -143,7 +174,7 @@ func TestDeepTypes(t *testing.T) {
 			Name: proto.String(fmt.Sprintf("M%d", i)), Field: []*descriptorpb.FieldDescriptorProto{inner},
 		})
 	}
-	fd, err := descriptor.New(file, nil)
+	fd, err := protodesc.NewFile(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

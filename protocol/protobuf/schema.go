@@ -6,8 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/wirectl/wirectl/proto/descriptor"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // A Schema is a message type, compiled to tables that lead from the wire to
@@ -98,13 +97,20 @@ func enter(md protoreflect.MessageDescriptor) *Schema {
 		md:      md,
 		name:    string(md.FullName()),
 		special: form,
-		general: form != nil && form.read == nil || descriptor.IsMessageSet(md) || slotCount(md) > maxSlots,
+		general: form != nil && form.read == nil || isMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
 	compiled.empty = append(compiled.empty, s)
 	return s
+}
+
+// isMessageSet reports whether md is a message set: of an older kind, whose extensions
+// may have higher numbers than fields can have.
+func isMessageSet(md protoreflect.MessageDescriptor) bool {
+	options, ok := md.Options().(*descriptorpb.MessageOptions)
+	return ok && options.GetMessageSetWireFormat()
 }
 
 // fill makes the tables of a schema.

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/wirectl/wirectl/proto/descriptor"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -35,7 +34,7 @@ func (p *printer) message(m protoreflect.Message, bodies [][]byte) error {
 // object writes an object of the fields that are present, with the URL of its type
 // ahead of them if that is not empty.
 func (p *printer) object(m protoreflect.Message, bodies [][]byte, url string) error {
-	if descriptor.IsMessageSet(m.Descriptor()) {
+	if isMessageSet(m.Descriptor()) {
 		return formless("%s is a message set, which JSON has no form for", m.Descriptor().FullName())
 	}
 	if err := p.open('{'); err != nil {

@@ -1,134 +1,73 @@
 package protofile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/bufbuild/protocompile/ast"
+	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/parser"
+	"github.com/bufbuild/protocompile/protoutil"
 	"github.com/bufbuild/protocompile/reporter"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/wirectl/wirectl/proto/descriptor"
-	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
-// A compiler compiles files and what they import, each once. It parses by
-// protocompile, and links by package descriptor: the linker of protocompile, and its
-// root package, would make tables at every start of the program.
-type compiler struct {
-	sets    map[string]*descriptorpb.FileDescriptorProto // by name
-	dirs    []string
-	handler *reporter.Handler
-	started map[string]bool // the files that have been asked for
-	files   protoregistry.Files
-}
-
-func newCompiler(sets []*descriptorpb.FileDescriptorProto, dirs []string) *compiler {
-	c := &compiler{
-		sets: make(map[string]*descriptorpb.FileDescriptorProto), dirs: dirs,
-		handler: reporter.NewHandler(nil), started: make(map[string]bool),
-	}
-	for _, file := range sets {
-		c.sets[file.GetName()] = file
-	}
-	return c
+// A finder finds the files that are compiled and those that they import.
+type finder struct {
+	sets map[string]*descriptorpb.FileDescriptorProto // by name
+	dirs []string
 }
 
 // compile returns the files of those names.
-func (c *compiler) compile(ctx context.Context, names []string) (files []protoreflect.FileDescriptor, err error) {
-	for _, name := range names {
-		file, err := c.file(ctx, name)
+func (f *finder) compile(ctx context.Context, names []string) ([]protoreflect.FileDescriptor, error) {
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(f)}
+	compiled, err := compiler.Compile(ctx, names...)
+	if err != nil {
+		return nil, advised(err)
+	}
+	var known protoregistry.Files
+	var files []protoreflect.FileDescriptor
+	for _, file := range compiled {
+		checked, err := check(&known, file)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file)
+		files = append(files, checked)
 	}
 	return files, nil
 }
 
-// file returns one file, compiled when it is first asked for.
-func (c *compiler) file(ctx context.Context, name string) (protoreflect.FileDescriptor, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// check returns a file, and adds it and its imports to known. The linker trusts
+// descriptor sets; package protodesc checks all that reading messages relies on.
+func check(known *protoregistry.Files, file protoreflect.FileDescriptor) (protoreflect.FileDescriptor, error) {
+	if fd, err := known.FindFileByPath(file.Path()); err == nil {
+		return fd, nil
 	}
-	if file, err := c.files.FindFileByPath(name); err == nil {
-		return file, nil
-	}
-	if c.started[name] {
-		return nil, fmt.Errorf("%s imports itself", name)
-	}
-	c.started[name] = true
-	parsed, err := c.parse(name)
-	if file := builtin(name); file != nil && errors.Is(err, os.ErrNotExist) {
-		return file, c.take(file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := c.imports(ctx, parsed); err != nil {
-		return nil, err
-	}
-	file, err := descriptor.New(parsed.FileDescriptorProto(), &c.files)
-	if err != nil {
-		return nil, positioned(parsed, err)
-	}
-	return file, c.files.RegisterFile(file)
-}
-
-// imports compiles what a file imports.
-func (c *compiler) imports(ctx context.Context, parsed parser.Result) error {
-	for _, name := range parsed.FileDescriptorProto().GetDependency() {
-		if _, err := c.file(ctx, name); err != nil {
-			return fmt.Errorf("%s: %w", importOf(parsed, name), err)
+	for i := range file.Imports().Len() {
+		if _, err := check(known, file.Imports().Get(i).FileDescriptor); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	fd, err := protodesc.NewFile(protoutil.ProtoFromFileDescriptor(file), known)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file.Path(), err)
+	}
+	return fd, known.RegisterFile(fd)
 }
 
-// importOf returns the position at which a file imports another.
-func importOf(parsed parser.Result, name string) ast.SourcePos {
-	file := parsed.FileNode()
-	if source, ok := file.(*ast.FileNode); ok {
-		for _, decl := range source.Decls {
-			if imported, ok := decl.(*ast.ImportNode); ok && imported.Name.AsString() == name {
-				return file.NodeInfo(imported.Name).Start()
-			}
-		}
-	}
-	return ast.UnknownPos(file.Name())
-}
-
-// parse finds a file in the descriptor sets or below the directories.
-func (c *compiler) parse(name string) (parser.Result, error) {
-	if file := c.sets[name]; file != nil {
-		return parser.ResultWithoutAST(file), nil
-	}
-	source, err := c.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close()
-	tree, err := parser.Parse(name, source, c.handler)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := parser.ResultFromAST(tree, true, c.handler)
-	if err != nil {
-		return nil, advised(err)
-	}
-	return parsed, interpret(parsed)
-}
-
-// advised adds to an error of the parser what to try, where it is not the file that
-// is wrong: descriptor sets are read of later editions, too.
+// advised adds to an error of the parser what to try when the file itself is correct:
+// later editions can be read from descriptor sets.
 func advised(err error) error {
 	if !strings.Contains(err.Error(), "edition value") {
 		return err
@@ -136,39 +75,59 @@ func advised(err error) error {
 	return fmt.Errorf("%w: compile it with protoc --descriptor_set_out or buf build -o, and give --descriptor-set", err)
 }
 
-func (c *compiler) open(name string) (io.ReadCloser, error) {
-	for _, dir := range c.dirs {
-		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+// FindFileByPath finds a file in the descriptor sets or below the directories, as
+// [protocompile.Resolver] wants it.
+func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, err error) {
+	if file := f.sets[name]; file != nil {
+		return protocompile.SearchResult{Proto: file}, nil
+	}
+	source, err := f.read(name)
+	if err != nil {
+		return found, err
+	}
+	handler := reporter.NewHandler(nil)
+	tree, err := parser.Parse(name, bytes.NewReader(source), handler)
+	if err == nil {
+		found.ParseResult, err = parser.ResultFromAST(tree, true, handler)
+	}
+	if err != nil { // the compiler reports it, with its place
+		return protocompile.SearchResult{Source: bytes.NewReader(source)}, nil
+	}
+	return found, dropCustomOptions(found.ParseResult.FileDescriptorProto())
+}
+
+func (f *finder) read(name string) ([]byte, error) {
+	for _, dir := range f.dirs {
+		source, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if !errors.Is(err, os.ErrNotExist) {
-			return f, err
+			return source, err
 		}
 	}
-	return nil, fmt.Errorf("%s is in none of: %s: %w", name, strings.Join(c.dirs, ", "), os.ErrNotExist)
+	return nil, fmt.Errorf("%s is in none of: %s: %w", name, strings.Join(f.dirs, ", "), os.ErrNotExist)
 }
 
-// builtin returns a file that protoc brings along; nil if there is none of that
-// name.
-func builtin(name string) protoreflect.FileDescriptor {
-	if !strings.HasPrefix(name, "google/protobuf/") {
-		return nil
-	}
-	// The error says that there is none.
-	descriptor, _ := known.Files().FindFileByPath(name)
-	return descriptor
-}
-
-// take takes in a file that is compiled already, and what it imports.
-func (c *compiler) take(file protoreflect.FileDescriptor) error {
-	if _, err := c.files.FindFileByPath(file.Path()); err == nil {
-		return nil
-	}
-	if err := c.files.RegisterFile(file); err != nil {
-		return err
-	}
-	for i := range file.Imports().Len() {
-		if err := c.take(file.Imports().Get(i).FileDescriptor); err != nil {
-			return err
+// dropCustomOptions removes the options that are extensions, such as the rules of
+// validators. They do not change how messages are read, and their definitions may be
+// missing.
+func dropCustomOptions(file proto.Message) error {
+	return protorange.Range(file.ProtoReflect(), func(at protopath.Values) error {
+		options, ok := at.Index(-1).Value.Interface().(protoreflect.Message)
+		if !ok {
+			return nil
 		}
-	}
-	return nil
+		fd := options.Descriptor().Fields().ByName("uninterpreted_option")
+		if fd == nil || !options.Has(fd) {
+			return nil
+		}
+		kept := options.NewField(fd)
+		for i := range options.Get(fd).List().Len() {
+			option := options.Get(fd).List().Get(i)
+			names := option.Message().Interface().(*descriptorpb.UninterpretedOption).GetName()
+			if !slices.ContainsFunc(names, (*descriptorpb.UninterpretedOption_NamePart).GetIsExtension) {
+				kept.List().Append(option)
+			}
+		}
+		options.Set(fd, kept)
+		return nil
+	})
 }

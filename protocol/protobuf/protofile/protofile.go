@@ -59,11 +59,13 @@ func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, e
 	if err != nil {
 		return nil, err
 	}
+	f := &finder{sets: map[string]*descriptorpb.FileDescriptorProto{}, dirs: dirs}
 	for _, file := range sets {
+		f.sets[file.GetName()] = file
 		names = append(names, file.GetName())
 	}
 	slices.Sort(names)
-	return newCompiler(sets, dirs).compile(ctx, slices.Compact(names))
+	return f.compile(ctx, slices.Compact(names))
 }
 
 // place returns the names by which the .proto files are imported, and the

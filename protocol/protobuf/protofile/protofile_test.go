@@ -160,81 +160,77 @@ func TestLinkErrors(t *testing.T) {
 message M {
   Nope n = 1;
 }`,
-			"a.proto:3:3: p.M.n has the type Nope, which is declared neither here nor in a file that is imported",
+			"a.proto:3:3: field p.M.n: unknown type Nope",
 		},
 		"a type of a file that is not imported": {
 			`syntax = "proto3"; package p; import "c.proto";
 message M { other.Thing t = 1; }`,
-			"a.proto:2:13: p.M.t has the type other.Thing, which is declared in b.proto: import that",
+			"a.proto:2:13: field p.M.t: unknown type other.Thing",
 		},
 		"a name that an inner scope takes": {
 			`syntax = "proto3"; package p; import "b.proto";
 message M { message other {} other.Thing t = 1; }`,
-			"a.proto:2:30: p.M.t has the type p.M.other.Thing, which is not declared; if another is meant, write its full name behind a dot",
+			"a.proto:2:30: field p.M.t: unknown type other.Thing; resolved to p.M.other.Thing which is not defined; consider using a leading dot",
 		},
 		"a type that is none": {
 			`syntax = "proto3"; package p;
 message M { int32 n = 1; n m = 2; }`,
-			"a.proto:2:26: p.M.m has the type p.M.n, which is not a type",
+			"a.proto:2:26: field p.M.m: invalid type: p.M.n is a field, not a message or enum",
 		},
 		"one name in two files": {
 			`syntax = "proto3"; package other; import "b.proto";
 message A {} message Thing {}`,
-			"a.proto:2:22: other.Thing is declared in b.proto too; leave one of the two files out",
+			"a.proto:2:22: symbol \"other.Thing\" already defined at b.proto:1:43",
 		},
 		"one name twice": {
 			`syntax = "proto3"; enum A { ZERO = 0; }
 enum B { ZERO = 0; }`,
-			"a.proto:2:10: ZERO is declared twice: the values of an enum are in the scope around it",
-		},
-		"a cycle": {
-			`syntax = "proto3"; import "cycle.proto";`,
-			"a.proto:1:27: cycle.proto:1:27: a.proto imports itself",
+			"a.proto:2:10: symbol \"ZERO\" already defined at a.proto:1:29; protobuf uses C++ scoping rules",
 		},
 		"a method of enums": {
 			`syntax = "proto3"; enum E { ZERO = 0; } message M {}
 service S { rpc F(M) returns (stream E); }`,
-			"a.proto:2:38: S.F returns E, which is not a message",
+			"a.proto:2:38: method S.F: invalid response type: E is an enum, not a message",
 		},
 		"an extension of nothing": {
 			`syntax = "proto2";
 extend Nope { optional int32 n = 1; }`,
-			"a.proto:2:8: n extends Nope, which is declared neither here nor in a file that is imported",
+			"a.proto:2:8: unknown extendee type Nope",
 		},
 		"an extension with a number that is not for it": {
 			`syntax = "proto2"; message M { extensions 5; }
 extend M { optional int32 n = 4; }`,
-			"a.proto:2:31: n has the number 4, which M leaves to no extension",
+			"a.proto:2:31: extension n: tag 4 is not in valid range for extended type M",
 		},
 		"a feature that there is not": {
 			`edition = "2023";
 message M { int32 n = 1 [features.presence = IMPLICIT]; }`,
-			"a.proto:2:26: there is no feature presence; there are: field_presence, enum_type",
+			"a.proto:2:35: field M.n: option features.presence: field presence of google.protobuf.FeatureSet does not exist",
 		},
 		"a feature in the wrong place": {
 			`edition = "2023";
 message M { option features.field_presence = IMPLICIT; }`,
-			"a.proto:2:20: the feature field_presence cannot be set for one message",
+			"a.proto:2:29: field \"google.protobuf.FeatureSet.field_presence\" is allowed on [field,file], not on message",
 		},
 		"a feature of the wrong kind": {
 			`edition = "2023";
 option features = { field_presence: IMPLICITLY };`,
-			"a.proto:2:37: the feature field_presence has to be one of: FIELD_PRESENCE_UNKNOWN, EXPLICIT, IMPLICIT, LEGACY_REQUIRED",
+			"a.proto:2:37: option features: enum google.protobuf.FeatureSet.FieldPresence has no value named IMPLICITLY",
 		},
 		"a feature twice": {
 			`edition = "2023";
 option features = { field_presence: IMPLICIT field_presence: EXPLICIT };`,
-			"a.proto:2:46: the feature field_presence is set twice",
+			"a.proto:2:46: option features: non-repeated option field field_presence already set",
 		},
 		"an option that is neither true nor false": {
 			`syntax = "proto2";
 message M { repeated int32 n = 1 [packed = 5]; }`,
-			"a.proto:2:44: packed has to be true or false",
+			"a.proto:2:44: field M.n: option packed: expecting bool, got integer",
 		},
 		"a JSON name that is no text": {
 			`syntax = "proto2";
 message M { repeated int32 n = 1 [json_name = 5]; }`,
-			"a.proto:2:47: the name in JSON has to be a string",
+			"a.proto:2:47: field M.n: expecting string value for json_name option",
 		},
 	}
 	for name, test := range tests {
@@ -244,12 +240,22 @@ message M { repeated int32 n = 1 [json_name = 5]; }`,
 			write(t, a, test.text)
 			write(t, filepath.Join(dir, "b.proto"), `syntax = "proto3"; package other; message Thing {}`)
 			write(t, filepath.Join(dir, "c.proto"), `syntax = "proto3"; import "b.proto";`)
-			write(t, filepath.Join(dir, "cycle.proto"), `syntax = "proto3"; import "a.proto";`)
 			_, err := Files(t.Context(), Source{Proto: []string{a}, ImportPaths: []string{dir}})
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
 		})
+	}
+}
+
+// Files that import each other are an error, whichever is compiled first.
+func TestImportCycle(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.proto"), `syntax = "proto3"; import "b.proto";`)
+	write(t, filepath.Join(dir, "b.proto"), `syntax = "proto3"; import "a.proto";`)
+	_, err := Files(t.Context(), Source{Proto: []string{filepath.Join(dir, "a.proto")}})
+	if err == nil || !strings.Contains(err.Error(), ".proto:1:27: cycle found in imports: ") {
+		t.Error(err)
 	}
 }
 
@@ -261,10 +267,34 @@ option (acme.file) = { owner: "a" };
 message M {
   option (acme.rules).strict = true;
   string name = 1 [(acme.rule) = { min_len: 1 [acme.more]: { n: 5 } }, debug_redact = true];
-}`)
+  oneof either { option (acme.required) = true; int32 n = 2; }
+}
+enum E { option (acme.closed) = true; ZERO = 0 [(acme.value) = "x"]; }
+service S { option (acme.host) = "h"; rpc F(M) returns (M) { option (acme.http) = { get: "/f" }; } }`)
 	files, err := Files(t.Context(), Source{Proto: []string{path}})
-	if err != nil || files[0].Messages().Get(0).Fields().Len() != 1 {
+	if err != nil || files[0].Messages().Get(0).Fields().Len() != 2 {
 		t.Error(files, err)
+	}
+}
+
+// An edition that has no compiler here is read from a descriptor set.
+func TestEdition2024(t *testing.T) {
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: proto.String("a.proto"), Syntax: proto.String("editions"), Edition: descriptorpb.Edition_EDITION_2024.Enum(),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M"), Field: []*descriptorpb.FieldDescriptorProto{{
+			Name: proto.String("n"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
+		}}}},
+	}}}
+	data, err := proto.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "set.binpb")
+	write(t, path, string(data))
+	md, _, err := Load(t.Context(), Source{DescriptorSet: []string{path}}, "M")
+	if err != nil || !md.Fields().Get(0).IsPacked() {
+		t.Errorf("got %v, error %v", md, err)
 	}
 }
 
@@ -281,7 +311,7 @@ func TestWrongSet(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "set.binpb")
 	write(t, path, string(data))
-	if _, err := Files(t.Context(), Source{DescriptorSet: []string{path}}); err == nil || err.Error() != "a.proto: M.n has no type" {
+	if _, err := Files(t.Context(), Source{DescriptorSet: []string{path}}); err == nil || !strings.Contains(err.Error(), "a.proto: ") || !strings.Contains(err.Error(), `"M.n" cannot resolve type`) {
 		t.Error(err)
 	}
 }
