@@ -15,7 +15,8 @@ import (
 
 // AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
 // mapping defines it, compact and on one line. Members and map entries stand
-// where the wire first has them; unknown fields are left out. Required fields may
+// where the wire has them, or for a message that takes the general way in the order
+// of the schema and of the keys; unknown fields are left out. Required fields may
 // be missing. What would be nested deeper than [jsonscan.MaxDepth] is an error. It
 // reports whether AppendWire gives back wire, byte for byte, from that form. On
 // error, which is an [*Error] wherever a byte is to blame, dst is returned as it
@@ -27,8 +28,9 @@ func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) 
 	if !d.message(s, len(wire), 0) {
 		return dst, false, d.err.of(s)
 	}
-	if len(d.parts) > 0 {
-		return d.join(s, dst)
+	if d.general {
+		dst, err = s.appendJSONGenerally(dst, wire)
+		return dst, false, err
 	}
 	return d.dst, d.exact && !d.padded, nil
 }
@@ -39,40 +41,25 @@ type decoder struct {
 	reader
 	dst   []byte
 	exact bool
-	// general says that what is written of the message at hand is not its JSON
-	// form. The walk goes on to the end all the same, because it alone can say
-	// where a fault is.
+	// general says that the message has to take the general way. The walk goes on to
+	// the end all the same, because it alone can say where a fault is.
 	general bool
-	// untidy says that the wire has what AppendWire never writes.
-	untidy  bool
-	parts   []part   // that are for the general way
 	depth   int      // of messages and map entries
 	nesting int      // of JSON objects and arrays
 	keys    []uint64 // hashes of the keys of the maps being written
 }
 
-// A part is a message that has to go the general way, none of which lies in
-// another: where it stands in the wire, and where in dst its JSON form belongs.
-type part struct {
-	s                            *Schema
-	wire, wireEnd, text, textEnd int
-	nesting                      int // of JSON objects and arrays around it
-}
-
-// decoders keeps decoders for the sake of their keys and parts.
+// decoders keeps decoders for the sake of their keys.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // release gives d back with nothing of the message in it.
 func (d *decoder) release() {
 	const most = 1024 // of what is worth keeping
-	keys, parts := d.keys[:0], d.parts[:0]
+	keys := d.keys[:0]
 	if cap(keys) > most {
 		keys = nil
 	}
-	if cap(parts) > most {
-		parts = nil
-	}
-	*d = decoder{keys: keys, parts: parts}
+	*d = decoder{keys: keys}
 	decoders.Put(d)
 }
 
@@ -87,81 +74,54 @@ func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, tooDeep)
 	}
-	p := part{s: s, wire: d.pos, text: len(d.dst), nesting: d.nesting}
-	outer := d.general
-	d.general = s.general
+	d.general = d.general || s.general
 	read := (*decoder).object
 	if s.special != nil && s.special.read != nil {
 		read = s.special.read
 	}
-	var ok bool
-	if p.wireEnd, ok = read(d, s, end, group); !ok {
+	ok := read(d, s, end, group)
+	d.depth--
+	return ok
+}
+
+// object writes a message as an object of its fields.
+func (d *decoder) object(s *Schema, end int, group protowire.Number) bool {
+	if !d.open('{') {
 		return false
 	}
-	d.depth--
-	if d.general {
-		p.textEnd = len(d.dst)
-		d.take(p)
-	}
-	d.general = outer
-	return true
-}
-
-// take adds a part, which takes in those that lie in it.
-func (d *decoder) take(p part) {
-	n := len(d.parts)
-	for n > 0 && d.parts[n-1].text >= p.text {
-		n--
-	}
-	d.parts = append(d.parts[:n], p)
-}
-
-// mend leaves the message at hand to the general way if what it has was to be merged,
-// displaced or filled in.
-func (d *decoder) mend(so bool) {
-	d.general = d.general || so
-	d.untidy = d.untidy || so
-}
-
-// object writes a message as an object of its fields and returns where it ends.
-func (d *decoder) object(s *Schema, end int, group protowire.Number) (wireEnd int, ok bool) {
-	if !d.open('{') {
-		return 0, false
-	}
-	wireEnd, ok = d.fields(s, end, group)
+	ok := d.fields(s, end, group)
 	d.close('}')
-	return wireEnd, ok
+	return ok
 }
 
-// fields writes the members of a message and returns where the message ends.
-func (d *decoder) fields(s *Schema, end int, group protowire.Number) (int, bool) {
+// fields writes the members of a message.
+func (d *decoder) fields(s *Schema, end int, group protowire.Number) bool {
 	var seen slots
 	for d.pos < end {
-		at := d.pos
 		num, typ, ok := d.tag(end)
 		if !ok {
-			return 0, false
+			return false
 		}
 		if typ == protowire.EndGroupType && num == group {
-			return at, true
+			return true
 		}
 		f := s.field(num)
 		if f == nil || !f.takes(typ) {
 			if !d.unknown(s, num, typ, end) {
-				return 0, false
+				return false
 			}
 			continue
 		}
-		d.mend(seen.take(f.slot))
+		d.general = seen.take(f.slot) || d.general
 		if !d.field(f, typ, end) {
 			d.err.within(f.name)
-			return 0, false
+			return false
 		}
 	}
 	if group != 0 {
-		return 0, d.fail(end, "truncated")
+		return d.fail(end, "truncated")
 	}
-	return end, true
+	return true
 }
 
 // unknown passes a field that JSON has no name for, unless it is an extension.
@@ -276,7 +236,7 @@ func (d *decoder) entries(f *field, end int) bool {
 	}
 	d.close('}')
 	d.depth--
-	d.mend(hasDuplicate(d.keys[outer:]))
+	d.general = hasDuplicate(d.keys[outer:]) || d.general
 	d.keys = d.keys[:outer]
 	return true
 }
@@ -300,7 +260,7 @@ func (d *decoder) entry(f *field, end int) bool {
 	if !ok {
 		return false
 	}
-	d.mend(key == 0 || value == 0)
+	d.general = d.general || key == 0 || value == 0
 	d.exact = d.exact && key < value
 	d.comma()
 	if d.pos = key; key != 0 && !d.key(f.mapKey, end) {
@@ -325,10 +285,10 @@ func (d *decoder) findEntry(f *field, end int) (key, value int, ok bool) {
 		at := d.pos
 		switch {
 		case num == f.mapKey.num && typ == f.mapKey.wire:
-			d.mend(key != 0)
+			d.general = d.general || key != 0
 			key = at
 		case num == f.mapValue.num && typ == f.mapValue.wire:
-			d.mend(value != 0)
+			d.general = d.general || value != 0
 			value = at
 		default:
 			d.exact = false

@@ -2,26 +2,34 @@ package protobuf
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/wirectl/wirectl/nearest"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // AppendWire appends the message that its JSON form describes. Fields and map
-// entries are written in the order of the JSON, except within messages that take
-// the general way, whose fields stand by number and map entries by key; each
+// entries are written in the order of the JSON, or for a message that takes the
+// general way by number and by key; each
 // number in its shortest form, repeated fields packed as the schema says, and
 // fields without presence left out when they are zero. Members go by their JSON
 // names or by their names in the schema; required fields may be missing. On error
 // dst is returned as it came.
 func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
-	e := encoder{root: s, dst: dst}
+	e := encoder{dst: dst}
 	e.scan.Init(json)
 	direct := e.message(s)
 	if err := e.scan.End(); err != nil {
 		return dst, err
+	}
+	if e.err != nil {
+		return dst, e.err.of(s)
 	}
 	if _, _, duplicate := e.scan.Duplicate(); !direct || duplicate {
 		return s.appendWireGenerally(dst, json)
@@ -33,45 +41,41 @@ func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
 // false where they meet what is not plainly right, be it wrong or only
 // unusual: the general way, which follows, knows the whole mapping.
 type encoder struct {
-	root  *Schema
-	scan  jsonscan.Scanner
-	dst   []byte
-	depth int // of messages
+	scan jsonscan.Scanner
+	dst  []byte
+	err  *Error // a name that is surely wrong
 }
 
 func (e *encoder) message(s *Schema) bool {
-	e.depth++
-	ok := e.body(s)
-	e.depth--
-	return ok
-}
-
-func (e *encoder) body(s *Schema) bool {
 	switch {
 	case s.special != nil && s.special.write != nil:
 		return s.special.write(e, s)
 	case s.general || !e.scan.Object():
-		return e.generally(s)
+		return false
 	}
 	var seen slots
 	for e.scan.Next() {
 		f := s.byName[string(e.scan.Key())]
-		if f == nil || seen.take(f.slot) || !e.field(f) {
+		switch {
+		case f == nil:
+			return e.noField(s)
+		case seen.take(f.slot):
+			return false
+		case !e.field(f):
+			e.err.within(f.name)
 			return false
 		}
 	}
 	return e.scan.Err() == nil
 }
 
-// generally writes a message that goes the general way, in one that does not.
-func (e *encoder) generally(s *Schema) bool {
-	raw := e.scan.Value()
-	if raw == nil {
-		return false
+// noField is false, and says that the message has no field of the current name, unless
+// that is the name of an extension.
+func (e *encoder) noField(s *Schema) bool {
+	if name := string(e.scan.Key()); !strings.HasPrefix(name, "[") {
+		e.err = &Error{Offset: e.scan.Offset(), Msg: fmt.Sprintf("%s has no field %q%s", s.name, name, nearest.Question(name, slices.Sorted(maps.Keys(s.byName))))}
 	}
-	wire, err := s.appendBuilt(e.dst, raw, e.root, e.depth-1)
-	e.dst = wire
-	return err == nil
+	return false
 }
 
 func (e *encoder) field(f *field) bool {

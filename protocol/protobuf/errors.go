@@ -55,10 +55,10 @@ func plain(err error) string {
 // maxPath bounds a path, in bytes, which names the fields next to the fault.
 const maxPath = 200
 
-// within puts the name of the field that holds the fault before the path.
+// within puts the name of the field that holds the fault before the path of e, if there is one.
 func (e *Error) within(field string) {
 	switch {
-	case strings.HasPrefix(e.Path, cut):
+	case e == nil, strings.HasPrefix(e.Path, cut):
 		return
 	case len(e.Path)+len(field) >= maxPath:
 		field = cut

@@ -2,111 +2,105 @@ package protobuf
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// The general way builds the message in memory, by reflection, and writes it from
-// there. It is many times slower, and is taken for messages of which one walk cannot
-// tell the form: those with fields that later ones displace or merge with, with
-// extensions, with map entries without key or value, with more fields than there are
-// slots; for what a google.protobuf.Any holds, which the message alone does not tell,
-// and for a google.protobuf.FieldMask; and for JSON that is unusual or wrong.
+// The general way builds the message in memory, by dynamicpb, and leaves JSON to
+// protojson. It is many times slower, and never exact. It is taken for messages whose
+// form one walk cannot tell: those with fields that later ones displace or merge with,
+// with extensions, with map entries without key or value, with more fields than there
+// are slots, with a google.protobuf.Any or FieldMask; and for JSON that is unusual or
+// wrong.
 
-// isNull reports whether fd is of the enum that JSON writes as null.
-func isNull(fd protoreflect.FieldDescriptor) bool {
-	if fd.IsMap() {
-		fd = fd.MapValue()
+// appendJSONGenerally is AppendJSON for any message. What it writes is compact, in the
+// order of the schema.
+func (s *Schema) appendJSONGenerally(dst, wire []byte) (out []byte, err error) {
+	defer s.caught(dst, &out, &err)
+	m := dynamicpb.NewMessage(s.md)
+	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}).Unmarshal(wire, m); err != nil {
+		return dst, s.fail(err)
 	}
-	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
-}
-
-// join returns what d has written, behind dst, with the JSON forms of its parts in
-// their places.
-func (d *decoder) join(s *Schema, dst []byte) (_ []byte, exact bool, err error) {
-	written := bytes.Clone(d.dst[len(dst):])
-	out, done := dst, len(dst)
-	for _, p := range d.parts {
-		out = append(out, written[done-len(dst):p.text-len(dst)]...)
-		if out, err = s.appendPart(out, p.s, d.wire[p.wire:p.wireEnd], p.nesting); err != nil {
-			return dst, false, p.s.fail(err)
-		}
-		done = p.textEnd
+	if err := s.checkDepth(m); err != nil {
+		return dst, s.fail(err)
 	}
-	out = append(out, written[done-len(dst):]...)
-	if d.untidy || d.padded {
-		return out, false, nil
-	}
-	back, err := s.AppendWire(nil, out[len(dst):])
-	return out, err == nil && bytes.Equal(back, d.wire), nil
-}
-
-// appendPart appends the JSON form of a message inside one of type s, and inside as
-// many JSON objects and arrays as nesting says.
-func (s *Schema) appendPart(dst []byte, inner *Schema, wire []byte, nesting int) ([]byte, error) {
-	m := dynamicpb.NewMessage(inner.md)
-	if err := unmarshal(wire, m, s.types()); err != nil {
-		return dst, err
-	}
-	p := printer{dst: dst, types: lenient{s.types()}, nesting: nesting}
-	err := p.message(m, [][]byte{wire})
-	return p.dst, err
-}
-
-// unmarshal reads wire into m. The protobuf module (1.36) panics on a map entry
-// in which the number of the key or value comes again with another wire type,
-// if the message is read by reflection.
-func unmarshal(wire []byte, m proto.Message, types resolver) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errMapEntry
-		}
-	}()
-	return proto.UnmarshalOptions{AllowPartial: true, Resolver: types}.Unmarshal(wire, m)
-}
-
-// marshal writes what a builder has made.
-var marshal = proto.MarshalOptions{AllowPartial: true, Deterministic: true}
-
-var errMapEntry = errors.New("a map entry has a key or value of the wrong type")
-
-func (s *Schema) appendWireGenerally(dst, json []byte) ([]byte, error) {
-	dst, err := s.appendBuilt(dst, json, s, 0)
+	text, err := protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 	if err != nil {
 		return dst, s.fail(err)
 	}
-	return dst, nil
+	compact := bytes.NewBuffer(dst)
+	if json.Compact(compact, text) != nil { // it is JSON, so it can only be this
+		return dst, s.fail(errTooDeep)
+	}
+	return compact.Bytes(), nil
 }
 
-// appendBuilt appends the message that raw is, in a message of the type root and
-// inside as many messages as depth says.
-func (s *Schema) appendBuilt(dst, raw []byte, root *Schema, depth int) ([]byte, error) {
+// appendWireGenerally is AppendWire for any JSON.
+func (s *Schema) appendWireGenerally(dst, json []byte) (out []byte, err error) {
+	defer s.caught(dst, &out, &err)
 	m := dynamicpb.NewMessage(s.md)
-	b := builder{types: lenient{root.types()}, depth: depth}
-	b.scan.Init(raw)
-	if err := b.message(m); err != nil {
-		return dst, err
+	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}).Unmarshal(json, m); err != nil {
+		return dst, s.fail(err)
 	}
-	out, err := marshal.MarshalAppend(dst, m)
+	out, err = proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
 	if err != nil {
-		return dst, err
+		return dst, s.fail(err)
 	}
 	return out, nil
 }
 
-func (s *Schema) fail(err error) error {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // as it was made, which is not wrapped
-		return e.of(s)
+// caught makes an error of a panic. The protobuf module (1.36) panics on a map entry
+// in which the number of the key or value comes again with another wire type, and on
+// types by the names of special ones that have other fields.
+func (s *Schema) caught(dst []byte, out *[]byte, err *error) {
+	if recover() != nil {
+		*out, *err = dst, s.fail(errOdd)
 	}
-	return fmt.Errorf("%s: %s", s.name, plain(err))
+}
+
+var (
+	errOdd     = errors.New("a map entry or a type of google.protobuf has fields of the wrong type")
+	errTooDeep = errors.New(tooDeep)
+)
+
+func (s *Schema) fail(err error) error { return &Error{Path: s.name, Offset: -1, Msg: plain(err)} }
+
+// maxAnys is how many google.protobuf.Any may be inside each other. Each is a copy of
+// all that it holds, and protojson has no limit.
+const maxAnys = 100
+
+// checkDepth checks that a message is not nested so deep that reading it would take
+// very long, or exhaust the stack.
+func (s *Schema) checkDepth(m *dynamicpb.Message) error {
+	anys := 0
+	return protorange.Options{Resolver: s.types()}.Range(m.ProtoReflect(), func(at protopath.Values) error {
+		if at.Index(-1).Step.Kind() == protopath.AnyExpandStep {
+			anys++
+		}
+		const steps = 3 // at most, for an object or array in JSON
+		if anys > maxAnys || len(at.Path) > steps*jsonscan.MaxDepth {
+			return errTooDeep
+		}
+		return nil
+	}, func(at protopath.Values) error {
+		if at.Index(-1).Step.Kind() == protopath.AnyExpandStep {
+			anys--
+		}
+		return nil
+	})
 }
 
 // resolver finds extensions, and the types of what a google.protobuf.Any holds.
@@ -140,7 +134,8 @@ func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) 
 // unknown is a message type without fields.
 var unknown = sync.OnceValue(func() protoreflect.MessageType {
 	file := &descriptorpb.FileDescriptorProto{
-		Name: proto.String("unknown.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
+		Name: proto.String("unknown.proto"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
 	}
 	fd, err := protodesc.NewFile(file, nil)
 	if err != nil {

@@ -155,8 +155,10 @@ func (l *Learned) Messages(path string) (request, answer protocol.Protocol, ok b
 // delimited hands out the values of a length-delimited field.
 func delimited(message []byte, want protowire.Number) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for r := range records(message) {
-			if r.num == want && r.typ == protowire.BytesType && !yield(r.value) {
+		r := reader{wire: message}
+		for r.pos < len(message) {
+			num, value, ok := r.skipField(len(message))
+			if !ok || num == want && value != nil && !yield(value) {
 				return
 			}
 		}

@@ -258,12 +258,11 @@ func TestNestedDeeperThanJSON(t *testing.T) {
 		}
 	}
 	held := slices.Concat(protowire.AppendString(bytesTag(1), "t/google.protobuf.Any"), bytesTag(2))
-	wire := slices.Concat(bytesTag(anyField), protowire.AppendBytes(nil, nested(10, held)))
-	if _, err := s.appendPart(nil, s, wire, jsonscan.MaxDepth-11); err != nil {
-		t.Errorf("an Any in an Any: at the limit: error %v", err)
-	}
-	if _, err := s.appendPart(nil, s, wire, jsonscan.MaxDepth-10); err == nil || !isTooDeep(err) {
-		t.Errorf("an Any in an Any: error %.500v", err)
+	for levels, deep := range map[int]bool{maxAnys: false, maxAnys + 1: true, 5000: true} {
+		wire := slices.Concat(bytesTag(anyField), protowire.AppendBytes(nil, nested(levels, held)))
+		if _, _, err := s.AppendJSON(nil, wire); deep != (err != nil && isTooDeep(err)) {
+			t.Errorf("an Any in %d others: error %.500v", levels, err)
+		}
 	}
 }
 

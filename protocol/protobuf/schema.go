@@ -97,13 +97,30 @@ func enter(md protoreflect.MessageDescriptor) *Schema {
 		md:      md,
 		name:    string(md.FullName()),
 		special: form,
-		general: form != nil && form.read == nil || isMessageSet(md) || slotCount(md) > maxSlots,
+		general: form != nil && form.write == nil || isMessageSet(md) || slotCount(md) > maxSlots,
 		byName:  make(map[string]*field),
 		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
 	}
 	compiled.schemas[md] = s
 	compiled.empty = append(compiled.empty, s)
 	return s
+}
+
+// takesNull reports whether null is a value of the field: for any other it says that
+// the field is absent.
+func takesNull(fd protoreflect.FieldDescriptor) bool {
+	if fd.Message() != nil {
+		return fd.Message().FullName() == "google.protobuf.Value"
+	}
+	return isNull(fd)
+}
+
+// isNull reports whether fd is of the enum that JSON writes as null.
+func isNull(fd protoreflect.FieldDescriptor) bool {
+	if fd.IsMap() {
+		fd = fd.MapValue()
+	}
+	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
 }
 
 // isMessageSet reports whether md is a message set: of an older kind, whose extensions

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A timespan is what a google.protobuf.Timestamp has, since 1970, and a
@@ -99,21 +100,21 @@ func parseDuration(text string) (t timespan, ok bool) {
 	return timespan{sign * t.seconds, sign * t.nanos}, true
 }
 
-func (d *decoder) timestamp(s *Schema, end int, group protowire.Number) (int, bool) {
+func (d *decoder) timestamp(s *Schema, end int, group protowire.Number) bool {
 	return d.timespan(s, end, group, appendTimestamp)
 }
 
-func (d *decoder) duration(s *Schema, end int, group protowire.Number) (int, bool) {
+func (d *decoder) duration(s *Schema, end int, group protowire.Number) bool {
 	return d.timespan(s, end, group, appendDuration)
 }
 
 // timespan writes a message that is as encoders write it, and in range. Any other goes
 // the general way, which has the words for what is wrong with it.
-func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func([]byte, timespan) ([]byte, bool)) (int, bool) {
+func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func([]byte, timespan) ([]byte, bool)) bool {
 	if t, tidy := parseTimespan(d.wire[d.pos:end]); tidy && group == 0 {
 		if dst, ok := form(d.dst, t); ok {
 			d.dst, d.pos = dst, end
-			return end, true
+			return true
 		}
 	}
 	d.general = true
@@ -145,7 +146,11 @@ func (e *encoder) timestamp(s *Schema) bool { return e.timespan(s, parseTimestam
 func (e *encoder) duration(s *Schema) bool  { return e.timespan(s, parseDuration) }
 
 func (e *encoder) timespan(s *Schema, parse func(string) (timespan, bool)) bool {
-	text, ok := unquoted(e.scan.Value())
+	raw := e.scan.Value()
+	if jsonscan.KindOf(raw) != jsonscan.String {
+		return false
+	}
+	text, ok := jsonscan.Unquote(raw)
 	t, valid := parse(string(text))
 	if !ok || !valid {
 		return false
@@ -161,43 +166,4 @@ func (e *encoder) varint(f *field, v int64) {
 		e.tag(f)
 		e.number(f, uint64(v))
 	}
-}
-
-func (p *printer) timestamp(m protoreflect.Message, _ [][]byte) error {
-	return p.timespan(m, appendTimestamp, "time in the years 1 to 9999")
-}
-
-func (p *printer) duration(m protoreflect.Message, _ [][]byte) error {
-	return p.timespan(m, appendDuration, "duration")
-}
-
-func (p *printer) timespan(m protoreflect.Message, form func([]byte, timespan) ([]byte, bool), what string) error {
-	t := timespan{m.Get(nth(m.Descriptor(), 1)).Int(), m.Get(nth(m.Descriptor(), 2)).Int()}
-	dst, ok := form(p.dst, t)
-	if !ok {
-		return formless("%d s and %d ns are no %s", t.seconds, t.nanos, what)
-	}
-	p.dst = dst
-	return nil
-}
-
-func (b *builder) timestamp(m protoreflect.Message) error {
-	return b.timespan(m, parseTimestamp, `time, such as "2026-01-31T12:00:00Z"`)
-}
-
-func (b *builder) duration(m protoreflect.Message) error {
-	return b.timespan(m, parseDuration, `duration, such as "1.5s"`)
-}
-
-func (b *builder) timespan(m protoreflect.Message, parse func(string) (timespan, bool), what string) error {
-	at := b.offset()
-	raw := b.scan.Value()
-	text, ok := unquoted(raw)
-	t, valid := parse(string(text))
-	if !ok || !valid {
-		return b.fail(at, "%s is no %s", clipped(raw), what)
-	}
-	m.Set(nth(m.Descriptor(), 1), protoreflect.ValueOfInt64(t.seconds))
-	m.Set(nth(m.Descriptor(), 2), protoreflect.ValueOfInt32(int32(t.nanos)))
-	return nil
 }

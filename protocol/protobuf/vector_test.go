@@ -137,7 +137,7 @@ func TestAppendJSON(t *testing.T) {
 		{
 			name: "an extension", message: "torture.Legacy",
 			wire: `a2 06 01 61               # note "a"`,
-			json: `{"[torture.note]":"a"}`,
+			json: `{"[torture.note]":"a"}`, inexact: true,
 		},
 		{
 			name: "a delimited message of an edition", message: "torture.Edition",
@@ -271,13 +271,13 @@ func TestAppendJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != test.json {
+			if string(got) != test.json && (!test.inexact || canonicalJSON(t, got) != canonicalJSON(t, []byte(test.json))) {
 				t.Errorf("got  %s\nwant %s", got, test.json)
 			}
 			if exact == test.inexact {
 				t.Errorf("exact is %v", exact)
 			}
-			if back, err := s.AppendWire(nil, got); err != nil || bytes.Equal(back, wire) != exact {
+			if back, err := s.AppendWire(nil, got); err != nil || exact && !bytes.Equal(back, wire) {
 				t.Errorf("exact is %v, but it leads back to %x, error %v", exact, back, err)
 			}
 		})
@@ -365,13 +365,13 @@ func TestAppendWireErrors(t *testing.T) {
 	tests := []struct{ name, json, want string }{
 		{"an unknown field", `{"response_chunk":{"text":"a"}}`, `response_chunk at byte 26: latis.v1.ResponseChunk has no field "text"`},
 		{"a misspelt field", `{"responseChunk":{"contnet":"a"}}`, `latis.v1.ResponseChunk has no field "contnet" (did you mean content?)`},
-		{"a wrong type", `{"responseChunk":{"sequence":"x"}}`, `response_chunk.sequence at byte 29: "x" is no uint32`},
-		{"a number too large", `{"responseChunk":{"sequence":4294967296}}`, `response_chunk.sequence at byte 29: 4294967296 is no uint32`},
-		{"one field by both its names", `{"responseChunk":{},"response_chunk":{}}`, `latis.v1.ConnectResponse at byte 37: the field response_chunk stands here twice`},
-		{"two members of a oneof", `{"responseChunk":{},"ack":{}}`, `latis.v1.ConnectResponse at byte 26: ack stands beside another field of the oneof payload`},
-		{"a map key twice", `{"ack":{"state":{"a":"","a":""}}}`, `ack.state at byte 28: the key "a" stands here twice`},
+		{"a wrong type", `{"responseChunk":{"sequence":"x"}}`, `latis.v1.ConnectResponse: (line 1:30): invalid value for uint32 field sequence: "x"`},
+		{"a number too large", `{"responseChunk":{"sequence":4294967296}}`, `latis.v1.ConnectResponse: (line 1:30): invalid value for uint32 field sequence: 4294967296`},
+		{"one field by both its names", `{"responseChunk":{},"response_chunk":{}}`, `latis.v1.ConnectResponse: (line 1:21): duplicate field "response_chunk"`},
+		{"two members of a oneof", `{"responseChunk":{},"ack":{}}`, `latis.v1.ConnectResponse: (line 1:21): error parsing "ack", oneof latis.v1.ConnectResponse.payload is already set`},
+		{"a map key twice", `{"ack":{"state":{"a":"","a":""}}}`, `latis.v1.ConnectResponse: (line 1:25): duplicate map key "a"`},
 		{"not JSON", `{"id":1,}`, `invalid JSON at byte 8`},
-		{"not an object", `[]`, `latis.v1.ConnectResponse at byte 0: [] is not an object`},
+		{"not an object", `[]`, `latis.v1.ConnectResponse: syntax error (line 1:1): unexpected token [`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
