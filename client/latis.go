@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/wirectl/wirectl/frame"
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/latis"
@@ -34,7 +37,7 @@ type Latis struct {
 // answer, and reports whether that was the last.
 type latisCall struct {
 	id    string
-	take  func(m *latis.Message) (done bool, err error)
+	take  func(m *latisv1.ConnectResponse) (done bool, err error)
 	ended chan error
 }
 
@@ -53,12 +56,12 @@ func (l *Latis) Close() error {
 }
 
 func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
-	var m latis.Message
-	if err := m.Unmarshal(payload, frame.U2C); err != nil {
-		return &FaultError{err}
+	var m latisv1.ConnectResponse
+	if err := proto.Unmarshal(payload, &m); err != nil {
+		return &FaultError{latis.Fault(payload, err)}
 	}
 	l.mu.Lock()
-	c := l.open[m.Answers()]
+	c := l.open[latis.Answers(&m)]
 	l.mu.Unlock()
 	if c == nil {
 		return nil // the watch has judged it
@@ -77,17 +80,20 @@ func (l *Latis) forget(id string) {
 }
 
 // begin sends a request under a new id.
-func (l *Latis) begin(ctx context.Context, m *latis.Message, take func(*latis.Message) (bool, error)) (*latisCall, error) {
+func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) (*latisCall, error) {
 	c := &latisCall{take: take, ended: make(chan error, 1)}
 	l.mu.Lock()
 	l.last++
-	m.ID = strconv.Itoa(l.last)
-	c.id = m.ID
-	l.open[m.ID] = c
+	m.Id = strconv.Itoa(l.last)
+	c.id = m.Id
+	l.open[m.Id] = c
 	l.mu.Unlock()
-	err := l.link.send(ctx, m.Append(nil))
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err == nil {
+		err = l.link.send(ctx, payload)
+	}
 	if err != nil {
-		l.forget(m.ID)
+		l.forget(m.Id)
 	}
 	return c, err
 }
@@ -109,7 +115,7 @@ func (l *Latis) wait(ctx context.Context, c *latisCall) error {
 	}
 }
 
-func (l *Latis) do(ctx context.Context, m *latis.Message, take func(*latis.Message) (bool, error)) error {
+func (l *Latis) do(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) error {
 	c, err := l.begin(ctx, m, take)
 	if err != nil {
 		return err
@@ -163,7 +169,9 @@ type promptRun struct {
 }
 
 func (r *promptRun) run(ctx context.Context) error {
-	m := &latis.Message{Kind: latis.PromptSend, Content: r.prompt.Content, Metadata: r.prompt.Metadata}
+	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptSend{
+		PromptSend: &latisv1.PromptSend{Content: r.prompt.Content, Metadata: r.prompt.Metadata},
+	}}
 	c, err := r.latis.begin(ctx, m, r.take)
 	if err != nil {
 		return err
@@ -199,21 +207,21 @@ func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 }
 
 // take takes in a part of the answer, or its end.
-func (r *promptRun) take(m *latis.Message) (done bool, err error) {
-	switch m.Kind {
-	case latis.ResponseChunk:
-		r.out(Part{Text: m.Content})
+func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectResponse_ResponseChunk:
+		r.out(Part{Text: p.ResponseChunk.Content})
 		r.parts++
 		if r.parts == r.prompt.Cancel.Parts {
 			close(r.due)
 		}
 		return false, nil
-	case latis.ResponseComplete:
-		if len(m.Metadata) > 0 {
-			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(m.Metadata)})
+	case *latisv1.ConnectResponse_ResponseComplete:
+		if len(p.ResponseComplete.Metadata) > 0 {
+			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(p.ResponseComplete.Metadata)})
 		}
 		return true, nil
-	case latis.ResponseCancelled:
+	case *latisv1.ConnectResponse_ResponseCancelled:
 		r.out(Part{Aside: true, Name: "cancelled"})
 		return true, nil
 	}
@@ -223,7 +231,8 @@ func (r *promptRun) take(m *latis.Message) (done bool, err error) {
 // askCancel asks for the end of a prompt. Its own answer is optional, and an error
 // only says that the prompt was quicker.
 func (l *Latis) askCancel(ctx context.Context, c *latisCall) (asked *latisCall, err error) {
-	return l.begin(ctx, &latis.Message{Kind: latis.PromptCancel, TargetID: c.id}, func(*latis.Message) (bool, error) { return true, nil })
+	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
+	return l.begin(ctx, m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
 }
 
 // leave tells the unit that nobody waits for a prompt any more, as far as it still
@@ -257,24 +266,24 @@ func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 
 // unexpected is the error of a message that ends a call in another way than by
 // the answer that belongs to it.
-func unexpected(m *latis.Message) error {
-	if m.Kind == latis.Error {
-		return &PeerError{Code: m.Code, Message: m.Message}
+func unexpected(m *latisv1.ConnectResponse) error {
+	if e := m.GetError(); e != nil {
+		return &PeerError{Code: e.Code, Message: e.Message}
 	}
-	return faultf("%v is no answer to the request %q", m.Kind, m.Answers())
+	return faultf("%v is no answer to the request %q", latis.KindOf(m), latis.Answers(m))
 }
 
 // Ping is the call that asks whether the unit is alive.
 func (l *Latis) Ping() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		begun := time.Now()
-		m := &latis.Message{Kind: latis.Ping, Timestamp: begun.UnixNano()}
-		return l.do(ctx, m, func(m *latis.Message) (bool, error) {
-			switch {
-			case m.Kind != latis.Pong:
+		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_Ping{Ping: &latisv1.Ping{Timestamp: begun.UnixNano()}}}
+		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+			switch pong := m.GetPong(); {
+			case pong == nil:
 				return true, unexpected(m)
-			case m.PingTimestamp != begun.UnixNano():
-				return true, faultf("the PONG repeats the timestamp %d, and the PING had %d", m.PingTimestamp, begun.UnixNano())
+			case pong.PingTimestamp != begun.UnixNano():
+				return true, faultf("the PONG repeats the timestamp %d, and the PING had %d", pong.PingTimestamp, begun.UnixNano())
 			}
 			out(Part{Text: "pong after " + time.Since(begun).Round(time.Microsecond).String()})
 			return true, nil
@@ -285,14 +294,15 @@ func (l *Latis) Ping() Call {
 // State is the call that asks for the state of the unit.
 func (l *Latis) State() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
-		return l.do(ctx, &latis.Message{Kind: latis.StateGet}, func(m *latis.Message) (bool, error) { return true, state(m, out) })
+		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateGet{StateGet: &latisv1.StateGet{}}}
+		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) { return true, state(m, out) })
 	})
 }
 
 // Subscribe is the call that asks for the state at every change. It ends with ctx.
 func (l *Latis) Subscribe() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
-		err := l.do(ctx, &latis.Message{Kind: latis.StateSubscribe}, func(m *latis.Message) (bool, error) {
+		err := l.do(ctx, subscription(false), func(m *latisv1.ConnectResponse) (bool, error) {
 			err := state(m, out)
 			return err != nil, err
 		})
@@ -303,61 +313,65 @@ func (l *Latis) Subscribe() Call {
 	})
 }
 
+func subscription(end bool) *latisv1.ConnectRequest {
+	return &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateSubscribe{StateSubscribe: &latisv1.StateSubscribe{Unsubscribe: end}}}
+}
+
 func (l *Latis) unsubscribe() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), confirmation, faultf("the end of the subscription was not confirmed within %v", confirmation))
 	defer cancel()
-	return l.do(ctx, &latis.Message{Kind: latis.StateSubscribe, Unsubscribe: true}, func(m *latis.Message) (bool, error) {
-		if m.Kind != latis.Ack {
+	return l.do(ctx, subscription(true), func(m *latisv1.ConnectResponse) (bool, error) {
+		if m.GetAck() == nil {
 			return true, unexpected(m)
 		}
 		return true, nil
 	})
 }
 
-func state(m *latis.Message, out func(Part)) error {
-	if m.Kind != latis.StateUpdate {
+func state(m *latisv1.ConnectResponse, out func(Part)) error {
+	update := m.GetStateUpdate()
+	if update == nil {
 		return unexpected(m)
 	}
 	out(Part{JSON: jsonscan.MustMarshal(struct {
 		Busy  bool              `json:"busy"`
 		State map[string]string `json:"state,omitempty"`
-	}{m.Busy, m.State})})
+	}{update.Busy, update.State})})
 	return nil
 }
 
 // CreateSession opens a session and returns its id.
 func (l *Latis) CreateSession(ctx context.Context, metadata map[string]string) (id string, err error) {
-	a, err := l.session(ctx, &latis.Message{Kind: latis.SessionCreate, Metadata: metadata})
-	if err == nil && a.SessionID == "" {
+	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionCreate{SessionCreate: &latisv1.SessionCreate{Metadata: metadata}}})
+	if err == nil && a.SessionId == "" {
 		err = faultf("the ACK of SESSION_CREATE names no session")
 	}
-	return a.SessionID, err
+	return a.GetSessionId(), err
 }
 
 // ResumeSession takes up a session again and returns its state.
 func (l *Latis) ResumeSession(ctx context.Context, id string) (map[string]string, error) {
-	a, err := l.session(ctx, &latis.Message{Kind: latis.SessionResume, SessionID: id})
-	return a.State, err
+	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionResume{SessionResume: &latisv1.SessionResume{SessionId: id}}})
+	return a.GetState(), err
 }
 
 // DestroySession ends a session.
 func (l *Latis) DestroySession(ctx context.Context, id string) error {
-	_, err := l.session(ctx, &latis.Message{Kind: latis.SessionDestroy, SessionID: id})
+	_, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionDestroy{SessionDestroy: &latisv1.SessionDestroy{SessionId: id}}})
 	return err
 }
 
 // session makes a request about sessions and returns its ACK.
-func (l *Latis) session(ctx context.Context, m *latis.Message) (latis.Message, error) {
-	var ack latis.Message // the reader's, until the call has ended
-	err := l.do(ctx, m, func(m *latis.Message) (bool, error) {
-		if m.Kind != latis.Ack {
+func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (ack *latisv1.Ack, err error) {
+	var got *latisv1.Ack // the reader's, until the call has ended
+	err = l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+		if got = m.GetAck(); got == nil {
 			return true, unexpected(m)
 		}
-		ack = *m
 		return true, nil
 	})
 	if err != nil {
-		return latis.Message{}, err
+		return nil, err
 	}
-	return ack, nil
+	return got, nil
 }

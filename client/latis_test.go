@@ -88,7 +88,7 @@ func TestLatisAnswers(t *testing.T) {
 		{"a prompt that fails", prompt, asked, []string{`{"id":"1","error":{"code":"BUSY","message":"later"}}`}, nil, "BUSY: later"},
 		{"a prompt and a pong", prompt, asked, []string{pong}, nil, `the peer broke its protocol: PONG is no answer to the request "1"`},
 		{"a prompt and nothing", prompt, asked, []string{`{"id":"1"}`}, nil, `the peer broke its protocol: a message of no known kind is no answer to the request "1"`},
-		{"a prompt and no text", prompt, asked, []string{"\x0a\x011\xa2\x01\x03\x12\x01\xff"}, nil, "the peer broke its protocol: RESPONSE_CHUNK at byte 8: invalid UTF-8"},
+		{"a prompt and no text", prompt, asked, []string{"\x0a\x011\xa2\x01\x03\x12\x01\xff"}, nil, "the peer broke its protocol: response_chunk.content at byte 8: invalid UTF-8"},
 		{"a ping and an ack", (*client.Latis).Ping, pinged, []string{ack}, nil, `the peer broke its protocol: ACK is no answer to the request "1"`},
 		{"a ping and another's pong", (*client.Latis).Ping, pinged, []string{pong}, nil, "the peer broke its protocol: the PONG repeats the timestamp 5, and the PING had "},
 		{"a state", (*client.Latis).State, `{"id":"1","stateGet":{}}`, []string{`{"id":"1","stateUpdate":{"busy":true,"state":{"k":"v"}}}`}, []string{`{"busy":true,"state":{"k":"v"}}`}, ""},
@@ -152,9 +152,9 @@ func TestLatisSubscription(t *testing.T) {
 				}
 				sendAnswer(t, nc, answer)
 			}
-			var last latis.Message
-			if err := last.Unmarshal(requests.Frame().Payload(), frame.C2U); err != nil || !last.Unsubscribe {
-				t.Errorf("the last request is %+v, %v", last, err)
+			last := &latisv1.ConnectRequest{}
+			if err := proto.Unmarshal(requests.Frame().Payload(), last); err != nil || !last.GetStateSubscribe().GetUnsubscribe() {
+				t.Errorf("the last request is %v, %v", last, err)
 			}
 		})
 		l := client.DialLatis(nc, client.NewWatch(latis.Protocol, nil))

@@ -111,10 +111,10 @@ func (t *taken) Next(r *capture.Record) error {
 }
 
 // add adds a message of a connection.
-func (t *taken) add(conn int, m *latis.Message) {
-	payload, dir := m.Append(nil), frame.U2C
-	if m.Kind == latis.PromptSend {
-		dir = frame.C2U
+func (t *taken) add(conn int, dir frame.Dir, json string) {
+	payload, err := latis.Protocol.AppendPayload(nil, []byte(json))
+	if err != nil {
+		panic(err) // the JSON is a constant
 	}
 	*t = append(*t, capture.Record{Frame: frame.Frame{Conn: conn, Dir: dir, Raw: payload, End: len(payload)}})
 }
@@ -123,11 +123,11 @@ func (t *taken) add(conn int, m *latis.Message) {
 func TestScriptOfConnections(t *testing.T) {
 	var r taken
 	for conn, prompt := range []string{"read", "write"} {
-		r.add(conn, &latis.Message{ID: "1", Kind: latis.PromptSend, Content: prompt})
+		r.add(conn, frame.C2U, `{"id":"1","promptSend":{"content":"`+prompt+`"}}`)
 	}
-	r.add(0, &latis.Message{ID: "1", Kind: latis.ResponseChunk, Content: "was read"})
-	r.add(1, &latis.Message{ID: "1", Kind: latis.Error, Code: "READ_ONLY", Message: "no"})
-	r.add(0, &latis.Message{RequestID: "1", Kind: latis.ResponseComplete}) // by which it is known, too
+	r.add(0, frame.U2C, `{"id":"1","responseChunk":{"content":"was read"}}`)
+	r.add(1, frame.U2C, `{"id":"1","error":{"code":"READ_ONLY","message":"no"}}`)
+	r.add(0, frame.U2C, `{"responseComplete":{"requestId":"1"}}`) // by which it is known, too
 	s, err := unit.ReadScript(&r)
 	if err != nil {
 		t.Fatal(err)

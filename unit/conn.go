@@ -10,7 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wirectl/wirectl/frame"
+	"google.golang.org/protobuf/proto"
+
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -93,44 +95,45 @@ func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
 
 // take takes in one message. What it answers is not flushed.
 func (c *conn) take(payload []byte) {
-	var m latis.Message
-	err := m.Unmarshal(payload, frame.C2U)
+	var m latisv1.ConnectRequest
+	err := proto.Unmarshal(payload, &m)
 	switch {
-	case m.ID == "" || len(m.ID) > maxID:
+	case m.Id == "" || len(m.Id) > maxID:
 		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
 	case err != nil:
-		c.fail(m.ID, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", err))
+		c.fail(m.Id, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
 	default:
 		c.handle(&m)
 	}
 }
 
-func (c *conn) handle(m *latis.Message) {
+func (c *conn) handle(m *latisv1.ConnectRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isOpen(m.ID) {
-		c.fail(m.ID, errorf(DuplicateID, "the id %q is that of a request which is still open", m.ID))
+	id := m.Id
+	if c.isOpen(id) {
+		c.fail(id, errorf(DuplicateID, "the id %q is that of a request which is still open", id))
 		return
 	}
-	switch m.Kind {
-	case latis.Ping:
-		c.send(&latis.Message{Kind: latis.Pong, ID: m.ID, PingTimestamp: m.Timestamp, PongTimestamp: time.Now().UnixNano()})
-	case latis.PromptSend:
-		c.begin(m)
-	case latis.PromptCancel:
-		c.cancel(m.ID, m.TargetID)
-	case latis.StateGet:
-		c.sendState(m.ID)
-	case latis.StateSubscribe:
-		c.subscribe(m.ID, m.Unsubscribe)
-	case latis.SessionCreate:
-		c.createSession(m.ID, m.Metadata)
-	case latis.SessionResume:
-		c.resumeSession(m.ID, m.SessionID)
-	case latis.SessionDestroy:
-		c.destroySession(m.ID, m.SessionID)
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectRequest_Ping:
+		c.send(id, &latisv1.Pong{PingTimestamp: p.Ping.Timestamp, PongTimestamp: time.Now().UnixNano()})
+	case *latisv1.ConnectRequest_PromptSend:
+		c.begin(id, p.PromptSend)
+	case *latisv1.ConnectRequest_PromptCancel:
+		c.cancel(id, p.PromptCancel.TargetId)
+	case *latisv1.ConnectRequest_StateGet:
+		c.sendState(id)
+	case *latisv1.ConnectRequest_StateSubscribe:
+		c.subscribe(id, p.StateSubscribe.Unsubscribe)
+	case *latisv1.ConnectRequest_SessionCreate:
+		c.createSession(id, p.SessionCreate.Metadata)
+	case *latisv1.ConnectRequest_SessionResume:
+		c.resumeSession(id, p.SessionResume.SessionId)
+	case *latisv1.ConnectRequest_SessionDestroy:
+		c.destroySession(id, p.SessionDestroy.SessionId)
 	default:
-		c.fail(m.ID, errorf(Unsupported, "the message has no payload that this unit knows"))
+		c.fail(id, errorf(Unsupported, "the message has no payload that this unit knows"))
 	}
 }
 
@@ -140,8 +143,8 @@ func (c *conn) isOpen(id string) bool {
 }
 
 // begin starts to work on a prompt.
-func (c *conn) begin(m *latis.Message) {
-	id, size := m.ID, len(m.Content)+sizeOf(m.Metadata)
+func (c *conn) begin(id string, m *latisv1.PromptSend) {
+	size := len(m.Content) + sizeOf(m.Metadata)
 	switch {
 	case m.Content == "":
 		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
@@ -188,7 +191,7 @@ func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
 		}
 		var part string
 		part, text = cutText(text, maxPart)
-		c.send(&latis.Message{Kind: latis.ResponseChunk, ID: p.ID, Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
+		c.send(p.ID, &latisv1.ResponseChunk{Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
 		p.parts++
 		c.out.flush()
 	}
@@ -219,12 +222,12 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 	var known *Error
 	switch {
 	case cause == ErrCancelled:
-		c.send(&latis.Message{Kind: latis.ResponseCancelled, ID: p.ID})
+		c.send(p.ID, &latisv1.ResponseCancelled{})
 	case cause == ErrStopped:
 		c.fail(p.ID, errStopped)
 	case cause != nil: // nobody is there to be told
 	case err == nil:
-		c.send(&latis.Message{Kind: latis.ResponseComplete, ID: p.ID, Metadata: validMap(metadata)})
+		c.send(p.ID, &latisv1.ResponseComplete{Metadata: validMap(metadata)})
 	case errors.As(err, &known):
 		c.fail(p.ID, known)
 	default:
@@ -247,7 +250,7 @@ func (c *conn) cancel(id, target string) {
 		c.fail(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
 		return
 	}
-	c.send(&latis.Message{Kind: latis.Ack, ID: id})
+	c.send(id, &latisv1.Ack{})
 	if !c.bad.ignore(target) {
 		p.cancel(ErrCancelled)
 	}
@@ -258,7 +261,7 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	switch {
 	case unsubscribe:
 		c.subscriptions = nil
-		c.send(&latis.Message{Kind: latis.Ack, ID: id})
+		c.send(id, &latisv1.Ack{})
 	case len(c.subscriptions) >= maxSubscriptions:
 		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
 	default:
@@ -288,11 +291,11 @@ func (c *conn) publishNow() {
 }
 
 func (c *conn) sendState(id string) {
-	m := &latis.Message{Kind: latis.StateUpdate, ID: id, Busy: len(c.prompts) > 0}
+	m := &latisv1.StateUpdate{Busy: len(c.prompts) > 0}
 	if c.session != nil {
 		m.State = c.unit.sessions.state(c.session)
 	}
-	c.send(m)
+	c.send(id, m)
 }
 
 func (c *conn) createSession(id string, metadata map[string]string) {
@@ -307,7 +310,7 @@ func (c *conn) createSession(id string, metadata map[string]string) {
 		return
 	}
 	c.enter(s)
-	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: s.id})
+	c.send(id, &latisv1.Ack{SessionId: s.id})
 	c.publish()
 }
 
@@ -318,7 +321,7 @@ func (c *conn) resumeSession(id, name string) {
 		return
 	}
 	c.enter(s)
-	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: s.id, State: state})
+	c.send(id, &latisv1.Ack{SessionId: s.id, State: state})
 	c.publish()
 }
 
@@ -327,7 +330,7 @@ func (c *conn) destroySession(id, name string) {
 		c.failWith(id, err)
 		return
 	}
-	c.send(&latis.Message{Kind: latis.Ack, ID: id, SessionID: name})
+	c.send(id, &latisv1.Ack{SessionId: name})
 	if c.session != nil && c.session.id == name {
 		c.enter(nil)
 		c.publish()
@@ -345,7 +348,7 @@ func (c *conn) enter(s *session) {
 func (c *conn) fail(id string, e *Error) {
 	code, _ := cutText(e.Code, maxComplaint)
 	text, _ := cutText(e.Message, maxComplaint)
-	c.send(&latis.Message{Kind: latis.Error, ID: id, Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
+	c.send(id, &latisv1.Error{Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
 }
 
 // failWith is fail for an error that is an *Error.
@@ -356,12 +359,11 @@ func (c *conn) failWith(id string, err error) {
 	}
 }
 
-// send adds a message to what will be flushed. It answers the request of its id.
-func (c *conn) send(m *latis.Message) {
-	m.RequestID = m.ID
+// send adds the answer to a request to what will be flushed.
+func (c *conn) send(id string, payload proto.Message) {
+	m := response(id, payload)
 	if c.bad != nil {
-		own := *m // so that m need not escape
-		c.bad.respond(&own)
+		c.bad.respond(m)
 		return
 	}
 	c.out.add(m)

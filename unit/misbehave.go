@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/nearest"
-	"github.com/wirectl/wirectl/protocol/latis"
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 )
 
 // A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
@@ -17,7 +17,7 @@ type Misbehaviour struct {
 	Name, About string
 
 	// send sends a response in its own way.
-	send func(d *deviation, m *latis.Message)
+	send func(d *deviation, m *latisv1.ConnectResponse)
 	// first is sent ahead of the first response, and last behind everything.
 	first, last []byte
 	// deaf says that prompts which are cancelled are worked on.
@@ -26,64 +26,66 @@ type Misbehaviour struct {
 
 // Misbehaviours are all of them, in the order of the findings.
 var Misbehaviours = []*Misbehaviour{
-	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, &latis.Message{Kind: latis.Pong, ID: "nobody-asked"})},
-	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latis.Message) {
+	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, response("nobody-asked", &latisv1.Pong{}))},
+	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		d.out.add(m)
-		if m.Kind == latis.ResponseComplete {
+		if m.GetResponseComplete() != nil {
 			d.out.add(m)
 		}
 	}},
-	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latis.Message) {
-		m.Sequence++
+	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if chunk := m.GetResponseChunk(); chunk != nil {
+			chunk.Sequence++
+		}
 		d.out.add(m)
 	}},
-	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latis.Message) {
+	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		d.out.add(m)
-		if m.Kind == latis.ResponseChunk {
+		if m.GetResponseChunk() != nil {
 			d.out.add(m)
 		}
 	}},
-	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: appendFrame(nil, &latis.Message{Kind: latis.StateGet, ID: "stray"})},
-	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latis.Message) {
-		if m.Kind != latis.ResponseComplete {
+	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: []byte("\x00\x00\x00\x09\x0a\x05stray\x62\x00")},
+	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() == nil {
 			d.out.add(m)
 		}
 	}},
 	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
-	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latis.Message) {
-		if m.Kind != latis.ResponseCancelled {
+	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseCancelled() == nil {
 			d.out.add(m)
 		}
 	}},
-	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latis.Message) {
-		if m.Kind == latis.ResponseComplete {
-			both := m.Append(nil)
-			m.Kind = latis.ResponseCancelled
-			both = m.Append(both)
+	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil {
+			const length = 4
+			complete, cancelled := appendFrame(nil, m), appendFrame(nil, response(m.Id, &latisv1.ResponseCancelled{}))
+			both := append(complete[length:], cancelled[length:]...)
 			d.out.addRaw(append(binary.BigEndian.AppendUint32(nil, uint32(len(both))), both...))
 			return
 		}
 		d.out.add(m)
 	}},
 	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: []byte("\x00\x00\x00\x0a\x0a\x05stray\x9a\x06\x00")},
-	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latis.Message) {
-		if m.Kind == latis.ResponseComplete {
-			m.ID = ""
+	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil {
+			m.Id = ""
 		}
 		d.out.add(m)
 	}},
-	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latis.Message) {
-		if m.Kind == latis.ResponseChunk {
-			m.ID = "not-" + m.ID
+	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseChunk() != nil {
+			m.Id = "not-" + m.Id
 		}
 		d.out.add(m)
 	}},
 	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
-	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latis.Message) {
-		if m.Kind == latis.ResponseComplete && d.ignored(m.ID) {
-			m.Kind = latis.ResponseCancelled
+	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil && d.ignored(m.Id) {
+			m = response(m.Id, &latisv1.ResponseCancelled{})
 		}
 		d.out.add(m)
 	}},
@@ -112,7 +114,7 @@ type deviation struct {
 	unheeded map[string]bool // ids of prompts whose cancel was ignored
 }
 
-func (d *deviation) respond(m *latis.Message) {
+func (d *deviation) respond(m *latisv1.ConnectResponse) {
 	d.once.Do(func() { d.out.addRaw(d.rule.first) })
 	if d.rule.send == nil {
 		d.out.add(m)

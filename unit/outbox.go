@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/wirectl/wirectl/protocol/latis"
+	"google.golang.org/protobuf/proto"
 )
 
 // outboxRoom is how many bytes may wait to be written before those who answer
@@ -67,7 +67,7 @@ func (o *outbox) close() error {
 
 // add appends a message. It never waits, so what is added without a flush must be
 // little.
-func (o *outbox) add(m *latis.Message) {
+func (o *outbox) add(m proto.Message) {
 	o.mu.Lock()
 	o.buf = appendFrame(o.buf, m)
 	o.mu.Unlock()

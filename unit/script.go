@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/wait"
 )
@@ -32,7 +35,7 @@ type scripted struct {
 	begun   time.Time
 	parts   []scriptedPart
 	pause   time.Duration // ahead of the end
-	end     *latis.Message
+	end     *latisv1.ConnectResponse
 	heard   bool
 }
 
@@ -76,26 +79,27 @@ func ReadScript(r capture.Reader) (*Script, error) {
 
 // learn takes in a frame. One that is no latis is passed over.
 func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
-	var m latis.Message
-	if rec.Dir != frame.U2C && m.Unmarshal(rec.Payload(), frame.C2U) == nil && m.Kind == latis.PromptSend {
-		a := &scripted{content: m.Content, begun: rec.Time}
+	var request latisv1.ConnectRequest
+	if rec.Dir != frame.U2C && proto.Unmarshal(rec.Payload(), &request) == nil && request.GetPromptSend() != nil {
+		a := &scripted{content: request.GetPromptSend().Content, begun: rec.Time}
 		s.answers = append(s.answers, a)
-		open[asked{rec.Conn, rec.Stream, m.ID}] = a
+		open[asked{rec.Conn, rec.Stream, request.Id}] = a
 		return
 	}
-	if rec.Dir == frame.C2U || m.Unmarshal(rec.Payload(), frame.U2C) != nil {
+	var m latisv1.ConnectResponse
+	if rec.Dir == frame.C2U || proto.Unmarshal(rec.Payload(), &m) != nil {
 		return
 	}
-	of := asked{rec.Conn, rec.Stream, m.Answers()}
+	of := asked{rec.Conn, rec.Stream, latis.Answers(&m)}
 	a := open[of]
 	if a == nil {
 		return
 	}
 	pause := max(rec.Time.Sub(a.begun), 0)
-	switch m.Kind {
-	case latis.ResponseChunk:
-		a.parts = append(a.parts, scriptedPart{pause, m.Content})
-	case latis.ResponseComplete, latis.Error, latis.ResponseCancelled:
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectResponse_ResponseChunk:
+		a.parts = append(a.parts, scriptedPart{pause, p.ResponseChunk.Content})
+	case *latisv1.ConnectResponse_ResponseComplete, *latisv1.ConnectResponse_Error, *latisv1.ConnectResponse_ResponseCancelled:
 		a.pause, a.end = pause, &m
 		delete(open, of)
 	default:
@@ -116,17 +120,17 @@ func (s *Script) Answer(ctx context.Context, p *Prompt, emit func(string) error)
 			return nil, err
 		}
 	}
-	if a.end == nil || a.end.Kind == latis.ResponseCancelled {
+	if a.end == nil || a.end.GetResponseCancelled() != nil {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
 	if err := wait.For(ctx, a.pause); err != nil {
 		return nil, err
 	}
-	if a.end.Kind == latis.Error {
-		return nil, &Error{Code: a.end.Code, Message: a.end.Message}
+	if e := a.end.GetError(); e != nil {
+		return nil, &Error{Code: e.Code, Message: e.Message}
 	}
-	return maps.Clone(a.end.Metadata), nil
+	return maps.Clone(a.end.GetResponseComplete().GetMetadata()), nil
 }
 
 // choose returns the answer for a prompt.

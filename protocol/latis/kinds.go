@@ -40,31 +40,19 @@ func (k Kind) String() string {
 	return "a message of no known kind"
 }
 
-// A field is one of a payload, by its name in the schema, whichever payload it is in.
+// A field is one of a payload that Parse looks at, by its name in the schema, whichever
+// payload it is in.
 type field byte
 
 const (
-	unknown field = iota
-
-	// Strings.
-	requestID // of the request that is answered
+	unknown   field = iota
+	requestID       // of the request that is answered
 	targetID
 	sessionID
 	content
 	code
 	message
-
-	// Maps.
-	metadata
-	state
-
-	// Numbers.
 	sequence
-	busy
-	unsubscribe
-	timestamp
-	pingTimestamp
-	pongTimestamp
 )
 
 // kind is what is known of a payload.
@@ -78,23 +66,23 @@ type kind struct {
 // kinds lists the payloads by their numbers. A STATE_UPDATE that follows from a
 // STATE_SUBSCRIBE closes nothing, which is for the session to know.
 var kinds = [...]kind{
-	PromptSend:     {[]byte("PROMPT_SEND"), frame.C2U, protocol.Open, [4]field{1: content, 2: metadata}},
+	PromptSend:     {[]byte("PROMPT_SEND"), frame.C2U, protocol.Open, [4]field{1: content}},
 	PromptCancel:   {[]byte("PROMPT_CANCEL"), frame.C2U, protocol.Cancel, [4]field{1: targetID}},
 	StateGet:       {[]byte("STATE_GET"), frame.C2U, protocol.Open, [4]field{}},
-	StateSubscribe: {[]byte("STATE_SUBSCRIBE"), frame.C2U, protocol.Open, [4]field{1: unsubscribe}},
-	SessionCreate:  {[]byte("SESSION_CREATE"), frame.C2U, protocol.Open, [4]field{1: metadata}},
+	StateSubscribe: {[]byte("STATE_SUBSCRIBE"), frame.C2U, protocol.Open, [4]field{}},
+	SessionCreate:  {[]byte("SESSION_CREATE"), frame.C2U, protocol.Open, [4]field{}},
 	SessionResume:  {[]byte("SESSION_RESUME"), frame.C2U, protocol.Open, [4]field{1: sessionID}},
 	SessionDestroy: {[]byte("SESSION_DESTROY"), frame.C2U, protocol.Open, [4]field{1: sessionID}},
 
 	ResponseChunk:     {[]byte("RESPONSE_CHUNK"), frame.U2C, protocol.Part, [4]field{1: requestID, 2: content, 3: sequence}},
-	ResponseComplete:  {[]byte("RESPONSE_COMPLETE"), frame.U2C, protocol.Close, [4]field{1: requestID, 2: metadata}},
+	ResponseComplete:  {[]byte("RESPONSE_COMPLETE"), frame.U2C, protocol.Close, [4]field{1: requestID}},
 	ResponseCancelled: {[]byte("RESPONSE_CANCELLED"), frame.U2C, protocol.Cancelled, [4]field{1: requestID}},
-	StateUpdate:       {[]byte("STATE_UPDATE"), frame.U2C, protocol.Close, [4]field{1: busy, 2: state}},
+	StateUpdate:       {[]byte("STATE_UPDATE"), frame.U2C, protocol.Close, [4]field{}},
 	Error:             {[]byte("ERROR"), frame.U2C, protocol.Fail, [4]field{1: requestID, 2: code, 3: message}},
-	Ack:               {[]byte("ACK"), frame.U2C, protocol.Close, [4]field{1: requestID, 2: sessionID, 3: state}},
+	Ack:               {[]byte("ACK"), frame.U2C, protocol.Close, [4]field{1: requestID, 2: sessionID}},
 
-	Ping: {[]byte("PING"), frame.C2U, protocol.Open, [4]field{1: timestamp}},
-	Pong: {[]byte("PONG"), frame.U2C, protocol.Close, [4]field{1: pingTimestamp, 2: pongTimestamp}},
+	Ping: {[]byte("PING"), frame.C2U, protocol.Open, [4]field{}},
+	Pong: {[]byte("PONG"), frame.U2C, protocol.Close, [4]field{}},
 }
 
 // kindOf returns the payload of that number, or nil if there is none.
