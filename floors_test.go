@@ -19,7 +19,7 @@ const module = "github.com/wirectl/wirectl"
 // floors are the trees of the project: the cellar, then the ground floor, and so
 // on up. A package belongs to the floor of the longest tree that its path lies in.
 var floors = [][]string{
-	{"deep", "direct", "inflate", "nearest", "proto", "wait", "yamlfile"},
+	{"direct", "inflate", "nearest", "proto", "wait", "yamlfile"},
 	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
 	{"session", "query", "capture", "render", "jsondiff"},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/commands"
-	_ "github.com/wirectl/wirectl/deep"
 )
 
 func main() { os.Exit(run()) }

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -160,13 +159,11 @@ func commandNames(app *cli.App) []string {
 }
 
 // wrongValue matches what the library says of a value that it cannot read.
-var wrongValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?(-[\w-]+): (.*)$`)
-})
+var wrongValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?(-[\w-]+): (.*)$`)
 
 // wrongUsage is told what the library could not read. It says what the flag takes.
 func wrongUsage(c *cli.Context, err error, _ bool) error {
-	m := wrongValue().FindStringSubmatch(err.Error())
+	m := wrongValue.FindStringSubmatch(err.Error())
 	if m == nil {
 		return &usageError{err}
 	}

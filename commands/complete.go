@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -248,7 +247,7 @@ func placeholderIn(usage string) (string, bool) {
 	return word, ok
 }
 
-var remark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` ?\([^)]*\)`) })
+var remark = regexp.MustCompile(` ?\([^)]*\)`)
 
 // choicesIn returns the values that a flag's sentence lists behind its colon, as
 // in "what to print: text, ndjson (one object a line) or raw".
@@ -257,7 +256,7 @@ func choicesIn(usage string) []string {
 	if i < 0 {
 		return nil
 	}
-	list := remark().ReplaceAllString(usage[i+2:], "")
+	list := remark.ReplaceAllString(usage[i+2:], "")
 	return strings.Split(strings.ReplaceAll(list, " or ", ", "), ", ")
 }
 

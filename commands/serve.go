@@ -125,7 +125,6 @@ func (s *serving) serve() (err error) {
 	// The doors outlive an interrupt: it begins their shutdown.
 	svc.Start(context.WithoutCancel(ctx))
 	if err = s.tell(svc); err == nil {
-		trimProgram()
 		err = s.run(ctx, svc, signals)
 	}
 	draining, done := context.WithTimeout(context.WithoutCancel(ctx), drain)

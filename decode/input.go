@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
-	"sync"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
@@ -146,18 +145,14 @@ func isSection(b *bufio.Reader) bool {
 }
 
 // recordHead matches how our records begin, and hardly any message does.
-var recordHead = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
-})
+var recordHead = regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
 
 // isNDJSON reports whether the first line is a record. It waits for no more
 // than that line.
 func isNDJSON(b *bufio.Reader) bool { return beginsRecord(b) && isRecord(firstLine(b)) }
 
 // recordBody matches what the records that we write have ahead of the bytes.
-var recordBody = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`"framing":|"offset":\d+,"size":\d+,"(protocol|kind)":`)
-})
+var recordBody = regexp.MustCompile(`"framing":|"offset":\d+,"size":\d+,"(protocol|kind)":`)
 
 // isRecord reports whether a line, of which the end may be missing, is a record.
 // One that cannot be read to its end is if it goes on as ours do.
@@ -166,7 +161,7 @@ func isRecord(line []byte) bool {
 	if isRecord, err := r.Parse(line); err == nil {
 		return isRecord
 	}
-	return recordBody().Match(line)
+	return recordBody.Match(line)
 }
 
 // firstLine returns the first line, or as much of it as is looked at.
@@ -189,7 +184,7 @@ func beginsRecord(b *bufio.Reader) bool {
 			return false
 		}
 		if head[n-1] == ':' && n > len(begin) {
-			return recordHead().Match(head)
+			return recordHead.Match(head)
 		}
 	}
 	return false

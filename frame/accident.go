@@ -3,7 +3,6 @@ package frame
 import (
 	"bytes"
 	"regexp"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -45,37 +44,33 @@ type accident struct {
 }
 
 // accidents are in the order of Accident, and the first that matches names the bytes.
-// They are made when they are first needed, so that a program that meets none does not
-// pay for them.
-var accidents = sync.OnceValue(func() []accident {
-	return []accident{
-		NoAccident:      {"nothing known", func([]byte) bool { return false }},
-		HTTPResponse:    {"an HTTP response", prefix("HTTP/1.")},
-		HTTPRequest:     {"an HTTP request", pattern(`^[A-Z]{3,7} [^ \r\n]* HTTP/1\.`)},
-		HTTP2:           {"HTTP/2", prefix("PRI * HTTP/2.0")},
-		GRPCWebTrailers: {"a gRPC-Web trailers frame", isTrailers},
-		SSHBanner:       {"an SSH banner", prefix("SSH-2.0-", "SSH-1.")},
-		ShellBanner:     {"a shell banner", pattern(`^(Last login: |Welcome to |Linux \S+ \d|[\w.-]+@[\w.-]+:\S*[$#] )`)},
-		ShellError:      {"an error message of a shell", pattern(`^(-?(ba|da|z|k)?sh|/bin/\w+|ssh|env|npm|node|python3?|docker): \S`)},
-		HTML:            {"an HTML page", pattern(`(?i)^\s*<(!doctype|html)`)},
-		UTF16:           {"UTF-16 text", isUTF16},
-		BOM:             {"UTF-8 text behind a byte order mark", prefix("\xef\xbb\xbf")},
-		Gzip:            {"gzip data", prefix("\x1f\x8b\x08")},
-		Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
-		Zip:             {"a zip archive", prefix("PK\x03\x04")},
-		Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4", "\xa1\xb2\x3c\x4d")},
-		TLS:             {"TLS", isTLS},
-		CRLF:            {"bytes whose line feeds were turned into CRLF", prefix("\r\n", "\x00\x0d\x0a")},
-		HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type):`)},
-		DecimalLength:   {"a length in decimal digits before JSON text", pattern(`^(\d{2,10}:?|\d:)\{\s*["}]`)},
-		JSONText:        {"JSON text", pattern(`^[ \t\r\n]*(\{\s*("|\})|\[\s*[\[{"\]])`)},
-		ServerSentEvent: {"a server-sent event", pattern(`\A(event: ?[\w./-]+\r?(\n|\z)|data: ?[\[{])`)},
-		StackTrace:      {"a stack trace", pattern(`^(Traceback \(most recent|panic: |goroutine \d+ \[|\s+at \S+ ?\(|Exception in thread|Uncaught )`)},
-		LogLine:         {"a log line", pattern(logLine)},
-		Terminal:        {"terminal control sequences", prefix("\x1b[", "\x1b]")},
-		PlainText:       {"plain text", isText},
-	}
-})
+var accidents = []accident{
+	NoAccident:      {"nothing known", func([]byte) bool { return false }},
+	HTTPResponse:    {"an HTTP response", prefix("HTTP/1.")},
+	HTTPRequest:     {"an HTTP request", pattern(`^[A-Z]{3,7} [^ \r\n]* HTTP/1\.`)},
+	HTTP2:           {"HTTP/2", prefix("PRI * HTTP/2.0")},
+	GRPCWebTrailers: {"a gRPC-Web trailers frame", isTrailers},
+	SSHBanner:       {"an SSH banner", prefix("SSH-2.0-", "SSH-1.")},
+	ShellBanner:     {"a shell banner", pattern(`^(Last login: |Welcome to |Linux \S+ \d|[\w.-]+@[\w.-]+:\S*[$#] )`)},
+	ShellError:      {"an error message of a shell", pattern(`^(-?(ba|da|z|k)?sh|/bin/\w+|ssh|env|npm|node|python3?|docker): \S`)},
+	HTML:            {"an HTML page", pattern(`(?i)^\s*<(!doctype|html)`)},
+	UTF16:           {"UTF-16 text", isUTF16},
+	BOM:             {"UTF-8 text behind a byte order mark", prefix("\xef\xbb\xbf")},
+	Gzip:            {"gzip data", prefix("\x1f\x8b\x08")},
+	Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
+	Zip:             {"a zip archive", prefix("PK\x03\x04")},
+	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4", "\xa1\xb2\x3c\x4d")},
+	TLS:             {"TLS", isTLS},
+	CRLF:            {"bytes whose line feeds were turned into CRLF", prefix("\r\n", "\x00\x0d\x0a")},
+	HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type):`)},
+	DecimalLength:   {"a length in decimal digits before JSON text", pattern(`^(\d{2,10}:?|\d:)\{\s*["}]`)},
+	JSONText:        {"JSON text", pattern(`^[ \t\r\n]*(\{\s*("|\})|\[\s*[\[{"\]])`)},
+	ServerSentEvent: {"a server-sent event", pattern(`\A(event: ?[\w./-]+\r?(\n|\z)|data: ?[\[{])`)},
+	StackTrace:      {"a stack trace", pattern(`^(Traceback \(most recent|panic: |goroutine \d+ \[|\s+at \S+ ?\(|Exception in thread|Uncaught )`)},
+	LogLine:         {"a log line", pattern(logLine)},
+	Terminal:        {"terminal control sequences", prefix("\x1b[", "\x1b]")},
+	PlainText:       {"plain text", isText},
+}
 
 // logLine matches what logging libraries begin a line with: a time, a level,
 // or both, bare or bracketed.
@@ -98,8 +93,8 @@ func (a Accident) Distinct() bool { return int(a) < len(distinct) && distinct[a]
 
 // String is a noun with its article, such as "an HTTP response".
 func (a Accident) String() string {
-	if all := accidents(); int(a) < len(all) {
-		return all[a].name
+	if int(a) < len(accidents) {
+		return accidents[a].name
 	}
 	return "accident(?)"
 }
@@ -107,7 +102,7 @@ func (a Accident) String() string {
 // Recognize names what data is instead of frames, judging by its first bytes.
 func Recognize(data []byte) Accident {
 	data = data[:min(len(data), headSize)]
-	for a, acc := range accidents() {
+	for a, acc := range accidents {
 		if acc.match(data) {
 			return Accident(a)
 		}
@@ -126,12 +121,7 @@ func prefix(prefixes ...string) func([]byte) bool {
 	}
 }
 
-// pattern compiles its expression when it is first needed: most accidents are told by
-// others.
-func pattern(expr string) func([]byte) bool {
-	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-	return func(data []byte) bool { return re().Match(data) }
-}
+func pattern(expr string) func([]byte) bool { return regexp.MustCompile(expr).Match }
 
 // isUTF16 reports whether data begins with a byte order mark of UTF-16, or is
 // ASCII text with every other byte zero.

@@ -2,7 +2,6 @@ package all
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -16,7 +15,7 @@ import (
 // that opened asks for its end. Where a cancel has an id of its own, it is the
 // number n, which has to be new. The error says why there is no such cancel.
 func AppendCancel(dst []byte, p protocol.Protocol, opened *protocol.Message, n int64) ([]byte, error) {
-	c, ok := cancels()[p.Name()]
+	c, ok := cancels[p.Name()]
 	token := opened.ID
 	if c.bind {
 		token = opened.Bind
@@ -45,14 +44,12 @@ type cancelForm struct {
 	bind bool // it names the request by its second name
 }
 
-var cancels = sync.OnceValue(func() map[string]cancelForm {
-	return map[string]cancelForm{
-		latis.Protocol.Name():  {json: `{"id":"%[2]d","promptCancel":{"targetId":%[1]s}}`},
-		theory.Protocol.Name(): {json: `{"kind":"control","content":{"run_id":%[1]s,"op":"preempt"}}`},
-		nexus.Protocol.Name():  {json: `{"jsonrpc":"2.0","id":%[2]d,"method":"cancel","params":{"request_id":%[1]s}}`, bind: true},
-		jsonrpc.MCP.Name():     {json: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
-		jsonrpc.ACP.Name():     {json: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, bind: true},
-		jsonrpc.LSP.Name():     {json: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
-		jsonrpc.DAP.Name():     {json: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
-	}
-})
+var cancels = map[string]cancelForm{
+	latis.Protocol.Name():  {json: `{"id":"%[2]d","promptCancel":{"targetId":%[1]s}}`},
+	theory.Protocol.Name(): {json: `{"kind":"control","content":{"run_id":%[1]s,"op":"preempt"}}`},
+	nexus.Protocol.Name():  {json: `{"jsonrpc":"2.0","id":%[2]d,"method":"cancel","params":{"request_id":%[1]s}}`, bind: true},
+	jsonrpc.MCP.Name():     {json: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
+	jsonrpc.ACP.Name():     {json: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, bind: true},
+	jsonrpc.LSP.Name():     {json: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
+	jsonrpc.DAP.Name():     {json: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
+}

@@ -1,8 +1,6 @@
 package all
 
 import (
-	"sync"
-
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -15,24 +13,22 @@ import (
 
 // Rules returns the rules of a protocol. One that is not in the list has none.
 func Rules(p protocol.Protocol) *protocol.Rules {
-	if r := rules()[p.Name()]; r != nil {
+	if r := rules[p.Name()]; r != nil {
 		return r
 	}
 	return &opaque.Rules
 }
 
-var rules = sync.OnceValue(func() map[string]*protocol.Rules {
-	return map[string]*protocol.Rules{
-		rlm.Protocol.Name():    &rlm.Rules,
-		latis.Protocol.Name():  &latis.Rules,
-		theory.Protocol.Name(): &theory.Rules,
-		nexus.Protocol.Name():  &nexus.Rules,
-		jsonrpc.MCP.Name():     &jsonrpc.MCPRules,
-		jsonrpc.ACP.Name():     &jsonrpc.ACPRules,
-		jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
-		jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
-		jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
-		carried.GRPC.Name():    &carried.Rules,
-		carried.HTTP.Name():    &carried.Rules,
-	}
-})
+var rules = map[string]*protocol.Rules{
+	rlm.Protocol.Name():    &rlm.Rules,
+	latis.Protocol.Name():  &latis.Rules,
+	theory.Protocol.Name(): &theory.Rules,
+	nexus.Protocol.Name():  &nexus.Rules,
+	jsonrpc.MCP.Name():     &jsonrpc.MCPRules,
+	jsonrpc.ACP.Name():     &jsonrpc.ACPRules,
+	jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
+	jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
+	jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
+	carried.GRPC.Name():    &carried.Rules,
+	carried.HTTP.Name():    &carried.Rules,
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // Plain is JSON-RPC 2.0 of which no method is known.
-var Plain = New("jsonrpc", Grammar{NullIDs: true, Methods: func() map[string]Method { return nil }})
+var Plain = New("jsonrpc", Grammar{NullIDs: true})
 
 // A Dialect is JSON-RPC 2.0 with the methods of one protocol.
 type Dialect struct {
@@ -25,9 +25,9 @@ type Dialect struct {
 
 // A Grammar is what a dialect adds to JSON-RPC 2.0.
 type Grammar struct {
-	// Methods returns the methods of the protocol, which are made when the first
-	// message comes. Others are messages too; of them nothing more is known.
-	Methods func() map[string]Method
+	// Methods are those of the protocol. Others are messages too; of them nothing more
+	// is known.
+	Methods map[string]Method
 	// Binds are the members by which every request may give itself a second
 	// name, the preferred one first.
 	Binds []Name
@@ -88,7 +88,7 @@ func (d *Dialect) Encoding() protocol.Encoding { return protocol.JSON }
 
 // Knows reports whether method is one of the protocol's own.
 func (d *Dialect) Knows(method []byte) bool {
-	_, ok := d.grammar.Methods()[string(method)]
+	_, ok := d.grammar.Methods[string(method)]
 	return ok
 }
 
@@ -129,7 +129,7 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 
 // interpretMethod says what a request or notification means.
 func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
-	method := d.grammar.Methods()[string(e.method)]
+	method := d.grammar.Methods[string(e.method)]
 	m.Kind = e.method
 	m.From = method.From
 	m.Ref = e.token(method.Ref)

@@ -1,10 +1,6 @@
 package latis
 
 import (
-	"sync"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/wirectl/wirectl/frame"
 	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -12,13 +8,9 @@ import (
 )
 
 var (
-	request  = sync.OnceValue(func() *protobuf.Schema { return protobuf.Compile(descriptorOf("ConnectRequest")) })
-	response = sync.OnceValue(func() *protobuf.Schema { return protobuf.Compile(descriptorOf("ConnectResponse")) })
+	request  = protobuf.Compile((&latisv1.ConnectRequest{}).ProtoReflect().Descriptor())
+	response = protobuf.Compile((&latisv1.ConnectResponse{}).ProtoReflect().Descriptor())
 )
-
-func descriptorOf(message protoreflect.Name) protoreflect.MessageDescriptor {
-	return latisv1.File_latis_v1_latis_proto.Messages().ByName(message)
-}
 
 // AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
 // message without a payload that is known is written as a ConnectRequest.
@@ -33,18 +25,18 @@ func (latis) AppendEdited(dst, payload []byte, e protobuf.Editor) ([]byte, error
 
 func schemaOf(payload []byte) *protobuf.Schema {
 	if isResponse(payload) {
-		return response()
+		return response
 	}
-	return request()
+	return request
 }
 
 // AppendPayload appends the message that the protojson describes. Which of the
 // two it is shows in the names of its members.
 func (latis) AppendPayload(dst, json []byte) ([]byte, error) {
 	if describesResponse(json) {
-		return response().AppendWire(dst, json)
+		return response.AppendWire(dst, json)
 	}
-	return request().AppendWire(dst, json)
+	return request.AppendWire(dst, json)
 }
 
 func isResponse(payload []byte) bool {
@@ -58,7 +50,7 @@ func isResponse(payload []byte) bool {
 }
 
 func describesResponse(json []byte) bool {
-	fields := descriptorOf("ConnectResponse").Fields()
+	fields := (&latisv1.ConnectResponse{}).ProtoReflect().Descriptor().Fields()
 	var s jsonscan.Scanner
 	s.Init(json)
 	for ok := s.Object(); ok && s.Next(); {

@@ -3,8 +3,6 @@
 package nexus
 
 import (
-	"sync"
-
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -25,19 +23,17 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	Answers:      frame.U2C,
 	// The answer to a cancel has a cancelled member too, but no content.
 	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.ResultCancelled, Is: "true", With: jsonrpc.ResultContent}},
-	Methods: sync.OnceValue(func() map[string]jsonrpc.Method {
-		return map[string]jsonrpc.Method{
-			"send":            {From: frame.C2U, Bind: run},
-			"cancel":          {From: frame.C2U, Does: protocol.Cancel, Ref: run},
-			"shutdown":        {From: frame.C2U},
-			"get_tokens":      {From: frame.C2U},
-			"get_context":     {From: frame.C2U},
-			"get_messages":    {From: frame.C2U},
-			"compact":         {From: frame.C2U},
-			"create_agent":    {From: frame.C2U},
-			"destroy_agent":   {From: frame.C2U},
-			"list_agents":     {From: frame.C2U},
-			"shutdown_server": {From: frame.C2U},
-		}
-	}),
+	Methods: map[string]jsonrpc.Method{
+		"send":            {From: frame.C2U, Bind: run},
+		"cancel":          {From: frame.C2U, Does: protocol.Cancel, Ref: run},
+		"shutdown":        {From: frame.C2U},
+		"get_tokens":      {From: frame.C2U},
+		"get_context":     {From: frame.C2U},
+		"get_messages":    {From: frame.C2U},
+		"compact":         {From: frame.C2U},
+		"create_agent":    {From: frame.C2U},
+		"destroy_agent":   {From: frame.C2U},
+		"list_agents":     {From: frame.C2U},
+		"shutdown_server": {From: frame.C2U},
+	},
 })
