@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailscale/hujson"
+
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -27,7 +29,10 @@ type entry struct {
 
 // find returns the entry of a server.
 func find(config []byte, server string) (*entry, error) {
-	text := plain(config)
+	text, err := plain(config)
+	if err != nil {
+		return nil, err
+	}
 	names, found, err := servers(text, server)
 	switch {
 	case err != nil:
@@ -131,61 +136,13 @@ func (e *entry) wrapped() int {
 	return i + 1
 }
 
-// plain returns JSON in the place of JSON with comments, trailing commas and a
-// byte order mark: blanks take theirs, so that every position stays.
-func plain(config []byte) []byte {
+// plain returns JSON in the place of JSON with comments, trailing commas and a byte
+// order mark: blanks take theirs, so that every position stays. What is broken is
+// returned as it is, with the error.
+func plain(config []byte) ([]byte, error) {
 	text := bytes.Clone(config)
-	blank := func(from, to int) {
-		for i := from; i < to; i++ {
-			text[i] = ' '
-		}
-	}
 	if bytes.HasPrefix(text, []byte("\ufeff")) {
-		blank(0, 3)
+		copy(text, "   ")
 	}
-	comma := -1 // that may be a trailing one
-	for i := 0; i < len(text); {
-		next := i + 1
-		switch c := text[i]; {
-		case c == '"':
-			next = endOfString(text, i)
-			comma = -1
-		case bytes.HasPrefix(text[i:], []byte("//")):
-			next = i + lengthTo(text[i:], "\n")
-			blank(i, next)
-		case bytes.HasPrefix(text[i:], []byte("/*")):
-			next = i + 2 + lengthTo(text[i+2:], "*/")
-			blank(i, next)
-		case c == ',':
-			comma = i
-		case (c == '}' || c == ']') && comma >= 0:
-			blank(comma, comma+1)
-			comma = -1
-		case c != ' ' && c != '\t' && c != '\n' && c != '\r':
-			comma = -1
-		}
-		i = next
-	}
-	return text
-}
-
-// lengthTo is the length of text up to and with the first end, or all of it.
-func lengthTo(text []byte, end string) int {
-	if i := bytes.Index(text, []byte(end)); i >= 0 {
-		return i + len(end)
-	}
-	return len(text)
-}
-
-// endOfString returns the position behind the string that begins at i.
-func endOfString(text []byte, i int) int {
-	for i++; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
+	return hujson.Standardize(text)
 }

@@ -12,7 +12,8 @@ type Server struct {
 // Servers returns the servers of a configuration, each once and in their order:
 // of one that is broken, those before that place.
 func Servers(config []byte) []Server {
-	names, _, _ := servers(plain(config), "")
+	text, _ := plain(config)
+	names, _, _ := servers(text, "")
 	var list []Server
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
