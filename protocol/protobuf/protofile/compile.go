@@ -85,15 +85,14 @@ func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, e
 	if err != nil {
 		return found, err
 	}
+	found.Source = bytes.NewReader(source) // for the compiler, which reports errors with their places
 	handler := reporter.NewHandler(nil)
-	tree, err := parser.Parse(name, bytes.NewReader(source), handler)
-	if err == nil {
-		found.ParseResult, err = parser.ResultFromAST(tree, true, handler)
+	if tree, err := parser.Parse(name, bytes.NewReader(source), handler); err == nil {
+		if parsed, err := parser.ResultFromAST(tree, true, handler); err == nil {
+			return protocompile.SearchResult{ParseResult: parsed}, dropCustomOptions(parsed.FileDescriptorProto())
+		}
 	}
-	if err != nil { // the compiler reports it, with its place
-		return protocompile.SearchResult{Source: bytes.NewReader(source)}, nil
-	}
-	return found, dropCustomOptions(found.ParseResult.FileDescriptorProto())
+	return found, nil
 }
 
 func (f *finder) read(name string) ([]byte, error) {
