@@ -8,9 +8,9 @@ FUZZTIME ?= 30s
 # Where generate writes; another folder leaves the sources alone.
 OUT ?= .
 
-tool := $(GO) tool -modfile=tools/go.mod
+tool := $(GO) tool -modfile=test/tools/go.mod
 
-# Everything that a change must pass, fuzzing and interop/ aside.
+# Everything that a change must pass, fuzzing and test/interop/ aside.
 check: test race lint fresh
 
 # The tests.
@@ -26,42 +26,42 @@ lint:
 	$(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
-	$(GO) -C tools vet ./sbom ./notices
+	$(GO) -C test/tools vet ./sbom ./notices
 	@unformatted=$$($(tool) gofumpt -l .) && { [ -z "$$unformatted" ] || { echo "run gofumpt -w on:"; echo "$$unformatted"; exit 1; }; }
 	$(tool) golangci-lint run ./...
-	$(tool) buf lint proto
+	$(tool) buf lint protocol/schema
 
 # The real peers: needs npm and python3.
 interop:
-	cd interop && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd test/interop && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # Each fuzz target for FUZZTIME.
 fuzz:
-	tools/fuzz $(FUZZTIME)
+	test/tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of proto/, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
+# Write what is generated: the messages of protocol/schema/, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
 generate:
-	$(tool) buf generate proto --template proto/buf.gen.yaml --output $(OUT)
+	$(tool) buf generate protocol/schema --template protocol/schema/buf.gen.yaml --output $(OUT)
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs
 	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg
-	$(GO) -C tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
+	$(GO) -C test/tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
 
 # Fail if what is generated, or go.mod, is not what it would be now.
 fresh:
-	tools/fresh
+	test/tools/fresh
 
 # Rewrite the expected output of the tests; read the diff as documentation.
 update:
-	$(GO) test . -update
+	$(GO) test ./test -update
 
 # What a release would be, in dist/, without publishing it; made twice, and compared.
 snapshot:
-	tools/packages dist
+	test/tools/packages dist
 
 # The speed of decode, as ratios to its peers.
 bench:
-	bench/decode.sh
+	test/bench/decode.sh
 
 .PHONY: help check test race lint interop fuzz generate fresh update snapshot bench

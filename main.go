@@ -2,55 +2,9 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/wirectl/wirectl/commands"
 )
 
-func main() { os.Exit(run()) }
-
-// grace is how long a command may take to end once it was interrupted, unless it
-// asks for more. What keeps it longer is a system call that nothing else interrupts, such as a write
-// to a pipe that nobody reads.
-const grace = time.Second
-
-func run() int {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	interrupts := make(chan os.Signal, 1)
-	var linger atomic.Int64
-	linger.Store(int64(grace))
-	var interrupted atomic.Int32
-	interrupted.Store(commands.StatusInterrupted)
-	if !commands.Brief(os.Args) {
-		signal.Notify(interrupts, os.Interrupt)
-		go func() {
-			if <-interrupts == syscall.SIGTERM {
-				interrupted.Store(commands.StatusTerminated)
-			}
-			signal.Stop(interrupts) // a second interrupt ends the process
-			stop()
-			time.Sleep(time.Duration(linger.Load()))
-			os.Exit(int(interrupted.Load()))
-		}()
-	}
-	env := commands.OSEnv()
-	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
-	env.Signals = func() (<-chan os.Signal, func()) {
-		c := make(chan os.Signal, 8)
-		signal.Notify(c, passedOn()...)
-		signal.Stop(interrupts)
-		return c, func() { signal.Stop(c) }
-	}
-	env.Terminable = func() { signal.Notify(interrupts, syscall.SIGTERM) }
-	status := commands.Run(ctx, env, os.Args)
-	if ctx.Err() != nil {
-		return int(interrupted.Load())
-	}
-	return status
-}
+func main() { os.Exit(commands.Main()) }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/wait"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // A backend is a [Backend] at work.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/unit"
+	"github.com/wirectl/wirectl/peer/unit"
 )
 
 // A brokerAgent answers the prompts of a unit by a broker. The model is that of a

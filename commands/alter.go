@@ -5,10 +5,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/internal/yamlfile"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
-	"github.com/wirectl/wirectl/yamlfile"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // alterFlags are the flags that ask for what passes to be changed.

@@ -15,9 +15,9 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/relay/wrap"
 	"github.com/wirectl/wirectl/session"
-	"github.com/wirectl/wirectl/wrap"
 )
 
 // completeWord is the command by which the scripts of package completions ask.

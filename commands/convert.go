@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 func convertCommand(inv *invocation) *cli.Command {

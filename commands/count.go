@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // counts is what decode --count prints as NDJSON.

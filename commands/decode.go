@@ -14,11 +14,11 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/query"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 func decodeCommand(inv *invocation) *cli.Command {

@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/diff"
-	"github.com/wirectl/wirectl/jsondiff"
+	"github.com/wirectl/wirectl/session/diff"
+	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
 func diffCommand(inv *invocation) *cli.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/frame"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // Env is everything of the world outside that a command may touch.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // Help is what a newcomer has: every command stands in a group and has an

@@ -10,8 +10,8 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/lint"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/lint"
 )
 
 func lintCommand(inv *invocation) *cli.Command {

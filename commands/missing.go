@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/fixtures"
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // sentence is what an error says to a person. Of a file that is not there it says

@@ -16,8 +16,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )

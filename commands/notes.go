@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/store"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // quietFlag is of the commands that say on standard error what they do.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
-	"github.com/wirectl/wirectl/render"
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/jsondiff"
-	"github.com/wirectl/wirectl/query"
-	"github.com/wirectl/wirectl/render"
-	"github.com/wirectl/wirectl/replay"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/replay"
+	"github.com/wirectl/wirectl/session/jsondiff"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -8,11 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/convert"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/render"
-	page "github.com/wirectl/wirectl/report"
+	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
+	page "github.com/wirectl/wirectl/web"
 )
 
 func reportCommand(inv *invocation) *cli.Command {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
 )
 

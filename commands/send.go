@@ -11,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/client"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/transport"
 )

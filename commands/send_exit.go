@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/wirectl/wirectl/client"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol/latis"
-	"github.com/wirectl/wirectl/render"
 )
 
 func (s *sending) latis() (*dialer, error) {

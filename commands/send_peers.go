@@ -14,8 +14,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/client"
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"

@@ -12,10 +12,10 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol/theory"
-	"github.com/wirectl/wirectl/render"
 )
 
 // records returns what takes the messages of a session and prints them as decode

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/peer/client"
 )
 
 // What is told beside an answer has a line of its own where both are on the screen,

@@ -5,7 +5,7 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/transport"
 )
 

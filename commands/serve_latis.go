@@ -6,7 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/latis"
-	"github.com/wirectl/wirectl/unit"
+	"github.com/wirectl/wirectl/peer/unit"
 )
 
 // latisUnit returns what serves the connections of the doors for latis: a unit

@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode/convert"
 )
 
 // A lookout is all that sees what a broker does: the tap and the capture, which

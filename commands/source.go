@@ -14,8 +14,8 @@ import (
 
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/direct"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/internal/direct"
 )
 
 // A source is an input that was opened.

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/stats"
+	"github.com/wirectl/wirectl/session/stats"
 )
 
 // statsOutputs are the values of --output.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
 )
 

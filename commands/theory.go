@@ -17,8 +17,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/peer/theory"
 	dialect "github.com/wirectl/wirectl/protocol/theory"
-	"github.com/wirectl/wirectl/theory"
 	"github.com/wirectl/wirectl/transport"
 )
 

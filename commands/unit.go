@@ -13,9 +13,9 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/quic"
-	"github.com/wirectl/wirectl/unit"
 )
 
 func unitCommand(inv *invocation) *cli.Command {

@@ -15,9 +15,9 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/convert"
+	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
-	"github.com/wirectl/wirectl/render"
 )
 
 // A watch is all that sees what passes a relay: the tap, the capture, and the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/wrap"
+	"github.com/wirectl/wirectl/relay/wrap"
 )
 
 func wrapCommand(inv *invocation) *cli.Command {

@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/frame"
 )
 

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/encode"
+	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/frametest"

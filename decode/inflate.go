@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/wirectl/wirectl/inflate"
+	"github.com/wirectl/wirectl/internal/inflate"
 )
 
 // Compressions are the names of the message encodings that Config.Compression

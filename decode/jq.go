@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // A Program turns the NDJSON record of an item into lines of its own.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/render"
 )
 
 // Text shows items to people: a line each, and more if asked for.

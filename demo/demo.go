@@ -19,14 +19,14 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	rlmdoor "github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/service"
-	"github.com/wirectl/wirectl/client"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/peer/client"
+	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/unit"
-	"github.com/wirectl/wirectl/wait"
 )
 
 // models is the broker's configuration: a model that takes its time.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/wirectl/wirectl/client"
+	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/transport"
 )

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // DefaultLimit is the largest payload, in bytes, that a Scanner accepts unless

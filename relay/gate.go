@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // gate starts a relay with a gate, which tells an own memory what it does.

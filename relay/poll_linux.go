@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wirectl/wirectl/direct"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/direct"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/query"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // Words are what a filter may say of a frame besides the conditions of package

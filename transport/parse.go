@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // builtin are the schemes that need no other package.

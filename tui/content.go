@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/query"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
 

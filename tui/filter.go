@@ -8,7 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
 

@@ -3,7 +3,7 @@ package tui
 import (
 	"strings"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/store"
 )

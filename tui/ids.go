@@ -8,7 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/store"
 )

@@ -3,7 +3,7 @@ package tui
 import (
 	"strconv"
 
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A line of the screen is put together from left to right. What is appended to

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/render"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/store"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/yamlfile"
+	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
 // Doors are the names of the front doors, in the order in which they are told,

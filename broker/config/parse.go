@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/wirectl/wirectl/nearest"
-	"github.com/wirectl/wirectl/yamlfile"
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
 // An Error says what is wrong with a file, and where.

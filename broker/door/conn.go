@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/door/internal/life"
-	"github.com/wirectl/wirectl/direct"
+	"github.com/wirectl/wirectl/internal/direct"
 )
 
 // A Conn is a client's connection. It is read and written by one goroutine.

@@ -5,7 +5,7 @@ package door
 import (
 	"syscall"
 
-	"github.com/wirectl/wirectl/direct"
+	"github.com/wirectl/wirectl/internal/direct"
 )
 
 // A firstRead is the outcome of a read by the connection's descriptor.

@@ -30,7 +30,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/unit"
+	"github.com/wirectl/wirectl/peer/unit"
 )
 
 func TestMain(m *testing.M) {

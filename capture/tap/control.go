@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // A Command is what a viewer asks of a tap's owner: one line of JSON.

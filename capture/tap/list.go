@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // Info is what a tap says about itself, in a file beside its socket.

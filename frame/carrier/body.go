@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/inflate"
+	"github.com/wirectl/wirectl/internal/inflate"
 )
 
 // A body takes in what a request or a response holds, and gives out its frames.

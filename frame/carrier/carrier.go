@@ -18,7 +18,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/nearest"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
 // A Kind is a carrier protocol.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/inflate"
+	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 // KindOf returns the kind of a ConnectRequest or ConnectResponse; 0 if it has no payload

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/latis"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 // Every payload of the schema has a kind, the same as Parse says, and a response answers

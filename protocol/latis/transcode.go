@@ -2,9 +2,9 @@ package latis
 
 import (
 	"github.com/wirectl/wirectl/frame"
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/protobuf"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 var (

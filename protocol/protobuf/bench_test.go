@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 // latisFrames are frames of a session: chunks of 80 bytes to 5 KiB of text that

@@ -3,7 +3,7 @@ package protobuf
 import (
 	"testing"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 // The path of a call names the message of each direction, and messages of one

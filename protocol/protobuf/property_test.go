@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"pgregory.net/rapid"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
 // types are the message types that the properties are tried on.

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // Fields are the fields that conditions on frames may be about.

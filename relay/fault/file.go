@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/wirectl/wirectl/yamlfile"
+	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
 // file is a plan as it is written in YAML.

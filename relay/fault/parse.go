@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/nearest"
-	"github.com/wirectl/wirectl/query"
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // A SyntaxError says where and why a rule is none.

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	latisv1 "github.com/wirectl/wirectl/proto/latis/v1"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
 	"github.com/wirectl/wirectl/transport/transporttest"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
-	"github.com/wirectl/wirectl/wait"
 )
 
 // Config is how a mock behaves. The zero Config answers at once with

@@ -1,0 +1,53 @@
+package commands
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// grace is how long a command may take to end once it was interrupted, unless it
+// asks for more. What keeps it longer is a system call that nothing else interrupts, such as a write
+// to a pipe that nobody reads.
+const grace = time.Second
+
+// Main runs the program with the arguments, streams and signals of the process
+// and returns its exit status.
+func Main() int {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	interrupts := make(chan os.Signal, 1)
+	var linger atomic.Int64
+	linger.Store(int64(grace))
+	var interrupted atomic.Int32
+	interrupted.Store(StatusInterrupted)
+	if !Brief(os.Args) {
+		signal.Notify(interrupts, os.Interrupt)
+		go func() {
+			if <-interrupts == syscall.SIGTERM {
+				interrupted.Store(StatusTerminated)
+			}
+			signal.Stop(interrupts) // a second interrupt ends the process
+			stop()
+			time.Sleep(time.Duration(linger.Load()))
+			os.Exit(int(interrupted.Load()))
+		}()
+	}
+	env := OSEnv()
+	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
+	env.Signals = func() (<-chan os.Signal, func()) {
+		c := make(chan os.Signal, 8)
+		signal.Notify(c, passedOn()...)
+		signal.Stop(interrupts)
+		return c, func() { signal.Stop(c) }
+	}
+	env.Terminable = func() { signal.Notify(interrupts, syscall.SIGTERM) }
+	status := Run(ctx, env, os.Args)
+	if ctx.Err() != nil {
+		return int(interrupted.Load())
+	}
+	return status
+}

@@ -1,0 +1,25 @@
+package nearest_test
+
+import (
+	"testing"
+
+	"github.com/wirectl/wirectl/internal/nearest"
+)
+
+func TestOf(t *testing.T) {
+	names := []string{"decode", "encode", "list", "--framing", "--from", "kind"}
+	for typed, want := range map[string]string{
+		"decod":    "decode",
+		"dcode":    "decode",
+		"--framin": "--framing",
+		"knd":      "kind",
+		"LIST":     "list",
+		"relay":    "",
+		"":         "",
+		"x":        "",
+	} {
+		if got := nearest.Of(typed, names); got != want {
+			t.Errorf("Of(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/latis"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// confirmation is how long a cancel may wait for what follows it.
+const confirmation = 5 * time.Second
+
+// A Latis is a connection to a unit, on which any number of calls may be made at
+// once.
+type Latis struct {
+	link *link
+
+	mu   sync.Mutex
+	last int
+	open map[string]*latisCall // by id
+
+	leaving sync.WaitGroup // what is still being sent when nobody waits for it
+}
+
+// A latisCall is a request that is not answered yet. Its take is called for each
+// answer, and reports whether that was the last.
+type latisCall struct {
+	id    string
+	take  func(m *latisv1.ConnectResponse) (done bool, err error)
+	ended chan error
+}
+
+// DialLatis begins to speak latis on a connection, which it takes over.
+func DialLatis(nc transport.Conn, w *Watch) *Latis {
+	l := &Latis{open: map[string]*latisCall{}}
+	l.link = newLink(nc, 1, frame.Len32, w, l.receive)
+	l.link.start()
+	return l
+}
+
+// Close ends the connection.
+func (l *Latis) Close() error {
+	defer l.leaving.Wait()
+	return l.link.close()
+}
+
+func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
+	var m latisv1.ConnectResponse
+	if err := proto.Unmarshal(payload, &m); err != nil {
+		return &FaultError{latis.Fault(payload, err)}
+	}
+	l.mu.Lock()
+	c := l.open[latis.Answers(&m)]
+	l.mu.Unlock()
+	if c == nil {
+		return nil // the watch has judged it
+	}
+	if done, err := c.take(&m); done {
+		l.forget(c.id)
+		c.ended <- err
+	}
+	return nil
+}
+
+func (l *Latis) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, id)
+}
+
+// begin sends a request under a new id.
+func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) (*latisCall, error) {
+	c := &latisCall{take: take, ended: make(chan error, 1)}
+	l.mu.Lock()
+	l.last++
+	m.Id = strconv.Itoa(l.last)
+	c.id = m.Id
+	l.open[m.Id] = c
+	l.mu.Unlock()
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err == nil {
+		err = l.link.send(ctx, payload)
+	}
+	if err != nil {
+		l.forget(m.Id)
+	}
+	return c, err
+}
+
+// wait waits for the end of a call.
+func (l *Latis) wait(ctx context.Context, c *latisCall) error {
+	select {
+	case err := <-c.ended:
+		return err
+	case <-l.link.done:
+		select {
+		case err := <-c.ended: // it was the last that came
+			return err
+		default:
+			return l.link.err
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Latis) do(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) error {
+	c, err := l.begin(ctx, m, take)
+	if err != nil {
+		return err
+	}
+	return l.wait(ctx, c)
+}
+
+// A LatisPrompt is a prompt, and when to cancel it. Its text is UTF-8.
+type LatisPrompt struct {
+	Content  string
+	Metadata map[string]string
+	Cancel   CancelAfter
+	// Beside, if not nil, is made when the prompt has been sent, and ends with it
+	// or later.
+	Beside Call
+}
+
+// CancelAfter says when a request is to be cancelled: after that many parts of
+// its answer, or after that much time. The zero value means never.
+type CancelAfter struct {
+	Parts int
+	Time  time.Duration
+}
+
+// ParseCancelAfter reads a number of parts, such as 3, or a time, such as 200ms.
+func ParseCancelAfter(text string) (CancelAfter, error) {
+	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+		return CancelAfter{Parts: n}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return CancelAfter{Time: d}, nil
+	}
+	return CancelAfter{}, fmt.Errorf("%q is neither a number of parts, such as 3, nor a time, such as 200ms", text)
+}
+
+// Prompt is the call that sends p.
+func (l *Latis) Prompt(p LatisPrompt) Call {
+	return settled(func(ctx context.Context, out func(Part)) error {
+		r := &promptRun{latis: l, prompt: p, out: out, due: make(chan struct{})}
+		return r.run(ctx)
+	})
+}
+
+// A promptRun is a prompt on its way.
+type promptRun struct {
+	latis  *Latis
+	prompt LatisPrompt
+	out    func(Part)
+	parts  int
+	due    chan struct{} // closed when the parts were counted after which to cancel
+}
+
+func (r *promptRun) run(ctx context.Context) error {
+	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptSend{
+		PromptSend: &latisv1.PromptSend{Content: r.prompt.Content, Metadata: r.prompt.Metadata},
+	}}
+	c, err := r.latis.begin(ctx, m, r.take)
+	if err != nil {
+		return err
+	}
+	if r.prompt.Beside == nil {
+		return r.follow(ctx, c)
+	}
+	beside := make(chan error, 1)
+	go func() { beside <- r.prompt.Beside(ctx, r.out) }()
+	return cmp.Or(r.follow(ctx, c), <-beside)
+}
+
+// follow waits for the end of the prompt, and cancels it when that is due.
+func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
+	var timer <-chan time.Time
+	if d := r.prompt.Cancel.Time; d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case err := <-c.ended:
+		return err
+	case <-r.latis.link.done:
+		return r.latis.wait(ctx, c)
+	case <-ctx.Done():
+		r.latis.leave(c)
+		return context.Cause(ctx)
+	case <-timer:
+	case <-r.due:
+	}
+	return r.cancel(ctx, c)
+}
+
+// take takes in a part of the answer, or its end.
+func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectResponse_ResponseChunk:
+		r.out(Part{Text: p.ResponseChunk.Content})
+		r.parts++
+		if r.parts == r.prompt.Cancel.Parts {
+			close(r.due)
+		}
+		return false, nil
+	case *latisv1.ConnectResponse_ResponseComplete:
+		if len(p.ResponseComplete.Metadata) > 0 {
+			r.out(Part{Aside: true, Name: "metadata", JSON: jsonscan.MustMarshal(p.ResponseComplete.Metadata)})
+		}
+		return true, nil
+	case *latisv1.ConnectResponse_ResponseCancelled:
+		r.out(Part{Aside: true, Name: "cancelled"})
+		return true, nil
+	}
+	return true, unexpected(m)
+}
+
+// askCancel asks for the end of a prompt. Its own answer is optional, and an error
+// only says that the prompt was quicker.
+func (l *Latis) askCancel(ctx context.Context, c *latisCall) (asked *latisCall, err error) {
+	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
+	return l.begin(ctx, m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
+}
+
+// leave tells the unit that nobody waits for a prompt any more, as far as it still
+// reads.
+func (l *Latis) leave(c *latisCall) {
+	sent := make(chan struct{})
+	l.leaving.Go(func() {
+		_, _ = l.askCancel(context.Background(), c) // we are leaving anyhow
+		close(sent)
+	})
+	patience := time.NewTimer(parting)
+	defer patience.Stop()
+	select {
+	case <-sent:
+	case <-patience.C: // closing the connection ends it
+	}
+}
+
+// cancel asks for the end of the prompt, and waits for it.
+func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
+	asked, err := r.latis.askCancel(ctx, c)
+	if err != nil {
+		return err
+	}
+	silence := fmt.Errorf("the prompt was cancelled, and nothing followed within %v", confirmation)
+	limited, cancel := context.WithTimeoutCause(ctx, confirmation, &FaultError{silence})
+	defer cancel()
+	defer r.latis.forget(asked.id)
+	return r.latis.wait(limited, c)
+}
+
+// unexpected is the error of a message that ends a call in another way than by
+// the answer that belongs to it.
+func unexpected(m *latisv1.ConnectResponse) error {
+	if e := m.GetError(); e != nil {
+		return &PeerError{Code: e.Code, Message: e.Message}
+	}
+	return faultf("%v is no answer to the request %q", latis.KindOf(m), latis.Answers(m))
+}
+
+// Ping is the call that asks whether the unit is alive.
+func (l *Latis) Ping() Call {
+	return settled(func(ctx context.Context, out func(Part)) error {
+		begun := time.Now()
+		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_Ping{Ping: &latisv1.Ping{Timestamp: begun.UnixNano()}}}
+		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+			switch pong := m.GetPong(); {
+			case pong == nil:
+				return true, unexpected(m)
+			case pong.PingTimestamp != begun.UnixNano():
+				return true, faultf("the PONG repeats the timestamp %d, and the PING had %d", pong.PingTimestamp, begun.UnixNano())
+			}
+			out(Part{Text: "pong after " + time.Since(begun).Round(time.Microsecond).String()})
+			return true, nil
+		})
+	})
+}
+
+// State is the call that asks for the state of the unit.
+func (l *Latis) State() Call {
+	return settled(func(ctx context.Context, out func(Part)) error {
+		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateGet{StateGet: &latisv1.StateGet{}}}
+		return l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) { return true, state(m, out) })
+	})
+}
+
+// Subscribe is the call that asks for the state at every change. It ends with ctx.
+func (l *Latis) Subscribe() Call {
+	return settled(func(ctx context.Context, out func(Part)) error {
+		err := l.do(ctx, subscription(false), func(m *latisv1.ConnectResponse) (bool, error) {
+			err := state(m, out)
+			return err != nil, err
+		})
+		if ctx.Err() == nil || l.link.closing.Load() {
+			return err
+		}
+		return l.unsubscribe()
+	})
+}
+
+func subscription(end bool) *latisv1.ConnectRequest {
+	return &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateSubscribe{StateSubscribe: &latisv1.StateSubscribe{Unsubscribe: end}}}
+}
+
+func (l *Latis) unsubscribe() error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), confirmation, faultf("the end of the subscription was not confirmed within %v", confirmation))
+	defer cancel()
+	return l.do(ctx, subscription(true), func(m *latisv1.ConnectResponse) (bool, error) {
+		if m.GetAck() == nil {
+			return true, unexpected(m)
+		}
+		return true, nil
+	})
+}
+
+func state(m *latisv1.ConnectResponse, out func(Part)) error {
+	update := m.GetStateUpdate()
+	if update == nil {
+		return unexpected(m)
+	}
+	out(Part{JSON: jsonscan.MustMarshal(struct {
+		Busy  bool              `json:"busy"`
+		State map[string]string `json:"state,omitempty"`
+	}{update.Busy, update.State})})
+	return nil
+}
+
+// CreateSession opens a session and returns its id.
+func (l *Latis) CreateSession(ctx context.Context, metadata map[string]string) (id string, err error) {
+	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionCreate{SessionCreate: &latisv1.SessionCreate{Metadata: metadata}}})
+	if err == nil && a.SessionId == "" {
+		err = faultf("the ACK of SESSION_CREATE names no session")
+	}
+	return a.GetSessionId(), err
+}
+
+// ResumeSession takes up a session again and returns its state.
+func (l *Latis) ResumeSession(ctx context.Context, id string) (map[string]string, error) {
+	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionResume{SessionResume: &latisv1.SessionResume{SessionId: id}}})
+	return a.GetState(), err
+}
+
+// DestroySession ends a session.
+func (l *Latis) DestroySession(ctx context.Context, id string) error {
+	_, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionDestroy{SessionDestroy: &latisv1.SessionDestroy{SessionId: id}}})
+	return err
+}
+
+// session makes a request about sessions and returns its ACK.
+func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (ack *latisv1.Ack, err error) {
+	var got *latisv1.Ack // the reader's, until the call has ended
+	err = l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
+		if got = m.GetAck(); got == nil {
+			return true, unexpected(m)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}

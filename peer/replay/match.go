@@ -1,0 +1,223 @@
+package replay
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// A Change is a member of a payload that is not as recorded. A value that is
+// absent is "".
+type Change struct {
+	Path     string `json:"path,omitempty"`
+	Recorded string `json:"recorded,omitempty"`
+	Live     string `json:"live,omitempty"`
+}
+
+// heard is a frame of the live peer.
+type heard struct {
+	raw     []byte
+	payload []byte
+	form    []byte // as of a step
+	message protocol.Message
+	well    bool
+	gap     bool
+	digest  [jsondiff.DigestSize]byte
+}
+
+// isJSON reports whether text is one value of JSON.
+func isJSON(text []byte) bool { return jsonscan.Valid(text) == nil }
+
+// compare returns how a frame differs from its counterpart in the recording. It
+// learns how ids are called live, whatever the matcher compares.
+func (r *run) compare(st *step, h *heard) ([]Change, error) {
+	m := &r.options.Match
+	changes := r.payloads(st, h)
+	switch {
+	case m.IgnoreChunks && st.message.Phase == protocol.Part:
+		return nil, nil
+	case m.Form != nil:
+		return r.forms(st, h)
+	case !m.Exact:
+		return nil, nil
+	}
+	return changes, nil
+}
+
+// payloads compares two payloads as values, or as bytes if they have none.
+func (r *run) payloads(st *step, h *heard) (changes []Change) {
+	if st.form == nil || h.form == nil {
+		if !bytes.Equal(st.payload, h.payload) && !h.gap {
+			changes = append(changes, Change{"", string(st.payload), string(h.payload)})
+		}
+		return changes
+	}
+	w := jsondiff.Walk{Ignore: r.options.Match.Ignore}
+	w.Leaf = func(keys []string, recorded, live []byte) {
+		if !r.sameLeaf(st, h, keys, recorded, live) {
+			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
+		}
+	}
+	w.Values(st.form, h.form)
+	return changes
+}
+
+// sameLeaf reports whether two values say the same: ids do if they name the same
+// thing.
+func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte) bool {
+	if len(keys) == 0 || recorded == nil || live == nil || !jsondiff.HoldsID(keys[len(keys)-1]) {
+		return jsondiff.Same(recorded, live)
+	}
+	if isProcess(st, keys[len(keys)-1]) {
+		return true
+	}
+	u := utteranceOf(keys[len(keys)-1], recorded)
+	isToken := namesSame(st, h, recorded, live)
+	learns := r.script.isName(r.options.Side, u) && (!isToken || jsonscan.KindOf(recorded) == jsonscan.String)
+	called, known := r.names.others[u]
+	switch {
+	case isToken || learns && !known && isScalar(live):
+		if learns {
+			r.names.others[u] = string(live)
+		}
+		return true
+	case learns && known:
+		return jsondiff.Same([]byte(called), live) || jsondiff.Same(recorded, live)
+	}
+	return jsondiff.Same(recorded, live)
+}
+
+func isScalar(value []byte) bool {
+	kind := jsonscan.KindOf(value)
+	return kind == jsonscan.String || kind == jsonscan.Number
+}
+
+// namesSame reports whether two values are the ids of their messages, which have
+// been found to belong together.
+func namesSame(st *step, h *heard, recorded, live []byte) bool {
+	r, l := &st.message, &h.message
+	for _, pair := range [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}} {
+		if pair[0].IsZero() || pair[0].Space == protocol.SpaceSession || pair[1].IsZero() {
+			continue
+		}
+		if jsondiff.IsToken(recorded, string(pair[0].Text)) && jsondiff.IsToken(live, string(pair[1].Text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// forms compares what a filter makes of two frames.
+func (r *run) forms(st *step, h *heard) ([]Change, error) {
+	recorded, err := r.options.Match.Form(r.ctx, r.object(st.form, st.payload, &st.message))
+	if err != nil {
+		return nil, err
+	}
+	live, err := r.options.Match.Form(r.ctx, r.object(h.form, h.payload, &h.message))
+	if err != nil || bytes.Equal(recorded, live) {
+		return nil, err
+	}
+	return []Change{{"", string(bytes.TrimSpace(recorded)), string(bytes.TrimSpace(live))}}, nil
+}
+
+// object is what a filter is given of a frame.
+func (r *run) object(form, payload []byte, m *protocol.Message) []byte {
+	b := jsonscan.AppendQuote([]byte(`{"kind":`), m.Kind)
+	b = jsonscan.AppendQuote(append(b, `,"phase":`...), []byte(m.Phase.String()))
+	if !m.ID.IsZero() {
+		b = append(append(b, `,"id":`...), r.tokenJSON(m.ID)...)
+	}
+	b = append(b, `,"payload":`...)
+	if form == nil {
+		b = jsonscan.AppendQuote(b, payload)
+	} else {
+		b = append(b, form...)
+	}
+	return append(b, '}')
+}
+
+// tokenJSON returns a token as JSON, which those of JSON protocols are.
+func (r *run) tokenJSON(t protocol.Token) []byte {
+	if r.script.Protocol.Encoding() == protocol.JSON {
+		return t.Text
+	}
+	return jsonscan.AppendQuote(nil, t.Text)
+}
+
+// find returns the recorded frame that a live one is the counterpart of; nil if
+// there is none. Then instead is what was to come in its place, if anything was.
+func (r *run) find(h *heard) (found, instead *step) {
+	switch {
+	case h.gap || !h.well:
+		return r.first(func(st *step) bool { return !st.well && st.frame.Gap == h.gap }), nil
+	case h.message.Phase == protocol.Open:
+		return r.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open }), nil
+	}
+	if exchange := r.live.find(r.options.Side.Opposite(), &h.message, r.expects); exchange != 0 {
+		if found, instead = r.inExchange(h, exchange); found != nil || instead != nil {
+			return found, instead
+		}
+	}
+	// Here is what belongs to no exchange, or to one of its own alone.
+	loose := h.message.Phase == protocol.Part && all.Rules(r.script.Protocol).LooseRefs
+	return r.alike(h, func(st *step) bool {
+		return (st.exchange == st.opens || loose) && st.message.Phase == h.message.Phase
+	}), nil
+}
+
+// alike returns the recorded frame, of those that may, that says the same, is
+// about the same, or at least is of the same kind: the first of each.
+func (r *run) alike(h *heard, may func(*step) bool) *step {
+	var about, kind *step
+	for st := range r.missing {
+		switch {
+		case !may(st) || !bytes.Equal(st.message.Kind, h.message.Kind):
+		case st.digest == h.digest:
+			return st
+		case about == nil && bytes.Equal(st.message.Label, h.message.Label):
+			about = st
+		case kind == nil:
+			kind = st
+		}
+	}
+	if about != nil {
+		return about
+	}
+	return kind
+}
+
+// inExchange looks for the counterpart among what is to come in an exchange.
+func (r *run) inExchange(h *heard, exchange int) (found, instead *step) {
+	list := r.expected(exchange)
+	part := h.message.Phase == protocol.Part
+	for _, st := range list {
+		if r.came[st.index] {
+			continue
+		}
+		if st.message.Phase == h.message.Phase && bytes.Equal(st.message.Kind, h.message.Kind) {
+			return st, nil
+		}
+		if instead == nil && (part || st.message.Phase != protocol.Part || !r.options.Match.elastic()) {
+			instead = st
+		}
+		if !part && !r.options.Match.elastic() {
+			return nil, instead
+		}
+	}
+	if part && r.options.Match.elastic() {
+		return nil, nil
+	}
+	if instead == nil && len(list) > 0 {
+		instead = list[0] // which has not come
+	}
+	return nil, instead
+}
+
+// skips reports whether a kind is neither waited for nor missed.
+func (r *run) skips(kind []byte) bool {
+	return slices.Contains(r.options.Match.Skip, string(kind))
+}

@@ -1,0 +1,146 @@
+package replay
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// An utterance is an id that somebody said. A string means the same under any
+// key, a number under its own alone.
+type utterance struct{ key, value string }
+
+func utteranceOf(key string, value []byte) utterance {
+	if text, ok := jsonscan.Unquote(value); ok {
+		return utterance{value: string(text)}
+	}
+	return utterance{key, string(value)}
+}
+
+// hear notes which ids a step says.
+func (s *Script) hear(st *step) {
+	if st.form == nil {
+		return
+	}
+	jsondiff.Leaves(st.form, func(key string, _ int, value []byte) {
+		if jsondiff.HoldsID(key) {
+			u := utteranceOf(key, value)
+			by := s.uttered[u]
+			by[st.dir] = true
+			s.uttered[u] = by
+		}
+	})
+}
+
+// isName reports whether a value in a frame of the peer is an id that our side
+// says again: only such ones have to be called as the live peer calls them.
+func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][side] }
+
+// names are what ids of the recording are called live.
+type names struct {
+	side   frame.Dir // ours
+	tokens map[name]string
+	others map[utterance]string // as written in JSON
+}
+
+func newNames(side frame.Dir) *names {
+	return &names{side, make(map[name]string), make(map[utterance]string)}
+}
+
+// meet learns the names that the peer gave the exchange that it opens.
+func (n *names) meet(recorded, live *protocol.Message) {
+	for _, pair := range [][2]protocol.Token{{recorded.ID, live.ID}, {recorded.Bind, live.Bind}} {
+		if r, l := pair[0], pair[1]; !r.IsZero() && r.Space == l.Space {
+			n.tokens[name{n.side.Opposite(), r.Space, string(r.Text)}] = string(l.Text)
+		}
+	}
+}
+
+// rename returns the payload of a step of ours with the ids that hold live; the
+// recorded payload itself if they are the same.
+func (n *names) rename(st *step, p protocol.Protocol) []byte {
+	if !st.well || len(n.tokens)+len(n.others) == 0 && !begins(st) {
+		return st.payload
+	}
+	if r, ok := p.(protocol.Renamer); ok {
+		return r.AppendRenamed(nil, st.payload, func(t protocol.Token) []byte { return n.token(&st.message, t) })
+	}
+	if p.Encoding() != protocol.JSON {
+		return st.payload
+	}
+	places := n.places(st)
+	if len(places) == 0 {
+		return st.payload
+	}
+	return protocol.AppendPlaced(nil, st.payload, places)
+}
+
+// isProcess reports whether the process of an LSP client stands under a key of a step.
+// That of the recording is gone, and a server ends with it: it is to be told of none, and
+// a client has another each time.
+func isProcess(st *step, key string) bool { return key == "processId" && begins(st) }
+
+func begins(st *step) bool { return string(st.message.Kind) == "initialize" }
+
+// token returns what to call a token of a message of ours; nil for what it is
+// called already.
+func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
+	if t.Space == protocol.SpaceSession {
+		if live, ok := n.others[utterance{value: string(t.Text)}]; ok {
+			text, _ := jsonscan.Unquote([]byte(live))
+			return text
+		}
+	}
+	if n.isOurs(m, t) {
+		return nil
+	}
+	if live, ok := n.tokens[name{n.side.Opposite(), t.Space, string(t.Text)}]; ok {
+		return []byte(live)
+	}
+	return nil
+}
+
+// isOurs reports whether a token in a message of ours is one that we gave.
+func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
+	answers := m.Phase == protocol.Part || m.Phase.Ends()
+	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
+}
+
+// places returns where a JSON payload has to be changed.
+func (n *names) places(st *step) []protocol.Place {
+	var list []protocol.Place
+	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
+		if isProcess(st, key) {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte("null")})
+			return
+		}
+		if !jsondiff.HoldsID(key) {
+			return
+		}
+		if t, ok := tokenAt(&st.message, value); ok && t.Space != protocol.SpaceSession {
+			if live := n.token(&st.message, t); live != nil {
+				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
+				return
+			}
+			if !protocol.SameToken(t, st.message.Ref) {
+				return
+			}
+		}
+		if live, ok := n.others[utteranceOf(key, value)]; ok {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte(live)})
+		}
+	})
+	return list
+}
+
+// tokenAt returns the token of m that is the value, and not another that reads
+// alike: it points into the same payload.
+func tokenAt(m *protocol.Message, value []byte) (protocol.Token, bool) {
+	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
+		if protocol.SameToken(t, protocol.Token{Text: value}) {
+			return t, true
+		}
+	}
+	return protocol.Token{}, false
+}

@@ -1,0 +1,257 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/peer/replay"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A peer answers the first request of a connection in parts: so many, and then
+// it waits for the cancel, which it answers as it likes.
+type peer struct {
+	t        *testing.T
+	protocol string
+	framing  frame.Framing
+	// part is the nth part of the answer to the request with that id, last what
+	// ends it, and cancelled the answer to a cancel after n parts.
+	part      func(id string, n int) string
+	last      func(id string) string
+	cancelled func(id string, n int) []string
+
+	starts time.Duration // how long it takes to
+	parts  int           // of a whole answer
+	dials  int
+	ended  chan struct{} // closed when the last connection has ended
+}
+
+// dial connects to a peer that waits for the cancel after one part more than on
+// the connection before.
+func (p *peer) dial(context.Context) (transport.Conn, error) {
+	controller, unit := bubblePipes()
+	stop := p.dials
+	p.dials++
+	p.ended = make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
+		defer unit.Close()
+		p.serve(unit, stop)
+	}(p.ended)
+	return controller, nil
+}
+
+func (p *peer) serve(conn io.ReadWriter, stop int) {
+	proto, err := all.Named(p.protocol)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	say := func(json string) {
+		payload := []byte(json)
+		if t, ok := proto.(protocol.Transcoder); ok {
+			if payload, err = t.AppendPayload(nil, payload); err != nil {
+				p.t.Error(err)
+			}
+		}
+		raw, err := frame.Append(nil, p.framing, payload)
+		if err != nil {
+			p.t.Error(err)
+		}
+		conn.Write(raw) //nolint:errcheck // the controller may have left
+	}
+	s := frame.NewScanner(conn, p.framing)
+	var id string
+	for s.Scan() {
+		if id == "" {
+			time.Sleep(p.starts)
+		}
+		var m protocol.Message
+		if err := proto.Parse(s.Frame().Payload(), &m); err != nil {
+			p.t.Errorf("%q: %v", s.Frame().Payload(), err)
+		}
+		switch {
+		case m.Phase == protocol.Cancel:
+			for _, answer := range p.cancelled(id, stop) {
+				say(answer)
+			}
+		case m.Phase == protocol.Open && id == "":
+			id = string(m.ID.Text)
+			for n := range min(stop, p.parts) {
+				say(p.part(id, n))
+			}
+			if stop > p.parts {
+				say(p.last(id))
+			}
+		}
+	}
+}
+
+// sweep tries the points of a recording, and says what came of each. Time passes
+// only where both sides wait.
+func (p *peer) sweep(t *testing.T, recording string, framing frame.Framing, at int) (lines []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p.t = t
+		s := parse(t, recording, p.protocol, framing)
+		err := s.Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{Timeout: 20 * time.Second}, replay.Sweep{At: at, Settle: time.Second, Dial: p.dial}, func(pt *replay.Point) error {
+			line := fmt.Sprintf("%d %s %d %t", pt.After, pt.Class, pt.Parts, pt.Confirmed)
+			if !pt.Reached {
+				line = fmt.Sprintf("%d %s", pt.After, pt.Why)
+			}
+			for _, f := range pt.Findings {
+				line += " " + f.Name
+			}
+			if pt.Breaks() {
+				line += " !"
+			}
+			lines = append(lines, line)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		<-p.ended
+	})
+	return lines
+}
+
+// A sweep of a unit that confirms, but not if three parts are out, finds that; and
+// ends with the answer.
+func TestSweepLatis(t *testing.T) {
+	chunk := func(id string, n int) string {
+		return fmt.Sprintf(`{"id":%q,"responseChunk":{"requestId":%q,"content":"x","sequence":%d}}`, id, id, n)
+	}
+	complete := func(id string) string { return fmt.Sprintf(`{"id":%q,"responseComplete":{"requestId":%q}}`, id, id) }
+	p := &peer{
+		protocol: "latis", framing: frame.Len32, parts: 4, part: chunk, last: complete,
+		cancelled: func(id string, n int) []string {
+			confirm := fmt.Sprintf(`{"id":%q,"responseCancelled":{"requestId":%q}}`, id, id)
+			switch n {
+			case 1:
+				return []string{chunk(id, 1), confirm} // one was under way
+			case 2:
+				return []string{chunk(id, 2), complete(id)} // it never looked
+			case 3:
+				return nil // it hung
+			case 4:
+				return []string{confirm, complete(id)} // two ends
+			}
+			return []string{confirm}
+		},
+	}
+	got := p.sweep(t, `c2u {"id":"7","promptSend":{"content":"go"}}
+u2c {"id":"7","responseChunk":{"requestId":"7","content":"x"}}
+u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, -1)
+	want := `0 confirmed 0 true
+1 confirmed 1 true
+2 ignored 1 false cancel-ignored !
+3 silent 0 false cancel-silent !
+4 confirmed 0 true after-end !`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+// A peer that is slow to start, as programs are on a machine with much to do, is not
+// taken for one that is silent.
+func TestSweepSlowStart(t *testing.T) {
+	complete := func(id string) string { return fmt.Sprintf(`{"id":%q,"responseComplete":{"requestId":%q}}`, id, id) }
+	p := &peer{
+		protocol: "latis", framing: frame.Len32, starts: 4 * time.Second,
+		cancelled: func(id string, _ int) []string { return []string{complete(id)} },
+	}
+	got := p.sweep(t, `c2u {"id":"7","promptSend":{"content":"go"}}
+u2c {"id":"7","responseChunk":{"requestId":"7","content":"x"}}
+u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, 0)
+	if want := "0 ignored 0 false cancel-ignored !"; strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// In MCP silence is right, and an answer is not.
+func TestSweepMCP(t *testing.T) {
+	progress := func(id string, n int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n)
+	}
+	result := func(id string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id) }
+	p := &peer{
+		protocol: "mcp", framing: frame.Line, parts: 2, part: progress, last: result,
+		cancelled: func(id string, n int) []string {
+			if n == 1 {
+				return []string{progress(id, 1), result(id)}
+			}
+			return nil
+		},
+	}
+	recording := `c2u {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":3}}}
+u2c {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":3,"progress":0}}
+u2c {"jsonrpc":"2.0","id":3,"result":{}}`
+	got := p.sweep(t, recording, frame.Line, -1)
+	want := `0 silent 0 false
+1 late-result 1 false late-result !
+2 silent 0 false`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	p.dials = 3
+	if got := p.sweep(t, recording, frame.Line, 3); strings.Join(got, "\n") != "3 it had ended" {
+		t.Errorf("a point behind the end: %q", got)
+	}
+}
+
+func TestSweepNothing(t *testing.T) {
+	for recording, want := range map[string]string{
+		`c2u {"jsonrpc":"2.0","id":3,"method":"ping"}`: "answered in parts",
+	} {
+		s := parse(t, recording, "mcp", frame.Line)
+		err := s.Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{}, replay.Sweep{At: -1}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", recording, err)
+		}
+	}
+	s := parse(t, `c2u {"correlation_id":"a","prompt":"x","model":"m"}`, "rlm", frame.Len32)
+	err := s.Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{}, replay.Sweep{At: -1, Request: 1}, nil)
+	if err == nil || !strings.Contains(err.Error(), "rlm has no message that cancels") {
+		t.Error(err)
+	}
+}
+
+// parse returns the recording that lines of a direction and JSON describe, a
+// second apart.
+func parse(t *testing.T, text, protocolName string, framing frame.Framing) *replay.Session {
+	t.Helper()
+	p, err := all.Named(protocolName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(replay.Session)
+	at := time.Unix(1, 0)
+	for i, line := range strings.Split(text, "\n") {
+		word, json, _ := strings.Cut(line, " ")
+		dir, _ := frame.ParseDir(word)
+		payload := []byte(json)
+		if tc, ok := p.(protocol.Transcoder); ok {
+			if payload, err = tc.AppendPayload(nil, payload); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := frame.Append(nil, framing, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := frame.Frame{Raw: raw, Start: strings.Index(string(raw), string(payload)), Dir: dir}
+		f.End = f.Start + len(payload)
+		s.Add(replay.Record{Seq: int64(i + 1), Time: at, Frame: &f, Framing: framing, Protocol: p})
+		at = at.Add(time.Second)
+	}
+	return s
+}

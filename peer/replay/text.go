@@ -1,0 +1,239 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// AppendText appends a divergence for people: what differs, and below it both
+// frames side by side in at most width cells.
+func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte {
+	for i, c := range d.Changes {
+		if i == maxChanges {
+			b = fmt.Appendf(b, "  and %d more\n", len(d.Changes)-i)
+			break
+		}
+		b = append(b, "  "...)
+		if c.Path != "" {
+			b = append(style.Key.Append(b, render.Safe(c.Path)), ": "...)
+		}
+		b = append(style.String.Append(b, shown(c.Recorded)), " → "...)
+		b = append(style.String.Append(b, shown(c.Live)), '\n')
+	}
+	if len(d.Changes) > 0 {
+		b = append(b, '\n')
+	}
+	return appendBeside(b, d.Recorded, d.Live, width, style)
+}
+
+const (
+	maxChanges = 10
+	maxLines   = 400 // of a payload that are compared
+	maxRows    = 40  // that are shown
+	rowsBefore = 6   // of them before the first that differs
+)
+
+// appendBeside appends two frames side by side; one of them may be nil.
+func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style) []byte {
+	column := max((width-3)/2, 10)
+	b = appendRow(b, row{"recorded: " + recorded.title(), "live: " + live.title(), false}, column, &render.Style{Error: style.Dim, Dim: style.Dim})
+	rows := rowsOf(recorded.lines(), live.lines())
+	from := 0
+	for from < len(rows) && !rows[from].differ {
+		from++
+	}
+	if from == len(rows) {
+		from = 0
+	}
+	from = max(from-rowsBefore, 0)
+	to := min(from+maxRows, len(rows))
+	if from > 0 {
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(from), "line"))
+	}
+	for _, r := range rows[from:to] {
+		b = appendRow(b, r, column, style)
+	}
+	if to < len(rows) {
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(len(rows)-to), "line"))
+	}
+	return b
+}
+
+// A row is a line of each frame.
+type row struct {
+	left, right string
+	differ      bool
+}
+
+// rowsOf puts lines that are the same beside each other.
+func rowsOf(left, right []string) (rows []row) {
+	for i, j := 0, 0; i < len(left) || j < len(right); {
+		switch {
+		case i == len(left):
+			rows = append(rows, row{"", right[j], true})
+			j++
+		case j == len(right):
+			rows = append(rows, row{left[i], "", true})
+			i++
+		case left[i] == right[j]:
+			rows = append(rows, row{left[i], right[j], false})
+			i, j = i+1, j+1
+		default:
+			di, dj := meeting(left[i:], right[j:])
+			for k := range max(di, dj) {
+				rows = append(rows, row{at(left[i:i+di], k), at(right[j:j+dj], k), true})
+			}
+			i, j = i+di, j+dj
+		}
+	}
+	return rows
+}
+
+// meeting returns how many lines of each are passed over until two are the same:
+// as few as can be, and all if none are.
+func meeting(left, right []string) (i, j int) {
+	for sum := 1; sum < len(left)+len(right); sum++ {
+		for i := max(0, sum-len(right)+1); i <= min(sum, len(left)-1); i++ {
+			if left[i] == right[sum-i] && strings.TrimSpace(left[i]) != "" {
+				return i, sum - i
+			}
+		}
+	}
+	return len(left), len(right)
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+func appendRow(b []byte, r row, column int, style *render.Style) []byte {
+	bar, paint := " │ ", style.Dim
+	if r.differ {
+		bar, paint = " ≠ ", style.Error
+	}
+	left := render.AppendFit(nil, []byte(r.left), column)
+	b = append(b, left...)
+	b = append(b, strings.Repeat(" ", max(0, column-render.Cells(left)))...)
+	b = paint.Append(b, bar)
+	b = append(bytes.TrimRight(render.AppendFit(b, []byte(r.right), column), " "), '\n')
+	return b
+}
+
+func (s *Side) title() string {
+	switch {
+	case s == nil:
+		return "nothing"
+	case s.Seq == 0:
+		return strings.TrimSpace(s.Kind + " " + s.ID)
+	}
+	return strings.TrimSpace(fmt.Sprintf("frame %d %s %s", s.Seq, s.Kind, s.ID))
+}
+
+// lines returns a payload as lines of text.
+func (s *Side) lines() []string {
+	if s == nil || len(s.Payload) == 0 {
+		return nil
+	}
+	text := s.Payload
+	if isJSON(text) {
+		text = render.AppendJSON(nil, text, "  ", "", nil)
+	} else {
+		text = render.Hex{End: len(text)}.Append(nil, text, nil)
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return lines[:min(len(lines), maxLines)]
+}
+
+// Title names the columns of the lines that AppendText of a point makes.
+const Title = "  after  class            parts     bytes        ms  confirmed  findings\n"
+
+// AppendText appends a point as a line of a table, with its findings below it.
+func (p *Point) AppendText(b []byte, style *render.Style) []byte {
+	if !p.Reached {
+		return fmt.Appendf(b, "%7d  not sent: %s\n", p.After, render.Safe(p.Why))
+	}
+	b = fmt.Appendf(b, "%7d  ", p.After)
+	class := fmt.Sprintf("%-15s", p.Class)
+	if p.Breaks() {
+		b = style.Error.Append(b, class)
+	} else {
+		b = append(b, class...)
+	}
+	confirmed := "no"
+	if p.Confirmed {
+		confirmed = "yes"
+	}
+	b = fmt.Appendf(b, "  %4d  %8d  %8.1f  %-9s  ", p.Parts, p.Bytes, milliseconds(p.Took), confirmed)
+	b = append(bytes.TrimRight(append(b, strings.Join(p.names(), ", ")...), " "), '\n')
+	for _, f := range p.Findings {
+		b = fmt.Appendf(b, "         %s %s: %s\n", f.Severity, style.Kind.Append(nil, f.Name), render.Safe(f.Message))
+	}
+	return b
+}
+
+// names are those of the findings, each once.
+func (p *Point) names() (names []string) {
+	seen := map[string]bool{}
+	for _, f := range p.Findings {
+		if !seen[f.Name] {
+			seen[f.Name] = true
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Summary says in words what came of the points.
+func Summary(points []*Point) string {
+	counts, broken, reached := map[session.Class]int{}, 0, 0
+	for _, p := range points {
+		if p.Breaks() {
+			broken++
+		}
+		if p.Reached {
+			reached++
+			counts[p.Class]++
+		}
+	}
+	text := fmt.Sprintf("cancelled at %d of %d points", reached, len(points))
+	for class := session.Pending; class <= session.Silent; class++ {
+		if n := counts[class]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, class)
+		}
+	}
+	if broken > 0 {
+		text += fmt.Sprintf("; rules are broken at %d", broken)
+	}
+	return text
+}
+
+// shown returns a value as people see it; what is absent is a dash.
+func shown(value string) string {
+	const most = 60 // cells
+	if value == "" {
+		return "–"
+	}
+	return string(render.AppendFit(nil, []byte(value), most))
+}
+
+// Summary says in words what came of a run.
+func (r *Result) Summary() string {
+	text := fmt.Sprintf("%s sent, %d received as recorded", render.Count(r.Sent, "frame"), r.Matched)
+	if r.Extra > 0 {
+		text += fmt.Sprintf(", %d more", r.Extra)
+	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf(", %d missing", r.Missing)
+	}
+	return text
+}

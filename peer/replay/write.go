@@ -1,0 +1,35 @@
+package replay
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
+)
+
+// Write writes what one side says, byte for byte, with the recorded times divided
+// by speed, or at once if that is 0.
+func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed float64) error {
+	start := time.Now()
+	var first time.Time
+	for _, st := range s.steps {
+		if st.dir != side {
+			continue
+		}
+		if first.IsZero() {
+			first = st.time
+		}
+		if speed > 0 && st.time.After(first) {
+			due := start.Add(time.Duration(float64(st.time.Sub(first)) / speed))
+			if wait.For(ctx, time.Until(due)) != nil {
+				return ctx.Err()
+			}
+		}
+		if _, err := w.Write(st.frame.Raw); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,276 @@
+package theory_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wirectl/wirectl/peer/theory"
+)
+
+// Inputs come from where they are, and outputs go where they are to be.
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("r/in/text", "grüße")
+	write("r/in/object", ` {"a":[1]}`)
+	write("other/secret", "secret")
+	for name, to := range map[string]string{"link-file/x": "../other/secret", "link-folder/d": "../other", "link-run": "other"} {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.Symlink(to, name)); err != nil {
+			t.Log(err) // some systems want a privilege for links
+		}
+	}
+	write("pipe/text", "")
+	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
+		if err := exec.Command(mkfifo, filepath.Join(root, "pipe", "in")).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := newStore()
+	defer store.Close()
+	files := theory.Files{Root: root, PlainHTTP: true, Client: store.Client()}
+	var log bytes.Buffer // read when all runs have ended
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files, Log: slog.New(slog.NewTextHandler(&log, nil))})
+
+	store.objects["/in"] = "remote"
+	p := connect(t, address)
+	p.send(`{"kind":"Request","control":{"run_id":"r","mode":"real"},"inputs":{"a":"/artifacts/r/in/text","b":"/artifacts/r/in/object","c":"` + store.URL + `/in?sig=1","d":[1.0]},
+		"outputs":{"a":"/artifacts/r/out/deep/a","b":"/artifacts/r/out/b","c":"` + store.URL + `/out?sig=2","d":null}}`)
+	for range 4 { // Ack, started, the Log of the echo, completed
+		p.next()
+	}
+	p.expect(success(`{"a":"/artifacts/r/out/deep/a","b":"/artifacts/r/out/b","c":"` + store.URL + `/out","d":[1.0]}`))
+	for name, want := range map[string]string{"r/out/deep/a": "grüße", "r/out/b": `{"a":[1]}`} {
+		if got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name))); strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s has %q, %v", name, got, err)
+		}
+	}
+	if got := store.objects["/out"]; got != "remote" || store.contentType != "application/octet-stream" {
+		t.Errorf("the store has %q as %s", got, store.contentType)
+	}
+
+	// What cannot be had is told without the path of this machine or a signature.
+	for id, place := range map[string]string{
+		"another-run": "/artifacts/other/secret", "out": "/artifacts/out/../other/secret", "nothing": "/artifacts/nothing/x",
+		"folder": "/artifacts/folder", "not-there": store.URL + "/none?sig=3",
+		"link-file": "/artifacts/link-file/x", "link-folder": "/artifacts/link-folder/d/secret", "link-run": "/artifacts/link-run/secret",
+		"pipe": "/artifacts/pipe/in", "sent-on": store.URL + "/elsewhere?sig=4",
+	} {
+		p := connect(t, address)
+		p.send(`{"kind":"Request","control":{"run_id":"` + id + `","mode":"real"},"inputs":{"a":"` + place + `"},"outputs":{}}`)
+		p.next()
+		p.next()
+		if got := p.next(); !strings.Contains(got, `"code":"ERR_INPUTS"`) || strings.Contains(got, root) || strings.Contains(got, "sig=") {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+	if got := log.String(); !strings.Contains(got, "which is not https") || strings.Contains(got, "sig=") {
+		t.Errorf("the log is %s", got)
+	}
+}
+
+// A client does not learn which ports of this machine are open: neither from an
+// input, nor from an output, nor when a server sends on.
+func TestPortsStayHidden(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := silent.Addr().String()
+	silent.Close()
+	http404 := httptest.NewServer(http.NotFoundHandler())
+	defer http404.Close()
+	open := http404.Listener.Addr().String()
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http:/"+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer away.Close()
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: theory.Files{PlainHTTP: true, Client: away.Client()}})
+	ran := 0
+	for _, tt := range []struct{ name, message string }{
+		{`"inputs":{"a":"%s"}`, "it cannot be fetched"},
+		{`"inputs":{"a":1},"outputs":{"a":"%s"}`, "its server did not accept it"},
+	} {
+		for _, place := range []string{"http://" + open, "http://" + closed, "https://" + open, "https://" + closed, away.URL + "/" + open, away.URL + "/" + closed} {
+			ran++
+			p := connect(t, address)
+			p.send(fmt.Sprintf(`{"kind":"Request","control":{"run_id":%d},`+tt.name+`}`, ran, place+"/x"))
+			got := ""
+			for !strings.Contains(got, `"kind":"Response"`) {
+				got = p.next()
+			}
+			if _, message, _ := strings.Cut(got, `"message":"the `); !strings.HasSuffix(message, `: `+tt.message+`"}}`) {
+				t.Errorf("%s: got %s", place, got)
+			}
+		}
+	}
+}
+
+// All inputs of a request are held at once: one bound is for all of them together.
+func TestInputsTogether(t *testing.T) {
+	root := t.TempDir()
+	large := append(bytes.Repeat([]byte(" "), 40<<20), "[]"...)
+	for _, run := range []string{"one", "two"} {
+		if err := errors.Join(os.Mkdir(filepath.Join(root, run), 0o777), os.WriteFile(filepath.Join(root, run, "large"), large, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := theory.HandlerFunc(func(context.Context, *theory.Request, func(theory.Message)) (*theory.Result, error) {
+		return &theory.Result{}, nil
+	})
+	_, address := serve(t, runs, theory.Options{Files: theory.Files{Root: root}})
+	for _, tt := range []struct{ run, inputs, want string }{
+		{"one", `{"a":"/artifacts/one/large"}`, `"status":"success"`},
+		{"two", `{"a":"/artifacts/two/large","b":"/artifacts/two/large"}`, "over the limit of 67108864 bytes for all inputs of a request"},
+	} {
+		p := connect(t, address)
+		p.send(`{"kind":"Request","control":{"run_id":"` + tt.run + `","mode":"real"},"inputs":` + tt.inputs + `,"outputs":{}}`)
+		got := ""
+		for !strings.Contains(got, `"kind":"Response"`) {
+			got = p.next()
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %s, want %s", tt.run, got, tt.want)
+		}
+	}
+}
+
+// A store keeps what is put into it.
+type store struct {
+	*httptest.Server
+	mu          sync.Mutex
+	objects     map[string]string
+	contentType string
+}
+
+func newStore() *store {
+	s := &store{objects: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			s.objects[r.URL.Path], s.contentType = string(body), r.Header.Get("Content-Type")
+			return
+		}
+		if r.URL.Path == "/elsewhere" {
+			http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
+			return
+		}
+		text, ok := s.objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	return s
+}
+
+func parse(t testing.TB, text string) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestResolve(t *testing.T) {
+	scope := theory.Scope{RunID: "run", WorldID: "world", Presign: func(_ context.Context, method, key string) (string, error) {
+		return method + " " + key, nil
+	}}
+	for _, tt := range []struct{ name, inputs, outputs, in, out, err string }{
+		{
+			"scopes", `{"a.world":"x/y","b.local":"z","c":{"d":1}}`, `{"e.world":"o","f.local":"p/q","g":"dropped"}`,
+			`{"a":"GET world/x/y","b":"/artifacts/run/z","c":{"d":1}}`, `{"e":"PUT world/o","f":"/artifacts/run/p/q"}`, "",
+		},
+		{"a scope alone is a name", `{".world":"x"}`, `{}`, `{".world":"x"}`, `{}`, ""},
+		{"up and out", `{"a.world":"../x"}`, `{}`, "", "", "leaves its world"},
+		{"up inside", `{"a.world":"x/../y"}`, `{}`, "", "", "leaves its world"},
+		{"from the root", `{"a.world":"//path/in/world"}`, `{"a.local":"/etc/passwd"}`, `{"a":"GET world/path/in/world"}`, `{"a":"/artifacts/run/etc/passwd"}`, ""},
+		{"from the root and out", `{}`, `{"a.local":"/../x"}`, "", "", "leaves its run"},
+		{"the root", `{}`, `{"a.local":"/"}`, "", "", "names no file"},
+		{"the world itself", `{"a.world":"."}`, `{}`, "", "", "names no file"},
+		{"nothing", `{"a.world":""}`, `{}`, "", "", "names no file"},
+		{"a backslash", `{"a.local":"..\\x"}`, `{}`, "", "", "leaves its run"},
+		{"no string", `{"a.local":1}`, `{}`, "", "", "a path is a string"},
+		{"twice", `{"a.local":"x","a.world":"y"}`, `{}`, "", "", "two scopes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in, out, err := scope.Resolve(t.Context(), parse(t, tt.inputs), parse(t, tt.outputs))
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("the error is %v, want one with %q", err, tt.err)
+				}
+				return
+			}
+			gotIn, _ := json.Marshal(in)
+			gotOut, _ := json.Marshal(out)
+			if err != nil || string(gotIn) != tt.in || string(gotOut) != tt.out {
+				t.Errorf("got %s, %s, %v", gotIn, gotOut, err)
+			}
+		})
+	}
+	outside := theory.Scope{RunID: "../x", WorldID: "w"}
+	if _, _, err := outside.Resolve(t.Context(), parse(t, `{"a.local":"x"}`), nil); err == nil {
+		t.Error("a run id leads out of the artifacts")
+	}
+}
+
+// However a path is written, it stays in its run, on disk as well.
+func FuzzPaths(f *testing.F) {
+	for _, path := range []string{"a", "a/b", "..", "../secret", "a/../../secret", "/secret", "./a", "a//b", "a\\..\\b", "link/secret", "a\x00b", "ä"} {
+		f.Add("run", path)
+	}
+	f.Add("..", "secret")
+	f.Add("", "secret")
+	f.Add("a/b", "c")
+	parent := f.TempDir()
+	root := filepath.Join(parent, "artifacts")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(root, "run"), 0o777),
+		os.WriteFile(filepath.Join(parent, "secret"), []byte("secret"), 0o666),
+		os.Symlink(parent, filepath.Join(root, "run", "link")),
+	} {
+		if err != nil {
+			f.Skip(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, runID, path string) {
+		scope := theory.Scope{RunID: runID}
+		value, err := json.Marshal(path)
+		if err != nil {
+			t.Skip()
+		}
+		in, _, err := scope.Resolve(t.Context(), map[string]json.RawMessage{"a.local": value}, nil)
+		if err == nil {
+			var place string
+			if err := json.Unmarshal(in["a"], &place); err != nil || !strings.HasPrefix(place, "/artifacts/"+runID+"/") || strings.Contains(place, "/../") || strings.HasSuffix(place, "/..") {
+				t.Fatalf("%q of the run %q resolves to %q", path, runID, place)
+			}
+		}
+		got, err := theory.ReadArtifact(root, runID, "/artifacts/"+runID+"/"+path)
+		if err == nil && bytes.Contains(got, []byte("secret")) {
+			t.Fatalf("%q of the run %q reads what is outside", path, runID)
+		}
+	})
+}

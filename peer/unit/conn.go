@@ -1,0 +1,407 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/wirectl/wirectl/protocol/latis"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// What controllers send comes back to them, so it is bounded where it does.
+const (
+	maxID            = 4 << 10  // bytes of an id
+	maxSessionData   = 64 << 10 // bytes of the metadata of a session, which is its state
+	maxSubscriptions = 64
+	maxComplaint     = 64 << 10 // bytes of what an error says
+	maxPart          = 1 << 20  // bytes of a part; longer ones are sent as several
+)
+
+// A conn is one connection that a unit serves.
+type conn struct {
+	unit *Unit
+	out  *outbox
+	ctx  context.Context // ends with the connection
+	work sync.WaitGroup  // the prompts in flight
+	bad  *deviation      // nil if it behaves
+
+	mu            sync.Mutex
+	prompts       map[string]*prompt
+	held          int      // bytes of the prompts
+	subscriptions []string // ids of STATE_SUBSCRIBE
+	session       *session
+}
+
+// A prompt is one in flight.
+type prompt struct {
+	Prompt
+	size    int // in bytes
+	cancel  context.CancelCauseFunc
+	session *session
+	parts   uint32 // that were sent
+}
+
+func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error)) *conn {
+	var w io.Writer = nc
+	if m, ok := nc.(transport.Messenger); ok {
+		w = byFrame{m}
+	}
+	c := &conn{unit: u, ctx: ctx, prompts: map[string]*prompt{}, out: newOutbox(w, failed)}
+	if m := u.options.Misbehave; m != nil {
+		c.bad = &deviation{rule: m, out: c.out, unheeded: map[string]bool{}}
+	}
+	return c
+}
+
+// finish waits for what is in flight and writes the rest.
+func (c *conn) finish() error {
+	c.work.Wait()
+	if c.bad != nil {
+		c.out.addRaw(c.bad.rule.last)
+	}
+	err := c.out.close()
+	if c.session != nil {
+		c.unit.sessions.leave(c.session)
+	}
+	return err
+}
+
+// parting is how long it may take at the end to answer what is in flight. A
+// controller need not read it.
+const parting = time.Second
+
+// part ends what is in flight by an error, and closes the connection.
+func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
+	c.mu.Lock()
+	cancel(ErrStopped) // from here on no prompt begins
+	c.mu.Unlock()
+	transport.GoAway(nc)
+	late := time.AfterFunc(parting, func() { nc.Close() })
+	defer late.Stop()
+	c.work.Wait()
+	c.out.drain()
+	_ = nc.CloseWrite()
+	nc.Close()
+}
+
+// take takes in one message. What it answers is not flushed.
+func (c *conn) take(payload []byte) {
+	var m latisv1.ConnectRequest
+	err := proto.Unmarshal(payload, &m)
+	switch {
+	case m.Id == "" || len(m.Id) > maxID:
+		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
+	case err != nil:
+		c.fail(m.Id, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
+	default:
+		c.handle(&m)
+	}
+}
+
+func (c *conn) handle(m *latisv1.ConnectRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := m.Id
+	if c.isOpen(id) {
+		c.fail(id, errorf(DuplicateID, "the id %q is that of a request which is still open", id))
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *latisv1.ConnectRequest_Ping:
+		c.send(id, &latisv1.Pong{PingTimestamp: p.Ping.Timestamp, PongTimestamp: time.Now().UnixNano()})
+	case *latisv1.ConnectRequest_PromptSend:
+		c.begin(id, p.PromptSend)
+	case *latisv1.ConnectRequest_PromptCancel:
+		c.cancel(id, p.PromptCancel.TargetId)
+	case *latisv1.ConnectRequest_StateGet:
+		c.sendState(id)
+	case *latisv1.ConnectRequest_StateSubscribe:
+		c.subscribe(id, p.StateSubscribe.Unsubscribe)
+	case *latisv1.ConnectRequest_SessionCreate:
+		c.createSession(id, p.SessionCreate.Metadata)
+	case *latisv1.ConnectRequest_SessionResume:
+		c.resumeSession(id, p.SessionResume.SessionId)
+	case *latisv1.ConnectRequest_SessionDestroy:
+		c.destroySession(id, p.SessionDestroy.SessionId)
+	default:
+		c.fail(id, errorf(Unsupported, "the message has no payload that this unit knows"))
+	}
+}
+
+// isOpen reports whether an id is taken.
+func (c *conn) isOpen(id string) bool {
+	return c.prompts[id] != nil || slices.Contains(c.subscriptions, id)
+}
+
+// begin starts to work on a prompt.
+func (c *conn) begin(id string, m *latisv1.PromptSend) {
+	size := len(m.Content) + sizeOf(m.Metadata)
+	switch {
+	case m.Content == "":
+		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
+		return
+	case context.Cause(c.ctx) == ErrStopped:
+		c.fail(id, errStopped)
+		return
+	case len(c.prompts) >= c.unit.options.MaxPrompts:
+		c.fail(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
+		return
+	case c.held > 0 && c.held+size > c.unit.options.MaxPromptBytes:
+		c.fail(id, errorf(Busy, "the prompts in flight have %d bytes already, and this one has %d; %d are allowed", c.held, size, c.unit.options.MaxPromptBytes))
+		return
+	}
+	p := &prompt{Prompt: Prompt{ID: id, Content: m.Content, Metadata: m.Metadata}, size: size, session: c.session}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	p.cancel = cancel
+	stop := func() bool { return true }
+	if s := c.session; s != nil {
+		p.Session = s.id
+		stop = context.AfterFunc(s.over, func() { cancel(ErrCancelled) })
+	}
+	c.prompts[id] = p
+	c.held += size
+	if len(c.prompts) == 1 {
+		c.publish()
+	}
+	c.work.Go(func() {
+		defer cancel(nil)
+		defer stop()
+		metadata, err := c.unit.agent.Answer(ctx, &p.Prompt, func(text string) error { return c.emit(ctx, p, text) })
+		c.end(ctx, p, metadata, err)
+	})
+}
+
+// emit sends a part of an answer, unless nobody wants it any more.
+func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
+	for first := true; first || text != ""; first = false {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := c.out.await(ctx); err != nil {
+			return err
+		}
+		var part string
+		part, text = cutText(text, maxPart)
+		c.send(p.ID, &latisv1.ResponseChunk{Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
+		p.parts++
+		c.out.flush()
+	}
+	return nil
+}
+
+// cutText cuts text behind n bytes at most, and not inside a character.
+func cutText(text string, n int) (head, rest string) {
+	if len(text) <= n {
+		return text, ""
+	}
+	for i := range utf8.UTFMax {
+		if utf8.RuneStart(text[n-i]) {
+			return text[:n-i], text[n-i:]
+		}
+	}
+	return text[:n], text[n:]
+}
+
+// end sends what ends a prompt. A cancel that was accepted has been before it,
+// so that it ends as cancelled, even where the agent was quicker.
+func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, err error) {
+	cause := context.Cause(ctx)
+	if p.session != nil {
+		c.unit.sessions.ended(p.session, cause == nil || cause == ErrCancelled)
+	}
+	c.mu.Lock()
+	var known *Error
+	switch {
+	case cause == ErrCancelled:
+		c.send(p.ID, &latisv1.ResponseCancelled{})
+	case cause == ErrStopped:
+		c.fail(p.ID, errStopped)
+	case cause != nil: // nobody is there to be told
+	case err == nil:
+		c.send(p.ID, &latisv1.ResponseComplete{Metadata: validMap(metadata)})
+	case errors.As(err, &known):
+		c.fail(p.ID, known)
+	default:
+		c.unit.options.Log.Error("the agent failed", "prompt", p.ID, "error", err)
+		c.fail(p.ID, errorf(AgentFailed, "the agent failed"))
+	}
+	delete(c.prompts, p.ID)
+	c.held -= p.size
+	if len(c.prompts) == 0 {
+		c.publish()
+	}
+	c.mu.Unlock()
+	c.out.flush()
+}
+
+// cancel stops a prompt, which then ends as cancelled.
+func (c *conn) cancel(id, target string) {
+	p := c.prompts[target]
+	if p == nil {
+		c.fail(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
+		return
+	}
+	c.send(id, &latisv1.Ack{})
+	if !c.bad.ignore(target) {
+		p.cancel(ErrCancelled)
+	}
+}
+
+// subscribe begins a subscription to the state, or ends all.
+func (c *conn) subscribe(id string, unsubscribe bool) {
+	switch {
+	case unsubscribe:
+		c.subscriptions = nil
+		c.send(id, &latisv1.Ack{})
+	case len(c.subscriptions) >= maxSubscriptions:
+		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
+	default:
+		c.subscriptions = append(c.subscriptions, id)
+		c.sendState(id)
+	}
+}
+
+// publish tells the subscribers the state: at once, or where much is unread when
+// there is room. Changes until then are one.
+func (c *conn) publish() {
+	if !c.out.defers(c.publishLocked) {
+		c.publishNow()
+	}
+}
+
+func (c *conn) publishLocked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.publishNow()
+}
+
+func (c *conn) publishNow() {
+	for _, id := range c.subscriptions {
+		c.sendState(id)
+	}
+}
+
+func (c *conn) sendState(id string) {
+	m := &latisv1.StateUpdate{Busy: len(c.prompts) > 0}
+	if c.session != nil {
+		m.State = c.unit.sessions.state(c.session)
+	}
+	c.send(id, m)
+}
+
+func (c *conn) createSession(id string, metadata map[string]string) {
+	size := sizeOf(metadata)
+	if size > maxSessionData {
+		c.fail(id, errorf(BadRequest, "the metadata of the session has %d bytes; %d are allowed", size, maxSessionData))
+		return
+	}
+	s, err := c.unit.sessions.create(metadata)
+	if err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.enter(s)
+	c.send(id, &latisv1.Ack{SessionId: s.id})
+	c.publish()
+}
+
+func (c *conn) resumeSession(id, name string) {
+	s, state, err := c.unit.sessions.resume(name)
+	if err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.enter(s)
+	c.send(id, &latisv1.Ack{SessionId: s.id, State: state})
+	c.publish()
+}
+
+func (c *conn) destroySession(id, name string) {
+	if err := c.unit.sessions.remove(name); err != nil {
+		c.failWith(id, err)
+		return
+	}
+	c.send(id, &latisv1.Ack{SessionId: name})
+	if c.session != nil && c.session.id == name {
+		c.enter(nil)
+		c.publish()
+	}
+}
+
+// enter makes s, which may be nil, the session of the connection.
+func (c *conn) enter(s *session) {
+	if c.session != nil {
+		c.unit.sessions.leave(c.session)
+	}
+	c.session = s
+}
+
+func (c *conn) fail(id string, e *Error) {
+	code, _ := cutText(e.Code, maxComplaint)
+	text, _ := cutText(e.Message, maxComplaint)
+	c.send(id, &latisv1.Error{Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
+}
+
+// failWith is fail for an error that is an *Error.
+func (c *conn) failWith(id string, err error) {
+	var e *Error
+	if errors.As(err, &e) {
+		c.fail(id, e)
+	}
+}
+
+// send adds the answer to a request to what will be flushed.
+func (c *conn) send(id string, payload proto.Message) {
+	m := response(id, payload)
+	if c.bad != nil {
+		c.bad.respond(m)
+		return
+	}
+	c.out.add(m)
+}
+
+// sizeOf returns how many bytes a map has.
+func sizeOf(m map[string]string) (size int) {
+	for k, v := range m {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+// validMap makes the text of a map UTF-8.
+func validMap(m map[string]string) map[string]string {
+	for k, v := range m {
+		if utf8.ValidString(k) && utf8.ValidString(v) {
+			continue
+		}
+		delete(m, k)
+		m[strings.ToValidUTF8(k, "\uFFFD")] = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return m
+}
+
+// byFrame writes each frame as a message of its own: not every peer expects
+// several in one.
+type byFrame struct{ transport.Messenger }
+
+func (w byFrame) Write(p []byte) (int, error) {
+	written := 0
+	for len(p) > 0 {
+		n := frameSize(p)
+		if m, err := w.Messenger.Write(p[:n]); err != nil {
+			return written + m, err
+		}
+		written += n
+		p = p[n:]
+	}
+	return written, nil
+}

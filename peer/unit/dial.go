@@ -1,0 +1,80 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// The time between two attempts to reach a controller grows from one of these to
+// the other.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// ServeOne serves the connection to e, and no other.
+func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
+	nc, err := e.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	return u.Serve(ctx, nc)
+}
+
+// Dial serves a controller that it connects to, and waits for one that does not
+// listen yet. When the connection ends and leaves a session that could be resumed,
+// it connects again, for as long as that lives without one, after which it returns
+// why it could not. Else the connection is the last.
+func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
+	nc, err := u.reach(ctx, e)
+	for err == nil {
+		err = u.Serve(ctx, nc)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // it would be so again
+			return err
+		}
+		attrs := []any{"to", e.String(), "for", u.options.SessionTTL}
+		if err != nil {
+			attrs = append(attrs, "error", err)
+		}
+		u.options.Log.Warn("the connection has ended, and a session waits; connecting again", attrs...)
+		nc, err = u.reachAgain(ctx, e)
+	}
+	return err
+}
+
+// reachAgain is reach with an end to its patience: no session outlives that.
+func (u *Unit) reachAgain(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, u.options.SessionTTL)
+	defer cancel()
+	return u.reach(limited, e)
+}
+
+// reach connects as soon as somebody is there.
+func (u *Unit) reach(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
+	told := false
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		nc, err := e.Dial(ctx)
+		if err == nil {
+			u.options.Log.Info("connected", "to", e.String())
+			return nc, nil
+		}
+		if !transport.IsAbsent(err) {
+			return nil, err
+		}
+		if !told {
+			u.options.Log.Warn("nobody listens; waiting until somebody does", "error", err)
+			told = true
+		}
+		if wait.For(ctx, pause) != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package unit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/internal/nearest"
+	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
+)
+
+// A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
+// to notice can be tried. Its name is that of the finding which it causes, but
+// for two at the end of the list.
+type Misbehaviour struct {
+	Name, About string
+
+	// send sends a response in its own way.
+	send func(d *deviation, m *latisv1.ConnectResponse)
+	// first is sent ahead of the first response, and last behind everything.
+	first, last []byte
+	// deaf says that prompts which are cancelled are worked on.
+	deaf bool
+}
+
+// Misbehaviours are all of them, in the order of the findings.
+var Misbehaviours = []*Misbehaviour{
+	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, response("nobody-asked", &latisv1.Pong{}))},
+	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		d.out.add(m)
+		if m.GetResponseComplete() != nil {
+			d.out.add(m)
+		}
+	}},
+	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if chunk := m.GetResponseChunk(); chunk != nil {
+			chunk.Sequence++
+		}
+		d.out.add(m)
+	}},
+	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		d.out.add(m)
+		if m.GetResponseChunk() != nil {
+			d.out.add(m)
+		}
+	}},
+	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: []byte("\x00\x00\x00\x09\x0a\x05stray\x62\x00")},
+	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() == nil {
+			d.out.add(m)
+		}
+	}},
+	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
+	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseCancelled() == nil {
+			d.out.add(m)
+		}
+	}},
+	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil {
+			const length = 4
+			complete, cancelled := appendFrame(nil, m), appendFrame(nil, response(m.Id, &latisv1.ResponseCancelled{}))
+			both := append(complete[length:], cancelled[length:]...)
+			d.out.addRaw(append(binary.BigEndian.AppendUint32(nil, uint32(len(both))), both...))
+			return
+		}
+		d.out.add(m)
+	}},
+	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: []byte("\x00\x00\x00\x0a\x0a\x05stray\x9a\x06\x00")},
+	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil {
+			m.Id = ""
+		}
+		d.out.add(m)
+	}},
+	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseChunk() != nil {
+			m.Id = "not-" + m.Id
+		}
+		d.out.add(m)
+	}},
+	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
+	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
+	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
+	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latisv1.ConnectResponse) {
+		if m.GetResponseComplete() != nil && d.ignored(m.Id) {
+			m = response(m.Id, &latisv1.ResponseCancelled{})
+		}
+		d.out.add(m)
+	}},
+	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
+}
+
+// MisbehaviourNamed returns the misbehaviour of that name.
+func MisbehaviourNamed(name string) (*Misbehaviour, error) {
+	var names []string
+	for _, m := range Misbehaviours {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return nil, fmt.Errorf("no rule is called %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+}
+
+// A deviation is a misbehaviour on one connection.
+type deviation struct {
+	rule *Misbehaviour
+	out  *outbox
+	once sync.Once
+
+	mu       sync.Mutex
+	unheeded map[string]bool // ids of prompts whose cancel was ignored
+}
+
+func (d *deviation) respond(m *latisv1.ConnectResponse) {
+	d.once.Do(func() { d.out.addRaw(d.rule.first) })
+	if d.rule.send == nil {
+		d.out.add(m)
+		return
+	}
+	d.rule.send(d, m)
+}
+
+// ignore reports whether a prompt is to be worked on in spite of its cancel.
+func (d *deviation) ignore(id string) bool {
+	if d == nil || !d.rule.deaf {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unheeded[id] = true
+	return true
+}
+
+func (d *deviation) ignored(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unheeded[id]
+}

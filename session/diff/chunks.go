@@ -1,0 +1,93 @@
+package diff
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// A speech is what parts say together: what stands at the same place in each,
+// by the hash of the path. Its memory is that of the parts.
+type speech map[uint64]*said
+
+// said is what parts have at one place.
+type said struct {
+	keys   []string // of the first
+	first  []byte
+	varies bool
+	isText bool
+	text   []byte // joined, if all are strings
+	ends   []int  // where in it each part ends
+}
+
+// speechOf returns what parts say together; nil if one of them is not JSON.
+func (c *comparison) speechOf(parts run) speech {
+	s := make(speech)
+	for _, m := range parts {
+		payload := m.payload()
+		if jsonscan.Valid(payload) != nil {
+			return nil
+		}
+		w := jsondiff.Walk{Ignore: c.options.Ignore}
+		w.Leaf = func(keys []string, value, _ []byte) { s.hear(w.Place(), keys, value) }
+		w.Values(payload, payload)
+	}
+	return s
+}
+
+func (s speech) hear(path uint64, keys []string, value []byte) {
+	p := s[path]
+	if p == nil {
+		p = &said{keys: slices.Clone(keys), first: value, isText: true}
+		s[path] = p
+	}
+	p.varies = p.varies || !jsondiff.Same(p.first, value)
+	text, ok := jsonscan.Unquote(value)
+	if p.isText = p.isText && ok; p.isText {
+		p.text = append(p.text, text...)
+		p.ends = append(p.ends, len(p.text))
+	}
+}
+
+// cutElsewhere reports whether parts say the same, text by text, but are cut in
+// other places. Numbers may count the parts, and are free to differ then.
+func (c *comparison) cutElsewhere(p pair, a, b run) bool {
+	here, there := c.speechOf(a), c.speechOf(b)
+	if here == nil || there == nil {
+		return false
+	}
+	moved := false
+	for path, va := range here {
+		vb := there[path]
+		switch {
+		case !va.isText && (vb == nil || !vb.isText):
+			if !va.counts(vb) {
+				return false
+			}
+		case vb == nil || !vb.isText || !va.isText:
+			return false
+		case bytes.Equal(va.text, vb.text) && (va.varies || vb.varies || len(a) != len(b) && !va.holdsID()):
+			moved = moved || !slices.Equal(va.ends, vb.ends)
+		case va.varies || vb.varies || !c.same(p, &a[0], &b[0], va.keys, va.first, vb.first):
+			return false
+		}
+	}
+	for path, vb := range there {
+		if here[path] == nil && (vb.isText || !vb.counts(nil)) {
+			return false
+		}
+	}
+	return moved
+}
+
+func (s *said) holdsID() bool { return len(s.keys) > 0 && jsondiff.HoldsID(s.keys[len(s.keys)-1]) }
+
+// counts reports whether numbers may number parts, or are the same.
+func (s *said) counts(there *said) bool {
+	if there != nil && !s.varies && !there.varies {
+		return jsondiff.Same(s.first, there.first)
+	}
+	return jsonscan.KindOf(s.first) == jsonscan.Number
+}

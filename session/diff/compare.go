@@ -1,0 +1,209 @@
+package diff
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// Compare compares two sessions that were made with the same options.
+func Compare(a, b *Session) (*Report, error) {
+	c := comparison{options: a.options, a: a, b: b, names: newNames(), report: &Report{
+		Frames:    [2]int64{a.frames, b.frames},
+		Exchanges: [2]int64{a.asked, b.asked},
+	}}
+	for _, m := range matches(a, b) {
+		c.pair(pair{a.load(m.a), b.load(m.b)})
+		if err := errors.Join(a.spill.err, b.spill.err); err != nil {
+			return nil, fmt.Errorf("read back a session: %w", err)
+		}
+	}
+	return c.report, nil
+}
+
+type comparison struct {
+	options Options
+	a, b    *Session
+	names   *names
+	report  *Report
+}
+
+// pair compares two exchanges, if there are two.
+func (c *comparison) pair(p pair) {
+	switch {
+	case p.b == nil:
+		c.report.OnlyA++
+		c.report.add(Difference{What: Exchange, Kind: p.a.kind, A: p.a.side()})
+		return
+	case p.a == nil:
+		c.report.OnlyB++
+		c.report.add(Difference{What: Exchange, Kind: p.b.kind, B: p.b.side()})
+		return
+	}
+	before := c.report.Total
+	c.messages(p)
+	if a, b := p.a.outcome(), p.b.outcome(); a != b {
+		c.add(p, Outcome, p.a.end(), p.b.end(), "", a.String(), b.String())
+	}
+	if a, b := p.a.latency(), p.b.latency(); c.late(a, b) || c.late(b, a) {
+		c.add(p, Latency, p.a.end(), p.b.end(), "", a.Round(time.Microsecond).String(), b.Round(time.Microsecond).String())
+	}
+	if c.report.Total > before {
+		c.report.Differ++
+	}
+}
+
+// late reports whether a is far longer than b. Of times that are not known
+// none is.
+func (c *comparison) late(a, b time.Duration) bool {
+	return c.options.Latency > 0 && b > 0 && float64(a) > c.options.Latency*float64(b)
+}
+
+// messages compares the messages of two exchanges in their order.
+func (c *comparison) messages(p pair) {
+	a, b := runs(p.a.messages), runs(p.b.messages)
+	kind := func(i, j int) bool { return a[i][0].like(&b[j][0]) }
+	label := func(i, j int) bool { return kind(i, j) && a[i][0].label == b[j][0].label }
+	align(len(a), len(b), func(a0, a1, b0, b1 int) {
+		a, b := a[a0:a1], b[b0:b1]
+		if len(a) == 1 && len(b) == 1 && a[0][0].like(&b[0][0]) {
+			c.runs(p, a[0], b[0])
+			return
+		}
+		for _, r := range a {
+			c.only(p, r, nil)
+		}
+		for _, r := range b {
+			c.only(p, nil, r)
+		}
+	}, label, kind)
+}
+
+// only reports messages that one of two exchanges has. That they end in another
+// way is the outcome, and not said twice.
+func (c *comparison) only(p pair, a, b run) {
+	differ := p.a.outcome() != p.b.outcome()
+	for i := range a {
+		if !differ || !a[i].phase.Ends() {
+			c.add(p, Message, &a[i], nil, "", "", "")
+		}
+	}
+	for i := range b {
+		if !differ || !b[i].phase.Ends() {
+			c.add(p, Message, nil, &b[i], "", "", "")
+		}
+	}
+}
+
+// runs compares messages of one kind. Parts that together say the same differ
+// in where they were cut, and not each.
+func (c *comparison) runs(p pair, a, b run) {
+	if len(a) == 1 && len(b) == 1 {
+		c.payloads(p, &a[0], &b[0])
+		return
+	}
+	if (len(a) != len(b) || !c.alike(p, a, b)) && c.cutElsewhere(p, a, b) {
+		c.chunks(p, a, b)
+		return
+	}
+	same := func(i, j int) bool { return a[i].digest == b[j].digest }
+	alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
+		n := min(a1-a0, b1-b0)
+		for i := range n {
+			c.payloads(p, &a[a0+i], &b[b0+i])
+		}
+		c.only(p, a[a0+n:a1], nil)
+		c.only(p, nil, b[b0+n:b1])
+	})
+}
+
+// alike reports whether as many messages are the same one by one.
+func (c *comparison) alike(p pair, a, b run) bool {
+	alike := true
+	for i := range a {
+		c.differences(p, &a[i], &b[i], func([]string, []byte, []byte) { alike = false })
+	}
+	return alike
+}
+
+// chunks reports parts that are cut elsewhere.
+func (c *comparison) chunks(p pair, a, b run) {
+	if c.options.IgnoreChunks {
+		return
+	}
+	d := c.difference(p, Chunks, &a[0], &b[0], "")
+	d.A.Frames, d.A.Value = a.frames(), render.Count(int64(len(a)), "part")
+	d.B.Frames, d.B.Value = b.frames(), render.Count(int64(len(b)), "part")
+	c.report.add(d)
+}
+
+// payloads compares the payloads of two messages.
+func (c *comparison) payloads(p pair, a, b *message) {
+	c.differences(p, a, b, func(keys []string, va, vb []byte) {
+		c.add(p, Payload, a, b, jsondiff.Join(keys), string(shorten(va)), string(shorten(vb)))
+	})
+}
+
+// differences calls yield for each member that differs.
+func (c *comparison) differences(p pair, a, b *message, yield func(keys []string, a, b []byte)) {
+	inA, inB := a.payload(), b.payload()
+	switch {
+	case jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil:
+		if !bytes.Equal(inA, inB) {
+			yield(nil, inA, inB)
+		}
+	default:
+		w := jsondiff.Walk{Ignore: c.options.Ignore, Leaf: func(keys []string, va, vb []byte) {
+			if !c.same(p, a, b, keys, va, vb) {
+				yield(keys, va, vb)
+			}
+		}}
+		w.Values(inA, inB)
+	}
+}
+
+// same reports whether two members are the same: as ids, if both are some.
+func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) bool {
+	if len(keys) == 0 || va == nil || vb == nil || !jsondiff.HoldsID(keys[len(keys)-1]) || !c.a.knows(va) || !c.b.knows(vb) {
+		return jsondiff.Same(va, vb)
+	}
+	side := p.a.opener
+	if keys[len(keys)-1] == "seq" {
+		side = a.dir // of its own messages, answers among them
+	}
+	if c.a.blind || c.b.blind {
+		side = frame.DirUnknown
+	}
+	opens := a.seq == p.a.first() && b.seq == p.b.first()
+	if opens && jsondiff.IsToken(va, a.id) && jsondiff.IsToken(vb, b.id) {
+		c.names.rename(p.a.conn, side, string(va), string(vb))
+		return true
+	}
+	return c.names.same(p.a.conn, side, string(va), string(vb))
+}
+
+func (c *comparison) add(p pair, what What, a, b *message, path, va, vb string) {
+	d := c.difference(p, what, a, b, path)
+	d.A.Value, d.B.Value = va, vb
+	c.report.add(d)
+}
+
+// difference returns one that is about two messages, of which a session may
+// have none.
+func (c *comparison) difference(p pair, what What, a, b *message, path string) Difference {
+	d := Difference{What: what, Kind: p.a.kind, Path: path, A: p.a.sideOf(a), B: p.b.sideOf(b)}
+	switch {
+	case what == Outcome || what == Latency:
+	case a != nil:
+		d.Message = a.kind
+	default:
+		d.Message = b.kind
+	}
+	return d
+}

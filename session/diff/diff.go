@@ -1,0 +1,98 @@
+// Package diff compares two sessions: which exchanges only one of them has,
+// and where those that both have differ.
+//
+// What is compared is what the peers said, not how it lay on the wire: ids are
+// renamed, JSON is compared as values, and what two sides said at the same time
+// may have crossed in any order. A [Session] is fed with messages; [Compare]
+// makes a [Report] of two.
+package diff
+
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// Options say what counts as a difference.
+type Options struct {
+	// Ignore are the members of payloads that are not compared, with all that
+	// is in them.
+	Ignore []jsondiff.Path
+	// IgnoreKinds are the kinds of messages that are not compared; of a request,
+	// neither is what answers it.
+	IgnoreKinds []string
+	// IgnoreChunks says that it is the same, into which parts an answer is cut.
+	IgnoreChunks bool
+	// Latency, if positive, makes it a difference that an exchange took more
+	// than that many times as long in one session as in the other.
+	Latency float64
+}
+
+// An exchange is a request and everything that answers it; or a single message
+// that belongs to no request. It is in memory only while it is compared.
+type exchange struct {
+	conn     int
+	opener   frame.Dir
+	kind, id string
+	messages []message
+	ending   int  // which message ended it, from 1: the last, if several did
+	cancel   bool // it was to be cancelled
+}
+
+// A message is one frame. A batch is one, too, and not taken apart.
+type message struct {
+	seq         int64
+	dir         frame.Dir
+	kind, label string
+	phase       protocol.Phase
+	time        time.Time
+	id          string
+	digest      [jsondiff.DigestSize]byte
+
+	spill *spill // has the payload
+	at    int64
+	size  int
+}
+
+// payload is the JSON form, or the bytes if there is none.
+func (m *message) payload() []byte { return m.spill.read(make([]byte, m.size), m.at) }
+
+func (e *exchange) first() int64 { return e.messages[0].seq }
+
+// end returns the message that ended the exchange; nil if it is open.
+func (e *exchange) end() *message {
+	if e.ending == 0 {
+		return nil
+	}
+	return &e.messages[e.ending-1]
+}
+
+// outcome says how the exchange ended. One that was cancelled and never
+// answered is cancelled.
+func (e *exchange) outcome() session.Outcome {
+	if m := e.end(); m != nil {
+		switch m.phase {
+		case protocol.Fail:
+			return session.Failed
+		case protocol.Cancelled:
+			return session.Cancelled
+		}
+		return session.Done
+	}
+	if e.cancel {
+		return session.Cancelled
+	}
+	return session.Open
+}
+
+// latency returns the time from the request to the end; 0 if that is unknown.
+func (e *exchange) latency() time.Duration {
+	end := e.end()
+	if end == nil || end.time.IsZero() || e.messages[0].time.IsZero() {
+		return 0
+	}
+	return max(0, end.time.Sub(e.messages[0].time))
+}

@@ -1,0 +1,252 @@
+package diff
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// A Session is one of those that are compared: its exchanges, in the order of
+// opening. What was said is in a temporary file; the memory that it takes is about
+// 100 bytes for each exchange.
+type Session struct {
+	options Options
+	spill   spill
+	frames  int64
+	conns   map[int]int // how they are numbered in the order of appearance
+	list    [][]kept    // of chunk each
+	count   int32       // exchanges in it
+	last    map[uint64]int32
+	queues  map[uint64][]int32 // the oldest first, where several of a name may be open
+	tokens  map[uint64]bool    // all ids, as written
+	asked   int64              // exchanges that began with a request
+	blind   bool               // the direction of some frame is not known
+}
+
+// kept is what is in memory of an exchange. Kind, label and words are hashes of what
+// it begins with, each together with those before it.
+type kept struct {
+	last               int64 // where its last message is kept
+	kind, label, words uint64
+	conn               int32
+	opener             frame.Dir
+	ended, ignored     bool
+}
+
+const chunk = 1 << 12
+
+func (s *Session) kept(n int32) *kept { return &s.list[n/chunk][n%chunk] }
+
+// Close removes what the session keeps.
+func (s *Session) Close() error { return s.spill.close() }
+
+// End says that nothing is to be added any more. Its error is why the session could not
+// be kept.
+func (s *Session) End() error {
+	s.last, s.queues = nil, nil
+	return s.spill.err
+}
+
+// load reads an exchange back; nil for none.
+func (s *Session) load(n int32) *exchange {
+	if n == none {
+		return nil
+	}
+	k := s.kept(n)
+	e := &exchange{conn: int(k.conn), opener: k.opener}
+	for at := k.last; at >= 0; {
+		m, before, ok := s.spill.get(at)
+		if !ok {
+			s.spill.err = cmp.Or(s.spill.err, io.ErrUnexpectedEOF)
+			m.spill = &s.spill
+		}
+		e.messages, at = append(e.messages, m), before
+	}
+	slices.Reverse(e.messages)
+	for i := range e.messages {
+		m := &e.messages[i]
+		e.cancel = e.cancel || m.phase == protocol.Cancel && i > 0
+		if m.phase.Ends() {
+			e.ending = i + 1
+		}
+	}
+	e.kind, e.id = e.messages[0].kind, e.messages[0].id
+	return e
+}
+
+// A name is one of those of an exchange. No text names all that side opened.
+type name struct {
+	conn   int
+	opener frame.Dir
+	space  protocol.Space
+	text   string
+}
+
+// NewSession returns a session without messages, to be compared by o.
+func NewSession(o Options) *Session {
+	return &Session{
+		options: o, conns: make(map[int]int),
+		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
+	}
+}
+
+// A Record is one frame, as a session takes it in.
+type Record struct {
+	Seq  int64
+	Time time.Time // zero if it is unknown
+	Conn int
+	Dir  frame.Dir // frame.DirUnknown if it is unknown
+	// Message is what the frame means; nil if it is no message.
+	Message *protocol.Message
+	// Payload is the payload in its JSON form, or as it is if it has none.
+	Payload []byte
+}
+
+// Add takes in the next frame. It keeps nothing that r points to.
+func (s *Session) Add(r Record) {
+	s.frames++
+	conn, ok := s.conns[r.Conn]
+	if !ok {
+		conn = len(s.conns)
+		s.conns[r.Conn] = conn
+	}
+	m := r.Message
+	if m == nil {
+		m = &protocol.Message{Kind: []byte("malformed"), Phase: protocol.Note}
+	}
+	s.blind = s.blind || r.Dir == frame.DirUnknown
+	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
+		if !t.IsZero() {
+			s.tokens[hash(string(t.Text))] = true
+		}
+	}
+	if n := s.exchangeOf(conn, &r, m); !s.ignores(m) {
+		s.place(s.kept(n), &r, m)
+	}
+}
+
+// exchangeOf returns the exchange that a message belongs to, which may be a
+// new one.
+func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
+	from, to := r.Dir, r.Dir.Opposite()
+	switch {
+	case m.Phase == protocol.Open:
+		return s.begin(conn, from, m)
+	case m.Phase == protocol.Cancel && !m.ID.IsZero():
+		return s.begin(conn, from, m)
+	case m.Phase == protocol.Cancel && !m.Ref.IsZero():
+		if e := s.find(conn, from, m.Ref); e != none {
+			return e
+		}
+	case m.Phase == protocol.Note && m.ID.IsZero():
+	default:
+		token := m.Ref
+		if token.IsZero() {
+			token = m.ID
+		}
+		if e := s.find(conn, to, token); e != none {
+			return e
+		}
+	}
+	return s.add(conn, from, m)
+}
+
+// add adds an exchange that a message begins. None of a kind that is ignored is compared.
+func (s *Session) add(conn int, opener frame.Dir, m *protocol.Message) int32 {
+	if s.count%chunk == 0 {
+		s.list = append(s.list, make([]kept, chunk))
+	}
+	s.count++
+	*s.kept(s.count - 1) = kept{last: none, conn: int32(conn), opener: opener, ignored: s.ignores(m)}
+	return s.count - 1
+}
+
+func (s *Session) ignores(m *protocol.Message) bool {
+	return slices.Contains(s.options.IgnoreKinds, string(m.Kind))
+}
+
+// begin begins an exchange and makes it known by its names.
+func (s *Session) begin(conn int, from frame.Dir, m *protocol.Message) int32 {
+	e := s.add(conn, from, m)
+	if !s.kept(e).ignored {
+		s.asked++
+	}
+	for _, t := range []protocol.Token{m.ID, m.Bind} {
+		if !t.IsZero() {
+			s.bind(e, hash(name{conn, from, t.Space, string(t.Text)}))
+		}
+	}
+	s.bind(e, hash(name{conn: conn, opener: from}))
+	return e
+}
+
+// bind gives an exchange a name. Those that have it already are kept beside it as long
+// as one of them is open.
+func (s *Session) bind(e int32, n uint64) {
+	before, used := s.last[n]
+	switch queue := s.pending(n); {
+	case len(queue) > 0:
+		s.queues[n] = append(queue, e)
+	case used && !s.kept(before).ended:
+		s.queues[n] = []int32{before, e}
+	}
+	s.last[n] = e
+}
+
+// pending returns those of a name from the oldest that is open on, if several may be.
+func (s *Session) pending(n uint64) []int32 {
+	queue, ok := s.queues[n]
+	if !ok {
+		return nil
+	}
+	for len(queue) > 0 && s.kept(queue[0]).ended {
+		queue = queue[1:]
+	}
+	if s.queues[n] = queue; len(queue) == 0 {
+		delete(s.queues, n)
+	}
+	return queue
+}
+
+// find returns the exchange that a token names: the oldest that is open, or
+// else the last one. An opener that is not known may be on any side.
+func (s *Session) find(conn int, opener frame.Dir, t protocol.Token) int32 {
+	sides := []frame.Dir{opener, frame.DirUnknown}
+	if opener == frame.DirUnknown {
+		sides = []frame.Dir{opener, frame.C2U, frame.U2C}
+	}
+	for _, side := range sides {
+		n := hash(name{conn, side, t.Space, string(t.Text)})
+		if queue := s.pending(n); len(queue) > 0 {
+			return queue[0]
+		}
+		if e, ok := s.last[n]; ok {
+			return e
+		}
+	}
+	return none
+}
+
+// place keeps a message of an exchange.
+func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
+	e.ended = e.ended || m.Phase.Ends()
+	if e.ignored {
+		return
+	}
+	add := message{
+		seq: r.Seq, dir: r.Dir, kind: string(clip(m.Kind)), label: string(clip(m.Label)),
+		phase: m.Phase, time: r.Time, id: string(m.ID.Text),
+		digest: jsondiff.Digest(r.Payload, m, s.options.Ignore),
+	}
+	if e.last == none {
+		e.kind = hash(add.kind)
+		e.label = hash([2]string{add.kind, add.label})
+		e.words = hash([2]string{add.kind, string(add.digest[:])})
+	}
+	e.last = s.spill.put(&add, e.last, r.Payload)
+}

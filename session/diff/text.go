@@ -1,0 +1,140 @@
+package diff
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/wirectl/wirectl/internal/render"
+)
+
+// Text writes a report for people: each exchange that differs, and below it a
+// line for each difference.
+func (r *Report) Text(w io.Writer, style *render.Style) error {
+	var b []byte
+	var last *Difference
+	for i := range r.Differences {
+		d := &r.Differences[i]
+		if last == nil || !d.continues(last) {
+			b = appendHeading(b, d, style)
+		}
+		if d.What != Exchange {
+			b = appendDifference(b, d, style)
+		}
+		last = d
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// continues reports whether d is about the same exchange as the one before it.
+func (d *Difference) continues(before *Difference) bool {
+	return before.What != Exchange && d.What != Exchange &&
+		d.A.Opened == before.A.Opened && d.B.Opened == before.B.Opened && d.Kind == before.Kind && d.A.ID == before.A.ID
+}
+
+// appendHeading names an exchange: "PROMPT_SEND 1 → 7, frame 3 → 9".
+func appendHeading(b []byte, d *Difference, style *render.Style) []byte {
+	b = style.Kind.Append(b, render.Safe(d.Kind))
+	if ids := either(idOf(d.A), idOf(d.B)); ids != "" {
+		b = append(b, ' ')
+		b = style.ID.Append(b, render.Safe(ids))
+	}
+	switch {
+	case d.B == nil:
+		b = append(append(b, ": "...), frames(d.A)...)
+		b = style.Error.Append(b, ", only in A")
+	case d.A == nil:
+		b = append(append(b, ": "...), frames(d.B)...)
+		b = style.Error.Append(b, ", only in B")
+	}
+	return append(b, '\n')
+}
+
+func idOf(s *Side) string {
+	if s == nil {
+		return ""
+	}
+	return s.ID
+}
+
+// either returns what both are, the one that there is, or the way from one to
+// the other.
+func either(a, b string) string {
+	switch {
+	case a == b || b == "":
+		return a
+	case a == "":
+		return b
+	}
+	return a + " → " + b
+}
+
+// appendDifference appends the line of a difference:
+// "  frame 5 → 7: RESPONSE_CHUNK responseChunk.content: "a" → "b"".
+func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
+	b = append(append(b, "  "...), place(d)...)
+	b = append(b, ": "...)
+	if d.Message != "" {
+		b = append(append(b, render.Safe(d.Message)...), ' ')
+	}
+	switch d.What {
+	case Message:
+		if d.B.Frames == nil {
+			return append(style.Error.Append(b, "only in A"), '\n')
+		}
+		return append(style.Error.Append(b, "only in B"), '\n')
+	case Payload:
+		if d.Path != "" {
+			b = append(style.Key.Append(b, render.Safe(d.Path)), ": "...)
+		}
+	default:
+		b = append(style.Key.Append(b, string(d.What)), ": "...)
+	}
+	b = append(style.String.Append(b, shown(d.A.Value)), " → "...)
+	return append(style.String.Append(b, shown(d.B.Value)), '\n')
+}
+
+// place says which frames a difference is about: "frame 5", "frame 5 → 7".
+func place(d *Difference) string {
+	a, b := frames(d.A), frames(d.B)
+	switch {
+	case a == b || len(d.B.Frames) == 0:
+		return a
+	case len(d.A.Frames) == 0:
+		return b
+	}
+	return a + " → " + b[len(word(d.B)):]
+}
+
+// frames lists the frames of a side, or says in which the exchange begins if
+// there are none.
+func frames(s *Side) string {
+	list := s.Frames
+	if len(list) == 0 {
+		list = []int64{s.Opened}
+	}
+	text := word(s)
+	for i, n := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.FormatInt(n, 10)
+	}
+	return text
+}
+
+// word is what a list of frames begins with.
+func word(s *Side) string {
+	if len(s.Frames) > 1 {
+		return "frames "
+	}
+	return "frame "
+}
+
+// shown returns a value as people see it; what is absent is a dash.
+func shown(value string) string {
+	if value == "" {
+		return "–"
+	}
+	return render.Safe(value)
+}

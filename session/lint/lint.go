@@ -1,0 +1,135 @@
+// Package lint reports what sessions did wrong: as text, as NDJSON, and in the
+// forms that continuous integration reads, JUnit XML and SARIF.
+//
+// What is wrong is found by package session. This package chooses what of it
+// is reported, what of that makes a session fail, and how it is written.
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Session is what was found in one.
+type Session struct {
+	// Name is that of its file.
+	Name string
+	// Frames and Exchanges count what was looked at.
+	Frames, Exchanges int64
+	// Findings are in the order of the frames that broke the rules.
+	Findings []session.Finding
+	// Unkept counts by name what was found beyond what trackers keep.
+	Unkept map[string]int64
+}
+
+// Add adds what a tracker has found in the session.
+func (s *Session) Add(t *session.Tracker) {
+	if s.Unkept == nil {
+		s.Unkept = make(map[string]int64)
+	}
+	stats := t.Stats()
+	s.Exchanges += stats.Opened
+	for name, n := range stats.Findings {
+		s.Unkept[name] += n
+	}
+	for f := range t.Findings() {
+		s.Findings = append(s.Findings, f)
+		s.Unkept[f.Name]--
+	}
+	slices.SortStableFunc(s.Findings, func(a, b session.Finding) int { return cmp.Compare(last(a.Frames), last(b.Frames)) })
+}
+
+func last(frames []int64) int64 {
+	if len(frames) == 0 {
+		return 0
+	}
+	return frames[len(frames)-1]
+}
+
+// A Report is what was found in sessions and is not ignored.
+type Report struct {
+	Sessions []Session
+	Policy   Policy
+}
+
+// Add adds a session, without the findings that are ignored.
+func (r *Report) Add(s Session) {
+	s.Findings = slices.DeleteFunc(s.Findings, func(f session.Finding) bool { return r.Policy.ignore[f.Name] })
+	for name, n := range s.Unkept {
+		if n == 0 || r.Policy.ignore[name] {
+			delete(s.Unkept, name)
+		}
+	}
+	r.Sessions = append(r.Sessions, s)
+}
+
+// Fails reports whether anything was found that is not to be.
+func (r *Report) Fails() bool {
+	for _, s := range r.Sessions {
+		if slices.ContainsFunc(s.Findings, r.Policy.fails) {
+			return true
+		}
+		for name := range s.Unkept {
+			if r.Policy.fails(session.Finding{Name: name, Severity: severityOf(name)}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unkept returns how many findings were counted but not kept.
+func (r *Report) Unkept() (total int64) {
+	for _, s := range r.Sessions {
+		for _, n := range s.Unkept {
+			total += n
+		}
+	}
+	return total
+}
+
+// Summary counts what was found, and in what, in words.
+func (r *Report) Summary() string {
+	var by [session.Error + 1]int64
+	var frames, exchanges int64
+	for _, s := range r.Sessions {
+		frames += s.Frames
+		exchanges += s.Exchanges
+		for _, f := range s.Findings {
+			by[f.Severity]++
+		}
+		for name, n := range s.Unkept {
+			by[severityOf(name)] += n
+		}
+	}
+	return fmt.Sprintf("%s in %s and %s", inWords(by), render.Count(frames, "frame"), render.Count(exchanges, "exchange"))
+}
+
+// inWords writes "no findings", or "3 findings (1 error, 2 notes)".
+func inWords(by [session.Error + 1]int64) string {
+	var total int64
+	var parts []string
+	for _, s := range slices.Backward(severities) {
+		if n := by[s]; n > 0 {
+			total += n
+			parts = append(parts, render.Count(n, s.String()))
+		}
+	}
+	if total == 0 {
+		return "no findings"
+	}
+	return render.Count(total, "finding") + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// severityOf returns the severity of the rule with that name.
+func severityOf(name string) session.Severity { return session.Findings[ruleIndex(name)].Severity }
+
+// ruleIndex returns the place of a rule in the list of all.
+func ruleIndex(name string) int {
+	return slices.IndexFunc(session.Findings[:], func(r session.Rule) bool { return r.Name == name })
+}

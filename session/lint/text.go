@@ -1,0 +1,98 @@
+package lint
+
+import (
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Text writes a report for people, a line for each finding. The first finding
+// of each name is followed by the rule and by what to do about it.
+func (r *Report) Text(w io.Writer, style *render.Style) error {
+	said := make(map[string]bool)
+	var b []byte
+	for _, s := range r.Sessions {
+		if len(r.Sessions) > 1 && len(s.Findings) > 0 {
+			b = style.Kind.Append(b, render.Safe(s.Name)+":")
+			b = append(b, '\n')
+		}
+		several := s.severalConns()
+		for _, f := range s.Findings {
+			b = appendFinding(b, &f, several, style)
+			if !said[f.Name] {
+				b = appendRule(b, &f, style)
+			}
+			said[f.Name] = true
+		}
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// The widths of the columns, in cells.
+const (
+	severityWidth = 7
+	nameWidth     = 15
+)
+
+func appendFinding(b []byte, f *session.Finding, conn bool, style *render.Style) []byte {
+	b = appendColumn(b, f.Severity.String(), severityWidth, paintOf(f.Severity, style))
+	b = appendColumn(b, f.Name, nameWidth, style.Kind)
+	b = style.ID.Append(b, where(f, conn))
+	b = append(b, ": "...)
+	return append(append(b, render.Safe(f.Message)...), '\n')
+}
+
+// appendRule appends what a finding's rule says, below the finding.
+func appendRule(b []byte, f *session.Finding, style *render.Style) []byte {
+	for _, text := range []string{f.Rule, session.Findings[ruleIndex(f.Name)].Do} {
+		b = appendColumn(b, "", severityWidth, render.Paint{})
+		b = append(style.Dim.Append(b, render.Safe(text)), '\n')
+	}
+	return b
+}
+
+func appendColumn(b []byte, text string, width int, paint render.Paint) []byte {
+	b = paint.Append(b, text)
+	for range width + 1 - len(text) {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+func paintOf(s session.Severity, style *render.Style) render.Paint {
+	switch s {
+	case session.Error:
+		return style.Error
+	case session.Warning:
+		return style.ID
+	}
+	return style.Dim
+}
+
+// severalConns reports whether there are findings of different connections.
+func (s *Session) severalConns() bool {
+	return slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return f.Conn != s.Findings[0].Conn })
+}
+
+// where writes which frames a finding is about, and if asked of which
+// connection: "frames 1, 7 of connection 2".
+func where(f *session.Finding, conn bool) string {
+	text := "frame "
+	if len(f.Frames) > 1 {
+		text = "frames "
+	}
+	for i, n := range f.Frames {
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.FormatInt(n, 10)
+	}
+	if conn {
+		text += " of connection " + strconv.Itoa(f.Conn)
+	}
+	return text
+}

@@ -1,0 +1,194 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A SyntaxError says where and why an expression is no condition.
+type SyntaxError struct {
+	Column int // of the character that cannot be, from 1
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Msg) }
+
+// Parse reads a condition on records that have the given fields. The error is
+// a [*SyntaxError].
+func Parse(expr string, fields []string) (*Where, error) {
+	p := parser{expr: expr, fields: fields}
+	w := new(Where)
+	for {
+		t, err := p.term()
+		if err != nil {
+			return nil, err
+		}
+		w.terms = append(w.terms, t)
+		p.space()
+		if p.at == len(expr) {
+			return w, nil
+		}
+		if err := p.and(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A parser reads an expression from left to right.
+type parser struct {
+	expr   string
+	fields []string
+	at     int
+}
+
+func (p *parser) term() (term, error) {
+	var t term
+	if err := p.field(&t); err != nil {
+		return t, err
+	}
+	if err := p.operator(&t); err != nil {
+		return t, err
+	}
+	return t, p.value(&t)
+}
+
+func (p *parser) field(t *term) error {
+	p.space()
+	start := p.at
+	name := p.word(func(c byte) bool { return isSpace(c) || strings.IndexByte(`=!~<>"`, c) >= 0 })
+	if name == "" {
+		return p.unexpected(start, "a field ("+strings.Join(p.fields, ", ")+")")
+	}
+	first, rest, dotted := strings.Cut(name, ".")
+	if !slices.Contains(p.fields, first) {
+		return p.fail(start, p.unknownField(first))
+	}
+	t.field = first
+	if !dotted {
+		return nil
+	}
+	t.path = strings.Split(rest, ".")
+	if slices.Contains(t.path, "") {
+		return p.fail(start, fmt.Sprintf("%q has an empty key: two dots, or one at the end", name))
+	}
+	return nil
+}
+
+func (p *parser) unknownField(name string) string {
+	return fmt.Sprintf("no field %q%s; there are: %s", name, nearest.Question(name, p.fields), strings.Join(p.fields, ", "))
+}
+
+func (p *parser) operator(t *term) error {
+	p.space()
+	found, ok := leadingOp(p.expr[p.at:])
+	if !ok {
+		return p.unexpected(p.at, "an operator ("+strings.Join(operators[:], " ")+")")
+	}
+	t.op = found
+	p.at += len(found.String())
+	return nil
+}
+
+func (p *parser) value(t *term) error {
+	p.space()
+	start := p.at
+	switch {
+	case strings.HasPrefix(p.expr[p.at:], `"`):
+		if err := p.quoted(t); err != nil {
+			return err
+		}
+	case strings.HasPrefix(p.expr[p.at:], "'"): // which nothing would match
+		return p.unexpected(start, `a value (a word, or a JSON string in "quotes", not 'these')`)
+	default:
+		if t.text = []byte(p.word(isSpace)); len(t.text) == 0 {
+			return p.unexpected(start, `a value (a word, or a JSON string in "quotes")`)
+		}
+	}
+	if !t.op.numeric() {
+		return nil
+	}
+	var ok bool
+	if t.number, ok = parseNumber(t.text); !ok || t.quoted {
+		return p.unexpected(start, fmt.Sprintf("a number after %s", t.op))
+	}
+	return nil
+}
+
+// quoted reads a JSON string.
+func (p *parser) quoted(t *term) error {
+	token, rest := cutString(p.expr[p.at:])
+	text, ok := jsonscan.Unquote([]byte(token))
+	if !ok {
+		return p.fail(p.at, fmt.Sprintf("%s is not a JSON string", shorten(token)))
+	}
+	p.at += len(token)
+	if rest != "" && !isSpace(rest[0]) {
+		return p.unexpected(p.at, "white space after the closing quote")
+	}
+	t.text, t.quoted = text, true
+	t.json = jsonscan.KindOf(text) != jsonscan.String && jsonscan.Valid(text) == nil
+	return nil
+}
+
+// cutString returns s up to the end of the string that it begins with, closed
+// or not, and the rest.
+func cutString(s string) (token, rest string) {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return s[:i+1], s[i+1:]
+		case '\\':
+			i++
+		}
+	}
+	return s, ""
+}
+
+func (p *parser) and() error {
+	start := p.at
+	if p.word(isSpace) != "and" {
+		return p.unexpected(start, `"and" before the next term (a value with spaces needs quotes)`)
+	}
+	return nil
+}
+
+// word reads up to a byte that ends it.
+func (p *parser) word(ends func(c byte) bool) string {
+	start := p.at
+	for p.at < len(p.expr) && !ends(p.expr[p.at]) {
+		p.at++
+	}
+	return p.expr[start:p.at]
+}
+
+func (p *parser) space() {
+	for p.at < len(p.expr) && isSpace(p.expr[p.at]) {
+		p.at++
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// unexpected says what should stand at i, and what does.
+func (p *parser) unexpected(i int, want string) error {
+	if i == len(p.expr) {
+		return p.fail(i, "expected "+want+", found the end")
+	}
+	found, _, _ := strings.Cut(p.expr[i:], " ")
+	return p.fail(i, "expected "+want+", found "+shorten(found))
+}
+
+func (p *parser) fail(i int, msg string) error {
+	return &SyntaxError{Column: columnOf(p.expr, i), Msg: msg}
+}
+
+// columnOf returns the number, from 1, of the character at byte i.
+func columnOf(expr string, i int) int { return utf8.RuneCountInString(expr[:i]) + 1 }
+
+// shorten returns the head of s in quotes.
+func shorten(s string) string { return fmt.Sprintf("%.40q", s) }

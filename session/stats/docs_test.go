@@ -1,0 +1,24 @@
+package stats
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The page on the object has every key of it.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/stats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{Report{}, Kind{}, Quantiles{}, Gap{}, Holdup{}, Exchange{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key != "" && !strings.Contains(string(page), "`"+key+"`") {
+				t.Errorf("docs/stats.md does not tell of %s", key)
+			}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package stats
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Text writes a report for people, in tables that are no wider than width.
+func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
+	b := append([]byte(r.headline()), '\n')
+	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.cancels(), r.gaps(), r.holdups()} {
+		b = t.append(b, width, style)
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// headline says how much there was of everything.
+func (r *Report) headline() string {
+	line := fmt.Sprintf("%s, %s, %s", render.Count(r.Frames, "frame"), render.Count(r.Bytes, "byte"), render.Count(r.Exchanges.total(), "exchange"))
+	if p := r.protocol(); p != "" {
+		line = p + ": " + line
+	}
+	return line + r.outcomes()
+}
+
+// outcomes says how exchanges ended: " (3 done, 1 failed)".
+func (r *Report) outcomes() string {
+	var parts []string
+	for o := session.Open; o <= session.Abandoned; o++ {
+		if n := r.Exchanges[o.String()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %v", n, o))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// messages lists all kinds; the bars are their shares of the bytes.
+func (r *Report) messages() *table {
+	t := &table{titles: []string{"messages", "count", "bytes"}}
+	most := maxOf(r.Kinds, func(k *Kind) float64 { return float64(k.Bytes) })
+	for _, k := range r.Kinds {
+		share := float64(k.Bytes) / most
+		t.add(share, share, r.nameOf(&k), strconv.FormatInt(k.Frames, 10), strconv.FormatInt(k.Bytes, 10))
+	}
+	return t
+}
+
+// latencies lists what was answered; the bars are full up to the median, and
+// shaded up to the longest.
+func (r *Report) latencies() *table {
+	t := &table{titles: []string{"latency", "count", "p50", "p90", "p99", "max"}}
+	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.Latency.max() })
+	for _, k := range r.Kinds {
+		if q := k.Latency; q != nil {
+			t.add(float64(q.P50)/most, float64(q.Max)/most,
+				r.nameOf(&k), strconv.FormatInt(q.Count, 10), q.P50.String(), q.P90.String(), q.P99.String(), q.Max.String())
+		}
+	}
+	return t
+}
+
+// parts lists what was answered in parts; the bars are the times to the first.
+func (r *Report) parts() *table {
+	t := &table{titles: []string{"parts", "count", "per second", "first p50", "first max"}}
+	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.FirstPart.max() })
+	for _, k := range r.Kinds {
+		if k.Parts == 0 {
+			continue
+		}
+		cells := []string{r.nameOf(&k), strconv.FormatInt(k.Parts, 10), "", "", ""}
+		if k.PartsPerSecond > 0 {
+			cells[2] = strconv.FormatFloat(k.PartsPerSecond, 'f', 1, 64)
+		}
+		q := k.FirstPart
+		if q == nil {
+			t.add(0, 0, cells...)
+			continue
+		}
+		cells[3], cells[4] = q.P50.String(), q.Max.String()
+		t.add(float64(q.P50)/most, float64(q.Max)/most, cells...)
+	}
+	return t
+}
+
+// cancels lists what became of cancels, by class and by what was cancelled, if
+// that is known; the bars are shares of all.
+func (r *Report) cancels() *table {
+	t := &table{titles: []string{"cancels", "count"}}
+	total := float64(r.Cancels.total())
+	add := func(name string, n int64) {
+		if n > 0 {
+			t.add(float64(n)/total, float64(n)/total, name, strconv.FormatInt(n, 10))
+		}
+	}
+	for class := session.Pending; class <= session.Silent; class++ {
+		rest := r.Cancels[class.String()]
+		for _, k := range r.Kinds {
+			n := k.Cancels[class.String()]
+			add(class.String()+" "+r.nameOf(&k), n)
+			rest -= n
+		}
+		add(class.String(), rest)
+	}
+	return t
+}
+
+// gaps lists the exchanges whose parts were the longest in coming.
+func (r *Report) gaps() *table {
+	t := &table{titles: []string{"gaps between parts", "frame", "p50", "p99", "max"}}
+	for _, g := range r.Gaps {
+		t.add(float64(g.P50)/float64(r.Gaps[0].Max), float64(g.Max)/float64(r.Gaps[0].Max),
+			g.name(), strconv.FormatInt(g.Frame, 10), g.P50.String(), g.P99.String(), g.Max.String())
+	}
+	return t
+}
+
+// holdups lists the exchanges that large frames of others held back.
+func (r *Report) holdups() *table {
+	t := &table{titles: []string{"held back", "frame", "by frame", "for"}}
+	for _, h := range r.HeldBack {
+		share := float64(h.For) / float64(r.HeldBack[0].For)
+		t.add(share, share, h.name(), strconv.FormatInt(h.Frame, 10), strconv.FormatInt(h.By, 10), h.For.String())
+	}
+	return t
+}
+
+// nameOf names a kind, and its protocol where there are several.
+func (r *Report) nameOf(k *Kind) string {
+	if r.protocol() != "" {
+		return k.Kind
+	}
+	return k.Protocol + " " + k.Kind
+}
+
+// protocol returns the protocol that all kinds are of, or "".
+func (r *Report) protocol() string {
+	if len(r.Kinds) == 0 {
+		return ""
+	}
+	name := r.Kinds[0].Protocol
+	if slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Protocol != name }) {
+		return ""
+	}
+	return name
+}
+
+func (e *Exchange) name() string { return strings.TrimSpace(e.Kind + " " + e.ID) }
+
+// max returns the longest duration; 0 if there is none.
+func (q *Quantiles) max() float64 {
+	if q == nil {
+		return 0
+	}
+	return float64(q.Max)
+}
+
+// maxOf returns the most that of returns for a kind, and 1 at least.
+func maxOf(kinds []Kind, of func(*Kind) float64) float64 {
+	most := 1.0
+	for i := range kinds {
+		most = max(most, of(&kinds[i]))
+	}
+	return most
+}
+
+// String writes a duration with three digits: 850µs, 31.2ms, 1.85s.
+func (m Millis) String() string {
+	d := time.Duration(m)
+	for unit := time.Microsecond; unit <= time.Second; unit *= 1000 {
+		for step := unit / 100; step <= unit; step *= 10 {
+			if d < 1000*step {
+				return d.Round(step).String()
+			}
+		}
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,132 @@
+package test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// console matches a transcript in a document: commands behind "$ ", each
+// followed by what it prints.
+var console = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+
+// TestDocuments runs the transcripts of README.md and of docs/. With -update it
+// writes what the commands print now.
+func TestDocuments(t *testing.T) {
+	for _, document := range documents(t) {
+		t.Run(filepath.ToSlash(document)[len("../"):], func(t *testing.T) {
+			t.Parallel()
+			testDocument(t, document)
+		})
+	}
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	found := []string{"../README.md"}
+	err := filepath.WalkDir("../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// The index of docs/ leads to every page of it.
+func TestIndexHasEveryPage(t *testing.T) {
+	index, err := os.ReadFile("../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(index), "("+name+")") {
+			t.Errorf("%s is not in docs/README.md", page)
+		}
+	}
+}
+
+func testDocument(t *testing.T, name string) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		text = console.ReplaceAllFunc(text, func(block []byte) []byte { return rerun(block, t.TempDir()) })
+		if err := os.WriteFile(name, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocks := console.FindAllSubmatch(text, -1)
+	if len(blocks) == 0 {
+		return
+	}
+	dir := t.TempDir()
+	for i, block := range blocks {
+		script := filepath.Join(dir, fmt.Sprintf("block_%d.txtar", i+1))
+		if err := os.WriteFile(script, transcript(string(block[1])), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testscript.Run(t, params(dir))
+}
+
+// transcript turns a block into a script. What a command prints, to standard
+// output and standard error, is compared as a reader would see it.
+func transcript(block string) []byte {
+	var script, files strings.Builder
+	for i, c := range calls(block) {
+		fmt.Fprintf(&script, "exec sh run%d.sh\ncmp stdout want%d.txt\n", i, i)
+		fmt.Fprintf(&files, "-- run%d.sh --\n%s\n-- want%d.txt --\n%s", i, c.script(), i, c.output)
+	}
+	return []byte(script.String() + files.String())
+}
+
+// A call is a command of a transcript and what it is shown to print.
+type call struct{ command, output string }
+
+func calls(block string) []call {
+	var all []call
+	for _, part := range strings.Split("\n"+block, "\n$ ")[1:] {
+		command, output, _ := strings.Cut(part, "\n")
+		if output != "" && !strings.HasSuffix(output, "\n") {
+			output += "\n"
+		}
+		all = append(all, call{command, output})
+	}
+	return all
+}
+
+// script runs the command as it looks on a terminal. That a program is waited for is
+// said where a machine is busy, whatever the command.
+func (c call) script() string {
+	return "{ " + c.command + "; } 2>&1 | sed '/^wirectl: waiting for the program to end, /d'"
+}
+
+// rerun returns a block with what its commands print now, run in dir.
+func rerun(block []byte, dir string) []byte {
+	out := []byte("```console\n")
+	for _, c := range calls(string(console.FindSubmatch(block)[1])) {
+		cmd := exec.Command("sh", "-c", c.script())
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), columns)
+		printed, _ := cmd.Output()
+		out = append(out, "$ "+c.command+"\n"...)
+		out = append(out, printed...)
+	}
+	return append(out, "```"...)
+}

@@ -1,0 +1,71 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/session"
+)
+
+// quotedName matches what stands in backquotes.
+var quotedName = regexp.MustCompile("`([^`]+)`")
+
+// The page of rules names tests, transcripts and findings that there are, for both
+// sides of each rule.
+func TestRulesAreShown(t *testing.T) {
+	page, err := os.ReadFile("../docs/protocols/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| rule") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		if len(cells) != 3 {
+			t.Errorf("a row has %d cells: %s", len(cells), line)
+			continue
+		}
+		for _, cell := range cells[1:] {
+			names := quotedName.FindAllStringSubmatch(cell, -1)
+			if len(names) == 0 {
+				t.Errorf("nothing shows a side of %q", cells[0])
+			}
+			for _, name := range names {
+				if !isShown(t, name[1]) {
+					t.Errorf("%q: there is no %s", cells[0], name[1])
+				}
+			}
+		}
+	}
+	if rows < 70 {
+		t.Errorf("there are %d rules", rows)
+	}
+}
+
+// isShown reports whether there is a test, a transcript or a finding of that name.
+func isShown(t *testing.T, name string) bool {
+	t.Helper()
+	if strings.HasSuffix(name, ".txtar") {
+		_, err := os.Stat(filepath.Join("transcripts", name))
+		return err == nil
+	}
+	dir, test, isTest := strings.Cut(name, ".")
+	if !isTest {
+		return slices.ContainsFunc(session.Findings[:], func(r session.Rule) bool { return r.Name == name })
+	}
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(dir), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(source), "\nfunc "+test+"(")
+	})
+}

@@ -1,0 +1,272 @@
+// Package web writes a session as one HTML page that needs nothing else: the
+// exchanges as lanes over time, the frames, what was found, and the statistics.
+//
+// What the wire said is in the page as compressed data, which the page reads
+// and shows as text only: nothing of it is ever markup or script. The page says
+// so to the browser too, which runs its own script and asks no server.
+package web
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"html"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/store"
+)
+
+//go:embed page.html
+var page string
+
+//go:embed page.css
+var css string
+
+//go:embed page.js
+var script string
+
+// maxPayload is how much of a payload is in the page, in bytes, and maxPayloads how
+// much of all: those of later frames are left out.
+const (
+	maxPayload  = 16 << 10
+	maxPayloads = 16 << 20
+)
+
+// Kept is how much of a session is in a page: of a longer one, the last calls. That
+// bounds the memory that the page takes here and in a browser.
+var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true}
+
+// Write writes the page of what s keeps.
+func Write(w io.Writer, s *store.Store, title string) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	before, after, _ := strings.Cut(page, "{{data}}")
+	fill := strings.NewReplacer(
+		"{{title}}", html.EscapeString(title), "{{css}}", css, "{{js}}", script,
+		"{{policy}}", "default-src 'none'; script-src "+hash(script)+"; style-src "+hash(css),
+	)
+	_, _ = fill.WriteString(out, before)
+	if err := writeData(out, s, title); err != nil {
+		return err
+	}
+	_, _ = fill.WriteString(out, after)
+	return out.Flush()
+}
+
+// hash names a script or a style in a policy.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// writeData writes the session as JSON, compressed, in base64.
+func writeData(w io.Writer, s *store.Store, title string) error {
+	b64 := base64.NewEncoder(base64.StdEncoding, w)
+	zip := gzip.NewWriter(b64)
+	enc := json.NewEncoder(zip)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(collect(s, title)); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	return b64.Close()
+}
+
+// A session as the page reads it: columns, because rows would repeat their
+// names. Times are microseconds since the first frame, or numbers of frames.
+type data struct {
+	Title     string     `json:"title"`
+	Protocols []string   `json:"protocols"`
+	Timed     bool       `json:"timed"`
+	Begun     int64      `json:"begun,omitempty"`   // milliseconds since 1970
+	Dropped   int64      `json:"dropped,omitempty"` // frames
+	Gone      int64      `json:"gone,omitempty"`    // exchanges
+	Untold    int64      `json:"untold,omitempty"`  // frames without their payload
+	Kinds     []string   `json:"kinds"`
+	Frames    frames     `json:"frames"`
+	Exchanges []exchange `json:"exchanges"`
+	Findings  []finding  `json:"findings"`
+	Stats     []kind     `json:"stats"`
+}
+
+type frames struct {
+	Seq     []int64   `json:"seq"`
+	Time    []float64 `json:"time"`
+	Dir     []int     `json:"dir"`
+	Conn    []int     `json:"conn"`
+	Kind    []int     `json:"kind"`
+	ID      []string  `json:"id"`
+	Size    []int64   `json:"size"`
+	Of      []int     `json:"of"` // index of the exchange, -1 if none
+	Says    []string  `json:"says"`
+	Payload []string  `json:"payload"` // JSON, or a text in hexadecimal behind "hex:"
+}
+
+type exchange struct {
+	ID       string  `json:"id"`
+	Kind     string  `json:"kind"`
+	Label    string  `json:"label,omitempty"`
+	Conn     int     `json:"conn"`
+	Dir      uint8   `json:"dir"`
+	Opened   float64 `json:"opened"`
+	End      float64 `json:"end"`
+	Asked    float64 `json:"asked,omitempty"`
+	Outcome  string  `json:"outcome"`
+	State    string  `json:"state"` // a word without spaces
+	Open     bool    `json:"open,omitempty"`
+	Cancel   bool    `json:"cancel,omitempty"`
+	Parts    int64   `json:"parts,omitempty"`
+	After    int64   `json:"after,omitempty"`
+	Bytes    int64   `json:"bytes"`
+	Findings int     `json:"findings,omitempty"`
+}
+
+type finding struct {
+	Name     string  `json:"name"`
+	Severity string  `json:"severity"`
+	Frames   []int64 `json:"frames"`
+	Message  string  `json:"message"`
+	Rule     string  `json:"rule"`
+	Do       string  `json:"do"`
+}
+
+type kind struct {
+	Kind   string  `json:"kind"`
+	Frames int64   `json:"frames"`
+	Bytes  int64   `json:"bytes"`
+	Count  int64   `json:"count,omitempty"` // of latencies
+	P50    float64 `json:"p50,omitempty"`   // milliseconds
+	P90    float64 `json:"p90,omitempty"`
+	P99    float64 `json:"p99,omitempty"`
+	Max    float64 `json:"max,omitempty"`
+}
+
+// collect reads everything from the store.
+func collect(s *store.Store, title string) *data {
+	o := s.Overview()
+	d := &data{Title: title, Protocols: o.Protocols, Timed: o.Timed, Dropped: o.Dropped, Gone: o.Gone}
+	if o.Timed {
+		d.Begun = o.First / 1e6
+	}
+	since := func(stamp int64) float64 {
+		if !o.Timed {
+			return float64(stamp)
+		}
+		return float64(stamp-o.First) / 1e3
+	}
+	index := d.exchanges(s, &o, since)
+	d.frames(s, index, since)
+	d.findings(s)
+	d.stats(s)
+	return d
+}
+
+// exchanges reads the exchanges, and returns where each is by its mark.
+func (d *data) exchanges(s *store.Store, o *store.Overview, since func(int64) float64) map[uint32]int {
+	index := map[uint32]int{}
+	d.Exchanges = []exchange{}
+	for _, x := range s.IDs(store.IDsQuery{Sort: store.ByArrival, N: 1 << 30}).List {
+		end := max(x.Closed, x.LastPart, x.Confirmed)
+		if x.Open() {
+			end = o.Last
+		}
+		e := exchange{
+			ID: text(x.ID), Kind: text(x.Kind), Label: text(x.Label), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
+			Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
+			Bytes: x.In + x.Out, Findings: x.Findings,
+		}
+		e.State = strings.ReplaceAll(e.Outcome, " ", "-")
+		if x.Cancelled {
+			e.Asked = since(x.Asked)
+		}
+		index[x.Mark] = len(d.Exchanges)
+		d.Exchanges = append(d.Exchanges, e)
+	}
+	return index
+}
+
+func (d *data) frames(s *store.Store, index map[uint32]int, since func(int64) float64) {
+	kinds := map[string]int{}
+	d.Kinds = []string{}
+	c := &d.Frames
+	left := maxPayloads
+	s.All(func(f *store.Frame, payload, form []byte) bool {
+		k, ok := kinds[f.Kind]
+		if !ok {
+			k = len(d.Kinds)
+			kinds[f.Kind] = k
+			d.Kinds = append(d.Kinds, text(f.Kind))
+		}
+		of, ok := index[f.Mark]
+		if !ok {
+			of = -1
+		}
+		id, says := f.ID, f.Summary
+		if f.Ref != "" {
+			id += "→" + f.Ref
+		}
+		if f.Fault != "" {
+			says = f.Fault
+		}
+		c.Seq, c.Time, c.Dir = append(c.Seq, f.Seq), append(c.Time, since(f.Time)), append(c.Dir, int(f.Dir))
+		c.Conn, c.Kind, c.ID = append(c.Conn, f.Conn), append(c.Kind, k), append(c.ID, text(id))
+		c.Size, c.Of, c.Says = append(c.Size, f.Size), append(c.Of, of), append(c.Says, text(says))
+		says = shown(payload, form)
+		if left -= len(says); left < 0 {
+			says = "left out: the page is full"
+			d.Untold++
+		}
+		c.Payload = append(c.Payload, says)
+		return true
+	})
+}
+
+// text makes valid UTF-8 of what came from the wire.
+func text(s string) string { return strings.ToValidUTF8(s, "�") }
+
+// shown is a payload as the page has it.
+func shown(payload, form []byte) string {
+	switch {
+	case form != nil && utf8.Valid(form):
+		return clip(string(form), len(form))
+	case utf8.Valid(payload):
+		return clip(string(payload), len(payload))
+	}
+	return "hex:" + hex.EncodeToString(payload[:min(len(payload), maxPayload/2)])
+}
+
+// clip cuts a payload that is too long for the page, and says so.
+func clip(s string, n int) string {
+	if n <= maxPayload {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxPayload], "") + "…"
+}
+
+func (d *data) findings(s *store.Store) {
+	d.Findings = []finding{}
+	for _, f := range s.Findings(0, 1<<30).List {
+		d.Findings = append(d.Findings, finding{f.Name, f.Severity.String(), f.Frames, text(f.Message), f.Rule, f.Do})
+	}
+}
+
+func (d *data) stats(s *store.Store) {
+	st := s.Stats()
+	d.Stats = []kind{}
+	for i := range st.Kinds {
+		k := &st.Kinds[i]
+		row := kind{Kind: text(k.Name), Frames: k.Frames, Bytes: k.Bytes}
+		if h := &k.Latency; h.Count > 0 && st.Timed {
+			ms := func(q float64) float64 { return float64(h.Quantile(q).Microseconds()) / 1e3 }
+			row.Count, row.P50, row.P90, row.P99, row.Max = h.Count, ms(0.5), ms(0.9), ms(0.99), ms(1)
+		}
+		d.Stats = append(d.Stats, row)
+	}
+}
