@@ -117,6 +117,22 @@ func (s *Server) Stop() {
 	}
 }
 
+// hasEnded waits for the work of [Server.Go], and reports whether that ended before
+// ctx.
+func (s *Server) hasEnded(ctx context.Context) bool {
+	ended := make(chan struct{})
+	go func() {
+		s.calls.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // note keeps the connections that have sent nothing: net/http takes them for
 // busy, and would wait for them for seconds when it shuts down.
 func (s *Server) note(c net.Conn, state http.ConnState) {
@@ -140,7 +156,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	srv, cancel := s.http, s.cancel
 	s.mu.Unlock()
 	defer s.shutting.Do(func() { close(s.down) })
-	if srv == nil || srv.Shutdown(ctx) == nil {
+	if srv == nil || srv.Shutdown(ctx) == nil && s.hasEnded(ctx) {
 		return
 	}
 	cancel(broker.ErrShutdown)
