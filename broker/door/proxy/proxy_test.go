@@ -26,7 +26,10 @@ func start(t testing.TB, p provider.Provider) string {
 func talk(t testing.TB, addr, path, rest string) (string, string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
-	_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+rest)
+	if !strings.HasPrefix(rest, "Host: ") {
+		rest = "Host: localhost\r\n" + rest
+	}
+	_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nConnection: close\r\n"+rest)
 	out, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
