@@ -68,7 +68,7 @@ func look(t *testing.T, s *script) (*track.Trackers, *track.Follower) {
 // lengths: nobody has to say which.
 func TestLatisOverWebSocket(t *testing.T) {
 	const (
-		upgrade = ">GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+		upgrade = ">GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 		agreed  = "<HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 	)
 	bare := func(message string) string { return message }
