@@ -1,22 +1,19 @@
 package door
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"github.com/wirectl/wirectl/broker/door/internal/life"
-	"github.com/wirectl/wirectl/internal/direct"
 )
 
 // A Conn is a client's connection. It is read and written by one goroutine.
 type Conn struct {
-	*direct.Conn
+	net.Conn
 	// Number numbers the connections of a door, from 1.
 	Number int64
 	// Client is the host that the client is at.
@@ -29,10 +26,7 @@ type Conn struct {
 	idle   atomic.Bool
 	readBy time.Time // the read deadline that is set for the next request, if any
 	first  firstRead
-	watch  *watch // made when a call is first watched
-
-	serving context.Context // the handler's
-	life    *life.Context   // below it, made when a call is first watched
+	raw    syscall.RawConn // nil where there is no socket
 
 	writing sync.Mutex
 	writeBy time.Time // the write deadline that is set
@@ -41,7 +35,10 @@ type Conn struct {
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
-	c := &Conn{Conn: direct.Over(nc), server: s}
+	c := &Conn{Conn: nc, server: s}
+	if sc, ok := nc.(syscall.Conn); ok {
+		c.raw, _ = sc.SyscallConn()
+	}
 	c.Client = host(nc.RemoteAddr())
 	return c
 }
@@ -211,7 +208,7 @@ func (c *Conn) More() error { return c.Fill(c.w - c.r + 1) }
 // Drain reads and forgets up to n bytes for a short time, so that a client that
 // is still writing gets to read its answer.
 func (c *Conn) Drain(n int64) {
-	if cw, ok := c.Conn.Conn.(interface{ CloseWrite() error }); ok {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = cw.CloseWrite()
 	}
 	c.setRead(time.Now().Add(drainTime))

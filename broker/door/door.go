@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/life"
 )
 
 // A Server takes connections and serves each in a goroutine of its own.
@@ -33,7 +32,6 @@ type Server struct {
 	cancel   context.CancelCauseFunc
 	next     chan *Conn // to the goroutines that wait for one; closed when no more come
 	accepted atomic.Int64
-	watched  *life.Limit // how long calls run before their clients are watched
 }
 
 // Limits are what a server bounds.
@@ -159,7 +157,6 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) { s.handle(ctx, s.a
 
 func (s *Server) handle(ctx context.Context, c *Conn) {
 	defer s.remove(c)
-	c.serving = ctx
 	s.Handle(ctx, c)
 }
 
@@ -177,9 +174,6 @@ func (s *Server) add(nc net.Conn) *Conn {
 	if s.conns == nil {
 		s.conns = map[*Conn]struct{}{}
 	}
-	if s.watched == nil {
-		s.watched = life.NewLimit(watchDelay)
-	}
 	c.Number = s.accepted.Add(1)
 	s.conns[c] = struct{}{}
 	return c
@@ -189,7 +183,6 @@ func (s *Server) remove(c *Conn) {
 	c.Close()
 	c.release()
 	c.Rest()
-	c.unwatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)

@@ -2,11 +2,7 @@
 
 package door
 
-import (
-	"syscall"
-
-	"github.com/wirectl/wirectl/internal/direct"
-)
+import "syscall"
 
 // A firstRead is the outcome of a read by the connection's descriptor.
 type firstRead struct {
@@ -18,15 +14,14 @@ type firstRead struct {
 // readFirst reads what comes next. It takes a buffer when there is something to
 // read, so that a silent connection holds none.
 func (c *Conn) readFirst() (int, error) {
-	raw := c.Raw()
-	if raw == nil {
+	if c.raw == nil {
 		c.grow(smallBuffer)
 		return c.Conn.Read(c.buf)
 	}
 	if c.first.read == nil {
 		c.first.read = c.tryFirst
 	}
-	if err := raw.Read(c.first.read); err != nil {
+	if err := c.raw.Read(c.first.read); err != nil {
 		return 0, err
 	}
 	return c.first.n, c.first.err
@@ -35,8 +30,11 @@ func (c *Conn) readFirst() (int, error) {
 // tryFirst reads and reports whether there was something to read.
 func (c *Conn) tryFirst(fd uintptr) bool {
 	c.grow(smallBuffer)
-	n, err := direct.Read(fd, c.buf)
-	c.first.n, c.first.err = n, err
+	n, err := syscall.Read(int(fd), c.buf)
+	for err == syscall.EINTR { //nolint:errorlint // it is bare
+		n, err = syscall.Read(int(fd), c.buf)
+	}
+	c.first.n, c.first.err = max(n, 0), err
 	if err == syscall.EAGAIN { //nolint:errorlint // it is bare
 		c.release()
 		return false

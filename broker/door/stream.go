@@ -41,8 +41,8 @@ type Stream struct {
 // length-prefixed messages; the tap may be nil.
 func (c *Conn) Stream(tap *publish.Conn) *Stream {
 	c.idle.Store(true) // to be interrupted
-	s := NewStream(c.Conn.Conn, c.server.Stopping, c.server.Times, tap)
-	s.raw = c.Raw()
+	s := NewStream(c.Conn, c.server.Stopping, c.server.Times, tap)
+	s.raw = c.raw
 	return s
 }
 
