@@ -1,7 +1,13 @@
 #include "textflag.h"
 
 // Three functions in AVX2, two of them in AVX-512 as well, and one in that alone. Their contracts
-// are in vector_amd64.go.
+// are in vector_amd64.go. Each has a version in Go that tests run beside it, on all characters,
+// at every offset and on fuzzed texts:
+//
+//	validBlocks256, validBlocks512   modelValid (vector_model_test.go), with the same tables
+//	stringStop256, stringStop512     stringStopByBytes (vector_amd64_test.go)
+//	escapedBytes                     the table spellings (quote.go)
+//	quoteBlocks512                   the loop over bytes of AppendQuote (quote.go)
 //
 // Where a comment numbers the bytes of a register, byte 0 has the lowest
 // address. VPMOVMSKB makes a mask of a register: bit n is the top bit of byte n.
@@ -105,7 +111,7 @@ block:
 	VPERM2I128 $0x21, Y0, Y1, Y2
 	VPALIGNR   $15, Y2, Y0, Y3
 
-	// Y4 is what is wrong with each pair.
+	// Y4 is what is wrong with each pair: pairFaults.
 	VPSRLW  $4, Y3, Y4
 	VPAND   Y11, Y4, Y4
 	VPSHUFB Y4, Y8, Y4
@@ -117,7 +123,7 @@ block:
 	VPSHUFB Y5, Y10, Y5
 	VPAND   Y5, Y4, Y4
 
-	// Y5 gets the top bit where two bytes before is a lead of three or four,
+	// Y5 is "expected" of modelValid: it gets the top bit where two bytes before is a lead of three or four,
 	// or three bytes before one of four: there, and only there, two
 	// continuations in a row are right.
 	VPALIGNR $14, Y2, Y0, Y3
