@@ -1,3 +1,10 @@
+// Package direct reads files and moves bytes of descriptors that do not block
+// without telling Go's scheduler.
+//
+// The scheduler is told of a system call because it may take long. When one takes
+// more than some 20 µs, it gives the processor to another goroutine, and its watchdog
+// wakes up for that thousands of times a second. Reading regular files directly makes
+// walking frames 0.93 times as fast as cat; through package os it is 0.70 to 0.75.
 package direct
 
 import (
@@ -6,13 +13,16 @@ import (
 	"syscall"
 )
 
-// A File is a regular file that one goroutine at a time reads. Its reads may wait for a
-// disk, and whoever has to run meanwhile needs another processor, but never for what
-// some goroutine has yet to do.
+// A File is a regular file that one goroutine at a time reads. A read may wait for a
+// disk and holds its processor meanwhile, but never waits for another goroutine.
 type File struct {
 	file *os.File
-	raw  syscall.RawConn // nil where the system has no such reads
-	read call
+	raw  syscall.RawConn              // nil where the system has no such reads
+	read func(fd uintptr) (done bool) // made once, since each closure takes memory
+
+	p   []byte
+	n   int
+	err error
 }
 
 // OverFile returns a File over f, which is to be closed as before.
@@ -21,7 +31,10 @@ func OverFile(f *os.File) *File {
 	if possible {
 		d.raw, _ = f.SyscallConn()
 	}
-	d.read.try = d.tryRead
+	d.read = func(fd uintptr) bool {
+		d.n, d.err = Read(fd, d.p)
+		return true
+	}
 	return d
 }
 
@@ -30,20 +43,14 @@ func (d *File) Read(p []byte) (int, error) {
 	if d.raw == nil || len(p) == 0 {
 		return d.file.Read(p)
 	}
-	r := &d.read
-	r.p = p
-	err := d.raw.Read(r.try)
-	r.p = nil
+	d.p = p
+	err := d.raw.Read(d.read)
+	d.p = nil
 	switch {
-	case err != nil || r.err != nil:
+	case err != nil || d.err != nil:
 		return d.file.Read(p) // which says what is wrong
-	case r.n == 0:
+	case d.n == 0:
 		return 0, io.EOF
 	}
-	return r.n, nil
-}
-
-func (d *File) tryRead(fd uintptr) bool {
-	d.read.n, d.read.err = Read(fd, d.read.p)
-	return true
+	return d.n, nil
 }
