@@ -21,7 +21,7 @@ type prefilter struct {
 // pairs is a set of two bytes.
 type pairs [1 << 16 / 64]uint64
 
-func (p *pairs) add(a, b byte) {
+func (p *pairs) addPair(a, b byte) {
 	n := uint16(a)<<8 | uint16(b)
 	p[n>>6] |= 1 << (n & 63)
 }
@@ -38,7 +38,7 @@ func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 		words := wordsOf(tree.Simplify()).best()
 		p.blind = p.blind || words == nil
 		for _, w := range words {
-			p.add(w, cases(w[0]))
+			p.addWord(w, cases(w[0]))
 		}
 	}
 	return p
@@ -51,26 +51,26 @@ func newKeyFilter(keys map[string]bool, heads func(byte) []byte) *prefilter {
 	for k := range keys {
 		p.blind = p.blind || len(k) < minWord || lowered(k) != k || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf })
 		if !p.blind {
-			p.add(k, heads(k[0]))
+			p.addWord(k, heads(k[0]))
 		}
 	}
 	// An expression without regard to case takes these for an s and a k.
 	for _, other := range []string{"\u017f", "\u212a"} {
-		p.first.add(other[0], other[1])
+		p.first.addPair(other[0], other[1])
 	}
 	return p
 }
 
-// add adds a word that begins with one of heads.
-func (p *prefilter) add(word string, heads []byte) {
+// addWord adds a word that begins with one of heads.
+func (p *prefilter) addWord(word string, heads []byte) {
 	p.words[word[0]] = append(p.words[word[0]], word)
 	for _, a := range heads {
 		for _, b := range cases(word[1]) {
-			p.first.add(a, b)
+			p.first.addPair(a, b)
 		}
 		if p.gaps {
-			p.first.add(a, '-')
-			p.first.add(a, '_')
+			p.first.addPair(a, '-')
+			p.first.addPair(a, '_')
 		}
 	}
 }

@@ -40,7 +40,7 @@ func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	n := &Reader{lines: frame.NewScanner(r, frame.Line), reframe: reframe}
 	n.lines.SetLimit(limit)
 	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
-	if n.ahead = n.next(); n.ahead {
+	if n.ahead = n.nextRecord(); n.ahead {
 		n.session.Created = n.record.Time
 		if n.record.Meta == nil { // in a carrier each has its own
 			n.session.Protocol, n.session.Framing = n.record.Protocol, n.record.Framing
@@ -74,7 +74,7 @@ func (n *Reader) Session() *capture.Session { return &n.session }
 
 // Next reads the next record; see [capture.Reader].
 func (n *Reader) Next(rec *capture.Record) error {
-	if !n.ahead && !n.next() {
+	if !n.ahead && !n.nextRecord() {
 		*rec = capture.Record{}
 		return n.err
 	}
@@ -92,9 +92,9 @@ func (n *Reader) Buffered() bool {
 	return atEOF || bytes.IndexByte(bytes.TrimLeft(rest, " \t\r\n"), '\n') >= 0
 }
 
-// next reads the next record. It reports false, with an error, when there is
+// nextRecord reads the next record. It reports false, with an error, when there is
 // none.
-func (n *Reader) next() bool {
+func (n *Reader) nextRecord() bool {
 	for n.err == nil {
 		if !n.lines.Scan() {
 			n.err = n.ended()

@@ -12,16 +12,16 @@ func (w *Writer) u64(v uint64) { w.buf = binary.LittleEndian.AppendUint64(w.buf,
 // pad appends what n bytes lack of a multiple of four.
 func (w *Writer) pad(n int) { w.buf = append(w.buf, "\x00\x00\x00"[:padding(n)]...) }
 
-// open begins a block and returns where it starts, for close.
-func (w *Writer) open(kind uint32) (start int) {
+// beginBlock begins a block and returns where it starts, for close.
+func (w *Writer) beginBlock(kind uint32) (start int) {
 	start = len(w.buf)
 	w.u32(kind)
 	w.u32(0)
 	return start
 }
 
-// close ends the block that starts at start.
-func (w *Writer) close(start int) {
+// endBlock ends the block that starts at start.
+func (w *Writer) endBlock(start int) {
 	n := uint32(len(w.buf) - start + 4)
 	binary.LittleEndian.PutUint32(w.buf[start+4:], n)
 	w.u32(n)

@@ -27,9 +27,9 @@ const (
 	keepSize = 4 * readSize
 )
 
-// next returns the type and the body of the next block, valid until the call
+// nextBlock returns the type and the body of the next block, valid until the call
 // after it. At the end between two blocks the error is io.EOF.
-func (b *blocks) next() (kind uint32, body []byte, err error) {
+func (b *blocks) nextBlock() (kind uint32, body []byte, err error) {
 	b.head += b.size
 	b.offset += int64(b.size)
 	b.size = 0

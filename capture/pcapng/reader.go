@@ -38,16 +38,16 @@ func NewReader(r io.Reader, limit int) (*Reader, error) {
 		return nil, err
 	}
 	pr := &Reader{blocks: blocks{r: r, limit: limit}, packed: packed}
-	return pr, pr.begin()
+	return pr, pr.readSectionHeader()
 }
 
-// begin reads the section header that a capture begins with.
-func (r *Reader) begin() error {
+// readSectionHeader reads the section header that a capture begins with.
+func (r *Reader) readSectionHeader() error {
 	r.blocks.need(4)
 	if rest := r.blocks.buf[r.blocks.head:r.blocks.tail]; len(rest) >= 4 && !Is(rest) {
 		return r.blocks.foreign(r.packed)
 	}
-	_, body, err := r.blocks.next()
+	_, body, err := r.blocks.nextBlock()
 	if err == io.EOF {
 		return &capture.Error{Err: capture.ErrCut, Detail: "it is empty"}
 	}
@@ -74,7 +74,7 @@ func (r *Reader) Session() *capture.Session { return &r.session }
 // Next reads the next record; see [capture.Reader].
 func (r *Reader) Next(rec *capture.Record) error {
 	for r.err == nil {
-		kind, body, err := r.blocks.next()
+		kind, body, err := r.blocks.nextBlock()
 		if err != nil {
 			r.err = err
 			break
@@ -129,7 +129,7 @@ func (r *Reader) section(body []byte) error {
 		return r.blocks.malformed("a section header of %d bytes", len(body))
 	}
 	var comment []byte
-	for o := r.options(body[16:]); o.next(); {
+	for o := r.options(body[16:]); o.nextOption(); {
 		if o.code == optComment && comment == nil {
 			comment = o.value
 		}
@@ -153,7 +153,7 @@ func (r *Reader) iface(body []byte) error {
 		return r.blocks.malformed("more than %d interfaces", maxLanes)
 	}
 	var l lane
-	for o := r.options(body[8:]); o.next(); {
+	for o := r.options(body[8:]); o.nextOption(); {
 		if o.code == optComment {
 			l = parseLane(o.value)
 		}
@@ -189,7 +189,7 @@ func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 	found := false
 	r.apart, r.meta = r.apart[:0], r.meta[:0]
 	o := r.options(options) // not of the loop, which would copy it each time around
-	for o.next() {
+	for o.nextOption() {
 		switch part, value := o.own(); {
 		case part == partFrame && !found:
 			if err := r.frame(data, value, rec); err != nil {
@@ -348,9 +348,9 @@ type options struct {
 
 func (r *Reader) options(data []byte) options { return options{rest: data, order: r.blocks.order} }
 
-// next moves to the next option. It returns false at the end, and where an
+// nextOption moves to the next option. It returns false at the end, and where an
 // option is longer than its block.
-func (o *options) next() bool {
+func (o *options) nextOption() bool {
 	if len(o.rest) < 4 {
 		return false
 	}

@@ -48,7 +48,7 @@ type Writer struct {
 // show of a frame.
 func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record, *Label)) (*Writer, error) {
 	pw := &Writer{w: w, label: label, session: session, ifaces: map[lane]uint32{}}
-	start := pw.open(sectionHeader)
+	start := pw.beginBlock(sectionHeader)
 	pw.u32(byteOrderMagic)
 	pw.u16(1) // version 1.0 of pcapng
 	pw.u16(0)
@@ -60,7 +60,7 @@ func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record,
 	pw.option(optComment, comment)
 	pw.option(optUserAppl, []byte("wirectl"))
 	pw.option(optEnd, nil)
-	pw.close(start)
+	pw.endBlock(start)
 	pw.header = bytes.Clone(pw.buf)
 	return pw, pw.flush()
 }
@@ -137,15 +137,15 @@ func (w *Writer) iface(r *capture.Record) uint32 {
 	}
 	i, ok := w.ifaces[l]
 	if !ok {
-		i = w.add(l, r)
+		i = w.addLane(l, r)
 	}
 	w.last = i
 	return i
 }
 
-// add writes the interface block of a lane that r is the first record of, and ahead
+// addLane writes the interface block of a lane that r is the first record of, and ahead
 // of it the header of another section if this one is full.
-func (w *Writer) add(l lane, r *capture.Record) uint32 {
+func (w *Writer) addLane(l lane, r *capture.Record) uint32 {
 	if len(w.lanes) == maxInterfaces {
 		w.buf = append(w.buf, w.header...)
 		w.lanes = w.lanes[:0]
@@ -164,7 +164,7 @@ func (w *Writer) describe(l lane, r *capture.Record) {
 	if r.Kind == capture.Opened && len(r.Text) > 0 {
 		name = r.Text
 	}
-	start := w.open(interfaceBlock)
+	start := w.beginBlock(interfaceBlock)
 	w.u16(linkExportedPDU)
 	w.u16(0)
 	w.u32(0) // no limit on the length of a packet
@@ -172,7 +172,7 @@ func (w *Writer) describe(l lane, r *capture.Record) {
 	w.option(optTSResol, []byte{9})
 	w.option(optComment, marshal(l))
 	w.option(optEnd, nil)
-	w.close(start)
+	w.endBlock(start)
 }
 
 func (w *Writer) frame(r *capture.Record) {
@@ -182,7 +182,7 @@ func (w *Writer) frame(r *capture.Record) {
 	if w.label != nil {
 		w.label(r, l)
 	}
-	start := w.open(enhancedPacket)
+	start := w.beginBlock(enhancedPacket)
 	w.u32(iface)
 	t := nanos(r.Time)
 	w.u32(uint32(t >> 32))
@@ -218,7 +218,7 @@ func (w *Writer) frame(r *capture.Record) {
 		w.option(optComment, clip(l.Info))
 	}
 	w.option(optEnd, nil)
-	w.close(start)
+	w.endBlock(start)
 }
 
 // wholeRaw reports whether the packet must hold all of a frame: a gap has no
@@ -299,7 +299,7 @@ func (w *Writer) event(r *capture.Record) {
 	if r.Conn != 0 || r.Kind == capture.Opened {
 		iface = w.iface(r)
 	}
-	start := w.open(customBlock)
+	start := w.beginBlock(customBlock)
 	w.u32(pen)
 	w.buf = append(w.buf, byte(r.Kind), byte(r.Dir), 0, 0)
 	w.u32(iface)
@@ -308,7 +308,7 @@ func (w *Writer) event(r *capture.Record) {
 	w.u32(uint32(len(r.Text)))
 	w.buf = append(w.buf, r.Text...)
 	w.pad(len(r.Text))
-	w.close(start)
+	w.endBlock(start)
 }
 
 // maxSeconds bounds the times that a 64-bit count of nanoseconds holds.

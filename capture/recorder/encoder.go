@@ -42,7 +42,7 @@ func (e *encoder) labelled(rec *capture.Record, l *pcapng.Label) {
 	}
 }
 
-func (e *encoder) take(s *capture.Session, from source, hurry bool) error {
+func (e *encoder) takeRecords(s *capture.Session, from source, hurry bool) error {
 	e.hurry = hurry
 	for {
 		switch err := from.Next(&e.record); {
@@ -66,7 +66,7 @@ func (e *encoder) put(s *capture.Session) error {
 		if err := e.flush(); err != nil {
 			return err
 		}
-		if err := e.out.next(); err != nil {
+		if err := e.out.nextPart(); err != nil {
 			return err
 		}
 		e.encode.End()
@@ -87,7 +87,7 @@ func (e *encoder) flush() error {
 	if len(e.encode.Buf) == 0 {
 		return nil
 	}
-	err := e.out.write(e.encode.Buf)
+	err := e.out.writeBlocks(e.encode.Buf)
 	e.encode.Reset()
 	return err
 }

@@ -19,24 +19,24 @@ import (
 
 // An output is where a recording goes.
 type output interface {
-	// write writes whole blocks, so that a reader finds them at once.
-	write(blocks []byte) error
+	// writeBlocks writes whole blocks, so that a reader finds them at once.
+	writeBlocks(blocks []byte) error
 	// full reports whether, after so many bytes more, another part is due.
 	full(pending int) bool
-	// next ends this part and begins another.
-	next() error
+	// nextPart ends this part and begins another.
+	nextPart() error
 	close() error
 }
 
 // A stream is an output that has no end of its own.
 type stream struct{ io.Writer }
 
-func (s *stream) write(blocks []byte) error {
+func (s *stream) writeBlocks(blocks []byte) error {
 	_, err := s.Write(blocks)
 	return err
 }
 func (s *stream) full(int) bool { return false }
-func (s *stream) next() error   { return nil }
+func (s *stream) nextPart() error   { return nil }
 func (s *stream) close() error  { return nil }
 
 // files are a file, or parts of it that follow each other.
@@ -59,7 +59,7 @@ func newFiles(name string, split int64, keep int) (*files, error) {
 			return nil, err
 		}
 	}
-	return f, f.open()
+	return f, f.openPart()
 }
 
 // extension is what follows the name that a part's number is appended to.
@@ -104,8 +104,8 @@ func cutSuffix(s, suffix string, ok bool) (string, bool) {
 	return rest, ok && found
 }
 
-// open begins the file, or the next part of it.
-func (f *files) open() (err error) {
+// openPart begins the file, or the next part of it.
+func (f *files) openPart() (err error) {
 	name := f.name
 	if f.split > 0 {
 		if err := f.makeRoom(); err != nil {
@@ -125,9 +125,9 @@ func (f *files) open() (err error) {
 	return err
 }
 
-// write writes whole blocks. If that fails, what there is of a block that is
+// writeBlocks writes whole blocks. If that fails, what there is of a block that is
 // not whole is cut off again.
-func (f *files) write(blocks []byte) error {
+func (f *files) writeBlocks(blocks []byte) error {
 	var err error
 	if f.zip != nil {
 		_, err = f.zip.Write(blocks)
@@ -155,11 +155,11 @@ func (f *files) full(pending int) bool {
 	return f.split > 0 && f.whole+int64(pending) >= f.split
 }
 
-func (f *files) next() error {
+func (f *files) nextPart() error {
 	if err := f.close(); err != nil {
 		return err
 	}
-	return f.open()
+	return f.openPart()
 }
 
 // makeRoom removes the oldest parts, so that with another one there are as many

@@ -75,8 +75,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// take is the recorder's: it lets records be read, and waits until they were.
-func (r *Reader) take(_ *capture.Session, from source, _ bool) error {
+// takeRecords is the recorder's: it lets records be read, and waits until they were.
+func (r *Reader) takeRecords(_ *capture.Session, from source, _ bool) error {
 	select {
 	case r.given <- from:
 	case <-r.closed:

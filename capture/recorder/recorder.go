@@ -89,9 +89,9 @@ type Recorder struct {
 
 // A destination takes what was recorded, from one goroutine.
 type destination interface {
-	// take takes the records of a session, which are not its own any more when it
+	// takeRecords takes the records of a session, which are not its own any more when it
 	// returns. More wait than can be taken with care if it is to hurry.
-	take(s *capture.Session, from source, hurry bool) error
+	takeRecords(s *capture.Session, from source, hurry bool) error
 	// flush is called when nothing waits any more.
 	flush() error
 	close() error
@@ -155,7 +155,7 @@ func start(to destination, cfg Config, beside ...string) *Recorder {
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	r.changed = sync.NewCond(&r.mu)
-	go r.run()
+	go r.writeQueue()
 	return r
 }
 
@@ -187,7 +187,7 @@ func (r *Recorder) WriteRun(run *capture.Run) error {
 		r.owe()
 		last := r.last()
 		n := 0
-		if r.open(last) {
+		if r.canAppend(last) {
 			n = last.AppendRun(run, done)
 		}
 		if n == 0 {
@@ -248,15 +248,15 @@ func (r *Recorder) Delay() time.Duration { return time.Duration(r.delay.Load()) 
 // append appends a record to the queue, and sees to it that somebody writes it.
 func (r *Recorder) append(rec *capture.Record) {
 	last := r.last()
-	if !r.open(last) || !last.Append(rec) {
+	if !r.canAppend(last) || !last.Append(rec) {
 		last = r.push()
 		last.Append(rec)
 	}
 	r.appended(last)
 }
 
-// open reports whether more can be appended to an item.
-func (r *Recorder) open(it *item) bool {
+// canAppend reports whether more can be appended to an item.
+func (r *Recorder) canAppend(it *item) bool {
 	return it != nil && it.Segment != nil && !it.busy && it.session == r.session
 }
 
@@ -307,7 +307,7 @@ func (r *Recorder) push() *item {
 func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.owe()
-	r.end()
+	r.closeIntake()
 	r.mu.Unlock()
 	select {
 	case <-r.done:
@@ -317,8 +317,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 }
 
-// end lets nothing more in, and wakes everybody.
-func (r *Recorder) end() {
+// closeIntake lets nothing more in, and wakes everybody.
+func (r *Recorder) closeIntake() {
 	r.ended = true
 	if r.idle {
 		r.idle = false

@@ -59,7 +59,7 @@ func (r *Recorder) spillAll() {
 		}
 		if r.spill.failed = err; err != nil {
 			r.notice("recording ends: what waits for the capture cannot be kept: %v; the session goes on", r.spill.failed)
-			r.end()
+			r.closeIntake()
 			return
 		}
 		r.changed.Broadcast()
@@ -147,8 +147,8 @@ func (r *Recorder) openSpill(failed error) error {
 	return failed
 }
 
-// read returns the records of an extent, until it is called again.
-func (s *spill) read(at extent) (source, error) {
+// readExtent returns the records of an extent, until it is called again.
+func (s *spill) readExtent(at extent) (source, error) {
 	s.buf = slices.Grow(s.buf[:0], int(at.n))[:at.n]
 	if _, err := at.file.ReadAt(s.buf, at.from); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *spill) read(at extent) (source, error) {
 	return pcapng.NewReader(bytes.NewReader(s.buf), int(at.n))
 }
 
-func (s *spill) close() (err error) {
+func (s *spill) removeFiles() (err error) {
 	for _, f := range s.files {
 		err = errors.Join(err, f.Close())
 		if gone := os.Remove(f.Name()); gone != nil && !errors.Is(gone, os.ErrNotExist) {

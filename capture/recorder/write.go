@@ -13,8 +13,8 @@ import (
 // waking up for each one would cost the session more than the records do.
 const pace = 20 * time.Millisecond
 
-// run writes the queue to its end.
-func (r *Recorder) run() {
+// writeQueue writes the queue to its end.
+func (r *Recorder) writeQueue() {
 	defer close(r.done)
 	rest := time.NewTimer(pace)
 	defer rest.Stop()
@@ -34,7 +34,7 @@ func (r *Recorder) run() {
 	}
 	r.changed.Broadcast()
 	r.spilling.Wait()
-	r.err = errors.Join(r.err, r.spill.failed, r.to.close(), r.spill.close())
+	r.err = errors.Join(r.err, r.spill.failed, r.to.close(), r.spill.removeFiles())
 }
 
 // await waits for a record. It returns false when there is none left.
@@ -53,20 +53,20 @@ func (r *Recorder) await() bool {
 // writeAll writes what the queue holds.
 func (r *Recorder) writeAll() error {
 	for {
-		it, hurry := r.take()
+		it, hurry := r.takeItem()
 		if it == nil {
 			return r.to.flush()
 		}
-		if err := r.write(it, hurry); err != nil {
+		if err := r.writeItem(it, hurry); err != nil {
 			return err
 		}
 		r.recycle(it)
 	}
 }
 
-// take takes the oldest item out of the queue; nil if there is none. It reports
+// takeItem takes the oldest item out of the queue; nil if there is none. It reports
 // whether more waits than is to be labelled.
-func (r *Recorder) take() (it *item, hurry bool) {
+func (r *Recorder) takeItem() (it *item, hurry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) == 0 {
@@ -113,17 +113,17 @@ func (r *Recorder) abandon() {
 	r.ended, r.queue, r.memory = true, nil, 0
 }
 
-// write writes the records of an item.
-func (r *Recorder) write(it *item, hurry bool) error {
+// writeItem writes the records of an item.
+func (r *Recorder) writeItem(it *item, hurry bool) error {
 	if it.Segment != nil {
 		records := inMemory(it.Records)
-		return r.to.take(it.session, &records, hurry)
+		return r.to.takeRecords(it.session, &records, hurry)
 	}
-	records, err := r.spill.read(it.at)
+	records, err := r.spill.readExtent(it.at)
 	if err != nil {
 		return err
 	}
-	return r.to.take(it.session, records, hurry)
+	return r.to.takeRecords(it.session, records, hurry)
 }
 
 // inMemory is records as a source.

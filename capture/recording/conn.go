@@ -55,24 +55,24 @@ type stream struct {
 func openConn(fsys fs.FS, number int, setup func(*conn)) (*conn, error) {
 	c := &conn{number: number}
 	for d := range c.streams {
-		f, err := c.open(fsys, streams[d].file)
+		f, err := c.openFile(fsys, streams[d].file)
 		if err != nil {
-			return nil, errors.Join(err, c.close())
+			return nil, errors.Join(err, c.closeFiles())
 		}
 		c.streams[d].file = f
 	}
 	setup(c)
-	f, err := c.open(fsys, timingFile)
+	f, err := c.openFile(fsys, timingFile)
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(err, c.closeFiles())
 	}
 	c.timing = frame.NewScanner(f, frame.Line)
 	c.timing.SetAccept(func([]byte, bool) bool { return true })
 	return c, nil
 }
 
-// open opens a file of the connection; one that is not there is empty.
-func (c *conn) open(fsys fs.FS, name string) (io.Reader, error) {
+// openFile opens a file of the connection; one that is not there is empty.
+func (c *conn) openFile(fsys fs.FS, name string) (io.Reader, error) {
 	if c.number > 1 {
 		name = path.Join(connPrefix+strconv.Itoa(c.number), name)
 	}
@@ -87,7 +87,7 @@ func (c *conn) open(fsys fs.FS, name string) (io.Reader, error) {
 	return f, nil
 }
 
-func (c *conn) close() error {
+func (c *conn) closeFiles() error {
 	var errs []error
 	for _, f := range c.files {
 		errs = append(errs, f.Close())

@@ -63,11 +63,11 @@ func open(fsys fs.FS, session capture.Session, setup func(*conn)) (*Reader, erro
 		}
 		r.conns = append(r.conns, c)
 	}
-	return r, r.begin()
+	return r, r.readSession()
 }
 
-// begin learns from the first connection what the session is.
-func (r *Reader) begin() error {
+// readSession learns from the first connection what the session is.
+func (r *Reader) readSession() error {
 	for _, c := range r.conns {
 		if err := c.advance(); err != nil {
 			r.Close()
@@ -142,7 +142,7 @@ func (r *Reader) earliest() (first *conn) {
 func (r *Reader) Close() error {
 	var errs []error
 	for _, c := range r.conns {
-		errs = append(errs, c.close())
+		errs = append(errs, c.closeFiles())
 	}
 	return errors.Join(errs...)
 }

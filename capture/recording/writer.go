@@ -69,14 +69,14 @@ func (w *Writer) Write(r *capture.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := c.begin(r, &w.session); err != nil {
+	if err := c.setClock(r, &w.session); err != nil {
 		return err
 	}
 	switch r.Kind {
 	case capture.Frame:
-		return c.read(r.Dir, r.Raw)
+		return c.appendRead(r.Dir, r.Raw)
 	case capture.Stderr:
-		return c.read(frame.DirUnknown, r.Text)
+		return c.appendRead(frame.DirUnknown, r.Text)
 	case capture.Opened:
 		return nil
 	}
@@ -87,7 +87,7 @@ func (w *Writer) Write(r *capture.Record) error {
 func (w *Writer) Close() error {
 	var errs []error
 	for _, c := range w.conns {
-		errs = append(errs, c.close())
+		errs = append(errs, c.closeFiles())
 	}
 	w.open = 0
 	return errors.Join(errs...)
@@ -119,7 +119,7 @@ func (w *Writer) conn(number int) (*folder, error) {
 	return c, nil
 }
 
-func (c *folder) close() error {
+func (c *folder) closeFiles() error {
 	var errs []error
 	for _, f := range c.files {
 		errs = append(errs, f.Flush(), f.f.Close())
@@ -141,9 +141,9 @@ func (c *folder) file(name string) (*file, error) {
 	return c.files[name], nil
 }
 
-// begin sets the clock to the time of a record. The first one begins the
+// setClock sets the clock to the time of a record. The first one begins the
 // connection, whether or not it says so.
-func (c *folder) begin(r *capture.Record, s *capture.Session) error {
+func (c *folder) setClock(r *capture.Record, s *capture.Session) error {
 	if c.base.IsZero() {
 		c.base = r.Time
 	}
@@ -175,8 +175,8 @@ func (c *folder) begin(r *capture.Record, s *capture.Session) error {
 	return c.line(members)
 }
 
-// read appends to a stream what was read of it at once.
-func (c *folder) read(d frame.Dir, data []byte) error {
+// appendRead appends to a stream what was read of it at once.
+func (c *folder) appendRead(d frame.Dir, data []byte) error {
 	f, err := c.file(streams[d].file)
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ const (
 	floodRecords = 64        // of what comes at once, which are kept of a flood
 )
 
-// take takes note of what comes at that time.
-func (f *flood) take(at time.Time, bytes, frames int64) {
+// countPassed takes note of what comes at that time.
+func (f *flood) countPassed(at time.Time, bytes, frames int64) {
 	passed := at.Sub(f.since)
 	if f.on = f.on && passed < 2*floodTime; passed > floodTime {
 		f.on = f.on && f.rises()

@@ -57,13 +57,13 @@ type run struct {
 	gone   bool  // no longer in the ring
 }
 
-// next is the number of the record behind those of the run.
-func (r *run) next() int64 { return r.first + int64(len(r.Records)) }
+// nextNumber is the number of the record behind those of the run.
+func (r *run) nextNumber() int64 { return r.first + int64(len(r.Records)) }
 
 // held is what runs hold.
 type held struct{ bytes, records int64 }
 
-func (k *held) add(r *run, sign int64) {
+func (k *held) addRun(r *run, sign int64) {
 	k.bytes += sign * r.Cost()
 	k.records += sign * int64(len(r.Records))
 }
@@ -87,7 +87,7 @@ func (h *Hub) Write(r *capture.Record) error {
 		return nil
 	}
 	if newest := h.newest(); newest == nil || !newest.Append(r) {
-		h.begin().Append(r)
+		h.beginRun().Append(r)
 	}
 	h.next++
 	if r.Kind == capture.Frame {
@@ -109,30 +109,30 @@ func (h *Hub) WriteRun(r *capture.Run) error {
 	}
 	bytes := r.Bytes()
 	h.bytes += bytes
-	h.flood.take(r.Shared.Time, bytes, int64(len(r.Frames)))
+	h.flood.countPassed(r.Shared.Time, bytes, int64(len(r.Frames)))
 	h.flood.on = h.flood.on && len(h.viewers) == 0
 	first := 0
 	if h.flood.on {
 		first = max(0, len(r.Frames)-floodRecords)
 	}
 	h.count(first)
-	h.keep(r, first)
+	h.keepRun(r, first)
 	if h.waiting > 0 {
 		h.wake()
 	}
 	return nil
 }
 
-// keep keeps the records of a run, from the one with that index on.
-func (h *Hub) keep(r *capture.Run, from int) {
+// keepRun keeps the records of a run, from the one with that index on.
+func (h *Hub) keepRun(r *capture.Run, from int) {
 	newest := h.newest()
-	if newest == nil || newest.flood != h.flood.on || newest.next() != h.next {
-		newest = h.begin()
+	if newest == nil || newest.flood != h.flood.on || newest.nextNumber() != h.next {
+		newest = h.beginRun()
 	}
 	for from < len(r.Frames) {
 		n := newest.AppendRun(r, from)
 		if n == 0 {
-			newest = h.begin()
+			newest = h.beginRun()
 		}
 		h.count(n)
 		from += n
@@ -157,7 +157,7 @@ func (h *Hub) Alter() {
 	s.Altered = true
 	h.session = &s
 	if newest := h.newest(); newest != nil {
-		h.begin()
+		h.beginRun()
 	}
 }
 
@@ -206,12 +206,12 @@ func (h *Hub) newest() *run {
 	return h.ring[len(h.ring)-1]
 }
 
-// begin appends a run to the ring, and takes out of it what is too much.
-func (h *Hub) begin() *run {
+// beginRun appends a run to the ring, and takes out of it what is too much.
+func (h *Hub) beginRun() *run {
 	if newest := h.newest(); newest != nil {
-		h.kept.add(newest, 1)
+		h.kept.addRun(newest, 1)
 		if newest.flood {
-			h.floods.add(newest, 1)
+			h.floods.addRun(newest, 1)
 		}
 	}
 	r := &run{}
@@ -237,9 +237,9 @@ func (h *Hub) begin() *run {
 func (h *Hub) evict(i int) {
 	old := h.ring[i]
 	h.ring = slices.Delete(h.ring, i, i+1)
-	h.kept.add(old, -1)
+	h.kept.addRun(old, -1)
 	if old.flood {
-		h.floods.add(old, -1)
+		h.floods.addRun(old, -1)
 	}
 	old.gone = true
 	h.recycle(old)
@@ -263,7 +263,7 @@ func (h *Hub) recycle(r *run) {
 // more, the one behind it.
 func (h *Hub) at(number int64) *run {
 	i := sort.Search(len(h.ring)-1, func(i int) bool {
-		return h.ring[i].next() > number
+		return h.ring[i].nextNumber() > number
 	})
 	return h.ring[i]
 }

@@ -141,7 +141,7 @@ func (s *Server) accept() {
 			continue
 		}
 		s.serving.Add(1)
-		go s.serve(c)
+		go s.serveViewer(c)
 	}
 }
 
@@ -165,8 +165,8 @@ func (s *Server) leave(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// serve serves one viewer, until it goes or the session ends.
-func (s *Server) serve(c net.Conn) {
+// serveViewer serves one viewer, until it goes or the session ends.
+func (s *Server) serveViewer(c net.Conn) {
 	defer s.serving.Done()
 	defer s.leave(c)
 	v := s.hub.View()

@@ -135,7 +135,7 @@ func (v *Viewer) fetch() (wait bool, err error) {
 		if r := h.at(v.number); v.number < r.first {
 			v.behind(r)
 		} else {
-			v.take(r)
+			v.takeRun(r)
 		}
 	case h.closed:
 		return false, io.EOF
@@ -164,7 +164,7 @@ func (v *Viewer) behind(next *run) {
 	v.records = []capture.Record{note.Record()}
 }
 
-func (v *Viewer) take(r *run) {
+func (v *Viewer) takeRun(r *run) {
 	v.run, v.session = r, r.Session
 	r.users++
 	v.records = r.Records[v.number-r.first:]

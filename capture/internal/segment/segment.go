@@ -55,10 +55,10 @@ func (s *Segment) Append(r *capture.Record) bool {
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
-	kept.Raw, kept.Text = s.keep(r.Raw), s.keep(r.Text)
+	kept.Raw, kept.Text = s.keepBytes(r.Raw), s.keepBytes(r.Text)
 	if r.Meta != nil {
 		meta := *r.Meta
-		meta.Data = s.keep(meta.Data)
+		meta.Data = s.keepBytes(meta.Data)
 		kept.Meta = &meta
 	}
 	return true
@@ -90,7 +90,7 @@ func (s *Segment) AppendRun(r *capture.Run, from int) int {
 	return n
 }
 
-func (s *Segment) keep(b []byte) []byte {
+func (s *Segment) keepBytes(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
 	}
