@@ -46,7 +46,7 @@ func newCaptured(in Input, cfg Config) *captured {
 	return c
 }
 
-func (c *captured) next(b *batch) bool {
+func (c *captured) nextBatch(b *batch) bool {
 	b.Frames, b.since, b.times, b.place, b.ends = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0], b.ends[:0]
 	b.fault = b.fault[:0]
 	b.first, b.clock = c.seq, c.clock
@@ -61,7 +61,7 @@ func (c *captured) next(b *batch) bool {
 			c.cfg.Note(c.seq+c.pending, &c.record)
 		}
 		if c.record.Kind == capture.HalfClosed && c.cfg.Ended != nil {
-			b.ends = append(b.ends, end{len(b.Frames), c.number(c.record.Conn), c.record.Dir, c.record.Time})
+			b.ends = append(b.ends, end{len(b.Frames), c.connNumber(c.record.Conn), c.record.Dir, c.record.Time})
 		}
 		if c.record.Kind != capture.Frame {
 			continue
@@ -70,7 +70,7 @@ func (c *captured) next(b *batch) bool {
 		if c.record.Meta != nil {
 			apart += len(c.record.Meta.Data)
 		}
-		if c.failed = c.add(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
+		if c.failed = c.appendFrame(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
 			break
 		}
 	}
@@ -84,8 +84,8 @@ func (c *captured) next(b *batch) bool {
 // buffered reports whether the next record is at hand.
 func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 
-// add appends the frame of the record at hand, whose bytes are now in raw.
-func (c *captured) add(b *batch, raw []byte) error {
+// appendFrame appends the frame of the record at hand, whose bytes are now in raw.
+func (c *captured) appendFrame(b *batch, raw []byte) error {
 	b.Frames = append(b.Frames, c.record.Frame)
 	f := &b.Frames[len(b.Frames)-1]
 	f.Raw, f.Meta = raw, f.Meta.Clone()
@@ -97,16 +97,16 @@ func (c *captured) add(b *batch, raw []byte) error {
 		b.Frames = b.Frames[:len(b.Frames)-1]
 		return err
 	}
-	if reading.number(f, c.seq+c.pending) {
+	if reading.numberFault(f, c.seq+c.pending) {
 		b.fault = append(b.fault, len(b.Frames)-1)
 	}
-	f.Conn = c.number(f.Conn)
+	f.Conn = c.connNumber(f.Conn)
 	session := c.reader.Session()
 	how := since{len(b.Frames) - 1, reading.framing, reading.protocol, session.Redacted, session.Altered}
 	if p := carried.Of(f); p != nil {
 		how.protocol = p
 	}
-	b.add(how)
+	b.addSince(how)
 	c.pending++
 	b.times = append(b.times, times{c.record.Time, c.record.Written})
 	c.clock.pass(c.record.Time)
@@ -121,11 +121,11 @@ const (
 	connsApart  = 1_000_000 // between the numbers of one input and the next
 )
 
-// number returns the number of a connection of the capture among those of all
+// connNumber returns the number of a connection of the capture among those of all
 // inputs. Where there are several inputs, the first connection of each has the
 // number of its input; any other has its own number behind a million for each
 // input.
-func (c *captured) number(conn int) int {
+func (c *captured) connNumber(conn int) int {
 	if c.conn == unknownConn {
 		c.conn = conn
 	}
@@ -152,7 +152,7 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 	}
 	if r == nil || !r.holdsFor(c.names(), f.Gap) {
 		var err error
-		if r, err = c.begin(); err != nil {
+		if r, err = c.newReading(); err != nil {
 			return nil, &capture.Error{
 				Err: capture.ErrMalformed, Offset: f.Offset,
 				Detail: fmt.Sprintf("frame %d: %v", c.seq+c.pending, err),
@@ -234,9 +234,9 @@ func over(m *frame.Meta) string {
 // names returns what the record at hand says of its wire.
 func (c *captured) names() names { return names{c.record.Framing, c.record.Protocol} }
 
-// begin returns what the configuration, the record at hand or the capture says
+// newReading returns what the configuration, the record at hand or the capture says
 // of a wire.
-func (c *captured) begin() (*reading, error) {
+func (c *captured) newReading() (*reading, error) {
 	session := c.reader.Session()
 	r := &reading{names: c.names(), framing: c.cfg.Framing, protocol: c.cfg.Protocol}
 	var err error

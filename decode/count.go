@@ -41,7 +41,7 @@ func (c *Counter) tally() *tally {
 
 // view is a [View] that shows nothing.
 func (t *tally) view(dst []byte, it *Item) ([]byte, error) {
-	t.add(it)
+	t.countItem(it)
 	return dst, nil
 }
 
@@ -51,7 +51,7 @@ const maxKinds = 10_000
 
 var kindSkipped = []byte(ndjson.Skipped)
 
-func (t *tally) add(it *Item) {
+func (t *tally) countItem(it *Item) {
 	protocol, kind := "", kindSkipped
 	if !it.Frame.Gap {
 		protocol, kind = it.Protocol.Name(), it.kind()
@@ -78,7 +78,7 @@ func (t *tally) addBytes(frames []frame.Frame) int {
 
 func (t *tally) note(protocol string, kind []byte, frames, size int) {
 	if t.last == nil || t.last.Kind != string(kind) || t.last.Protocol != protocol {
-		t.last = t.find(protocol, kind)
+		t.last = t.countOf(protocol, kind)
 	}
 	t.last.Frames += int64(frames)
 	t.last.Bytes += int64(size)
@@ -87,7 +87,7 @@ func (t *tally) note(protocol string, kind []byte, frames, size int) {
 // maxKind is how much of a kind is told apart, in bytes.
 const maxKind = 128
 
-func (t *tally) find(protocol string, kind []byte) *Count {
+func (t *tally) countOf(protocol string, kind []byte) *Count {
 	if len(kind) > maxKind {
 		kind = append(clip(kind, maxKind), "…"...)
 	}

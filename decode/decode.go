@@ -97,8 +97,8 @@ type Result struct {
 	Enough  bool          // all was shown that was asked for, whatever else there is
 }
 
-// add takes in what was found in a batch.
-func (r *Result) add(seen *Result) {
+// merge takes in what was found in a batch.
+func (r *Result) merge(seen *Result) {
 	r.Frames += seen.Frames
 	r.Faults += seen.Faults
 	r.Skipped.Faults += seen.Skipped.Faults
@@ -129,9 +129,9 @@ func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() 
 
 // A feed yields the frames of a session in batches.
 type feed interface {
-	// next fills b with the frames that are at hand, at least one. It returns
+	// nextBatch fills b with the frames that are at hand, at least one. It returns
 	// false when there are no more.
-	next(b *batch) bool
+	nextBatch(b *batch) bool
 	// err returns why there are no more; nil after a clean end.
 	err() error
 	// state returns what the frames are read by, nil if there is not one for all of
@@ -160,8 +160,8 @@ type end struct {
 	at    time.Time
 }
 
-// end is the index of the frame after those for which since[run] holds.
-func (b *batch) end(run int) int {
+// endOfRun is the index of the frame after those for which since[run] holds.
+func (b *batch) endOfRun(run int) int {
 	if run+1 < len(b.since) {
 		return b.since[run+1].index
 	}
@@ -187,8 +187,8 @@ type since struct {
 	redacted, altered bool
 }
 
-// add notes how the next frame is to be read.
-func (b *batch) add(s since) {
+// addSince notes how the next frame is to be read.
+func (b *batch) addSince(s since) {
 	if n := len(b.since); n > 0 {
 		last := b.since[n-1]
 		last.index = s.index

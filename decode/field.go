@@ -23,7 +23,7 @@ func (it *Item) field(key string) []byte {
 	f := it.Frame
 	switch key {
 	case "seq":
-		return it.number(it.Seq)
+		return it.formatNumber(it.Seq)
 	case "time":
 		if it.Time.IsZero() {
 			return nil
@@ -34,20 +34,20 @@ func (it *Item) field(key string) []byte {
 		if f.Conn == 0 {
 			return nil
 		}
-		return it.number(int64(f.Conn))
+		return it.formatNumber(int64(f.Conn))
 	case "dir":
 		return it.word(it.dir().String())
 	case "offset":
-		return it.number(f.Offset)
+		return it.formatNumber(f.Offset)
 	case "size":
-		return it.number(int64(f.Size()))
+		return it.formatNumber(int64(f.Size()))
 	case "framing":
 		return it.word(it.Framing.Name())
 	case "stream":
 		if f.Stream == 0 {
 			return nil
 		}
-		return it.number(f.Stream)
+		return it.formatNumber(f.Stream)
 	case "meta":
 		if f.Meta == nil {
 			return nil
@@ -107,7 +107,7 @@ func (it *Item) meaning(key string) []byte {
 	return nil
 }
 
-func (it *Item) number(n int64) []byte {
+func (it *Item) formatNumber(n int64) []byte {
 	it.value = strconv.AppendInt(it.value[:0], n, 10)
 	return it.value
 }

@@ -53,10 +53,10 @@ func NewItem(cfg Config) *Item {
 }
 
 // Read makes it the item of a frame in protocol p, which it borrows.
-func (it *Item) Read(f *frame.Frame, p protocol.Protocol) { it.read(f, p, &it.Message) }
+func (it *Item) Read(f *frame.Frame, p protocol.Protocol) { it.readFrame(f, p, &it.Message) }
 
-// read is Read with the message in m.
-func (it *Item) read(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
+// readFrame is Read with the message in m.
+func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	it.Frame, it.Protocol, it.Err = f, p, f.Flaw
 	it.Payload, it.well = nil, false
 	var err error

@@ -63,9 +63,9 @@ func (p *pipeline) inline(ctx context.Context) error {
 	w.skip, w.head = p.cfg.Skip, p.cfg.Head
 	defer func() { p.result.Passed, p.result.Shown = p.cfg.Skip-w.skip, p.cfg.Head-w.head }()
 	var j job
-	for ctx.Err() == nil && p.feed.next(&j.batch) {
+	for ctx.Err() == nil && p.feed.nextBatch(&j.batch) {
 		p.cfg.around(func() { w.work(&j) })
-		if err := p.finish(&j); err != nil {
+		if err := p.writeOutput(&j); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (p *pipeline) inline(ctx context.Context) error {
 
 // parallel has several workers, each with a view.
 func (p *pipeline) parallel(ctx context.Context) error {
-	return p.spread(ctx, p.finish, func() func(*job) { return p.newWorker().work })
+	return p.spread(ctx, p.writeOutput, func() func(*job) { return p.newWorker().work })
 }
 
 // inOrder has several workers, which parse what one view sees.
@@ -82,7 +82,7 @@ func (p *pipeline) inOrder(ctx context.Context) error {
 	w := p.newWorker()
 	show := func(j *job) error {
 		p.cfg.around(func() { w.work(j) })
-		return p.finish(j)
+		return p.writeOutput(j)
 	}
 	return p.spread(ctx, show, func() func(*job) {
 		it := NewItem(p.cfg)
@@ -100,12 +100,12 @@ func (p *pipeline) spread(ctx context.Context, finish func(*job) error, newWork 
 			work := newWork()
 			free := jobs()
 			for {
-				j, err := q.read(ctx, free)
+				j, err := q.readJob(ctx, free)
 				if j == nil {
 					return err
 				}
 				work(j)
-				if err := q.write(j); err != nil {
+				if err := q.writeJob(j); err != nil {
 					return err
 				}
 			}
@@ -124,9 +124,9 @@ func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context)
 	return g, ctx
 }
 
-// finish writes a job's output, and keeps nothing that a large one has grown.
-func (p *pipeline) finish(j *job) error {
-	p.result.add(&j.seen)
+// writeOutput writes a job's output, and keeps nothing that a large one has grown.
+func (p *pipeline) writeOutput(j *job) error {
+	p.result.merge(&j.seen)
 	if len(j.out) > 0 {
 		if _, err := p.out.Write(j.out); err != nil {
 			return err
@@ -177,18 +177,18 @@ func (j *job) parse(it *Item) {
 	b := &j.batch
 	j.ahead = slices.Grow(j.ahead[:0], len(b.Frames))[:len(b.Frames)]
 	for run, s := range b.since {
-		for i := s.index; i < b.end(run); i++ {
+		for i := s.index; i < b.endOfRun(run); i++ {
 			f, a := &b.Frames[i], &j.ahead[i]
 			if a.ready = !f.Compressed; a.ready {
-				it.read(f, s.protocol, &a.message)
+				it.readFrame(f, s.protocol, &a.message)
 				a.payload, a.err, a.well = it.Payload, it.Err, it.well
 			}
 		}
 	}
 }
 
-// read makes it the item of a frame of the job's, which may be parsed already.
-func (j *job) read(it *Item, i int, p protocol.Protocol) {
+// readItem makes it the item of a frame of the job's, which may be parsed already.
+func (j *job) readItem(it *Item, i int, p protocol.Protocol) {
 	f := &j.batch.Frames[i]
 	if i >= len(j.ahead) || !j.ahead[i].ready {
 		it.Read(f, p)
@@ -207,7 +207,7 @@ func (w *worker) work(j *job) {
 	clock, ends := b.clock, b.ends
 	for run, s := range b.since {
 		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
-		for i := s.index + w.count(j, run); i < b.end(run) && j.err == nil; i++ {
+		for i := s.index + w.count(j, run); i < b.endOfRun(run) && j.err == nil; i++ {
 			it.Seq, it.Place = b.first+int64(i), -1
 			if len(b.place) > 0 {
 				it.Place = b.place[i]
@@ -216,9 +216,9 @@ func (w *worker) work(j *job) {
 				w.tell(&clock, &b.times[i])
 			}
 			if len(ends) > 0 {
-				ends = w.end(ends, i)
+				ends = w.showEnds(ends, i)
 			}
-			j.read(it, i, s.protocol)
+			j.readItem(it, i, s.protocol)
 			j.err = w.show(j)
 			switch {
 			case it.Err != nil: // a view may have found more that is wrong
@@ -228,7 +228,7 @@ func (w *worker) work(j *job) {
 			}
 		}
 	}
-	w.end(ends, len(b.Frames))
+	w.showEnds(ends, len(b.Frames))
 }
 
 // count counts the frames that a run of a job's batch begins with, as far as they need
@@ -238,7 +238,7 @@ func (w *worker) count(j *job, run int) int {
 	if w.tally == nil || s.protocol != opaque.Bytes || w.match != nil || w.skip > 0 || w.head > 0 {
 		return 0
 	}
-	n := w.tally.addBytes(j.batch.Frames[s.index:j.batch.end(run)])
+	n := w.tally.addBytes(j.batch.Frames[s.index:j.batch.endOfRun(run)])
 	j.seen.Frames += int64(n)
 	return n
 }
@@ -261,7 +261,7 @@ func (j *job) fault(it *Item, i int) {
 }
 
 // returns the others.
-func (w *worker) end(ends []end, index int) []end {
+func (w *worker) showEnds(ends []end, index int) []end {
 	for len(ends) > 0 && ends[0].index <= index {
 		w.ended(ends[0].conn, ends[0].dir, ends[0].at)
 		ends = ends[1:]

@@ -39,9 +39,9 @@ func jobs() chan *job {
 	return free
 }
 
-// read reads the next batch into a job that is free. It returns none at the end of
+// readJob reads the next batch into a job that is free. It returns none at the end of
 // the feed, or of the context, whose cause it then returns.
-func (q *queue) read(ctx context.Context, free chan *job) (*job, error) {
+func (q *queue) readJob(ctx context.Context, free chan *job) (*job, error) {
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -84,7 +84,7 @@ func (q *queue) lock() {
 // nextBatch reads the next batch.
 func (q *queue) nextBatch(b *batch) bool {
 	began := time.Now()
-	more := q.feed.next(b)
+	more := q.feed.nextBatch(b)
 	q.atHand.Store(more && atHand(time.Since(began), b))
 	return more
 }
@@ -92,9 +92,9 @@ func (q *queue) nextBatch(b *batch) bool {
 // atHand reports whether a batch that took so long to read was at hand.
 func atHand(took time.Duration, b *batch) bool { return took < patience && b.holds(plenty) }
 
-// write writes a job if it is its turn, and those that have waited for it. If it
+// writeJob writes a job if it is its turn, and those that have waited for it. If it
 // is not, or another worker writes just now, it is left to that one.
-func (q *queue) write(j *job) error {
+func (q *queue) writeJob(j *job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.done[j.turn%len(q.done)] = j

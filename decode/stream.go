@@ -32,7 +32,7 @@ func newStream(r io.Reader, cfg Config) *stream {
 	return s
 }
 
-func (s *stream) next(b *batch) bool {
+func (s *stream) nextBatch(b *batch) bool {
 	if !s.started {
 		s.started = true
 		s.detect()
@@ -47,7 +47,7 @@ func (s *stream) next(b *batch) bool {
 		f := &b.Frames[i]
 		f.Conn = s.cfg.Conn
 		if f.Gap {
-			if s.number(f, b.first+int64(i)) {
+			if s.numberFault(f, b.first+int64(i)) {
 				b.fault = append(b.fault, i)
 			}
 			continue
@@ -61,8 +61,8 @@ func (s *stream) next(b *batch) bool {
 	return true
 }
 
-// number numbers the fault of a gap, and reports whether the gap begins it.
-func (s *stream) number(f *frame.Frame, seq int64) (begins bool) {
+// numberFault numbers the fault of a gap, and reports whether the gap begins it.
+func (s *stream) numberFault(f *frame.Frame, seq int64) (begins bool) {
 	if f.Flaw == nil {
 		return false
 	}
@@ -113,14 +113,14 @@ func (s *stream) detect() {
 	}
 	s.framing = guess.Framing
 	s.scanner.SetFraming(guess.Framing)
-	s.take(guess.Protocol)
+	s.setProtocol(guess.Protocol)
 	if s.cfg.Protocol == nil {
 		s.refiner = guess.Refiner()
 	}
 }
 
-// take makes p the protocol of the frames to come.
-func (s *stream) take(p protocol.Protocol) {
+// setProtocol makes p the protocol of the frames to come.
+func (s *stream) setProtocol(p protocol.Protocol) {
 	s.protocol = p
 	s.adjust(s.scanner, p)
 }
@@ -146,7 +146,7 @@ func (s *stream) refine(f *frame.Frame, seq int64) bool {
 		return false
 	}
 	s.notice("frame %d: %s: %s from here on", seq, why, p.Name())
-	s.take(p)
+	s.setProtocol(p)
 	return true
 }
 

@@ -33,9 +33,9 @@ func (r *reading) holdsFor(n names, gap bool) bool {
 	return r.names.framing == n.framing && (gap || r.names.protocol == n.protocol)
 }
 
-// number numbers the fault that a frame has, and reports whether that begins a run of
+// numberFault numbers the fault that a frame has, and reports whether that begins a run of
 // gaps with the same one.
-func (r *reading) number(f *frame.Frame, seq int64) (begins bool) {
+func (r *reading) numberFault(f *frame.Frame, seq int64) (begins bool) {
 	switch last := r.faults[f.Dir]; {
 	case f.Gap && f.Flaw != nil && last.is(f.Flaw):
 		f.Flaw = last.shown

@@ -47,7 +47,7 @@ func WriteHAR(w io.Writer, r capture.Reader, version string) error {
 		if err == io.EOF {
 			err = nil
 		}
-		return errors.Join(err, h.end())
+		return errors.Join(err, h.writeRest())
 	}
 }
 
@@ -167,12 +167,12 @@ func (h *archive) frame(r *capture.Record) error {
 	switch {
 	case m.Signal == frame.Reset:
 		e.Response.Error = "RST_STREAM " + m.Text
-		return h.close(e)
+		return h.writeEntry(e)
 	case m.Signal == frame.Trailers:
 		e.Response.Headers = append(e.Response.Headers, pairs(m.Head)...)
-		return h.close(e)
+		return h.writeEntry(e)
 	case m.Signal == frame.End:
-		return h.close(e)
+		return h.writeEntry(e)
 	case r.Framing == frame.GRPC.Name() && r.Dir == frame.C2U:
 		e.up++
 		e.Request.BodySize += len(r.Payload())
@@ -185,7 +185,7 @@ func (h *archive) frame(r *capture.Record) error {
 		e.event(r)
 	default:
 		e.content.Write(r.Payload())
-		return h.close(e)
+		return h.writeEntry(e)
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (h *archive) response(r *capture.Record) error {
 		return nil
 	}
 	if before := h.last[r.Conn]; before != nil && before != e && h.open[before.key] == before && before.Resource == eventSource && r.Meta.Framing == frame.HTTP && !strings.HasPrefix(head.Start, "HTTP/2") {
-		if err := h.close(before); err != nil {
+		if err := h.writeEntry(before); err != nil {
 			return err
 		}
 	}
@@ -298,7 +298,7 @@ func (h *archive) response(r *capture.Record) error {
 	case carrier.HasEvents(head):
 		e.Resource = eventSource
 	case version == "HTTP/1.1" || version == "HTTP/1.0":
-		return h.close(e)
+		return h.writeEntry(e)
 	}
 	return nil
 }
@@ -344,8 +344,8 @@ func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 func millis(d time.Duration) float64 { return max(0, float64(d.Microseconds())/1e3) }
 
-// close writes an entry that has ended.
-func (h *archive) close(e *entry) error {
+// writeEntry writes an entry that has ended.
+func (h *archive) writeEntry(e *entry) error {
 	delete(h.open, e.key)
 	e.Time = millis(e.latest.Sub(e.asked))
 	if e.answered {
@@ -377,12 +377,12 @@ func (h *archive) close(e *entry) error {
 	return err
 }
 
-// end writes the entries that have not ended, in the order in which they began,
+// writeRest writes the entries that have not ended, in the order in which they began,
 // and the end of the archive.
-func (h *archive) end() error {
+func (h *archive) writeRest() error {
 	rest := slices.SortedFunc(maps.Values(h.open), func(a, b *entry) int { return a.number - b.number })
 	for _, e := range rest {
-		if err := h.close(e); err != nil {
+		if err := h.writeEntry(e); err != nil {
 			return err
 		}
 	}

@@ -35,12 +35,12 @@ func (n *Notes) Next(rec *capture.Record) error {
 	case rec.Kind == capture.Frame:
 		n.frames++
 	case rec.Kind == capture.Note:
-		n.keep(rec)
+		n.keepNote(rec)
 	}
 	return err
 }
 
-func (n *Notes) keep(rec *capture.Record) {
+func (n *Notes) keepNote(rec *capture.Record) {
 	r := ndjson.Record{
 		Seq: n.frames + 1, Time: rec.Time, Conn: rec.Conn,
 		Kind: []byte(ndjson.Note), Summary: rec.Text, Raw: []byte{},

@@ -183,7 +183,7 @@ func (v *resolved) Session() *capture.Session { return &v.session }
 
 // Next reads the next record; see [capture.Reader].
 func (v *resolved) Next(rec *capture.Record) error {
-	if err := v.next(rec); err != nil || rec.Kind != capture.Frame {
+	if err := v.nextRecord(rec); err != nil || rec.Kind != capture.Frame {
 		return err
 	}
 	if rec.Dir == frame.DirUnknown {
@@ -209,8 +209,8 @@ func (v *resolved) Next(rec *capture.Record) error {
 	return nil
 }
 
-// next reads the next record as it is.
-func (v *resolved) next(rec *capture.Record) error {
+// nextRecord reads the next record as it is.
+func (v *resolved) nextRecord(rec *capture.Record) error {
 	if len(v.held) > 0 {
 		*rec, v.held = v.held[0], v.held[1:]
 		return nil

@@ -70,8 +70,8 @@ func (es *exchanges) remove(f *frame.Frame) {
 	}
 }
 
-// end forgets those of a connection.
-func (es *exchanges) end(conn int) {
+// forgetConn forgets those of a connection.
+func (es *exchanges) forgetConn(conn int) {
 	es.open -= len(es.ofConn[conn])
 	delete(es.ofConn, conn)
 }
@@ -254,7 +254,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
 	case signal == frame.Event:
 	case status == "", e.isWhole(f.Meta.Head):
-		m.ID, m.Phase = carried.Token(f), e.end()
+		m.ID, m.Phase = carried.Token(f), e.lastPhase()
 	}
 	switch {
 	case signal != frame.NoSignal:
@@ -269,7 +269,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	return m
 }
 
-func (e *exchange) end() protocol.Phase {
+func (e *exchange) lastPhase() protocol.Phase {
 	if e.failed {
 		return protocol.Fail
 	}

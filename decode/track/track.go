@@ -296,7 +296,7 @@ func (f *Follower) hold(w *followed, h heldFrame) {
 	if f.held > maxHeld {
 		f.Release()
 	} else if f.settled && f.tells(w) {
-		f.begin(w)
+		f.chooseTracker(w)
 	}
 }
 
@@ -322,13 +322,13 @@ func (f *Follower) Release() {
 func (f *Follower) start(ready func(*followed) bool) {
 	for _, w := range f.order {
 		if w.tracker == nil && ready(w) {
-			f.begin(w)
+			f.chooseTracker(w)
 		}
 	}
 }
 
-// begin chooses the tracker of a wire and feeds it with what was held back.
-func (f *Follower) begin(w *followed) {
+// chooseTracker chooses the tracker of a wire and feeds it with what was held back.
+func (f *Follower) chooseTracker(w *followed) {
 	oneWay := f.stream || f.Last.IsZero() && !f.bothWays()
 	w.tracker = f.trackers.of(w.protocol, oneWay)
 	for _, h := range w.held {
@@ -379,14 +379,14 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 		return
 	}
 	delete(f.halves, conn)
-	f.web.end(conn)
+	f.web.forgetConn(conn)
 	if !f.settled {
 		return
 	}
 	conn += f.base
 	if w := f.wires[conn]; w != nil {
 		if w.tracker == nil {
-			f.begin(w) // nothing more will tell
+			f.chooseTracker(w) // nothing more will tell
 		}
 		f.forget(w)
 	}
