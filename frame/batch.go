@@ -113,7 +113,7 @@ func (s *Scanner) moveInto(b *Batch) {
 	}
 	rest := s.tail - s.head
 	buf := b.buf
-	if len(buf) < max(rest, s.room()) || len(buf) > s.keep() && rest < s.most {
+	if len(buf) < max(rest, s.room()) || len(buf) > s.maxKept() && rest < s.most {
 		buf = make([]byte, max(rest, s.room()))
 	}
 	s.moveTo(buf)

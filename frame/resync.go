@@ -59,7 +59,7 @@ func (s *Scanner) gap(n int) bool {
 	s.extent = Extent{Raw: n, Gap: true, Flaw: s.lost}
 	s.skipped.Bytes += int64(n)
 	s.searched = max(0, s.searched-n)
-	s.take()
+	s.emitFrame()
 	return true
 }
 

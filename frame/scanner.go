@@ -78,8 +78,8 @@ func (s *Scanner) SetLimit(n int) { s.limit = n }
 // that has seen no larger frame.
 func (s *Scanner) SetRead(n int) { s.most = n }
 
-// keep is the largest buffer that is kept when a large frame has passed.
-func (s *Scanner) keep() int { return 4 * s.most }
+// maxKept is the largest buffer that is kept when a large frame has passed.
+func (s *Scanner) maxKept() int { return 4 * s.most }
 
 // room is how large a buffer has to be: small for a stream that says little, of
 // which there may be thousands.
@@ -164,13 +164,13 @@ func (s *Scanner) step() bool {
 	case e.Open && (s.accept == nil || !s.accept(data[e.Start:e.End], true)):
 		return false
 	default:
-		s.take()
+		s.emitFrame()
 		return true
 	}
 }
 
-// take gives out the frame, or the gap, that extent describes.
-func (s *Scanner) take() {
+// emitFrame gives out the frame, or the gap, that extent describes.
+func (s *Scanner) emitFrame() {
 	e, f := &s.extent, s.out
 	*f = Frame{} // and each field in its place: a literal would be made elsewhere, and copied
 	f.Raw = s.buf[s.head : s.head+e.Raw : s.head+e.Raw]
@@ -284,7 +284,7 @@ func (s *Scanner) makeRoom() {
 			grown = min(grown, want)
 		}
 		s.moveTo(make([]byte, max(grown, s.room(), rest+minRead)))
-	case len(s.buf) > s.keep() && want <= s.most:
+	case len(s.buf) > s.maxKept() && want <= s.most:
 		s.moveTo(make([]byte, s.most))
 	case s.head+want > len(s.buf) || len(s.buf)-s.tail < minRead:
 		s.moveTo(s.buf)

@@ -37,9 +37,9 @@ const (
 	skipBody // over the limit, or broken
 )
 
-// begin begins the body that belongs to a head. In HTTP/1.1 the head is part of
+// beginBody begins the body that belongs to a head. In HTTP/1.1 the head is part of
 // the frame that the body is, or, where the body is a stream, a frame before it.
-func (b *body) begin(h *half, stream int64, what frame.Signal, head *frame.Head) {
+func (b *body) beginBody(h *half, stream int64, what frame.Signal, head *frame.Head) {
 	b.choose(stream, what, head)
 	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
 	if b.kind == eventBody || b.kind == grpcBody {
@@ -71,8 +71,8 @@ func HasEvents(head *frame.Head) bool {
 	return mediaType(head) == "text/event-stream" && (encoding == "" || inflate.Knows(encoding))
 }
 
-// take takes in the next n bytes of h.
-func (b *body) take(h *half, n int) {
+// takeBytes takes in the next n bytes of h.
+func (b *body) takeBytes(h *half, n int) {
 	for n > 0 {
 		step := n
 		switch b.kind {
@@ -89,7 +89,7 @@ func (b *body) take(h *half, n int) {
 				b.unpack(h, n)
 				return
 			}
-			step = b.event.take(b, h, h.rest()[:n])
+			step = b.event.takeLine(b, h, h.rest()[:n])
 			n -= step
 			continue
 		case grpcBody:
@@ -140,7 +140,7 @@ func (b *body) unpacked(h *half, n int) {
 			return
 		}
 		for len(plain) > 0 && b.kind == eventBody {
-			plain = plain[b.event.take(b, h, plain):]
+			plain = plain[b.event.takeLine(b, h, plain):]
 		}
 		if b.kind == eventBody && b.swells(h.c.limit) {
 			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are %d events of %d bytes in %d compressed bytes", b.event.given, b.event.size, b.taken))
@@ -166,7 +166,7 @@ func (b *body) grow(h *half, n int) bool {
 		return false
 	}
 	h.c.held += n
-	b.span.add(h, n)
+	b.span.extend(h, n)
 	return true
 }
 
@@ -201,7 +201,7 @@ func (b *body) drop(h *half) {
 func (b *body) inside(h *half) bool {
 	switch b.kind {
 	case eventBody:
-		b.event.finish(b, h)
+		b.event.endLastLine(b, h)
 		return !b.event.idle()
 	case skipBody:
 		return true
@@ -209,8 +209,8 @@ func (b *body) inside(h *half) bool {
 	return len(b.span.data) > 0
 }
 
-// end ends the body.
-func (b *body) end(h *half) {
+// endBody ends the body.
+func (b *body) endBody(h *half) {
 	if b.inflate != nil {
 		b.inflate.End()
 		b.unpacked(h, 0)
@@ -222,7 +222,7 @@ func (b *body) end(h *half) {
 		h.gap(h.skip)
 		h.skip = nil
 	case eventBody:
-		b.event.finish(b, h)
+		b.event.endLastLine(b, h)
 		b.event.reset()
 		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: frame.End, Encoding: b.encoding})
 	case grpcBody:

@@ -135,10 +135,10 @@ func New(o Options) *Carrier {
 func (c *Carrier) Feed(dir frame.Dir, data []byte) []frame.Frame {
 	c.reset()
 	h := c.half(dir)
-	h.add(data)
+	h.appendBytes(data)
 	switch {
 	case c.kind != Auto:
-		h.run()
+		h.parseAll()
 	case !c.detect(false):
 		return nil
 	}
@@ -208,12 +208,12 @@ func (c *Carrier) isFull() bool { return c.unpacked >= maxUnpacked }
 // they speak, or because there was enough.
 func (c *Carrier) resume() {
 	for h := c.waiting(); h != nil; h = c.waiting() {
-		h.run()
+		h.parseAll()
 	}
 	for d := range c.halves {
 		if h := &c.halves[d]; h.ends && !h.waits {
 			h.ends = false
-			h.finish()
+			h.endDirection()
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (c *Carrier) detect(atEOF bool) bool {
 		if g.More {
 			continue
 		}
-		c.begin(g.Kind)
+		c.setKind(g.Kind)
 		if d == 0 && g.Dir != frame.DirUnknown {
 			c.unknown = g.Dir
 			c.halves[g.Dir].buf, h.buf = h.buf, nil
@@ -271,8 +271,8 @@ func (c *Carrier) guess(head []byte, atEOF bool) Guess {
 	return g
 }
 
-// begin makes k the carrier.
-func (c *Carrier) begin(k Kind) {
+// setKind makes k the carrier.
+func (c *Carrier) setKind(k Kind) {
 	c.kind = k
 	for d := range c.halves {
 		h := &c.halves[d]
@@ -299,8 +299,8 @@ func (c *Carrier) meta(m frame.Meta) *frame.Meta {
 	return &c.metas[len(c.metas)-1]
 }
 
-// keep copies data to where it is valid as long as the frames at hand.
-func (c *Carrier) keep(data []byte) []byte {
+// keepBytes copies data to where it is valid as long as the frames at hand.
+func (c *Carrier) keepBytes(data []byte) []byte {
 	n := len(c.arena)
 	c.arena = append(c.arena, data...)
 	return c.arena[n:len(c.arena):len(c.arena)]

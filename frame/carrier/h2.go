@@ -68,13 +68,13 @@ func newH2() *h2 {
 	return p
 }
 
-func (p *h2) next(h *half) bool {
+func (p *h2) parseNext(h *half) bool {
 	data := h.rest()
 	switch {
 	case len(data) == 0:
 		return false
 	case !p.begun:
-		return p.begin(h, data)
+		return p.skipPreface(h, data)
 	case p.left > 0 || p.padding > 0:
 		return p.body(h, len(data))
 	case len(data) < frameHeader:
@@ -85,7 +85,7 @@ func (p *h2) next(h *half) bool {
 		stream: binary.BigEndian.Uint32(data[5:]) & 0x7fffffff,
 	}
 	if p.block != nil && (f.kind != h2Continuation || f.stream != p.blockOf.stream) {
-		return h.fail(frame.ErrMalformed, "a header block of HTTP/2 is interrupted")
+		return h.loseRest(frame.ErrMalformed, "a header block of HTTP/2 is interrupted")
 	}
 	if f.kind == h2Data {
 		return p.beginData(h, f, data)
@@ -93,8 +93,8 @@ func (p *h2) next(h *half) bool {
 	return p.frame(h, f, data)
 }
 
-// begin passes over the preface of the client, if it is there.
-func (p *h2) begin(h *half, data []byte) bool {
+// skipPreface passes over the preface of the client, if it is there.
+func (p *h2) skipPreface(h *half, data []byte) bool {
 	n := min(len(data), len(preface))
 	switch {
 	case string(data[:n]) != preface[:n]:
@@ -107,7 +107,7 @@ func (p *h2) begin(h *half, data []byte) bool {
 	return true
 }
 
-func (p *h2) end(h *half) (bool, string) {
+func (p *h2) endInput(h *half) (bool, string) {
 	open := p.endBodies(h)
 	switch {
 	case len(h.rest()) > 0 || p.left > 0 || p.padding > 0:
@@ -141,7 +141,7 @@ func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
 			return false
 		case f.size == 0 || int(data[frameHeader]) >= f.size:
 			p.left = 0
-			return h.fail(frame.ErrMalformed, "a DATA frame of HTTP/2 is all padding, and more")
+			return h.loseRest(frame.ErrMalformed, "a DATA frame of HTTP/2 is all padding, and more")
 		}
 		n++
 		p.padding = int(data[frameHeader])
@@ -162,7 +162,7 @@ func (p *h2) body(h *half, n int) bool {
 			if h.dir != frame.C2U {
 				h.c.streams[p.data.stream].bare = false
 			}
-			b.take(h, take)
+			b.takeBytes(h, take)
 		} else {
 			h.advance(take)
 		}
@@ -193,7 +193,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 		h.advance(frameHeader)
 		return true
 	case f.size+len(p.block) > maxBlock:
-		return h.fail(frame.ErrTooLarge, "a header block of HTTP/2 of over %d bytes", maxBlock)
+		return h.loseRest(frame.ErrTooLarge, "a header block of HTTP/2 of over %d bytes", maxBlock)
 	}
 	if len(data) < end {
 		return false
@@ -203,14 +203,14 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	case h2Headers, h2PushPromise:
 		payload, ok := unpadded(f, payload)
 		if !ok {
-			return h.fail(frame.ErrMalformed, "a header frame of HTTP/2 is too short")
+			return h.loseRest(frame.ErrMalformed, "a header frame of HTTP/2 is too short")
 		}
 		p.blockOf = f
 		p.block = append(p.block[:0], payload...)
 		return p.headers(h, f, end)
 	case h2Continuation:
 		if p.block == nil {
-			return h.fail(frame.ErrMalformed, "a CONTINUATION of no header block")
+			return h.loseRest(frame.ErrMalformed, "a CONTINUATION of no header block")
 		}
 		p.block = append(p.block, payload...)
 		return p.headers(h, f, end)
@@ -224,7 +224,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 // giveReset gives out the RST_STREAM that is next.
 func giveReset(h *half, f h2Frame, payload []byte) bool {
 	if len(payload) != 4 {
-		return h.fail(frame.ErrMalformed, "a RST_STREAM of %d bytes", len(payload))
+		return h.loseRest(frame.ErrMalformed, "a RST_STREAM of %d bytes", len(payload))
 	}
 	h.pos += frameHeader + len(payload)
 	code := binary.BigEndian.Uint32(payload)
@@ -236,7 +236,7 @@ func giveReset(h *half, f h2Frame, payload []byte) bool {
 // giveGoAway gives out the GOAWAY that is next.
 func giveGoAway(h *half, payload []byte) bool {
 	if len(payload) < 8 {
-		return h.fail(frame.ErrMalformed, "a GOAWAY of %d bytes", len(payload))
+		return h.loseRest(frame.ErrMalformed, "a GOAWAY of %d bytes", len(payload))
 	}
 	h.pos += frameHeader + len(payload)
 	code := binary.BigEndian.Uint32(payload[4:])
@@ -290,9 +290,9 @@ func (p *h2) headers(h *half, f h2Frame, n int) bool {
 	p.block = nil
 	switch {
 	case err != nil:
-		return h.fail(frame.ErrMalformed, "a header block of HTTP/2 that cannot be read: %v", err)
+		return h.loseRest(frame.ErrMalformed, "a header block of HTTP/2 that cannot be read: %v", err)
 	case p.size > maxBlock:
-		return h.fail(frame.ErrTooLarge, "the header fields of HTTP/2 are over %d bytes", maxBlock)
+		return h.loseRest(frame.ErrTooLarge, "the header fields of HTTP/2 are over %d bytes", maxBlock)
 	case p.blockOf.kind == h2PushPromise:
 		h.advance(n)
 		return true
@@ -307,7 +307,7 @@ func (p *h2) head(h *half, n int) {
 	id := p.blockOf.stream
 	s := h.c.stream(id)
 	if b := s.bodies[h.dir]; b != nil { // what follows a body is its end
-		b.end(h)
+		b.endBody(h)
 		s.bodies[h.dir] = nil
 	}
 	h.pos += n

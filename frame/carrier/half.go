@@ -9,12 +9,12 @@ import (
 
 // A parser takes in one direction of a connection.
 type parser interface {
-	// next takes in bytes of h from h.pos on. It reports false when it needs
+	// parseNext takes in bytes of h from h.pos on. It reports false when it needs
 	// more of them, or when h is lost.
-	next(h *half) bool
-	// end takes in that no more bytes will come, and reports whether that is
+	parseNext(h *half) bool
+	// endInput takes in that no more bytes will come, and reports whether that is
 	// a clean end. If not, inside says in the middle of what it is.
-	end(h *half) (clean bool, inside string)
+	endInput(h *half) (clean bool, inside string)
 }
 
 // A half is one direction of a connection.
@@ -38,8 +38,8 @@ type half struct {
 // gapSize is the size of the largest gap, in bytes.
 const gapSize = 64 << 10
 
-// add takes bytes to those that were not given out yet.
-func (h *half) add(data []byte) {
+// appendBytes takes bytes to those that were not given out yet.
+func (h *half) appendBytes(data []byte) {
 	if h.raw > 0 {
 		h.base += int64(h.raw)
 		h.buf = h.buf[:copy(h.buf, h.buf[h.raw:])]
@@ -58,13 +58,13 @@ func (h *half) rest() []byte { return h.buf[h.pos:] }
 // at is the position in the direction up to which bytes were taken in.
 func (h *half) at() int64 { return h.base + int64(h.pos) }
 
-// run takes in what there is.
-func (h *half) run() {
+// parseAll takes in what there is.
+func (h *half) parseAll() {
 	h.waits = false
 	if h.parser == nil {
 		return
 	}
-	for h.lost == nil && h.parser.next(h) {
+	for h.lost == nil && h.parser.parseNext(h) {
 		if h.c.isFull() {
 			h.waits = true
 			return
@@ -79,15 +79,15 @@ func (h *half) run() {
 	}
 }
 
-// finish ends the direction.
-func (h *half) finish() {
+// endDirection ends the direction.
+func (h *half) endDirection() {
 	if h.lost == nil && h.parser != nil {
-		switch clean, inside := h.parser.end(h); {
+		switch clean, inside := h.parser.endInput(h); {
 		case clean || h.lost != nil:
 		case h.skip != nil:
 			h.lost = h.skip
 		default:
-			h.fail(frame.ErrTruncated, "the stream ended inside %s", inside)
+			h.loseRest(frame.ErrTruncated, "the stream ended inside %s", inside)
 		}
 	}
 	h.pos = len(h.buf)
@@ -125,8 +125,8 @@ func (h *half) gap(flaw *frame.Error) {
 	}
 }
 
-// fail says that nothing behind can be read.
-func (h *half) fail(err error, format string, args ...any) bool {
+// loseRest says that nothing behind can be read.
+func (h *half) loseRest(err error, format string, args ...any) bool {
 	h.lost = h.fault(err, format, args...)
 	return false
 }
@@ -181,8 +181,8 @@ func (s *span) reset() {
 	}
 }
 
-// add takes the next n bytes of h for a piece, without taking them in.
-func (s *span) add(h *half, n int) {
+// extend takes the next n bytes of h for a piece, without taking them in.
+func (s *span) extend(h *half, n int) {
 	if n == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (s *span) payload(h *half, f *frame.Frame, skip int) {
 		f.Start = int(s.begin-f.Offset) + skip
 		f.End = int(s.end - f.Offset)
 	default:
-		apart(f, h.c.keep(s.data[skip:]))
+		apart(f, h.c.keepBytes(s.data[skip:]))
 	}
 	s.reset()
 }

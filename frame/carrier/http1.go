@@ -32,13 +32,13 @@ const (
 // maxAsked bounds the requests that are remembered for their responses.
 const maxAsked = 10_000
 
-func (p *http1) next(h *half) bool {
+func (p *http1) parseNext(h *half) bool {
 	if len(h.rest()) == 0 {
 		return false
 	}
 	switch p.state {
 	case inHead:
-		return p.begin(h)
+		return p.readHead(h)
 	case inBody:
 		return p.data(h)
 	default:
@@ -47,7 +47,7 @@ func (p *http1) next(h *half) bool {
 	}
 }
 
-func (p *http1) end(h *half) (bool, string) {
+func (p *http1) endInput(h *half) (bool, string) {
 	switch p.state {
 	case inHead:
 		return len(h.rest()) == 0, "the head of a request or response"
@@ -67,8 +67,8 @@ func (p *http1) end(h *half) (bool, string) {
 	return events, "a body"
 }
 
-// begin takes in a head, or finds that something else begins.
-func (p *http1) begin(h *half) bool {
+// readHead takes in a head, or finds that something else begins.
+func (p *http1) readHead(h *half) bool {
 	if h.c.tunnel {
 		p.state = inTunnel
 		return true
@@ -85,11 +85,11 @@ func (p *http1) begin(h *half) bool {
 	n := HeadEnd(data)
 	switch {
 	case !maybeHead(data[:min(len(data), MaxHead)], h.dir):
-		return h.fail(frame.ErrMalformed, "neither a request nor a response of HTTP/1.1")
+		return h.loseRest(frame.ErrMalformed, "neither a request nor a response of HTTP/1.1")
 	case n == 0 && len(data) <= MaxHead:
 		return false
 	case n == 0 || n > MaxHead:
-		return h.fail(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
+		return h.loseRest(frame.ErrTooLarge, "the head of a request or response is over %d bytes", MaxHead)
 	}
 	head := ParseHead(data[:n])
 	p.body.flaw = Rejected(data[:n], h.dir)
@@ -209,7 +209,7 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 	size, ok := SizeOf(head)
 	switch {
 	case !ok:
-		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
 	case !size.Chunked:
 		size.Length = max(size.Length, 0)
 	}
@@ -247,7 +247,7 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	case method == "HEAD", status == "204", status == "304":
 		p.enter(h, frame.Response, BodySize{})
 	case !ok:
-		return h.fail(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
 	default:
 		p.enter(h, frame.Response, size)
 	}
@@ -269,7 +269,7 @@ func upgradeOf(head *frame.Head) parser {
 func (p *http1) enter(h *half, what frame.Signal, size BodySize) {
 	p.state = inBody
 	p.delim.Begin(size)
-	p.body.begin(h, p.number, what, p.head)
+	p.body.beginBody(h, p.number, what, p.head)
 	if size.Length > int64(h.c.limit) && p.body.kind == wholeBody {
 		p.body.tooLarge(h, uint64(size.Length))
 	}
@@ -283,7 +283,7 @@ func (p *http1) done(h *half) {
 	if p.body.flaw == nil {
 		p.body.flaw = p.delim.Flaw
 	}
-	p.body.end(h)
+	p.body.endBody(h)
 	p.state, p.head = inHead, nil
 }
 
@@ -293,11 +293,11 @@ func (p *http1) data(h *half) bool {
 	switch {
 	case err != nil:
 		_, detail, _ := strings.Cut(err.Error(), ": ")
-		return h.fail(errors.Unwrap(err), "%s", detail)
+		return h.loseRest(errors.Unwrap(err), "%s", detail)
 	case n == 0:
 		return false
 	case content:
-		p.body.take(h, n)
+		p.body.takeBytes(h, n)
 	default:
 		h.advance(n)
 	}

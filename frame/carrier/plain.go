@@ -5,7 +5,7 @@ import "github.com/wirectl/wirectl/frame"
 // plain streams carry nothing: what was read at once is a frame.
 type plain struct{}
 
-func (plain) next(h *half) bool {
+func (plain) parseNext(h *half) bool {
 	n := len(h.rest())
 	if n == 0 {
 		return false
@@ -19,4 +19,4 @@ func (plain) next(h *half) bool {
 	return true
 }
 
-func (plain) end(*half) (bool, string) { return true, "" }
+func (plain) endInput(*half) (bool, string) { return true, "" }

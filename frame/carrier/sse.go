@@ -45,9 +45,9 @@ func (e *event) charge(h *half) {
 	e.held = n
 }
 
-// take takes in up to the end of a line, all of data at most, and returns how many
+// takeLine takes in up to the end of a line, all of data at most, and returns how many
 // bytes it took.
-func (e *event) take(b *body, h *half, data []byte) int {
+func (e *event) takeLine(b *body, h *half, data []byte) int {
 	defer e.charge(h)
 	n := len(data)
 	if e.cr {
@@ -55,7 +55,7 @@ func (e *event) take(b *body, h *half, data []byte) int {
 		if data[0] == '\n' {
 			n = 1
 		}
-		e.add(h, data[:n])
+		e.addToLine(h, data[:n])
 		e.ended(b, h, n)
 		return n
 	}
@@ -71,7 +71,7 @@ func (e *event) take(b *body, h *half, data []byte) int {
 	case n > room:
 		n, i = room, -1
 	}
-	e.add(h, data[:n])
+	e.addToLine(h, data[:n])
 	if i >= 0 && data[i] == '\n' {
 		e.ended(b, h, n)
 		return n
@@ -81,10 +81,10 @@ func (e *event) take(b *body, h *half, data []byte) int {
 	return n
 }
 
-// add takes data to the line: the next bytes of h, unless they were compressed.
-func (e *event) add(h *half, data []byte) {
+// addToLine takes data to the line: the next bytes of h, unless they were compressed.
+func (e *event) addToLine(h *half, data []byte) {
 	if !e.packed {
-		e.line.add(h, len(data))
+		e.line.extend(h, len(data))
 		return
 	}
 	e.line.data = append(e.line.data, data...)
@@ -98,8 +98,8 @@ func (e *event) advance(h *half, n int) {
 	}
 }
 
-// finish ends the line that nothing follows but its CR.
-func (e *event) finish(b *body, h *half) {
+// endLastLine ends the line that nothing follows but its CR.
+func (e *event) endLastLine(b *body, h *half) {
 	if e.cr {
 		e.ended(b, h, 0)
 	}

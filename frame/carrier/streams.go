@@ -47,7 +47,7 @@ func (c *Carrier) endStream(h *half, id uint32) {
 	}
 	if b := s.bodies[h.dir]; b != nil {
 		s.bare = s.bare && b.kind == wholeBody
-		b.end(h)
+		b.endBody(h)
 		s.bodies[h.dir] = nil
 	}
 	if h.dir != frame.C2U && s.bare { // nothing else tells that the response has ended

@@ -72,7 +72,7 @@ func (f *wsFrame) parse(data []byte) bool {
 	return true
 }
 
-func (w *ws) next(h *half) bool {
+func (w *ws) parseNext(h *half) bool {
 	data := h.rest()
 	if w.left > 0 {
 		n := int(min(w.left, int64(len(data))))
@@ -85,15 +85,15 @@ func (w *ws) next(h *half) bool {
 	}
 	var f wsFrame
 	if len(data) >= 2 && data[0]&0x30 != 0 || len(data) >= 1 && !knownOpcode(data[0]&0x0f) {
-		return h.fail(frame.ErrMalformed, "not a WebSocket frame: it begins with 0x%02x", data[0])
+		return h.loseRest(frame.ErrMalformed, "not a WebSocket frame: it begins with 0x%02x", data[0])
 	}
 	switch {
 	case !f.parse(data):
 		return false
 	case f.opcode >= opClose && (f.size > 125 || !f.fin):
-		return h.fail(frame.ErrMalformed, "a control frame of WebSocket that is too long, or in fragments")
+		return h.loseRest(frame.ErrMalformed, "a control frame of WebSocket that is too long, or in fragments")
 	case f.size > 1<<62:
-		return h.fail(frame.ErrMalformed, "a WebSocket frame of %d bytes", f.size)
+		return h.loseRest(frame.ErrMalformed, "a WebSocket frame of %d bytes", f.size)
 	case f.size > uint64(h.c.limit) || f.opcode < opClose && uint64(len(w.whole.data))+f.size > uint64(h.c.limit):
 		w.pass(h, &f)
 		return true
@@ -120,7 +120,7 @@ func (w *ws) pass(h *half, f *wsFrame) {
 
 func knownOpcode(op byte) bool { return op <= opBinary || opClose <= op && op <= opPong }
 
-func (w *ws) end(h *half) (bool, string) {
+func (w *ws) endInput(h *half) (bool, string) {
 	switch {
 	case len(h.rest()) > 0 || w.left > 0:
 		return false, "a WebSocket frame"
@@ -148,9 +148,9 @@ func (w *ws) frame(h *half, f *wsFrame) bool {
 		}
 		return true
 	case first && w.opcode != frame.NoOpcode:
-		return h.fail(frame.ErrMalformed, "a WebSocket message begins inside another")
+		return h.loseRest(frame.ErrMalformed, "a WebSocket message begins inside another")
 	case !first && w.opcode == frame.NoOpcode:
-		return h.fail(frame.ErrMalformed, "a continuation of no WebSocket message")
+		return h.loseRest(frame.ErrMalformed, "a continuation of no WebSocket message")
 	case first:
 		w.opcode, w.deflated = frame.Opcode(f.opcode), f.rsv1
 	}
@@ -168,7 +168,7 @@ func (w *ws) frame(h *half, f *wsFrame) bool {
 	}
 	h.pos = end
 	out := h.give(0, frame.Meta{Framing: frame.WS, Opcode: w.opcode})
-	w.set(h, out, h.c.keep(w.whole.data))
+	w.set(h, out, h.c.keepBytes(w.whole.data))
 	w.whole.reset()
 	w.opcode = frame.NoOpcode
 	return true
@@ -184,7 +184,7 @@ func (w *ws) message(h *half, f *wsFrame, begin, end int) {
 		return
 	}
 	if f.masked {
-		payload = h.c.keep(payload)
+		payload = h.c.keepBytes(payload)
 		unmask(payload, f)
 	}
 	w.set(h, out, payload)
@@ -200,7 +200,7 @@ func (w *ws) set(h *half, out *frame.Frame, data []byte) {
 			apart(out, data)
 			return
 		}
-		data = h.c.keep(plain)
+		data = h.c.keepBytes(plain)
 		h.c.unpacked += len(plain)
 		out.Meta.Encoding = "deflate"
 	}
@@ -212,7 +212,7 @@ func (w *ws) control(h *half, f *wsFrame, begin, end int) {
 	m := frame.Meta{Framing: frame.WS}
 	payload := h.buf[begin:end]
 	if f.masked {
-		payload = h.c.keep(payload)
+		payload = h.c.keepBytes(payload)
 		unmask(payload, f)
 	}
 	switch f.opcode {
