@@ -51,9 +51,9 @@ const (
 // joining is where the scripts that use joiners begin.
 const joining = 0x0600
 
-// next reports whether r, which is not ASCII, may be shown after a character of bond b,
+// showAfter reports whether r, which is not ASCII, may be shown after a character of bond b,
 // and what bond it offers itself.
-func (b bond) next(r rune) (shown bool, after bond) {
+func (b bond) showAfter(r rune) (shown bool, after bond) {
 	switch {
 	case r >= 0xFE00 && r <= 0xFE0F && b == glyph:
 		return true, variant

@@ -40,7 +40,7 @@ func (p *printer) token(i int) int {
 	case ' ', '\t', '\n', '\r':
 		return i + 1
 	case '{', '[':
-		return p.open(i)
+		return p.openBracket(i)
 	case '}', ']':
 		inner := p.depth
 		p.depth = max(0, p.depth-1)
@@ -61,9 +61,9 @@ func (p *printer) token(i int) int {
 	return p.scalar(i)
 }
 
-// open appends the opening bracket at i and, for an empty container, the
+// openBracket appends the opening bracket at i and, for an empty container, the
 // closing one.
-func (p *printer) open(i int) int {
+func (p *printer) openBracket(i int) int {
 	c := p.text[i]
 	end := skipSpace(p.text, i+1)
 	if end < len(p.text) && p.text[end] == c+2 { // in ASCII, ] and } stand two after [ and {

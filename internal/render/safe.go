@@ -39,7 +39,7 @@ func appendSafe(dst, text []byte, prev bond, escape escaper) ([]byte, bond) {
 			continue
 		}
 		var shown bool
-		if shown, prev = prev.next(r); shown {
+		if shown, prev = prev.showAfter(r); shown {
 			dst = append(dst, text[:n]...)
 		} else {
 			dst = escape(dst, r)
