@@ -21,8 +21,8 @@ type name struct {
 
 func newLedger() *ledger { return &ledger{make(map[name][]int)} }
 
-// begin makes an exchange known that m opens.
-func (l *ledger) begin(from frame.Dir, m *protocol.Message, exchange int) {
+// openExchange makes an exchange known that m opens.
+func (l *ledger) openExchange(from frame.Dir, m *protocol.Message, exchange int) {
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
 			l.bind(name{from, t.Space, string(t.Text)}, exchange)
@@ -33,10 +33,10 @@ func (l *ledger) begin(from frame.Dir, m *protocol.Message, exchange int) {
 
 func (l *ledger) bind(n name, exchange int) { l.exchanges[n] = append(l.exchanges[n], exchange) }
 
-// find returns the exchange that m, which a side sends, belongs to; 0 if it
+// exchangeOf returns the exchange that m, which a side sends, belongs to; 0 if it
 // belongs to none. If several have the name it is the oldest that is wanted, or
 // else the last.
-func (l *ledger) find(from frame.Dir, m *protocol.Message, wanted func(int) bool) int {
+func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int) bool) int {
 	token, opener := m.Ref, from.Opposite()
 	switch {
 	case m.Phase == protocol.Open:

@@ -148,16 +148,16 @@ func (r *run) tokenJSON(t protocol.Token) []byte {
 	return jsonscan.AppendQuote(nil, t.Text)
 }
 
-// find returns the recorded frame that a live one is the counterpart of; nil if
+// counterpartOf returns the recorded frame that a live one is the counterpart of; nil if
 // there is none. Then instead is what was to come in its place, if anything was.
-func (r *run) find(h *heard) (found, instead *step) {
+func (r *run) counterpartOf(h *heard) (found, instead *step) {
 	switch {
 	case h.gap || !h.well:
 		return r.first(func(st *step) bool { return !st.well && st.frame.Gap == h.gap }), nil
 	case h.message.Phase == protocol.Open:
 		return r.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open }), nil
 	}
-	if exchange := r.live.find(r.options.Side.Opposite(), &h.message, r.expects); exchange != 0 {
+	if exchange := r.live.exchangeOf(r.options.Side.Opposite(), &h.message, r.expects); exchange != 0 {
 		if found, instead = r.inExchange(h, exchange); found != nil || instead != nil {
 			return found, instead
 		}

@@ -17,7 +17,7 @@ func (r *run) arrived(a arrival) error {
 		return nil // where bytes that are no frame are cut means nothing
 	}
 	h := r.hear(&a.frame)
-	st, instead := r.find(h)
+	st, instead := r.counterpartOf(h)
 	var seq int64
 	if st != nil {
 		seq = st.seq
@@ -65,7 +65,7 @@ func (r *run) match(st *step, h *heard) {
 	}
 	if st.opens != 0 {
 		r.names.meet(&st.message, &h.message)
-		r.live.begin(st.dir, &h.message, st.opens)
+		r.live.openExchange(st.dir, &h.message, st.opens)
 	}
 	r.consume(st)
 	for n := st.index + 1; st.frame.Gap && n < len(r.came) && r.script.steps[n].frame.Gap; n++ {

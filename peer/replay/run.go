@@ -103,8 +103,8 @@ func (r *run) play() (Result, error) {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	stop, cancel := context.WithCancel(r.ctx)
 	r.wire = overWire(stop, r.conn, r.script.Framing)
-	go func() { defer close(readerDone); r.read(stop) }()
-	go func() { defer close(writerDone); r.write(stop) }()
+	go func() { defer close(readerDone); r.readPeer(stop) }()
+	go func() { defer close(writerDone); r.writeOutgoing(stop) }()
 	err := r.loop()
 	cancel()
 	closing := r.conn.Close()
@@ -130,8 +130,8 @@ func (r *run) settle() {
 	}
 }
 
-// read hands on what the peer says.
-func (r *run) read(ctx context.Context) {
+// readPeer hands on what the peer says.
+func (r *run) readPeer(ctx context.Context) {
 	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
 	if limit == 0 {
@@ -155,8 +155,8 @@ func (r *run) read(ctx context.Context) {
 	}
 }
 
-// write writes one thing after the other, and says when it is done.
-func (r *run) write(ctx context.Context) {
+// writeOutgoing writes one thing after the other, and says when it is done.
+func (r *run) writeOutgoing(ctx context.Context) {
 	for {
 		select {
 		case b := <-r.outgoing:
@@ -174,7 +174,7 @@ func (r *run) loop() error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		wait, err := r.next()
+		wait, err := r.sendDue()
 		if err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ type pause struct {
 	over    func()
 }
 
-// next begins to send what is due, and says how long to wait.
-func (r *run) next() (pause, error) {
+// sendDue begins to send what is due, and says how long to wait.
+func (r *run) sendDue() (pause, error) {
 	if r.sweep != nil && r.writing == nil {
 		r.sweep.act(r)
 		if r.done() {
@@ -207,7 +207,7 @@ func (r *run) next() (pause, error) {
 		if due > 0 {
 			return pause{time: due}, nil
 		}
-		r.send(st)
+		r.sendFrame(st)
 	}
 	if r.spoken() && !r.closed {
 		if err := r.closeWrite(); err != nil {

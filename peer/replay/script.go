@@ -150,7 +150,7 @@ func (s *Script) prepare(side frame.Dir) {
 	book := newLedger()
 	ended := map[int]bool{}
 	for _, st := range s.steps {
-		st.read(s.Protocol)
+		st.parseMessage(s.Protocol)
 		if st.dir == frame.DirUnknown {
 			st.dir = side
 			if st.message.From != frame.DirUnknown {
@@ -167,8 +167,8 @@ func (s *Script) prepare(side frame.Dir) {
 	}
 }
 
-// read reads the message. What is compressed is not looked into.
-func (st *step) read(p protocol.Protocol) {
+// parseMessage reads the message. What is compressed is not looked into.
+func (st *step) parseMessage(p protocol.Protocol) {
 	st.message.Reset()
 	if st.frame.Gap {
 		return
@@ -206,11 +206,11 @@ func formOf(p protocol.Protocol, payload []byte) []byte {
 // place says to which exchange a step belongs.
 func (s *Script) place(st *step, book *ledger, open func(int) bool) {
 	m := &st.message
-	st.exchange = book.find(st.dir, m, open)
+	st.exchange = book.exchangeOf(st.dir, m, open)
 	if opens(m) {
 		st.opens = len(s.opened)
 		s.opened = append(s.opened, opening{step: st.index, from: st.dir})
-		book.begin(st.dir, m, st.opens)
+		book.openExchange(st.dir, m, st.opens)
 		if st.exchange == 0 {
 			st.exchange = st.opens
 		}

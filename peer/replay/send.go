@@ -28,8 +28,8 @@ func (r *run) due(i int) time.Time {
 	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
 }
 
-// send begins to write a frame of ours.
-func (r *run) send(st *step) {
+// sendFrame begins to write a frame of ours.
+func (r *run) sendFrame(st *step) {
 	for k, i := range r.ready {
 		if i == st.index {
 			r.ready = append(r.ready[:k], r.ready[k+1:]...)
@@ -42,7 +42,7 @@ func (r *run) send(st *step) {
 		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
 	}
 	if st.opens != 0 {
-		r.live.begin(st.dir, &m, st.opens)
+		r.live.openExchange(st.dir, &m, st.opens)
 	}
 	r.writing = st
 	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)

@@ -197,7 +197,7 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 		if r.writing != nil && r.writing.opens == w.target {
 			w.opening, w.opened = w.seq, *m
 		}
-	case r.live.find(d, m, r.expects) == w.target:
+	case r.live.exchangeOf(d, m, r.expects) == w.target:
 		if m.Phase == protocol.Part {
 			w.parts++
 		}
@@ -255,18 +255,18 @@ func (w *sweep) pause(r *run) pause {
 	case w.closing:
 		return pause{time: w.settle, over: func() { r.ended = true }}
 	case w.ended && w.tracker.Stats().InFlight == 0 && r.writing == nil:
-		w.close(r)
+		w.endOurSide(r)
 		return pause{time: w.settle, over: func() { r.ended = true }}
 	}
 	wait := w.settle
 	if !w.heard {
 		wait = max(wait, starting)
 	}
-	return pause{time: wait, over: func() { w.close(r) }}
+	return pause{time: wait, over: func() { w.endOurSide(r) }}
 }
 
-// close tells the peer that nothing more will come, so that it can end.
-func (w *sweep) close(r *run) {
+// endOurSide tells the peer that nothing more will come, so that it can end.
+func (w *sweep) endOurSide(r *run) {
 	w.closing, r.ready = true, nil
 	if r.conn.CloseWrite() != nil {
 		r.ended = true

@@ -42,17 +42,17 @@ func newClient(t *Runtime, ws *websocket.Conn) *client {
 	return &client{runtime: t, ws: ws, queue: make(chan []byte, clientQueue), ending: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// serve reads the request, joins its run, and passes on what a controller wants.
-func (c *client) serve() {
-	go c.write()
+// serveRequest reads the request, joins its run, and passes on what a controller wants.
+func (c *client) serveRequest() {
+	go c.writeMessages()
 	defer func() { <-c.gone }()
-	defer c.end()
+	defer c.closeAfterQueue()
 	defer c.drop()
 	q := c.request()
 	if q == nil {
 		return
 	}
-	r, fresh := c.runtime.find(q)
+	r, fresh := c.runtime.runOf(q)
 	if r == nil {
 		c.ws.Close(websocket.StatusGoingAway, errStopped.Error())
 		return
@@ -63,7 +63,7 @@ func (c *client) serve() {
 		go r.work()
 	}
 	for {
-		m, ok := c.read(context.Background())
+		m, ok := c.readMessage(context.Background())
 		if !ok {
 			return
 		}
@@ -78,7 +78,7 @@ func (c *client) serve() {
 func (c *client) request() *Request {
 	patience, cancel := context.WithTimeout(context.Background(), requestWait)
 	defer cancel()
-	m, ok := c.read(patience)
+	m, ok := c.readMessage(patience)
 	opener := c.runtime.options.Dialect.Opener()
 	switch {
 	case !ok:
@@ -119,8 +119,8 @@ func (c *client) request() *Request {
 // drop ends the connection without further words.
 func (c *client) drop() { _ = c.ws.CloseNow() } // it may have ended already
 
-// read reads a message. What is none closes the connection.
-func (c *client) read(ctx context.Context) (*incoming, bool) {
+// readMessage reads a message. What is none closes the connection.
+func (c *client) readMessage(ctx context.Context) (*incoming, bool) {
 	kind, data, err := c.ws.Read(ctx)
 	if err != nil {
 		return nil, false
@@ -139,9 +139,9 @@ func (c *client) read(ctx context.Context) (*incoming, bool) {
 	return nil, false
 }
 
-// write writes what runs have for the client. It ends when the client does not
+// writeMessages writes what runs have for the client. It ends when the client does not
 // read, or, with the queue written, after end.
-func (c *client) write() {
+func (c *client) writeMessages() {
 	defer close(c.gone)
 	for {
 		select {
@@ -189,5 +189,5 @@ func (c *client) push(m []byte, droppable, alone bool) {
 	}
 }
 
-// end has the queue written out and the connection closed.
-func (c *client) end() { c.once.Do(func() { close(c.ending) }) }
+// closeAfterQueue has the queue written out and the connection closed.
+func (c *client) closeAfterQueue() { c.once.Do(func() { close(c.ending) }) }

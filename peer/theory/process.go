@@ -61,7 +61,7 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 	others.Go(func() { transport.LogStderr(process, h.Log, "run", r.RunID) })
 	others.Go(func() { steer(ctx, process, r, ended) })
 	others.Go(func() { sweep(process, ended) })
-	return h.read(process, emit)
+	return h.readResult(process, emit)
 }
 
 // steer writes the request and what controllers want. When the run is stopped it
@@ -116,8 +116,8 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// read reads what the process writes, up to its Response.
-func (h *Process) read(process transport.Process, emit func(Message)) (*Result, error) {
+// readResult reads what the process writes, up to its Response.
+func (h *Process) readResult(process transport.Process, emit func(Message)) (*Result, error) {
 	s := frame.NewScanner(process, frame.Line)
 	s.SetLimit(2 * fileLimit) // bytes take a third more as base64
 	for s.Scan() {

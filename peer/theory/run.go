@@ -156,7 +156,7 @@ func (r *run) work() {
 	if failure == nil {
 		r.event("completed", nil)
 	}
-	r.runtime.keep(r)
+	r.runtime.keepRun(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.alive.Stop()

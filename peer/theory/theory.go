@@ -175,7 +175,7 @@ func (t *Runtime) Close() {
 	t.running.Wait()
 	t.mu.Lock()
 	for c := range t.clients {
-		c.end()
+		c.closeAfterQueue()
 	}
 	for _, r := range t.kept {
 		r.expiry.Stop()
@@ -214,7 +214,7 @@ func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer t.leave(c)
-	c.serve()
+	c.serveRequest()
 }
 
 // enter takes in that a client is there, unless the runtime stops.
@@ -236,9 +236,9 @@ func (t *Runtime) leave(c *client) {
 	t.connected.Done()
 }
 
-// find returns the run of a request: the one of that id if there is one, else a
+// runOf returns the run of a request: the one of that id if there is one, else a
 // fresh one, whose work is to be begun. It returns nil if the runtime stops.
-func (t *Runtime) find(q *Request) (r *run, fresh bool) {
+func (t *Runtime) runOf(q *Request) (r *run, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.runs[q.id.key()]; r != nil || t.ctx.Err() != nil {
@@ -250,8 +250,8 @@ func (t *Runtime) find(q *Request) (r *run, fresh bool) {
 	return r, true
 }
 
-// keep keeps a run that has ended, for those who rejoin it.
-func (t *Runtime) keep(r *run) {
+// keepRun keeps a run that has ended, for those who rejoin it.
+func (t *Runtime) keepRun(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.expiry = time.AfterFunc(t.options.Remember, func() { t.forget(r) })

@@ -68,7 +68,7 @@ func (c *conn) finish() error {
 	if c.bad != nil {
 		c.out.addRaw(c.bad.rule.last)
 	}
-	err := c.out.close()
+	err := c.out.drainAndStop()
 	if c.session != nil {
 		c.unit.sessions.leave(c.session)
 	}
@@ -93,15 +93,15 @@ func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
 	nc.Close()
 }
 
-// take takes in one message. What it answers is not flushed.
-func (c *conn) take(payload []byte) {
+// takeMessage takes in one message. What it answers is not flushed.
+func (c *conn) takeMessage(payload []byte) {
 	var m latisv1.ConnectRequest
 	err := proto.Unmarshal(payload, &m)
 	switch {
 	case m.Id == "" || len(m.Id) > maxID:
 		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
 	case err != nil:
-		c.fail(m.Id, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
+		c.sendError(m.Id, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
 	default:
 		c.handle(&m)
 	}
@@ -112,14 +112,14 @@ func (c *conn) handle(m *latisv1.ConnectRequest) {
 	defer c.mu.Unlock()
 	id := m.Id
 	if c.isOpen(id) {
-		c.fail(id, errorf(DuplicateID, "the id %q is that of a request which is still open", id))
+		c.sendError(id, errorf(DuplicateID, "the id %q is that of a request which is still open", id))
 		return
 	}
 	switch p := m.Payload.(type) {
 	case *latisv1.ConnectRequest_Ping:
-		c.send(id, &latisv1.Pong{PingTimestamp: p.Ping.Timestamp, PongTimestamp: time.Now().UnixNano()})
+		c.sendAnswer(id, &latisv1.Pong{PingTimestamp: p.Ping.Timestamp, PongTimestamp: time.Now().UnixNano()})
 	case *latisv1.ConnectRequest_PromptSend:
-		c.begin(id, p.PromptSend)
+		c.beginPrompt(id, p.PromptSend)
 	case *latisv1.ConnectRequest_PromptCancel:
 		c.cancel(id, p.PromptCancel.TargetId)
 	case *latisv1.ConnectRequest_StateGet:
@@ -133,7 +133,7 @@ func (c *conn) handle(m *latisv1.ConnectRequest) {
 	case *latisv1.ConnectRequest_SessionDestroy:
 		c.destroySession(id, p.SessionDestroy.SessionId)
 	default:
-		c.fail(id, errorf(Unsupported, "the message has no payload that this unit knows"))
+		c.sendError(id, errorf(Unsupported, "the message has no payload that this unit knows"))
 	}
 }
 
@@ -142,21 +142,21 @@ func (c *conn) isOpen(id string) bool {
 	return c.prompts[id] != nil || slices.Contains(c.subscriptions, id)
 }
 
-// begin starts to work on a prompt.
-func (c *conn) begin(id string, m *latisv1.PromptSend) {
+// beginPrompt starts to work on a prompt.
+func (c *conn) beginPrompt(id string, m *latisv1.PromptSend) {
 	size := len(m.Content) + sizeOf(m.Metadata)
 	switch {
 	case m.Content == "":
-		c.fail(id, errorf(InvalidPrompt, "the prompt is empty"))
+		c.sendError(id, errorf(InvalidPrompt, "the prompt is empty"))
 		return
 	case context.Cause(c.ctx) == ErrStopped:
-		c.fail(id, errStopped)
+		c.sendError(id, errStopped)
 		return
 	case len(c.prompts) >= c.unit.options.MaxPrompts:
-		c.fail(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
+		c.sendError(id, errorf(Busy, "there are %d prompts in flight already", len(c.prompts)))
 		return
 	case c.held > 0 && c.held+size > c.unit.options.MaxPromptBytes:
-		c.fail(id, errorf(Busy, "the prompts in flight have %d bytes already, and this one has %d; %d are allowed", c.held, size, c.unit.options.MaxPromptBytes))
+		c.sendError(id, errorf(Busy, "the prompts in flight have %d bytes already, and this one has %d; %d are allowed", c.held, size, c.unit.options.MaxPromptBytes))
 		return
 	}
 	p := &prompt{Prompt: Prompt{ID: id, Content: m.Content, Metadata: m.Metadata}, size: size, session: c.session}
@@ -176,7 +176,7 @@ func (c *conn) begin(id string, m *latisv1.PromptSend) {
 		defer cancel(nil)
 		defer stop()
 		metadata, err := c.unit.agent.Answer(ctx, &p.Prompt, func(text string) error { return c.emit(ctx, p, text) })
-		c.end(ctx, p, metadata, err)
+		c.endPrompt(ctx, p, metadata, err)
 	})
 }
 
@@ -191,7 +191,7 @@ func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
 		}
 		var part string
 		part, text = cutText(text, maxPart)
-		c.send(p.ID, &latisv1.ResponseChunk{Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
+		c.sendAnswer(p.ID, &latisv1.ResponseChunk{Sequence: p.parts, Content: strings.ToValidUTF8(part, "\uFFFD")})
 		p.parts++
 		c.out.flush()
 	}
@@ -211,9 +211,9 @@ func cutText(text string, n int) (head, rest string) {
 	return text[:n], text[n:]
 }
 
-// end sends what ends a prompt. A cancel that was accepted has been before it,
+// endPrompt sends what ends a prompt. A cancel that was accepted has been before it,
 // so that it ends as cancelled, even where the agent was quicker.
-func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, err error) {
+func (c *conn) endPrompt(ctx context.Context, p *prompt, metadata map[string]string, err error) {
 	cause := context.Cause(ctx)
 	if p.session != nil {
 		c.unit.sessions.ended(p.session, cause == nil || cause == ErrCancelled)
@@ -222,17 +222,17 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 	var known *Error
 	switch {
 	case cause == ErrCancelled:
-		c.send(p.ID, &latisv1.ResponseCancelled{})
+		c.sendAnswer(p.ID, &latisv1.ResponseCancelled{})
 	case cause == ErrStopped:
-		c.fail(p.ID, errStopped)
+		c.sendError(p.ID, errStopped)
 	case cause != nil: // nobody is there to be told
 	case err == nil:
-		c.send(p.ID, &latisv1.ResponseComplete{Metadata: validMap(metadata)})
+		c.sendAnswer(p.ID, &latisv1.ResponseComplete{Metadata: validMap(metadata)})
 	case errors.As(err, &known):
-		c.fail(p.ID, known)
+		c.sendError(p.ID, known)
 	default:
 		c.unit.options.Log.Error("the agent failed", "prompt", p.ID, "error", err)
-		c.fail(p.ID, errorf(AgentFailed, "the agent failed"))
+		c.sendError(p.ID, errorf(AgentFailed, "the agent failed"))
 	}
 	delete(c.prompts, p.ID)
 	c.held -= p.size
@@ -247,10 +247,10 @@ func (c *conn) end(ctx context.Context, p *prompt, metadata map[string]string, e
 func (c *conn) cancel(id, target string) {
 	p := c.prompts[target]
 	if p == nil {
-		c.fail(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
+		c.sendError(id, errorf(UnknownTarget, "no prompt %q is being worked on", target))
 		return
 	}
-	c.send(id, &latisv1.Ack{})
+	c.sendAnswer(id, &latisv1.Ack{})
 	if !c.bad.ignore(target) {
 		p.cancel(ErrCancelled)
 	}
@@ -261,9 +261,9 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	switch {
 	case unsubscribe:
 		c.subscriptions = nil
-		c.send(id, &latisv1.Ack{})
+		c.sendAnswer(id, &latisv1.Ack{})
 	case len(c.subscriptions) >= maxSubscriptions:
-		c.fail(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
+		c.sendError(id, errorf(Busy, "there are %d subscriptions already", len(c.subscriptions)))
 	default:
 		c.subscriptions = append(c.subscriptions, id)
 		c.sendState(id)
@@ -295,13 +295,13 @@ func (c *conn) sendState(id string) {
 	if c.session != nil {
 		m.State = c.unit.sessions.state(c.session)
 	}
-	c.send(id, m)
+	c.sendAnswer(id, m)
 }
 
 func (c *conn) createSession(id string, metadata map[string]string) {
 	size := sizeOf(metadata)
 	if size > maxSessionData {
-		c.fail(id, errorf(BadRequest, "the metadata of the session has %d bytes; %d are allowed", size, maxSessionData))
+		c.sendError(id, errorf(BadRequest, "the metadata of the session has %d bytes; %d are allowed", size, maxSessionData))
 		return
 	}
 	s, err := c.unit.sessions.create(metadata)
@@ -310,7 +310,7 @@ func (c *conn) createSession(id string, metadata map[string]string) {
 		return
 	}
 	c.enter(s)
-	c.send(id, &latisv1.Ack{SessionId: s.id})
+	c.sendAnswer(id, &latisv1.Ack{SessionId: s.id})
 	c.publish()
 }
 
@@ -321,7 +321,7 @@ func (c *conn) resumeSession(id, name string) {
 		return
 	}
 	c.enter(s)
-	c.send(id, &latisv1.Ack{SessionId: s.id, State: state})
+	c.sendAnswer(id, &latisv1.Ack{SessionId: s.id, State: state})
 	c.publish()
 }
 
@@ -330,7 +330,7 @@ func (c *conn) destroySession(id, name string) {
 		c.failWith(id, err)
 		return
 	}
-	c.send(id, &latisv1.Ack{SessionId: name})
+	c.sendAnswer(id, &latisv1.Ack{SessionId: name})
 	if c.session != nil && c.session.id == name {
 		c.enter(nil)
 		c.publish()
@@ -345,28 +345,28 @@ func (c *conn) enter(s *session) {
 	c.session = s
 }
 
-func (c *conn) fail(id string, e *Error) {
+func (c *conn) sendError(id string, e *Error) {
 	code, _ := cutText(e.Code, maxComplaint)
 	text, _ := cutText(e.Message, maxComplaint)
-	c.send(id, &latisv1.Error{Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
+	c.sendAnswer(id, &latisv1.Error{Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
 }
 
 // failWith is fail for an error that is an *Error.
 func (c *conn) failWith(id string, err error) {
 	var e *Error
 	if errors.As(err, &e) {
-		c.fail(id, e)
+		c.sendError(id, e)
 	}
 }
 
-// send adds the answer to a request to what will be flushed.
-func (c *conn) send(id string, payload proto.Message) {
+// sendAnswer adds the answer to a request to what will be flushed.
+func (c *conn) sendAnswer(id string, payload proto.Message) {
 	m := response(id, payload)
 	if c.bad != nil {
 		c.bad.respond(m)
 		return
 	}
-	c.out.add(m)
+	c.out.addMessage(m)
 }
 
 // sizeOf returns how many bytes a map has.

@@ -38,10 +38,10 @@ func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (m
 	}
 	stop := context.AfterFunc(ctx, func() { process.Close() })
 	defer stop()
-	return nil, e.run(ctx, process, p, emit)
+	return nil, e.runCommand(ctx, process, p, emit)
 }
 
-func (e Exec) run(ctx context.Context, process transport.Process, p *Prompt, emit func(string) error) error {
+func (e Exec) runCommand(ctx context.Context, process transport.Process, p *Prompt, emit func(string) error) error {
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer process.Close() // what the command left behind may hold its standard error open

@@ -28,33 +28,33 @@ type Misbehaviour struct {
 var Misbehaviours = []*Misbehaviour{
 	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, response("nobody-asked", &latisv1.Pong{}))},
 	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		d.out.add(m)
+		d.out.addMessage(m)
 		if m.GetResponseComplete() != nil {
-			d.out.add(m)
+			d.out.addMessage(m)
 		}
 	}},
 	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if chunk := m.GetResponseChunk(); chunk != nil {
 			chunk.Sequence++
 		}
-		d.out.add(m)
+		d.out.addMessage(m)
 	}},
 	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		d.out.add(m)
+		d.out.addMessage(m)
 		if m.GetResponseChunk() != nil {
-			d.out.add(m)
+			d.out.addMessage(m)
 		}
 	}},
 	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: []byte("\x00\x00\x00\x09\x0a\x05stray\x62\x00")},
 	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseComplete() == nil {
-			d.out.add(m)
+			d.out.addMessage(m)
 		}
 	}},
 	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
 	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseCancelled() == nil {
-			d.out.add(m)
+			d.out.addMessage(m)
 		}
 	}},
 	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latisv1.ConnectResponse) {
@@ -65,20 +65,20 @@ var Misbehaviours = []*Misbehaviour{
 			d.out.addRaw(append(binary.BigEndian.AppendUint32(nil, uint32(len(both))), both...))
 			return
 		}
-		d.out.add(m)
+		d.out.addMessage(m)
 	}},
 	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: []byte("\x00\x00\x00\x0a\x0a\x05stray\x9a\x06\x00")},
 	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseComplete() != nil {
 			m.Id = ""
 		}
-		d.out.add(m)
+		d.out.addMessage(m)
 	}},
 	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseChunk() != nil {
 			m.Id = "not-" + m.Id
 		}
-		d.out.add(m)
+		d.out.addMessage(m)
 	}},
 	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
@@ -87,7 +87,7 @@ var Misbehaviours = []*Misbehaviour{
 		if m.GetResponseComplete() != nil && d.ignored(m.Id) {
 			m = response(m.Id, &latisv1.ResponseCancelled{})
 		}
-		d.out.add(m)
+		d.out.addMessage(m)
 	}},
 	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
@@ -117,7 +117,7 @@ type deviation struct {
 func (d *deviation) respond(m *latisv1.ConnectResponse) {
 	d.once.Do(func() { d.out.addRaw(d.rule.first) })
 	if d.rule.send == nil {
-		d.out.add(m)
+		d.out.addMessage(m)
 		return
 	}
 	d.rule.send(d, m)

@@ -33,14 +33,14 @@ type outbox struct {
 func newOutbox(w io.Writer, failed func(error)) *outbox {
 	o := &outbox{w: w, more: make(chan struct{}, 1), ended: make(chan struct{}), failed: failed}
 	o.changed.L = &o.mu
-	go o.run()
+	go o.writeBatches()
 	return o
 }
 
-func (o *outbox) run() {
+func (o *outbox) writeBatches() {
 	defer close(o.ended)
 	for range o.more {
-		for o.write() {
+		for o.writeBatch() {
 		}
 	}
 }
@@ -55,8 +55,8 @@ func (o *outbox) drain() {
 	}
 }
 
-// close writes what is there and ends the goroutine. Nothing may be added after.
-func (o *outbox) close() error {
+// drainAndStop writes what is there and ends the goroutine. Nothing may be added after.
+func (o *outbox) drainAndStop() error {
 	o.drain()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,9 +65,9 @@ func (o *outbox) close() error {
 	return o.err
 }
 
-// add appends a message. It never waits, so what is added without a flush must be
+// addMessage appends a message. It never waits, so what is added without a flush must be
 // little.
-func (o *outbox) add(m proto.Message) {
+func (o *outbox) addMessage(m proto.Message) {
 	o.mu.Lock()
 	o.buf = appendFrame(o.buf, m)
 	o.mu.Unlock()
@@ -123,14 +123,14 @@ func (o *outbox) flush() {
 	}
 	o.writing = true
 	o.mu.Unlock()
-	if o.write() {
+	if o.writeBatch() {
 		o.more <- struct{}{}
 	}
 }
 
-// write writes what there is, and reports whether there is more. The caller has
+// writeBatch writes what there is, and reports whether there is more. The caller has
 // the turn, and keeps it as long as there is more.
-func (o *outbox) write() bool {
+func (o *outbox) writeBatch() bool {
 	o.mu.Lock()
 	out := o.buf
 	o.buf = o.spare[:0]

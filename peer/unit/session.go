@@ -73,7 +73,7 @@ func (s *sessions) leave(n *session) {
 		return
 	}
 	if s.ttl <= 0 {
-		s.end(n)
+		s.endSession(n)
 		return
 	}
 	var timer *time.Timer
@@ -81,7 +81,7 @@ func (s *sessions) leave(n *session) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if n.expiry == timer {
-			s.end(n)
+			s.endSession(n)
 		}
 	})
 	n.expiry = timer
@@ -95,11 +95,11 @@ func (s *sessions) remove(id string) error {
 	if n == nil {
 		return errorf(UnknownSession, "no session %q", id)
 	}
-	s.end(n)
+	s.endSession(n)
 	return nil
 }
 
-func (s *sessions) end(n *session) {
+func (s *sessions) endSession(n *session) {
 	if n.expiry != nil {
 		n.expiry.Stop()
 		n.expiry = nil

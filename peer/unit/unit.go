@@ -86,7 +86,7 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 		defer close(parted)
 		c.part(nc, cancel)
 	})
-	err := c.read(nc)
+	err := c.readMessages(nc)
 	if err != nil {
 		cancel(err)
 	}
@@ -127,15 +127,15 @@ func unlessDone(ctx context.Context, err error) error {
 	}
 }
 
-// read takes in messages until there are no more.
-func (c *conn) read(nc transport.Conn) error {
+// readMessages takes in messages until there are no more.
+func (c *conn) readMessages(nc transport.Conn) error {
 	s := frame.NewScanner(nc, frame.Len32)
 	s.SetLimit(all.Limit(latis.Protocol, frame.Len32))
 	var batch frame.Batch
 	for s.ScanBatch(&batch) {
 		for frames := range slices.Chunk(batch.Frames, maxUnflushed) {
 			for i := range frames {
-				c.take(frames[i].Payload())
+				c.takeMessage(frames[i].Payload())
 			}
 			c.out.flush()
 			if !c.out.hasRoom(c.ctx) {
