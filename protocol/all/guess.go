@@ -101,7 +101,7 @@ func (g *Guess) claims(s sample) bool {
 	case len(s.payload) == 0:
 		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
-		return Plausible(g.Protocol)(s.payload, true) && g.take(s, g.Protocol, "")
+		return Plausible(g.Protocol)(s.payload, true) && g.decide(s, g.Protocol, "")
 	case s.compressed: // which is no text, but what stands behind a length of 16 MiB may be
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
@@ -111,7 +111,7 @@ func (g *Guess) claims(s sample) bool {
 	}
 	switch {
 	case s.tells(p):
-		return g.take(s, p, why)
+		return g.decide(s, p, why)
 	case s.framing == g.Framing, s.framing == frame.Line && isStrayText(s.payload):
 		return g.takeUnclear(s)
 	}
@@ -133,10 +133,10 @@ func recognizeFirst(payload []byte) (p protocol.Protocol, why string) {
 // in it where its first bytes tell how.
 func (g *Guess) takeCompressed(s sample) bool {
 	if p, why := recognizeFirst(unpacked(s.payload)); p != opaque.Bytes {
-		return g.take(s, p, why+", compressed")
+		return g.decide(s, p, why+", compressed")
 	}
 	g.open = true
-	return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+	return g.decide(s, protobuf.Schemaless{}, "the first message is compressed")
 }
 
 // maxUnpacked bounds what is looked at of a compressed message, in bytes.
@@ -186,20 +186,20 @@ func (g *Guess) takeUnclear(s sample) bool {
 	g.open = true
 	switch {
 	case bytes.HasPrefix(s.payload, []byte("{")):
-		return g.take(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
+		return g.decide(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
-		return g.take(s, opaque.JSON, "it mostly is, and the first payload does not tell")
+		return g.decide(s, opaque.JSON, "it mostly is, and the first payload does not tell")
 	case s.framing == frame.GRPC && !s.begun: // nor is there a frame
-		return g.take(s, protobuf.Schemaless{}, "it mostly is, and the first message does not tell")
+		return g.decide(s, protobuf.Schemaless{}, "it mostly is, and the first message does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
-		return g.take(s, protobuf.Schemaless{}, "the first message is empty")
+		return g.decide(s, protobuf.Schemaless{}, "the first message is empty")
 	default:
-		return g.take(s, opaque.Bytes, "the first payload does not tell")
+		return g.decide(s, opaque.Bytes, "the first payload does not tell")
 	}
 }
 
-// take settles the guess. It returns true.
-func (g *Guess) take(s sample, p protocol.Protocol, why string) bool {
+// decide settles the guess. It returns true.
+func (g *Guess) decide(s sample, p protocol.Protocol, why string) bool {
 	if g.Framing == nil {
 		g.Framing = s.framing
 		g.reasons = append(g.reasons, fmt.Sprintf("%s framing (%s)", s.framing.Name(), s.why))

@@ -44,7 +44,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	at := callKey{f.Conn, f.Stream}
 	switch {
 	case m.Signal == frame.Request:
-		o.begin(at, m.Head)
+		o.openCall(at, m.Head)
 	case m.Signal == frame.NoSignal && m.Framing == frame.GRPC.Name():
 		c, young := o.young[at]
 		if !young {
@@ -63,8 +63,8 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	return nil
 }
 
-// begin takes in the head of what may be a call.
-func (o *OpenCalls) begin(at callKey, head *frame.Head) {
+// openCall takes in the head of what may be a call.
+func (o *OpenCalls) openCall(at callKey, head *frame.Head) {
 	request, answer, known := o.Known.Of(head)
 	if request == nil {
 		return

@@ -26,7 +26,7 @@ type sample struct {
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
 		s := sample{framing: g.Framing}
-		if !s.find(head, g.limit(), atEOF, false) {
+		if !s.firstFrame(head, g.limit(), atEOF, false) {
 			return nil, false
 		}
 		return []sample{s}, true
@@ -38,7 +38,7 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 			continue
 		}
 		s := sample{framing: c.Framing, why: c.Why}
-		if s.find(head, max(g.limit(), size), atEOF, s.passes()) {
+		if s.firstFrame(head, max(g.limit(), size), atEOF, s.passes()) {
 			all = append(all, s)
 		}
 	}
@@ -53,10 +53,10 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 // JSON begins behind the length, so that the limit is named as what it breaks.
 const maxBinary = 512 << 20
 
-// find moves to the first frame or, if it passes over empty ones, to the first
+// firstFrame moves to the first frame or, if it passes over empty ones, to the first
 // whose payload is not empty. It returns false if the head does not begin with
 // a frame.
-func (s *sample) find(head []byte, limit int, atEOF, passes bool) bool {
+func (s *sample) firstFrame(head []byte, limit int, atEOF, passes bool) bool {
 	for found := false; ; found = true {
 		var e frame.Extent
 		rest := head[s.end:]

@@ -54,7 +54,7 @@ func (g *Guess) takesGzip(s sample) bool {
 		return false
 	}
 	g.open = true
-	return g.take(s, protobuf.Schemaless{}, "the first message is compressed")
+	return g.decide(s, protobuf.Schemaless{}, "the first message is compressed")
 }
 
 // takesCut takes a sample that is not all there and begins as a payload does of
@@ -68,7 +68,7 @@ func (g *Guess) takesCut(s sample) bool {
 		p = marked(s.payload)
 	}
 	g.open = true
-	return g.take(s, p, "the first payload begins so")
+	return g.decide(s, p, "the first payload begins so")
 }
 
 // begun returns the protocol that is given, or some other, if a sample that is

@@ -35,13 +35,13 @@ func (dap) Parse(payload []byte, m *protocol.Message) error {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	var d dapMessage
-	d.read(&s, payload)
+	d.readMessage(&s, payload)
 	err := s.End()
 	d.interpret(m)
 	return jsonwalk.Finish(&s, err, m)
 }
 
-func (d *dapMessage) read(s *jsonscan.Scanner, payload []byte) {
+func (d *dapMessage) readMessage(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		start := s.Offset()
 		switch string(s.Key()) {

@@ -51,9 +51,9 @@ type envelope struct {
 	value [numMembers][]byte
 }
 
-// read walks the next value of payload, which is one message if it is an
+// readEnvelope walks the next value of payload, which is one message if it is an
 // object.
-func (e *envelope) read(s *jsonscan.Scanner, payload []byte) {
+func (e *envelope) readEnvelope(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		start := s.Offset()
 		switch string(s.Key()) {

@@ -101,7 +101,7 @@ func (d *Dialect) Parse(payload []byte, m *protocol.Message) error {
 		return d.parseBatch(&s, m)
 	}
 	var e envelope
-	e.read(&s, payload)
+	e.readEnvelope(&s, payload)
 	err := s.End()
 	d.interpret(&e, m)
 	return jsonwalk.Finish(&s, err, m)

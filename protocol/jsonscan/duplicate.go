@@ -50,12 +50,12 @@ func (k *keyring) release() {
 	k.many = nil
 }
 
-// open returns the names of an object that begins.
-func (k *keyring) open() names { return names{base: k.n} }
+// enterObject returns the names of an object that begins.
+func (k *keyring) enterObject() names { return names{base: k.n} }
 
-// add adds the key whose token begins at data[start] to the object of o, the
+// addKey adds the key whose token begins at data[start] to the object of o, the
 // innermost.
-func (k *keyring) add(data []byte, start int, hash uint64, o *names) {
+func (k *keyring) addKey(data []byte, start int, hash uint64, o *names) {
 	if uint64(start) > math.MaxUint32 {
 		return
 	}
@@ -96,8 +96,8 @@ func (k *keyring) entries() []uint64 {
 	return k.few[:k.n]
 }
 
-// close forgets the keys of the object of o, the innermost, which has ended.
-func (k *keyring) close(data []byte, o names) {
+// leaveObject forgets the keys of the object of o, the innermost, which has ended.
+func (k *keyring) leaveObject(data []byte, o names) {
 	if k.n-o.base > manyNames {
 		entries := k.entries()[o.base:]
 		slices.Sort(entries)

@@ -178,7 +178,7 @@ func (s *Scanner) enter(kind Kind) bool {
 		s.failDepth(s.pos)
 		return false
 	}
-	s.entered[s.top] = container{kind: kind, names: s.keys.open()}
+	s.entered[s.top] = container{kind: kind, names: s.keys.enterObject()}
 	s.top++
 	s.pos, s.ready = s.pos+1, false
 	return true
@@ -197,7 +197,7 @@ func (s *Scanner) Next() bool {
 	if end < 0 {
 		return false
 	}
-	s.keys.add(s.data, start, hash, &c.names)
+	s.keys.addKey(s.data, start, hash, &c.names)
 	i := s.colon(end)
 	if i < 0 {
 		return false
@@ -232,7 +232,7 @@ func (s *Scanner) advance(kind Kind) bool {
 	i := s.space(s.pos)
 	switch {
 	case i < len(s.data) && s.data[i] == byte(kind)+2: // ']' is '[' + 2, '}' is '{' + 2
-		s.keys.close(s.data, c.names)
+		s.keys.leaveObject(s.data, c.names)
 		s.top--
 		s.pos = i + 1
 		return false
@@ -332,7 +332,7 @@ func Get(data []byte, path ...string) (raw []byte, ok bool) {
 	var s Scanner
 	s.Init(data)
 	for _, name := range path {
-		if !s.find(name) {
+		if !s.findMember(name) {
 			return nil, false
 		}
 		known := s.utf8
@@ -343,8 +343,8 @@ func Get(data []byte, path ...string) (raw []byte, ok bool) {
 	return raw, raw != nil
 }
 
-// find moves to the member of the next value whose key is name.
-func (s *Scanner) find(name string) bool {
+// findMember moves to the member of the next value whose key is name.
+func (s *Scanner) findMember(name string) bool {
 	for ok := s.Object(); ok && s.Next(); {
 		if string(s.Key()) == name {
 			return true

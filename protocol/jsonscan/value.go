@@ -27,7 +27,7 @@ func (s *Scanner) value(i, depth int) int {
 	case 'n':
 		return s.literal(i, "null")
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return s.number(i)
+		return s.scanNumber(i)
 	}
 	return s.failAt(i, "looking for a value")
 }
@@ -40,13 +40,13 @@ func (s *Scanner) object(i, depth int) int {
 	if i < len(s.data) && s.data[i] == '}' {
 		return i + 1
 	}
-	names := s.keys.open()
+	names := s.keys.enterObject()
 	for {
 		end, hash, _ := s.key(i)
 		if end < 0 {
 			return -1
 		}
-		s.keys.add(s.data, i, hash, &names)
+		s.keys.addKey(s.data, i, hash, &names)
 		if i = s.colon(end); i < 0 {
 			return -1
 		}
@@ -58,7 +58,7 @@ func (s *Scanner) object(i, depth int) int {
 		case i < len(s.data) && s.data[i] == ',':
 			i = s.space(i + 1)
 		case i < len(s.data) && s.data[i] == '}':
-			s.keys.close(s.data, names)
+			s.keys.leaveObject(s.data, names)
 			return i + 1
 		default:
 			return s.failAfterItem(i, Object)
@@ -144,7 +144,7 @@ func (s *Scanner) isUTF8(i int) bool {
 	return s.utf8 == isUTF8
 }
 
-func (s *Scanner) number(i int) int {
+func (s *Scanner) scanNumber(i int) int {
 	end := numberEnd(s.data, i)
 	if end < 0 {
 		return s.failAt(^end, "looking for a digit")

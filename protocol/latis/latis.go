@@ -50,13 +50,13 @@ type parser struct {
 
 func (p *parser) readMessage() error {
 	p.m.Faults = protocol.UnknownKind
-	for p.w.next(len(p.w.wire)) {
+	for p.w.nextField(len(p.w.wire)) {
 		switch {
 		case p.w.value == nil:
 		case p.w.num == idNumber:
 			p.m.ID = protocol.Token{Space: protocol.SpaceID, Text: p.w.value}
 		case kindOf(p.w.num) != nil:
-			p.begin(p.w.num)
+			p.beginPayload(p.w.num)
 			if err := p.readPayload(); err != nil {
 				return err
 			}
@@ -65,9 +65,9 @@ func (p *parser) readMessage() error {
 	return p.w.err()
 }
 
-// begin says what a payload of this number means. Of several payloads the last
+// beginPayload says what a payload of this number means. Of several payloads the last
 // counts, and the fields of one that comes in pieces add up.
-func (p *parser) begin(num protowire.Number) {
+func (p *parser) beginPayload(num protowire.Number) {
 	if num == p.number {
 		return
 	}
@@ -89,7 +89,7 @@ func (p *parser) begin(num protowire.Number) {
 func (p *parser) readPayload() error {
 	k := kindOf(p.number)
 	w := p.w.inside()
-	for w.next(p.w.pos) {
+	for w.nextField(p.w.pos) {
 		f := k.field(w.num)
 		switch {
 		case f == sequence && w.typ == protowire.VarintType:

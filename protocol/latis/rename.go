@@ -13,7 +13,7 @@ import (
 func (latis) AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte) []byte {
 	start := len(dst)
 	w := walker{wire: payload}
-	for from := 0; w.next(len(payload)); from = w.pos {
+	for from := 0; w.nextField(len(payload)); from = w.pos {
 		k := kindOf(w.num)
 		switch {
 		case w.value == nil || w.num != idNumber && k == nil:
@@ -36,7 +36,7 @@ func (latis) AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte
 func renameInside(payload []byte, k *kind, name func(protocol.Token) []byte) []byte {
 	var dst []byte
 	w := walker{wire: payload}
-	for from := 0; w.next(len(payload)); from = w.pos {
+	for from := 0; w.nextField(len(payload)); from = w.pos {
 		switch f := k.field(w.num); {
 		case w.value != nil && (f == requestID || f == targetID):
 			dst = appendNamed(dst, &w, from, protocol.SpaceID, name)

@@ -41,7 +41,7 @@ func (latis) AppendPayload(dst, json []byte) ([]byte, error) {
 
 func isResponse(payload []byte) bool {
 	w := walker{wire: payload}
-	for w.next(len(payload)) {
+	for w.nextField(len(payload)) {
 		if k := kindOf(w.num); k != nil {
 			return k.from == frame.U2C
 		}

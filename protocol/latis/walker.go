@@ -18,9 +18,9 @@ type walker struct {
 	value  []byte // of a length-delimited field; nil for any other
 }
 
-// next moves to the next field. It returns false at end, or when the field is
+// nextField moves to the next field. It returns false at end, or when the field is
 // malformed or goes beyond end.
-func (w *walker) next(end int) bool {
+func (w *walker) nextField(end int) bool {
 	if w.pos >= end || w.fault != nil {
 		return false
 	}

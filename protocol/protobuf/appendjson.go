@@ -86,11 +86,11 @@ func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 
 // object writes a message as an object of its fields.
 func (d *decoder) object(s *Schema, end int, group protowire.Number) bool {
-	if !d.open('{') {
+	if !d.openContainer('{') {
 		return false
 	}
 	ok := d.fields(s, end, group)
-	d.close('}')
+	d.closeContainer('}')
 	return ok
 }
 
@@ -112,7 +112,7 @@ func (d *decoder) fields(s *Schema, end int, group protowire.Number) bool {
 			}
 			continue
 		}
-		d.general = seen.take(f.slot) || d.general
+		d.general = seen.takeSlot(f.slot) || d.general
 		if !d.field(f, typ, end) {
 			d.err.within(f.name)
 			return false
@@ -167,7 +167,7 @@ func (d *decoder) omit(start int) {
 // elements writes the array for a repeated field, as far as its records stand
 // together, and reports whether nothing is in it.
 func (d *decoder) elements(f *field, typ protowire.Type, end int) (empty, ok bool) {
-	if !d.open('[') {
+	if !d.openContainer('[') {
 		return false, false
 	}
 	start := len(d.dst)
@@ -187,7 +187,7 @@ func (d *decoder) elements(f *field, typ protowire.Type, end int) (empty, ok boo
 		}
 	}
 	empty = len(d.dst) == start
-	d.close(']')
+	d.closeContainer(']')
 	return empty, true
 }
 
@@ -211,7 +211,7 @@ func (d *decoder) pack(f *field, end int) bool {
 // what follows.
 func (d *decoder) again(f *field, end int) (protowire.Type, bool) {
 	before := d.reader
-	typ, ok := d.next(f.num, end)
+	typ, ok := d.nextTag(f.num, end)
 	if ok && !f.takes(typ) {
 		d.reader = before
 		return 0, false
@@ -225,7 +225,7 @@ func (d *decoder) entries(f *field, end int) bool {
 		return d.fail(d.pos, tooDeep)
 	}
 	outer := len(d.keys)
-	if !d.open('{') {
+	if !d.openContainer('{') {
 		return false
 	}
 	for more := true; more; _, more = d.again(f, end) {
@@ -234,7 +234,7 @@ func (d *decoder) entries(f *field, end int) bool {
 			return false
 		}
 	}
-	d.close('}')
+	d.closeContainer('}')
 	d.depth--
 	d.general = hasDuplicate(d.keys[outer:]) || d.general
 	d.keys = d.keys[:outer]
@@ -325,13 +325,13 @@ func (d *decoder) value(f *field, end int) (zero, ok bool) {
 	switch f.wire {
 	case protowire.VarintType:
 		bits, ok := d.varint(end)
-		return d.number(f, bits), ok
+		return d.writeNumber(f, bits), ok
 	case protowire.Fixed32Type:
 		bits, ok := d.fixed32(end)
-		return d.number(f, uint64(bits)), ok
+		return d.writeNumber(f, uint64(bits)), ok
 	case protowire.Fixed64Type:
 		bits, ok := d.fixed64(end)
-		return d.number(f, bits), ok
+		return d.writeNumber(f, bits), ok
 	case protowire.StartGroupType:
 		return false, d.message(f.message, end, f.num)
 	}
@@ -350,8 +350,8 @@ func (d *decoder) value(f *field, end int) (zero, ok bool) {
 	return len(b) == 0, d.text(b)
 }
 
-// number writes the value that bits stand for and reports whether it is zero.
-func (d *decoder) number(f *field, bits uint64) (zero bool) {
+// writeNumber writes the value that bits stand for and reports whether it is zero.
+func (d *decoder) writeNumber(f *field, bits uint64) (zero bool) {
 	v := canonical(f.kind, bits)
 	d.exact = d.exact && v == bits && (v == 0 || !f.null)
 	d.general = d.general || f.finite && !isFinite(math.Float64frombits(v))
@@ -382,9 +382,9 @@ func validPrefix(b []byte) int {
 	return n
 }
 
-// open begins an object or array, unless it lies so deep that nobody would read the
+// openContainer begins an object or array, unless it lies so deep that nobody would read the
 // JSON.
-func (d *decoder) open(bracket byte) bool {
+func (d *decoder) openContainer(bracket byte) bool {
 	d.dst = append(d.dst, bracket)
 	// AppendWire goes the general way, and so chooses the order of the fields
 	// itself, beyond the depth to which the scanner can enter containers.
@@ -394,7 +394,7 @@ func (d *decoder) open(bracket byte) bool {
 	return d.nesting <= jsonscan.MaxDepth || d.fail(d.pos, tooDeep)
 }
 
-func (d *decoder) close(bracket byte) {
+func (d *decoder) closeContainer(bracket byte) {
 	d.dst = append(d.dst, bracket)
 	d.nesting--
 }

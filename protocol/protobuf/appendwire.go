@@ -59,7 +59,7 @@ func (e *encoder) message(s *Schema) bool {
 		switch {
 		case f == nil:
 			return e.noField(s)
-		case seen.take(f.slot):
+		case seen.takeSlot(f.slot):
 			return false
 		case !e.field(f):
 			e.err.within(f.name)
@@ -111,33 +111,33 @@ func (e *encoder) elements(f *field) bool {
 // pack is elements in one record.
 func (e *encoder) pack(f *field) bool {
 	start := len(e.dst)
-	body := e.open(f)
+	body := e.beginValue(f)
 	for e.scan.Elem() {
 		bits, ok := parseNumber(f, e.scan.Value())
 		if !ok {
 			return false
 		}
-		e.number(f, bits)
+		e.writeNumber(f, bits)
 	}
 	if len(e.dst) == body {
 		e.dst = e.dst[:start]
 		return e.scan.Err() == nil
 	}
-	e.close(body)
+	e.endValue(body)
 	return e.scan.Err() == nil
 }
 
 // entries writes those of a map, which are the members of the object that was entered.
 func (e *encoder) entries(f *field) bool {
 	for e.scan.Next() {
-		body := e.open(f)
+		body := e.beginValue(f)
 		if !e.key(f.mapKey) {
 			return false
 		}
 		if _, ok := e.value(f.mapValue); !ok {
 			return false
 		}
-		e.close(body)
+		e.endValue(body)
 	}
 	return e.scan.Err() == nil
 }
@@ -152,12 +152,12 @@ func (e *encoder) key(f *field) bool {
 		return true
 	case protoreflect.BoolKind:
 		e.tag(f)
-		e.number(f, protowire.EncodeBool(string(text) == "true"))
+		e.writeNumber(f, protowire.EncodeBool(string(text) == "true"))
 		return string(text) == "true" || string(text) == "false"
 	}
 	bits, ok := parseInteger(f.kind, text)
 	e.tag(f)
-	e.number(f, bits)
+	e.writeNumber(f, bits)
 	return ok
 }
 
@@ -166,9 +166,9 @@ func (e *encoder) key(f *field) bool {
 func (e *encoder) value(f *field) (zero, ok bool) {
 	switch f.kind {
 	case protoreflect.MessageKind:
-		body := e.open(f)
+		body := e.beginValue(f)
 		ok = e.message(f.message)
-		e.close(body)
+		e.endValue(body)
 		return false, ok
 	case protoreflect.GroupKind:
 		e.tag(f)
@@ -185,7 +185,7 @@ func (e *encoder) value(f *field) (zero, ok bool) {
 	}
 	bits, ok := parseNumber(f, e.scan.Value())
 	e.tag(f)
-	e.number(f, bits)
+	e.writeNumber(f, bits)
 	return bits == 0, ok
 }
 
@@ -194,16 +194,16 @@ func (e *encoder) bytes(f *field) (zero, ok bool) {
 	if !ok {
 		return false, false
 	}
-	body := e.open(f)
+	body := e.beginValue(f)
 	e.dst, ok = appendFromBase64(e.dst, text)
 	zero = len(e.dst) == body
-	e.close(body)
+	e.endValue(body)
 	return zero, ok
 }
 
 func (e *encoder) tag(f *field) { e.dst = protowire.AppendTag(e.dst, f.num, f.wire) }
 
-func (e *encoder) number(f *field, bits uint64) {
+func (e *encoder) writeNumber(f *field, bits uint64) {
 	switch f.wire {
 	case protowire.Fixed32Type:
 		e.dst = protowire.AppendFixed32(e.dst, uint32(bits))
@@ -214,17 +214,17 @@ func (e *encoder) number(f *field, bits uint64) {
 	}
 }
 
-// open begins a length-delimited value of f and returns where its body begins.
+// beginValue begins a length-delimited value of f and returns where its body begins.
 // It leaves one byte for the length, which is enough for most.
-func (e *encoder) open(f *field) (body int) {
+func (e *encoder) beginValue(f *field) (body int) {
 	e.dst = protowire.AppendTag(e.dst, f.num, protowire.BytesType)
 	e.dst = append(e.dst, 0)
 	return len(e.dst)
 }
 
-// close ends the value whose body begins at body, and moves the body if its
+// endValue ends the value whose body begins at body, and moves the body if its
 // length needs more than one byte.
-func (e *encoder) close(body int) {
+func (e *encoder) endValue(body int) {
 	length := len(e.dst) - body
 	if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {
 		e.dst = append(e.dst, make([]byte, more)...)

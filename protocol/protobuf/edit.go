@@ -99,12 +99,12 @@ func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type,
 		read = d.tagInGroup
 	}
 	num, typ, ok := read(end)
-	d.keep(start)
+	d.keepField(start)
 	return num, typ, ok
 }
 
-// keep appends what was read since start.
-func (d *editing) keep(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
+// keepField appends what was read since start.
+func (d *editing) keepField(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
 
 // value edits a value of a field whose tag was read.
 func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool {
@@ -120,14 +120,14 @@ func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool
 	case typ == protowire.BytesType:
 		return d.within(end, func(stop int) bool {
 			for d.pos < stop {
-				if !d.number(f.wire, stop, hidden && f.kind != protoreflect.BoolKind) {
+				if !d.editNumber(f.wire, stop, hidden && f.kind != protoreflect.BoolKind) {
 					return false
 				}
 			}
 			return true
 		})
 	}
-	return d.number(typ, end, hidden && f.kind != protoreflect.BoolKind)
+	return d.editNumber(typ, end, hidden && f.kind != protoreflect.BoolKind)
 }
 
 // within edits what follows a length up to its end, and writes the length that it
@@ -138,7 +138,7 @@ func (d *editing) within(end int, edit func(stop int) bool) bool {
 	if !ok {
 		return false
 	}
-	d.keep(start)
+	d.keepField(start)
 	size, body := stop-d.pos, len(d.dst)
 	if !edit(stop) {
 		return false
@@ -158,15 +158,15 @@ func (d *editing) text(end int, hidden bool) bool {
 	})
 }
 
-// number edits a value that has no length.
-func (d *editing) number(typ protowire.Type, end int, hidden bool) bool {
+// editNumber edits a value that has no length.
+func (d *editing) editNumber(typ protowire.Type, end int, hidden bool) bool {
 	start := d.pos
 	if !d.skip(0, typ, end) {
 		return false
 	}
 	switch {
 	case !hidden:
-		d.keep(start)
+		d.keepField(start)
 	case typ == protowire.VarintType:
 		d.dst = append(d.dst, 0)
 	default:
@@ -194,7 +194,7 @@ func (d *editing) entry(f *field, end int, hidden bool) bool {
 		case num == f.mapKey.num && f.mapKey.takes(typ):
 			start := d.pos
 			ok = d.skip(num, typ, end)
-			d.keep(start)
+			d.keepField(start)
 		case num == f.mapValue.num && f.mapValue.takes(typ):
 			ok = d.value(f.mapValue, typ, end, hidden)
 		default:
@@ -215,7 +215,7 @@ func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hid
 	case protowire.StartGroupType:
 		return d.message(noSchema, end, num, hidden)
 	case protowire.VarintType, protowire.Fixed32Type, protowire.Fixed64Type:
-		return d.number(typ, end, hidden)
+		return d.editNumber(typ, end, hidden)
 	}
 	return d.skip(num, typ, end)
 }
@@ -251,7 +251,7 @@ func (d *editing) any(end int, hidden bool) bool {
 		case num == url && typ == protowire.BytesType:
 			start := d.pos
 			ok = d.skip(num, typ, end)
-			d.keep(start)
+			d.keepField(start)
 		case num == value && typ == protowire.BytesType && held != nil:
 			ok = d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
 		default:

@@ -72,8 +72,8 @@ func (r *reader) tagUpTo(limit protowire.Number, end int) (protowire.Number, pro
 	return num, typ, true
 }
 
-// next consumes the tag of a field num, if that is what comes next.
-func (r *reader) next(num protowire.Number, end int) (protowire.Type, bool) {
+// nextTag consumes the tag of a field num, if that is what comes next.
+func (r *reader) nextTag(num protowire.Number, end int) (protowire.Type, bool) {
 	if r.pos == end {
 		return 0, false
 	}

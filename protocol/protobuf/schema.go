@@ -134,7 +134,7 @@ func isMessageSet(md protoreflect.MessageDescriptor) bool {
 func (s *Schema) fill() {
 	fields := s.md.Fields()
 	for i := range fields.Len() {
-		s.add(fields.Get(i))
+		s.addField(fields.Get(i))
 	}
 	for i := range fields.Len() {
 		// A JSON name wins over the name in the source of another field.
@@ -142,7 +142,7 @@ func (s *Schema) fill() {
 	}
 }
 
-func (s *Schema) add(fd protoreflect.FieldDescriptor) {
+func (s *Schema) addField(fd protoreflect.FieldDescriptor) {
 	f := compileField(fd)
 	f.slot = slotOf(fd)
 	s.byName[fd.TextName()] = f

@@ -10,8 +10,8 @@ const maxSlots = 256
 // be told in one walk: nothing in it is displaced or merged later.
 type slots [maxSlots / 64]uint64
 
-// take adds a slot to the set and reports whether it was there before.
-func (s *slots) take(slot int) bool {
+// takeSlot adds a slot to the set and reports whether it was there before.
+func (s *slots) takeSlot(slot int) bool {
 	word, bit := &s[slot/64%len(s)], uint64(1)<<(slot%64)
 	taken := *word&bit != 0
 	*word |= bit

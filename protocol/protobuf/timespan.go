@@ -164,6 +164,6 @@ func (e *encoder) timespan(s *Schema, parse func(string) (timespan, bool)) bool 
 func (e *encoder) varint(f *field, v int64) {
 	if v != 0 {
 		e.tag(f)
-		e.number(f, uint64(v))
+		e.writeNumber(f, uint64(v))
 	}
 }

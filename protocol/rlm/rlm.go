@@ -29,7 +29,7 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	var w wire
-	w.read(&s, payload)
+	w.readMessage(&s, payload)
 	err := s.End()
 	w.interpret(m)
 	return jsonwalk.Finish(&s, err, m)
@@ -55,7 +55,7 @@ type wire struct {
 	faults protocol.Faults
 }
 
-func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
+func (w *wire) readMessage(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "correlation_id":

@@ -48,7 +48,7 @@ func Seen(payload []byte) Dialect {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	var r run
-	r.read(&s, payload)
+	r.readMessage(&s, payload)
 	if s.End() != nil {
 		return ""
 	}

@@ -21,7 +21,7 @@ type run struct {
 	isOldest             bool // a member is of dialect A alone
 }
 
-func (r *run) read(s *jsonscan.Scanner, payload []byte) {
+func (r *run) readMessage(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "kind":

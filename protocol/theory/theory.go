@@ -26,7 +26,7 @@ func (theory) Parse(payload []byte, m *protocol.Message) error {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	var r run
-	r.read(&s, payload)
+	r.readMessage(&s, payload)
 	err := s.End()
 	r.interpret(m)
 	return jsonwalk.Finish(&s, err, m)

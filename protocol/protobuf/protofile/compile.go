@@ -81,7 +81,7 @@ func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, e
 	if file := f.sets[name]; file != nil {
 		return protocompile.SearchResult{Proto: file}, nil
 	}
-	source, err := f.read(name)
+	source, err := f.readSource(name)
 	if err != nil {
 		return found, err
 	}
@@ -95,7 +95,7 @@ func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, e
 	return found, nil
 }
 
-func (f *finder) read(name string) ([]byte, error) {
+func (f *finder) readSource(name string) ([]byte, error) {
 	for _, dir := range f.dirs {
 		source, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if !errors.Is(err, os.ErrNotExist) {
