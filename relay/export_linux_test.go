@@ -17,7 +17,7 @@ func RunStopped(controller, unit transport.Conn) error {
 	r := newRelay(Config{Controller: controller, Unit: unit})
 	p := &poller{relay: r, done: make(chan struct{})}
 	p.ways[0].way, p.ways[1].way = r.ways[frame.C2U], r.ways[frame.U2C]
-	if err := p.open(from, to); err != nil {
+	if err := p.takeDescriptors(from, to); err != nil {
 		return err
 	}
 	defer p.stop.Close()

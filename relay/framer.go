@@ -90,8 +90,8 @@ func (f *framer) inPlace(use func(*frame.Batch)) {
 	f.within = false
 }
 
-// end says that nothing more will be pushed, and hands what is left to use.
-func (f *framer) end(use func(*frame.Batch)) {
+// endInput says that nothing more will be pushed, and hands what is left to use.
+func (f *framer) endInput(use func(*frame.Batch)) {
 	f.ended = true
 	f.push(nil, use)
 	f.stop()

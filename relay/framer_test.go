@@ -82,7 +82,7 @@ func cutAll(g *grammar, says []string) (got []string) {
 	for _, s := range says {
 		framers[s[0]].push([]byte(s[1:]), use)
 	}
-	framers['>'].end(use)
-	framers['<'].end(use)
+	framers['>'].endInput(use)
+	framers['<'].endInput(use)
 	return got
 }

@@ -144,8 +144,8 @@ func (o *outbox) put(b []byte, wait bool) {
 	o.changed.Broadcast()
 }
 
-// end ends the outbox behind what is in it.
-func (o *outbox) end(err error) {
+// endWith ends the outbox behind what is in it.
+func (o *outbox) endWith(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.ended {

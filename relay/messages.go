@@ -81,11 +81,11 @@ func (w *way) messages(from, to transport.Messenger) {
 	for {
 		m, err := from.ReadMessage(ctx)
 		if err != nil {
-			w.finish(err)
+			w.finishWay(err)
 			return
 		}
-		if err := w.send(m.Data, func() error { return to.WriteMessage(ctx, m) }); err != nil {
-			w.end(&sideError{w.dir, err})
+		if err := w.sendMessage(m.Data, func() error { return to.WriteMessage(ctx, m) }); err != nil {
+			w.reportEnd(&sideError{w.dir, err})
 			return
 		}
 	}
@@ -97,11 +97,11 @@ func (w *way) unwrap(from transport.Messenger) {
 	for {
 		var err error
 		if framed, err = w.relay.cfg.receive(framed[:0], from); err != nil {
-			w.finish(err)
+			w.finishWay(err)
 			return
 		}
-		if err := w.send(framed, func() error { _, err := w.dst.Write(framed); return err }); err != nil {
-			w.end(&sideError{w.dir, err})
+		if err := w.sendMessage(framed, func() error { _, err := w.dst.Write(framed); return err }); err != nil {
+			w.reportEnd(&sideError{w.dir, err})
 			return
 		}
 	}
@@ -122,8 +122,8 @@ func (w *way) wrap(to transport.Messenger) {
 			m.Data = f.Raw
 		}
 		m.Text = cfg.Framing != frame.Len32 && utf8.Valid(m.Data)
-		if err := w.send(f.Raw, func() error { return to.WriteMessage(context.Background(), m) }); err != nil {
-			w.end(&sideError{w.dir, err})
+		if err := w.sendMessage(f.Raw, func() error { return to.WriteMessage(context.Background(), m) }); err != nil {
+			w.reportEnd(&sideError{w.dir, err})
 			return
 		}
 	}
@@ -131,17 +131,17 @@ func (w *way) wrap(to transport.Messenger) {
 	if err == nil {
 		err = io.EOF
 	}
-	w.finish(err)
+	w.finishWay(err)
 }
 
-// send writes, by write, what the observer sees as data.
-func (w *way) send(data []byte, write func() error) error {
+// sendMessage writes, by write, what the observer sees as data.
+func (w *way) sendMessage(data []byte, write func() error) error {
 	room := w.well.atLeast(len(data))
 	copy(room, data)
-	c := w.read(w.well.took(len(data)))
-	w.wait.begin(len(data))
+	c := w.noteRead(w.well.took(len(data)))
+	w.wait.startWrite(len(data))
 	err := write()
-	w.wait.end()
+	w.wait.endWrite()
 	w.wrote(c)
 	return err
 }

@@ -84,8 +84,8 @@ func (o *observer) observe() {
 		<-o.queue.wake
 		open = o.seeAll()
 	}
-	o.end(frame.C2U, time.Now())
-	o.end(frame.U2C, time.Now())
+	o.endDirection(frame.C2U, time.Now())
+	o.endDirection(frame.U2C, time.Now())
 }
 
 // seeAll records all that is queued, and reports whether more may come.
@@ -93,7 +93,7 @@ func (o *observer) seeAll() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		c, open := o.queue.take(false)
+		c, open := o.queue.takeChunk(false)
 		if c == nil {
 			return open
 		}
@@ -117,7 +117,7 @@ func (o *observer) catchUp() bool {
 		return false
 	}
 	for {
-		c, _ := o.queue.take(true)
+		c, _ := o.queue.takeChunk(true)
 		if c == nil {
 			return !o.queue.presses(maxBehind / 2)
 		}
@@ -135,7 +135,7 @@ func (o *observer) see(c *chunk, written time.Time) {
 	case c.event != nil:
 		o.sink.Write(c.event)
 	case c.ended:
-		o.end(c.dir, c.read)
+		o.endDirection(c.dir, c.read)
 	default:
 		l := &o.lanes[c.dir]
 		l.end += int64(len(c.data))
@@ -302,8 +302,8 @@ func (l *lane) mark(end int64) mark {
 	return l.marks[0]
 }
 
-// end records the end of a direction.
-func (o *observer) end(dir frame.Dir, at time.Time) {
+// endDirection records the end of a direction.
+func (o *observer) endDirection(dir frame.Dir, at time.Time) {
 	l := &o.lanes[dir]
 	if l.ended {
 		return
@@ -314,7 +314,7 @@ func (o *observer) end(dir frame.Dir, at time.Time) {
 	}
 	switch {
 	case l.framer != nil:
-		l.framer.end(func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
+		l.framer.endInput(func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 	case o.carrier != nil && l.end > 0:
 		o.given(l, o.carrier.End(dir))
 	}

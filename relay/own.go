@@ -39,7 +39,7 @@ func (l *passage) inject(payload []byte, format string, args ...any) error {
 		return err
 	}
 	l.owns(payload, p)
-	l.send(raw, format, args...)
+	l.sendOwn(raw, format, args...)
 	return nil
 }
 
@@ -60,12 +60,12 @@ func (l *passage) resend(r *capture.Record) error {
 		}
 		l.owns(payload, p)
 	}
-	l.send(raw, "frame %d once more", r.Seq)
+	l.sendOwn(raw, "frame %d once more", r.Seq)
 	return nil
 }
 
-// send sends a frame that nobody sent, and says so.
-func (l *passage) send(raw []byte, format string, args ...any) {
+// sendOwn sends a frame that nobody sent, and says so.
+func (l *passage) sendOwn(raw []byte, format string, args ...any) {
 	l.link.gate.alter(l.link.conn, l.dir, "sent to the "+sideOf(l.dir)+" by request: "+format, args...)
 	l.out.put(raw, false)
 }
@@ -112,12 +112,12 @@ func (l *passage) owns(payload []byte, p protocol.Protocol) {
 	l.link.mu.Lock()
 	defer l.link.mu.Unlock()
 	if o := l.openers[string(m.ID.Text)]; o == nil || o.own {
-		l.open(&m, true)
+		l.rememberOpener(&m, true)
 	}
 }
 
-// keep keeps a frame from the side that it was for, and records it.
-func (l *passage) keep(it *fault.Item) {
+// keepFrame keeps a frame from the side that it was for, and records it.
+func (l *passage) keepFrame(it *fault.Item) {
 	l.link.gate.alter(l.link.conn, l.dir, "kept from the %s, which did not ask: %s", sideOf(l.dir), describe(it))
 	l.link.relay.record(capture.Record{
 		Kind: capture.Frame, Protocol: it.Protocol.Name(), Framing: it.Framing.Name(), Frame: *it.Frame,
@@ -135,8 +135,8 @@ type opener struct {
 // maxOpeners bounds the exchanges that are remembered.
 const maxOpeners = 1 << 13
 
-// open remembers what opens an exchange.
-func (l *passage) open(m *protocol.Message, own bool) {
+// rememberOpener remembers what opens an exchange.
+func (l *passage) rememberOpener(m *protocol.Message, own bool) {
 	if len(l.openers) >= maxOpeners {
 		clear(l.openers)
 	}
@@ -162,7 +162,7 @@ func (l *passage) follow(it *fault.Item) (own bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if m.Phase == protocol.Open {
-		l.open(m, false)
+		l.rememberOpener(m, false)
 		return false
 	}
 	token := m.Ref

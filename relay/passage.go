@@ -31,13 +31,13 @@ type link struct {
 	closed  chan struct{}
 }
 
-// close ends both directions.
-func (k *link) close() {
+// closeLink ends both directions.
+func (k *link) closeLink() {
 	k.closing.Do(func() {
 		close(k.closed)
 		for _, l := range k.passages {
 			if l != nil {
-				l.out.end(nil)
+				l.out.endWith(nil)
 			}
 		}
 		k.gate.forget(k)
@@ -76,8 +76,8 @@ type passage struct {
 	openers map[string]*opener // of exchanges, by their names; the link's lock guards it
 }
 
-// run passes frames on until the source ends or the link closes.
-func (l *passage) run() {
+// passFrames passes frames on until the source ends or the link closes.
+func (l *passage) passFrames() {
 	l.framer = newFramer(&l.link.grammar)
 	defer l.framer.stop()
 	buf := make([]byte, 64<<10)
@@ -99,7 +99,7 @@ func (l *passage) run() {
 			return
 		}
 		if err != nil {
-			l.end(err)
+			l.passEnd(err)
 			return
 		}
 	}
@@ -122,16 +122,16 @@ func (l *passage) cut(data []byte, ended bool) (frames []frame.Frame) {
 		l.framer.push(data, use)
 	}
 	if ended {
-		l.framer.end(use)
+		l.framer.endInput(use)
 	}
 	return frames
 }
 
-// end passes the end on, behind what is held. Once both sources have ended,
+// passEnd passes the end on, behind what is held. Once both sources have ended,
 // nothing is held any more: there is nobody left who could still act on it.
-func (l *passage) end(err error) {
+func (l *passage) passEnd(err error) {
 	if l.faults != nil {
-		l.take(l.faults.End())
+		l.applySteps(l.faults.End())
 	}
 	if l.link.ends.Add(1) == 2 {
 		l.link.gate.letGo(func(h *heldFrame) bool { return h.passage.link == l.link })
@@ -140,7 +140,7 @@ func (l *passage) end(err error) {
 	if err == io.EOF {
 		err = nil
 	}
-	l.out.end(err)
+	l.out.endWith(err)
 }
 
 // pass lets frames through the gate. It returns false if the link has closed.
@@ -151,7 +151,7 @@ func (l *passage) pass(frames []frame.Frame) bool {
 		l.item.Read(f, framing, p)
 		switch {
 		case l.follow(&l.item):
-			l.keep(&l.item)
+			l.keepFrame(&l.item)
 		case l.link.gate.hold(l, &l.item):
 		case l.faults == nil:
 			l.out.put(f.Raw, true)
@@ -160,7 +160,7 @@ func (l *passage) pass(frames []frame.Frame) bool {
 			for _, a := range done {
 				l.link.gate.alter(l.link.conn, l.dir, "fault: %s: %s", a, describe(&l.item))
 			}
-			if !l.take(steps) {
+			if !l.applySteps(steps) {
 				return false
 			}
 		}
@@ -182,8 +182,8 @@ func describe(it *fault.Item) string {
 	return s
 }
 
-// take takes the steps of a fault.
-func (l *passage) take(steps []fault.Step) bool {
+// applySteps takes the steps of a fault.
+func (l *passage) applySteps(steps []fault.Step) bool {
 	for _, s := range steps {
 		if s.Wait > 0 {
 			select {
@@ -197,7 +197,7 @@ func (l *passage) take(steps []fault.Step) bool {
 			_ = l.link.cancel(s.Cancel, l.dir.Opposite()) // an exchange that has ended meanwhile has no cancel
 		}
 		if s.Close {
-			l.link.close()
+			l.link.closeLink()
 			return false
 		}
 	}

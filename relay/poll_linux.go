@@ -97,8 +97,8 @@ func (r *relay) poll() bool {
 	p := &poller{relay: r, done: make(chan struct{})}
 	toUnit, toController := &p.ways[0], &p.ways[1]
 	toUnit.way, toController.way = r.ways[frame.C2U], r.ways[frame.U2C]
-	if err := p.open(controller, unit); err != nil {
-		p.close()
+	if err := p.takeDescriptors(controller, unit); err != nil {
+		p.closeDescriptors()
 		pollers.Add(-1)
 		return false
 	}
@@ -114,9 +114,9 @@ func (r *relay) poll() bool {
 	return true
 }
 
-// open takes the descriptors of both ends. Those of the unit come last: from when a
+// takeDescriptors takes the descriptors of both ends. Those of the unit come last: from when a
 // program gives out its pipes, nothing interrupts its own Read and Write.
-func (p *poller) open(controller, unit transport.Descriptors) (err error) {
+func (p *poller) takeDescriptors(controller, unit transport.Descriptors) (err error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func descriptors(c transport.Descriptors) (in, out descriptor, err error) {
 	}
 	out, err = pollable(write, unix.O_WRONLY)
 	if err != nil {
-		in.close()
+		in.closeOwned()
 	}
 	return in, out, err
 }
@@ -188,7 +188,7 @@ func pollableFd(fd, mode int) (descriptor, error) {
 	return descriptor{fd: fd, own: true, flags: -1, pipe: true}, err
 }
 
-func (d *descriptor) read(b []byte) (int, error) {
+func (d *descriptor) readBytes(b []byte) (int, error) {
 	if d.flags < 0 {
 		return direct.Read(uintptr(d.fd), b)
 	}
@@ -200,7 +200,7 @@ func (d *descriptor) read(b []byte) (int, error) {
 	}
 }
 
-func (d *descriptor) write(b []byte) (int, error) {
+func (d *descriptor) writeBytes(b []byte) (int, error) {
 	if d.flags < 0 {
 		return direct.Write(uintptr(d.fd), b)
 	}
@@ -212,19 +212,19 @@ func (d *descriptor) write(b []byte) (int, error) {
 	}
 }
 
-func (d *descriptor) close() {
+func (d *descriptor) closeOwned() {
 	if d.own {
 		d.own = false
 		_ = unix.Close(d.fd)
 	}
 }
 
-// close closes the descriptors that are the poller's own.
-func (p *poller) close() {
+// closeDescriptors closes the descriptors that are the poller's own.
+func (p *poller) closeDescriptors() {
 	for i := range p.ways {
-		p.ways[i].in.close()
-		p.ways[i].out.close()
-		p.ways[i].splice.close()
+		p.ways[i].in.closeOwned()
+		p.ways[i].out.closeOwned()
+		p.ways[i].splice.closePipe()
 	}
 }
 
@@ -232,7 +232,7 @@ func (p *poller) close() {
 func (p *poller) run() {
 	defer close(p.done)
 	defer pollers.Add(-1)
-	defer p.close()
+	defer p.closeDescriptors()
 	for l := (&loop{poller: p}); l.wait(); {
 		l.moveAll()
 	}
@@ -240,8 +240,8 @@ func (p *poller) run() {
 	for i := range p.ways {
 		if w := &p.ways[i]; !w.finished {
 			w.finished = true
-			w.well.close()
-			w.end(os.ErrClosed)
+			w.well.releaseSlab()
+			w.reportEnd(os.ErrClosed)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func (l *loop) lost(toUnit *polled) {
 		err = unix.Errno(code)
 	}
 	toUnit.wrote(toUnit.chunk)
-	l.finish(toUnit, func() { toUnit.end(&sideError{toUnit.dir, err}) })
+	l.finishWay(toUnit, func() { toUnit.reportEnd(&sideError{toUnit.dir, err}) })
 }
 
 // ready looks without waiting, and without telling Go's scheduler: where one
@@ -382,55 +382,55 @@ func (w *polled) waiting() int { return len(w.pending) + w.splice.left }
 // move moves what can be moved without waiting.
 func (p *poller) move(w *polled) {
 	if w.waiting() > 0 {
-		p.write(w)
+		p.writePending(w)
 		return
 	}
-	n, err := w.take()
+	n, err := w.readNext()
 	switch {
 	case err == unix.EAGAIN:
 	case err != nil:
-		p.finish(w, func() { w.way.finish(err) })
+		p.finishWay(w, func() { w.way.finishWay(err) })
 	case n == 0:
-		p.finish(w, func() { w.way.finish(io.EOF) })
+		p.finishWay(w, func() { w.way.finishWay(io.EOF) })
 	default:
 		if n >= filledPipe {
 			w.in.widen()
 		}
-		p.write(w)
+		p.writePending(w)
 	}
 }
 
-// take reads, or sees, what is to be written next.
-func (w *polled) take() (int, error) {
+// readNext reads, or sees, what is to be written next.
+func (w *polled) readNext() (int, error) {
 	if w.splice.on {
 		if n := w.see(); n > 0 {
 			return n, nil
 		}
 	}
-	n, err := w.in.read(w.well.room())
+	n, err := w.in.readBytes(w.well.room())
 	if n > 0 {
 		w.pending = w.well.took(n)
-		w.chunk = w.way.read(w.pending)
+		w.chunk = w.way.noteRead(w.pending)
 		w.splice.on = n >= filledPipe && w.in.pipe && w.out.pipe
 	}
 	return n, err
 }
 
-// write writes as much of what is pending as the other side takes.
-func (p *poller) write(w *polled) {
+// writePending writes as much of what is pending as the other side takes.
+func (p *poller) writePending(w *polled) {
 	err := w.put()
 	switch left := w.waiting(); {
 	case err != nil && err != unix.EAGAIN:
 		w.wrote(w.chunk)
-		p.finish(w, func() { w.end(&sideError{w.dir, err}) })
+		p.finishWay(w, func() { w.reportEnd(&sideError{w.dir, err}) })
 	case left > 0:
 		w.out.widen()
 		if w.wait.since.Load() == 0 {
-			w.wait.begin(left)
+			w.wait.startWrite(left)
 		}
 	default:
 		if w.wait.since.Load() != 0 {
-			w.wait.end()
+			w.wait.endWrite()
 		}
 		p.wrote(w)
 	}
@@ -458,23 +458,23 @@ func (w *polled) put() error {
 	if w.splice.left > 0 {
 		return w.pass()
 	}
-	n, err := w.out.write(w.pending)
+	n, err := w.out.writeBytes(w.pending)
 	w.pending = w.pending[n:]
 	return err
 }
 
-// finish ends a way, which tells so by itself.
-func (p *poller) finish(w *polled, tell func()) {
+// finishWay ends a way, which tells so by itself.
+func (p *poller) finishWay(w *polled, tell func()) {
 	w.finished = true
 	w.pending, w.splice.left = nil, 0
-	w.close()
+	w.releaseWay()
 	tell()
 }
 
-// close gives back what is the poller's own.
-func (w *polled) close() {
-	w.in.close()
-	w.out.close()
-	w.splice.close()
-	w.well.close()
+// releaseWay gives back what is the poller's own.
+func (w *polled) releaseWay() {
+	w.in.closeOwned()
+	w.out.closeOwned()
+	w.splice.closePipe()
+	w.well.releaseSlab()
 }

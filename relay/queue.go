@@ -72,8 +72,8 @@ func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
 	return c
 }
 
-// end hands over that a direction has ended.
-func (q *queue) end(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
+// pushEnd hands over that a direction has ended.
+func (q *queue) pushEnd(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
 
 // event hands over a record as it is.
 func (q *queue) event(rec *capture.Record) {
@@ -113,9 +113,9 @@ func (q *queue) rouse() {
 	}
 }
 
-// take returns what was queued first, or nil if that is nothing, or what is not
+// takeChunk returns what was queued first, or nil if that is nothing, or what is not
 // written yet though it is to be. It also returns whether more may come.
-func (q *queue) take(written bool) (c *chunk, open bool) {
+func (q *queue) takeChunk(written bool) (c *chunk, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.chunks) == q.taken {
@@ -148,8 +148,8 @@ func (q *queue) seen(n int) {
 	q.room.Broadcast()
 }
 
-// close says that nothing more will come.
-func (q *queue) close() {
+// closeQueue says that nothing more will come.
+func (q *queue) closeQueue() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()

@@ -82,14 +82,14 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, errors.Join(err, transport.Abort(cfg.Unit, err), transport.Abort(cfg.Controller, err))
 	}
 	r := newRelay(cfg)
-	r.open()
+	r.recordOpened()
 	transport.Guard(cfg.Controller, cfg.Unit)
 	r.start()
 	err := r.supervise(ctx)
 	if err != nil {
 		r.broken = err
 	}
-	r.finish()
+	r.closeAndWait()
 	return r.result, err
 }
 
@@ -139,8 +139,8 @@ func newRelay(cfg Config) *relay {
 	return r
 }
 
-// open records the beginning of the connection.
-func (r *relay) open() {
+// recordOpened records the beginning of the connection.
+func (r *relay) recordOpened() {
 	r.record(capture.Record{Kind: capture.Opened, Text: []byte(r.cfg.Name)})
 }
 

@@ -146,13 +146,13 @@ func (s *Shared) end(why error) {
 	s.ended, s.fault = true, why
 	s.settled.Broadcast()
 	if s.known() {
-		s.framer.end(s.heard)
+		s.framer.endInput(s.heard)
 	} else {
 		s.framer.stop()
 	}
-	s.toUnit.end(nil)
+	s.toUnit.endWith(nil)
 	for _, m := range s.members {
-		m.out.end(why)
+		m.out.endWith(why)
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Shared) Join(conn int) *Member {
 	defer s.mu.Unlock()
 	s.members = append(s.members, m)
 	if s.ended {
-		m.out.end(s.fault)
+		m.out.endWith(s.fault)
 	}
 	return m
 }
@@ -222,14 +222,14 @@ func (m *Member) send(raw []byte) {
 	m.heard = time.Now()
 	m.out.put(raw, false)
 	if m.out.waiting() > maxUnheard {
-		m.out.end(fmt.Errorf("it has not read %d bytes, which others cannot wait for", maxUnheard))
+		m.out.endWith(fmt.Errorf("it has not read %d bytes, which others cannot wait for", maxUnheard))
 	}
 }
 
 // rest ends what the controller hears, if it says no more and nothing is open.
 func (m *Member) rest() {
 	if m.silent && m.open == 0 {
-		m.out.end(nil)
+		m.out.endWith(nil)
 	}
 }
 
@@ -243,7 +243,7 @@ func (m *Member) CloseWrite() error {
 		return nil
 	}
 	m.silent, m.heard = true, time.Now()
-	whole, err := m.cut(m.framer.end)
+	whole, err := m.cut(m.framer.endInput)
 	for _, raw := range whole {
 		s.toUnit.put(raw, false)
 	}
@@ -266,7 +266,7 @@ func (m *Member) due() {
 		m.timer.Reset(left)
 		return
 	}
-	m.out.end(nil)
+	m.out.endWith(nil)
 }
 
 // Close is called when the controller has left. Its open requests are cancelled
@@ -285,7 +285,7 @@ func (m *Member) Close() error {
 		m.timer.Stop()
 	}
 	m.framer.stop()
-	m.out.end(nil)
+	m.out.endWith(nil)
 	s.members = slices.DeleteFunc(s.members, func(o *Member) bool { return o == m })
 	for id, users := range s.sessions.all() {
 		if users = slices.DeleteFunc(users, func(o *Member) bool { return o == m }); len(users) == 0 {

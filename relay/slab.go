@@ -93,8 +93,8 @@ func (w *well) replace() {
 	w.slab = newSlab(w.size)
 }
 
-// close gives the memory back.
-func (w *well) close() {
+// releaseSlab gives the memory back.
+func (w *well) releaseSlab() {
 	if w.slab != nil {
 		w.slab.Release()
 		w.slab = nil

@@ -24,7 +24,7 @@ func (w *polled) see() (n int) {
 		if n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ); n > 0 {
 			w.count(n)
 		}
-	} else if w.splice.open() == nil {
+	} else if w.splice.openPipe() == nil {
 		n = w.tee()
 	}
 	w.splice.on = n >= leastSplice
@@ -41,13 +41,13 @@ func (w *polled) tee() int {
 	for int64(len(data)) < teed {
 		n, err := unix.Read(s.side[0], room[len(data):teed])
 		if err != nil && err != unix.EINTR {
-			s.close() // what it may still hold is not wanted
+			s.closePipe() // what it may still hold is not wanted
 			break
 		}
 		data = room[:len(data)+max(n, 0)]
 	}
 	if len(data) > 0 {
-		w.chunk = w.way.read(w.well.took(len(data)))
+		w.chunk = w.way.noteRead(w.well.took(len(data)))
 	}
 	return len(data)
 }
@@ -62,7 +62,7 @@ func (w *polled) pass() error {
 	return err
 }
 
-func (s *splice) open() error {
+func (s *splice) openPipe() error {
 	if s.side[1] != 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *splice) open() error {
 	return err
 }
 
-func (s *splice) close() {
+func (s *splice) closePipe() {
 	if s.side[1] != 0 {
 		_ = unix.Close(s.side[0])
 		_ = unix.Close(s.side[1])

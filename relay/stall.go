@@ -36,12 +36,12 @@ type wait struct {
 	told int64 // the since of the write that was told of; of the watcher alone
 }
 
-func (w *wait) begin(n int) {
+func (w *wait) startWrite(n int) {
 	w.bytes.Store(int64(n))
 	w.since.Store(time.Now().UnixNano())
 }
 
-func (w *wait) end() {
+func (w *wait) endWrite() {
 	took := time.Now().UnixNano() - w.since.Swap(0)
 	if took > w.worst.Load() {
 		w.worst.Store(took)

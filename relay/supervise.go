@@ -67,7 +67,7 @@ func (r *relay) supervise(ctx context.Context) error {
 			return failed
 		}
 		if toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller) {
-			e.begin() // it cannot be told that the other has ended
+			e.startClock() // it cannot be told that the other has ended
 		}
 	}
 }
@@ -134,8 +134,8 @@ func newEnding(r *relay) *ending {
 
 func (e *ending) stop() { e.timer.Stop() }
 
-// begin starts the clock, once.
-func (e *ending) begin() {
+// startClock starts the clock, once.
+func (e *ending) startClock() {
 	if !e.begun {
 		e.restart()
 	}
@@ -151,7 +151,7 @@ func (e *ending) restart() {
 // inputEnded is told that nothing more will go to the unit.
 func (e *ending) inputEnded() {
 	if e.relay.process != nil {
-		e.begin()
+		e.startClock()
 	}
 }
 
@@ -242,19 +242,19 @@ func settle(w *way, ended <-chan error) {
 // interrupts, when everything else has ended.
 const stuck = time.Second
 
-// finish closes both ends and waits for all that was begun.
-func (r *relay) finish() {
+// closeAndWait closes both ends and waits for all that was begun.
+func (r *relay) closeAndWait() {
 	close(r.done)
 	r.stalls.stopped.Wait()
 	if r.interrupt != nil {
 		r.interrupt()
 	}
 	if r.link != nil {
-		r.link.close()
+		r.link.closeLink()
 	}
 	transport.PassGoodbye(r.cfg.Controller, r.cfg.Unit)
 	transport.PassGoodbye(r.cfg.Unit, r.cfg.Controller)
-	r.close()
+	r.closeEnds()
 	moved := make(chan struct{})
 	go func() { r.moving.Wait(); close(moved) }()
 	select {
@@ -266,15 +266,15 @@ func (r *relay) finish() {
 	r.result.ToUnit.Bytes = r.ways[frame.C2U].bytes.Load()
 	r.result.ToController.Bytes = r.ways[frame.U2C].bytes.Load()
 	if r.queue != nil {
-		r.queue.close()
+		r.queue.closeQueue()
 		<-r.seen.stopped
 		r.result.ToUnit.Frames = r.seen.lanes[frame.C2U].frames
 		r.result.ToController.Frames = r.seen.lanes[frame.U2C].frames
 	}
 }
 
-// close closes both ends, as failed ones unless all has ended well.
-func (r *relay) close() {
+// closeEnds closes both ends, as failed ones unless all has ended well.
+func (r *relay) closeEnds() {
 	if r.broken != nil {
 		_ = transport.Abort(r.cfg.Unit, r.broken)
 		_ = transport.Abort(r.cfg.Controller, r.broken)

@@ -33,17 +33,17 @@ func newWay(r *relay, dir frame.Dir, src, dst transport.Conn) *way {
 
 // copy moves bytes until the source ends or one of the two fails.
 func (w *way) copy() {
-	defer w.well.close()
+	defer w.well.releaseSlab()
 	for {
 		n, err := w.src.Read(w.well.room())
 		if n > 0 {
 			if err := w.pass(w.well.took(n)); err != nil {
-				w.end(&sideError{w.dir, err})
+				w.reportEnd(&sideError{w.dir, err})
 				return
 			}
 		}
 		if err != nil {
-			w.finish(err)
+			w.finishWay(err)
 			return
 		}
 	}
@@ -51,16 +51,16 @@ func (w *way) copy() {
 
 // pass writes what was read, and lets the observer see it.
 func (w *way) pass(data []byte) error {
-	c := w.read(data)
-	w.wait.begin(len(data))
+	c := w.noteRead(data)
+	w.wait.startWrite(len(data))
 	_, err := w.dst.Write(data)
-	w.wait.end()
+	w.wait.endWrite()
 	w.wrote(c)
 	return err
 }
 
-// read counts what was read, which is in the slab of the well at hand.
-func (w *way) read(data []byte) *chunk {
+// noteRead counts what was read, which is in the slab of the well at hand.
+func (w *way) noteRead(data []byte) *chunk {
 	now := w.count(len(data))
 	if w.relay.queue == nil {
 		return nil
@@ -83,18 +83,18 @@ func (w *way) wrote(c *chunk) {
 	}
 }
 
-// finish passes on that the source has ended.
-func (w *way) finish(err error) {
+// finishWay passes on that the source has ended.
+func (w *way) finishWay(err error) {
 	if err != io.EOF {
-		w.end(&sideError{w.dir.Opposite(), err})
+		w.reportEnd(&sideError{w.dir.Opposite(), err})
 		return
 	}
 	if q := w.relay.queue; q != nil {
-		q.end(w.dir, time.Now())
+		q.pushEnd(w.dir, time.Now())
 		q.rouse()
 	}
 	if w.dir == frame.U2C && w.relay.endHeld() {
-		w.end(nil)
+		w.reportEnd(nil)
 		return
 	}
 	err = w.dst.CloseWrite()
@@ -104,11 +104,11 @@ func (w *way) finish(err error) {
 	if err != nil {
 		err = &sideError{w.dir, err}
 	}
-	w.end(err)
+	w.reportEnd(err)
 }
 
-// end says that the way has ended; err is nil if it was told so.
-func (w *way) end(err error) { w.ended <- err }
+// reportEnd says that the way has ended; err is nil if it was told so.
+func (w *way) reportEnd(err error) { w.ended <- err }
 
 // A sideError says which side failed.
 type sideError struct {
@@ -152,8 +152,8 @@ func (r *relay) start() {
 		r.moving.Go(r.ways[frame.U2C].mover())
 	}
 	if r.link != nil {
-		r.moving.Go(r.link.passages[frame.C2U].run)
-		r.moving.Go(r.link.passages[frame.U2C].run)
+		r.moving.Go(r.link.passages[frame.C2U].passFrames)
+		r.moving.Go(r.link.passages[frame.U2C].passFrames)
 	}
 	go r.stalls.watch()
 	if r.process == nil {
@@ -173,9 +173,9 @@ func (r *relay) drain() {
 		n, err := in.Read(buf)
 		if n > 0 {
 			r.record(capture.Record{Kind: capture.Stderr, Text: append([]byte(nil), buf[:n]...), Frame: frame.Frame{Dir: frame.U2C}})
-			r.stalls.stderr.begin(n)
+			r.stalls.stderr.startWrite(n)
 			_, _ = r.cfg.Stderr.Write(buf[:n]) // nobody may want it any more; the unit still is to be drained
-			r.stalls.stderr.end()
+			r.stalls.stderr.endWrite()
 		}
 		if err != nil {
 			return

@@ -47,9 +47,9 @@ func (it *Item) field(name string) []byte {
 	case "dir":
 		return []byte(it.Frame.Dir.String())
 	case "conn":
-		return it.number(it.Frame.Conn)
+		return it.formatNumber(it.Frame.Conn)
 	case "size":
-		return it.number(it.Frame.End - it.Frame.Start)
+		return it.formatNumber(it.Frame.End - it.Frame.Start)
 	case "framing":
 		return []byte(it.Framing.Name())
 	case "protocol":
@@ -101,7 +101,7 @@ func (it *Item) quote(text []byte) []byte {
 	return it.scratch
 }
 
-func (it *Item) number(n int) []byte {
+func (it *Item) formatNumber(n int) []byte {
 	it.scratch = strconv.AppendInt(it.scratch[:0], int64(n), 10)
 	return it.scratch
 }

@@ -42,8 +42,8 @@ type parser struct {
 	word string
 }
 
-// next moves to the next word.
-func (p *parser) next() bool {
+// nextWord moves to the next word.
+func (p *parser) nextWord() bool {
 	p.from = p.at + len(p.text[p.at:]) - len(strings.TrimLeft(p.text[p.at:], " \t\r\n"))
 	end := strings.IndexAny(p.text[p.from:], " \t\r\n")
 	if end < 0 {
@@ -59,23 +59,23 @@ func (p *parser) fail(format string, args ...any) error {
 }
 
 func (p *parser) rule() (r Rule, err error) {
-	p.next()
+	p.nextWord()
 	i, err := p.action()
 	if err != nil {
 		return r, err
 	}
 	a := actions[i]
 	r.Action, r.N = a.action, a.initial
-	more := p.next()
+	more := p.nextWord()
 	if a.takes != none && more && isArgument(p.word) {
 		if err := p.argument(&r, a.takes, a.least); err != nil {
 			return r, err
 		}
-		more = p.next()
+		more = p.nextWord()
 	} else if !a.optional {
 		return r, p.fail("%s needs a duration, such as 200ms", a.action)
 	}
-	for ; more; more = p.next() {
+	for ; more; more = p.nextWord() {
 		if p.word == "when" {
 			return r, p.when(&r)
 		}
@@ -130,7 +130,7 @@ func (p *parser) clause(r *Rule) error {
 	if ok && *n != 0 || !ok && r.Chance != 0 {
 		return p.fail("%s stands twice", name)
 	}
-	if !p.next() {
+	if !p.nextWord() {
 		return p.fail("%s needs a number", name)
 	}
 	var err error

@@ -76,7 +76,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 			return p.result(), err
 		}
 		number := int(p.conns.Add(1))
-		running.Go(func() { p.serve(ctx, client, unit, number) })
+		running.Go(func() { p.serveClient(ctx, client, unit, number) })
 	}
 }
 
@@ -109,8 +109,8 @@ func (p *proxy) unit() (transport.Endpoint, error) {
 	return transport.Parse([]string{address}, p.cfg.Transport)
 }
 
-// serve joins a client with a connection of its own to the server.
-func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport.Endpoint, number int) {
+// serveClient joins a client with a connection of its own to the server.
+func (p *proxy) serveClient(ctx context.Context, client transport.Conn, unit transport.Endpoint, number int) {
 	defer client.Close()
 	server, err := unit.Dial(ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (p *proxy) serve(ctx context.Context, client transport.Conn, unit transport
 	transport.Guard(client, server)
 	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.tap(number)}
 	defer context.AfterFunc(ctx, func() { c.abort(ctx.Err()) })()
-	defer c.tap.close()
-	c.run()
+	defer c.tap.drainAndClose()
+	c.moveBytes()
 }
 
 func (p *proxy) warn(format string, args ...any) {
@@ -186,8 +186,8 @@ type conn struct {
 	answered       atomic.Bool // the server has ended what it says
 }
 
-// run moves bytes until both directions have ended.
-func (c *conn) run() {
+// moveBytes moves bytes until both directions have ended.
+func (c *conn) moveBytes() {
 	var requests, watching sync.WaitGroup
 	requests.Go(func() {
 		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI(), remote: c.cfg.Remote}
@@ -197,7 +197,7 @@ func (c *conn) run() {
 		}
 		if r.state == refusing {
 			c.forbid(r.foreign)
-			c.close()
+			c.closeEnds()
 			return
 		}
 		c.abort(errGone) // the client is gone, or the server does not read any more
@@ -206,13 +206,13 @@ func (c *conn) run() {
 	case c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}):
 		// A server that has ended answers nothing more.
 		c.answered.Store(true)
-		stop := time.AfterFunc(lingering, c.close)
+		stop := time.AfterFunc(lingering, c.closeEnds)
 		requests.Wait()
 		stop.Stop()
 	default:
 		c.abort(errGone) // the server is gone, or the client does not read any more
 	}
-	c.close()
+	c.closeEnds()
 	requests.Wait()
 	watching.Wait()
 }
@@ -230,14 +230,14 @@ var errGone = errors.New("one side has gone")
 // that for an end that was meant.
 func (c *conn) abort(why error) {
 	if c.answered.Load() {
-		c.close()
+		c.closeEnds()
 		return
 	}
 	_ = transport.Abort(c.client, why)
 	_ = transport.Abort(c.server, why)
 }
 
-func (c *conn) close() {
+func (c *conn) closeEnds() {
 	c.client.Close()
 	c.server.Close()
 }
@@ -263,9 +263,9 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 		}
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
-				c.tap.end(dir) // by its own side
+				c.tap.endDirection(dir) // by its own side
 			}
-			if rest := r.end(); len(rest) > 0 {
+			if rest := r.unfinishedHead(); len(rest) > 0 {
 				if _, werr := to.Write(rest); werr != nil {
 					return false
 				}

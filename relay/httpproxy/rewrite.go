@@ -59,8 +59,8 @@ func (r *rewriter) push(dst, data []byte) []byte {
 	return dst
 }
 
-// end returns what was kept back of a head that does not come to its end.
-func (r *rewriter) end() []byte { return r.held }
+// unfinishedHead returns what was kept back of a head that does not come to its end.
+func (r *rewriter) unfinishedHead() []byte { return r.held }
 
 // content takes a part of a body, which goes on as it is.
 func (r *rewriter) content(dst, data []byte) ([]byte, int) {

@@ -67,24 +67,24 @@ func (t *tap) feed(dir frame.Dir, data []byte) {
 	}
 }
 
-func (t *tap) end(dir frame.Dir) {
+func (t *tap) endDirection(dir frame.Dir) {
 	t.ended[dir] = true
 	if t.pieces != nil {
 		t.pieces <- piece{dir: dir, read: time.Now()}
 	}
 }
 
-// close ends the tap and waits for what it still has to say. What neither side has
+// drainAndClose ends the tap and waits for what it still has to say. What neither side has
 // ended, the proxy has, and to clients that is the server, unless it was they who
 // took no more.
-func (t *tap) close() {
+func (t *tap) drainAndClose() {
 	dirs := []frame.Dir{frame.U2C, frame.C2U}
 	if t.refused[frame.U2C] {
 		slices.Reverse(dirs)
 	}
 	for _, dir := range dirs {
 		if !t.ended[dir] {
-			t.end(dir)
+			t.endDirection(dir)
 		}
 	}
 	if t.pieces != nil {

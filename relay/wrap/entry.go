@@ -66,7 +66,7 @@ func servers(text []byte, server string) (names []string, found []*entry, err er
 			name := string(s.Key())
 			if names = append(names, name); name == server {
 				e := &entry{text: text}
-				e.read(&s, "command")
+				e.readEntry(&s, "command")
 				found = append(found, e)
 			}
 		}
@@ -86,8 +86,8 @@ func servers(text []byte, server string) (names []string, found []*entry, err er
 	return names, found, s.End()
 }
 
-// read reads an entry, whose command has that key.
-func (e *entry) read(s *jsonscan.Scanner, command string) {
+// readEntry reads an entry, whose command has that key.
+func (e *entry) readEntry(s *jsonscan.Scanner, command string) {
 	for ok := s.Object(); ok && s.Next(); {
 		from := s.Offset()
 		switch key := string(s.Key()); {
@@ -95,7 +95,7 @@ func (e *entry) read(s *jsonscan.Scanner, command string) {
 			e.twice = e.twice || e.command != span{}
 			e.command = span{from, from + len(s.Value())}
 		case key == "command" && s.Peek() == jsonscan.Object: // of older versions of Zed
-			e.read(s, "path")
+			e.readEntry(s, "path")
 		case key == "args" && s.Peek() != jsonscan.Array:
 			e.oddArgs = true
 		case key == "args":
