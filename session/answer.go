@@ -21,7 +21,7 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
 		return nil
 	}
-	e := t.find(ev.scope, ev.from.Opposite(), token)
+	e := t.findExchange(ev.scope, ev.from.Opposite(), token)
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
 		e = nil
 	}
@@ -51,13 +51,13 @@ func (s *scope) refused(side frame.Dir) bool {
 // refuse takes in a message that ends all that was asked in a frame.
 func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	side := f.Dir.Opposite()
-	if !m.ID.IsZero() && t.find(s, side, m.ID) != nil {
+	if !m.ID.IsZero() && t.findExchange(s, side, m.ID) != nil {
 		t.feed(f, s, m)
 		return
 	}
 	said, part := *m, *f
 	said.Faults &^= protocol.MissingField // an id, which is not needed
-	ev := t.begin(&part, s, &said)
+	ev := t.countMessage(&part, s, &said)
 	t.check(&ev)
 	if !m.ID.IsZero() {
 		t.missed(&ev, m.ID)
@@ -81,7 +81,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 // be ended meanwhile.
 func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
-		q := t.table.find(t.anonymousKey(s, side), nil)
+		q := t.table.findQueue(t.anonymousKey(s, side), nil)
 		if q == nil {
 			return
 		}
@@ -122,7 +122,7 @@ const maxNameless = 16
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	for _, o := range s.nameless[side] {
 		if !s.refused(side) {
-			t.add(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")
+			t.addFinding(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")
 		}
 	}
 	s.nameless[side] = s.nameless[side][:0]
@@ -142,7 +142,7 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 		t.part(ev, e)
 		t.afterCancel(e, f, true)
 	default:
-		t.close(ev, e)
+		t.closeExchange(ev, e)
 	}
 }
 
@@ -183,25 +183,25 @@ func (t *Tracker) afterCancel(e *Exchange, f *Frame, part bool) {
 	}
 }
 
-// close takes in the message that ends an open exchange.
-func (t *Tracker) close(ev *event, e *Exchange) {
+// closeExchange takes in the message that ends an open exchange.
+func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 	m := ev.m
 	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
 	}
 	if e.unknown && m.Phase == protocol.Close && !m.Stops {
-		t.add(cancelUnknown, Findings[cancelUnknown].Severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" names what was never opened")
+		t.addFinding(cancelUnknown, Findings[cancelUnknown].Severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" names what was never opened")
 	}
 	unsubscribes := t.isSubscription(e) && m.Phase == protocol.Close
-	t.end(ev, e)
+	t.settleOutcome(ev, e)
 	t.settle(e)
 	if unsubscribes {
 		t.endSubscriptions(ev)
 	}
 }
 
-// end notes how an exchange ended.
-func (t *Tracker) end(ev *event, e *Exchange) {
+// settleOutcome notes how an exchange ended.
+func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	phase := ev.m.Phase
 	if ev.m.Stops && !e.cancels {
 		phase = protocol.Cancelled
@@ -228,7 +228,7 @@ func (t *Tracker) endSubscriptions(ev *event) {
 		for e := range t.inFlightOf(ev.scope, side) {
 			if t.isSubscription(e) {
 				e.saw(ev.f)
-				t.end(ev, e)
+				t.settleOutcome(ev, e)
 				t.settle(e)
 				t.changed(e, ev.f.Seq)
 			}
@@ -247,7 +247,7 @@ func (t *Tracker) answerLate(ev *event, e *Exchange) {
 	case e.cancel != nil || e.optional && m.Phase != protocol.Part:
 		e.optional = false
 		e.answered(f)
-		t.end(ev, e)
+		t.settleOutcome(ev, e)
 	case t.rules.Reset != "" && ev.kind.Name == t.rules.Reset:
 		e.saw(f)
 	case m.Phase == protocol.Part && m.ID.IsZero() && !m.Ref.IsZero():

@@ -101,7 +101,7 @@ func (t *Tracker) cancelled(ev *event) {
 	if m.Ref.IsZero() && m.Faults&protocol.MissingField != 0 {
 		return // it was to name what it cancels
 	}
-	target := t.find(ev.scope, ev.from, m.Ref) // later, because to open one can make another be forgotten
+	target := t.findExchange(ev.scope, ev.from, m.Ref) // later, because to open one can make another be forgotten
 	if target == own {
 		target = nil
 	}
@@ -149,7 +149,7 @@ func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
 	if ev.m.ID.IsZero() {
 		return nil
 	}
-	own := t.open(ev)
+	own := t.openExchange(ev)
 	own.cancels = true
 	if duty != protocol.MustAnswer {
 		own.optional = true
@@ -232,7 +232,7 @@ func (t *Tracker) silence(e *Exchange) bool {
 	if t.oneWay || c.duty != protocol.MustAnswer && c.duty != protocol.MustConfirm {
 		return true
 	}
-	t.add(cancelSilent, Findings[cancelSilent].Severity, e.Conn, []int64{e.First, c.Seq},
+	t.addFinding(cancelSilent, Findings[cancelSilent].Severity, e.Conn, []int64{e.First, c.Seq},
 		"the cancelled "+e.Kind+" "+quote(e.ID)+" was never answered")
 	return true
 }

@@ -245,12 +245,12 @@ var ofFault = [...]struct {
 
 // report keeps a finding about the frames of which f is the last.
 func (t *Tracker) report(r rule, f *Frame, earlier []int64, format string, args ...any) {
-	t.add(r, Findings[r].Severity, f.Conn, append(earlier, f.Seq), fmt.Sprintf(format, args...))
+	t.addFinding(r, Findings[r].Severity, f.Conn, append(earlier, f.Seq), fmt.Sprintf(format, args...))
 }
 
-// add keeps a finding, whose frames it takes over, in place of the oldest if
+// addFinding keeps a finding, whose frames it takes over, in place of the oldest if
 // there is no more room.
-func (t *Tracker) add(r rule, severity Severity, conn int, frames []int64, message string) {
+func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64, message string) {
 	t.found[r]++
 	source := t.rules.Source(Findings[r].Name)
 	if source == "" {
@@ -260,7 +260,7 @@ func (t *Tracker) add(r rule, severity Severity, conn int, frames []int64, messa
 		Name: Findings[r].Name, Severity: severity, Frames: frames, Conn: conn,
 		Rule: t.protocol.Name() + ": " + source, Message: message,
 	}
-	t.findings.add(f)
+	t.findings.push(f)
 	if t.watch != nil {
 		t.watch.Found(f)
 	}
@@ -287,7 +287,7 @@ type ring[T any] struct {
 	size int
 }
 
-func (r *ring[T]) add(v T) {
+func (r *ring[T]) push(v T) {
 	if len(r.kept) < r.size {
 		r.kept = append(r.kept, v)
 		return

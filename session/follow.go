@@ -7,12 +7,12 @@ import (
 
 // feed takes in one message.
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
-	ev := t.begin(f, s, m)
+	ev := t.countMessage(f, s, m)
 	t.check(&ev)
 	var e *Exchange
 	switch {
 	case m.Phase == protocol.Open:
-		e = t.open(&ev)
+		e = t.openExchange(&ev)
 	case m.Phase == protocol.Cancel:
 		t.cancelled(&ev)
 	case t.rules.Streamed && m.Phase == protocol.Note && !m.ID.IsZero():
@@ -28,8 +28,8 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 }
 
-// begin counts a message.
-func (t *Tracker) begin(f *Frame, s *scope, m *protocol.Message) event {
+// countMessage counts a message.
+func (t *Tracker) countMessage(f *Frame, s *scope, m *protocol.Message) event {
 	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
 	if ev.from == frame.DirUnknown {
 		ev.from = m.From
@@ -63,15 +63,15 @@ func (t *Tracker) anonymousKey(s *scope, side frame.Dir) key {
 	return t.table.key(s.serial, side, protocol.Token{Space: anonymous})
 }
 
-// find returns the exchange that a token names: the oldest that is open, or
+// findExchange returns the exchange that a token names: the oldest that is open, or
 // else the one that was settled last, or nil. No token names the oldest of its
 // scope and side.
-func (t *Tracker) find(s *scope, side frame.Dir, token protocol.Token) *Exchange {
+func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *Exchange {
 	if token.IsZero() {
 		token = protocol.Token{Space: anonymous}
 	}
 	for _, side := range sides(side) {
-		if q := t.table.find(t.keyOf(s, side, token), token.Text); q != nil {
+		if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
 			return q.exchanges.oldest()
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// open begins an exchange.
-func (t *Tracker) open(ev *event) *Exchange {
+// openExchange begins an exchange.
+func (t *Tracker) openExchange(ev *event) *Exchange {
 	f, m := ev.f, ev.m
-	e := t.take()
+	e := t.newExchange()
 	t.serial++
 	t.opened++
 	e.Conn, e.Stream, e.Opener = f.Conn, f.Stream, ev.from
@@ -30,7 +30,7 @@ func (t *Tracker) open(ev *event) *Exchange {
 // more takes in more of the request of an exchange that is open, and returns
 // that.
 func (t *Tracker) more(ev *event) *Exchange {
-	e := t.find(ev.scope, ev.from, ev.m.ID)
+	e := t.findExchange(ev.scope, ev.from, ev.m.ID)
 	if e == nil || e.settled {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (t *Tracker) retire(e *Exchange) {
 	t.free.push(&e.node, e)
 }
 
-// take returns an exchange of which nothing is known.
-func (t *Tracker) take() *Exchange {
+// newExchange returns an exchange of which nothing is known.
+func (t *Tracker) newExchange() *Exchange {
 	e := t.free.oldest()
 	if e == nil {
 		return new(Exchange)
@@ -133,7 +133,7 @@ func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	case t.rules.MayLeave, t.rules.MayHangUp && (first == frame.DirUnknown || first == e.Opener):
 		severity = Note
 	}
-	t.add(r, severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" was open when the connection ended")
+	t.addFinding(r, severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" was open when the connection ended")
 }
 
 // endWaiting settles the cancels of a connection that has ended.

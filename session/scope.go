@@ -78,7 +78,7 @@ func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 
 // openIn returns the oldest open exchange of a scope and side, or nil.
 func (t *Tracker) openIn(s *scope, side frame.Dir) *Exchange {
-	q := t.table.find(t.anonymousKey(s, side), nil)
+	q := t.table.findQueue(t.anonymousKey(s, side), nil)
 	if q == nil || q.exchanges.oldest().settled {
 		return nil
 	}

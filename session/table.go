@@ -65,8 +65,8 @@ func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
 	return key{h ^ h>>32, scope, len(token.Text), side, token.Space}
 }
 
-// find returns the queue of a name, or nil if nothing has it.
-func (t *table) find(k key, text []byte) *queue {
+// findQueue returns the queue of a name, or nil if nothing has it.
+func (t *table) findQueue(k key, text []byte) *queue {
 	for i := t.home(k.hash); t.slots[i].queue != nil; i = t.after(i) {
 		if s := &t.slots[i]; s.hash == k.hash && s.queue.key == k && string(s.queue.text) == string(clip(text, maxText)) {
 			return s.queue
@@ -88,7 +88,7 @@ type binding struct {
 // bind gives e one more name, taking it from an exchange that is settled. It
 // returns the exchanges of that name.
 func (t *table) bind(b *binding, e *Exchange, k key, text []byte) *queue {
-	q := t.find(k, text)
+	q := t.findQueue(k, text)
 	if q == nil {
 		q = t.insert(k, text)
 	} else if settled := q.exchanges.oldest(); settled.settled {
@@ -153,14 +153,14 @@ func (t *table) remove(q *queue) {
 	for t.slots[i].queue != q {
 		i = t.after(i)
 	}
-	t.close(i)
+	t.removeSlot(i)
 	q.next, t.free = t.free, q
 	t.queues--
 }
 
-// close empties a slot. What lies behind it moves up as far as its home, so that
+// removeSlot empties a slot. What lies behind it moves up as far as its home, so that
 // it is still found.
-func (t *table) close(i int) {
+func (t *table) removeSlot(i int) {
 	for j := t.after(i); t.slots[j].queue != nil; j = t.after(j) {
 		if away := j - t.home(t.slots[j].hash); away&(len(t.slots)-1) >= (j-i)&(len(t.slots)-1) {
 			t.slots[i] = t.slots[j]

@@ -39,20 +39,20 @@ func (c *comparison) pair(p pair) {
 	switch {
 	case p.b == nil:
 		c.report.OnlyA++
-		c.report.add(Difference{What: Exchange, Kind: p.a.kind, A: p.a.side()})
+		c.report.addDifference(Difference{What: Exchange, Kind: p.a.kind, A: p.a.side()})
 		return
 	case p.a == nil:
 		c.report.OnlyB++
-		c.report.add(Difference{What: Exchange, Kind: p.b.kind, B: p.b.side()})
+		c.report.addDifference(Difference{What: Exchange, Kind: p.b.kind, B: p.b.side()})
 		return
 	}
 	before := c.report.Total
 	c.messages(p)
 	if a, b := p.a.outcome(), p.b.outcome(); a != b {
-		c.add(p, Outcome, p.a.end(), p.b.end(), "", a.String(), b.String())
+		c.addDifference(p, Outcome, p.a.endMessage(), p.b.endMessage(), "", a.String(), b.String())
 	}
 	if a, b := p.a.latency(), p.b.latency(); c.late(a, b) || c.late(b, a) {
-		c.add(p, Latency, p.a.end(), p.b.end(), "", a.Round(time.Microsecond).String(), b.Round(time.Microsecond).String())
+		c.addDifference(p, Latency, p.a.endMessage(), p.b.endMessage(), "", a.Round(time.Microsecond).String(), b.Round(time.Microsecond).String())
 	}
 	if c.report.Total > before {
 		c.report.Differ++
@@ -91,12 +91,12 @@ func (c *comparison) only(p pair, a, b run) {
 	differ := p.a.outcome() != p.b.outcome()
 	for i := range a {
 		if !differ || !a[i].phase.Ends() {
-			c.add(p, Message, &a[i], nil, "", "", "")
+			c.addDifference(p, Message, &a[i], nil, "", "", "")
 		}
 	}
 	for i := range b {
 		if !differ || !b[i].phase.Ends() {
-			c.add(p, Message, nil, &b[i], "", "", "")
+			c.addDifference(p, Message, nil, &b[i], "", "", "")
 		}
 	}
 }
@@ -140,13 +140,13 @@ func (c *comparison) chunks(p pair, a, b run) {
 	d := c.difference(p, Chunks, &a[0], &b[0], "")
 	d.A.Frames, d.A.Value = a.frames(), render.Count(int64(len(a)), "part")
 	d.B.Frames, d.B.Value = b.frames(), render.Count(int64(len(b)), "part")
-	c.report.add(d)
+	c.report.addDifference(d)
 }
 
 // payloads compares the payloads of two messages.
 func (c *comparison) payloads(p pair, a, b *message) {
 	c.differences(p, a, b, func(keys []string, va, vb []byte) {
-		c.add(p, Payload, a, b, jsondiff.Join(keys), string(shorten(va)), string(shorten(vb)))
+		c.addDifference(p, Payload, a, b, jsondiff.Join(keys), string(shorten(va)), string(shorten(vb)))
 	})
 }
 
@@ -188,10 +188,10 @@ func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) b
 	return c.names.same(p.a.conn, side, string(va), string(vb))
 }
 
-func (c *comparison) add(p pair, what What, a, b *message, path, va, vb string) {
+func (c *comparison) addDifference(p pair, what What, a, b *message, path, va, vb string) {
 	d := c.difference(p, what, a, b, path)
 	d.A.Value, d.B.Value = va, vb
-	c.report.add(d)
+	c.report.addDifference(d)
 }
 
 // difference returns one that is about two messages, of which a session may

@@ -147,7 +147,7 @@ func TestLongSessions(t *testing.T) {
 func TestSpill(t *testing.T) {
 	var s spill
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := s.removeFile(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -58,12 +58,12 @@ type message struct {
 }
 
 // payload is the JSON form, or the bytes if there is none.
-func (m *message) payload() []byte { return m.spill.read(make([]byte, m.size), m.at) }
+func (m *message) payload() []byte { return m.spill.readAt(make([]byte, m.size), m.at) }
 
 func (e *exchange) first() int64 { return e.messages[0].seq }
 
-// end returns the message that ended the exchange; nil if it is open.
-func (e *exchange) end() *message {
+// endMessage returns the message that ended the exchange; nil if it is open.
+func (e *exchange) endMessage() *message {
 	if e.ending == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (e *exchange) end() *message {
 // outcome says how the exchange ended. One that was cancelled and never
 // answered is cancelled.
 func (e *exchange) outcome() session.Outcome {
-	if m := e.end(); m != nil {
+	if m := e.endMessage(); m != nil {
 		switch m.phase {
 		case protocol.Fail:
 			return session.Failed
@@ -90,7 +90,7 @@ func (e *exchange) outcome() session.Outcome {
 
 // latency returns the time from the request to the end; 0 if that is unknown.
 func (e *exchange) latency() time.Duration {
-	end := e.end()
+	end := e.endMessage()
 	if end == nil || end.time.IsZero() || e.messages[0].time.IsZero() {
 		return 0
 	}

@@ -62,7 +62,7 @@ type Report struct {
 	Differ, OnlyA, OnlyB int64
 }
 
-func (r *Report) add(d Difference) {
+func (r *Report) addDifference(d Difference) {
 	r.Total++
 	if len(r.Differences) < maxDifferences {
 		r.Differences = append(r.Differences, d)

@@ -43,7 +43,7 @@ const chunk = 1 << 12
 func (s *Session) kept(n int32) *kept { return &s.list[n/chunk][n%chunk] }
 
 // Close removes what the session keeps.
-func (s *Session) Close() error { return s.spill.close() }
+func (s *Session) Close() error { return s.spill.removeFile() }
 
 // End says that nothing is to be added any more. Its error is why the session could not
 // be kept.
@@ -136,11 +136,11 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 	from, to := r.Dir, r.Dir.Opposite()
 	switch {
 	case m.Phase == protocol.Open:
-		return s.begin(conn, from, m)
+		return s.openExchange(conn, from, m)
 	case m.Phase == protocol.Cancel && !m.ID.IsZero():
-		return s.begin(conn, from, m)
+		return s.openExchange(conn, from, m)
 	case m.Phase == protocol.Cancel && !m.Ref.IsZero():
-		if e := s.find(conn, from, m.Ref); e != none {
+		if e := s.findExchange(conn, from, m.Ref); e != none {
 			return e
 		}
 	case m.Phase == protocol.Note && m.ID.IsZero():
@@ -149,15 +149,15 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 		if token.IsZero() {
 			token = m.ID
 		}
-		if e := s.find(conn, to, token); e != none {
+		if e := s.findExchange(conn, to, token); e != none {
 			return e
 		}
 	}
-	return s.add(conn, from, m)
+	return s.addExchange(conn, from, m)
 }
 
-// add adds an exchange that a message begins. None of a kind that is ignored is compared.
-func (s *Session) add(conn int, opener frame.Dir, m *protocol.Message) int32 {
+// addExchange adds an exchange that a message begins. None of a kind that is ignored is compared.
+func (s *Session) addExchange(conn int, opener frame.Dir, m *protocol.Message) int32 {
 	if s.count%chunk == 0 {
 		s.list = append(s.list, make([]kept, chunk))
 	}
@@ -170,9 +170,9 @@ func (s *Session) ignores(m *protocol.Message) bool {
 	return slices.Contains(s.options.IgnoreKinds, string(m.Kind))
 }
 
-// begin begins an exchange and makes it known by its names.
-func (s *Session) begin(conn int, from frame.Dir, m *protocol.Message) int32 {
-	e := s.add(conn, from, m)
+// openExchange begins an exchange and makes it known by its names.
+func (s *Session) openExchange(conn int, from frame.Dir, m *protocol.Message) int32 {
+	e := s.addExchange(conn, from, m)
 	if !s.kept(e).ignored {
 		s.asked++
 	}
@@ -213,9 +213,9 @@ func (s *Session) pending(n uint64) []int32 {
 	return queue
 }
 
-// find returns the exchange that a token names: the oldest that is open, or
+// findExchange returns the exchange that a token names: the oldest that is open, or
 // else the last one. An opener that is not known may be on any side.
-func (s *Session) find(conn int, opener frame.Dir, t protocol.Token) int32 {
+func (s *Session) findExchange(conn int, opener frame.Dir, t protocol.Token) int32 {
 	sides := []frame.Dir{opener, frame.DirUnknown}
 	if opener == frame.DirUnknown {
 		sides = []frame.Dir{opener, frame.C2U, frame.U2C}

@@ -21,8 +21,8 @@ type spill struct {
 
 const spillBuffer = 256 << 10
 
-// add keeps b, and returns where it is.
-func (s *spill) add(b ...[]byte) int64 {
+// appendBytes keeps b, and returns where it is.
+func (s *spill) appendBytes(b ...[]byte) int64 {
 	at := s.wrote + int64(len(s.buf))
 	for _, b := range b {
 		s.buf = append(s.buf, b...)
@@ -48,8 +48,8 @@ func (s *spill) flush() (err error) {
 	return err
 }
 
-// read reads what is kept at a place, as much of it as there is.
-func (s *spill) read(p []byte, at int64) []byte {
+// readAt reads what is kept at a place, as much of it as there is.
+func (s *spill) readAt(p []byte, at int64) []byte {
 	n := 0
 	if s.err == nil && at < s.wrote {
 		n, s.err = s.file.ReadAt(p[:min(int64(len(p)), s.wrote-at)], at)
@@ -60,7 +60,7 @@ func (s *spill) read(p []byte, at int64) []byte {
 	return p[:n]
 }
 
-func (s *spill) close() error {
+func (s *spill) removeFile() error {
 	if s.file == nil {
 		return nil
 	}
@@ -90,13 +90,13 @@ func (s *spill) put(m *message, prev int64, payload []byte) int64 {
 	h = le.AppendUint32(h, uint32(len(m.id)))
 	h = append(h, m.digest[:]...)
 	h = append(append(append(h, m.kind...), m.label...), m.id...)
-	return s.add(h, payload)
+	return s.appendBytes(h, payload)
 }
 
 // get reads the message at a place, without its payload, and the place of the one
 // before it.
 func (s *spill) get(at int64) (m message, prev int64, ok bool) {
-	b := s.read(make([]byte, headSize+128), at)
+	b := s.readAt(make([]byte, headSize+128), at)
 	if len(b) < headSize {
 		return m, -1, false
 	}
@@ -109,7 +109,7 @@ func (s *spill) get(at int64) (m message, prev int64, ok bool) {
 	copy(m.digest[:], b[46:])
 	end := headSize + kind + label + int(le.Uint32(b[42:]))
 	if end > len(b) {
-		if b = s.read(make([]byte, end), at); len(b) < end {
+		if b = s.readAt(make([]byte, end), at); len(b) < end {
 			return m, -1, false
 		}
 	}

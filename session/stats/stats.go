@@ -97,12 +97,12 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	r.Frames += s.Frames
 	r.Bytes += s.Bytes
 	for class, n := range s.Cancels {
-		r.Cancels.add(session.Class(class).String(), n)
+		r.Cancels.addCount(session.Class(class).String(), n)
 	}
 	for _, k := range s.Kinds {
 		kind := kindOf(protocol, k, timed)
 		for outcome, n := range kind.Exchanges {
-			r.Exchanges.add(outcome, n)
+			r.Exchanges.addCount(outcome, n)
 		}
 		r.Kinds = append(r.Kinds, kind)
 	}
@@ -112,7 +112,7 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	}
 }
 
-func (c Counts) add(name string, n int64) {
+func (c Counts) addCount(name string, n int64) {
 	if n > 0 {
 		c[name] += n
 	}
@@ -132,10 +132,10 @@ func kindOf(protocol string, k *session.Kind, timed bool) Kind {
 		Exchanges: Counts{}, Cancels: Counts{}, Parts: k.Parts,
 	}
 	for outcome, n := range k.Outcomes {
-		kind.Exchanges.add(session.Outcome(outcome).String(), n)
+		kind.Exchanges.addCount(session.Outcome(outcome).String(), n)
 	}
 	for class, n := range k.Cancels {
-		kind.Cancels.add(session.Class(class).String(), n)
+		kind.Cancels.addCount(session.Class(class).String(), n)
 	}
 	if timed {
 		kind.Latency, kind.FirstPart = quantiles(&k.Latency), quantiles(&k.FirstPart)

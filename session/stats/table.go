@@ -19,7 +19,7 @@ type row struct {
 	solid, shade float64
 }
 
-func (t *table) add(solid, shade float64, cells ...string) {
+func (t *table) addRow(solid, shade float64, cells ...string) {
 	cells[0] = render.Safe(cells[0])
 	t.rows = append(t.rows, row{cells, solid, shade})
 }

@@ -51,7 +51,7 @@ func (r *Report) messages() *table {
 	most := maxOf(r.Kinds, func(k *Kind) float64 { return float64(k.Bytes) })
 	for _, k := range r.Kinds {
 		share := float64(k.Bytes) / most
-		t.add(share, share, r.nameOf(&k), strconv.FormatInt(k.Frames, 10), strconv.FormatInt(k.Bytes, 10))
+		t.addRow(share, share, r.nameOf(&k), strconv.FormatInt(k.Frames, 10), strconv.FormatInt(k.Bytes, 10))
 	}
 	return t
 }
@@ -63,7 +63,7 @@ func (r *Report) latencies() *table {
 	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.Latency.max() })
 	for _, k := range r.Kinds {
 		if q := k.Latency; q != nil {
-			t.add(float64(q.P50)/most, float64(q.Max)/most,
+			t.addRow(float64(q.P50)/most, float64(q.Max)/most,
 				r.nameOf(&k), strconv.FormatInt(q.Count, 10), q.P50.String(), q.P90.String(), q.P99.String(), q.Max.String())
 		}
 	}
@@ -84,11 +84,11 @@ func (r *Report) parts() *table {
 		}
 		q := k.FirstPart
 		if q == nil {
-			t.add(0, 0, cells...)
+			t.addRow(0, 0, cells...)
 			continue
 		}
 		cells[3], cells[4] = q.P50.String(), q.Max.String()
-		t.add(float64(q.P50)/most, float64(q.Max)/most, cells...)
+		t.addRow(float64(q.P50)/most, float64(q.Max)/most, cells...)
 	}
 	return t
 }
@@ -100,7 +100,7 @@ func (r *Report) cancels() *table {
 	total := float64(r.Cancels.total())
 	add := func(name string, n int64) {
 		if n > 0 {
-			t.add(float64(n)/total, float64(n)/total, name, strconv.FormatInt(n, 10))
+			t.addRow(float64(n)/total, float64(n)/total, name, strconv.FormatInt(n, 10))
 		}
 	}
 	for class := session.Pending; class <= session.Silent; class++ {
@@ -119,7 +119,7 @@ func (r *Report) cancels() *table {
 func (r *Report) gaps() *table {
 	t := &table{titles: []string{"gaps between parts", "frame", "p50", "p99", "max"}}
 	for _, g := range r.Gaps {
-		t.add(float64(g.P50)/float64(r.Gaps[0].Max), float64(g.Max)/float64(r.Gaps[0].Max),
+		t.addRow(float64(g.P50)/float64(r.Gaps[0].Max), float64(g.Max)/float64(r.Gaps[0].Max),
 			g.name(), strconv.FormatInt(g.Frame, 10), g.P50.String(), g.P99.String(), g.Max.String())
 	}
 	return t
@@ -130,7 +130,7 @@ func (r *Report) holdups() *table {
 	t := &table{titles: []string{"held back", "frame", "by frame", "for"}}
 	for _, h := range r.HeldBack {
 		share := float64(h.For) / float64(r.HeldBack[0].For)
-		t.add(share, share, h.name(), strconv.FormatInt(h.Frame, 10), strconv.FormatInt(h.By, 10), h.For.String())
+		t.addRow(share, share, h.name(), strconv.FormatInt(h.Frame, 10), strconv.FormatInt(h.By, 10), h.For.String())
 	}
 	return t
 }
