@@ -6,7 +6,7 @@ package store
 func (s *Store) All(yield func(f *Frame, payload, form []byte) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for seq := s.frames.first; seq < s.frames.next(); seq++ {
+	for seq := s.frames.first; seq < s.frames.nextSeq(); seq++ {
 		f := s.frame(seq)
 		var payload, form []byte
 		if s.load(seq, s.frames.at(seq)) == nil {

@@ -137,11 +137,11 @@ func (h *hits) offer(s *Store, it *decode.Item, e *entry) {
 	}
 	h.next++
 	if s.filter.match(s, it, e) {
-		h.add(s, it.Seq)
+		h.addHit(s, it.Seq)
 	}
 }
 
-func (h *hits) add(s *Store, seq int64) {
+func (h *hits) addHit(s *Store, seq int64) {
 	h.seqs = append(h.seqs, seq)
 	if r := s.rows.of(s.frames.at(seq).of); r != nil {
 		r.hit = true
@@ -182,13 +182,13 @@ func (s *Store) Search(limit time.Duration) (more bool) {
 		h.seqs = h.seqs[i:] // dropped
 	}
 	deadline := time.Now().Add(limit)
-	for n := 0; h.next < s.frames.next(); n++ {
+	for n := 0; h.next < s.frames.nextSeq(); n++ {
 		if n%64 == 63 && time.Now().After(deadline) {
 			return true
 		}
 		e := s.frames.at(h.next)
 		if s.wordsMatch(e, h.next) && s.load(h.next, e) == nil && s.filter.match(s, s.item, e) {
-			h.add(s, h.next)
+			h.addHit(s, h.next)
 			s.version.Add(1)
 		}
 		h.next++

@@ -28,7 +28,7 @@ func newFound() found {
 	return f
 }
 
-func (fs *found) add(s *Store, f session.Finding) {
+func (fs *found) addFinding(s *Store, f session.Finding) {
 	fs.total++
 	if f.Severity == session.Error {
 		fs.errors++

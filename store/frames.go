@@ -60,8 +60,8 @@ type frames struct {
 	dropped int64
 }
 
-// add makes room for the frame of that number, which follows on the last.
-func (f *frames) add(seq int64) *entry {
+// addFrame makes room for the frame of that number, which follows on the last.
+func (f *frames) addFrame(seq int64) *entry {
 	if f.n == 0 {
 		f.first = seq
 	}
@@ -89,8 +89,8 @@ func (f *frames) at(seq int64) *entry {
 	return &f.chunks[i/chunk][i%chunk]
 }
 
-// next is the number that the next frame would have.
-func (f *frames) next() int64 { return f.first + f.n }
+// nextSeq is the number that the next frame would have.
+func (f *frames) nextSeq() int64 { return f.first + f.n }
 
 // names gives kinds small numbers.
 type names struct {
@@ -113,13 +113,13 @@ func (n *names) of(name []byte) uint16 {
 	}
 	recent := &n.recent[(len(name)*7+int(name[0])+int(name[len(name)-1])*31)%len(n.recent)]
 	if n.list[*recent] != string(name) {
-		*recent = n.find(name)
+		*recent = n.numberOf(name)
 	}
 	return *recent
 }
 
-// find looks a name up, and numbers it if it is new.
-func (n *names) find(name []byte) uint16 {
+// numberOf looks a name up, and numbers it if it is new.
+func (n *names) numberOf(name []byte) uint16 {
 	i, ok := n.number[string(name)]
 	if ok {
 		return i

@@ -55,7 +55,7 @@ func (s *Store) Begin(in decode.Input) {
 // Read takes in frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	cfg.InOrder, cfg.Around, cfg.Ended = true, s.batch, s.follower.Ended
-	cfg.FirstSeq = s.frames.next() // only this goroutine adds any
+	cfg.FirstSeq = s.frames.nextSeq() // only this goroutine adds any
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
 	return err
 }
@@ -70,16 +70,16 @@ func (s *Store) batch(show func()) {
 
 // view takes in an item, with the lock held; see [decode.View].
 func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
-	s.take(it)
+	s.indexFrame(it)
 	dst, err := s.follower.View(dst, it)
 	s.traffic.flies(int64(len(s.rows.open)))
 	return dst, err
 }
 
-// take enters a frame into the index.
-func (s *Store) take(it *decode.Item) {
+// indexFrame enters a frame into the index.
+func (s *Store) indexFrame(it *decode.Item) {
 	f := it.Frame
-	e := s.frames.add(it.Seq)
+	e := s.frames.addFrame(it.Seq)
 	*e = entry{
 		offset: f.Offset, conn: uint32(f.Conn), start: uint32(f.Start), end: uint32(f.End),
 		wire: s.wireOf(it), flags: flags(f.Dir),
@@ -91,8 +91,8 @@ func (s *Store) take(it *decode.Item) {
 	if s.source != nil && it.Place >= 0 {
 		e.at, e.flags = it.Place, e.flags|placed
 	} else {
-		e.at = s.bytes.keep(f.Raw)
-		s.metas.keep(it.Seq, f, &s.bytes)
+		e.at = s.bytes.keepBytes(f.Raw)
+		s.metas.keepMeta(it.Seq, f, &s.bytes)
 	}
 	s.when(e, it)
 	switch {
@@ -115,7 +115,7 @@ func (s *Store) take(it *decode.Item) {
 		e.flags |= bookmark
 	}
 	s.peer(f.Conn).frame(e)
-	s.traffic.add(e.time, e.dir(), int64(e.raw))
+	s.traffic.countFrame(e.time, e.dir(), int64(e.raw))
 	if s.filter != nil {
 		s.hits.offer(s, it, e)
 	}

@@ -19,8 +19,8 @@ type keeper struct {
 	err   error
 }
 
-// keep keeps b and returns where it is; -1 if it has no room.
-func (k *keeper) keep(b []byte) int64 {
+// keepBytes keeps b and returns where it is; -1 if it has no room.
+func (k *keeper) keepBytes(b []byte) int64 {
 	if len(b) > k.size {
 		return -1
 	}
@@ -77,8 +77,8 @@ func (k *keeper) makeRoom(end int64) {
 
 var errGone = errors.New("its bytes are not kept any more")
 
-// read appends to dst the n bytes that are kept at a place.
-func (k *keeper) read(dst []byte, at int64, n int) ([]byte, error) {
+// readKept appends to dst the n bytes that are kept at a place.
+func (k *keeper) readKept(dst []byte, at int64, n int) ([]byte, error) {
 	if at < 0 {
 		return dst, errGone
 	}
@@ -97,7 +97,7 @@ func (k *keeper) read(dst []byte, at int64, n int) ([]byte, error) {
 	return append(dst, k.ring[from:from+int64(n)]...), nil
 }
 
-func (k *keeper) close() error {
+func (k *keeper) removeFile() error {
 	if k.file == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ type Frame struct {
 // load reads a frame again, into the store's item. It is valid until the next
 // frame is read.
 func (s *Store) load(seq int64, e *entry) error {
-	f, err := s.read(seq, e)
+	f, err := s.readFrame(seq, e)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (s *Store) load(seq int64, e *entry) error {
 	return nil
 }
 
-// read returns a frame as it was. Its bytes are valid until the next one is
+// readFrame returns a frame as it was. Its bytes are valid until the next one is
 // read.
-func (s *Store) read(seq int64, e *entry) (*frame.Frame, error) {
+func (s *Store) readFrame(seq int64, e *entry) (*frame.Frame, error) {
 	if e.flags&placed != 0 {
 		return s.readAgain(e)
 	}
-	raw, err := s.bytes.read(s.raw[:0], e.at, int(e.raw))
+	raw, err := s.bytes.readKept(s.raw[:0], e.at, int(e.raw))
 	if err != nil {
 		return nil, err
 	}

@@ -34,9 +34,9 @@ type plainMeta struct {
 // maxMetas bounds the frames of which a meta is kept.
 const maxMetas = 500_000
 
-// keep keeps the meta and the stream of a frame; the oldest are dropped beyond
+// keepMeta keeps the meta and the stream of a frame; the oldest are dropped beyond
 // the limit.
-func (ms *metas) keep(seq int64, f *frame.Frame, bytes *keeper) {
+func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *keeper) {
 	m := f.Meta
 	if m == nil {
 		return
@@ -49,7 +49,7 @@ func (ms *metas) keep(seq int64, f *frame.Frame, bytes *keeper) {
 	}
 	c := carried{meta: ms.share(m), stream: f.Stream}
 	if m.Apart {
-		c.at, c.n = bytes.keep(m.Data), len(m.Data)
+		c.at, c.n = bytes.keepBytes(m.Data), len(m.Data)
 	}
 	ms.of[seq] = c
 }
@@ -77,7 +77,7 @@ func (ms *metas) restore(f *frame.Frame, seq int64, bytes *keeper) (err error) {
 	m := *c.meta
 	f.Meta, f.Stream = &m, c.stream
 	if m.Apart {
-		m.Data, err = bytes.read(nil, c.at, c.n)
+		m.Data, err = bytes.readKept(nil, c.at, c.n)
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (s *Store) record(seq int64, rec *capture.Record) bool {
 	if e == nil {
 		return false
 	}
-	f, err := s.read(seq, e)
+	f, err := s.readFrame(seq, e)
 	if err != nil {
 		return false
 	}

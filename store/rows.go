@@ -45,8 +45,8 @@ type rows struct {
 	free    []uint32 // lanes of rows that were dropped
 }
 
-// add returns the row of a new exchange and its mark.
-func (r *rows) add() (*row, uint32) {
+// addRow returns the row of a new exchange and its mark.
+func (r *rows) addRow() (*row, uint32) {
 	if r.n == int64(len(r.chunks))*chunk {
 		if r.n >= int64(r.limit) && len(r.chunks) > 1 {
 			r.drop()
@@ -70,7 +70,7 @@ func (r *rows) drop() {
 	old := r.chunks[0]
 	for i := range old {
 		if old[i].outcome == uint8(session.Open) {
-			r.close(old[i].mark)
+			r.closeRow(old[i].mark)
 		}
 		if old[i].lane != 0 {
 			r.free = append(r.free, old[i].lane)
@@ -90,14 +90,14 @@ func (r *rows) of(mark uint32) *row {
 	return &r.chunks[i/chunk][i%chunk]
 }
 
-// close takes an exchange from those in flight.
-func (r *rows) close(mark uint32) {
+// closeRow takes an exchange from those in flight.
+func (r *rows) closeRow(mark uint32) {
 	if i, ok := slices.BinarySearch(r.open, mark); ok {
 		r.open = slices.Delete(r.open, i, i+1)
 	}
 }
 
-func (r *rows) text(b []byte) uint32 { return r.texts.add(b[:min(len(b), 255)]) }
+func (r *rows) text(b []byte) uint32 { return r.texts.addText(b[:min(len(b), 255)]) }
 
 // texts keeps short texts in blocks, each with its length before it.
 type texts struct {
@@ -107,7 +107,7 @@ type texts struct {
 
 const textBlock = 1 << 16
 
-func (t *texts) add(b []byte) uint32 {
+func (t *texts) addText(b []byte) uint32 {
 	n := len(t.blocks)
 	if n == 0 || len(t.blocks[n-1])+1+len(b) > textBlock {
 		t.blocks = append(t.blocks, make([]byte, 0, textBlock))

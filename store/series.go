@@ -30,7 +30,7 @@ const (
 	seriesWidth = 1 << 20 // at the beginning: about a millisecond, or frames
 )
 
-func (t *series) add(at int64, d frame.Dir, n int64) {
+func (t *series) countFrame(at int64, d frame.Dir, n int64) {
 	t.bytes += n
 	c := t.at(at)
 	c.Frames[d]++

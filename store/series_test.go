@@ -15,7 +15,7 @@ func TestInFlightBetweenFrames(t *testing.T) {
 		after  time.Duration
 		flying int64
 	}{{0, 3}, {100 * time.Millisecond, 1}, {200 * time.Millisecond, 0}, {300 * time.Millisecond, 0}} {
-		s.add(begin+int64(f.after), frame.C2U, 1)
+		s.countFrame(begin+int64(f.after), frame.C2U, 1)
 		s.flies(f.flying)
 	}
 	for _, tt := range []struct {

@@ -108,7 +108,7 @@ func New(o Options) *Store {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bytes.close()
+	return s.bytes.removeFile()
 }
 
 // Version grows with everything that is taken in.

@@ -15,10 +15,10 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		if e.Mark != 0 {
 			return // dropped
 		}
-		if r, e.Mark = s.rows.add(); r == nil {
+		if r, e.Mark = s.rows.addRow(); r == nil {
 			return
 		}
-		s.open(r, e)
+		s.openRow(r, e)
 	}
 	at := s.last
 	if f := s.frames.at(seq); f != nil {
@@ -35,8 +35,8 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	s.progress(r, e, at)
 }
 
-// open makes r the row of an exchange that is new.
-func (s *Store) open(r *row, e *session.Exchange) {
+// openRow makes r the row of an exchange that is new.
+func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.conn, r.first, r.last = uint32(e.Conn), e.First, e.Last
 	r.opener = uint8(e.Opener)
 	r.kind = s.kinds.of([]byte(e.Kind))
@@ -68,7 +68,7 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 	switch was := session.Outcome(r.outcome); {
 	case was != e.Outcome:
 		if was == session.Open {
-			s.rows.close(r.mark)
+			s.rows.closeRow(r.mark)
 		}
 		r.outcome, r.closed = uint8(e.Outcome), at
 	case was != session.Open && e.BytesIn > r.in: // an answer that did not have to come
@@ -98,4 +98,4 @@ func (w watcher) Asked(c *session.Cancel) {
 }
 
 // Found keeps a finding.
-func (w watcher) Found(f session.Finding) { w.findings.add(w.Store, f) }
+func (w watcher) Found(f session.Finding) { w.findings.addFinding(w.Store, f) }
