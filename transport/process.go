@@ -191,7 +191,7 @@ func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
 // Close closes the program's standard input, and gives it time to end; what does
 // not is ended with its group, first by a signal that can be handled.
 func (p *process) Close() error {
-	p.ending.Do(p.end)
+	p.ending.Do(p.endProcess)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (p *process) Close() error {
 // has ended.
 const lateStderr = 2 * time.Second
 
-func (p *process) end() {
+func (p *process) endProcess() {
 	p.stdin.Close()
 	grace := p.command.opts.grace()
 	if !p.endsWithin(grace) {

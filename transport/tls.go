@@ -256,7 +256,7 @@ func listenTLS(ctx context.Context, address string, opts Options) (Listener, err
 	cfg.NextProtos = opts.Subprotocols
 	tl := &tlsListener{net: l, config: cfg, notice: opts.notice, inbox: inbox.New[Conn]()}
 	ctx, tl.stop = context.WithCancel(context.WithoutCancel(ctx))
-	tl.greeters.Go(func() { tl.serve(ctx) })
+	tl.greeters.Go(func() { tl.acceptConns(ctx) })
 	return tl, nil
 }
 
@@ -282,7 +282,7 @@ func (l *tlsListener) Close() error {
 	return err
 }
 
-func (l *tlsListener) serve(ctx context.Context) {
+func (l *tlsListener) acceptConns(ctx context.Context) {
 	defer l.inbox.Close()
 	for {
 		raw, err := accept(ctx, l.net)

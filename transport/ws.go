@@ -44,7 +44,7 @@ func (c *wsConn) Read(p []byte) (int, error) {
 		if c.message == nil {
 			_, r, err := c.ws.Reader(context.Background())
 			if err != nil {
-				return 0, c.end(err)
+				return 0, c.streamError(err)
 			}
 			c.message = r
 		}
@@ -53,13 +53,13 @@ func (c *wsConn) Read(p []byte) (int, error) {
 			c.message, err = nil, nil
 		}
 		if n > 0 || err != nil {
-			return n, c.end(err)
+			return n, c.streamError(err)
 		}
 	}
 }
 
-// end makes the clean end of a WebSocket the end of a stream.
-func (c *wsConn) end(err error) error {
+// streamError makes the clean end of a WebSocket the end of a stream.
+func (c *wsConn) streamError(err error) error {
 	var said websocket.CloseError
 	if !errors.As(err, &said) {
 		return err
@@ -83,7 +83,7 @@ func (c *wsConn) Write(p []byte) (int, error) {
 // connection, in the middle of a message perhaps.
 func (c *wsConn) ReadMessage(ctx context.Context) (Message, error) {
 	kind, data, err := c.ws.Read(ctx)
-	return Message{Text: kind == websocket.MessageText, Data: data}, c.end(err)
+	return Message{Text: kind == websocket.MessageText, Data: data}, c.streamError(err)
 }
 
 func (c *wsConn) WriteMessage(ctx context.Context, m Message) error {

@@ -87,11 +87,11 @@ func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.Serv
 			return nil, err
 		}
 	}
-	return services, c.finish()
+	return services, c.endCall()
 }
 
-// finish ends the call in order: a cancel would look like a failure.
-func (c *conversation) finish() error {
+// endCall ends the call in order: a cancel would look like a failure.
+func (c *conversation) endCall() error {
 	if err := c.call.CloseSend(); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func listen(ctx context.Context, address string, opts transport.Options) (transp
 		return nil, err
 	}
 	l.grpc = grpc.NewServer(l.streams, l.inbox, nil, opts)
-	go l.serve()
+	go l.acceptConns()
 	return l, nil
 }
 
@@ -57,7 +57,7 @@ func (l *listener) Close() error {
 	return l.quic.Close()
 }
 
-func (l *listener) serve() {
+func (l *listener) acceptConns() {
 	var conns sync.WaitGroup
 	for {
 		qc, err := l.quic.Accept(context.Background())

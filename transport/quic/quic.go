@@ -177,18 +177,18 @@ const goodbye = time.Second
 // Close ends our direction, and waits a moment for the peer to have all of it and
 // to end its own.
 func (c *conn) Close() error {
-	c.finish(c.linger, done)
+	c.endConn(c.linger, done)
 	return nil
 }
 
 // Abort resets the stream, behind what was written if the peer can take that.
 func (c *conn) Abort(error) error {
-	c.finish(c.reset, failed)
+	c.endConn(c.reset, failed)
 	return nil
 }
 
-// finish ends the stream, if there is one, and the connection.
-func (c *conn) finish(part func(), code quic.ApplicationErrorCode) {
+// endConn ends the stream, if there is one, and the connection.
+func (c *conn) endConn(part func(), code quic.ApplicationErrorCode) {
 	c.ending.Do(func() {
 		c.closed.Store(true)
 		select {
