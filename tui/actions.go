@@ -34,7 +34,7 @@ type changes struct {
 	todo []func()
 }
 
-func (c *changes) add(do func()) {
+func (c *changes) addChange(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.todo = append(c.todo, do)
@@ -57,7 +57,7 @@ func (c *changes) settle() {
 // taken in may hold up, and then asks for the screen. A key that quits does not wait for
 // commands: the change is made all the same, when the monitor has ended.
 func (m *Model) change(do func()) tea.Cmd {
-	m.changes.add(do)
+	m.changes.addChange(do)
 	ask := m.ask()
 	return func() tea.Msg {
 		m.changes.settle()
@@ -73,8 +73,8 @@ func (m *Model) lasting(do func() tea.Msg) tea.Cmd {
 	return once
 }
 
-// finish does what was asked for, and waits for what is being done.
-func (m *Model) finish() {
+// applyChanges does what was asked for, and waits for what is being done.
+func (m *Model) applyChanges() {
 	m.changes.settle()
 	for _, do := range m.outside {
 		do()

@@ -85,7 +85,7 @@ func (q *question) filter(_ tea.Model, msg tea.Msg) tea.Msg {
 	return msg
 }
 
-func (q *question) close() {
+func (q *question) closeOpened() {
 	if q.opened != nil {
 		q.opened.Close()
 	}

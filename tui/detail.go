@@ -37,8 +37,8 @@ type detail struct {
 	content // empty until it has been read
 }
 
-// number is that of the frame; 0 without one.
-func (d *detail) number() int64 {
+// frameNumber is that of the frame; 0 without one.
+func (d *detail) frameNumber() int64 {
 	if d == nil {
 		return 0
 	}
@@ -56,11 +56,11 @@ func (m *Model) openBeside(seq, other int64) tea.Cmd {
 		next.pane, next.jq, next.jqText = d.pane, d.jq, d.jqText
 	}
 	m.detail = next
-	return tea.Batch(m.ask(), m.read())
+	return tea.Batch(m.ask(), m.readDetail())
 }
 
-// read returns the command that reads what is looked at.
-func (m *Model) read() tea.Cmd {
+// readDetail returns the command that reads what is looked at.
+func (m *Model) readDetail() tea.Cmd {
 	s, w := m.store, m.detail.wants()
 	return func() tea.Msg { return w.get(s) }
 }
@@ -76,8 +76,8 @@ func (m *Model) compare(seq int64) tea.Cmd {
 	})
 }
 
-// take shows what was read.
-func (d *detail) take(c *content) {
+// showContent shows what was read.
+func (d *detail) showContent(c *content) {
 	d.content, d.folded = *c, map[int]bool{}
 	d.unfold()
 }
@@ -208,7 +208,7 @@ func (m *Model) turnBeside() tea.Cmd {
 		return nil
 	}
 	d.listState = listState{}
-	return m.read()
+	return m.readDetail()
 }
 
 // counterpart returns the frame to compare with: the last of the exchange for
@@ -303,7 +303,7 @@ func (m *Model) setJQ(text string) tea.Cmd {
 	}
 	d.jqText, d.jq = text, jq
 	d.listState = listState{}
-	return m.read()
+	return m.readDetail()
 }
 
 // copyPayload hands the payload to the terminal's clipboard.

@@ -83,9 +83,9 @@ func (m *Model) searchKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	case key.Matches(k, keys.Search):
 		return m.askForSearch(), true
 	case key.Matches(k, keys.SearchNext):
-		return m.find(false), true
+		return m.findText(false), true
 	case key.Matches(k, keys.SearchBack):
-		return m.find(true), true
+		return m.findText(true), true
 	}
 	return nil, false
 }
@@ -98,7 +98,7 @@ func (m *Model) askForSearch() tea.Cmd {
 		if m.search == "" {
 			return nil
 		}
-		return m.find(false)
+		return m.findText(false)
 	})
 	m.prompt.hint = m.search
 	return cmd
@@ -107,8 +107,8 @@ func (m *Model) askForSearch() tea.Cmd {
 // findTime is how long a search goes on before it is given up.
 const findTime = 5 * time.Second
 
-// find looks for the search text from the selected frame on.
-func (m *Model) find(back bool) tea.Cmd {
+// findText looks for the search text from the selected frame on.
+func (m *Model) findText(back bool) tea.Cmd {
 	if m.search == "" {
 		return m.askForSearch()
 	}

@@ -128,11 +128,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.scrollHelp(0)
 		return m, m.ask()
 	case page:
-		m.take(msg)
+		m.showPage(msg)
 		return m, nil
 	case *content:
 		if m.detail != nil && m.detail.wants() == msg.of {
-			m.detail.take(msg)
+			m.detail.showContent(msg)
 			m.scrollLines(0) // there may be fewer lines now
 		}
 		return m, nil
@@ -167,8 +167,8 @@ func (m *Model) refresh() tea.Cmd {
 	return m.ask()
 }
 
-// take shows a page, unless a later one was asked for.
-func (m *Model) take(p page) {
+// showPage shows a page, unless a later one was asked for.
+func (m *Model) showPage(p page) {
 	if p.asked != m.asked {
 		return
 	}

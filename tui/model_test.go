@@ -142,7 +142,7 @@ func TestViewChangesNothing(t *testing.T) {
 func TestChangesAreMade(t *testing.T) {
 	s := faulty(t, 3)
 	m := New(s, Config{})
-	show := func() { m.take(m.ask()().(page)) }
+	show := func() { m.showPage(m.ask()().(page)) }
 	m.view = viewFrames
 	show()
 	keys := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")}
@@ -175,7 +175,7 @@ func TestFilesAreWritten(t *testing.T) {
 		return nil
 	}})
 	m.view = viewFrames
-	m.take(m.ask()().(page))
+	m.showPage(m.ask()().(page))
 	var cmd tea.Cmd
 	for _, k := range []tea.KeyMsg{
 		{Type: tea.KeyRunes, Runes: []rune{'w'}},
@@ -184,7 +184,7 @@ func TestFilesAreWritten(t *testing.T) {
 	} {
 		_, cmd = m.Update(k)
 	}
-	m.finish()
+	m.applyChanges()
 	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{"wrote 1 frame to a.ndjson", false}) {
 		t.Errorf("wrote %q, and says %v", wrote, said)
 	}
@@ -217,7 +217,7 @@ func TestWireIsChanged(t *testing.T) {
 	} {
 		_, cmd = m.Update(k)
 	}
-	m.finish()
+	m.applyChanges()
 	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that meet kind==a", false}) {
 		t.Errorf("held %q, and says %v", w.on, said)
 	}

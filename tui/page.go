@@ -28,7 +28,7 @@ func (m *Model) ask() tea.Cmd {
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
 		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()),
-		finding: m.findings.from(m.findingRows()), detail: m.detail.number(),
+		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(),
 	}
 	s := m.store
 	return func() tea.Msg { return w.get(s) }

@@ -97,10 +97,10 @@ func (m *Model) totals() []string {
 	th, st := m.theme, &m.page.stats
 	ends, cancels := m.tally("exchanges"), m.tally("cancels")
 	for o := session.Open; o <= session.Abandoned; o++ {
-		ends.add(th.Number, st.Exchanges[o], o.String())
+		ends.addFigure(th.Number, st.Exchanges[o], o.String())
 	}
 	for c := session.Pending; c <= session.Silent; c++ {
-		cancels.add(th.Cancel, st.Cancels[c], c.String())
+		cancels.addFigure(th.Cancel, st.Cancels[c], c.String())
 	}
 	if !cancels.any {
 		return append([]string{""}, ends.lines()...)
@@ -125,7 +125,7 @@ func (m *Model) tally(label string) *tally {
 	return t
 }
 
-func (t *tally) add(paint render.Paint, n int64, what string) {
+func (t *tally) addFigure(paint render.Paint, n int64, what string) {
 	if n == 0 {
 		return
 	}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, s *store.Store, c Config) error {
 		m = New(s, c)
 		return m
 	}, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
-	m.finish()
+	m.applyChanges()
 	return err
 }
 
@@ -97,7 +97,7 @@ func run(ctx context.Context, c Config, model func(Config) tea.Model, options ..
 	}
 	switch {
 	case q != nil:
-		defer q.close()
+		defer q.closeOpened()
 		c.ask = q.ask
 		options = append(options, tea.WithInput(&q.keyboard), tea.WithFilter(q.filter))
 	case c.Input == nil:
