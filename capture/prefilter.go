@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A prefilter tells, by one walk over a text, that no pattern can match in it:
-// none of the words is there of which every match has one. Regular expressions
-// walk far slower, and secrets are rare.
+// A prefilter decides in one pass over a text that no pattern can match: every match
+// contains one of the words, and the text contains none. Regular expressions are far
+// slower, and secrets are rare.
 type prefilter struct {
 	blind bool // some pattern needs no word
 	gaps  bool // there may be a '-' or '_' between the letters of a word
@@ -134,9 +134,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// known is what is known of the matches of an expression, in lower case: they
-// are exactly these texts, or every match has one of these words. Both are nil if
-// nothing is known.
+// known describes the matches of an expression, in lower case: they are exactly these
+// texts, or every match contains one of these words. Both are nil if nothing is known.
 type known struct{ exact, words []string }
 
 const (
@@ -145,7 +144,7 @@ const (
 	minWord  = 2  // bytes
 )
 
-// best returns words of which every match has one; nil if there are no good ones.
+// best returns words such that every match contains one; nil if there are no good ones.
 func (k known) best() []string {
 	words := k.words
 	if k.exact != nil {
@@ -227,8 +226,8 @@ func lowered(text string) string {
 	return string(b)
 }
 
-// concat returns what is known of what follows each other: the texts that
-// neighbours make together, and of all such the longest.
+// concat describes a concatenation: it joins the texts of neighbours and keeps the
+// longest result.
 func concat(subs []*syntax.Regexp) known {
 	exact := []string{""}
 	var best []string
@@ -266,7 +265,7 @@ func join(a, b []string) []string {
 	return all
 }
 
-// better returns the words of which the shortest is longer.
+// better returns the list whose shortest word is longer.
 func better(a, b []string) []string {
 	if shortest(b) > shortest(a) {
 		return b
@@ -274,7 +273,7 @@ func better(a, b []string) []string {
 	return a
 }
 
-// alternate returns what is known of one or the other.
+// alternate describes an alternation.
 func alternate(subs []*syntax.Regexp) known {
 	var exact, words []string
 	isExact, hasWords := true, true

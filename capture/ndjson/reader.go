@@ -28,7 +28,7 @@ type Reader struct {
 	reframe Reframe
 
 	session capture.Session
-	ahead   bool // record has been read and not given out
+	ahead   bool // record has been read and not returned
 	record  capture.Record
 	raw     []byte
 	err     error
@@ -92,8 +92,7 @@ func (n *Reader) Buffered() bool {
 	return atEOF || bytes.IndexByte(bytes.TrimLeft(rest, " \t\r\n"), '\n') >= 0
 }
 
-// nextRecord reads the next record. It reports false, with an error, when there is
-// none.
+// nextRecord reads the next record. It returns false, and sets err, if it cannot.
 func (n *Reader) nextRecord() bool {
 	for n.err == nil {
 		if !n.lines.Scan() {

@@ -12,7 +12,7 @@ func (w *Writer) u64(v uint64) { w.buf = binary.LittleEndian.AppendUint64(w.buf,
 // pad appends what n bytes lack of a multiple of four.
 func (w *Writer) pad(n int) { w.buf = append(w.buf, "\x00\x00\x00"[:padding(n)]...) }
 
-// beginBlock begins a block and returns where it starts, for close.
+// beginBlock begins a block and returns where it starts, for endBlock.
 func (w *Writer) beginBlock(kind uint32) (start int) {
 	start = len(w.buf)
 	w.u32(kind)
@@ -20,7 +20,7 @@ func (w *Writer) beginBlock(kind uint32) (start int) {
 	return start
 }
 
-// endBlock ends the block that starts at start.
+// endBlock writes the length of the block that starts at start.
 func (w *Writer) endBlock(start int) {
 	n := uint32(len(w.buf) - start + 4)
 	binary.LittleEndian.PutUint32(w.buf[start+4:], n)

@@ -16,7 +16,7 @@ type blocks struct {
 	order order
 
 	buf        []byte
-	head, tail int   // buf[head:tail] is read and not yet given out
+	head, tail int   // buf[head:tail] is read and not yet returned
 	offset     int64 // the position of buf[head] in the stream
 	size       int   // of the block that next returned last
 	readErr    error
@@ -27,8 +27,8 @@ const (
 	keepSize = 4 * readSize
 )
 
-// nextBlock returns the type and the body of the next block, valid until the call
-// after it. At the end between two blocks the error is io.EOF.
+// nextBlock returns the type and the body of the next block, which are valid until the
+// next call. At a clean end, between two blocks, the error is io.EOF.
 func (b *blocks) nextBlock() (kind uint32, body []byte, err error) {
 	b.head += b.size
 	b.offset += int64(b.size)
@@ -68,7 +68,7 @@ func (b *blocks) buffered() bool {
 	return b.readErr != nil
 }
 
-// length returns the length of the block at hand, whose first 12 bytes are
+// length returns the length of the current block, whose first 12 bytes are
 // there. A section header sets the byte order of everything up to the next.
 func (b *blocks) length() (int, error) {
 	head := b.buf[b.head:b.tail]
@@ -135,7 +135,7 @@ func (b *blocks) ended() error {
 	return &capture.Error{Err: b.readErr, Offset: b.offset}
 }
 
-// need reads until n bytes are at hand. It returns false if the stream ends
+// need reads until n bytes are available. It returns false if the stream ends
 // before. The buffer grows as bytes arrive, not as a length promises them.
 func (b *blocks) need(n int) bool {
 	for empty := 0; b.tail-b.head < n; {

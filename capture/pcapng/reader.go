@@ -19,7 +19,7 @@ type Reader struct {
 	blocks  blocks
 	session capture.Session
 	lanes   []lane // by interface
-	raw     []byte // the frame at hand, put together
+	raw     []byte // the current frame, put together
 	apart   []byte // its bytes, if the payload is no part of them
 	meta    []byte // what its carrier says of it
 	packed  bool   // the input is compressed
@@ -91,7 +91,7 @@ func (r *Reader) Next(rec *capture.Record) error {
 // Buffered reports whether Next is sure not to wait; see [capture.Live].
 func (r *Reader) Buffered() bool { return r.err != nil || r.blocks.buffered() }
 
-// Place is where the record at hand begins; see [capture.Placed] and [Random].
+// Place is where the current record begins; see [capture.Placed] and [Random].
 func (r *Reader) Place() int64 {
 	if r.packed {
 		return -1
@@ -99,7 +99,7 @@ func (r *Reader) Place() int64 {
 	return r.blocks.offset
 }
 
-// block takes in one block and reports whether it is a record.
+// block handles one block and reports whether it is a record.
 func (r *Reader) block(kind uint32, body []byte, rec *capture.Record) (bool, error) {
 	switch kind {
 	case enhancedPacket:
@@ -163,7 +163,7 @@ func (r *Reader) iface(body []byte) error {
 	return nil
 }
 
-// packet completes a record, of which its interface has told, by its packet.
+// packet completes a record, begun from its interface, with its packet.
 func (r *Reader) packet(body []byte, rec *capture.Record) error {
 	o := r.blocks.order
 	if len(body) < 20 {
@@ -291,8 +291,7 @@ func (r *Reader) join(prefix, payload, suffix []byte) {
 	r.raw = append(r.raw, suffix...)
 }
 
-// event reads a record that is no frame. One of a kind that a later version
-// added is none.
+// event reads a record that is not a frame. It skips kinds that a later version added.
 func (r *Reader) event(body []byte, rec *capture.Record) (bool, error) {
 	if len(body) < eventSize {
 		return false, r.blocks.malformed("an event of %d bytes", len(body))
@@ -348,8 +347,8 @@ type options struct {
 
 func (r *Reader) options(data []byte) options { return options{rest: data, order: r.blocks.order} }
 
-// nextOption moves to the next option. It returns false at the end, and where an
-// option is longer than its block.
+// nextOption moves to the next option. It returns false at the end, and if an option is
+// longer than its block.
 func (o *options) nextOption() bool {
 	if len(o.rest) < 4 {
 		return false

@@ -143,8 +143,8 @@ func (w *Writer) iface(r *capture.Record) uint32 {
 	return i
 }
 
-// addLane writes the interface block of a lane that r is the first record of, and ahead
-// of it the header of another section if this one is full.
+// addLane writes the interface block of a lane whose first record is r. If the section is
+// full, it begins another one first.
 func (w *Writer) addLane(l lane, r *capture.Record) uint32 {
 	if len(w.lanes) == maxInterfaces {
 		w.buf = append(w.buf, w.header...)

@@ -60,7 +60,7 @@ func (e *encoder) takeRecords(s *capture.Session, from source, hurry bool) error
 // blocks is how many bytes are written at once while more wait.
 const blocks = 256 << 10
 
-// put encodes the record at hand, and begins another part if this one is full.
+// put encodes the current record, and begins another part if this one is full.
 func (e *encoder) put(s *capture.Session) error {
 	if e.part > 0 && e.out.full(len(e.encode.Buf)) {
 		if err := e.flush(); err != nil {

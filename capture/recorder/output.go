@@ -35,9 +35,9 @@ func (s *stream) writeBlocks(blocks []byte) error {
 	_, err := s.Write(blocks)
 	return err
 }
-func (s *stream) full(int) bool { return false }
-func (s *stream) nextPart() error   { return nil }
-func (s *stream) close() error  { return nil }
+func (s *stream) full(int) bool   { return false }
+func (s *stream) nextPart() error { return nil }
+func (s *stream) close() error    { return nil }
 
 // files are a file, or parts of it that follow each other.
 type files struct {
@@ -104,7 +104,7 @@ func cutSuffix(s, suffix string, ok bool) (string, bool) {
 	return rest, ok && found
 }
 
-// openPart begins the file, or the next part of it.
+// openPart creates the file, or the next part of it.
 func (f *files) openPart() (err error) {
 	name := f.name
 	if f.split > 0 {
@@ -125,8 +125,8 @@ func (f *files) openPart() (err error) {
 	return err
 }
 
-// writeBlocks writes whole blocks. If that fails, what there is of a block that is
-// not whole is cut off again.
+// writeBlocks writes whole blocks. If that fails, it removes what was written of an
+// incomplete block.
 func (f *files) writeBlocks(blocks []byte) error {
 	var err error
 	if f.zip != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Reader reads what a recorder of its own takes in: from memory, where it need not
-// be encoded for that, and from the temporary file. It is a [capture.Live].
+// A Reader reads the records of its own recorder: from memory, without encoding them,
+// and from the temporary file. It is a [capture.Live].
 type Reader struct {
 	session capture.Session
 	given   chan source   // by the recorder, which waits until it was read
 	read    chan struct{} // it was
-	at      source        // nil if nothing is at hand
+	at      source        // nil if nothing is available
 
 	closing sync.Once
 	closed  chan struct{}
@@ -75,7 +75,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// takeRecords is the recorder's: it lets records be read, and waits until they were.
+// takeRecords is called by the recorder. It offers records for reading and waits until
+// they were read.
 func (r *Reader) takeRecords(_ *capture.Session, from source, _ bool) error {
 	select {
 	case r.given <- from:

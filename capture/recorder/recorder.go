@@ -56,8 +56,8 @@ type Config struct {
 	// never. Only the newest Keep parts are kept; 0 means all.
 	SplitSize int64
 	Keep      int
-	// Notice, if not nil, is told of what people should know: that records
-	// are spilled, and why recording ended before its session.
+	// Notice, if not nil, is called with messages for the user: that records
+	// are spilled, or why recording ended before its session.
 	Notice func(text string)
 }
 
@@ -159,8 +159,8 @@ func start(to destination, cfg Config, beside ...string) *Recorder {
 	return r
 }
 
-// Write takes in a record. Its error is nil: what is wrong with the file is
-// told to Config.Notice, and returned by Close.
+// Write accepts a record. Its error is always nil: Config.Notice and Close report
+// problems with the file.
 func (r *Recorder) Write(rec *capture.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Recorder) Write(rec *capture.Record) error {
 	return nil
 }
 
-// WriteRun takes in a run of records; see [capture.RunWriter]. Those that are held
+// WriteRun accepts a run of records; see [capture.RunWriter]. Those that are held
 // are copied only when they are written.
 func (r *Recorder) WriteRun(run *capture.Run) error {
 	r.mu.Lock()
@@ -255,7 +255,7 @@ func (r *Recorder) append(rec *capture.Record) {
 	r.appended(last)
 }
 
-// canAppend reports whether more can be appended to an item.
+// canAppend reports whether more records can be appended to an item.
 func (r *Recorder) canAppend(it *item) bool {
 	return it != nil && it.Segment != nil && !it.busy && it.session == r.session
 }
@@ -301,9 +301,9 @@ func (r *Recorder) push() *item {
 	return it
 }
 
-// Close writes what is left, and returns why recording ended if that was
-// before. When ctx ends sooner it leaves the rest unwritten, and a write that
-// is stuck behind.
+// Close writes the remaining records, and returns why recording ended if it ended
+// earlier. If ctx ends first, Close leaves the rest unwritten and abandons a write
+// that is stuck.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.owe()
@@ -317,7 +317,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 }
 
-// closeIntake lets nothing more in, and wakes everybody.
+// closeIntake refuses further records and wakes every waiting goroutine.
 func (r *Recorder) closeIntake() {
 	r.ended = true
 	if r.idle {

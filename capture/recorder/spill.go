@@ -11,9 +11,9 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// A spill is the temporary file that takes what memory is too small for, or if that
-// fails another one beside the capture. It has one writer and one reader, of other
-// extents; the recorder's lock guards all but the bytes.
+// A spill is a temporary file for records that exceed the memory limit. If writing it
+// fails, the next file is created beside the capture. One writer and one reader use
+// different extents. The recorder's lock guards everything but the bytes.
 type spill struct {
 	dirs   []string   // where the next files may be; "" is the temporary folder
 	files  []*os.File // the last takes what comes
@@ -22,8 +22,8 @@ type spill struct {
 	active bool
 	failed error
 
-	encode segment.Encoder // of whoever spills
-	buf    []byte          // of whoever reads
+	encode segment.Encoder // used by the writer
+	buf    []byte          // used by the reader
 }
 
 // An extent is where an item lies in a file.
@@ -147,7 +147,7 @@ func (r *Recorder) openSpill(failed error) error {
 	return failed
 }
 
-// readExtent returns the records of an extent, until it is called again.
+// readExtent returns the records of an extent. They are valid until the next call.
 func (s *spill) readExtent(at extent) (source, error) {
 	s.buf = slices.Grow(s.buf[:0], int(at.n))[:at.n]
 	if _, err := at.file.ReadAt(s.buf, at.from); err != nil {

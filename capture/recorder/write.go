@@ -13,7 +13,7 @@ import (
 // waking up for each one would cost the session more than the records do.
 const pace = 20 * time.Millisecond
 
-// writeQueue writes the queue to its end.
+// writeQueue writes the queue until recording ends.
 func (r *Recorder) writeQueue() {
 	defer close(r.done)
 	rest := time.NewTimer(pace)

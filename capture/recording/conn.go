@@ -35,7 +35,7 @@ type conn struct {
 	drain   bool      // the timing is over; the streams may not be
 
 	carrier *carrier.Carrier // nil in a plain recording
-	frames  []frame.Frame    // that the carrier has given out
+	frames  []frame.Frame    // that the carrier has returned
 
 	rec  capture.Record
 	done bool
@@ -44,10 +44,10 @@ type conn struct {
 // stream is one file of a connection.
 type stream struct {
 	scanner *frame.Scanner // nil for standard error
-	ahead   bool           // the scanner's frame has not been given out
+	ahead   bool           // the scanner's frame has not been returned
 	file    io.Reader
 	text    []byte
-	pos     int64 // given out
+	pos     int64 // returned
 	known   int64 // read, as the timing says
 	ended   bool  // the carrier knows that there is no more
 }
@@ -71,7 +71,7 @@ func openConn(fsys fs.FS, number int, setup func(*conn)) (*conn, error) {
 	return c, nil
 }
 
-// openFile opens a file of the connection; one that is not there is empty.
+// openFile opens a file of the connection. A missing file reads as empty.
 func (c *conn) openFile(fsys fs.FS, name string) (io.Reader, error) {
 	if c.number > 1 {
 		name = path.Join(connPrefix+strconv.Itoa(c.number), name)
@@ -114,8 +114,8 @@ func (c *conn) advance() error {
 	return nil
 }
 
-// pending makes a record of what is known of the current stream and has not
-// been given out. It reports whether there was any.
+// pending makes a record of the bytes of the current stream that have not been
+// returned. It reports whether there were any.
 func (c *conn) pending() (bool, error) {
 	s := &c.streams[c.current]
 	switch {
@@ -162,8 +162,8 @@ func (c *conn) stderr(s *stream) (bool, error) {
 	return true, nil
 }
 
-// more reads what is known of the current stream and has not been given out, of
-// which there may be nothing yet; at the end of its file the error is io.EOF.
+// more reads the bytes of the current stream that have not been returned. There may be
+// none yet. At the end of the file the error is io.EOF.
 func (c *conn) more(s *stream) ([]byte, error) {
 	n := min(s.known-s.pos, maxText)
 	if c.drain {
@@ -199,7 +199,7 @@ func (c *conn) frame(f *frame.Frame) {
 	c.rec.Conn, c.rec.Dir = c.number, c.current
 }
 
-// line takes in the next line of the timing, and reports whether it is a
+// line consumes the next line of the timing, and reports whether it is a
 // record of its own. At the end of the timing what is left is drained.
 func (c *conn) line() (bool, error) {
 	if !c.timing.Scan() {

@@ -21,7 +21,7 @@ import (
 type Reader struct {
 	session capture.Session
 	conns   []*conn
-	last    *conn // whose record was given out last
+	last    *conn // whose record was returned last
 	seq     int64
 	err     error
 }
@@ -66,7 +66,7 @@ func open(fsys fs.FS, session capture.Session, setup func(*conn)) (*Reader, erro
 	return r, r.readSession()
 }
 
-// readSession learns from the first connection what the session is.
+// readSession reads the properties of the session from the first connection.
 func (r *Reader) readSession() error {
 	for _, c := range r.conns {
 		if err := c.advance(); err != nil {

@@ -21,7 +21,7 @@ const (
 	floodRecords = 64        // of what comes at once, which are kept of a flood
 )
 
-// countPassed takes note of what comes at that time.
+// countPassed counts bytes and frames that passed at a time.
 func (f *flood) countPassed(at time.Time, bytes, frames int64) {
 	passed := at.Sub(f.since)
 	if f.on = f.on && passed < 2*floodTime; passed > floodTime {

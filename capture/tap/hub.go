@@ -26,8 +26,7 @@ const (
 
 // A Hub is the [capture.Writer] that a relay or a broker feeds with what passes.
 // It keeps the newest records for any number of viewers, and waits for none of
-// them: who falls behind what is kept has lost the frames in between, and is
-// told how many. Records of several goroutines are taken in the order in which
+// them. A viewer that falls too far behind loses frames, and learns how many. Records of several goroutines are taken in the order in which
 // they come. A Hub has no goroutine of its own.
 type Hub struct {
 	opts Options
@@ -57,7 +56,7 @@ type run struct {
 	gone   bool  // no longer in the ring
 }
 
-// nextNumber is the number of the record behind those of the run.
+// nextNumber returns the number of the record after those of the run.
 func (r *run) nextNumber() int64 { return r.first + int64(len(r.Records)) }
 
 // held is what runs hold.
@@ -79,7 +78,7 @@ func NewHub(s capture.Session, opts Options) *Hub {
 	return &Hub{opts: opts, session: &s, viewers: make(map[*Viewer]struct{})}
 }
 
-// Write takes in a record. It waits for nobody, and its error is nil.
+// Write accepts a record. It waits for nobody, and its error is nil.
 func (h *Hub) Write(r *capture.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +99,7 @@ func (h *Hub) Write(r *capture.Record) error {
 	return nil
 }
 
-// WriteRun takes in a run of records; see [capture.RunWriter].
+// WriteRun accepts a run of records; see [capture.RunWriter].
 func (h *Hub) WriteRun(r *capture.Run) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +122,7 @@ func (h *Hub) WriteRun(r *capture.Run) error {
 	return nil
 }
 
-// keepRun keeps the records of a run, from the one with that index on.
+// keepRun keeps the records of a run, starting at index from.
 func (h *Hub) keepRun(r *capture.Run, from int) {
 	newest := h.newest()
 	if newest == nil || newest.flood != h.flood.on || newest.nextNumber() != h.next {
@@ -206,7 +205,7 @@ func (h *Hub) newest() *run {
 	return h.ring[len(h.ring)-1]
 }
 
-// beginRun appends a run to the ring, and takes out of it what is too much.
+// beginRun appends a run to the ring, and drops the oldest ones if they exceed the limits.
 func (h *Hub) beginRun() *run {
 	if newest := h.newest(); newest != nil {
 		h.kept.addRun(newest, 1)
@@ -259,8 +258,8 @@ func (h *Hub) recycle(r *run) {
 	}
 }
 
-// at returns the run that holds the record of that number, or, if that is kept no
-// more, the one behind it.
+// at returns the run that holds the record of that number. If that run was dropped, it
+// returns the next one.
 func (h *Hub) at(number int64) *run {
 	i := sort.Search(len(h.ring)-1, func(i int) bool {
 		return h.ring[i].nextNumber() > number

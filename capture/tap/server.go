@@ -35,7 +35,7 @@ type Server struct {
 const (
 	// maxName bounds a name, since the path of a socket is short; in bytes.
 	maxName = 40
-	// maxViewers bounds those who look on at once.
+	// maxViewers bounds the number of simultaneous viewers.
 	maxViewers = 64
 	// grace is how long the end of a session waits for viewers to read it.
 	grace = 500 * time.Millisecond
@@ -145,7 +145,7 @@ func (s *Server) accept() {
 	}
 }
 
-// enter takes in a viewer. It returns false for one too many.
+// enter registers a viewer. It returns false if there are too many.
 func (s *Server) enter(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Server) leave(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// serveViewer serves one viewer, until it goes or the session ends.
+// serveViewer serves one viewer until it leaves or the session ends.
 func (s *Server) serveViewer(c net.Conn) {
 	defer s.serving.Done()
 	defer s.leave(c)

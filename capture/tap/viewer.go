@@ -17,10 +17,10 @@ const pace = 20 * time.Millisecond
 // [capture.Note], which [ParseNote] understands.
 type Viewer struct {
 	hub     *Hub
-	run     *run // that the records at hand belong to
+	run     *run // that the current records belong to
 	records []capture.Record
 	session *capture.Session
-	number  int64 // of the record behind those at hand
+	number  int64 // of the record after the current ones
 	frames  int64 // before that record
 
 	// These belong to the hub's lock.
@@ -107,8 +107,7 @@ func (v *Viewer) Close() error {
 	return nil
 }
 
-// batch returns the records at hand, and if there are none those that come
-// next. They are valid until the next call.
+// batch returns the current records, or the next ones if there are none left. They are valid until the next call.
 func (v *Viewer) batch() ([]capture.Record, error) {
 	for len(v.records) == 0 {
 		if wait, err := v.fetch(); err != nil {
@@ -157,7 +156,7 @@ func (v *Viewer) release() {
 	v.run = nil
 }
 
-// behind passes over what is no longer kept.
+// behind skips records that are no longer kept.
 func (v *Viewer) behind(next *run) {
 	note := Note{Tap: Lost, Lost: next.frames - v.frames}
 	v.number, v.frames = next.first, next.frames
