@@ -81,10 +81,10 @@ func (c *captured) nextBatch(b *batch) bool {
 	return len(b.Frames)+len(b.ends) > 0
 }
 
-// buffered reports whether the next record is at hand.
+// buffered reports whether the next record is available.
 func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 
-// appendFrame appends the frame of the record at hand, whose bytes are now in raw.
+// appendFrame appends the frame of the current record, whose bytes are now in raw.
 func (c *captured) appendFrame(b *batch, raw []byte) error {
 	b.Frames = append(b.Frames, c.record.Frame)
 	f := &b.Frames[len(b.Frames)-1]
@@ -121,10 +121,9 @@ const (
 	connsApart  = 1_000_000 // between the numbers of one input and the next
 )
 
-// connNumber returns the number of a connection of the capture among those of all
-// inputs. Where there are several inputs, the first connection of each has the
-// number of its input; any other has its own number behind a million for each
-// input.
+// connNumber returns the number of a connection among those of all inputs. If there are
+// several inputs, the first connection of each has the number of its input. Any other has
+// its own number plus a million for each input.
 func (c *captured) connNumber(conn int) int {
 	if c.conn == unknownConn {
 		c.conn = conn
@@ -187,9 +186,9 @@ func (r *reading) expect(f *frame.Frame) {
 	}
 }
 
-// beside returns how a payload of HTTP is to be read, whose wire is all of the
-// session's: the first protocol of JSON-RPC on it is that of the wire, whatever
-// else passes before and behind.
+// beside returns how to read a payload of HTTP. All HTTP of a session is one wire, and
+// the first protocol of JSON-RPC on it is the protocol of the wire, whatever else
+// passes before or after.
 func (c *captured) beside(r *reading, payload []byte) *reading {
 	switch p := all.Beside(r.protocol, payload); {
 	case p == r.protocol:
@@ -231,11 +230,11 @@ func over(m *frame.Meta) string {
 	return m.Framing
 }
 
-// names returns what the record at hand says of its wire.
+// names returns what the current record says of its wire.
 func (c *captured) names() names { return names{c.record.Framing, c.record.Protocol} }
 
-// newReading returns what the configuration, the record at hand or the capture says
-// of a wire.
+// newReading returns how to read a wire, according to the configuration, the current
+// record or the capture.
 func (c *captured) newReading() (*reading, error) {
 	session := c.reader.Session()
 	r := &reading{names: c.names(), framing: c.cfg.Framing, protocol: c.cfg.Protocol}

@@ -59,8 +59,8 @@ func (t *tally) countItem(it *Item) {
 	t.note(protocol, kind, 1, it.Frame.Size())
 }
 
-// addBytes counts the frames that frames begins with of which nothing but the size is
-// to be known, in the protocol of bytes, and returns how many they are.
+// addBytes counts the first frames, up to one that needs more than its size, in the
+// protocol of bytes, and returns how many it counted.
 func (t *tally) addBytes(frames []frame.Frame) int {
 	n, size := 0, 0
 	for ; n < len(frames); n++ {

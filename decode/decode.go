@@ -30,11 +30,11 @@ type Config struct {
 	Calls *all.Calls
 	// Limit is the largest payload in bytes; 0 is the default of the pairing.
 	Limit int
-	// Resync makes decoding go on behind a fault of the framing.
+	// Resync makes decoding go on after a fault of the framing.
 	Resync bool
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
-	// Counter, if not nil, counts the items, in the place of a view.
+	// Counter, if not nil, counts the items, instead of a view.
 	Counter *Counter
 	// Match, if not nil, chooses the items that are shown. It is called from
 	// several goroutines.
@@ -60,15 +60,15 @@ type Config struct {
 	// there are workers it is called when the run is over, be it before the input
 	// is, and at once where one of them fails.
 	Interrupt func()
-	// Notice, if not nil, is told what a stream was taken for, and why.
+	// Notice, if not nil, is called with the detected format of a stream and the reason.
 	Notice func(text string)
-	// Note, if not nil, is told of each note in a capture, and the number of the
-	// frame behind it. It is called ahead of the view of frames before it, and
-	// keeps nothing of the record.
+	// Note, if not nil, is called for each note in a capture, with the number of the
+	// next frame. It is called before earlier frames are viewed, and must not keep
+	// the record.
 	Note func(seq int64, rec *capture.Record)
-	// Ended, if not nil, is told when a direction of a connection in a capture has
-	// ended, between the views of the frames before and behind that. It takes that
-	// they are viewed in their order.
+	// Ended, if not nil, is called when a direction of a connection in a capture has
+	// ended, between the views of the frames before and after the end. This requires
+	// that frames are viewed in order.
 	Ended func(conn int, dir frame.Dir, at time.Time)
 }
 
@@ -80,7 +80,7 @@ func (cfg *Config) around(show func()) {
 	}
 }
 
-// A View appends what is to be seen of an item to dst. Each worker has a View
+// A View appends the output for an item to dst. Each worker has a View
 // of its own.
 type View func(dst []byte, it *Item) ([]byte, error)
 
@@ -97,7 +97,7 @@ type Result struct {
 	Enough  bool          // all was shown that was asked for, whatever else there is
 }
 
-// merge takes in what was found in a batch.
+// merge adds the counts of a batch to the result.
 func (r *Result) merge(seen *Result) {
 	r.Frames += seen.Frames
 	r.Faults += seen.Faults
@@ -129,7 +129,7 @@ func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() 
 
 // A feed yields the frames of a session in batches.
 type feed interface {
-	// nextBatch fills b with the frames that are at hand, at least one. It returns
+	// nextBatch fills b with the frames that are available, at least one. It returns
 	// false when there are no more.
 	nextBatch(b *batch) bool
 	// err returns why there are no more; nil after a clean end.
@@ -160,7 +160,7 @@ type end struct {
 	at    time.Time
 }
 
-// endOfRun is the index of the frame after those for which since[run] holds.
+// endOfRun returns the index after the last frame that since[run] applies to.
 func (b *batch) endOfRun(run int) int {
 	if run+1 < len(b.since) {
 		return b.since[run+1].index
@@ -187,7 +187,7 @@ type since struct {
 	redacted, altered bool
 }
 
-// addSince notes how the next frame is to be read.
+// addSince records how the next frame is read.
 func (b *batch) addSince(s since) {
 	if n := len(b.since); n > 0 {
 		last := b.since[n-1]
@@ -206,7 +206,7 @@ type times struct{ read, written time.Time }
 // A clock knows when the first and the last frame of a session were read.
 type clock struct{ first, previous time.Time }
 
-// pass takes in that a frame was read.
+// pass notes that a frame was read.
 func (c *clock) pass(read time.Time) {
 	if c.first.IsZero() {
 		c.first = read

@@ -16,7 +16,7 @@ import (
 // during the call only.
 type Item struct {
 	Seq      int64
-	Place    int64 // in the capture, as [capture.Placed] has it; -1 is none
+	Place    int64 // in the capture, as [capture.Placed] has it; -1 means none
 	Frame    *frame.Frame
 	Framing  frame.Framing
 	Protocol protocol.Protocol
@@ -119,7 +119,7 @@ type mistaken struct {
 func (m *mistaken) Error() string { return fmt.Sprintf("this looks like %s: %v", m.accident, m.err) }
 func (m *mistaken) Unwrap() error { return m.err }
 
-// A Fault is what is wrong with a frame that was read, and where that is.
+// A Fault says what is wrong with a frame, and where.
 type Fault struct {
 	Frame   int64 // its number
 	Offset  int64 // of its first byte
@@ -141,7 +141,7 @@ func (f *Fault) Accident() frame.Accident {
 	return frame.NoAccident
 }
 
-// fault is what is wrong with the item's frame. That of the framing says where it is.
+// fault returns what is wrong with the item's frame. A fault of the framing has a position.
 func (it *Item) fault() error {
 	if _, placed := placeOf(it.Err.Error()); placed || it.Frame.Gap {
 		return it.Err
@@ -203,8 +203,8 @@ func (it *Item) Summary() []byte {
 	return s
 }
 
-// clip returns the beginning of text, n bytes at most, cut between runes. It has no
-// room behind it, for text is the wire's.
+// clip returns the beginning of text, at most n bytes, cut between runes. Its capacity is
+// its length, because the bytes after it belong to the wire.
 func clip(text []byte, n int) []byte {
 	if len(text) <= n {
 		return text

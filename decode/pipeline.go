@@ -28,7 +28,7 @@ type pipeline struct {
 	result  Result
 }
 
-// A job is a batch and what is to be seen of it.
+// A job is a batch and its output.
 type job struct {
 	turn  int       // at which it was read, and is written
 	free  chan *job // where it goes when it has been written
@@ -124,7 +124,7 @@ func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context)
 	return g, ctx
 }
 
-// writeOutput writes a job's output, and keeps nothing that a large one has grown.
+// writeOutput writes a job's output. It frees a buffer that a large job has grown.
 func (p *pipeline) writeOutput(j *job) error {
 	p.result.merge(&j.seen)
 	if len(j.out) > 0 {
@@ -187,7 +187,7 @@ func (j *job) parse(it *Item) {
 	}
 }
 
-// readItem makes it the item of a frame of the job's, which may be parsed already.
+// readItem fills it with frame i of the job, which may be parsed already.
 func (j *job) readItem(it *Item, i int, p protocol.Protocol) {
 	f := &j.batch.Frames[i]
 	if i >= len(j.ahead) || !j.ahead[i].ready {
@@ -243,7 +243,7 @@ func (w *worker) count(j *job, run int) int {
 	return n
 }
 
-// fault takes note of what is wrong with the item of the frame of an index.
+// fault counts the fault of the item whose frame has that index.
 func (j *job) fault(it *Item, i int) {
 	if j.seen.First == nil {
 		j.seen.First = it.fault()
@@ -260,7 +260,8 @@ func (j *job) fault(it *Item, i int) {
 	}
 }
 
-// returns the others.
+// showEnds shows the ends of directions up to the frame with that index, and returns the
+// others.
 func (w *worker) showEnds(ends []end, index int) []end {
 	for len(ends) > 0 && ends[0].index <= index {
 		w.ended(ends[0].conn, ends[0].dir, ends[0].at)

@@ -39,8 +39,8 @@ func jobs() chan *job {
 	return free
 }
 
-// readJob reads the next batch into a job that is free. It returns none at the end of
-// the feed, or of the context, whose cause it then returns.
+// readJob reads the next batch into a free job. It returns nil at the end of the feed, and
+// nil with the cause when the context is done.
 func (q *queue) readJob(ctx context.Context, free chan *job) (*job, error) {
 	select {
 	case <-ctx.Done():
@@ -57,17 +57,17 @@ func (q *queue) readJob(ctx context.Context, free chan *job) (*job, error) {
 	}
 }
 
-// patience is for how long a worker stays awake until another has read: longer than
-// a read of what is at hand takes, and about as long as it takes to be woken.
+// patience is how long a worker spins while another one reads: longer than reading
+// available bytes takes, and about as long as waking up takes.
 const patience = 100 * time.Microsecond
 
-// plenty is how many bytes a read of what is at hand gives: half of what a pipe
-// holds. Less comes from who writes message by message, and for that one who waits
-// awake would do so all the time.
+// plenty is how many bytes a read of available input returns: half of what a pipe
+// holds. Shorter reads come from a peer that writes message by message; spinning for
+// it would never stop.
 const plenty = 32 << 10
 
-// lock takes the right to read. Where input is at hand, one of those that wait stays
-// awake, since what it waits for is over sooner than it would be woken.
+// lock takes the right to read. If input is available, one waiting worker spins, because
+// the read is over before the worker could be woken.
 func (q *queue) lock() {
 	q.waiting.Lock()
 	defer q.waiting.Unlock()
@@ -92,8 +92,8 @@ func (q *queue) nextBatch(b *batch) bool {
 // atHand reports whether a batch that took so long to read was at hand.
 func atHand(took time.Duration, b *batch) bool { return took < patience && b.holds(plenty) }
 
-// writeJob writes a job if it is its turn, and those that have waited for it. If it
-// is not, or another worker writes just now, it is left to that one.
+// writeJob writes a job if it is its turn, and then the jobs that waited for it. If it is
+// not its turn, or another worker is writing, that worker writes it.
 func (q *queue) writeJob(j *job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

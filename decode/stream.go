@@ -61,7 +61,8 @@ func (s *stream) nextBatch(b *batch) bool {
 	return true
 }
 
-// numberFault numbers the fault of a gap, and reports whether the gap begins it.
+// numberFault puts a number into the fault of a gap. It reports whether the gap is the
+// first one with this fault.
 func (s *stream) numberFault(f *frame.Frame, seq int64) (begins bool) {
 	if f.Flaw == nil {
 		return false
@@ -119,7 +120,7 @@ func (s *stream) detect() {
 	}
 }
 
-// setProtocol makes p the protocol of the frames to come.
+// setProtocol makes p the protocol of the frames that follow.
 func (s *stream) setProtocol(p protocol.Protocol) {
 	s.protocol = p
 	s.adjust(s.scanner, p)

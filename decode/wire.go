@@ -23,8 +23,8 @@ type reading struct {
 	refiner  *all.Refiner
 	guessed  bool                // nothing names the protocol
 	fresh    bool                // as guessed, and no payload has been seen
-	beside   *reading            // of what is none of its messages, on the wire of HTTP
-	faults   map[frame.Dir]fault // that the gaps at hand are of
+	beside   *reading            // for payloads that are not its messages, on the wire of HTTP
+	faults   map[frame.Dir]fault // of the current gaps
 }
 
 // holdsFor reports whether a frame whose record says n is read in this way. A
@@ -33,8 +33,8 @@ func (r *reading) holdsFor(n names, gap bool) bool {
 	return r.names.framing == n.framing && (gap || r.names.protocol == n.protocol)
 }
 
-// numberFault numbers the fault that a frame has, and reports whether that begins a run of
-// gaps with the same one.
+// numberFault puts a number into the fault of a frame. It reports whether the frame begins
+// a run of gaps with the same fault.
 func (r *reading) numberFault(f *frame.Frame, seq int64) (begins bool) {
 	switch last := r.faults[f.Dir]; {
 	case f.Gap && f.Flaw != nil && last.is(f.Flaw):
@@ -77,7 +77,7 @@ func (w *wires) set(at wire, r *reading) {
 	w.readings[at] = r
 }
 
-// remember puts a wire in the place of the oldest, if there is no other.
+// remember stores a wire, replacing the oldest one if all places are taken.
 func (w *wires) remember(at wire) {
 	if len(w.order) < maxWires {
 		w.order = append(w.order, at)

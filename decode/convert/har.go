@@ -21,14 +21,14 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// ErrNoHTTP is the error of a session of which HAR can hold nothing.
+// ErrNoHTTP is the error for a session without anything that HAR can represent.
 var ErrNoHTTP = errors.New("no HTTP traffic: HAR can hold nothing else")
 
 // WriteHAR writes the HTTP exchanges of r to w as an HTTP Archive 1.2: a request
 // with its response is an entry. The messages of a WebSocket belong to the entry
 // of its upgrade and server-sent events to that of their response, as Chrome
-// writes them; of gRPC the entry has the sizes. Entries are written as they end;
-// what of them does not end is held up to the end of r. If r is cut, everything
+// writes them. An entry of gRPC has only the sizes. Entries are written as they end;
+// those that do not end are held up to the end of r. If r is cut, everything
 // before the cut is written, and its error returned. The version is that of
 // wirectl.
 func WriteHAR(w io.Writer, r capture.Reader, version string) error {
@@ -146,7 +146,7 @@ type sentEvent struct {
 	Data string  `json:"data"`
 }
 
-// frame takes in a frame that came in a carrier.
+// frame handles a frame that came in a carrier.
 func (h *archive) frame(r *capture.Record) error {
 	m := r.Meta
 	switch {
@@ -306,7 +306,7 @@ func (h *archive) response(r *capture.Record) error {
 // eventSource is the type of what is answered event by event.
 const eventSource = "eventsource"
 
-// message takes in a message of a WebSocket, which belongs to the upgrade that
+// message handles a message of a WebSocket, which belongs to the upgrade that
 // its connection began with.
 func (h *archive) message(r *capture.Record) {
 	e := h.last[r.Conn]
@@ -324,7 +324,7 @@ func (h *archive) message(r *capture.Record) {
 	e.Messages = append(e.Messages, m)
 }
 
-// event takes in a server-sent event.
+// event handles a server-sent event.
 func (e *entry) event(r *capture.Record) {
 	data := string(r.Payload())
 	e.Events = append(e.Events, sentEvent{seconds(r.Time), cmp.Or(r.Meta.Event, "message"), r.Meta.EventID, data})
@@ -377,8 +377,8 @@ func (h *archive) writeEntry(e *entry) error {
 	return err
 }
 
-// writeRest writes the entries that have not ended, in the order in which they began,
-// and the end of the archive.
+// writeRest writes the entries that have not ended, in the order in which they began, and
+// then the end of the archive.
 func (h *archive) writeRest() error {
 	rest := slices.SortedFunc(maps.Values(h.open), func(a, b *entry) int { return a.number - b.number })
 	for _, e := range rest {

@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 )
 
-// Notes is a session of which the notes are kept for NDJSON, since decoding is
-// for frames alone: each as a line in front of the frame that it came before.
+// Notes is a session that keeps its notes for NDJSON, because decoding handles only
+// frames. Each note becomes a line before the frame that it preceded.
 // Frames may be written by several goroutines.
 type Notes struct {
 	capture.Reader
@@ -19,7 +19,7 @@ type Notes struct {
 	waiting atomic.Int64 // frames that have notes in front
 
 	mu    sync.Mutex
-	lines map[int64][]byte // by the number of the frame behind them
+	lines map[int64][]byte // by the number of the frame after them
 }
 
 // KeepNotes returns r with its notes kept.
@@ -68,7 +68,7 @@ func (n *Notes) AppendTo(dst []byte, seq int64) []byte {
 	return append(dst, lines...)
 }
 
-// WriteRest writes the notes behind the last frame.
+// WriteRest writes the notes after the last frame.
 func (n *Notes) WriteRest(w io.Writer) error {
 	_, err := w.Write(n.AppendTo(nil, n.frames+1))
 	return err

@@ -54,9 +54,9 @@ type wire struct {
 	family string
 }
 
-// wireOf returns the wire that a frame travelled on. All HTTP of a session is
-// one, but for what is named as of another family; and so are the streams of
-// one HTTP/2 connection.
+// wireOf returns the wire that a frame travelled on. All HTTP of a session is one wire,
+// except for frames named as of another family. So are the streams of one HTTP/2
+// connection.
 func wireOf(rec *capture.Record) wire {
 	switch {
 	case rec.Meta == nil:
@@ -80,13 +80,13 @@ func isRPC(p protocol.Protocol) bool {
 	return is
 }
 
-// A meaning is what is known of the frames of a wire.
+// A meaning holds what is known about the frames of a wire.
 type meaning struct {
 	protocol protocol.Protocol
 	refiner  *all.Refiner // of a wire whose protocol is not told
 }
 
-// plain is what is known of JSON on the wire of HTTP that is none of its messages.
+// plain is the meaning of JSON on the wire of HTTP that is not a message of its protocol.
 var plain = meaning{protocol: opaque.JSON}
 
 // tells reports whether nothing more can be learnt of a protocol.
@@ -209,7 +209,7 @@ func (v *resolved) Next(rec *capture.Record) error {
 	return nil
 }
 
-// nextRecord reads the next record as it is.
+// nextRecord reads the next record unchanged.
 func (v *resolved) nextRecord(rec *capture.Record) error {
 	if len(v.held) > 0 {
 		*rec, v.held = v.held[0], v.held[1:]

@@ -70,7 +70,7 @@ func (es *exchanges) remove(f *frame.Frame) {
 	}
 }
 
-// forgetConn forgets those of a connection.
+// forgetConn forgets the exchanges of a connection.
 func (es *exchanges) forgetConn(conn int) {
 	es.open -= len(es.ofConn[conn])
 	delete(es.ofConn, conn)
@@ -96,9 +96,9 @@ type refusal struct {
 	status string
 }
 
-// exchange takes in an item of HTTP. It reports false for what means something to
-// others: a message of a protocol, or a part of a gRPC call, or a refusal of what
-// such messages asked for.
+// exchange handles an item of HTTP. It returns false for items that others handle: a
+// message of a protocol, a part of a gRPC call, or a refusal of a request in such a
+// message.
 func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	of, isPlain := it.Frame, isPlain(it)
 	head := of.Meta.Head
@@ -131,7 +131,7 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	return no, true
 }
 
-// calls takes in a request that holds messages of a protocol. In HTTP/2 its head
+// calls handles a request that holds messages of a protocol. In HTTP/2 its head
 // came before.
 func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
@@ -141,7 +141,7 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 	e.called = it.Seq
 }
 
-// callAnswered takes in what answers such a request, and returns what it refuses. A
+// callAnswered handles the answer to such a request, and returns what it refuses. A
 // status can refuse what was asked, and so can an error that does not say by its id
 // what it answers. Success without an answer says nothing: that may come elsewhere.
 func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
@@ -172,13 +172,13 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 // isNameless reports whether a message is an error that names no request.
 func isNameless(m *protocol.Message) bool { return m.Phase == protocol.Fail && m.ID.IsZero() }
 
-// feedBody takes in JSON of HTTP that belongs to no exchange of it.
+// feedBody handles JSON of HTTP that belongs to no exchange of it.
 func (f *Follower) feedBody(it *decode.Item) {
 	m := protocol.Message{Kind: kindBody, Seq: -1}
 	f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
 }
 
-// requested takes in a request.
+// requested handles a request.
 func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: carried.Asked(head)}
 	e.request.Payload = nil
@@ -188,8 +188,8 @@ func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 	}
 }
 
-// answered takes in what follows a request, which makes it an exchange if it holds
-// anything.
+// answered handles an item that follows a request. If it holds anything, the request
+// becomes an exchange.
 func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	m, fr := e.message(it.Frame), f.ofHTTP(it)
 	if holds {

@@ -75,8 +75,8 @@ type Follower struct {
 	Last     time.Time         // when the last frame was read
 }
 
-// All HTTP of a session is spoken on one wire: what is one server to a client
-// takes any number of connections.
+// All HTTP of a session is on one wire, because a client uses any number of connections
+// to one server.
 const httpWire = -1
 
 // wireOf returns the number of the wire that an item travelled on.
@@ -131,7 +131,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	return f
 }
 
-// View takes in an item and shows nothing.
+// View handles an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own, and no fault
@@ -175,9 +175,8 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	return dst, nil
 }
 
-// call takes in what belongs to a gRPC call: its heads, its reset, and messages
-// that have no exchanges of their own. Of what else a carrier says for itself
-// nothing is an exchange.
+// call handles the parts of a gRPC call: its heads, its reset, and messages that have no
+// exchanges of their own. Nothing else that a carrier sends for itself is an exchange.
 func (f *Follower) call(it *decode.Item) {
 	fr := f.carried(it)
 	m := &it.Message
@@ -190,7 +189,7 @@ func (f *Follower) call(it *decode.Item) {
 	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
 }
 
-// rejected takes in that the unit closes a WebSocket because of what came on it.
+// rejected notes that the unit closes a WebSocket because of what came on it.
 func (f *Follower) rejected(it *decode.Item) {
 	h := heldFrame{Frame: f.carried(it), ends: true}
 	switch w := f.wires[h.Conn]; {
@@ -244,8 +243,8 @@ func (f *Follower) wire(conn int) *followed {
 	return w
 }
 
-// learn notes of which protocol an item is, where that is not settled. Of the
-// dialects of JSON-RPC the first that is asked for may tell before decoding does.
+// learn records the protocol of an item if it is not settled. The first request in a
+// dialect of JSON-RPC may settle it before decoding does.
 func (w *followed) learn(it *decode.Item, well bool) {
 	w.protocol = it.Protocol
 	if w.protocol != protocol.Protocol(jsonrpc.Plain) {
@@ -311,8 +310,7 @@ func (f *Follower) tells(w *followed) bool {
 	return true
 }
 
-// Release takes what is known for all that there is to know, and holds nothing
-// back any more.
+// Release settles every open question with what is known, and stops holding items back.
 func (f *Follower) Release() {
 	f.settled = true
 	f.start(func(*followed) bool { return true })
@@ -327,7 +325,8 @@ func (f *Follower) start(ready func(*followed) bool) {
 	}
 }
 
-// chooseTracker chooses the tracker of a wire and feeds it with what was held back.
+// chooseTracker chooses the tracker of a wire and feeds it the messages that were held
+// back.
 func (f *Follower) chooseTracker(w *followed) {
 	oneWay := f.stream || f.Last.IsZero() && !f.bothWays()
 	w.tracker = f.trackers.of(w.protocol, oneWay)
@@ -363,8 +362,8 @@ func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	}
 }
 
-// Ended takes in that a direction of a connection has ended; see
-// [decode.Config]. When both have, what is open on it stays unanswered, or was
+// Ended notes that a direction of a connection has ended; see
+// [decode.Config]. When both have, exchanges open on it stay unanswered, or were
 // cancelled by the side that left.
 func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 	first, half := f.halves[conn]
@@ -405,7 +404,7 @@ func (f *Follower) forget(w *followed) {
 	}
 }
 
-// End takes in the end of the session, and with it that of every connection.
+// End handles the end of the session, and with it that of every connection.
 func (f *Follower) End() {
 	f.Release()
 	for _, w := range f.order {
