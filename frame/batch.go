@@ -3,9 +3,8 @@ package frame
 import "slices"
 
 // A Batch is a run of frames with a buffer of its own, so that frames can be
-// worked on while the scanner reads on. The zero Batch is ready to use; used
-// again, it is read into the memory that it has, which may still be in the cache
-// of whoever worked on it.
+// worked on while the scanner reads on. The zero Batch is ready to use. A batch that is
+// used again reuses its memory, which may still be in a processor's cache.
 type Batch struct {
 	// Frames are valid until the batch is passed to ScanBatch again.
 	Frames []Frame
@@ -41,7 +40,7 @@ func (s *Scanner) ScanBatch(b *Batch) bool {
 // ScanIn scans the frames that data begins with where they lie, ahead of what the
 // reader still has, and returns how many bytes they take. It may have to be called
 // again; when there is no frame, the rest is for the reader to give. The scanner
-// must have no bytes at hand; see [Scanner.Unread]. The frames are valid as long as
+// must have no buffered bytes; see [Scanner.Unread]. The frames are valid as long as
 // data is.
 func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	b.Frames = b.Frames[:0]
@@ -87,7 +86,7 @@ func (s *Scanner) Return(b *Batch, n int) {
 	b.Frames = b.Frames[:n]
 }
 
-// Unread takes back the bytes at hand if they are no more than most, and returns
+// Unread takes back the buffered bytes if they are no more than most, and returns
 // how many they were.
 func (s *Scanner) Unread(most int) int {
 	n := s.tail - s.head

@@ -1,9 +1,9 @@
 package frame
 
-// seek gives out a gap that ends where a frame is plausible or, if none is for so
-// long, one of the largest size. It returns false when more bytes are needed to tell,
-// so that gaps are the same however the stream was cut into reads; at once, it gives
-// out what surely belongs to none.
+// seek emits a gap that ends where a frame is plausible or, if none is for so
+// long, one of the largest size. It returns false when it needs more bytes to decide,
+// so that gaps do not depend on how the stream was cut into reads. With atOnce, it
+// emits the bytes that certainly belong to no frame.
 func (s *Scanner) seek(data []byte) bool {
 	if s.extent.Need > len(data) && !s.eof {
 		return false
@@ -26,7 +26,7 @@ func (s *Scanner) seek(data []byte) bool {
 			s.searched, s.held = at, at < len(data)
 			return s.gap(at)
 		}
-		s.searched = max(s.searched, at-1) // a line begins behind a byte that Sync has to see
+		s.searched = max(s.searched, at-1) // a line begins after a byte that Sync has to see
 		if at <= gapSize {
 			s.extent.Need += at
 			return false
@@ -39,16 +39,16 @@ func (s *Scanner) seek(data []byte) bool {
 	return false
 }
 
-// found ends the search: a frame begins behind the next n bytes.
+// found ends the search: a frame begins after the next n bytes.
 func (s *Scanner) found(n int) bool {
 	gap := s.gap(n)
 	s.lost = nil
 	return gap || s.step()
 }
 
-// gap gives out n bytes that belong to no frame. It returns false if n is 0. What was
-// found is told by the first of them alone: how much else has been read depends on how
-// the stream was cut into reads.
+// gap emits n bytes that belong to no frame. It returns false if n is 0. Only the first
+// gap says what was found: how many more bytes are buffered depends on how the stream
+// was cut into reads.
 func (s *Scanner) gap(n int) bool {
 	if n == 0 {
 		return false
@@ -74,10 +74,10 @@ const (
 // syncSize is how many bytes surely tell whether a header begins.
 const syncSize = 16
 
-// plausible judges whether a frame begins at data. A frame that the end of the
-// stream cuts is none: nothing would be gained by it. If it is unsure, the Need of
-// s.extent is how many bytes would help. Where it is none, so is what begins with any
-// of the bytes judged: blank lines are read once, and not again from each of them on.
+// plausible judges whether a frame begins at data. A frame cut by the end of the stream
+// does not count, because nothing would be gained by it. If the judgement is unsure, the
+// Need of s.extent is how many bytes would help. If no frame begins at data, none begins
+// at any of the bytes judged: blank lines are read once, not again from each of them on.
 func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
 	if len(data) < syncSize && !s.eof && !s.atOnce {
 		s.extent.Need = syncSize

@@ -28,17 +28,17 @@ type Scanner struct {
 	accept  func(payload []byte, whole bool) bool
 
 	buf        []byte
-	lent       bool  // to a batch, so that nothing but what is unread may be used of buf
+	lent       bool  // to a batch, so that only the unread part of buf may be used
 	busy       bool  // a read has given as much as it was asked for
-	head, tail int   // buf[head:tail] is read and not yet given out
+	head, tail int   // buf[head:tail] is read and not yet emitted
 	offset     int64 // the position of buf[head] in the stream
 	eof        bool
 	readErr    error
 
 	frame    Frame
 	out      *Frame // where the next frame goes
-	extent   Extent // what is known of the frame at buf[head]
-	count    int64  // frames given out, gaps not counted
+	extent   Extent // of the frame at buf[head], as far as known
+	count    int64  // frames emitted, gaps not counted
 	lost     *Error // the fault that is being skipped over
 	searched int    // lost, and no frame begins in so many bytes from buf[head] on
 	held     bool   // lost, and a frame may begin at buf[head]
@@ -78,7 +78,7 @@ func (s *Scanner) SetLimit(n int) { s.limit = n }
 // that has seen no larger frame.
 func (s *Scanner) SetRead(n int) { s.most = n }
 
-// maxKept is the largest buffer that is kept when a large frame has passed.
+// maxKept is the size of the largest buffer that is kept after a large frame.
 func (s *Scanner) maxKept() int { return 4 * s.most }
 
 // room is how large a buffer has to be: small for a stream that says little, of
@@ -96,13 +96,13 @@ func (s *Scanner) room() int {
 // with. Without it such a line is cut short, and any header is believed.
 func (s *Scanner) SetAccept(accept func(payload []byte, whole bool) bool) { s.accept = accept }
 
-// Resync makes Scan pass over a fault: it gives out what it skips as frames
+// Resync makes Scan pass over a fault: it emits what it skips as frames
 // with Gap set, of 64 KiB each at most and with the fault as their Flaw, up to
 // the next place where a frame is plausible.
 func (s *Scanner) Resync() { s.resync = true }
 
-// ResyncAtOnce is Resync for who has to hand on what is skipped, to a peer that may wait
-// for it: gaps end where there is nothing more to read, too.
+// ResyncAtOnce is Resync for callers that forward skipped bytes to a peer that may wait
+// for them: gaps also end where there is nothing more to read.
 func (s *Scanner) ResyncAtOnce() { s.resync, s.atOnce = true, true }
 
 // Scan moves to the next frame and reports whether there is one.
@@ -142,7 +142,7 @@ func (s *Scanner) Peek(n int) (data []byte, atEOF bool) {
 	return s.buf[s.head:s.tail], s.eof
 }
 
-// step looks for a frame, or a gap, in the bytes at hand. It returns false
+// step looks for a frame, or a gap, in the buffered bytes. It returns false
 // when it needs more of them or has failed.
 func (s *Scanner) step() bool {
 	data := s.buf[s.head:s.tail]
@@ -169,7 +169,7 @@ func (s *Scanner) step() bool {
 	}
 }
 
-// emitFrame gives out the frame, or the gap, that extent describes.
+// emitFrame fills the output with the frame or gap that extent describes.
 func (s *Scanner) emitFrame() {
 	e, f := &s.extent, s.out
 	*f = Frame{} // and each field in its place: a literal would be made elsewhere, and copied
@@ -202,7 +202,7 @@ func (s *Scanner) fault(err *Error, data []byte) bool {
 	return true
 }
 
-// describe says what was found in the place of a frame.
+// describe says what was found instead of a frame.
 func (s *Scanner) describe(err *Error, data []byte) {
 	err.Head = bytes.Clone(data[:min(len(data), headSize)])
 	if err.Accident = s.recognize(err.Head); errors.Is(err, ErrTruncated) && !err.Accident.Distinct() {
@@ -210,7 +210,7 @@ func (s *Scanner) describe(err *Error, data []byte) {
 	}
 }
 
-// recognize names what stands in the place of a frame. That line feeds were
+// recognize names what stands instead of a frame. That line feeds were
 // turned into CRLF shows in every framing that does not use them; in one of header
 // lines, empty lines tell nothing. What frames of this framing look like is no accident.
 func (s *Scanner) recognize(head []byte) Accident {
@@ -227,8 +227,8 @@ func (s *Scanner) recognize(head []byte) Accident {
 	return a
 }
 
-// cut ends the scan. It returns true when there is more to give out, because
-// the stream was cut inside a frame and the scanner is to resync.
+// cut ends the scan. It returns true if there is more to emit, because the stream was cut
+// inside a frame and the scanner resyncs.
 func (s *Scanner) cut() bool {
 	data := s.buf[s.head:s.tail]
 	switch {
@@ -293,9 +293,9 @@ func (s *Scanner) makeRoom() {
 	}
 }
 
-// moveTo makes buf, which may be the scanner's own, the scanner's buffer and
-// moves the bytes at hand to its beginning, or, where there is room, so far
-// behind it that they end on a page: the system copies whole pages faster.
+// moveTo makes buf, which may be the scanner's own, the scanner's buffer. It moves the
+// buffered bytes to its beginning or, if there is room, far enough into it that they
+// end on a page: the system copies whole pages faster.
 func (s *Scanner) moveTo(buf []byte) {
 	rest := s.buf[s.head:s.tail]
 	s.head = -len(rest) & (pageSize - 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/internal/inflate"
 )
 
-// A body takes in what a request or a response holds, and gives out its frames.
+// A body parses the body of a request or a response, and emits its frames.
 type body struct {
 	kind   bodyKind
 	stream int64
@@ -37,8 +37,8 @@ const (
 	skipBody // over the limit, or broken
 )
 
-// beginBody begins the body that belongs to a head. In HTTP/1.1 the head is part of
-// the frame that the body is, or, where the body is a stream, a frame before it.
+// beginBody begins the body that belongs to a head. In HTTP/1.1 the head is part of the
+// body's frame. If the body is a stream, the head is a frame before it.
 func (b *body) beginBody(h *half, stream int64, what frame.Signal, head *frame.Head) {
 	b.choose(stream, what, head)
 	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
@@ -64,14 +64,14 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	}
 }
 
-// HasEvents reports whether the body of such a head is given out event by event:
+// HasEvents reports whether the body of such a head is emitted event by event:
 // one whose compression cannot be undone is not.
 func HasEvents(head *frame.Head) bool {
 	encoding := encodingOf(head)
 	return mediaType(head) == "text/event-stream" && (encoding == "" || inflate.Knows(encoding))
 }
 
-// takeBytes takes in the next n bytes of h.
+// takeBytes reads the next n bytes of h as part of the body.
 func (b *body) takeBytes(h *half, n int) {
 	for n > 0 {
 		step := n
@@ -102,11 +102,11 @@ func (b *body) takeBytes(h *half, n int) {
 	}
 }
 
-// maxInflated bounds the streams of events that are compressed and open at once,
-// each of which takes the memory of what looks back.
+// maxInflated bounds the number of compressed event streams open at once. Each one needs
+// memory for its decompression window.
 const maxInflated = 8
 
-// unpack takes in the next n bytes of h, which are compressed events.
+// unpack consumes the next n bytes of h, which are compressed events.
 func (b *body) unpack(h *half, n int) {
 	if b.inflate == nil {
 		if h.c.inflated == maxInflated {
@@ -121,7 +121,7 @@ func (b *body) unpack(h *half, n int) {
 	b.unpacked(h, n)
 }
 
-// unpacked takes in what the next n bytes of h hold.
+// unpacked parses the decompressed content of the next n bytes of h.
 func (b *body) unpacked(h *half, n int) {
 	for b.kind == eventBody {
 		plain, err := b.inflate.Next()
@@ -176,7 +176,7 @@ func maxHeld(limit int) int { return 4*limit + 1<<20 }
 // tooLarge gives up the body.
 func (b *body) tooLarge(h *half, n uint64) { b.giveUp(h, h.tooLarge(n)) }
 
-// giveUp makes what is at hand a gap, and what follows part of one.
+// giveUp turns the collected bytes, and those that follow, into a gap.
 func (b *body) giveUp(h *half, flaw *frame.Error) {
 	b.drop(h)
 	h.gap(flaw)
@@ -209,7 +209,6 @@ func (b *body) inside(h *half) bool {
 	return len(b.span.data) > 0
 }
 
-// endBody ends the body.
 func (b *body) endBody(h *half) {
 	if b.inflate != nil {
 		b.inflate.End()
@@ -234,8 +233,8 @@ func (b *body) endBody(h *half) {
 	b.kind = noBody
 }
 
-// whole gives out the body as one frame. In HTTP/2 the head was a frame of its
-// own, and a body that is empty is none.
+// whole emits the body as one frame. In HTTP/2 the head is a frame of its own, and an
+// empty body makes no frame.
 func (b *body) whole(h *half) {
 	h.c.held -= len(b.span.data)
 	if b.meta.Head == nil && len(b.span.data) == 0 {
@@ -318,7 +317,7 @@ func readLimited(r io.Reader, limit int) ([]byte, error) {
 
 const grpcHeader = 5
 
-// grpc takes in up to n bytes of messages behind their headers, and returns how
+// grpc consumes up to n bytes of messages after their headers, and returns how
 // many it took.
 func (b *body) grpc(h *half, n int) int {
 	need := grpcHeader

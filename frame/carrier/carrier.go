@@ -2,15 +2,15 @@
 // streams, WebSocket, HTTP/1.1 with server-sent events, and HTTP/2 with gRPC.
 //
 // A [Carrier] is fed with the bytes of both directions of one connection, as
-// they were read, and gives out each frame as soon as it is whole. How the
-// bytes were cut into reads makes no difference to the frames, and to the gaps
-// behind a fault none if the Carrier is patient. It knows where
-// payloads lie and how they were wrapped, and nothing about what they mean.
+// they were read, and emits each frame as soon as it is whole. How the bytes were
+// cut into reads does not affect the frames, nor, if the Carrier is patient, the gaps
+// after a fault. It knows where payloads lie and how they were wrapped, and nothing
+// about what they mean.
 //
 // The bytes are kept: in each direction the Raws of the frames, joined, are the
 // bytes that were fed. So the Raw of a frame begins where the one before it
 // ended, and whatever of the carrier stands between two frames, such as the
-// settings of HTTP/2, belongs to the second. What no frame follows is a gap.
+// settings of HTTP/2, belongs to the second. Bytes that no frame follows are a gap.
 package carrier
 
 import (
@@ -109,7 +109,7 @@ type Carrier struct {
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams
 	inflated int // streams of events that are compressed
-	unpacked int // bytes that were decompressed for the frames at hand
+	unpacked int // bytes that were decompressed for the current frames
 
 	frames []frame.Frame
 	metas  []frame.Meta
@@ -128,7 +128,7 @@ func New(o Options) *Carrier {
 	return c
 }
 
-// Feed takes in bytes of one direction and returns the frames that they made
+// Feed accepts bytes of one direction and returns the frames that they made
 // whole, in their order: the first of them, and [Carrier.More] the others. The
 // frames are valid until the next call of Feed, More or End. The direction may be
 // unknown, if all bytes are of the same one.
@@ -146,8 +146,7 @@ func (c *Carrier) Feed(dir frame.Dir, data []byte) []frame.Frame {
 	return c.frames
 }
 
-// End takes in that no more bytes will come in that direction, and returns
-// what is left of it, as Feed does.
+// End ends a direction, and returns its remaining frames as Feed does.
 func (c *Carrier) End(dir frame.Dir) []frame.Frame {
 	c.reset()
 	h := c.half(dir)
@@ -197,7 +196,7 @@ const maxKept = 1 << 20
 // times the bytes that an empty one is written with.
 const maxWithin = 1 << 14
 
-// maxUnpacked is how much may be decompressed for the frames at hand before the others
+// maxUnpacked is how much may be decompressed for the current frames before the others
 // are left to More, in bytes.
 const maxUnpacked = 1 << 20
 
@@ -271,7 +270,6 @@ func (c *Carrier) guess(head []byte, atEOF bool) Guess {
 	return g
 }
 
-// setKind makes k the carrier.
 func (c *Carrier) setKind(k Kind) {
 	c.kind = k
 	for d := range c.halves {
@@ -299,7 +297,7 @@ func (c *Carrier) meta(m frame.Meta) *frame.Meta {
 	return &c.metas[len(c.metas)-1]
 }
 
-// keepBytes copies data to where it is valid as long as the frames at hand.
+// keepBytes copies data, so that it is valid as long as the current frames.
 func (c *Carrier) keepBytes(data []byte) []byte {
 	n := len(c.arena)
 	c.arena = append(c.arena, data...)

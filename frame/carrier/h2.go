@@ -24,7 +24,7 @@ type h2 struct {
 
 	data    h2Frame // the DATA frame that is being read
 	left    int     // bytes of it
-	padding int     // bytes behind them
+	padding int     // bytes after them
 }
 
 // A frame of HTTP/2.
@@ -93,7 +93,7 @@ func (p *h2) parseNext(h *half) bool {
 	return p.frame(h, f, data)
 }
 
-// skipPreface passes over the preface of the client, if it is there.
+// skipPreface skips the preface of the client if there is one.
 func (p *h2) skipPreface(h *half, data []byte) bool {
 	n := min(len(data), len(preface))
 	switch {
@@ -130,7 +130,7 @@ func (p *h2) endBodies(h *half) (open bool) {
 	return open
 }
 
-// beginData takes in the header of a DATA frame.
+// beginData handles the header of a DATA frame.
 func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
 	n := frameHeader
 	p.data, p.left, p.padding = f, f.size, 0
@@ -154,7 +154,7 @@ func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
 	return true
 }
 
-// body takes in up to n bytes of a DATA frame.
+// body consumes up to n bytes of a DATA frame.
 func (p *h2) body(h *half, n int) bool {
 	if take := min(n, p.left); take > 0 {
 		p.left -= take
@@ -184,7 +184,7 @@ func (p *h2) endData(h *half) {
 	}
 }
 
-// frame takes in a frame that is no DATA.
+// frame handles any frame but DATA.
 func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	end := frameHeader + f.size
 	switch {
@@ -221,7 +221,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	}
 }
 
-// giveReset gives out the RST_STREAM that is next.
+// giveReset emits the RST_STREAM that is next.
 func giveReset(h *half, f h2Frame, payload []byte) bool {
 	if len(payload) != 4 {
 		return h.loseRest(frame.ErrMalformed, "a RST_STREAM of %d bytes", len(payload))
@@ -233,7 +233,7 @@ func giveReset(h *half, f h2Frame, payload []byte) bool {
 	return true
 }
 
-// giveGoAway gives out the GOAWAY that is next.
+// giveGoAway emits the GOAWAY that is next.
 func giveGoAway(h *half, payload []byte) bool {
 	if len(payload) < 8 {
 		return h.loseRest(frame.ErrMalformed, "a GOAWAY of %d bytes", len(payload))
@@ -273,7 +273,7 @@ func unpadded(f h2Frame, payload []byte) ([]byte, bool) {
 	return payload[skip : len(payload)-pad], true
 }
 
-// headers takes in a header block, if it is whole now.
+// headers handles a header block once it is complete.
 func (p *h2) headers(h *half, f h2Frame, n int) bool {
 	if p.block == nil {
 		p.block = []byte{}
@@ -301,7 +301,7 @@ func (p *h2) headers(h *half, f h2Frame, n int) bool {
 	return true
 }
 
-// head gives out the head, or the trailers, of a stream, which end with the next
+// head emits the head, or the trailers, of a stream, which end with the next
 // n bytes.
 func (p *h2) head(h *half, n int) {
 	id := p.blockOf.stream

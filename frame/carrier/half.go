@@ -7,13 +7,13 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A parser takes in one direction of a connection.
+// A parser parses one direction of a connection.
 type parser interface {
-	// parseNext takes in bytes of h from h.pos on. It reports false when it needs
-	// more of them, or when h is lost.
+	// parseNext consumes bytes of h from h.pos on. It returns false when it needs
+	// more bytes, or when h is lost.
 	parseNext(h *half) bool
-	// endInput takes in that no more bytes will come, and reports whether that is
-	// a clean end. If not, inside says in the middle of what it is.
+	// endInput is called when no more bytes will come, and reports whether that is
+	// a clean end. If it is not, inside names what was cut short.
 	endInput(h *half) (clean bool, inside string)
 }
 
@@ -27,18 +27,18 @@ type half struct {
 	raw   int   // where the Raw of the frame to come begins
 	pos   int   // how far the bytes were taken in
 	base  int64 // the position of buf[0] in the direction
-	count int64 // frames given out
+	count int64 // frames emitted
 	eof   bool
 	waits bool         // for what the other direction says, or until there is room
 	ends  bool         // once it waits no more
-	skip  *frame.Error // why the bytes at hand are no frame
+	skip  *frame.Error // why the current bytes are not a frame
 	lost  *frame.Error // why nothing can be read any more
 }
 
 // gapSize is the size of the largest gap, in bytes.
 const gapSize = 64 << 10
 
-// appendBytes takes bytes to those that were not given out yet.
+// appendBytes appends bytes to those that are not parsed yet.
 func (h *half) appendBytes(data []byte) {
 	if h.raw > 0 {
 		h.base += int64(h.raw)
@@ -58,7 +58,7 @@ func (h *half) rest() []byte { return h.buf[h.pos:] }
 // at is the position in the direction up to which bytes were taken in.
 func (h *half) at() int64 { return h.base + int64(h.pos) }
 
-// parseAll takes in what there is.
+// parseAll parses the bytes that have arrived.
 func (h *half) parseAll() {
 	h.waits = false
 	if h.parser == nil {
@@ -79,7 +79,7 @@ func (h *half) parseAll() {
 	}
 }
 
-// endDirection ends the direction.
+// endDirection ends the direction. Bytes that make no frame become a gap.
 func (h *half) endDirection() {
 	if h.lost == nil && h.parser != nil {
 		switch clean, inside := h.parser.endInput(h); {
@@ -94,8 +94,8 @@ func (h *half) endDirection() {
 	h.gap(h.lost)
 }
 
-// advance takes in n bytes that are part of no frame that is waited for. Gaps
-// are made of what is too much to be kept until a frame follows.
+// advance consumes n bytes that belong to no expected frame. If they are too many to
+// keep until a frame follows, they become gaps.
 func (h *half) advance(n int) {
 	most := h.c.limit + 2*MaxHead
 	for n > 0 {
@@ -110,8 +110,8 @@ func (h *half) advance(n int) {
 	}
 }
 
-// gap gives out the bytes taken in since the last frame as no frame. Without a
-// flaw they are the carrier's own.
+// gap emits the bytes consumed since the last frame as a gap. Without a flaw they are the
+// carrier's own.
 func (h *half) gap(flaw *frame.Error) {
 	for h.raw < h.pos {
 		end := min(h.raw+gapSize, h.pos)
@@ -125,7 +125,7 @@ func (h *half) gap(flaw *frame.Error) {
 	}
 }
 
-// loseRest says that nothing behind can be read.
+// loseRest gives up the direction: nothing after this point can be read.
 func (h *half) loseRest(err error, format string, args ...any) bool {
 	h.lost = h.fault(err, format, args...)
 	return false
@@ -149,7 +149,7 @@ func (h *half) tooLarge(n uint64) *frame.Error {
 	return h.fault(frame.ErrTooLarge, "length %d is over the limit of %d", n, h.c.limit)
 }
 
-// give gives out the frame that ends at h.pos, without a payload, and returns
+// give emits the frame that ends at h.pos, without a payload, and returns
 // it to be completed.
 func (h *half) give(stream int64, m frame.Meta) *frame.Frame {
 	n := h.pos - h.raw
@@ -181,7 +181,7 @@ func (s *span) reset() {
 	}
 }
 
-// extend takes the next n bytes of h for a piece, without taking them in.
+// extend adds the next n bytes of h to the span without consuming them.
 func (s *span) extend(h *half, n int) {
 	if n == 0 {
 		return

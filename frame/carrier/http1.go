@@ -67,7 +67,7 @@ func (p *http1) endInput(h *half) (bool, string) {
 	return events, "a body"
 }
 
-// readHead takes in a head, or finds that something else begins.
+// readHead reads a head, or detects that something else begins.
 func (p *http1) readHead(h *half) bool {
 	if h.c.tunnel {
 		p.state = inTunnel
@@ -104,8 +104,8 @@ func (p *http1) readHead(h *half) bool {
 	return p.request(h, head)
 }
 
-// maybeHead reports whether data may begin a head, as far as it goes: what is none by
-// its first bytes is none by its first line.
+// maybeHead reports whether data may begin a head. Data whose first bytes rule that out is
+// also ruled out by its first line.
 func maybeHead(data []byte, dir frame.Dir) bool {
 	if bytes.IndexByte(data, '\n') >= 0 && !isHead(data, dir) {
 		return false

@@ -13,7 +13,7 @@ type event struct {
 	size   int64 // of them, in bytes
 	packed bool  // the stream is compressed: its lines are no bytes of the connection
 	begun  bool  // the first line of the stream was read
-	line   span  // the line at hand
+	line   span  // the current line
 	cr     bool  // it has ended in CR, which LF may follow
 	data   span
 	held   int // bytes of both, among those that all streams hold
@@ -45,8 +45,8 @@ func (e *event) charge(h *half) {
 	e.held = n
 }
 
-// takeLine takes in up to the end of a line, all of data at most, and returns how many
-// bytes it took.
+// takeLine reads up to the end of a line, but no more than data, and returns how many
+// bytes it consumed.
 func (e *event) takeLine(b *body, h *half, data []byte) int {
 	defer e.charge(h)
 	n := len(data)
@@ -81,7 +81,8 @@ func (e *event) takeLine(b *body, h *half, data []byte) int {
 	return n
 }
 
-// addToLine takes data to the line: the next bytes of h, unless they were compressed.
+// addToLine adds data to the current line. Unless compressed, data are the next bytes of
+// h.
 func (e *event) addToLine(h *half, data []byte) {
 	if !e.packed {
 		e.line.extend(h, len(data))
@@ -98,14 +99,14 @@ func (e *event) advance(h *half, n int) {
 	}
 }
 
-// endLastLine ends the line that nothing follows but its CR.
+// endLastLine ends a line whose CR was the last byte of the body.
 func (e *event) endLastLine(b *body, h *half) {
 	if e.cr {
 		e.ended(b, h, 0)
 	}
 }
 
-// ended takes in the line at hand, the last n bytes of which are the next of h.
+// ended handles the current line. Its last n bytes are the next bytes of h.
 func (e *event) ended(b *body, h *half, n int) {
 	if !e.begun {
 		e.begun = true
@@ -130,7 +131,7 @@ func (e *event) ended(b *body, h *half, n int) {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// field takes in a line, which begins at e.line.begin.
+// field handles a line, which begins at e.line.begin.
 func (e *event) field(line []byte) {
 	name, value, colon := bytes.Cut(line, []byte(":"))
 	at := len(name)
@@ -162,8 +163,8 @@ func (e *event) field(line []byte) {
 	}
 }
 
-// dispatch gives out the event that an empty line ended, if it has data. What
-// has none belongs to the wrapper of the next.
+// dispatch emits the event that an empty line ended, if it has data. An event without
+// data belongs to the wrapper of the next one.
 func (e *event) dispatch(b *body, h *half) {
 	if e.lines == 0 {
 		e.clear()

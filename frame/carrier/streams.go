@@ -2,7 +2,7 @@ package carrier
 
 import "github.com/wirectl/wirectl/frame"
 
-// A stream is what is known of a stream of HTTP/2.
+// A stream is the state of an HTTP/2 stream.
 type stream struct {
 	bodies [3]*body // by direction
 	ended  [3]bool
@@ -15,7 +15,7 @@ type stream struct {
 // maxStreams bounds the streams that are open at once.
 const maxStreams = 1 << 16
 
-// stream returns what is known of a stream, which may be new.
+// stream returns the state of a stream, which may be new.
 func (c *Carrier) stream(id uint32) *stream {
 	s := c.streams[id]
 	if s != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// ws is one direction of a WebSocket behind its upgrade.
+// ws is one direction of a WebSocket after its upgrade.
 type ws struct {
 	left     int64 // bytes to be skipped of a frame that is too large
 	opcode   frame.Opcode
 	deflated bool
-	broken   bool // the message at hand has a part that is too large
+	broken   bool // the current message has a part that is too large
 	whole    span // the message, if it comes in fragments
 	inflate  inflater
 }
@@ -130,7 +130,7 @@ func (w *ws) endInput(h *half) (bool, string) {
 	return true, ""
 }
 
-// frame takes in a frame that is all there.
+// frame handles a complete frame.
 func (w *ws) frame(h *half, f *wsFrame) bool {
 	begin := h.pos + f.start
 	end := begin + int(f.size)
@@ -174,7 +174,7 @@ func (w *ws) frame(h *half, f *wsFrame) bool {
 	return true
 }
 
-// message gives out a message of one frame.
+// message emits a message of one frame.
 func (w *ws) message(h *half, f *wsFrame, begin, end int) {
 	payload := h.buf[begin:end]
 	out := h.give(0, frame.Meta{Framing: frame.WS, Opcode: w.opcode})
@@ -276,8 +276,8 @@ func Split(message frame.Frame, limit int) []frame.Frame {
 	return c.frames
 }
 
-// inner takes the frames out of the message that was given out last, if it
-// consists of some. The first of them has the Raw of all.
+// inner splits the message that was emitted last if it consists of frames. The first of
+// them has the Raw of all.
 func (h *half) inner(payload []byte) {
 	framing := h.c.framing
 	last := len(h.c.frames) - 1
@@ -368,5 +368,5 @@ func (f *inflater) bytes(data []byte, limit int) ([]byte, error) {
 	return plain, nil
 }
 
-// lose takes in that there was a message which could not be read.
+// lose records that a message could not be read.
 func (f *inflater) lose() { f.window = f.window[:0] }
