@@ -51,8 +51,8 @@ const (
 // joining is where the scripts that use joiners begin.
 const joining = 0x0600
 
-// showAfter reports whether r, which is not ASCII, may be shown after a character of bond b,
-// and what bond it offers itself.
+// showAfter reports whether r, which is not ASCII, may be shown after a character of bond
+// b, and returns the bond of r itself.
 func (b bond) showAfter(r rune) (shown bool, after bond) {
 	switch {
 	case r >= 0xFE00 && r <= 0xFE0F && b == glyph:

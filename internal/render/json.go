@@ -26,7 +26,7 @@ func AppendJSON(dst, text []byte, indent, prefix string, st *Style) []byte {
 }
 
 // A printer lays out one JSON text. It needs no stack: whether a string is a
-// key shows in the colon behind it.
+// key shows in the colon after it.
 type printer struct {
 	dst, text      []byte
 	indent, prefix string
@@ -61,8 +61,8 @@ func (p *printer) token(i int) int {
 	return p.scalar(i)
 }
 
-// openBracket appends the opening bracket at i and, for an empty container, the
-// closing one.
+// openBracket appends the opening bracket at i. If the container is empty, it appends the
+// closing one as well.
 func (p *printer) openBracket(i int) int {
 	c := p.text[i]
 	end := skipSpace(p.text, i+1)
