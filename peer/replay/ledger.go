@@ -21,7 +21,7 @@ type name struct {
 
 func newLedger() *ledger { return &ledger{make(map[name][]int)} }
 
-// openExchange makes an exchange known that m opens.
+// openExchange records the names of the exchange that m opens.
 func (l *ledger) openExchange(from frame.Dir, m *protocol.Message, exchange int) {
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
@@ -33,9 +33,8 @@ func (l *ledger) openExchange(from frame.Dir, m *protocol.Message, exchange int)
 
 func (l *ledger) bind(n name, exchange int) { l.exchanges[n] = append(l.exchanges[n], exchange) }
 
-// exchangeOf returns the exchange that m, which a side sends, belongs to; 0 if it
-// belongs to none. If several have the name it is the oldest that is wanted, or
-// else the last.
+// exchangeOf returns the exchange that m, sent by the side from, belongs to, or 0. If
+// several have the name, it returns the oldest that is wanted, or else the last.
 func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int) bool) int {
 	token, opener := m.Ref, from.Opposite()
 	switch {

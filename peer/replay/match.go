@@ -148,8 +148,8 @@ func (r *run) tokenJSON(t protocol.Token) []byte {
 	return jsonscan.AppendQuote(nil, t.Text)
 }
 
-// counterpartOf returns the recorded frame that a live one is the counterpart of; nil if
-// there is none. Then instead is what was to come in its place, if anything was.
+// counterpartOf returns the recorded frame that corresponds to a live one, or nil. If it
+// is nil, instead is the frame that was expected, if any.
 func (r *run) counterpartOf(h *heard) (found, instead *step) {
 	switch {
 	case h.gap || !h.well:

@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// arrived takes in what the peer says.
+// arrived handles a frame from the peer.
 func (r *run) arrived(a arrival) error {
 	if a.last {
 		return r.peerEnded(a.err)
@@ -88,7 +88,7 @@ func (r *run) passParts(end *step) {
 	}
 }
 
-// unforeseen takes in a frame that has no counterpart.
+// unforeseen handles a frame that has no counterpart.
 func (r *run) unforeseen(h *heard, instead *step) {
 	m := &h.message
 	allowed := r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
@@ -104,7 +104,7 @@ func (r *run) unforeseen(h *heard, instead *step) {
 	r.result.Divergence = d
 }
 
-// peerEnded takes in that the peer says no more.
+// peerEnded records that the peer has ended its side.
 func (r *run) peerEnded(err error) error {
 	r.ended = true
 	if err != nil && r.over() {

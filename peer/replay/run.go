@@ -130,7 +130,7 @@ func (r *run) settle() {
 	}
 }
 
-// readPeer hands on what the peer says.
+// readPeer reads the peer's frames and passes them to the main loop.
 func (r *run) readPeer(ctx context.Context) {
 	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
@@ -155,7 +155,7 @@ func (r *run) readPeer(ctx context.Context) {
 	}
 }
 
-// writeOutgoing writes one thing after the other, and says when it is done.
+// writeOutgoing writes outgoing frames one at a time and reports the result of each.
 func (r *run) writeOutgoing(ctx context.Context) {
 	for {
 		select {
@@ -168,7 +168,7 @@ func (r *run) writeOutgoing(ctx context.Context) {
 	}
 }
 
-// loop does what is next until nothing is.
+// loop runs the script until it is done.
 func (r *run) loop() error {
 	for !r.done() {
 		if err := r.ctx.Err(); err != nil {
@@ -185,15 +185,14 @@ func (r *run) loop() error {
 	return nil
 }
 
-// A pause is what is waited for beside the peer, and what it means when it is
-// over.
+// A pause is how long to wait for the peer, and what to do when the time is over.
 type pause struct {
 	time    time.Duration
 	forever bool
 	over    func()
 }
 
-// sendDue begins to send what is due, and says how long to wait.
+// sendDue begins to send a frame if one is due, and returns how long to wait.
 func (r *run) sendDue() (pause, error) {
 	if r.sweep != nil && r.writing == nil {
 		r.sweep.act(r)
@@ -239,8 +238,8 @@ func (r *run) spoken() bool {
 	return r.left == 0 || r.endsInside()
 }
 
-// endsInside reports whether what is sent last is no whole frame, so that the
-// peer cannot know that before it ends.
+// endsInside reports whether the last bytes sent are not a whole frame, so that the peer
+// only notices when the stream ends.
 func (r *run) endsInside() bool {
 	for i := len(r.script.steps) - 1; i >= 0; i-- {
 		if st := r.script.steps[i]; st.dir == r.options.Side {

@@ -60,7 +60,7 @@ type opening struct {
 	steps []int // all of it, in order
 }
 
-// Add takes in the next frame of the recording. It keeps nothing that r points
+// Add accepts the next frame of the recording. It keeps nothing that r points
 // to. Of a connection with a carrier, such as WebSocket, the messages are taken
 // and not what the carrier says for itself: they are played in the framing that
 // they had inside, or as lines.
@@ -167,7 +167,7 @@ func (s *Script) prepare(side frame.Dir) {
 	}
 }
 
-// parseMessage reads the message. What is compressed is not looked into.
+// parseMessage parses the payload. Compressed payloads are not parsed.
 func (st *step) parseMessage(p protocol.Protocol) {
 	st.message.Reset()
 	if st.frame.Gap {

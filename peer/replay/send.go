@@ -28,7 +28,7 @@ func (r *run) due(i int) time.Time {
 	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
 }
 
-// sendFrame begins to write a frame of ours.
+// sendFrame begins to write one of our frames.
 func (r *run) sendFrame(st *step) {
 	for k, i := range r.ready {
 		if i == st.index {
@@ -65,7 +65,7 @@ func (r *run) bytesOf(st *step) (raw, payload []byte) {
 	return raw, payload
 }
 
-// sent takes in that a frame of ours has been written.
+// sent notes that a frame of ours has been written.
 func (r *run) sent(err error) error {
 	st := r.writing
 	r.writing = nil

@@ -179,7 +179,7 @@ func (w *sweep) loosen(s *Script, o *order) {
 	}
 }
 
-// feed follows the session, of which it counts the parts of the request.
+// feed follows the session and counts the parts of the request.
 func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
 	w.seq++
 	w.ours[w.seq] = d == r.options.Side
@@ -239,8 +239,8 @@ func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
 func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
 
-// starting is how long a peer of which nothing has come may still be starting: its
-// silence says nothing yet.
+// starting is how long a peer that has sent nothing may still be starting: its silence
+// means nothing yet.
 const starting = 5 * time.Second
 
 // pause says how long to wait for what may still come.
@@ -265,7 +265,7 @@ func (w *sweep) pause(r *run) pause {
 	return pause{time: wait, over: func() { w.endOurSide(r) }}
 }
 
-// endOurSide tells the peer that nothing more will come, so that it can end.
+// endOurSide closes our side of the connection, so that the peer can end.
 func (w *sweep) endOurSide(r *run) {
 	w.closing, r.ready = true, nil
 	if r.conn.CloseWrite() != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	clientQueue = 256              // messages that may wait for a client
-	tokenQueue  = 192              // of which so many may be there when a token is added
+	tokenQueue  = 192              // messages above which tokens are not queued
 	clientWrite = 10 * time.Second // how long a client may take to read one
 	others      = 2 * time.Second  // how long it may keep other clients of its run waiting
 	clientLimit = 16 << 20         // bytes of a message from a client
@@ -29,8 +29,8 @@ const (
 type client struct {
 	runtime *Runtime
 	ws      *websocket.Conn
-	queue   chan []byte   // what is to be written
-	ending  chan struct{} // closed when the queue is to be written out
+	queue   chan []byte   // messages to write
+	ending  chan struct{} // closed to end after the queue is written
 	gone    chan struct{} // closed when nothing more is written
 	once    sync.Once
 
@@ -42,7 +42,8 @@ func newClient(t *Runtime, ws *websocket.Conn) *client {
 	return &client{runtime: t, ws: ws, queue: make(chan []byte, clientQueue), ending: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// serveRequest reads the request, joins its run, and passes on what a controller wants.
+// serveRequest reads the request, joins its run, and handles what the controller sends
+// later.
 func (c *client) serveRequest() {
 	go c.writeMessages()
 	defer func() { <-c.gone }()
@@ -119,7 +120,7 @@ func (c *client) request() *Request {
 // drop ends the connection without further words.
 func (c *client) drop() { _ = c.ws.CloseNow() } // it may have ended already
 
-// readMessage reads a message. What is none closes the connection.
+// readMessage reads a message. Anything else closes the connection.
 func (c *client) readMessage(ctx context.Context) (*incoming, bool) {
 	kind, data, err := c.ws.Read(ctx)
 	if err != nil {
@@ -139,8 +140,8 @@ func (c *client) readMessage(ctx context.Context) (*incoming, bool) {
 	return nil, false
 }
 
-// writeMessages writes what runs have for the client. It ends when the client does not
-// read, or, with the queue written, after end.
+// writeMessages writes the messages of runs to the client. It ends when the client does
+// not read, or after closeAfterQueue once the queue is written.
 func (c *client) writeMessages() {
 	defer close(c.gone)
 	for {
@@ -189,5 +190,5 @@ func (c *client) push(m []byte, droppable, alone bool) {
 	}
 }
 
-// closeAfterQueue has the queue written out and the connection closed.
+// closeAfterQueue closes the connection once the queue is written.
 func (c *client) closeAfterQueue() { c.once.Do(func() { close(c.ending) }) }

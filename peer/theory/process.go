@@ -22,8 +22,8 @@ import (
 const workerGrace = 2 * time.Second
 
 // A Process runs the tool as a process of its own for each run. The process reads
-// lines of JSON: first the Request, then {"kind":"control","op":…} for what
-// controllers want, of which cancel ends the run. It writes lines of JSON: Event,
+// lines of JSON: first the Request, then {"kind":"control","op":…} for the requests of
+// controllers, where cancel ends the run. It writes lines of JSON: Event,
 // Log and Token with data, and last a Response with a status and outputs, or an
 // error. What it writes to its standard error goes to Log.
 type Process struct {
@@ -92,10 +92,10 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 	}
 }
 
-// sweep ends, some time after the worker has ended, what it has left behind: that
+// sweep ends the processes that the worker left behind, some time after its end. They
 // would hold its output open.
 func sweep(process transport.Process, ended <-chan struct{}) {
-	_, _ = process.Wait() // read tells how it ended
+	_, _ = process.Wait() // readResult reports how it ended
 	select {
 	case <-time.After(workerGrace):
 		_ = process.Signal(os.Kill) // all may have ended

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A run is one run of the tool, whoever listens to it.
+// A run is one run of the tool, with any number of clients.
 type run struct {
 	runtime  *Runtime
 	request  *Request
@@ -53,7 +53,7 @@ func (r *run) join(c *client) {
 	}
 }
 
-// leave takes in that a client has gone. A run is stopped some time after the
+// leave removes a client. A run is stopped some time after the
 // last one.
 func (r *run) leave(c *client) {
 	c.drop() // so that what it is being sent does not hold up the run

@@ -217,7 +217,7 @@ func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
 	c.serveRequest()
 }
 
-// enter takes in that a client is there, unless the runtime stops.
+// enter registers a client, unless the runtime stops.
 func (t *Runtime) enter(c *client) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,8 +236,8 @@ func (t *Runtime) leave(c *client) {
 	t.connected.Done()
 }
 
-// runOf returns the run of a request: the one of that id if there is one, else a
-// fresh one, whose work is to be begun. It returns nil if the runtime stops.
+// runOf returns the run with the id of the request, or else a fresh one, which the caller
+// starts. It returns nil if the runtime stops.
 func (t *Runtime) runOf(q *Request) (r *run, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,7 +250,7 @@ func (t *Runtime) runOf(q *Request) (r *run, fresh bool) {
 	return r, true
 }
 
-// keepRun keeps a run that has ended, for those who rejoin it.
+// keepRun keeps a run that has ended, for clients that rejoin it.
 func (t *Runtime) keepRun(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

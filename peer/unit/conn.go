@@ -93,7 +93,7 @@ func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
 	nc.Close()
 }
 
-// takeMessage takes in one message. What it answers is not flushed.
+// takeMessage handles one message. It does not flush the answers.
 func (c *conn) takeMessage(payload []byte) {
 	var m latisv1.ConnectRequest
 	err := proto.Unmarshal(payload, &m)
@@ -142,7 +142,6 @@ func (c *conn) isOpen(id string) bool {
 	return c.prompts[id] != nil || slices.Contains(c.subscriptions, id)
 }
 
-// beginPrompt starts to work on a prompt.
 func (c *conn) beginPrompt(id string, m *latisv1.PromptSend) {
 	size := len(m.Content) + sizeOf(m.Metadata)
 	switch {
@@ -198,7 +197,7 @@ func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
 	return nil
 }
 
-// cutText cuts text behind n bytes at most, and not inside a character.
+// cutText cuts text after at most n bytes, between characters.
 func cutText(text string, n int) (head, rest string) {
 	if len(text) <= n {
 		return text, ""
@@ -211,8 +210,8 @@ func cutText(text string, n int) (head, rest string) {
 	return text[:n], text[n:]
 }
 
-// endPrompt sends what ends a prompt. A cancel that was accepted has been before it,
-// so that it ends as cancelled, even where the agent was quicker.
+// endPrompt sends the message that ends a prompt. A prompt whose cancel was accepted ends
+// as cancelled, even if the agent was faster.
 func (c *conn) endPrompt(ctx context.Context, p *prompt, metadata map[string]string, err error) {
 	cause := context.Cause(ctx)
 	if p.session != nil {
@@ -359,7 +358,7 @@ func (c *conn) failWith(id string, err error) {
 	}
 }
 
-// sendAnswer adds the answer to a request to what will be flushed.
+// sendAnswer queues the answer to a request for the next flush.
 func (c *conn) sendAnswer(id string, payload proto.Message) {
 	m := response(id, payload)
 	if c.bad != nil {

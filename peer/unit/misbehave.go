@@ -18,7 +18,7 @@ type Misbehaviour struct {
 
 	// send sends a response in its own way.
 	send func(d *deviation, m *latisv1.ConnectResponse)
-	// first is sent ahead of the first response, and last behind everything.
+	// first is sent before the first response, and last after everything else.
 	first, last []byte
 	// deaf says that prompts which are cancelled are worked on.
 	deaf bool

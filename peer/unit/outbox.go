@@ -12,10 +12,10 @@ import (
 // have to wait, too.
 const outboxRoom = 256 << 10
 
-// An outbox gathers what is to be written, so that answers which are ready
-// together travel in one write. Whoever adds to it writes, unless somebody does
-// already; what came meanwhile is left to the outbox's own goroutine, because a
-// reader that is kept writing would read no cancel.
+// An outbox gathers messages, so that answers which are ready together travel in one
+// write. The goroutine that adds to it writes, unless another one is writing. Messages
+// added meanwhile are left to the outbox's own goroutine, because a reader that is busy
+// writing would read no cancel.
 type outbox struct {
 	w      io.Writer
 	more   chan struct{} // wakes the goroutine; it has the turn to write then
@@ -27,7 +27,7 @@ type outbox struct {
 	buf, spare []byte
 	writing    bool // somebody has the turn to write
 	err        error
-	waiting    func() // what is to be called when there is room; nil if nothing
+	waiting    func() // called once when there is room, if not nil
 }
 
 func newOutbox(w io.Writer, failed func(error)) *outbox {
@@ -55,7 +55,8 @@ func (o *outbox) drain() {
 	}
 }
 
-// drainAndStop writes what is there and ends the goroutine. Nothing may be added after.
+// drainAndStop writes the queued messages and ends the goroutine. Nothing may be added
+// afterwards.
 func (o *outbox) drainAndStop() error {
 	o.drain()
 	o.mu.Lock()
@@ -65,8 +66,8 @@ func (o *outbox) drainAndStop() error {
 	return o.err
 }
 
-// addMessage appends a message. It never waits, so what is added without a flush must be
-// little.
+// addMessage appends a message. It never waits, so a caller may only add a little between
+// two flushes.
 func (o *outbox) addMessage(m proto.Message) {
 	o.mu.Lock()
 	o.buf = appendFrame(o.buf, m)
@@ -114,7 +115,7 @@ func (o *outbox) defers(f func()) bool {
 // hasRoom waits until there is room, and reports whether writing goes on.
 func (o *outbox) hasRoom(ctx context.Context) bool { return o.await(ctx) == nil }
 
-// flush has what was added written, by the caller or by whoever writes already.
+// flush writes the added messages, or leaves them to the goroutine that is writing.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	if o.writing || len(o.buf) == 0 {
@@ -128,8 +129,8 @@ func (o *outbox) flush() {
 	}
 }
 
-// writeBatch writes what there is, and reports whether there is more. The caller has
-// the turn, and keeps it as long as there is more.
+// writeBatch writes the queued bytes and reports whether more were added meanwhile. The
+// caller must hold the turn, and keeps it while there is more.
 func (o *outbox) writeBatch() bool {
 	o.mu.Lock()
 	out := o.buf

@@ -74,9 +74,9 @@ var (
 
 // Serve answers the messages of one connection and closes it. It returns when
 // the controller has ended its side and everything that it asked for is answered,
-// or when the connection fails, which cancels what is left; [frame.IsFault] tells
-// whether the controller broke the framing. At the end of ctx what is in flight is
-// answered by an error, and the connection closed.
+// or when the connection fails, which cancels the open prompts; [frame.IsFault] tells
+// whether the controller broke the framing. When ctx ends, open prompts are answered
+// with an error and the connection is closed.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrGone)
@@ -127,7 +127,7 @@ func unlessDone(ctx context.Context, err error) error {
 	}
 }
 
-// readMessages takes in messages until there are no more.
+// readMessages handles messages until the stream ends.
 func (c *conn) readMessages(nc transport.Conn) error {
 	s := frame.NewScanner(nc, frame.Len32)
 	s.SetLimit(all.Limit(latis.Protocol, frame.Len32))
