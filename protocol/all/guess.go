@@ -85,8 +85,8 @@ func (g *Guess) possible(head []byte) bool {
 	return true
 }
 
-// isBrokenHeader reports whether a stream begins like the header of a frame that is
-// none: what is wrong with it is a fault, and its first letter no length.
+// isBrokenHeader reports whether a stream begins like a frame's header that is invalid.
+// That is a fault of the header, and its first letter is not a length.
 func (g *Guess) isBrokenHeader(head []byte, samples []sample) bool {
 	return g.Framing == nil && isHeader(head) &&
 		!slices.ContainsFunc(samples, func(s sample) bool { return s.framing == frame.Header })
@@ -102,7 +102,7 @@ func (g *Guess) claims(s sample) bool {
 		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
 		return Plausible(g.Protocol)(s.payload, true) && g.decide(s, g.Protocol, "")
-	case s.compressed: // which is no text, but what stands behind a length of 16 MiB may be
+	case s.compressed: // which is no text, but what stands after a length of 16 MiB may be
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
@@ -129,8 +129,8 @@ func recognizeFirst(payload []byte) (p protocol.Protocol, why string) {
 	return p, why
 }
 
-// takeCompressed takes a message of gRPC that is flagged as compressed, by what is
-// in it where its first bytes tell how.
+// takeCompressed decides on a compressed message of gRPC, by its content if the first
+// bytes tell how it is compressed.
 func (g *Guess) takeCompressed(s sample) bool {
 	if p, why := recognizeFirst(unpacked(s.payload)); p != opaque.Bytes {
 		return g.decide(s, p, why+", compressed")
@@ -139,11 +139,11 @@ func (g *Guess) takeCompressed(s sample) bool {
 	return g.decide(s, protobuf.Schemaless{}, "the first message is compressed")
 }
 
-// maxUnpacked bounds what is looked at of a compressed message, in bytes.
+// maxUnpacked bounds how much of a compressed message is examined, in bytes.
 const maxUnpacked = 1 << 20
 
-// unpacked returns what a payload holds that begins as gzip or zstd do; nil if
-// that is not to be had.
+// unpacked decompresses a payload that begins as gzip or zstd do. It returns nil if that
+// fails.
 func unpacked(payload []byte) []byte {
 	name, ok := map[frame.Accident]string{frame.Gzip: "gzip", frame.Zstd: "zstd"}[frame.Recognize(payload)]
 	if !ok {
@@ -198,7 +198,8 @@ func (g *Guess) takeUnclear(s sample) bool {
 	}
 }
 
-// decide settles the guess. It returns true.
+// decide sets the framing and the protocol that were not given, with the reasons. It
+// returns true.
 func (g *Guess) decide(s sample, p protocol.Protocol, why string) bool {
 	if g.Framing == nil {
 		g.Framing = s.framing
@@ -212,9 +213,9 @@ func (g *Guess) decide(s sample, p protocol.Protocol, why string) bool {
 }
 
 // tells reports whether p, which recognizes the payload of s, does so by more
-// than chance. Short lines, and what is short behind a length of one byte, may be
-// digits between other bytes, and text may look like protobuf behind its first letter,
-// taken for a length.
+// than chance. Short lines, and short payloads after a length of one byte, may be digits
+// between other bytes. Text may look like protobuf if its first letter is taken for a
+// length.
 func (s sample) tells(p protocol.Protocol) bool {
 	switch {
 	case p == opaque.Bytes || len(s.payload) == 0:

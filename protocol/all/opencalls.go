@@ -35,7 +35,7 @@ type call struct {
 const maxYoung = 1 << 15
 
 // Protocol returns the protocol of a message of a call; nil for any other frame,
-// and where the path of the call tells nothing. It takes in the heads of calls.
+// and where the path of the call tells nothing. It also tracks the heads of calls.
 func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	m := f.Meta
 	if m == nil || f.Gap {
@@ -63,7 +63,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	return nil
 }
 
-// openCall takes in the head of what may be a call.
+// openCall handles a head that may begin a call.
 func (o *OpenCalls) openCall(at callKey, head *frame.Head) {
 	request, answer, known := o.Known.Of(head)
 	if request == nil {

@@ -21,7 +21,7 @@ type sample struct {
 }
 
 // samples returns a sample of each framing that is possible, those whose frame
-// ends sooner first, and lines behind others, for lengths may be printable. It
+// ends sooner first, and lines after others, for lengths may be printable. It
 // returns false when more of the stream cannot bring any.
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
@@ -50,12 +50,11 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 
 // maxBinary is more than any length of a frame that is met, and less than what four
 // letters would be as a length. What is over the limit may be a first frame up to it, where
-// JSON begins behind the length, so that the limit is named as what it breaks.
+// JSON begins after the length, so that the limit is named as what it breaks.
 const maxBinary = 512 << 20
 
-// firstFrame moves to the first frame or, if it passes over empty ones, to the first
-// whose payload is not empty. It returns false if the head does not begin with
-// a frame.
+// firstFrame moves to the first frame, or past empty frames if passes is set. It returns
+// false if the head does not begin with a frame.
 func (s *sample) firstFrame(head []byte, limit int, atEOF, passes bool) bool {
 	for found := false; ; found = true {
 		var e frame.Extent

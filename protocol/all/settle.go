@@ -117,7 +117,7 @@ func (s sample) holdsJSON(stream []byte) bool {
 func beginsJSON(text []byte) bool { return frame.Recognize(text) == frame.JSONText }
 
 // isLong reports whether the first frame may well be one that is longer than what
-// was seen of the stream: behind a header that is whole, or as a line of text.
+// was seen of the stream: after a header that is whole, or as a line of text.
 func (s sample) isLong(atEOF bool) bool {
 	switch s.framing {
 	case frame.Header:

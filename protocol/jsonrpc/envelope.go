@@ -51,8 +51,7 @@ type envelope struct {
 	value [numMembers][]byte
 }
 
-// readEnvelope walks the next value of payload, which is one message if it is an
-// object.
+// readEnvelope walks the next value of payload, which is a message if it is an object.
 func (e *envelope) readEnvelope(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		start := s.Offset()

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Plain is JSON-RPC 2.0 of which no method is known.
+// Plain is JSON-RPC 2.0 without known methods.
 var Plain = New("jsonrpc", Grammar{NullIDs: true})
 
 // A Dialect is JSON-RPC 2.0 with the methods of one protocol.
@@ -47,8 +47,8 @@ type Grammar struct {
 	NoBatches bool
 }
 
-// A Method is what is known of a method. The zero Method is one that either
-// side may send and that opens an exchange if it has an id.
+// A Method describes a method. Either side may send the zero Method, and it opens an
+// exchange if it has an id.
 type Method struct {
 	// From is the side that sends it, where only one may.
 	From frame.Dir

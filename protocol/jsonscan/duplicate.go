@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// keyring holds the keys of all objects that are open, one behind the other,
+// keyring holds the keys of all objects that are open, one after the other,
 // to notice keys that repeat. An entry is the hash of a key in the upper half
 // and its offset in the lower; keys beyond 4 GiB are not looked at.
 //
@@ -18,10 +18,10 @@ type keyring struct {
 	n        int        // entries
 	few      [32]uint64 // the entries, as long as they fit
 	many     []uint64   // the entries, when they do not
-	repeated int        // offset of the earliest key that repeats another; 0 is none
+	repeated int        // offset of the earliest key that repeats another; 0 means none
 }
 
-// names is what is known of the keys of one open object.
+// names describes the keys of one open object.
 type names struct {
 	base   int    // index of its first entry
 	filter uint64 // a bit for each hash
@@ -53,8 +53,8 @@ func (k *keyring) release() {
 // enterObject returns the names of an object that begins.
 func (k *keyring) enterObject() names { return names{base: k.n} }
 
-// addKey adds the key whose token begins at data[start] to the object of o, the
-// innermost.
+// addKey adds the key whose token begins at data[start] to the innermost object, whose
+// names are o.
 func (k *keyring) addKey(data []byte, start int, hash uint64, o *names) {
 	if uint64(start) > math.MaxUint32 {
 		return
@@ -96,7 +96,8 @@ func (k *keyring) entries() []uint64 {
 	return k.few[:k.n]
 }
 
-// leaveObject forgets the keys of the object of o, the innermost, which has ended.
+// leaveObject forgets the keys of the innermost object, whose names are o and which has
+// ended.
 func (k *keyring) leaveObject(data []byte, o names) {
 	if k.n-o.base > manyNames {
 		entries := k.entries()[o.base:]

@@ -65,8 +65,8 @@ func (p *parser) readMessage() error {
 	return p.w.err()
 }
 
-// beginPayload says what a payload of this number means. Of several payloads the last
-// counts, and the fields of one that comes in pieces add up.
+// beginPayload sets the kind of message from the number of a payload. If there are several
+// payloads, the last one counts. Several fields of one payload are merged.
 func (p *parser) beginPayload(num protowire.Number) {
 	if num == p.number {
 		return

@@ -6,10 +6,9 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// AppendRenamed appends payload with other ids: wherever it has one, name is
-// called with the token and returns what is to stand there instead, nil for what
-// stands there already. Every other byte stays as it is, but for the lengths
-// around an id. A payload that does not parse is appended as it is.
+// AppendRenamed appends payload with other ids. It calls name with each id, and name
+// returns the replacement, or nil to keep it. Every other byte stays, except for the
+// lengths around an id. A payload that does not parse is appended unchanged.
 func (latis) AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte) []byte {
 	start := len(dst)
 	w := walker{wire: payload}

@@ -18,8 +18,8 @@ type walker struct {
 	value  []byte // of a length-delimited field; nil for any other
 }
 
-// nextField moves to the next field. It returns false at end, or when the field is
-// malformed or goes beyond end.
+// nextField moves to the next field. It returns false at end, and if the field is
+// malformed or extends beyond end.
 func (w *walker) nextField(end int) bool {
 	if w.pos >= end || w.fault != nil {
 		return false

@@ -350,7 +350,7 @@ func (d *decoder) value(f *field, end int) (zero, ok bool) {
 	return len(b) == 0, d.text(b)
 }
 
-// writeNumber writes the value that bits stand for and reports whether it is zero.
+// writeNumber writes the value that bits represent and reports whether it is zero.
 func (d *decoder) writeNumber(f *field, bits uint64) (zero bool) {
 	v := canonical(f.kind, bits)
 	d.exact = d.exact && v == bits && (v == 0 || !f.null)
@@ -382,8 +382,8 @@ func validPrefix(b []byte) int {
 	return n
 }
 
-// openContainer begins an object or array, unless it lies so deep that nobody would read the
-// JSON.
+// openContainer begins an object or array. It fails if the nesting is deeper than readers
+// of JSON accept.
 func (d *decoder) openContainer(bracket byte) bool {
 	d.dst = append(d.dst, bracket)
 	// AppendWire goes the general way, and so chooses the order of the fields

@@ -38,8 +38,8 @@ func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
 }
 
 // encoder writes a message while it walks its JSON form. Its methods return
-// false where they meet what is not plainly right, be it wrong or only
-// unusual: the general way, which follows, knows the whole mapping.
+// false for anything that is wrong or merely unusual: the general way, which follows,
+// knows the whole mapping.
 type encoder struct {
 	scan jsonscan.Scanner
 	dst  []byte

@@ -103,7 +103,7 @@ func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type,
 	return num, typ, ok
 }
 
-// keepField appends what was read since start.
+// keepField copies the bytes that were read since start.
 func (d *editing) keepField(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
 
 // value edits a value of a field whose tag was read.

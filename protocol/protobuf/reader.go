@@ -72,7 +72,7 @@ func (r *reader) tagUpTo(limit protowire.Number, end int) (protowire.Number, pro
 	return num, typ, true
 }
 
-// nextTag consumes the tag of a field num, if that is what comes next.
+// nextTag consumes the tag of the next field if its number is num.
 func (r *reader) nextTag(num protowire.Number, end int) (protowire.Type, bool) {
 	if r.pos == end {
 		return 0, false

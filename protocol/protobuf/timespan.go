@@ -69,13 +69,13 @@ func parseTimestamp(text string) (timespan, bool) {
 	return timespan{t.Unix(), int64(t.Nanosecond())}, ok
 }
 
-// fractionDigits returns how many digits stand behind the point of a time.
+// fractionDigits returns how many digits stand after the point of a time.
 func fractionDigits(s string) int {
 	_, fraction, _ := strings.Cut(s, ".")
 	return max(strings.IndexAny(fraction, "Z+-"), 0)
 }
 
-// parseDuration reads seconds, with at most nine digits of a fraction and an s behind
+// parseDuration reads seconds, with at most nine digits of a fraction and an s after
 // them. One side of the point may be empty.
 func parseDuration(text string) (t timespan, ok bool) {
 	s, ok := strings.CutSuffix(text, "s")
@@ -108,8 +108,8 @@ func (d *decoder) duration(s *Schema, end int, group protowire.Number) bool {
 	return d.timespan(s, end, group, appendDuration)
 }
 
-// timespan writes a message that is as encoders write it, and in range. Any other goes
-// the general way, which has the words for what is wrong with it.
+// timespan writes a message in the usual encoding and in range. Any other goes the
+// general way, which describes what is wrong with it.
 func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func([]byte, timespan) ([]byte, bool)) bool {
 	if t, tidy := parseTimespan(d.wire[d.pos:end]); tidy && group == 0 {
 		if dst, ok := form(d.dst, t); ok {
@@ -128,8 +128,8 @@ func parseTimespan(wire []byte) (t timespan, tidy bool) {
 	return t, len(wire) == 0
 }
 
-// cutVarint returns the value of a field that wire begins with, and what is behind it;
-// 0 and wire if it is not written as it ought to be.
+// cutVarint returns the value of the field at the start of wire, and the rest. It returns
+// 0 and wire if the encoding is unusual.
 func cutVarint(wire []byte, num protowire.Number) (v int64, rest []byte) {
 	tag := byte(protowire.EncodeTag(num, protowire.VarintType))
 	if len(wire) == 0 || wire[0] != tag {
