@@ -24,13 +24,13 @@ type grammar struct {
 	carried  bool         // a carrier would have to take the frames out
 }
 
-// newGrammar returns the grammar of a connection of which that much was named.
+// newGrammar returns the grammar of a connection, as far as it was configured.
 func newGrammar(f frame.Framing, p protocol.Protocol, limit int) grammar {
 	return grammar{framing: f, protocol: p, limit: limit, named: all.Guess{Framing: f, Protocol: p, Limit: limit}}
 }
 
-// maxRefined is how many messages may be asked for the protocol: what has not been
-// told by then will not be, and each costs as much as to parse it several times.
+// maxRefined is how many messages are used to detect the protocol. Later messages would
+// not help, and each costs as much as parsing it several times.
 const maxRefined = 256
 
 // A framer cuts one direction into frames as its bytes come. The scanner pulls
@@ -44,7 +44,7 @@ type framer struct {
 	settled bool
 	batch   frame.Batch
 	pushed  []byte // what the scanner has not read yet
-	within  bool   // the frames at hand lie within what was pushed
+	within  bool   // the current frames lie within what was pushed
 	ended   bool
 	next    func() (*frame.Batch, bool)
 	stop    func()
@@ -90,7 +90,7 @@ func (f *framer) inPlace(use func(*frame.Batch)) {
 	f.within = false
 }
 
-// endInput says that nothing more will be pushed, and hands what is left to use.
+// endInput ends the input and passes the remaining frames to use.
 func (f *framer) endInput(use func(*frame.Batch)) {
 	f.ended = true
 	f.push(nil, use)
@@ -120,8 +120,8 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 }
 
 const (
-	// What the scanner reads at once grows with what there is in pieces: a connection
-	// that says little takes little.
+	// The read size grows with the bytes of frames in pieces, so that a quiet
+	// connection uses little memory.
 	firstPiece   = 4 << 10
 	largestPiece = 1 << 20
 	// mostCopied is how much is copied at once for a frame in pieces: the scanner
@@ -141,8 +141,8 @@ func (f *framer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// settle finds out what the scanner has to know. A stream of which nothing can
-// be told is taken for lines of bytes.
+// settle detects the framing and the protocol. If it detects nothing, the stream is
+// treated as lines of bytes.
 func (f *framer) settle() bool {
 	g := f.grammar
 	head, atEOF := f.scanner.Peek(1)
@@ -163,8 +163,8 @@ func (f *framer) settle() bool {
 	return true
 }
 
-// carried reports whether a stream is one of HTTP or WebSocket, whose frames are for
-// a carrier to take out and not for a scanner: none of it is held back then.
+// carried reports whether a stream is HTTP or WebSocket. Its frames need a carrier
+// rather than a scanner, so nothing of it is held back.
 func (f *framer) carried(head []byte, atEOF bool) bool {
 	guess := carrier.Detect(head, atEOF)
 	for guess.More && !atEOF {
@@ -174,7 +174,7 @@ func (f *framer) carried(head []byte, atEOF bool) bool {
 	return guess.Kind != carrier.Plain
 }
 
-// conform has the scanner read what it has not given out yet as the grammar says.
+// conform has the scanner read what it has not emitted yet as the grammar says.
 func (f *framer) conform() {
 	g := f.grammar
 	f.framing = g.framing

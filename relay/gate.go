@@ -144,7 +144,7 @@ func (o *outbox) put(b []byte, wait bool) {
 	o.changed.Broadcast()
 }
 
-// endWith ends the outbox behind what is in it.
+// endWith ends the outbox after the frames that are in it.
 func (o *outbox) endWith(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -20,7 +20,7 @@ var ErrNoFraming = errors.New("one end speaks in messages and the other is a str
 // ErrNoFramingToGate is the error of a relay that is to change messages.
 var ErrNoFramingToGate = errors.New("both ends speak in messages, and changes are made to frames of a stream: name a framing for them with --framing, such as line")
 
-// check reports what a relay has to be told, and was not.
+// check reports missing configuration.
 func (cfg *Config) check() error {
 	switch {
 	case cfg.Framing != nil:
@@ -38,8 +38,8 @@ func keepsFrames(f frame.Framing, p protocol.Protocol) bool {
 	return f == frame.Len32 && (p == nil || p == latis.Protocol)
 }
 
-// wholes reports whether what passes are messages of a WebSocket, each of which is
-// a frame by itself.
+// wholes reports whether the relay carries messages of a WebSocket. Each of them is a
+// frame by itself.
 func (cfg *Config) wholes() bool {
 	return whole(cfg.Controller) && whole(cfg.Unit) && cfg.Gate == nil && !keepsFrames(cfg.Framing, cfg.Protocol)
 }
@@ -107,8 +107,7 @@ func (w *way) unwrap(from transport.Messenger) {
 	}
 }
 
-// wrap sends the payload of each frame as a message. What is no frame goes as
-// one, too.
+// wrap sends the payload of each frame as a message. A gap is sent as a message, too.
 func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg
 	g := newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit)
@@ -134,7 +133,7 @@ func (w *way) wrap(to transport.Messenger) {
 	w.finishWay(err)
 }
 
-// sendMessage writes, by write, what the observer sees as data.
+// sendMessage shows data to the observer and calls write, which writes it.
 func (w *way) sendMessage(data []byte, write func() error) error {
 	room := w.well.atLeast(len(data))
 	copy(room, data)

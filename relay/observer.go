@@ -11,15 +11,15 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// An observer makes records of what a relay moves, on a goroutine of its own. What
-// comes in large pieces is looked at by whoever moved it, if that is quick: where it
-// lies in the cache of a processor already, and without waking anybody.
+// An observer makes records of the bytes that a relay moves, on a goroutine of its own.
+// The goroutine that moved a large piece may observe it itself if that is quick: the
+// bytes are in its processor's cache, and nothing has to be woken.
 type observer struct {
 	queue   *queue
-	catches atomic.Bool // whoever has mu came to catch up
-	mu      sync.Mutex  // whoever has it takes from the queue, and guards all below
-	wholes  bool        // what passes are whole messages
-	slab    *slab       // of the bytes at hand
+	catches atomic.Bool // the holder of mu came to catch up
+	mu      sync.Mutex  // its holder takes from the queue; it guards all below
+	wholes  bool        // the relay carries whole messages
+	slab    *slab       // of the current bytes
 	read    int         // how many were read at once
 	dense   bool        // there were so many frames in them that they took long
 	run     capture.Run
@@ -36,10 +36,10 @@ type observer struct {
 
 // A lane is what the observer knows of a direction.
 type lane struct {
-	head   []byte  // what was pushed until it is known what carries it
+	head   []byte  // bytes pushed before their carrier is known
 	framer *framer // of a plain stream
-	end    int64   // the position behind what was pushed
-	marks  []mark  // when what may still be in the framer was read and written
+	end    int64   // the position after the pushed bytes
+	marks  []mark  // when the bytes that may still be in the framer were read and written
 	frames int64
 	ended  bool
 }
@@ -67,8 +67,8 @@ func newObserver(q *queue, cfg *Config) *observer {
 	}
 }
 
-// kindOf returns the carrier if it need not be told: frames of a framing that is
-// named are in a plain stream.
+// kindOf returns the carrier if it need not be detected: a configured framing means a
+// plain stream.
 func kindOf(cfg *Config) carrier.Kind {
 	if cfg.Framing != nil {
 		return carrier.Plain
@@ -101,9 +101,9 @@ func (o *observer) seeAll() bool {
 	}
 }
 
-// catchUp records what is queued and was written, for whoever moves bytes, unless
-// another does so already. It returns false if that would take long, and is better
-// left to the observer's own goroutine.
+// catchUp records the queued chunks that were written. The goroutine that moves bytes
+// calls it. It does nothing if another goroutine is recording. It returns false if
+// recording would take long and is better left to the observer's own goroutine.
 func (o *observer) catchUp() bool {
 	if !o.mu.TryLock() {
 		return o.catches.Load()
@@ -152,8 +152,8 @@ func (o *observer) see(c *chunk, written time.Time) {
 	o.queue.seen(c.size())
 }
 
-// push takes in bytes of one direction. They are kept back until either
-// direction has told what carries the frames.
+// push consumes bytes of one direction. It holds them back until the carrier has been
+// detected in either direction.
 func (o *observer) push(dir frame.Dir, data []byte) {
 	l := &o.lanes[dir]
 	switch {
@@ -171,7 +171,7 @@ func (o *observer) push(dir frame.Dir, data []byte) {
 	}
 }
 
-// settle takes in what carries the frames, and what was kept back.
+// settle sets the carrier, and consumes the bytes that were held back.
 func (o *observer) settle(k carrier.Kind) {
 	if o.kind = k; k != carrier.Plain {
 		o.carrier = carrier.New(carrier.Options{Kind: k, Limit: o.grammar.limit})
@@ -197,7 +197,8 @@ func (o *observer) cut(dir frame.Dir, data []byte) {
 	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 }
 
-// given records the frames that the carrier has given out, of which these are the first.
+// given records the frames that the carrier has emitted. The argument holds the first of
+// them.
 func (o *observer) given(l *lane, frames []frame.Frame) {
 	for ; len(frames) > 0; frames = o.carrier.More() {
 		o.carried(l, frames)
@@ -223,8 +224,8 @@ func (o *observer) carried(l *lane, frames []frame.Frame) {
 	}
 }
 
-// written waits, but not long, to learn when a chunk was written. It does not wait
-// while there is much to do: whoever is to write it may be waiting for room.
+// written waits briefly to learn when a chunk was written. It does not wait while the
+// queue is long, because the writer may be waiting for room in it.
 func (o *observer) written(c *chunk) time.Time {
 	if c.data == nil {
 		return time.Time{}

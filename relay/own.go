@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/relay/fault"
 )
 
-// firstOwn is where numbers begin that a gate makes up: where nobody counts to,
-// not even a [Shared], and within what 32 bits hold.
+// firstOwn is the first number of a gate's own. Nobody counts that far, not even a
+// [Shared], and it fits into 32 bits.
 const firstOwn = 2 * firstName
 
 // nextName counts the names that are made up.
@@ -28,7 +28,7 @@ func (g *Gate) nextName() int64 {
 // errNoFraming says that a frame cannot be made yet.
 var errNoFraming = errors.New("nothing has passed yet, so nothing tells how frames are delimited: name it with --framing")
 
-// inject sends a payload that nobody sent.
+// inject sends a payload that neither side sent.
 func (l *passage) inject(payload []byte, format string, args ...any) error {
 	framing, p := l.link.speaks()
 	if framing == nil {
@@ -64,7 +64,7 @@ func (l *passage) resend(r *capture.Record) error {
 	return nil
 }
 
-// sendOwn sends a frame that nobody sent, and says so.
+// sendOwn sends a frame of the gate's own, and notes that in the records.
 func (l *passage) sendOwn(raw []byte, format string, args ...any) {
 	l.link.gate.alter(l.link.conn, l.dir, "sent to the "+sideOf(l.dir)+" by request: "+format, args...)
 	l.out.put(raw, false)
@@ -101,9 +101,8 @@ func nameLike(p protocol.Protocol, other string, first, n int64) string {
 	return fmt.Sprint(first + n)
 }
 
-// owns notes the exchange that a payload opens which nobody sent, unless it is
-// one that its side has opened already. What answers it is kept from that side,
-// which would not know what it is.
+// owns remembers the exchange that an injected payload opens, unless its side has opened
+// it already. The answers are withheld from that side, which would not recognize them.
 func (l *passage) owns(payload []byte, p protocol.Protocol) {
 	var m protocol.Message
 	if p == nil || p.Parse(payload, &m) != nil || !opensOne(&m) || m.ID.IsZero() {
@@ -116,7 +115,7 @@ func (l *passage) owns(payload []byte, p protocol.Protocol) {
 	}
 }
 
-// keepFrame keeps a frame from the side that it was for, and records it.
+// keepFrame withholds a frame from the side that it was addressed to, and records it.
 func (l *passage) keepFrame(it *fault.Item) {
 	l.link.gate.alter(l.link.conn, l.dir, "kept from the %s, which did not ask: %s", sideOf(l.dir), describe(it))
 	l.link.relay.record(capture.Record{
@@ -135,7 +134,7 @@ type opener struct {
 // maxOpeners bounds the exchanges that are remembered.
 const maxOpeners = 1 << 13
 
-// rememberOpener remembers what opens an exchange.
+// rememberOpener remembers a message that opens an exchange.
 func (l *passage) rememberOpener(m *protocol.Message, own bool) {
 	if len(l.openers) >= maxOpeners {
 		clear(l.openers)

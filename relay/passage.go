@@ -52,7 +52,7 @@ func (k *link) speaks() (frame.Framing, protocol.Protocol) {
 	return k.grammar.framing, k.grammar.protocol
 }
 
-// tell tells people, once, that a connection passes as it is.
+// tell warns, once, that a connection passes unchanged.
 func (k *link) tell() {
 	k.mu.Lock()
 	now := k.grammar.carried && !k.told
@@ -76,7 +76,7 @@ type passage struct {
 	openers map[string]*opener // of exchanges, by their names; the link's lock guards it
 }
 
-// passFrames passes frames on until the source ends or the link closes.
+// passFrames forwards frames until the source ends or the link closes.
 func (l *passage) passFrames() {
 	l.framer = newFramer(&l.link.grammar)
 	defer l.framer.stop()
@@ -127,8 +127,8 @@ func (l *passage) cut(data []byte, ended bool) (frames []frame.Frame) {
 	return frames
 }
 
-// passEnd passes the end on, behind what is held. Once both sources have ended,
-// nothing is held any more: there is nobody left who could still act on it.
+// passEnd forwards the end after the held frames. Once both sources have ended, all frames
+// are released, because nobody can act on them any more.
 func (l *passage) passEnd(err error) {
 	if l.faults != nil {
 		l.applySteps(l.faults.End())
@@ -182,7 +182,7 @@ func describe(it *fault.Item) string {
 	return s
 }
 
-// applySteps takes the steps of a fault.
+// applySteps carries out the steps of a fault.
 func (l *passage) applySteps(steps []fault.Step) bool {
 	for _, s := range steps {
 		if s.Wait > 0 {

@@ -79,7 +79,7 @@ func (d *descriptor) widen() {
 	d.wide = true
 }
 
-// pace is how long the observer may wait for what is small.
+// pace is how long the observer may wait before it looks at small messages.
 const pace = 20 * time.Millisecond
 
 // poll begins to move bytes by the descriptors of both ends, if they are
@@ -148,8 +148,8 @@ func descriptors(c transport.Descriptors) (in, out descriptor, err error) {
 	return in, out, err
 }
 
-// pollable returns a descriptor that does not wait. That of a pipe that waits is
-// opened once more: whether it waits is shared with whoever else has it.
+// pollable returns a non-blocking descriptor. A blocking pipe is opened again, because
+// the flag is shared with every other holder of the pipe.
 func pollable(c syscall.RawConn, mode int) (d descriptor, err error) {
 	if e := c.Control(func(fd uintptr) { d, err = pollableFd(int(fd), mode) }); e != nil {
 		return d, e
@@ -219,7 +219,7 @@ func (d *descriptor) closeOwned() {
 	}
 }
 
-// closeDescriptors closes the descriptors that are the poller's own.
+// closeDescriptors closes the descriptors that belong to the poller.
 func (p *poller) closeDescriptors() {
 	for i := range p.ways {
 		p.ways[i].in.closeOwned()
@@ -400,7 +400,7 @@ func (p *poller) move(w *polled) {
 	}
 }
 
-// readNext reads, or sees, what is to be written next.
+// readNext reads, or peeks at, the bytes to write next.
 func (w *polled) readNext() (int, error) {
 	if w.splice.on {
 		if n := w.see(); n > 0 {
@@ -416,7 +416,7 @@ func (w *polled) readNext() (int, error) {
 	return n, err
 }
 
-// writePending writes as much of what is pending as the other side takes.
+// writePending writes as many of the pending bytes as the other side accepts.
 func (p *poller) writePending(w *polled) {
 	err := w.put()
 	switch left := w.waiting(); {
@@ -463,7 +463,7 @@ func (w *polled) put() error {
 	return err
 }
 
-// finishWay ends a way, which tells so by itself.
+// finishWay ends a way and then calls tell, which reports it.
 func (p *poller) finishWay(w *polled, tell func()) {
 	w.finished = true
 	w.pending, w.splice.left = nil, 0
@@ -471,7 +471,7 @@ func (p *poller) finishWay(w *polled, tell func()) {
 	tell()
 }
 
-// releaseWay gives back what is the poller's own.
+// releaseWay releases what belongs to the poller.
 func (w *polled) releaseWay() {
 	w.in.closeOwned()
 	w.out.closeOwned()

@@ -9,9 +9,9 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A queue takes what was read from the relay to its observer, in the order of
-// reading. It holds maxBehind bytes: an observer that is further behind is
-// short of processor time, which to spill would only take more of.
+// A queue passes the bytes that the relay read to its observer, in order. It holds
+// maxBehind bytes. An observer that is further behind lacks processor time, and
+// spilling would only cost more of it.
 type queue struct {
 	mu      sync.Mutex
 	chunks  []*chunk
@@ -20,7 +20,7 @@ type queue struct {
 	closed  bool
 	room    sync.Cond
 	wake    chan struct{} // has room for one
-	lazy    bool          // whoever reads calls rouse by itself
+	lazy    bool          // the reading goroutine calls rouse itself
 	waiting atomic.Int64  // bytes that the observer has not been roused for
 }
 
@@ -72,7 +72,7 @@ func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
 	return c
 }
 
-// pushEnd hands over that a direction has ended.
+// pushEnd queues the end of a direction.
 func (q *queue) pushEnd(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
 
 // event hands over a record as it is.
@@ -113,8 +113,9 @@ func (q *queue) rouse() {
 	}
 }
 
-// takeChunk returns what was queued first, or nil if that is nothing, or what is not
-// written yet though it is to be. It also returns whether more may come.
+// takeChunk removes and returns the oldest chunk. It returns nil if the queue is empty, or
+// if written is set and the chunk is still to be written. It also reports whether more may
+// come.
 func (q *queue) takeChunk(written bool) (c *chunk, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,8 +133,8 @@ func (q *queue) takeChunk(written bool) (c *chunk, open bool) {
 	return c, true
 }
 
-// presses reports whether the observer had better hurry: more than so many bytes
-// wait, those at hand included.
+// presses reports whether the observer should hurry: more than so many bytes wait,
+// including the current ones.
 func (q *queue) presses(than int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +149,7 @@ func (q *queue) seen(n int) {
 	q.room.Broadcast()
 }
 
-// closeQueue says that nothing more will come.
+// closeQueue marks the queue as complete: nothing is pushed after it.
 func (q *queue) closeQueue() {
 	q.mu.Lock()
 	q.closed = true

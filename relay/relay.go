@@ -1,6 +1,6 @@
 // Package relay moves bytes between two endpoints and lets others see them
-// pass. The bytes are moved unchanged, whether or not they parse; what they are
-// cut into and what they mean is found out beside their way, from a copy.
+// pass. The bytes are moved unchanged, whether or not they parse. Framing and parsing
+// happen in parallel, on a copy.
 //
 // It opens no endpoint: package transport does. It keeps no capture and serves
 // no tap: it hands capture.Records to those that do.
@@ -23,16 +23,15 @@ import (
 // Config says what to put the relay between, and who watches.
 type Config struct {
 	Controller, Unit transport.Conn
-	// Sink takes the records of what passes; nil means that nobody watches. It
-	// may be shared with other relays. The relay waits for a sink only when
-	// that is 2 MiB behind.
+	// Sink receives the records; nil means that nobody watches. It may be shared
+	// with other relays. The relay waits for a sink only if it is 2 MiB behind.
 	Sink *Fan
-	// Gate changes what passes, as it was asked to; nil changes nothing.
+	// Gate changes frames on request; nil changes nothing.
 	Gate *Gate
 	// Conn numbers the connection in the records, and Name names it.
 	Conn int
 	Name string
-	// Framing and Protocol are those of what passes; nil means to detect them.
+	// Framing and Protocol describe the stream; nil means to detect them.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
 	// Limit is the largest payload in bytes; 0 is the default of the pairing.
@@ -43,10 +42,10 @@ type Config struct {
 	// how long it may be silent when its standard input has ended, and how long
 	// it may live when it was told to terminate. 0 does not end it.
 	Grace time.Duration
-	// Signals are passed on to the unit's process. Where the unit is none, the
-	// first one that is to end a process ends the relay.
+	// Signals are forwarded to the unit's process. If the unit is not a process, the
+	// first signal that terminates processes ends the relay.
 	Signals <-chan os.Signal
-	// Warn, if not nil, is told live what goes wrong without ending the relay.
+	// Warn, if not nil, is called at once for problems that do not end the relay.
 	Warn func(text string)
 	// Patience is how long a side may let bytes wait before it is said to
 	// stall; 0 is five seconds.
@@ -65,7 +64,7 @@ type Result struct {
 	ToUnit, ToController Traffic
 	// Worst is the longest time that bytes waited for a side to take them.
 	Worst Stall
-	// Exit is how the unit's process ended; nil if the unit was none.
+	// Exit is how the unit's process ended; nil if the unit was not a process.
 	Exit *transport.Exit
 	// Signal ended the relay, if it is not nil.
 	Signal os.Signal

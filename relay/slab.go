@@ -44,8 +44,8 @@ func (s *slab) Release() {
 	}
 }
 
-// A well gives out room to read into, from one slab after the other. Nobody
-// else holds what it has not given out.
+// A well hands out room to read into, from one slab after the other. Nobody else holds
+// the rest.
 type well struct {
 	slab *slab
 	size int
@@ -93,7 +93,7 @@ func (w *well) replace() {
 	w.slab = newSlab(w.size)
 }
 
-// releaseSlab gives the memory back.
+// releaseSlab frees the memory.
 func (w *well) releaseSlab() {
 	if w.slab != nil {
 		w.slab.Release()

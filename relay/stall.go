@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Stall is a time that bytes waited because a side did not take them.
+// A Stall is a period in which bytes waited because a side did not read them.
 type Stall struct {
 	// What says who kept them waiting, such as "unit has not read its stdin".
 	What  string
@@ -24,8 +24,8 @@ func (s Stall) String() string {
 }
 
 // A wait is the time and the bytes of a write that is under way. Reads and
-// writes are timed apart: a side that sends nothing does not stall, one that
-// does not take what is there does.
+// writes are timed apart: a side that sends nothing does not stall, one that does not
+// read waiting bytes does.
 type wait struct {
 	what  string
 	since atomic.Int64 // nanoseconds since 1970; 0 while no write is under way
@@ -33,7 +33,7 @@ type wait struct {
 	// worst is the longest write that has ended.
 	worst, size atomic.Int64
 
-	told int64 // the since of the write that was told of; of the watcher alone
+	told int64 // the since of the write last reported; used only by the watcher
 }
 
 func (w *wait) startWrite(n int) {

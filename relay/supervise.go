@@ -75,15 +75,14 @@ func (r *relay) supervise(ctx context.Context) error {
 // errInterrupted is what ends a relay before its ends have.
 var errInterrupted = errors.New("the relay was interrupted")
 
-// endHeld reports whether the end of what the unit says waits for how its process
-// ends: the controller is not to take a crash for a clean end.
+// endHeld reports whether the end of the unit's output is held until its process ends:
+// the controller must not mistake a crash for a clean end.
 func (r *relay) endHeld() bool {
 	_, tells := r.cfg.Controller.(transport.Aborter)
 	return tells && r.process != nil
 }
 
-// isOver reports whether nothing more can pass, as far as it is told by which of the
-// ways have ended.
+// isOver reports whether nothing more can pass, judging by the ways that have ended.
 func (r *relay) isOver(toUnit, toController bool) bool {
 	switch {
 	case toUnit && toController:
@@ -113,16 +112,15 @@ func Terminates(sig os.Signal) bool {
 	return false
 }
 
-// An ending brings the unit's process to its end: when its standard input has
-// ended and it says nothing for the time of grace, it is told to terminate; when
-// it was told to and has not ended after that time, it is killed. A connection
-// whose one side has ended, and whose other cannot be told so, is closed when
-// it is silent for that time.
+// An ending ends the unit's process. If the process is silent for the grace period after
+// its standard input has ended, it is terminated. If it has not ended after another
+// grace period, it is killed. If one side of a connection has ended and the other
+// cannot be informed, the connection is closed after a silent grace period.
 type ending struct {
 	relay *relay
 	timer *time.Timer
-	told  bool // it was told to terminate
-	asked bool // it was, by a signal that came to us
+	told  bool // it was asked to terminate
+	asked bool // a signal that we forwarded asked it to terminate
 	begun bool
 }
 
@@ -134,7 +132,7 @@ func newEnding(r *relay) *ending {
 
 func (e *ending) stop() { e.timer.Stop() }
 
-// startClock starts the clock, once.
+// startClock starts the clock if it has not been started.
 func (e *ending) startClock() {
 	if !e.begun {
 		e.restart()
@@ -148,14 +146,14 @@ func (e *ending) restart() {
 	}
 }
 
-// inputEnded is told that nothing more will go to the unit.
+// inputEnded is called when nothing more will be sent to the unit.
 func (e *ending) inputEnded() {
 	if e.relay.process != nil {
 		e.startClock()
 	}
 }
 
-// outputRefused is told that nobody wants what the unit writes. Without a relay
+// outputRefused is called when nobody reads the unit's output. Without a relay
 // its next write would have raised SIGPIPE.
 func (e *ending) outputRefused() {
 	if e.relay.process != nil {
@@ -242,7 +240,7 @@ func settle(w *way, ended <-chan error) {
 // interrupts, when everything else has ended.
 const stuck = time.Second
 
-// closeAndWait closes both ends and waits for all that was begun.
+// closeAndWait closes both ends and waits for everything that the relay has started.
 func (r *relay) closeAndWait() {
 	close(r.done)
 	r.stalls.stopped.Wait()
@@ -273,7 +271,7 @@ func (r *relay) closeAndWait() {
 	}
 }
 
-// closeEnds closes both ends, as failed ones unless all has ended well.
+// closeEnds closes both ends. It aborts them if something failed.
 func (r *relay) closeEnds() {
 	if r.broken != nil {
 		_ = transport.Abort(r.cfg.Unit, r.broken)

@@ -59,7 +59,8 @@ func (w *way) pass(data []byte) error {
 	return err
 }
 
-// noteRead counts what was read, which is in the slab of the well at hand.
+// noteRead counts bytes that were read into the slab of the current well, and queues them
+// for the observer.
 func (w *way) noteRead(data []byte) *chunk {
 	now := w.count(len(data))
 	if w.relay.queue == nil {
@@ -83,7 +84,7 @@ func (w *way) wrote(c *chunk) {
 	}
 }
 
-// finishWay passes on that the source has ended.
+// finishWay forwards the end of the source.
 func (w *way) finishWay(err error) {
 	if err != io.EOF {
 		w.reportEnd(&sideError{w.dir.Opposite(), err})
@@ -107,7 +108,7 @@ func (w *way) finishWay(err error) {
 	w.reportEnd(err)
 }
 
-// reportEnd says that the way has ended; err is nil if it was told so.
+// reportEnd reports that the way has ended. err is nil after a clean end.
 func (w *way) reportEnd(err error) { w.ended <- err }
 
 // A sideError says which side failed.
@@ -125,8 +126,8 @@ func (e *sideError) Error() string {
 	return sideOf(e.dir) + ": " + e.err.Error()
 }
 
-// Unwrap returns what failed, but for a unit's pipe that broke: to a command a
-// broken pipe is that of its own output, which is no failure.
+// Unwrap returns the cause, except for a broken pipe of the unit: a command would take
+// that for its own output, where a broken pipe is not a failure.
 func (e *sideError) Unwrap() error {
 	if e.dir == frame.C2U && errors.Is(e.err, syscall.EPIPE) {
 		return nil

@@ -1,7 +1,7 @@
 // Package fault breaks a stream of frames on purpose, by rules: it delays,
 // drops, doubles and damages what they match. It is pure: a [Filter] says what
-// is to happen to a frame, and whoever moves the bytes does it. The same rules
-// and the same seed do the same to the same frames.
+// should happen to a frame, and the caller, which moves the bytes, does it. The same
+// rules and the same seed do the same to the same frames.
 package fault
 
 import (
@@ -18,7 +18,7 @@ import (
 var Fields = []string{"dir", "conn", "size", "framing", "protocol", "kind", "id", "ref", "phase", "payload"}
 
 // An Item is a frame on its way, with its meaning: a [query.Record] with
-// [Fields]. Of a frame that is none, or that does not parse, Message is reset.
+// [Fields]. For a gap, or a frame that does not parse, Message is reset.
 type Item struct {
 	Frame    *frame.Frame
 	Framing  frame.Framing
@@ -114,12 +114,12 @@ const (
 	Delay     Action = "delay"     // keep the frame, and what follows it, for a time
 	Drop      Action = "drop"      // leave the frame out
 	Duplicate Action = "duplicate" // send the frame twice
-	Reorder   Action = "reorder"   // send the frame behind the next one
+	Reorder   Action = "reorder"   // send the frame after the next one
 	Cut       Action = "cut"       // send the first N bytes of the frame (2, inside a length) and close
 	Split     Action = "split"     // send the frame in pieces of N bytes (1)
 	Corrupt   Action = "corrupt"   // flip a bit of byte N of the payload, or of any
 	Cancel    Action = "cancel"    // ask for the end of an exchange after N parts of it (1)
-	Close     Action = "close"     // close the connection behind the frame
+	Close     Action = "close"     // close the connection after the frame
 )
 
 // A Rule is one fault: what, to which frames of a direction, and how often.

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// A SyntaxError says where and why a rule is none.
+// A SyntaxError says where and why a rule is invalid.
 type SyntaxError struct {
 	Column int // of the character that cannot be, from 1
 	Msg    string
@@ -37,8 +37,8 @@ func Parse(text string) (Rule, error) {
 // A parser reads words.
 type parser struct {
 	text string
-	at   int // behind the word at hand
-	from int // where the word at hand begins
+	at   int // after the current word
+	from int // where the current word begins
 	word string
 }
 

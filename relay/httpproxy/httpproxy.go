@@ -2,9 +2,8 @@
 // for protocols that ride on HTTP: MCP over streamable HTTP and over SSE, nexus.
 //
 // It works on bytes: each connection of a client has one of its own to the
-// server, and what is read from one side goes to the other at once, so that
-// events stream, upgrades pass, and whoever goes away is missed on the other
-// side at the same moment. Only the heads of requests are looked into, because
+// server, and bytes read from one side go to the other at once, so that events
+// stream, upgrades pass, and each side sees at once when the other goes away. Only the heads of requests are looked into, because
 // two things in them have to change: Host names the server, and a request for
 // "/" goes to the path that the server was named with. Since that takes from the
 // server what it would know the pages of other sites by, the proxy refuses them.
@@ -53,7 +52,7 @@ type Result struct {
 	ToUnit, ToController relay.Traffic
 }
 
-// Serve takes clients until ctx ends, and then closes what is open. Every
+// Serve accepts clients until ctx ends, and then closes the open connections. Every
 // goroutine that it began has ended when it returns.
 func Serve(ctx context.Context, cfg Config) (Result, error) {
 	p := &proxy{cfg: cfg}
@@ -109,7 +108,7 @@ func (p *proxy) unit() (transport.Endpoint, error) {
 	return transport.Parse([]string{address}, p.cfg.Transport)
 }
 
-// serveClient joins a client with a connection of its own to the server.
+// serveClient connects a client to the server by a connection of its own.
 func (p *proxy) serveClient(ctx context.Context, client transport.Conn, unit transport.Endpoint, number int) {
 	defer client.Close()
 	server, err := unit.Dial(ctx)
@@ -133,9 +132,9 @@ func (p *proxy) warn(format string, args ...any) {
 	}
 }
 
-// refuse tells a client that the server was not reached, as proxies do, once it
-// has begun to ask: an answer ahead of that is none. The rest of what it sends is
-// not waited for: it may be long.
+// refuse tells a client, as proxies do, that the server was not reached. It answers
+// only after the request has begun, and does not wait for the rest, which may be
+// long.
 func refuse(client transport.Conn, err error) {
 	stop := time.AfterFunc(asking, func() { client.Close() })
 	_, silent := client.Read(make([]byte, 1))
@@ -226,8 +225,8 @@ func (c *conn) forbid(host string) {
 // errGone is why a connection is closed whose one side has failed.
 var errGone = errors.New("one side has gone")
 
-// abort closes both sides, of which one has failed, so that the other does not take
-// that for an end that was meant.
+// abort closes both sides after one has failed, so that the other does not mistake the
+// failure for an intended end.
 func (c *conn) abort(why error) {
 	if c.answered.Load() {
 		c.closeEnds()

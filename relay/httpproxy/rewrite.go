@@ -59,7 +59,7 @@ func (r *rewriter) push(dst, data []byte) []byte {
 	return dst
 }
 
-// unfinishedHead returns what was kept back of a head that does not come to its end.
+// unfinishedHead returns the bytes held back of a head that was cut short.
 func (r *rewriter) unfinishedHead() []byte { return r.held }
 
 // content takes a part of a body, which goes on as it is.

@@ -13,23 +13,23 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// A tap takes copies of what passes on a connection and makes records of them
-// beside its way. What it is behind is bounded: then the connection waits.
+// A tap copies the bytes of a connection and makes records of them in the background.
+// Its backlog is bounded: when it is full, the connection waits.
 type tap struct {
 	pieces chan piece // nil if nobody watches
-	// By direction: whether its side has ended it, and whether the other took no more.
+	// By direction: whether its sender has ended it, and whether its receiver refused more.
 	ended, refused [3]bool
 	done           sync.WaitGroup
 }
 
-// A piece is what was read at once, or the end of a direction.
+// A piece is the result of one read, or the end of a direction.
 type piece struct {
 	dir  frame.Dir
 	data []byte // nil at the end
 	read time.Time
 }
 
-// maxBehind is how many pieces a tap may be behind, of 64 KiB at most.
+// maxBehind bounds the backlog of a tap, in pieces of at most 64 KiB.
 const maxBehind = 64
 
 // tap begins to watch a connection.
@@ -74,9 +74,9 @@ func (t *tap) endDirection(dir frame.Dir) {
 	}
 }
 
-// drainAndClose ends the tap and waits for what it still has to say. What neither side has
-// ended, the proxy has, and to clients that is the server, unless it was they who
-// took no more.
+// drainAndClose ends the tap and waits until its records are written. A direction that
+// its side has not ended was ended by the proxy. The server's direction comes first,
+// because clients see the end from there, unless they stopped reading.
 func (t *tap) drainAndClose() {
 	dirs := []frame.Dir{frame.U2C, frame.C2U}
 	if t.refused[frame.U2C] {

@@ -86,7 +86,7 @@ func servers(text []byte, server string) (names []string, found []*entry, err er
 	return names, found, s.End()
 }
 
-// readEntry reads an entry, whose command has that key.
+// readEntry reads an entry, whose command has the key command.
 func (e *entry) readEntry(s *jsonscan.Scanner, command string) {
 	for ok := s.Object(); ok && s.Next(); {
 		from := s.Offset()
@@ -136,7 +136,7 @@ func (e *entry) wrapped() int {
 	return i + 1
 }
 
-// plain returns JSON in the place of JSON with comments, trailing commas and a byte
+// plain turns into JSON what may be JSON with comments, trailing commas and a byte
 // order mark: blanks take theirs, so that every position stays. What is broken is
 // returned as it is, with the error.
 func plain(config []byte) ([]byte, error) {
