@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// answer takes in a message that answers an exchange, and returns that.
+// answer handles a message that answers an exchange, and returns that.
 func (t *Tracker) answer(ev *event) *Exchange {
 	m := ev.m
 	token := m.Ref
@@ -17,7 +17,7 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	switch {
 	case !token.IsZero():
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
-		return nil // it was to name what it is a part of
+		return nil // it should have named the exchange that it is a part of
 	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
 		return nil
 	}
@@ -36,8 +36,8 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	return e
 }
 
-// refused reports whether an error without an id can be the answer to a
-// message of that side which could not be read, and takes it for that.
+// refused reports whether an error without an id can answer a message of that side
+// which could not be read, and if so counts it as the answer.
 func (s *scope) refused(side frame.Dir) bool {
 	for _, side := range sides(side) {
 		if s.unreadable[side] > 0 {
@@ -48,7 +48,7 @@ func (s *scope) refused(side frame.Dir) bool {
 	return false
 }
 
-// refuse takes in a message that ends all that was asked in a frame.
+// refuse handles a message that ends all requests of a frame.
 func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	side := f.Dir.Opposite()
 	if !m.ID.IsZero() && t.findExchange(s, side, m.ID) != nil {
@@ -77,8 +77,8 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	s.lanes[ev.from].pass(f, last)
 }
 
-// inFlightOf yields what is open of a scope and side, in the order of opening. It may
-// be ended meanwhile.
+// inFlightOf yields the open exchanges of a scope and side, in the order of opening. The
+// caller may end them meanwhile.
 func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		q := t.table.findQueue(t.anonymousKey(s, side), nil)
@@ -128,7 +128,7 @@ func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	s.nameless[side] = s.nameless[side][:0]
 }
 
-// answerOpen takes in an answer to an exchange that is open.
+// answerOpen handles an answer to an exchange that is open.
 func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 	f, m := ev.f, ev.m
 	if t.rules.Ack != "" && e.answers == 0 && !t.isAck(ev) {
@@ -161,7 +161,7 @@ func (t *Tracker) isSubscription(e *Exchange) bool {
 	return t.rules.Subscribe != "" && e.Kind == t.rules.Subscribe
 }
 
-// part takes in a part of an answer.
+// part handles a part of an answer.
 func (t *Tracker) part(ev *event, e *Exchange) {
 	e.part(ev.f)
 	if !t.rules.Sequenced || ev.m.Seq < 0 {
@@ -183,7 +183,7 @@ func (t *Tracker) afterCancel(e *Exchange, f *Frame, part bool) {
 	}
 }
 
-// closeExchange takes in the message that ends an open exchange.
+// closeExchange handles the message that ends an open exchange.
 func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 	m := ev.m
 	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
@@ -200,7 +200,7 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 	}
 }
 
-// settleOutcome notes how an exchange ended.
+// settleOutcome records how an exchange ended.
 func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	phase := ev.m.Phase
 	if ev.m.Stops && !e.cancels {
@@ -236,7 +236,7 @@ func (t *Tracker) endSubscriptions(ev *event) {
 	}
 }
 
-// answerLate takes in an answer to an exchange that is settled.
+// answerLate handles an answer to an exchange that is settled.
 func (t *Tracker) answerLate(ev *event, e *Exchange) {
 	f, m := ev.f, ev.m
 	switch {

@@ -90,7 +90,7 @@ func (c *Cancel) classOf(phase protocol.Phase, f *Frame) Class {
 	return Ignored
 }
 
-// cancelled takes in a cancel, which is m.
+// cancelled handles a cancel, which is m.
 func (t *Tracker) cancelled(ev *event) {
 	m, f := ev.m, ev.f
 	rule := t.rules.Cancel(ev.kind.Name)
@@ -99,7 +99,7 @@ func (t *Tracker) cancelled(ev *event) {
 		t.changed(own, f.Seq)
 	}
 	if m.Ref.IsZero() && m.Faults&protocol.MissingField != 0 {
-		return // it was to name what it cancels
+		return // it should have named its target
 	}
 	target := t.findExchange(ev.scope, ev.from, m.Ref) // later, because to open one can make another be forgotten
 	if target == own {

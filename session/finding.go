@@ -12,7 +12,7 @@ import (
 type Finding struct {
 	// Name is one of the names in [Findings].
 	Name string
-	// Severity is that of the name, or less where the protocol allows it.
+	// Severity is the severity of the rule, or lower if the protocol allows it.
 	Severity Severity
 	// Frames are the numbers of the frames it is about, the one that broke the
 	// rule last.
@@ -51,7 +51,7 @@ type Rule struct {
 	Severity Severity
 	// Rule is the sentence that is broken, unless the protocol has its own.
 	Rule string
-	// Do is what to do about it.
+	// Do is advice for fixing it.
 	Do string
 }
 
@@ -243,13 +243,13 @@ var ofFault = [...]struct {
 	{protocol.UnknownField, unknownField},
 }
 
-// report keeps a finding about the frames of which f is the last.
+// report adds a finding about some earlier frames and f.
 func (t *Tracker) report(r rule, f *Frame, earlier []int64, format string, args ...any) {
 	t.addFinding(r, Findings[r].Severity, f.Conn, append(earlier, f.Seq), fmt.Sprintf(format, args...))
 }
 
-// addFinding keeps a finding, whose frames it takes over, in place of the oldest if
-// there is no more room.
+// addFinding keeps a finding and takes ownership of frames. If the list is full, it
+// replaces the oldest finding.
 func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64, message string) {
 	t.found[r]++
 	source := t.rules.Source(Findings[r].Name)
@@ -280,7 +280,7 @@ func quote(token protocol.Token) string {
 	return text
 }
 
-// A ring keeps the last of what is added to it.
+// A ring keeps the newest values.
 type ring[T any] struct {
 	kept []T
 	next int // where the next one goes, once the ring is full
@@ -296,7 +296,7 @@ func (r *ring[T]) push(v T) {
 	r.next = (r.next + 1) % r.size
 }
 
-// all yields what is kept, the oldest first.
+// all yields the values, oldest first.
 func (r *ring[T]) all(yield func(T) bool) {
 	for i := range r.kept {
 		if !yield(r.kept[(r.next+i)%len(r.kept)]) {

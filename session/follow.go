@@ -5,7 +5,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// feed takes in one message.
+// feed handles one message.
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	ev := t.countMessage(f, s, m)
 	t.check(&ev)
@@ -28,7 +28,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 }
 
-// countMessage counts a message.
+// countMessage counts a message and returns the event for it.
 func (t *Tracker) countMessage(f *Frame, s *scope, m *protocol.Message) event {
 	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
 	if ev.from == frame.DirUnknown {
@@ -39,8 +39,8 @@ func (t *Tracker) countMessage(f *Frame, s *scope, m *protocol.Message) event {
 	return ev
 }
 
-// sides returns the sides to look for an opener on, if it is to be on side.
-// One that is not known may be anywhere.
+// sides returns the sides on which to look for an opener. If side is unknown, the opener
+// may be on any side.
 func sides(side frame.Dir) []frame.Dir {
 	switch side {
 	case frame.C2U:
@@ -63,9 +63,9 @@ func (t *Tracker) anonymousKey(s *scope, side frame.Dir) key {
 	return t.table.key(s.serial, side, protocol.Token{Space: anonymous})
 }
 
-// findExchange returns the exchange that a token names: the oldest that is open, or
-// else the one that was settled last, or nil. No token names the oldest of its
-// scope and side.
+// findExchange returns the exchange that a token names: the oldest open one, or else the
+// one settled last, or nil. The zero token names the oldest exchange of its scope and
+// side.
 func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *Exchange {
 	if token.IsZero() {
 		token = protocol.Token{Space: anonymous}

@@ -6,7 +6,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// openExchange begins an exchange.
 func (t *Tracker) openExchange(ev *event) *Exchange {
 	f, m := ev.f, ev.m
 	e := t.newExchange()
@@ -27,7 +26,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	return e
 }
 
-// more takes in more of the request of an exchange that is open, and returns
+// more handles more of the request of an exchange that is open, and returns
 // that.
 func (t *Tracker) more(ev *event) *Exchange {
 	e := t.findExchange(ev.scope, ev.from, ev.m.ID)
@@ -39,7 +38,7 @@ func (t *Tracker) more(ev *event) *Exchange {
 	return e
 }
 
-// name makes e known by its names.
+// name binds the names of e to it.
 func (t *Tracker) name(ev *event, e *Exchange) {
 	t.table.bind(&e.bindings[0], e, t.anonymousKey(ev.scope, ev.from), nil)
 	if !ev.m.ID.IsZero() {
@@ -55,8 +54,8 @@ func (t *Tracker) name(ev *event, e *Exchange) {
 	}
 }
 
-// settle moves an exchange that is open into the history. Its names stay, so
-// that what comes late is known, unless others that are open have them too.
+// settle moves an open exchange into the history. Its names stay bound, so that late
+// messages are recognized, unless open exchanges have them too.
 func (t *Tracker) settle(e *Exchange) {
 	e.node.remove()
 	e.settled = true
@@ -85,7 +84,8 @@ func (t *Tracker) retire(e *Exchange) {
 	t.free.push(&e.node, e)
 }
 
-// newExchange returns an exchange of which nothing is known.
+// newExchange returns an empty exchange, reusing the memory of a settled one if there is
+// any.
 func (t *Tracker) newExchange() *Exchange {
 	e := t.free.oldest()
 	if e == nil {
@@ -95,8 +95,8 @@ func (t *Tracker) newExchange() *Exchange {
 	return e
 }
 
-// forget gives up the exchange that is open for longest, of which nothing more
-// will be said.
+// forget gives up the exchange that has been open longest. Nothing more will be reported
+// about it.
 func (t *Tracker) forget(e *Exchange) {
 	t.forgotten++
 	if e.cancel != nil {
@@ -108,7 +108,7 @@ func (t *Tracker) forget(e *Exchange) {
 	t.changed(e, 0)
 }
 
-// abandon ends an exchange with its connection, of which that direction ended first.
+// abandon ends an exchange with its connection, whose direction first ended first.
 func (t *Tracker) abandon(e *Exchange, first frame.Dir, at time.Time) {
 	e.Closed = at
 	outcome := Abandoned

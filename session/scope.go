@@ -35,7 +35,7 @@ func (t *Tracker) scopeOf(f *Frame) *scope {
 			t.endScope(t.scopeOrder.oldest(), t.forget)
 		}
 		s = t.newScope(k)
-	} else { // what is in use is not given up, however old
+	} else { // a scope in use is kept, however old
 		s.node.remove()
 		t.scopeOrder.push(&s.node, s)
 	}
@@ -57,7 +57,7 @@ func (t *Tracker) newScope(k scopeKey) *scope {
 	return s
 }
 
-// endScope ends what is open in s by end, and forgets s.
+// endScope ends the open exchanges of s with end, and forgets s.
 func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 	for side := range frame.Dir(3) {
 		t.settleOrphans(s, side)

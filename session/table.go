@@ -52,7 +52,7 @@ type key struct {
 // same name: the empty text. It serves answers that have no id.
 const anonymous protocol.Space = 0xff
 
-// maxText bounds what is kept of a token.
+// maxText bounds the length of a stored token.
 const maxText = 256
 
 func newTable() table {
@@ -65,7 +65,7 @@ func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
 	return key{h ^ h>>32, scope, len(token.Text), side, token.Space}
 }
 
-// findQueue returns the queue of a name, or nil if nothing has it.
+// findQueue returns the queue of a name, or nil.
 func (t *table) findQueue(k key, text []byte) *queue {
 	for i := t.home(k.hash); t.slots[i].queue != nil; i = t.after(i) {
 		if s := &t.slots[i]; s.hash == k.hash && s.queue.key == k && string(s.queue.text) == string(clip(text, maxText)) {
@@ -75,7 +75,7 @@ func (t *table) findQueue(k key, text []byte) *queue {
 	return nil
 }
 
-// home is the slot from which on a name lies, and after the one behind a slot.
+// home returns the first slot where a name may be, and after the slot that follows.
 func (t *table) home(hash uint64) int { return int(hash & uint64(len(t.slots)-1)) }
 func (t *table) after(i int) int      { return (i + 1) & (len(t.slots) - 1) }
 
@@ -158,8 +158,8 @@ func (t *table) remove(q *queue) {
 	t.queues--
 }
 
-// removeSlot empties a slot. What lies behind it moves up as far as its home, so that
-// it is still found.
+// removeSlot empties a slot. Later entries move up towards their home slots, so that they
+// are still found.
 func (t *table) removeSlot(i int) {
 	for j := t.after(i); t.slots[j].queue != nil; j = t.after(j) {
 		if away := j - t.home(t.slots[j].hash); away&(len(t.slots)-1) >= (j-i)&(len(t.slots)-1) {

@@ -59,8 +59,7 @@ func (c *comparison) pair(p pair) {
 	}
 }
 
-// late reports whether a is far longer than b. Of times that are not known
-// none is.
+// late reports whether a is far longer than b. An unknown time is never late.
 func (c *comparison) late(a, b time.Duration) bool {
 	return c.options.Latency > 0 && b > 0 && float64(a) > c.options.Latency*float64(b)
 }
@@ -101,8 +100,8 @@ func (c *comparison) only(p pair, a, b run) {
 	}
 }
 
-// runs compares messages of one kind. Parts that together say the same differ
-// in where they were cut, and not each.
+// runs compares messages of one kind. Parts with the same content in total differ once,
+// in where they were cut, rather than each.
 func (c *comparison) runs(p pair, a, b run) {
 	if len(a) == 1 && len(b) == 1 {
 		c.payloads(p, &a[0], &b[0])
@@ -194,8 +193,7 @@ func (c *comparison) addDifference(p pair, what What, a, b *message, path, va, v
 	c.report.addDifference(d)
 }
 
-// difference returns one that is about two messages, of which a session may
-// have none.
+// difference returns a difference between two messages. Either may be nil.
 func (c *comparison) difference(p pair, what What, a, b *message, path string) Difference {
 	d := Difference{What: what, Kind: p.a.kind, Path: path, A: p.a.sideOf(a), B: p.b.sideOf(b)}
 	switch {

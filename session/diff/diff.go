@@ -21,10 +21,10 @@ type Options struct {
 	// Ignore are the members of payloads that are not compared, with all that
 	// is in them.
 	Ignore []jsondiff.Path
-	// IgnoreKinds are the kinds of messages that are not compared; of a request,
-	// neither is what answers it.
+	// IgnoreKinds are the kinds of messages that are not compared. For a request,
+	// this includes its answers.
 	IgnoreKinds []string
-	// IgnoreChunks says that it is the same, into which parts an answer is cut.
+	// IgnoreChunks ignores how an answer is cut into parts.
 	IgnoreChunks bool
 	// Latency, if positive, makes it a difference that an exchange took more
 	// than that many times as long in one session as in the other.
@@ -39,7 +39,7 @@ type exchange struct {
 	kind, id string
 	messages []message
 	ending   int  // which message ended it, from 1: the last, if several did
-	cancel   bool // it was to be cancelled
+	cancel   bool // a cancel was requested
 }
 
 // A message is one frame. A batch is one, too, and not taken apart.
@@ -57,12 +57,12 @@ type message struct {
 	size  int
 }
 
-// payload is the JSON form, or the bytes if there is none.
+// payload returns the JSON form, or the bytes if the payload has no JSON form.
 func (m *message) payload() []byte { return m.spill.readAt(make([]byte, m.size), m.at) }
 
 func (e *exchange) first() int64 { return e.messages[0].seq }
 
-// endMessage returns the message that ended the exchange; nil if it is open.
+// endMessage returns the message that ended the exchange, or nil if it is open.
 func (e *exchange) endMessage() *message {
 	if e.ending == 0 {
 		return nil

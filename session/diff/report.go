@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// What says in what two sessions differ.
+// What names a kind of difference.
 type What string
 
 // All that sessions can differ in.
@@ -37,11 +37,11 @@ type Side struct {
 	// ID is that of the exchange as written, or "".
 	ID string
 	// Opened is the number of the frame that opened the exchange, and Frames
-	// those that the difference is about: none where it is that there is none.
+	// those that the difference is about. It is empty if a frame is missing.
 	Opened int64
 	Frames []int64
-	// Value is what is there: a JSON value, of which the beginning is kept; or
-	// words. It is "" where there is nothing.
+	// Value is the value on this side: the beginning of a JSON value, or words. It
+	// is "" if there is none.
 	Value string
 }
 
@@ -58,7 +58,7 @@ type Report struct {
 	// belongs to no request is compared as an exchange, and not counted as one.
 	Frames, Exchanges [2]int64
 	// Differ counts the exchanges of both sessions that differ, and OnlyA and
-	// OnlyB those that one of them has not.
+	// OnlyB those that only one session has.
 	Differ, OnlyA, OnlyB int64
 }
 

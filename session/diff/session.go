@@ -28,8 +28,8 @@ type Session struct {
 	blind   bool               // the direction of some frame is not known
 }
 
-// kept is what is in memory of an exchange. Kind, label and words are hashes of what
-// it begins with, each together with those before it.
+// kept is the part of an exchange that stays in memory. Kind, label and words are hashes
+// of its beginning, each combined with those before it.
 type kept struct {
 	last               int64 // where its last message is kept
 	kind, label, words uint64
@@ -45,8 +45,8 @@ func (s *Session) kept(n int32) *kept { return &s.list[n/chunk][n%chunk] }
 // Close removes what the session keeps.
 func (s *Session) Close() error { return s.spill.removeFile() }
 
-// End says that nothing is to be added any more. Its error is why the session could not
-// be kept.
+// End ends the session: nothing may be added after it. It returns why the session could
+// not be stored, if so.
 func (s *Session) End() error {
 	s.last, s.queues = nil, nil
 	return s.spill.err
@@ -79,7 +79,8 @@ func (s *Session) load(n int32) *exchange {
 	return e
 }
 
-// A name is one of those of an exchange. No text names all that side opened.
+// A name is one of the names of an exchange. The empty text names all exchanges that the
+// side opened.
 type name struct {
 	conn   int
 	opener frame.Dir
@@ -101,13 +102,13 @@ type Record struct {
 	Time time.Time // zero if it is unknown
 	Conn int
 	Dir  frame.Dir // frame.DirUnknown if it is unknown
-	// Message is what the frame means; nil if it is no message.
+	// Message is the parsed frame; nil if it is not a message.
 	Message *protocol.Message
 	// Payload is the payload in its JSON form, or as it is if it has none.
 	Payload []byte
 }
 
-// Add takes in the next frame. It keeps nothing that r points to.
+// Add accepts the next frame. It keeps nothing that r points to.
 func (s *Session) Add(r Record) {
 	s.frames++
 	conn, ok := s.conns[r.Conn]
@@ -156,7 +157,8 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 	return s.addExchange(conn, from, m)
 }
 
-// addExchange adds an exchange that a message begins. None of a kind that is ignored is compared.
+// addExchange adds the exchange that a message begins. Exchanges of an ignored kind are
+// not compared.
 func (s *Session) addExchange(conn int, opener frame.Dir, m *protocol.Message) int32 {
 	if s.count%chunk == 0 {
 		s.list = append(s.list, make([]kept, chunk))
@@ -170,7 +172,7 @@ func (s *Session) ignores(m *protocol.Message) bool {
 	return slices.Contains(s.options.IgnoreKinds, string(m.Kind))
 }
 
-// openExchange begins an exchange and makes it known by its names.
+// openExchange begins an exchange and binds its names to it.
 func (s *Session) openExchange(conn int, from frame.Dir, m *protocol.Message) int32 {
 	e := s.addExchange(conn, from, m)
 	if !s.kept(e).ignored {
@@ -185,8 +187,8 @@ func (s *Session) openExchange(conn int, from frame.Dir, m *protocol.Message) in
 	return e
 }
 
-// bind gives an exchange a name. Those that have it already are kept beside it as long
-// as one of them is open.
+// bind gives an exchange a name. Exchanges that have the name already keep it as long as
+// one of them is open.
 func (s *Session) bind(e int32, n uint64) {
 	before, used := s.last[n]
 	switch queue := s.pending(n); {
@@ -198,7 +200,7 @@ func (s *Session) bind(e int32, n uint64) {
 	s.last[n] = e
 }
 
-// pending returns those of a name from the oldest that is open on, if several may be.
+// pending returns the exchanges of a name, starting at the oldest open one.
 func (s *Session) pending(n uint64) []int32 {
 	queue, ok := s.queues[n]
 	if !ok {
@@ -213,8 +215,8 @@ func (s *Session) pending(n uint64) []int32 {
 	return queue
 }
 
-// findExchange returns the exchange that a token names: the oldest that is open, or
-// else the last one. An opener that is not known may be on any side.
+// findExchange returns the exchange that a token names: the oldest open one, or else the
+// last one. An unknown opener matches any side.
 func (s *Session) findExchange(conn int, opener frame.Dir, t protocol.Token) int32 {
 	sides := []frame.Dir{opener, frame.DirUnknown}
 	if opener == frame.DirUnknown {

@@ -15,13 +15,13 @@ import (
 type spill struct {
 	file  *os.File
 	wrote int64  // bytes in the file
-	buf   []byte // those behind them
+	buf   []byte // bytes that follow those in the file
 	err   error  // the first one, after which nothing is kept
 }
 
 const spillBuffer = 256 << 10
 
-// appendBytes keeps b, and returns where it is.
+// appendBytes stores b and returns its position.
 func (s *spill) appendBytes(b ...[]byte) int64 {
 	at := s.wrote + int64(len(s.buf))
 	for _, b := range b {
@@ -38,7 +38,7 @@ func (s *spill) flush() (err error) {
 		if s.file, err = os.CreateTemp("", "wirectl-diff-"); err != nil {
 			return err
 		}
-		_ = os.Remove(s.file.Name()) // where an open file has to keep its name, close removes it
+		_ = os.Remove(s.file.Name()) // where an open file has to keep its name, removeFile removes it
 	}
 	n, err := s.file.Write(s.buf)
 	s.wrote += int64(n)
@@ -48,7 +48,7 @@ func (s *spill) flush() (err error) {
 	return err
 }
 
-// readAt reads what is kept at a place, as much of it as there is.
+// readAt reads stored bytes from a position, as many as there are.
 func (s *spill) readAt(p []byte, at int64) []byte {
 	n := 0
 	if s.err == nil && at < s.wrote {
@@ -71,11 +71,11 @@ func (s *spill) removeFile() error {
 	return err
 }
 
-// Ahead of a message lies its head: numbers of fixed size, among them how long the
-// texts and the payload are that follow.
+// Each message is stored after a head of fixed-size numbers, such as the lengths of the
+// texts and of the payload.
 const headSize = 8 + 8 + 8 + 4 + 8 + 1 + 1 + 2 + 2 + 4 + len(message{}.digest)
 
-// put keeps a message, behind the one of its exchange at prev; -1 is none.
+// put keeps a message, after the one of its exchange at prev; -1 means none.
 func (s *spill) put(m *message, prev int64, payload []byte) int64 {
 	le := binary.LittleEndian
 	h := make([]byte, 0, 512)

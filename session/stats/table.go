@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A table is columns of text with a bar behind each row. The first column is
+// A table is columns of text with a bar after each row. The first column is
 // names, which are cut if the table gets too wide, and the others are numbers.
 type table struct {
 	titles []string
