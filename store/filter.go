@@ -155,7 +155,7 @@ func (h *hits) has(seq int64) bool {
 
 func (h *hits) searched(s *Store) int64 { return min(h.next-s.frames.first, s.frames.n) }
 
-// SetFilter makes f the filter; nil is none. [Store.Search] looks at the frames.
+// SetFilter makes f the filter; nil means none. [Store.Search] looks at the frames.
 func (s *Store) SetFilter(f *Filter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ type entry struct {
 	of     uint32 // mark of its exchange
 	label  uint32 // of what it opens, in the texts, plus one
 	conn   uint32
-	before uint32 // how far back the frame of the exchange before it is; 0 is none
+	before uint32 // how far back the frame of the exchange before it is; 0 means none
 	kind   uint16
 	wire   uint8
 	flags  flags
@@ -60,7 +60,7 @@ type frames struct {
 	dropped int64
 }
 
-// addFrame makes room for the frame of that number, which follows on the last.
+// addFrame makes room for the frame of that number, which must follow the last one.
 func (f *frames) addFrame(seq int64) *entry {
 	if f.n == 0 {
 		f.first = seq
@@ -89,7 +89,7 @@ func (f *frames) at(seq int64) *entry {
 	return &f.chunks[i/chunk][i%chunk]
 }
 
-// nextSeq is the number that the next frame would have.
+// nextSeq is the number of the next frame.
 func (f *frames) nextSeq() int64 { return f.first + f.n }
 
 // names gives kinds small numbers.
@@ -118,7 +118,7 @@ func (n *names) of(name []byte) uint16 {
 	return *recent
 }
 
-// numberOf looks a name up, and numbers it if it is new.
+// numberOf returns the number of a name, and assigns one to a new name.
 func (n *names) numberOf(name []byte) uint16 {
 	i, ok := n.number[string(name)]
 	if ok {

@@ -28,7 +28,7 @@ func (s *Store) ReadAgain(from Source) {
 	s.source = from
 }
 
-// Take takes in a session from its beginning to its end. It returns what broke it
+// Take accepts a session from its beginning to its end. It returns what broke it
 // off, if anything did.
 func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	s.Begin(in)
@@ -37,8 +37,8 @@ func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) er
 	return err
 }
 
-// Begin says where the session that follows is read from. There may have been
-// others before it, with connections of other numbers: what is kept of them stays.
+// Begin sets the source of the session that follows. Earlier sessions, with connections
+// of other numbers, stay in the store.
 func (s *Store) Begin(in decode.Input) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Store) Begin(in decode.Input) {
 	s.follower = track.NewFollower(&s.trackers, in, s.opts.Config)
 }
 
-// Read takes in frames of the session that has begun.
+// Read accepts frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	cfg.InOrder, cfg.Around, cfg.Ended = true, s.batch, s.follower.Ended
 	cfg.FirstSeq = s.frames.nextSeq() // only this goroutine adds any
@@ -60,7 +60,7 @@ func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) er
 	return err
 }
 
-// batch has the view see what was read at once.
+// batch passes the items of one read to the view.
 func (s *Store) batch(show func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Store) batch(show func()) {
 	s.version.Add(1)
 }
 
-// view takes in an item, with the lock held; see [decode.View].
+// view handles an item, with the lock held; see [decode.View].
 func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
 	s.indexFrame(it)
 	dst, err := s.follower.View(dst, it)
@@ -76,7 +76,7 @@ func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
 	return dst, err
 }
 
-// indexFrame enters a frame into the index.
+// indexFrame adds a frame to the index.
 func (s *Store) indexFrame(it *decode.Item) {
 	f := it.Frame
 	e := s.frames.addFrame(it.Seq)
@@ -159,7 +159,7 @@ func (s *Store) wireOf(it *decode.Item) uint8 {
 	return uint8(s.lastWire)
 }
 
-// Event takes in a record that is no frame.
+// Event handles a record that is not a frame.
 func (s *Store) Event(r *capture.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *Store) Event(r *capture.Record) {
 	s.peer(r.Conn).event(s, r)
 }
 
-// Notice takes in what is to be said to the user.
+// Notice stores a message for the user.
 func (s *Store) Notice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Store) Lost(n int64) {
 	s.lost = n
 }
 
-// End takes in the end of the session. What is open is unanswered then, unless
+// End handles the end of the session. What is open is unanswered then, unless
 // the session is cut, which err says.
 func (s *Store) End(err error, cut bool) {
 	s.mu.Lock()

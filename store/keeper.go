@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// A keeper keeps the bytes of frames: the last of them in memory, in a ring,
-// and if it spills, all of them in a temporary file from when the ring is full.
-// Where nothing can be written it goes on as a ring.
+// A keeper keeps the bytes of frames: the newest ones in memory, in a ring. If it
+// spills, it writes all of them to a temporary file once the ring is full. If that
+// fails, it continues as a ring.
 type keeper struct {
 	size  int
 	spill bool
@@ -19,7 +19,7 @@ type keeper struct {
 	err   error
 }
 
-// keepBytes keeps b and returns where it is; -1 if it has no room.
+// keepBytes stores b and returns its position, or -1 if there is no room.
 func (k *keeper) keepBytes(b []byte) int64 {
 	if len(b) > k.size {
 		return -1
@@ -77,7 +77,7 @@ func (k *keeper) makeRoom(end int64) {
 
 var errGone = errors.New("its bytes are not kept any more")
 
-// readKept appends to dst the n bytes that are kept at a place.
+// readKept appends n stored bytes from a position to dst.
 func (k *keeper) readKept(dst []byte, at int64, n int) ([]byte, error) {
 	if at < 0 {
 		return dst, errGone

@@ -46,8 +46,7 @@ func (s *Store) load(seq int64, e *entry) error {
 	return nil
 }
 
-// readFrame returns a frame as it was. Its bytes are valid until the next one is
-// read.
+// readFrame returns a frame with its original bytes. They are valid until the next call.
 func (s *Store) readFrame(seq int64, e *entry) (*frame.Frame, error) {
 	if e.flags&placed != 0 {
 		return s.readAgain(e)
@@ -203,7 +202,7 @@ const (
 	maxAhead  = 20_000
 )
 
-// Detail returns what is known of a frame; nil if it is not in the index.
+// Detail returns everything known about a frame, or nil if it is not in the index.
 func (s *Store) Detail(seq int64) *Detail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +227,8 @@ func (s *Store) Detail(seq int64) *Detail {
 	return d
 }
 
-// Outline returns what is known of a frame that is not read again: all but its
-// bytes and what only these tell. It is nil if the frame is not in the index.
+// Outline describes a frame without reading it again: it lacks the bytes and everything
+// derived from them. It is nil if the frame is not in the index.
 func (s *Store) Outline(seq int64) *Detail {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// metas keep what carriers know of frames beside their bytes. Frames of plain
-// streams have none, and most of the others the same.
+// metas keep the metadata of frames that came in a carrier. Frames of plain streams
+// have none, and most others share theirs.
 type metas struct {
 	of     map[int64]carried // by the number of the frame
 	shared map[plainMeta]*frame.Meta
 }
 
-// carried is the meta of a frame, its stream, and where the payload is kept that
-// is no part of the frame.
+// carried is the meta of a frame, its stream, and the position of a payload that is not
+// part of the frame's bytes.
 type carried struct {
 	meta   *frame.Meta // without its Data
 	stream int64
@@ -31,11 +31,11 @@ type plainMeta struct {
 	opcode   frame.Opcode
 }
 
-// maxMetas bounds the frames of which a meta is kept.
+// maxMetas bounds the number of frames whose meta is kept.
 const maxMetas = 500_000
 
-// keepMeta keeps the meta and the stream of a frame; the oldest are dropped beyond
-// the limit.
+// keepMeta stores the metadata and the stream of a frame. Beyond the limit the oldest are
+// dropped.
 func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *keeper) {
 	m := f.Meta
 	if m == nil {

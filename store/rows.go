@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A row is what is shown of an exchange: all of fixed size, no pointer. Times
-// are stamps, 0 as long as nothing has happened.
+// A row is the displayed state of an exchange: all of fixed size, without pointers.
+// Times are stamps, 0 as long as nothing has happened.
 type row struct {
 	opened, answered, firstPart, lastPart, closed int64
 	asked, confirmed                              int64 // of its cancel
@@ -20,7 +20,7 @@ type row struct {
 	parts, after                                  uint32
 	conn                                          uint32
 	id                                            uint32 // in the texts
-	label                                         uint32 // in the texts, plus one; 0 is none
+	label                                         uint32 // in the texts, plus one; 0 means none
 	lane                                          uint32 // in the lanes, plus one
 	found                                         uint32 // findings
 	kind                                          uint16
@@ -45,7 +45,7 @@ type rows struct {
 	free    []uint32 // lanes of rows that were dropped
 }
 
-// addRow returns the row of a new exchange and its mark.
+// addRow adds a row for a new exchange, and returns it with its mark.
 func (r *rows) addRow() (*row, uint32) {
 	if r.n == int64(len(r.chunks))*chunk {
 		if r.n >= int64(r.limit) && len(r.chunks) > 1 {
@@ -90,7 +90,7 @@ func (r *rows) of(mark uint32) *row {
 	return &r.chunks[i/chunk][i%chunk]
 }
 
-// closeRow takes an exchange from those in flight.
+// closeRow removes an exchange from those in flight.
 func (r *rows) closeRow(mark uint32) {
 	if i, ok := slices.BinarySearch(r.open, mark); ok {
 		r.open = slices.Delete(r.open, i, i+1)

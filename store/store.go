@@ -2,8 +2,8 @@
 // memory, while it goes on: an index of its frames, a row for each exchange,
 // and the bytes of the frames where they can be read again.
 //
-// What the frames mean together it hears from package session; it knows nothing
-// of its own, and it draws nothing.
+// Package session tells it what the frames mean together. The store interprets nothing
+// itself, and draws nothing.
 package store
 
 import (
@@ -111,7 +111,7 @@ func (s *Store) Close() error {
 	return s.bytes.removeFile()
 }
 
-// Version grows with everything that is taken in.
+// Version grows with everything that is added.
 func (s *Store) Version() int64 { return s.version.Load() }
 
 // stamp returns when a frame was read.

@@ -35,7 +35,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	s.progress(r, e, at)
 }
 
-// openRow makes r the row of an exchange that is new.
+// openRow fills r with a new exchange.
 func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.conn, r.first, r.last = uint32(e.Conn), e.First, e.Last
 	r.opener = uint8(e.Opener)
