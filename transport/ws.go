@@ -58,7 +58,8 @@ func (c *wsConn) Read(p []byte) (int, error) {
 	}
 }
 
-// streamError makes the clean end of a WebSocket the end of a stream.
+// streamError returns io.EOF for the clean end of the WebSocket, and any other error
+// unchanged.
 func (c *wsConn) streamError(err error) error {
 	var said websocket.CloseError
 	if !errors.As(err, &said) {

@@ -90,7 +90,7 @@ func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.Serv
 	return services, c.endCall()
 }
 
-// endCall ends the call in order: a cancel would look like a failure.
+// endCall ends the call properly: a cancel would look like a failure.
 func (c *conversation) endCall() error {
 	if err := c.call.CloseSend(); err != nil {
 		return err

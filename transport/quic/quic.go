@@ -117,7 +117,7 @@ type conn struct {
 	ending sync.Once
 
 	closed  atomic.Bool
-	reading sync.Mutex // of whoever reads the stream
+	reading sync.Mutex // held while reading the stream
 }
 
 // await waits for the client's stream: it exists when its first byte arrives.
@@ -181,7 +181,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// Abort resets the stream, behind what was written if the peer can take that.
+// Abort resets the stream, after what was written if the peer can take that.
 func (c *conn) Abort(error) error {
 	c.endConn(c.reset, failed)
 	return nil
