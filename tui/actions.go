@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// A pending is what is done only when it has been confirmed.
+// A pending is an action that awaits confirmation.
 type pending struct {
 	question string
 	then     func() tea.Cmd
@@ -25,8 +25,8 @@ func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
 	return p.then()
 }
 
-// changes are what is to be done to what the store keeps, in the order in which it was
-// asked for, by whoever comes first.
+// changes are requested changes to the store, in the order of the requests. The first
+// goroutine to come carries them out.
 type changes struct {
 	doing sync.Mutex // held while something is done
 
@@ -40,7 +40,8 @@ func (c *changes) addChange(do func()) {
 	c.todo = append(c.todo, do)
 }
 
-// settle does what is to be done, and waits for what somebody else does.
+// settle carries out the pending changes, and waits for those that another goroutine is
+// making.
 func (c *changes) settle() {
 	c.doing.Lock()
 	defer c.doing.Unlock()
@@ -65,15 +66,15 @@ func (m *Model) change(do func()) tea.Cmd {
 	}
 }
 
-// lasting returns the command that does what is seen outside of the monitor, such as a
-// file, which is done to its end when the monitor has ended by then.
+// lasting returns a command whose effect is visible outside of the monitor, such as a
+// file. It is completed even if the monitor has ended.
 func (m *Model) lasting(do func() tea.Msg) tea.Cmd {
 	once := sync.OnceValue(do)
 	m.outside = append(m.outside, once)
 	return once
 }
 
-// applyChanges does what was asked for, and waits for what is being done.
+// applyChanges carries out the requested changes, and waits for those under way.
 func (m *Model) applyChanges() {
 	m.changes.settle()
 	for _, do := range m.outside {
@@ -147,7 +148,7 @@ func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	return nil, false
 }
 
-// edit asks what is to go in the place of a frame that waits.
+// edit asks for a replacement for a held frame.
 func (m *Model) edit(h store.Held) tea.Cmd {
 	return m.askFor("frame "+count(h.Number)+" becomes ", h.Text, func(text string) tea.Cmd {
 		payload, err := h.Edited(text)
@@ -158,8 +159,8 @@ func (m *Model) edit(h store.Held) tea.Cmd {
 	})
 }
 
-// letGo does what makes a frame wait no more. The next key is for the one after
-// it, though the wire may tell of it only later.
+// letGo releases a held frame. The next key applies to the frame after it, even if the
+// wire reports that frame later.
 func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error) tea.Cmd {
 	s := m.store
 	return m.act(what, func(w Wire) error {
@@ -171,7 +172,7 @@ func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error
 	})
 }
 
-// changeable reports whether what is on the wire can be changed, and says why not.
+// changeable reports whether frames on the wire can be changed, and says why not.
 func (m *Model) changeable() bool {
 	why := "this session cannot be changed: that takes a tap of a relay"
 	if m.config.Wire != nil {
@@ -183,7 +184,7 @@ func (m *Model) changeable() bool {
 	return why == ""
 }
 
-// act changes what is on the wire, once that has been confirmed twice.
+// act changes frames on the wire after two confirmations.
 func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	if !m.changeable() {
 		return nil

@@ -25,7 +25,7 @@ const (
 
 // detail is a frame that is looked at.
 type detail struct {
-	seq, other int64 // the other one stands beside it; 0 is none
+	seq, other int64 // other is shown beside seq; 0 means none
 	pane       pane
 	listState  // of its lines
 	folded     map[int]bool
@@ -37,7 +37,7 @@ type detail struct {
 	content // empty until it has been read
 }
 
-// frameNumber is that of the frame; 0 without one.
+// frameNumber returns the number of the frame, or 0 if d is nil.
 func (d *detail) frameNumber() int64 {
 	if d == nil {
 		return 0
@@ -59,7 +59,7 @@ func (m *Model) openBeside(seq, other int64) tea.Cmd {
 	return tea.Batch(m.ask(), m.readDetail())
 }
 
-// readDetail returns the command that reads what is looked at.
+// readDetail returns the command that loads the selected frame.
 func (m *Model) readDetail() tea.Cmd {
 	s, w := m.store, m.detail.wants()
 	return func() tea.Msg { return w.get(s) }
@@ -76,7 +76,7 @@ func (m *Model) compare(seq int64) tea.Cmd {
 	})
 }
 
-// showContent shows what was read.
+// showContent shows loaded content.
 func (d *detail) showContent(c *content) {
 	d.content, d.folded = *c, map[int]bool{}
 	d.unfold()

@@ -107,7 +107,7 @@ func (m *Model) askForSearch() tea.Cmd {
 // findTime is how long a search goes on before it is given up.
 const findTime = 5 * time.Second
 
-// findText looks for the search text from the selected frame on.
+// findText searches for the search text, starting at the selected frame.
 func (m *Model) findText(back bool) tea.Cmd {
 	if m.search == "" {
 		return m.askForSearch()

@@ -22,7 +22,7 @@ const (
 
 var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 
-// Model is the monitor: what is on the screen, and what is selected there. It
+// Model is the state of the monitor: the screen and the selection. It
 // reads the session through its store, and marks it there, in commands, so that
 // neither Update nor View ever waits.
 type Model struct {
@@ -45,7 +45,7 @@ type Model struct {
 	help          bool
 	helpTop       int
 	prompt        *prompt
-	pending       *pending // what is to be confirmed
+	pending       *pending // the action that awaits confirmation
 	filter        string
 	search        string
 	frozen        bool
@@ -68,7 +68,7 @@ type listState struct {
 	at, top int
 }
 
-// move moves in a list of that length, of which n fit on the screen.
+// move moves in a list of that length, n rows of which fit on the screen.
 func (l *listState) move(by, total, n int) {
 	l.at = max(0, min(l.at+by, total-1))
 	l.top = l.from(n)
@@ -115,8 +115,7 @@ func (m *Model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Update decides what becomes of a message. Every one but the tick may change what
-// is on the screen.
+// Update handles a message. Every message but the tick may change the screen.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if _, ok := msg.(tickMsg); ok {
 		return m, tea.Batch(tick(), m.refresh())
@@ -167,7 +166,7 @@ func (m *Model) refresh() tea.Cmd {
 	return m.ask()
 }
 
-// showPage shows a page, unless a later one was asked for.
+// showPage shows a page, unless a later one was requested.
 func (m *Model) showPage(p page) {
 	if p.asked != m.asked {
 		return

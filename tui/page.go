@@ -41,11 +41,11 @@ type want struct {
 	view    view
 	rows    int
 	preview bool
-	limit   int64 // of the list of frames; 0 is none
+	limit   int64 // of the list of frames; 0 means none
 	ids     store.IDsQuery
 	from    int64
 	finding int   // the first in the list
-	detail  int64 // the frame that is looked at; 0 is none
+	detail  int64 // the frame shown in detail; 0 means none
 }
 
 // searchTime is how long the filter looks at frames at once.
