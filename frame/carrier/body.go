@@ -202,7 +202,7 @@ func (b *body) inside(h *half) bool {
 	switch b.kind {
 	case eventBody:
 		b.event.endLastLine(b, h)
-		return !b.event.idle()
+		return !b.event.Idle()
 	case skipBody:
 		return true
 	}
