@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +15,6 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/publish"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Agents are the conversations that newer clients make. What those ask of an agent
@@ -51,7 +50,7 @@ func (g *agents) find(id string) *agent {
 }
 
 // create makes an agent and, if there is something to begin with, says that.
-func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	text := map[string][]byte{}
 	for _, name := range []string{"agent_id", "model", "system_prompt", "initial_message"} {
 		raw, f := req.text(name)
@@ -82,14 +81,13 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 		release()
 		return nil, f
 	}
-	b := jsonscan.AppendQuote([]byte(`{"agent_id":`), []byte(a.id))
-	b = jsonscan.AppendQuote(append(b, `,"url":`...), []byte(agentPath+a.id))
+	made := created{ID: a.id, URL: agentPath + a.id}
 	if said != nil {
-		b = append(append(b, `,"initial_request_id":`...), id...)
+		made.Request = id
 	}
 	switch {
 	case queued:
-		b = append(b, `,"initial_status":"queued"`...)
+		made.Status = "queued"
 		call := a.call(r, id, nil)
 		g.server.Go(func() {
 			defer release()
@@ -97,14 +95,20 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 			_, _ = a.exchange(sending, call, said) // the watcher of calls hears of a failure
 		})
 	case said != nil:
-		b = append(b, `,"response":`...)
-		if answer, f := a.say(ctx, r, said, id, tap); f != nil {
-			b = append(f.append(append(b, '{')), '}')
-		} else {
-			b = append(b, answer...)
+		if made.Response, f = a.say(ctx, r, said, id, tap); f != nil {
+			made.Response = map[string]any{"error": f}
 		}
 	}
-	return append(b, '}'), nil
+	return made, nil
+}
+
+// created is the result of create_agent.
+type created struct {
+	ID       string          `json:"agent_id"`
+	URL      string          `json:"url"`
+	Request  json.RawMessage `json:"initial_request_id,omitempty"`
+	Status   string          `json:"initial_status,omitempty"`
+	Response any             `json:"response,omitempty"`
 }
 
 // add gives an agent its place, and a name unless it has one.
@@ -135,7 +139,7 @@ func isName(id string) bool {
 	return len(id) <= 64 && strings.Trim(id, ".") != "" && strings.Trim(id, bytes) == ""
 }
 
-func (g *agents) destroy(req *request) ([]byte, *fault) {
+func (g *agents) destroy(req *request) (any, *fault) {
 	raw, f := req.text("agent_id")
 	switch {
 	case f != nil:
@@ -143,7 +147,7 @@ func (g *agents) destroy(req *request) ([]byte, *fault) {
 	case raw == nil:
 		return nil, &fault{codeParams, "Missing required parameter: agent_id"}
 	}
-	return fmt.Appendf(nil, `{"success":%t,"agent_id":%s}`, g.remove(plain(raw)), raw), nil
+	return object(`{"success":%t,"agent_id":%s}`, g.remove(plain(raw)), raw), nil
 }
 
 // remove takes an agent away and cancels what is asked of it. It reports whether
@@ -160,21 +164,24 @@ func (g *agents) remove(id string) bool {
 	return true
 }
 
+// A listed agent is one as list_agents has it.
+type listed struct {
+	ID      string    `json:"agent_id"`
+	Model   string    `json:"model"`
+	Created time.Time `json:"created_at"`
+	Count   int       `json:"message_count"`
+}
+
 // list describes the agents, in the order in which they were made.
-func (g *agents) list() []byte {
+func (g *agents) list() any {
 	g.mu.Lock()
-	list := slices.SortedFunc(maps.Values(g.of), func(a, b *agent) int {
-		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
-	})
-	g.mu.Unlock()
-	b := []byte(`{"agents":[`)
-	for i, a := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonscan.AppendQuote(append(b, `{"agent_id":`...), []byte(a.id))
-		b = jsonscan.AppendQuote(append(b, `,"model":`...), []byte(a.model))
-		b = fmt.Appendf(b, `,"created_at":%q,"message_count":%d}`, a.created.Format(time.RFC3339Nano), a.size())
+	defer g.mu.Unlock()
+	list := make([]listed, 0, len(g.of))
+	for _, a := range g.of {
+		list = append(list, listed{a.id, a.model, a.created, a.size()})
 	}
-	return append(b, "]}"...)
+	slices.SortFunc(list, func(a, b listed) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return map[string]any{"agents": list}
 }

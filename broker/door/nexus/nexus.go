@@ -6,6 +6,8 @@ package nexus
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Name is the door's name in calls and metrics.
@@ -80,7 +83,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	req, fault := parse(r.Body)
 	if fault != nil {
-		body := failure(nil, fault.code, fault.message)
+		body := failure(nil, fault.Code, fault.Message)
 		tap.HTTP(frame.U2C, web.StatusLine(http.StatusBadRequest), body)
 		w.JSON(http.StatusBadRequest, body)
 		return
@@ -90,9 +93,9 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 	switch {
 	case req.id == nil: // a notification is never answered
 	case fault != nil:
-		body = failure(req.id, fault.code, fault.message)
+		body = failure(req.id, fault.Code, fault.Message)
 	default:
-		body = success(req.id, result)
+		body = jsonscan.MustMarshal(response{Version: "2.0", ID: req.id, Result: result})
 	}
 	tap.HTTP(frame.U2C, web.StatusLine(http.StatusOK), body)
 	ends := a == nil && (req.method == "shutdown" || req.method == "shutdown_server")
@@ -105,7 +108,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 	}
 }
 
-func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *agent, tap *publish.Conn) ([]byte, *fault) {
+func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *agent, tap *publish.Conn) (any, *fault) {
 	talk := h.talk
 	if a != nil {
 		talk = a.talk
@@ -119,7 +122,7 @@ func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *age
 		if a != nil {
 			h.agents.remove(a.id)
 		}
-		return []byte(`{"success":true}`), nil
+		return object(`{"success":true}`), nil
 	case "get_tokens":
 		return talk.tokens(), nil
 	case "get_context":
@@ -136,7 +139,7 @@ func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *age
 }
 
 // global does what newer clients ask of the server rather than of an agent.
-func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	switch req.method {
 	case "create_agent":
 		return h.agents.create(ctx, r, req, tap)
@@ -145,7 +148,7 @@ func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap 
 	case "list_agents":
 		return h.agents.list(), nil
 	case "shutdown_server":
-		return []byte(`{"success":true,"message":"Server shutting down"}`), nil
+		return object(`{"success":true,"message":"Server shutting down"}`), nil
 	}
 	return nil, unknownMethod(req)
 }
@@ -154,18 +157,18 @@ func unknownMethod(req *request) *fault {
 	return &fault{codeMethod, "Method not found: " + req.method}
 }
 
-func success(id, result []byte) []byte {
-	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	b = append(append(b, `,"result":`...), result...)
-	return append(b, '}')
+// A response is the answer to a request.
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result,omitempty"`
+	Error   *fault          `json:"error,omitempty"`
 }
 
 // failure writes an error. A nil id is null.
 func failure(id []byte, code int, message string) []byte {
-	if id == nil {
-		id = []byte("null")
-	}
-	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	f := fault{code, message}
-	return append(f.append(append(b, ',')), '}')
+	return jsonscan.MustMarshal(response{Version: "2.0", ID: id, Error: &fault{code, message}})
 }
+
+// object is a result that is written out.
+func object(format string, args ...any) json.RawMessage { return fmt.Appendf(nil, format, args...) }

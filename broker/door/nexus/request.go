@@ -18,15 +18,8 @@ type request struct {
 
 // A fault is an error that the client gets.
 type fault struct {
-	code    int
-	message string
-}
-
-// append appends the error as a member.
-func (f *fault) append(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `"error":{"code":`...), int64(f.code), 10)
-	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(f.message))
-	return append(b, '}')
+	Code    int    `json:"code"`
+	Message string `json:"message"`
 }
 
 func parse(body []byte) (*request, *fault) {

@@ -3,8 +3,8 @@ package nexus
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -48,7 +48,7 @@ func newTalk(b *broker.Broker, model string, system []byte) *talk {
 	return &talk{broker: b, model: model, start: start, messages: start, sends: map[string]context.CancelCauseFunc{}, turn: make(chan struct{}, 1)}
 }
 
-func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) ([]byte, *fault) {
+func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	content, id := req.param("content"), req.param("request_id")
 	switch {
 	case content == nil:
@@ -66,7 +66,7 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 func newID() []byte { return provider.Quote(rand.Text()) }
 
 // say says content and returns the result of a send.
-func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) ([]byte, *fault) {
+func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) (any, *fault) {
 	ctx, release, f := t.reserve(ctx, id)
 	if f != nil {
 		return nil, f
@@ -76,12 +76,10 @@ func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap 
 	if err != nil && !errors.Is(err, broker.ErrCancelled) {
 		return nil, failed(err)
 	}
-	b := append(append([]byte(`{"content":`), text...), `,"request_id":`...)
-	b = append(b, id...)
 	if err != nil {
-		b = append(b, `,"cancelled":true`...)
+		return object(`{"content":%s,"request_id":%s,"cancelled":true}`, text, id), nil
 	}
-	return append(b, '}'), nil
+	return object(`{"content":%s,"request_id":%s}`, text, id), nil
 }
 
 // failed is the fault for a call that failed.
@@ -206,7 +204,7 @@ func appendMessage(b []byte, role string, content []byte) []byte {
 	return append(append(b, content...), '}')
 }
 
-func (t *talk) cancel(req *request) ([]byte, *fault) {
+func (t *talk) cancel(req *request) (any, *fault) {
 	id := req.param("request_id")
 	switch {
 	case id == nil:
@@ -218,10 +216,10 @@ func (t *talk) cancel(req *request) ([]byte, *fault) {
 	cancel := t.sends[string(id)]
 	t.mu.Unlock()
 	if cancel == nil {
-		return fmt.Appendf(nil, `{"cancelled":false,"request_id":%s,"reason":"not_found_or_completed"}`, id), nil
+		return object(`{"cancelled":false,"request_id":%s,"reason":"not_found_or_completed"}`, id), nil
 	}
 	cancel(broker.ErrCancelled)
-	return fmt.Appendf(nil, `{"cancelled":true,"request_id":%s}`, id), nil
+	return object(`{"cancelled":true,"request_id":%s}`, id), nil
 }
 
 // cancelAll cancels the sends that run.
@@ -233,15 +231,15 @@ func (t *talk) cancelAll() {
 	}
 }
 
-func (t *talk) tokens() []byte {
+func (t *talk) tokens() any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	total, system := len(t.messages)/4, (len(t.start)-1)/4
-	return fmt.Appendf(nil, `{"system":%d,"tools":0,"messages":%d,"total":%d,"budget":%d,"available":%d}`, system, total-system, total, budget, max(0, budget-total))
+	return object(`{"system":%d,"tools":0,"messages":%d,"total":%d,"budget":%d,"available":%d}`, system, total-system, total, budget, max(0, budget-total))
 }
 
-func (t *talk) context() []byte {
-	return fmt.Appendf(nil, `{"message_count":%d,"system_prompt":%t}`, t.size(), len(t.start) > 1)
+func (t *talk) context() any {
+	return object(`{"message_count":%d,"system_prompt":%t}`, t.size(), len(t.start) > 1)
 }
 
 // size returns how many messages there are.
@@ -260,7 +258,7 @@ const (
 
 // list is the result of get_messages. The agent is nil for the server's own
 // conversation.
-func (t *talk) list(req *request, a *agent) ([]byte, *fault) {
+func (t *talk) list(req *request, a *agent) (any, *fault) {
 	offset, f := req.count("offset", 0, 0, math.MaxInt32)
 	if f != nil {
 		return nil, f
@@ -269,29 +267,32 @@ func (t *talk) list(req *request, a *agent) ([]byte, *fault) {
 	if f != nil {
 		return nil, f
 	}
-	b := []byte(`{"agent_id":`)
-	if a == nil {
-		b = append(b, "null"...)
-	} else {
-		b = jsonscan.AppendQuote(b, []byte(a.id))
+	var id any
+	if a != nil {
+		id = a.id
 	}
+	list := []message{}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b = fmt.Appendf(b, `,"total":%d,"offset":%d,"limit":%d,"messages":[`, t.count, offset, limit)
 	index := 0
 	for m := range provider.EachMessage(slices.Concat(t.messages, []byte{']'})) {
 		if m.Role == "system" {
 			continue
 		}
 		if offset <= index && index < offset+limit {
-			if index > offset {
-				b = append(b, ',')
-			}
-			b = fmt.Appendf(b, `{"index":%d,"role":"%s","content":%s}`, index, m.Role, m.Content)
+			list = append(list, message{index, m.Role, m.Content})
 		}
 		index++
 	}
-	return append(b, "]}"...), nil
+	return object(`{"agent_id":%s,"total":%d,"offset":%d,"limit":%d,"messages":%s}`,
+		jsonscan.MustMarshal(id), t.count, offset, limit, jsonscan.MustMarshal(list)), nil
+}
+
+// A message is one as get_messages has it.
+type message struct {
+	Index   int             `json:"index"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
 }
 
 // What compact asks for, and how the conversation then begins.
@@ -301,7 +302,7 @@ const (
 )
 
 // compact has the model summarize the conversation, which goes on from the summary.
-func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) ([]byte, *fault) {
+func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) (any, *fault) {
 	id := newID()
 	ctx, release, f := t.reserve(ctx, id)
 	if f != nil {
@@ -313,7 +314,7 @@ func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) (
 	}
 	defer t.pass()
 	if t.size() == 0 {
-		return []byte(`{"compacted":false,"reason":"nothing_to_compact"}`), nil
+		return object(`{"compacted":false,"reason":"nothing_to_compact"}`), nil
 	}
 	before := t.history()
 	c := t.call(r, id, tap)
@@ -323,9 +324,9 @@ func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) (
 	}
 	after := appendMessage(slices.Clone(t.start), "user", append([]byte(summaryStart), c.Completion.Text[1:]...))
 	if len(after) >= len(before) {
-		return []byte(`{"compacted":false,"reason":"summary_is_not_shorter"}`), nil
+		return object(`{"compacted":false,"reason":"summary_is_not_shorter"}`), nil
 	}
 	t.keep(after, 1)
-	return fmt.Appendf(nil, `{"compacted":true,"tokens_before":%d,"tokens_after":%d,"tokens_saved":%d}`,
+	return object(`{"compacted":true,"tokens_before":%d,"tokens_after":%d,"tokens_saved":%d}`,
 		len(before)/4, len(after)/4, len(before)/4-len(after)/4), nil
 }

@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/wirectl/wirectl/broker"
@@ -73,8 +74,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 	if errs[0] != nil {
 		return 200, failure(broker.Message(errs[0]))
 	}
-	body := append([]byte(`{"response":`), calls[0].Completion.Text...)
-	return 200, append(body, '}')
+	return 200, jsonscan.MustMarshal(map[string]json.RawMessage{"response": calls[0].Completion.Text})
 }
 
 // read reads the body. The fault is a sentence for the client.
@@ -176,25 +176,22 @@ func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn
 // responses is the answer to a batch: a text for each prompt, in order. The calls
 // are those of the valid prompts.
 func responses(prompts []byte, calls []*broker.Call, errs []error) []byte {
-	b := []byte(`{"responses":[`)
+	texts := []any{}
 	for prompt := range each(prompts) {
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
 		if !provider.ValidPrompt(prompt) {
-			b = append(b, `"Error: Invalid prompt"`...)
+			texts = append(texts, "Error: Invalid prompt")
 			continue
 		}
 		if errs[0] != nil {
-			b = jsonscan.AppendQuote(b, []byte("Error: "+broker.Message(errs[0])))
+			texts = append(texts, "Error: "+broker.Message(errs[0]))
 		} else {
-			b = append(b, calls[0].Completion.Text...)
+			texts = append(texts, json.RawMessage(calls[0].Completion.Text))
 		}
 		calls, errs = calls[1:], errs[1:]
 	}
-	return append(b, "]}"...)
+	return jsonscan.MustMarshal(map[string]any{"responses": texts})
 }
 
 func failure(message string) []byte {
-	return append(jsonscan.AppendQuote([]byte(`{"error":`), []byte(message)), '}')
+	return jsonscan.MustMarshal(map[string]string{"error": message})
 }
