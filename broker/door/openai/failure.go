@@ -128,15 +128,18 @@ func kindOf(status int) string {
 
 // failure writes an error as OpenAI does; what is empty becomes null.
 func failure(message, kind, param, code string) []byte {
-	b := jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(message))
-	for _, m := range [...]struct{ name, value string }{{"type", kind}, {"param", param}, {"code", code}} {
-		b = append(b, `,"`...)
-		b = append(append(b, m.name...), `":`...)
-		if m.value == "" {
-			b = append(b, "null"...)
-		} else {
-			b = jsonscan.AppendQuote(b, []byte(m.value))
-		}
+	type fault struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
 	}
-	return append(b, "}}"...)
+	return jsonscan.MustMarshal(map[string]fault{"error": {message, kind, orNull(param), orNull(code)}})
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

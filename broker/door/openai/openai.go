@@ -4,7 +4,9 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -102,24 +104,28 @@ func (h *handler) model(name string, w *web.Response) {
 		w.JSON(http.StatusNotFound, failure(broker.Message(err), invalid, "model", "model_not_found"))
 		return
 	}
-	w.JSON(http.StatusOK, appendModel(nil, name))
+	w.JSON(http.StatusOK, jsonscan.MustMarshal(newModel(name)))
 }
 
 func models(names []string) []byte {
-	b := []byte(`{"object":"list","data":[`)
-	for i, name := range names {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendModel(b, name)
+	list := []model{}
+	for _, name := range names {
+		list = append(list, newModel(name))
 	}
-	return append(b, "]}"...)
+	return jsonscan.MustMarshal(struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", list})
 }
 
-func appendModel(b []byte, name string) []byte {
-	b = jsonscan.AppendQuote(append(b, `{"id":`...), []byte(name))
-	return append(b, `,"object":"model","created":0,"owned_by":"wirectl"}`...)
+type model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Owner   string `json:"owned_by"`
 }
+
+func newModel(name string) model { return model{ID: name, Object: "model", Owner: "wirectl"} }
 
 // An exchange is one completion that a client asks for.
 type exchange struct {
@@ -267,75 +273,72 @@ func (e *exchange) json(status int, body []byte) {
 // completion writes the completion of a backend that does not speak OpenAI.
 func (e *exchange) completion() []byte {
 	c := &e.call.Completion
-	b := append(e.head("chat.completion"), `"choices":[`...)
-	for i := range max(c.Choices, 1) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendChoice(b, i, c)
-	}
-	b = append(b, "],"...)
-	return append(appendUsage(b, c.Usage), '}')
-}
-
-func appendChoice(b []byte, i int, c *provider.Completion) []byte {
-	b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
-	b = append(b, `,"message":{"role":"assistant","content":`...)
+	message := &content{Role: "assistant", Text: c.Text, Refusal: null, Calls: toolCalls(c.ToolCalls, false)}
 	if len(c.ToolCalls) > 0 && string(c.Text) == `""` {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, c.Text...)
+		message.Text = null
 	}
-	b = append(b, `,"refusal":null`...)
-	b = appendToolCalls(b, c.ToolCalls, false)
-	b = append(b, `},"logprobs":null,"finish_reason":`...)
-	return append(appendFinish(b, c.Finish), '}')
+	choices := make([]choice, max(c.Choices, 1))
+	for i := range choices {
+		choices[i] = choice{Index: i, Message: message, Finish: finish(c)}
+	}
+	return e.answer("chat.completion", choices, newUsage(c))
 }
 
-// head is what an answer of either kind begins with.
-func (e *exchange) head(object string) []byte {
+var null = json.RawMessage("null")
+
+// An answer is a completion or a chunk of one.
+type answer struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage,omitempty"`
+}
+
+type choice struct {
+	Index    int       `json:"index"`
+	Message  *content  `json:"message,omitempty"`
+	Delta    *content  `json:"delta,omitempty"`
+	Logprobs *struct{} `json:"logprobs"`
+	Finish   *string   `json:"finish_reason"`
+}
+
+type content struct {
+	Role    string          `json:"role,omitempty"`
+	Text    json.RawMessage `json:"content,omitempty"`
+	Refusal json.RawMessage `json:"refusal,omitempty"`
+	Calls   []chatCall      `json:"tool_calls,omitempty"`
+}
+
+type usage struct {
+	Input  int64 `json:"prompt_tokens"`
+	Output int64 `json:"completion_tokens"`
+	Total  int64 `json:"total_tokens"`
+}
+
+// answer writes an answer of either kind.
+func (e *exchange) answer(object string, choices []choice, u *usage) []byte {
 	if e.created == 0 {
 		e.created = time.Now().Unix()
 	}
-	b := append(make([]byte, 0, 512), `{"id":"chatcmpl-`...)
-	b = strconv.AppendInt(b, e.call.ID, 10)
-	b = append(append(b, `","object":"`...), object...)
-	b = strconv.AppendInt(append(b, `","created":`...), e.created, 10)
-	b = jsonscan.AppendQuote(append(b, `,"model":`...), []byte(e.call.Name))
-	return append(b, ',')
+	return jsonscan.MustMarshal(answer{fmt.Sprint("chatcmpl-", e.call.ID), object, e.created, e.call.Name, choices, u})
 }
 
-func appendFinish(b []byte, finish string) []byte {
-	if finish == "" {
-		finish = "stop"
-	}
-	return jsonscan.AppendQuote(b, []byte(finish))
+func finish(c *provider.Completion) *string { return orNull(cmp.Or(c.Finish, "stop")) }
+
+func newUsage(c *provider.Completion) *usage {
+	return &usage{c.Usage.Input, c.Usage.Output, c.Usage.Input + c.Usage.Output}
 }
 
-func appendUsage(b []byte, u provider.Usage) []byte {
-	b = strconv.AppendInt(append(b, `"usage":{"prompt_tokens":`...), u.Input, 10)
-	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), u.Output, 10)
-	b = strconv.AppendInt(append(b, `,"total_tokens":`...), u.Input+u.Output, 10)
-	return append(b, '}')
-}
-
-func appendToolCalls(b []byte, calls []provider.ToolCall, indexed bool) []byte {
-	if len(calls) == 0 {
-		return b
-	}
-	b = append(b, `,"tool_calls":[`...)
+// toolCalls writes calls in the words of OpenAI. In a stream they have an index.
+func toolCalls(calls []provider.ToolCall, indexed bool) (list []chatCall) {
 	for i, call := range calls {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '{')
+		made := chatCall{nil, call.ID, "function", chatFunction{call.Name, string(call.Arguments)}}
 		if indexed {
-			b = append(strconv.AppendInt(append(b, `"index":`...), int64(i), 10), ',')
+			made.Index = &i
 		}
-		b = jsonscan.AppendQuote(append(b, `"id":`...), []byte(call.ID))
-		b = jsonscan.AppendQuote(append(b, `,"type":"function","function":{"name":`...), []byte(call.Name))
-		b = jsonscan.AppendQuote(append(b, `,"arguments":`...), call.Arguments)
-		b = append(b, "}}"...)
+		list = append(list, made)
 	}
-	return append(b, ']')
+	return list
 }

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"net/http"
-	"strconv"
 
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -20,23 +19,23 @@ func (e *exchange) emit(p provider.Part) error {
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
-		for i := range max(e.call.Completion.Choices, 1) {
-			b := e.delta(i)
-			if first {
-				b = append(b, `"role":"assistant",`...)
-			}
-			b = append(append(b, `"content":`...), p.Text...)
-			e.send(append(b, `},"logprobs":null,"finish_reason":null}]}`...))
+		delta := &content{Text: p.Text}
+		if first {
+			delta.Role = "assistant"
 		}
+		e.delta(delta, nil)
 	}
 	return e.flush()
 }
 
-// delta is what a chunk begins with that adds to a choice.
-func (e *exchange) delta(choice int) []byte {
-	b := append(e.head("chat.completion.chunk"), `"choices":[{"index":`...)
-	return append(strconv.AppendInt(b, int64(choice), 10), `,"delta":{`...)
+// delta adds to each choice.
+func (e *exchange) delta(delta *content, finish *string) {
+	for i := range max(e.call.Completion.Choices, 1) {
+		e.send(e.answer(chunk, []choice{{Index: i, Delta: delta, Finish: finish}}, nil))
+	}
 }
+
+const chunk = "chat.completion.chunk"
 
 // begin begins the stream.
 func (e *exchange) begin() {
@@ -54,17 +53,9 @@ func (e *exchange) end() {
 	e.begin()
 	if !e.native {
 		c := &e.call.Completion
-		for i := range max(c.Choices, 1) {
-			b := e.delta(i)
-			if calls := appendToolCalls(nil, c.ToolCalls, true); calls != nil {
-				b = append(b, calls[len(","):]...)
-			}
-			b = append(b, `},"logprobs":null,"finish_reason":`...)
-			e.send(append(appendFinish(b, c.Finish), `}]}`...))
-		}
+		e.delta(&content{Calls: toolCalls(c.ToolCalls, true)}, finish(c))
 		if e.withUsage {
-			b := append(e.head("chat.completion.chunk"), `"choices":[],`...)
-			e.send(append(appendUsage(b, c.Usage), '}'))
+			e.send(e.answer(chunk, []choice{}, newUsage(c)))
 		}
 	}
 	e.send([]byte("[DONE]"))

@@ -112,7 +112,7 @@ func (q *question) chat() ([]byte, error) {
 	if q.streams() {
 		m["stream"] = true
 	}
-	body, _ := json.Marshal(m) // all that is in it is JSON already
+	body, _ := jsonscan.Marshal(m) // all that is in it is JSON already
 	return body, q.refused
 }
 
@@ -207,6 +207,7 @@ type (
 		URL string `json:"url"`
 	}
 	chatCall struct {
+		Index    *int         `json:"index,omitempty"`
 		ID       string       `json:"id"`
 		Type     string       `json:"type"`
 		Function chatFunction `json:"function"`
@@ -241,7 +242,7 @@ func (q *question) appendMessages(list []chatMessage, role string, content []blo
 		switch b.Type {
 		case "tool_use":
 			arguments := cmp.Or(string(b.Input), "{}")
-			said.Calls = append(said.Calls, chatCall{b.ID, "function", chatFunction{b.Name, arguments}})
+			said.Calls = append(said.Calls, chatCall{nil, b.ID, "function", chatFunction{b.Name, arguments}})
 		case "tool_result":
 			text, more := q.result(b)
 			list, parts = append(list, chatMessage{Role: "tool", Content: text, Answers: b.ToolUseID}), append(parts, more...)
