@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/provider/mock"
 	backend "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
@@ -81,4 +82,31 @@ func skim(r *bufio.Reader, length int) error {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// BenchmarkStream streams one completion after the other, which the door translates
+// from a backend of another kind.
+func BenchmarkStream(b *testing.B) {
+	conn := doortest.Dial(b, strings.TrimPrefix(start(b, mock.New(mock.Config{})), "http://"))
+	body := `{"model":"mock","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`
+	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	r := bufio.NewReader(conn)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := conn.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		for {
+			line, err := r.ReadSlice('\n')
+			if err != nil {
+				b.Fatal(err)
+			}
+			if string(line) == "0\r\n" { // the last chunk
+				break
+			}
+		}
+		if _, err := r.Discard(len("\r\n")); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

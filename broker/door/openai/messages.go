@@ -2,8 +2,9 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -63,7 +64,7 @@ func (m *message) complete(ctx context.Context) {
 	case m.call.Completion.Message != nil:
 		m.json(http.StatusOK, m.call.Completion.Message)
 	default:
-		m.json(http.StatusOK, m.whole())
+		m.whole()
 	}
 }
 
@@ -86,56 +87,72 @@ func printable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// whole writes the message of a backend that speaks otherwise.
-func (m *message) whole() []byte {
+// whole answers with the message of a backend that speaks otherwise.
+func (m *message) whole() {
 	c := &m.call.Completion
-	var content []byte
+	content := []messagePart{}
 	if string(c.Text) != `""` {
-		content = appendText(content, c.Text)
+		content = append(content, messagePart{Type: "text", Text: c.Text})
 	}
 	for _, call := range c.ToolCalls {
-		if content != nil {
-			content = append(content, ',')
-		}
-		content = appendTool(content, call, call.Input())
+		content = append(content, toolUse(call, call.Input()))
 	}
-	return m.appendMessage(nil, content, stopReason(c.Finish), c.Usage)
-}
-
-// appendMessage appends a message, whole or as it is at its beginning. The
-// content is the blocks in it.
-func (m *message) appendMessage(b, content []byte, stop string, u provider.Usage) []byte {
-	b = strconv.AppendInt(append(b, `{"id":"msg_`...), m.call.ID, 10)
-	b = jsonscan.AppendQuote(append(b, `","type":"message","role":"assistant","model":`...), []byte(m.call.Name))
-	b = append(append(append(b, `,"content":[`...), content...), `],`...)
-	b = append(appendStop(b, stop), `,"usage":`...)
-	return append(appendTokens(b, u), '}')
-}
-
-// appendStop appends why a message ended; "" is that it has not.
-func appendStop(b []byte, stop string) []byte {
-	if b = append(b, `"stop_reason":`...); stop == "" {
-		b = append(b, "null"...)
-	} else {
-		b = jsonscan.AppendQuote(b, []byte(stop))
+	body, err := jsonscan.Marshal(m.made(content, stopReason(c.Finish), c.Usage))
+	if err != nil { // the arguments of a tool are nested too deeply
+		m.fail(err)
+		return
 	}
-	return append(b, `,"stop_sequence":null`...)
+	m.json(http.StatusOK, body)
 }
 
-func appendTokens(b []byte, u provider.Usage) []byte {
-	b = strconv.AppendInt(append(b, `{"input_tokens":`...), u.Input, 10)
-	b = strconv.AppendInt(append(b, `,"output_tokens":`...), u.Output, 10)
-	return append(b, '}')
+// The words of Anthropic.
+type (
+	madeMessage struct {
+		ID      string        `json:"id"`
+		Type    string        `json:"type"`
+		Role    string        `json:"role"`
+		Model   string        `json:"model"`
+		Content []messagePart `json:"content"`
+		messageEnd
+		Usage messageUsage `json:"usage"`
+	}
+	messageEnd struct {
+		Reason   *string   `json:"stop_reason"`
+		Sequence *struct{} `json:"stop_sequence"`
+	}
+	messageUsage struct {
+		Input  int64 `json:"input_tokens"`
+		Output int64 `json:"output_tokens"`
+	}
+	// A messagePart is content, a piece of it, or an error.
+	messagePart struct {
+		Type    string          `json:"type"`
+		Text    json.RawMessage `json:"text,omitempty"`
+		ID      *string         `json:"id,omitempty"`
+		Name    *string         `json:"name,omitempty"`
+		Input   json.RawMessage `json:"input,omitempty"`
+		Partial string          `json:"partial_json,omitempty"`
+		Message *string         `json:"message,omitempty"`
+	}
+	messageEvent struct {
+		Type    string        `json:"type"`
+		Message *madeMessage  `json:"message,omitempty"`
+		Index   *int          `json:"index,omitempty"`
+		Block   *messagePart  `json:"content_block,omitempty"`
+		Delta   any           `json:"delta,omitempty"`
+		Usage   *messageUsage `json:"usage,omitempty"`
+		Error   *messagePart  `json:"error,omitempty"`
+	}
+)
+
+// made is a message, whole or as it is at its beginning, with no reason for its end.
+func (m *message) made(content []messagePart, stop string, u provider.Usage) *madeMessage {
+	id := fmt.Sprint("msg_", m.call.ID)
+	return &madeMessage{id, "message", "assistant", m.call.Name, content, messageEnd{Reason: orNull(stop)}, messageUsage(u)}
 }
 
-func appendText(b, token []byte) []byte {
-	return append(append(append(b, `{"type":"text","text":`...), token...), '}')
-}
-
-func appendTool(b []byte, call provider.ToolCall, input []byte) []byte {
-	b = jsonscan.AppendQuote(append(b, `{"type":"tool_use","id":`...), []byte(call.ID))
-	b = jsonscan.AppendQuote(append(b, `,"name":`...), []byte(call.Name))
-	return append(append(append(b, `,"input":`...), input...), '}')
+func toolUse(call provider.ToolCall, input []byte) messagePart {
+	return messagePart{Type: "tool_use", ID: &call.ID, Name: &call.Name, Input: input}
 }
 
 // stopReason says in Anthropic's words why a completion ended.
@@ -163,9 +180,9 @@ func (m *message) emit(p provider.Part) error {
 	case p.Text != nil:
 		m.start()
 		if !m.inside {
-			m.block(appendText(nil, []byte(`""`)))
+			m.block(messagePart{Type: "text", Text: []byte(`""`)})
 		}
-		m.delta(`"text_delta","text":`, p.Text)
+		m.ofBlock("content_block_delta", nil, messagePart{Type: "text_delta", Text: p.Text})
 	default:
 		return nil
 	}
@@ -182,13 +199,13 @@ func (m *message) end() {
 	m.stop()
 	c := &m.call.Completion
 	for _, call := range c.ToolCalls {
-		m.block(appendTool(nil, call, []byte("{}")))
-		m.delta(`"input_json_delta","partial_json":`, jsonscan.AppendQuote(nil, call.Input()))
+		m.block(toolUse(call, []byte("{}")))
+		m.ofBlock("content_block_delta", nil, messagePart{Type: "input_json_delta", Partial: string(call.Input())})
 		m.stop()
 	}
-	b := appendStop([]byte(`{"type":"message_delta","delta":{`), stopReason(c.Finish))
-	m.event("message_delta", append(appendTokens(append(b, `},"usage":`...), c.Usage), '}'))
-	m.event("message_stop", []byte(`{"type":"message_stop"}`))
+	usage := messageUsage(c.Usage)
+	m.tell(messageEvent{Type: "message_delta", Delta: messageEnd{Reason: orNull(stopReason(c.Finish))}, Usage: &usage})
+	m.tell(messageEvent{Type: "message_stop"})
 	_ = m.flush()
 }
 
@@ -198,37 +215,31 @@ func (m *message) start() {
 		return
 	}
 	m.begin()
-	b := m.appendMessage([]byte(`{"type":"message_start","message":`), nil, "", provider.Usage{})
-	m.event("message_start", append(b, '}'))
+	m.tell(messageEvent{Type: "message_start", Message: m.made([]messagePart{}, "", provider.Usage{})})
 }
 
 // block begins a block of content.
-func (m *message) block(content []byte) {
-	m.ofBlock("content_block_start", append([]byte(`,"content_block":`), content...))
+func (m *message) block(content messagePart) {
+	m.ofBlock("content_block_start", &content, nil)
 	m.inside = true
-}
-
-// delta adds to the block that is open.
-func (m *message) delta(kind string, token []byte) {
-	b := append([]byte(`,"delta":{"type":`), kind...)
-	m.ofBlock("content_block_delta", append(append(b, token...), '}'))
 }
 
 // stop ends the block that is open, if one is.
 func (m *message) stop() {
 	if m.inside {
-		m.ofBlock("content_block_stop", nil)
+		m.ofBlock("content_block_stop", nil, nil)
 		m.inside = false
 		m.blocks++
 	}
 }
 
 // ofBlock appends an event of the block that is open.
-func (m *message) ofBlock(kind string, members []byte) {
-	b := append(append([]byte(`{"type":"`), kind...), `","index":`...)
-	b = strconv.AppendInt(b, int64(m.blocks), 10)
-	m.event(kind, append(append(b, members...), '}'))
+func (m *message) ofBlock(kind string, content *messagePart, delta any) {
+	m.tell(messageEvent{Type: kind, Index: &m.blocks, Block: content, Delta: delta})
 }
+
+// tell appends an event of the broker's own.
+func (m *message) tell(e messageEvent) { m.event(e.Type, jsonscan.MustMarshal(e)) }
 
 // event appends an event to what is written next.
 func (m *message) event(kind string, data []byte) {
@@ -272,7 +283,5 @@ func messageFailure(text string, status int) []byte {
 	default:
 		kind = invalid
 	}
-	b := jsonscan.AppendQuote([]byte(`{"type":"error","error":{"type":`), []byte(kind))
-	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(text))
-	return append(b, "}}"...)
+	return jsonscan.MustMarshal(messageEvent{Type: "error", Error: &messagePart{Type: kind, Message: &text}})
 }
