@@ -182,7 +182,7 @@ func (m *message) emit(p provider.Part) error {
 		if !m.inside {
 			m.block(messagePart{Type: "text", Text: []byte(`""`)})
 		}
-		m.ofBlock("content_block_delta", nil, messagePart{Type: "text_delta", Text: p.Text})
+		m.event("content_block_delta", fmt.Appendf(nil, `{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":%s}}`, m.blocks, p.Text))
 	default:
 		return nil
 	}

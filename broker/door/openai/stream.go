@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -19,11 +20,17 @@ func (e *exchange) emit(p provider.Part) error {
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
-		delta := &content{Text: p.Text}
 		if first {
-			delta.Role = "assistant"
+			e.delta(&content{Role: "assistant", Text: p.Text}, nil)
+			break
 		}
-		e.delta(delta, nil)
+		for i := range max(e.call.Completion.Choices, 1) {
+			if i == len(e.around) {
+				empty := e.answer(chunk, []choice{{Index: i, Delta: &content{Text: []byte(`""`)}}}, nil)
+				e.around = append(e.around, bytes.SplitN(empty, []byte(`""}`), 2))
+			}
+			e.send(slices.Concat(e.around[i][0], p.Text, []byte("}"), e.around[i][1]))
+		}
 	}
 	return e.flush()
 }
