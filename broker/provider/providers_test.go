@@ -282,6 +282,23 @@ func TestChat(t *testing.T) {
 	})
 }
 
+// Text reaches a backend as it was written, without the escapes that HTML needs.
+func TestTextStays(t *testing.T) {
+	each(t, func(t *testing.T, d dialect, ask func(*provider.Request) (*provider.Completion, error), set func(http.HandlerFunc)) {
+		set(func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), `"a < b & c > d"`) {
+				t.Errorf("sent %s", body)
+			}
+			_, _ = io.WriteString(w, d.whole)
+		})
+		for _, more := range []string{"", `,"top_k":3`} {
+			if _, err := ask(&provider.Request{Chat: []byte(`{"messages":[{"role":"user","content":"a < b & c > d"}]` + more + "}")}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // What stands where Gemini has its settings, and is none, is handed on as it is.
 func TestGenerationConfig(t *testing.T) {
 	for chat, want := range map[string]string{

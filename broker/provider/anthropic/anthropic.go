@@ -136,7 +136,7 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	set("tool_choice", toolChoice(chat), len(chat.Tools) > 0 && (chat.ToolChoice != "" || chat.OneCall))
 	set("output_config", outputConfig(chat), chat.Schema != nil)
 	set("stream", true, r.Emit != nil)
-	b, err := json.Marshal(body)
+	b, err := jsonscan.Marshal(body)
 	if err != nil {
 		return nil, &provider.Error{Cause: provider.Internal, Err: err}
 	}

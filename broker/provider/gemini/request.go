@@ -32,7 +32,7 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 }
 
 func join(made *request, rest map[string]json.RawMessage) ([]byte, error) {
-	own, err := json.Marshal(made)
+	own, err := jsonscan.Marshal(made)
 	if err != nil || len(rest) == 0 {
 		return own, err
 	}
@@ -41,7 +41,7 @@ func join(made *request, rest map[string]json.RawMessage) ([]byte, error) {
 	if err := json.Unmarshal(own, &all); err != nil {
 		return nil, err
 	}
-	return json.Marshal(all)
+	return jsonscan.Marshal(all)
 }
 
 type request struct {

@@ -73,6 +73,7 @@ func TestNoStream(t *testing.T) {
 		"<html>\n\n":             {answer: "200 <html>\n\n"},
 		"{\n\"error\": \"x\"}\n": {answer: "200 {\n\"error\": \"x\"}\n"},
 		"data: x\n\n":            {events: "x"},
+		"data: x\r\rdata: y\r\r": {events: "xy"},
 	} {
 		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
 		c := upstream.New(backend.URL, http.Header{}, 0)
