@@ -258,3 +258,17 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"output_config":{"format":{"type":"json_schema","schema":{}}},"top_k":1,"messages":[{"content":[{"type":"document","title":"t","source":{"type":"content","content":"x"}}]}]}`))
 	fuzz(f, "/v1/messages")
 }
+
+// Arguments of a tool that are nested as deeply as JSON may be are an error where
+// they would go one deeper, and a stream has them.
+func TestMessageOfDeepArguments(t *testing.T) {
+	deep := strings.Repeat("[", 10000) + strings.Repeat("]", 10000)
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(deep)}}}}}))
+	question := `{"model":"mock","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
+	if status, body := postTo(t, url+"/v1/messages", question+"}"); status != 500 || !strings.HasPrefix(body, `{"type":"error","error":{"type":"api_error",`) {
+		t.Errorf("got %d %.200s", status, body)
+	}
+	if status, body := postTo(t, url+"/v1/messages", question+`,"stream":true}`); status != 200 || !strings.Contains(body, deep) {
+		t.Errorf("got %d %.200s", status, body)
+	}
+}
