@@ -95,7 +95,7 @@ func (m *message) whole() {
 		content = append(content, messagePart{Type: "text", Text: c.Text})
 	}
 	for _, call := range c.ToolCalls {
-		content = append(content, toolUse(call, call.Input()))
+		content = append(content, messagePart{Type: "tool_use", ID: &call.ID, Name: &call.Name, Input: call.Input()})
 	}
 	body, err := jsonscan.Marshal(m.made(content, stopReason(c.Finish), c.Usage))
 	if err != nil { // the arguments of a tool are nested too deeply
@@ -145,14 +145,10 @@ type (
 	}
 )
 
-// made is a message, whole or as it is at its beginning, with no reason for its end.
+// made returns a message: a whole one, or the beginning of one, which has no stop yet.
 func (m *message) made(content []messagePart, stop string, u provider.Usage) *madeMessage {
 	id := fmt.Sprint("msg_", m.call.ID)
 	return &madeMessage{id, "message", "assistant", m.call.Name, content, messageEnd{Reason: orNull(stop)}, messageUsage(u)}
-}
-
-func toolUse(call provider.ToolCall, input []byte) messagePart {
-	return messagePart{Type: "tool_use", ID: &call.ID, Name: &call.Name, Input: input}
 }
 
 // stopReason says in Anthropic's words why a completion ended.
@@ -199,7 +195,7 @@ func (m *message) end() {
 	m.stop()
 	c := &m.call.Completion
 	for _, call := range c.ToolCalls {
-		m.block(toolUse(call, []byte("{}")))
+		m.block(messagePart{Type: "tool_use", ID: &call.ID, Name: &call.Name, Input: []byte("{}")})
 		m.ofBlock("content_block_delta", nil, messagePart{Type: "input_json_delta", Partial: string(call.Input())})
 		m.stop()
 	}

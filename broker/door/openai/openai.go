@@ -112,10 +112,7 @@ func models(names []string) []byte {
 	for _, name := range names {
 		list = append(list, newModel(name))
 	}
-	return jsonscan.MustMarshal(struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{"list", list})
+	return fmt.Appendf(nil, `{"object":"list","data":%s}`, jsonscan.MustMarshal(list))
 }
 
 type model struct {
