@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/internal/yamlfile"
@@ -53,7 +51,7 @@ func alterationOf(c *cli.Context) (*alteration, error) {
 			return nil, err
 		}
 		if plan, err = fault.ParseFile(data); err != nil {
-			return nil, &usageError{fmt.Errorf("%s: %w", name, err)}
+			return nil, usagef("%s: %w", name, err)
 		}
 	}
 	plan.Rules = append(plan.Rules, rules.rules...)
@@ -66,7 +64,7 @@ func alterationOf(c *cli.Context) (*alteration, error) {
 	if expr := c.String("hold"); expr != "" {
 		var err error
 		if a.hold, err = query.Parse(expr, fault.Fields); err != nil {
-			return nil, &usageError{fmt.Errorf("--hold: %w", err)}
+			return nil, usagef("--hold: %w", err)
 		}
 	}
 	if a.control && c.Bool("no-tap") {

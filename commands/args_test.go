@@ -23,7 +23,7 @@ type tried struct {
 
 func try(t *testing.T, words ...string) (got tried, err error) {
 	t.Helper()
-	inv := new(invocation)
+	inv := newInvocation(Env{})
 	app := newApp(inv)
 	app.Commands = append(app.Commands, inv.withEndpoint(&cli.Command{
 		Name:  "try",
@@ -34,7 +34,7 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 				return err
 			}
 			got.Endpoint = e.String()
-			got.Operands = inv.operands
+			got.Operands = inv.Operands
 			if got.Opts, err = inv.transportOptions(c); err != nil || c.String("listen") == "" {
 				return err
 			}
@@ -46,7 +46,7 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 			return l.Close()
 		},
 	}))
-	args, err := inv.arrange(app, append([]string{"wirectl", "try"}, words...))
+	args, err := inv.Arrange(app, append([]string{"wirectl", "try"}, words...))
 	if err == nil {
 		err = app.RunContext(t.Context(), args)
 	}

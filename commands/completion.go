@@ -19,12 +19,12 @@ func completionCommand(inv *invocation) *cli.Command {
 			"it belongs. To try it:\n\n" +
 			"   source <(wirectl completion bash)",
 		Action: func(*cli.Context) error {
-			if len(inv.operands) != 1 {
+			if len(inv.Operands) != 1 {
 				return usagef("name one shell: %s", strings.Join(completions.Shells, ", "))
 			}
-			script, err := completions.Script(inv.operands[0])
+			script, err := completions.Script(inv.Operands[0])
 			if err != nil {
-				return &usageError{err}
+				return usagef("%w", err)
 			}
 			_, err = io.WriteString(inv.Stdout, script)
 			return err

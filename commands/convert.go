@@ -94,10 +94,10 @@ func (inv *invocation) convert(c *cli.Context) error {
 
 // conversion reads the operands and flags.
 func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
-	if len(inv.operands) != 2 {
-		return nil, usagef("convert takes IN and OUT: two operands, and not %d", len(inv.operands))
+	if len(inv.Operands) != 2 {
+		return nil, usagef("convert takes IN and OUT: two operands, and not %d", len(inv.Operands))
 	}
-	v := &conversion{invocation: inv, c: c, in: inv.operands[0], out: inv.operands[1]}
+	v := &conversion{invocation: inv, c: c, in: inv.Operands[0], out: inv.Operands[1]}
 	var known bool
 	if v.dir, known = frame.ParseDir(c.String("dir")); !known {
 		return nil, usagef("--dir is c2u or u2c, and not %q", c.String("dir"))

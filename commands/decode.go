@@ -208,7 +208,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case err == nil || isBrokenPipe(err):
 		return err
 	case errors.Is(err, decode.ErrNoMessage):
-		return &usageError{fmt.Errorf("%s: %w", label(name), err)}
+		return usagef("%s: %w", label(name), err)
 	case isFault(err):
 		return &faultError{withHint(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
@@ -264,7 +264,7 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 	if expr := c.String("where"); expr != "" {
 		where, err := query.Parse(expr, ndjson.Keys)
 		if err != nil {
-			return cfg, &usageError{fmt.Errorf("--where: %w", err)}
+			return cfg, usagef("--where: %w", err)
 		}
 		cfg.Match = func(it *decode.Item) bool { return where.Match(it) }
 	}
@@ -290,7 +290,7 @@ func (inv *invocation) decodeView(c *cli.Context, verbose int) (func() decode.Vi
 	case c.IsSet("jq"):
 		program, err := query.CompileJQ(c.String("jq"), inv.tell)
 		if err != nil {
-			return nil, &usageError{fmt.Errorf("--jq: %w", err)}
+			return nil, usagef("--jq: %w", err)
 		}
 		return func() decode.View { return decode.Filtered(c.Context, program) }, nil
 	case c.Bool("payload"):

@@ -40,8 +40,8 @@ func demoCommand(inv *invocation) *cli.Command {
 }
 
 func (inv *invocation) demo(c *cli.Context) error {
-	if len(inv.operands) > 0 {
-		return usagef("demo takes no operands, and %q is one", inv.operands[0])
+	if len(inv.Operands) > 0 {
+		return usagef("demo takes no operands, and %q is one", inv.Operands[0])
 	}
 	if c.Float64("pace") <= 0 {
 		return usagef("--pace is a positive number, and not %v", c.Float64("pace"))

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -34,10 +35,10 @@ func diffCommand(inv *invocation) *cli.Command {
 }
 
 func (inv *invocation) diff(c *cli.Context) error {
-	if len(inv.operands) != 2 {
-		return usagef("diff takes two sessions, A and B, and not %d", len(inv.operands))
+	if len(inv.Operands) != 2 {
+		return usagef("diff takes two sessions, A and B, and not %d", len(inv.Operands))
 	}
-	if inv.operands[0] == "-" && inv.operands[1] == "-" {
+	if inv.Operands[0] == "-" && inv.Operands[1] == "-" {
 		return usagef("standard input can be only one of the two sessions")
 	}
 	options, err := diffOptions(c)
@@ -54,7 +55,7 @@ func (inv *invocation) diff(c *cli.Context) error {
 	}
 	inv.reportsAtEnd = true
 	var sessions [2]*diff.Session
-	for i, name := range inv.operands {
+	for i, name := range inv.Operands {
 		sessions[i] = diff.NewSession(options)
 		defer sessions[i].Close()
 		view := func(decode.Input, decode.Config) decode.View { return diffView(sessions[i]) }
@@ -83,14 +84,14 @@ func (inv *invocation) diff(c *cli.Context) error {
 
 // diffOptions reads the flags that say what counts as a difference.
 func diffOptions(c *cli.Context) (diff.Options, error) {
-	o := diff.Options{IgnoreKinds: listOf(c, "ignore-kind"), IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
+	o := diff.Options{IgnoreKinds: cmdline.ListOf(c, "ignore-kind"), IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
 	if c.IsSet("latency") && !(o.Latency >= 1) {
 		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
 	}
-	for _, text := range listOf(c, "ignore-field") {
+	for _, text := range cmdline.ListOf(c, "ignore-field") {
 		path, err := jsondiff.ParsePath(text)
 		if err != nil {
-			return o, &usageError{fmt.Errorf("--ignore-field: %w", err)}
+			return o, usagef("--ignore-field: %w", err)
 		}
 		o.Ignore = append(o.Ignore, path)
 	}

@@ -43,8 +43,8 @@ var helpers = []helper{
 }
 
 func (inv *invocation) doctor(c *cli.Context) error {
-	if len(inv.operands) > 0 {
-		return usagef("doctor takes no operands, and %q is one", inv.operands[0])
+	if len(inv.Operands) > 0 {
+		return usagef("doctor takes no operands, and %q is one", inv.Operands[0])
 	}
 	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "Programs:")

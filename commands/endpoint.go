@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
 	"github.com/wirectl/wirectl/transport/quic"
@@ -24,7 +25,7 @@ func (inv *invocation) withEndpoint(cmd *cli.Command) *cli.Command {
 // endingInEndpoint declares that a command takes the words of an ENDPOINT behind
 // its operands, without the flags that say how it is reached.
 func (inv *invocation) endingInEndpoint(cmd *cli.Command) *cli.Command {
-	inv.takeEndpoint = append(inv.takeEndpoint, cmd.Name)
+	inv.TakeEndpoint = append(inv.TakeEndpoint, cmd.Name)
 	return cmd
 }
 
@@ -60,13 +61,13 @@ func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoin
 	if err != nil {
 		return nil, err
 	}
-	words := inv.endpointWords
-	if len(inv.operands) > operands {
-		words = inv.operands[operands:] // one of these was to be it
+	words := inv.Endpoint
+	if len(inv.Operands) > operands {
+		words = inv.Operands[operands:] // one of these was to be it
 	}
 	e, err := transport.Parse(words, opts)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, usagef("%w", err)
 	}
 	return e, nil
 }
@@ -93,7 +94,7 @@ func (inv *invocation) listenUnanswered(c *cli.Context) (transport.Listener, err
 func listenWith(c *cli.Context, opts transport.Options) (transport.Listener, error) {
 	l, err := transport.Listen(c.Context, c.String("listen"), opts)
 	if wrong := (*transport.AddressError)(nil); errors.As(err, &wrong) {
-		return nil, &usageError{err}
+		return nil, usagef("%w", err)
 	}
 	return l, err
 }
@@ -103,7 +104,7 @@ func listenWith(c *cli.Context, opts transport.Options) (transport.Listener, err
 // with something else speaks Latis.
 func (inv *invocation) schemes(c *cli.Context) []transport.Scheme {
 	calls := grpc.Schemes
-	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.endpointWords, isGRPC) {
+	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.Endpoint, isGRPC) {
 		calls = grpc.Below
 	}
 	return slices.Concat(calls, quic.Schemes)
@@ -133,7 +134,7 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		Quote:        c.Bool("quote"),
 		Runtime:      c.String("runtime"),
 		Grace:        c.Duration("grace"),
-		Subprotocols: listOf(c, "subprotocol"),
+		Subprotocols: cmdline.ListOf(c, "subprotocol"),
 		Header:       http.Header{},
 		TLS: transport.TLS{
 			CA: c.String("tls-ca"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),

@@ -8,15 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
 // Help is what a newcomer has: every command stands in a group and has an
 // example, every flag a sentence, and nothing is wider than a terminal.
 func TestHelpIsComplete(t *testing.T) {
-	app := newApp(&invocation{})
-	shown := regexp.MustCompile(`(?m)^` + example + `(\S.*[ (])?wirectl `)
-	list := appHelp(app)
+	app := newApp(newInvocation(Env{}))
+	shown := regexp.MustCompile(`(?m)^` + cmdline.Example + `(\S.*[ (])?wirectl `)
+	list := help.App(app)
 	narrow(t, "help", list)
 	for _, c := range app.VisibleCommands() {
 		if !strings.Contains(string(list), "\n  "+c.Name+" ") {
@@ -25,9 +26,9 @@ func TestHelpIsComplete(t *testing.T) {
 		if !shown.MatchString(c.Description) {
 			t.Errorf("the Description of %s has no example: a line that begins with three spaces", c.Name)
 		}
-		narrow(t, "help "+c.Name, commandHelp(c))
+		narrow(t, "help "+c.Name, cmdline.Command(c))
 		for _, f := range c.VisibleFlags() {
-			if usageOf(f) == "" {
+			if cmdline.UsageOf(f) == "" {
 				t.Errorf("%s --%s has no sentence", c.Name, f.Names()[0])
 			}
 		}
@@ -37,8 +38,8 @@ func TestHelpIsComplete(t *testing.T) {
 func narrow(t *testing.T, name string, help []byte) {
 	t.Helper()
 	for line := range strings.Lines(string(help)) {
-		if render.Cells([]byte(strings.TrimSuffix(line, "\n"))) > helpWidth {
-			t.Errorf("%s: over %d cells: %s", name, helpWidth, line)
+		if render.Cells([]byte(strings.TrimSuffix(line, "\n"))) > cmdline.HelpWidth {
+			t.Errorf("%s: over %d cells: %s", name, cmdline.HelpWidth, line)
 		}
 	}
 }
@@ -46,9 +47,9 @@ func narrow(t *testing.T, name string, help []byte) {
 // A command that is asked for alone is found by the name it has among all.
 func TestEveryCommandAlone(t *testing.T) {
 	for _, m := range makers {
-		app := newAppFor(&invocation{}, []string{"wirectl", m.name})
+		app := newAppFor(newInvocation(Env{}), []string{"wirectl", m.name})
 		if len(app.Commands) != 1 || app.Commands[0].Name != m.name || len(app.Commands[0].Aliases) > 0 {
-			t.Errorf("%s makes %q", m.name, commandNames(app))
+			t.Errorf("%s makes %q", m.name, cmdline.CommandNames(app))
 		}
 	}
 }
@@ -56,14 +57,14 @@ func TestEveryCommandAlone(t *testing.T) {
 // Tab offers what a flag's sentence lists: every flag with a value lists its
 // values, or says in backquotes what stands for one.
 func TestEveryFlagCompletes(t *testing.T) {
-	for _, c := range newApp(&invocation{}).VisibleCommands() {
+	for _, c := range newApp(newInvocation(Env{})).VisibleCommands() {
 		for _, f := range c.VisibleFlags() {
-			if _, named := placeholderIn(usageOf(f)); !takesValue(f) || named {
+			if _, named := cmdline.Placeholder(cmdline.UsageOf(f)); !cmdline.TakesValue(f) || named {
 				continue
 			}
-			choices := choicesIn(usageOf(f))
+			choices := cmdline.Choices(cmdline.UsageOf(f))
 			if len(choices) < 2 {
-				t.Errorf("%s --%s: %q lists no values behind a colon", c.Name, f.Names()[0], usageOf(f))
+				t.Errorf("%s --%s: %q lists no values behind a colon", c.Name, f.Names()[0], cmdline.UsageOf(f))
 			}
 			for _, choice := range choices {
 				if strings.ContainsAny(choice, " ()") {
@@ -82,12 +83,12 @@ func TestEveryOperandCompletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := map[string]bool{"METHOD": true, "PARAMS": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
-	inv := &invocation{Env: Env{Getenv: os.Getenv}}
+	inv := newInvocation(Env{Getenv: os.Getenv})
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {
-		for _, word := range slices.Concat(operandForms(c)...) {
-			found := inv.operandCompletion(app, word, []string{config})
-			if found.shell == "" && len(found.candidates) == 0 && !alone[word] {
+		for _, word := range slices.Concat(cmdline.OperandForms(c)...) {
+			found := inv.completer().CompleteOperand(app, word, []string{config})
+			if found.Shell == "" && len(found.Candidates) == 0 && !alone[word] {
 				t.Errorf("%s: nothing completes %s", c.Name, word)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/lint"
 )
@@ -48,9 +49,9 @@ func (inv *invocation) lint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	policy, err := lint.NewPolicy(listOf(c, "fail-on"), listOf(c, "ignore"))
+	policy, err := lint.NewPolicy(cmdline.ListOf(c, "fail-on"), cmdline.ListOf(c, "ignore"))
 	if err != nil {
-		return &usageError{err}
+		return usagef("%w", err)
 	}
 	report := &lint.Report{Policy: policy}
 	write, err := inv.lintOutput(c, report)

@@ -23,8 +23,8 @@ func listCommand(inv *invocation) *cli.Command {
 			"sessions that are built in.\n\n" +
 			"   wirectl list",
 		Action: func(*cli.Context) error {
-			if len(inv.operands) > 0 {
-				return usagef("list takes no operands, and %q is one", inv.operands[0])
+			if len(inv.Operands) > 0 {
+				return usagef("list takes no operands, and %q is one", inv.Operands[0])
 			}
 			w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "Framings:")

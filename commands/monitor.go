@@ -202,8 +202,8 @@ func (inv *invocation) drawable() error {
 	if inv.IsTerminal(inv.Stdout) {
 		why = "TERM says that this one is dumb"
 	}
-	if len(inv.operands) > 0 {
-		name = inv.operands[0]
+	if len(inv.Operands) > 0 {
+		name = inv.Operands[0]
 	}
 	return usagef("monitor draws on a terminal, and %s: wirectl decode --follow %s shows the frames as text", why, name)
 }
@@ -213,10 +213,10 @@ func (inv *invocation) drawable() error {
 // runs.
 func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string, error) {
 	switch {
-	case len(inv.operands) > 1:
-		return "", usagef("monitor shows one session, and here are %d", len(inv.operands))
-	case len(inv.operands) == 1:
-		return inv.operands[0], nil
+	case len(inv.Operands) > 1:
+		return "", usagef("monitor shows one session, and here are %d", len(inv.Operands))
+	case len(inv.Operands) == 1:
+		return inv.Operands[0], nil
 	case !inv.IsTerminal(inv.Stdin):
 		return "-", nil
 	}

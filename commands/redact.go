@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
 // redactionOf reads what is to be taken out of a session, beside what is known to
@@ -18,11 +19,11 @@ func redactionOf(c *cli.Context, cfg decode.Config, secrets bool) (x capture.Red
 		x = capture.Secrets()
 	}
 	x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
-	x.Keys = append(x.Keys, listOf(c, "redact")...)
+	x.Keys = append(x.Keys, cmdline.ListOf(c, "redact")...)
 	for _, expr := range c.StringSlice("redact-value") {
 		value, err := regexp.Compile(expr)
 		if err != nil {
-			return x, &usageError{fmt.Errorf("--redact-value: %w", err)}
+			return x, usagef("--redact-value: %w", err)
 		}
 		x.Values = append(x.Values, value)
 	}

@@ -128,10 +128,10 @@ func (v *relaying) check() error {
 	_, isHTTP := v.unit.(transport.HTTP)
 	listen, policy := c.String("listen"), recorder.Policy(c.String("capture-policy"))
 	switch {
-	case listen == "" && slices.Equal(v.endpointWords, []string{"stdio"}):
+	case listen == "" && slices.Equal(v.Endpoint, []string{"stdio"}):
 		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
 	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(v.unit.String()):
-		return &usageError{relay.ErrNoFraming}
+		return usagef("%w", relay.ErrNoFraming)
 	case isHTTP && v.alter != nil:
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):

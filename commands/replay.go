@@ -15,6 +15,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/replay"
 	"github.com/wirectl/wirectl/session/jsondiff"
@@ -108,7 +109,7 @@ func (inv *invocation) player(c *cli.Context) (*player, error) {
 		return nil, usagef("--as is controller or unit, and not %q", c.String("as"))
 	}
 	switch {
-	case len(inv.operands) == 0:
+	case len(inv.Operands) == 0:
 		return nil, usagef("replay takes a SESSION, and an ENDPOINT behind it")
 	case !slices.Contains([]string{"text", "ndjson"}, c.String("output")):
 		return nil, usagef("--output is text or ndjson, and not %q", c.String("output"))
@@ -146,7 +147,7 @@ func (p *player) agree() error {
 	return nil
 }
 
-func (p *player) hasPeer() bool { return len(p.endpointWords) > 0 || len(p.operands) > 1 }
+func (p *player) hasPeer() bool { return len(p.Endpoint) > 0 || len(p.Operands) > 1 }
 
 // writes reports whether there is no peer.
 func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.side == frame.C2U }
@@ -154,11 +155,11 @@ func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.sid
 // matcher reads the flags that say when a frame is as recorded.
 func (p *player) matcher() (m replay.Matcher, err error) {
 	c := p.c
-	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), listOf(c, "ignore-kind")
-	for _, text := range listOf(c, "ignore-field") {
+	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), cmdline.ListOf(c, "ignore-kind")
+	for _, text := range cmdline.ListOf(c, "ignore-field") {
 		path, err := jsondiff.ParsePath(text)
 		if err != nil {
-			return m, &usageError{fmt.Errorf("--ignore-field: %w", err)}
+			return m, usagef("--ignore-field: %w", err)
 		}
 		m.Ignore = append(m.Ignore, path)
 	}
@@ -172,7 +173,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	case isFilter:
 		program, err := query.CompileJQ(expr, p.tell)
 		if err != nil {
-			return m, &usageError{fmt.Errorf("--match: %w", err)}
+			return m, usagef("--match: %w", err)
 		}
 		m.Form = func(ctx context.Context, object []byte) ([]byte, error) {
 			return program.Append(ctx, nil, object)
@@ -188,7 +189,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 // refuse says why a frame is not to be played, if its bytes may not be those of
 // the wire.
 func (p *player) refuse(it *decode.Item) error {
-	switch name := label(p.operands[0]); {
+	switch name := label(p.Operands[0]); {
 	case p.c.Bool("allow-redacted"):
 		return nil
 	case it.Redacted:
@@ -205,7 +206,7 @@ func (p *player) load() error {
 	if err != nil {
 		return err
 	}
-	name, session := p.operands[0], new(replay.Session)
+	name, session := p.Operands[0], new(replay.Session)
 	p.reportsAtEnd = true
 	var refused error
 	_, _, err = p.readThrough(p.c, name, cfg, func(decode.Input, decode.Config) decode.View {
@@ -258,7 +259,7 @@ func (p *player) play() error {
 		if err != nil {
 			return err
 		}
-		if err := p.report(p.operands[0], &result); err != nil {
+		if err := p.report(p.Operands[0], &result); err != nil {
 			return err
 		}
 	}
@@ -318,7 +319,7 @@ func (p *player) sweep() error {
 		return err
 	})
 	if errors.Is(err, replay.ErrNoRequest) {
-		return fmt.Errorf("%s: %w: name one with --request", label(p.operands[0]), err)
+		return fmt.Errorf("%s: %w: name one with --request", label(p.Operands[0]), err)
 	}
 	if err != nil {
 		return err
@@ -349,7 +350,7 @@ func cancelAt(c *cli.Context) (int, error) {
 // input and output, and reports elsewhere.
 func (p *player) dialer() (func(context.Context) (transport.Conn, error), error) {
 	if !p.hasPeer() {
-		p.endpointWords = []string{"stdio"}
+		p.Endpoint = []string{"stdio"}
 	}
 	e, err := p.endpoint(p.c, 1)
 	if err != nil {

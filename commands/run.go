@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -30,33 +31,36 @@ const (
 	StatusTerminated  = 143
 )
 
-// An invocation is one run of wirectl: its environment, and the operands that
-// stand among the flags.
+// An invocation is one run of wirectl: its environment, and what stands among and
+// behind the flags.
 type invocation struct {
 	Env
-	operands []string
-	// takeEndpoint are the names of the commands that take an ENDPOINT, and
-	// endpointWords the words of the one that was given.
-	takeEndpoint, endpointWords []string
+	cmdline.Line
 	// reportsAtEnd says that nothing is printed before all input was read.
 	reportsAtEnd bool
+}
+
+func newInvocation(env Env) *invocation {
+	return &invocation{Env: env, Line: cmdline.Line{
+		BeginsEndpoint: func(word string) bool { return transport.TakesRest(word) || transport.IsWord(word) },
+	}}
 }
 
 // Run runs the command line args, of which the first is the program's name,
 // and returns the exit status.
 func Run(ctx context.Context, env Env, args []string) int {
-	inv := &invocation{Env: env}
+	inv := newInvocation(env)
 	if len(args) > 1 && args[1] == completeWord {
-		return status(inv.complete(newApp(inv), args[2:]))
+		return status(inv.completer().Complete(env.Stdout, newApp(inv), args[2:]))
 	}
 	args = respelled(args)
 	app := newAppFor(inv, args)
-	args, err := inv.arrange(app, args)
+	args, err := inv.Arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
-	if exit := cli.ExitCoder(nil); errors.As(err, &exit) && isHelp(args[1]) {
-		err = unknownCommand(app, args[len(args)-1])
+	if exit := cli.ExitCoder(nil); errors.As(err, &exit) && cmdline.IsHelp(args[1]) {
+		err = cmdline.UnknownCommand(app, args[len(args)-1])
 	}
 	if ctx.Err() != nil {
 		return StatusInterrupted
@@ -65,9 +69,21 @@ func Run(ctx context.Context, env Env, args []string) int {
 	return status(err)
 }
 
+// respelled returns a command line that names its command by the name that the
+// command has, for two that are written otherwise.
+func respelled(args []string) []string {
+	switch {
+	case len(args) > 1 && args[1] == "--version":
+		return slices.Replace(slices.Clone(args), 1, 2, "version")
+	case len(args) > 2 && args[1] == "serve" && args[2] == "theory":
+		return slices.Replace(slices.Clone(args), 1, 3, "theory", "serve")
+	}
+	return args
+}
+
 // status chooses the exit status for the outcome of a command.
 func status(err error) int {
-	var usage *usageError
+	var usage *cmdline.Error
 	var fault *faultError
 	var start *transport.StartError
 	var child *childError
@@ -106,13 +122,8 @@ func isBrokenPipe(err error) bool {
 	return !errors.As(err, &peer) && (errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe))
 }
 
-// A usageError says that wirectl was called wrongly.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+// usagef returns an error that says that wirectl was called wrongly.
+func usagef(format string, args ...any) error { return cmdline.Errorf(format, args...) }
 
 // A faultError says that the input, or a peer, broke its protocol.
 type faultError struct{ err error }
@@ -135,6 +146,26 @@ func (e *childError) Error() string {
 }
 
 func (e *childError) Unwrap() error { return e.err }
+
+// The groups of commands.
+const (
+	reading  = "Read what was recorded"
+	between  = "Stand in the middle"
+	speaking = "Be one end"
+	about    = "About wirectl"
+)
+
+var help = cmdline.Help{
+	Groups: []string{reading, between, speaking, about}, // in their order
+	ExitStatus: "0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol. " +
+		"130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
+		"relay and serve have the status of the program that they ran.",
+}
+
+func init() { help.Install() }
+
+// Manual returns a page on wirectl and one on each command, from what help says.
+func Manual() []cmdline.Page { return help.Manual(newApp(newInvocation(Env{}))) }
 
 // A maker makes one command.
 type maker struct {
@@ -201,16 +232,16 @@ func newAppOf(inv *invocation, makers []maker) *cli.App {
 		ErrWriter:              inv.Stderr,
 		HideVersion:            true,
 		UseShortOptionHandling: true,
-		// Headers, patterns and JSON have commas in them; see listOf.
+		// Headers, patterns and JSON have commas in them; see cmdline.ListOf.
 		DisableSliceFlagSeparator: true,
 		// The status is chosen by status alone: left to itself the library
 		// exits in the middle of Run for any error that has an exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   wrongUsage,
+		OnUsageError:   cmdline.WrongUsage,
 	}
 	for _, m := range makers {
 		c := m.make(inv)
-		c.OnUsageError = wrongUsage
+		c.OnUsageError = cmdline.WrongUsage
 		c.HideHelpCommand = true
 		c.UseShortOptionHandling = true
 		app.Commands = append(app.Commands, c)

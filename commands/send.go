@@ -120,7 +120,7 @@ func (inv *invocation) sending(c *cli.Context) (*sending, error) {
 		return nil, usagef("--output is text or ndjson, and not %q", o)
 	case c.Int("count") < 1 || c.Int("concurrency") < 1:
 		return nil, usagef("-n and -c are at least 1")
-	case len(inv.operands) == 0:
+	case len(inv.Operands) == 0:
 		return nil, usagef("name a PROTOCOL and an ENDPOINT: wirectl send --prompt hi latis -- wirectl unit")
 	}
 	var err error
@@ -132,12 +132,12 @@ func (inv *invocation) sending(c *cli.Context) (*sending, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.protocol = inv.operands[0]
-	if len(inv.operands) > 1 {
-		s.method = inv.operands[1]
+	s.protocol = inv.Operands[0]
+	if len(inv.Operands) > 1 {
+		s.method = inv.Operands[1]
 	}
-	if len(inv.operands) > 2 {
-		s.params = []byte(inv.operands[2])
+	if len(inv.Operands) > 2 {
+		s.params = []byte(inv.Operands[2])
 	}
 	return s, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // awaited returns the endpoint that is whoever connects to where --listen says.
 func (inv *invocation) awaited(c *cli.Context) (transport.Endpoint, error) {
-	if len(inv.endpointWords) > 0 || len(inv.operands) > 3 {
+	if len(inv.Endpoint) > 0 || len(inv.Operands) > 3 {
 		return nil, usagef("--listen waits for the peer, and an ENDPOINT is where it waits: give one of them")
 	}
 	l, err := inv.listen(c)

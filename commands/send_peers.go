@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol"
@@ -85,7 +86,7 @@ func (s *sending) flagsFit() error {
 // protocolsOf are the protocols that a flag is about, which its sentence begins
 // with, as in "nexus, mcp over HTTP: …"; none if it is about all.
 func protocolsOf(f cli.Flag) []string {
-	list, _, _ := strings.Cut(usageOf(f), ": ")
+	list, _, _ := strings.Cut(cmdline.UsageOf(f), ": ")
 	var about []string
 	for item := range strings.SplitSeq(list, ", ") {
 		name, _, _ := strings.Cut(item, " ")

@@ -29,6 +29,7 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
 func serveCommand(inv *invocation) *cli.Command {
@@ -85,8 +86,8 @@ func (inv *invocation) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(s.operands) > 0 && s.operands[0] == "usage" {
-		return s.usage(c.Context, s.operands[1:])
+	if len(s.Operands) > 0 && s.Operands[0] == "usage" {
+		return s.usage(c.Context, s.Operands[1:])
 	}
 	if c.Bool("log-prompts") && c.String("log") == "" {
 		return usagef("--log-prompts is about what --log writes: give it a FILE")
@@ -230,7 +231,7 @@ func (s *serving) addresses() (map[string]string, error) {
 			}
 		}
 	}
-	for _, word := range listOf(s.c, "listen") {
+	for _, word := range cmdline.ListOf(s.c, "listen") {
 		name, text, ok := strings.Cut(word, "=")
 		if _, known := addrs[name]; !ok || !known {
 			return nil, usagef("--listen %s: expected DOOR=ADDR, and a DOOR of %s", word, config.DoorNames())
@@ -250,7 +251,7 @@ func (s *serving) tell(svc *service.Service) error {
 		_, err := s.Stdout.Write(append(svc.AppendAddresses(nil), '\n'))
 		return err
 	}
-	if len(s.operands) == 0 {
+	if len(s.Operands) == 0 {
 		svc.Each(func(name, addr string) { s.log.Info("listening", "door", name, "addr", addr) })
 	}
 	return nil
@@ -260,7 +261,7 @@ func (s *serving) tell(svc *service.Service) error {
 // or a door that fails.
 func (s *serving) run(ctx context.Context, svc *service.Service, signals <-chan os.Signal) error {
 	ended := make(chan error, 1)
-	if len(s.operands) > 0 {
+	if len(s.Operands) > 0 {
 		go func() { ended <- s.program(ctx, svc) }()
 	}
 	for {
@@ -283,7 +284,7 @@ func (s *serving) run(ctx context.Context, svc *service.Service, signals <-chan 
 
 // wait waits for the program, if there is one, which has been told to end.
 func (s *serving) wait(ended <-chan error) error {
-	if len(s.operands) == 0 {
+	if len(s.Operands) == 0 {
 		return nil
 	}
 	return <-ended
@@ -291,7 +292,7 @@ func (s *serving) wait(ended <-chan error) error {
 
 func (s *serving) program(ctx context.Context, svc *service.Service) error {
 	status, err := script.Run(ctx, script.Program{
-		Args: s.operands, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Args: s.Operands, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"),
 	})
 	if status == statusOK {

@@ -102,7 +102,7 @@ func (l *lookout) openTap(session capture.Session) capture.Writer {
 	dir, err := tap.Dir(l.s.Getenv)
 	if err == nil {
 		command := []string{"serve"}
-		for _, arg := range l.s.operands {
+		for _, arg := range l.s.Operands {
 			command = append(command, string(l.s.secrets.Hide([]byte(arg))))
 		}
 		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
@@ -199,7 +199,7 @@ func (l *lookout) openSpans() error {
 	}
 	spans, err := observe.NewSpans(url, header, &l.s.secrets)
 	if err != nil {
-		return &usageError{fmt.Errorf("--otlp %s: %w", url, err)}
+		return usagef("--otlp %s: %w", url, err)
 	}
 	l.watchers = append(l.watchers, spans)
 	l.trace = observe.Traceparent

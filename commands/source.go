@@ -28,8 +28,8 @@ type source struct {
 // sources returns the operands that name inputs: standard input if there are
 // none.
 func (inv *invocation) sources() ([]string, error) {
-	if len(inv.operands) > 0 {
-		return inv.operands, nil
+	if len(inv.Operands) > 0 {
+		return inv.Operands, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		return nil, usagef("nothing to read: name a FILE, a fixture:NAME or a tap:NAME, or redirect standard input")

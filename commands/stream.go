@@ -68,7 +68,7 @@ func carrierOf(c *cli.Context) (carrier.Kind, error) {
 	}
 	k, err := carrier.Named(name)
 	if err != nil {
-		return k, &usageError{err}
+		return k, usagef("%w", err)
 	}
 	return k, nil
 }
@@ -88,12 +88,12 @@ const maxLimit = math.MaxInt / 16
 func streamOf(c *cli.Context) (s streamConfig, err error) {
 	if name := c.String("framing"); name != "" {
 		if s.framing, err = frame.Named(name); err != nil {
-			return s, &usageError{err}
+			return s, usagef("%w", err)
 		}
 	}
 	if name := c.String("protocol"); name != "" {
 		if s.protocol, err = all.Named(name); err != nil {
-			return s, &usageError{err}
+			return s, usagef("%w", err)
 		}
 	}
 	if limit := c.Int("limit-bytes"); c.IsSet("limit-bytes") && (limit < 1 || limit > maxLimit) {

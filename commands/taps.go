@@ -37,8 +37,8 @@ func tapsCommand(inv *invocation) *cli.Command {
 }
 
 func (inv *invocation) taps(c *cli.Context) error {
-	if len(inv.operands) > 0 {
-		return usagef("taps takes no operands, and %q is one", inv.operands[0])
+	if len(inv.Operands) > 0 {
+		return usagef("taps takes no operands, and %q is one", inv.Operands[0])
 	}
 	write, ok := map[string]func([]tapLine) error{"text": inv.tapTable, "ndjson": inv.tapLines}[c.String("output")]
 	if !ok {

@@ -61,7 +61,7 @@ func theoryCommand(inv *invocation) *cli.Command {
 }
 
 func (inv *invocation) theory(c *cli.Context) error {
-	switch words := inv.operands; {
+	switch words := inv.Operands; {
 	case len(words) == 1 && words[0] == "serve":
 		return inv.theoryServe(c)
 	case len(words) > 0 && len(words) <= 2 && words[0] == "resolve":
@@ -92,7 +92,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 	}
 	address, err := opts.ListenOn(c.String("listen"))
 	if err != nil {
-		return &usageError{err}
+		return usagef("%w", err)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(c.Context, "tcp", address)
@@ -127,7 +127,7 @@ func serveTheory(ctx context.Context, l net.Listener, t *theory.Runtime) error {
 
 // theoryHandler returns what answers runs.
 func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.Handler, error) {
-	program, command, dir := inv.endpointWords, c.String("handler"), c.String("tool")
+	program, command, dir := inv.Endpoint, c.String("handler"), c.String("tool")
 	given := 0
 	for _, is := range []bool{len(program) > 0, command != "", dir != ""} {
 		if is {

@@ -66,7 +66,7 @@ func (inv *invocation) unit(c *cli.Context) error {
 	o := unit.Options{SessionTTL: c.Duration("session-ttl"), MaxPrompts: c.Int("max-prompts"), Log: log}
 	if name := c.String("misbehave"); name != "" {
 		if o.Misbehave, err = unit.MisbehaviourNamed(name); err != nil {
-			return &usageError{fmt.Errorf("--misbehave: %w", err)}
+			return usagef("--misbehave: %w", err)
 		}
 	}
 	u := unit.New(agent, o)
@@ -101,7 +101,7 @@ func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(cont
 	}
 	e, err := transport.Parse([]string{address}, opts)
 	if err != nil {
-		return &usageError{err}
+		return usagef("%w", err)
 	}
 	err = serve(c.Context, e)
 	if frame.IsFault(err) {
@@ -112,24 +112,24 @@ func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(cont
 
 // agent returns who answers the prompts.
 func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, error) {
-	name := slices.Concat(inv.operands, inv.endpointWords, []string{"echo"})[0]
+	name := slices.Concat(inv.Operands, inv.Endpoint, []string{"echo"})[0]
 	for _, of := range []struct{ flag, agent string }{{"delay", "echo"}, {"config", "provider"}} {
 		if c.IsSet(of.flag) && name != of.agent {
 			return nil, usagef("--%s is about the agent %s, and not about %s", of.flag, of.agent, name)
 		}
 	}
-	if words := inv.endpointWords; len(words) > 0 {
+	if words := inv.Endpoint; len(words) > 0 {
 		switch {
 		case !transport.TakesRest(words[0]):
 			return nil, usagef("%s is no agent: to connect to a controller there, give --dial %[1]s", words[0])
 		case words[0] != "exec" && words[0] != "--":
 			return nil, usagef("%s is no agent: run it by exec", words[0])
-		case len(words) == 1 || len(inv.operands) > 0:
+		case len(words) == 1 || len(inv.Operands) > 0:
 			return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…")
 		}
 		return unit.Exec{Argv: words[1:], Log: log}, nil
 	}
-	switch words := inv.operands; {
+	switch words := inv.Operands; {
 	case len(words) == 0, len(words) == 1 && words[0] == "echo":
 		return unit.Echo{Delay: c.Duration("delay")}, nil
 	case len(words) == 2 && words[0] == "script":
@@ -137,7 +137,7 @@ func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, erro
 	case len(words) == 2 && words[0] == "provider":
 		return inv.provider(c, words[1])
 	}
-	return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…, and not %q", strings.Join(inv.operands, " "))
+	return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…, and not %q", strings.Join(inv.Operands, " "))
 }
 
 // script reads the session that a unit answers from.
@@ -168,7 +168,7 @@ func (inv *invocation) provider(c *cli.Context, model string) (unit.Agent, error
 		return nil, err
 	}
 	if err := b.Find(model); err != nil {
-		return nil, &usageError{err}
+		return nil, usagef("%w", err)
 	}
 	return brokerAgent{broker: b, door: "unit", model: model}, nil
 }

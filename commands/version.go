@@ -21,8 +21,8 @@ func versionCommand(inv *invocation) *cli.Command {
 		Description: "Says for which system it was built, and by which Go.\n\n" +
 			"   wirectl version",
 		Action: func(*cli.Context) error {
-			if len(inv.operands) > 0 {
-				return usagef("version takes no operands, and %q is one", inv.operands[0])
+			if len(inv.Operands) > 0 {
+				return usagef("version takes no operands, and %q is one", inv.Operands[0])
 			}
 			_, err := fmt.Fprintf(inv.Stdout, "wirectl %s %s/%s %s\n", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err

@@ -96,7 +96,7 @@ func (w *watch) open(s capture.Session) *tap.Server {
 		var server *tap.Server
 		info := tap.Info{
 			Pid:  os.Getpid(),
-			Name: cmp.Or(w.v.c.String("name"), tapName(w.v.endpointWords)), Command: append([]string{"relay"}, w.v.endpointWords...),
+			Name: cmp.Or(w.v.c.String("name"), tapName(w.v.Endpoint)), Command: append([]string{"relay"}, w.v.Endpoint...),
 			Controller: s.Controller, Unit: s.Unit, Protocol: s.Protocol, Framing: s.Framing, Started: s.Created,
 		}
 		var control tap.Controller

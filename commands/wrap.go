@@ -79,12 +79,12 @@ func wrapping(c *cli.Context) ([]string, error) {
 
 // rewrite edits the entry of a server in a configuration.
 func (inv *invocation) rewrite(c *cli.Context, edit func(config []byte, server string) ([]byte, error)) error {
-	if n := len(inv.operands); n < 1 || n > 2 {
+	if n := len(inv.Operands); n < 1 || n > 2 {
 		return usagef("%s takes a CONFIG and a SERVER in it", c.Command.Name)
 	}
-	file, server := inv.operands[0], ""
-	if len(inv.operands) > 1 {
-		server = inv.operands[1]
+	file, server := inv.Operands[0], ""
+	if len(inv.Operands) > 1 {
+		server = inv.Operands[1]
 	}
 	before, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-package commands
+package cmdline
 
 import (
 	"fmt"
@@ -13,21 +13,20 @@ type Page struct {
 	Body        string
 }
 
-// Manual returns a page on wirectl and one on each command, from what help says.
-func Manual() []Page {
-	app := newApp(&invocation{})
-	pages := []Page{{"wirectl", app.Usage, appPage(app)}}
+// Manual returns a page on the application and one on each command.
+func (h Help) Manual(app *cli.App) []Page {
+	pages := []Page{{"wirectl", app.Usage, h.appPage(app)}}
 	for _, c := range app.VisibleCommands() {
 		pages = append(pages, Page{"wirectl-" + c.Name, c.Usage, commandPage(c)})
 	}
 	return pages
 }
 
-func appPage(app *cli.App) string {
+func (h Help) appPage(app *cli.App) string {
 	var b strings.Builder
 	section(&b, "Synopsis", "**wirectl** COMMAND [FLAGS] [OPERANDS]\n")
 	section(&b, "Description", markdown(app.Description))
-	for _, group := range groups {
+	for _, group := range h.Groups {
 		b.WriteString("## " + group + "\n\n")
 		for _, c := range app.VisibleCommands() {
 			if c.Category == group {
@@ -35,7 +34,7 @@ func appPage(app *cli.App) string {
 			}
 		}
 	}
-	section(&b, "Exit status", escaped(exitStatus))
+	section(&b, "Exit status", escaped(h.ExitStatus))
 	return b.String()
 }
 
@@ -60,10 +59,10 @@ func section(b *strings.Builder, title, text string) {
 func markdown(text string) string {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if strings.HasPrefix(paragraph, example) {
+		if strings.HasPrefix(paragraph, Example) {
 			b.WriteString("```\n")
 			for line := range strings.SplitSeq(paragraph, "\n") {
-				b.WriteString(strings.TrimPrefix(line, example) + "\n")
+				b.WriteString(strings.TrimPrefix(line, Example) + "\n")
 			}
 			b.WriteString("```\n\n")
 			continue

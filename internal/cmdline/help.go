@@ -1,4 +1,4 @@
-package commands
+package cmdline
 
 import (
 	"bytes"
@@ -12,42 +12,39 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// helpWidth is how wide help is, in cells: it reads well on every terminal.
-const helpWidth = 80
+// HelpWidth is how wide help is, in cells: it reads well on every terminal.
+const HelpWidth = 80
 
-// The groups of commands, in the order in which help lists them.
-const (
-	reading  = "Read what was recorded"
-	between  = "Stand in the middle"
-	speaking = "Be one end"
-	about    = "About wirectl"
-)
+// Help explains an application.
+type Help struct {
+	Groups     []string // the categories of its commands, in their order
+	ExitStatus string   // what the exit statuses mean
+}
 
-var groups = []string{reading, between, speaking, about}
-
-// The library calls these variables: one for every help that is asked for, as its
-// own templates know no width, and one for each flag of a command that runs, to
-// sort by, where its own goes through patterns and reflection.
-func init() {
+// Install has the library explain by h. It calls these variables: one for every help
+// that is asked for, as its own templates know no width, and one for each flag of a
+// command that runs, to sort by, where its own goes through patterns and reflection.
+func (h Help) Install() {
 	cli.FlagStringer = func(f cli.Flag) string { return f.Names()[0] }
 	cli.HelpPrinter = func(w io.Writer, _ string, subject any) {
 		switch s := subject.(type) {
 		case *cli.App:
-			_, _ = w.Write(appHelp(s))
+			_, _ = w.Write(h.App(s))
 		case *cli.Command:
 			if s.Name == "help" { // the library's own
 				s.Usage, s.ArgsUsage = "say what commands there are, or how one is used", "[COMMAND]"
 				s.Description = "   wirectl help relay"
 			}
-			_, _ = w.Write(commandHelp(s))
+			_, _ = w.Write(Command(s))
 		}
 	}
 }
 
-func appHelp(app *cli.App) []byte {
+// App returns the help of the application.
+func (h Help) App(app *cli.App) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "wirectl: %s\n\nUsage: wirectl COMMAND [FLAGS] [OPERANDS]\n\n%s", app.Usage, described(app.Description))
-	for _, group := range groups {
+	for _, group := range h.Groups {
 		fmt.Fprintf(&b, "\n%s\n", group)
 		for _, c := range app.VisibleCommands() {
 			if c.Category == group {
@@ -55,16 +52,12 @@ func appHelp(app *cli.App) []byte {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nExit status\n%s", described(exitStatus))
+	fmt.Fprintf(&b, "\nExit status\n%s", described(h.ExitStatus))
 	return b.Bytes()
 }
 
-// exitStatus says what the exit statuses of every command mean.
-const exitStatus = "0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol. " +
-	"130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
-	"relay and serve have the status of the program that they ran."
-
-func commandHelp(c *cli.Command) []byte {
+// Command returns the help of a command.
+func Command(c *cli.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\nUsage: %s\n\n%s", described("wirectl "+c.Name+": "+c.Usage), usageLine(c), described(c.Description))
 	for _, g := range flagGroups(c) {
@@ -113,9 +106,9 @@ func operandsOf(c *cli.Command) string {
 
 // flagNotation is a flag as one types it: "--where EXPR, -w EXPR".
 func flagNotation(f cli.Flag) string {
-	value, ok := placeholderIn(usageOf(f))
+	value, ok := Placeholder(UsageOf(f))
 	switch {
-	case !takesValue(f):
+	case !TakesValue(f):
 		value = ""
 	case !ok:
 		value = " VALUE"
@@ -135,9 +128,9 @@ func flagNotation(f cli.Flag) string {
 
 // flagSentence says what a flag is for, and what it is unless it is given.
 func flagSentence(f cli.Flag) string {
-	sentence := strings.ReplaceAll(usageOf(f), "`", "")
+	sentence := strings.ReplaceAll(UsageOf(f), "`", "")
 	d, ok := f.(cli.DocGenerationFlag)
-	if !ok || !takesValue(f) || strings.Contains(sentence, "(default") {
+	if !ok || !TakesValue(f) || strings.Contains(sentence, "(default") {
 		return sentence
 	}
 	if value := strings.Trim(d.GetDefaultText(), `"`); value != "" && value != "0" && value != "0s" {
@@ -156,7 +149,7 @@ func entry(b *bytes.Buffer, name string, column int, sentence string) {
 		b.WriteByte('\n')
 		at = 0
 	}
-	for i, line := range wrapped(sentence, helpWidth-column) {
+	for i, line := range wrapped(sentence, HelpWidth-column) {
 		if i > 0 {
 			at = 0
 		}
@@ -164,8 +157,8 @@ func entry(b *bytes.Buffer, name string, column int, sentence string) {
 	}
 }
 
-// example is what the lines of a Description that show a command begin with.
-const example = "   "
+// Example is what the lines of a Description that show a command begin with.
+const Example = "   "
 
 // described breaks the lines of a Description anew, but for its examples.
 func described(text string) string {
@@ -175,8 +168,8 @@ func described(text string) string {
 			b.WriteByte('\n')
 		}
 		lines := strings.Split(paragraph, "\n")
-		if !strings.HasPrefix(paragraph, example) {
-			lines = wrapped(paragraph, helpWidth)
+		if !strings.HasPrefix(paragraph, Example) {
+			lines = wrapped(paragraph, HelpWidth)
 		}
 		for _, line := range lines {
 			b.WriteString(line + "\n")

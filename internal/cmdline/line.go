@@ -1,6 +1,9 @@
-package commands
+// Package cmdline reads command lines, explains and completes them: what
+// urfave/cli does not do, or does otherwise.
+package cmdline
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,45 +11,51 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/transport"
 )
 
-// respelled returns a command line that names its command by the name that the
-// command has, for two that are written otherwise.
-func respelled(args []string) []string {
-	switch {
-	case len(args) > 1 && args[1] == "--version":
-		return slices.Replace(slices.Clone(args), 1, 2, "version")
-	case len(args) > 2 && args[1] == "serve" && args[2] == "theory":
-		return slices.Replace(slices.Clone(args), 1, 3, "theory", "serve")
-	}
-	return args
+// An Error says that a command line is wrong.
+type Error struct{ err error }
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
+// Errorf returns an [Error].
+func Errorf(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
+
+// A Line is what stands on the line of a command beside its flags.
+type Line struct {
+	Operands []string
+	// Endpoint are the words of the ENDPOINT at the end of the line. It is looked for on
+	// the lines of the commands in TakeEndpoint, where BeginsEndpoint says so of a word.
+	Endpoint       []string
+	TakeEndpoint   []string
+	BeginsEndpoint func(word string) bool
 }
 
-// arrange takes the operands out of args, so that flags may stand before and
+// Arrange takes the operands out of args, so that flags may stand before and
 // after them: the library takes everything behind the first operand for
 // operands. What follows "--" is operands, whatever it looks like.
 //
 // Where a command takes an ENDPOINT, that is the end of the line: flags stand
 // before it, and its words are nobody else's.
-func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
+func (l *Line) Arrange(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
 	}
 	name := args[1]
 	switch {
-	case isHelp(name):
+	case IsHelp(name):
 		return args, onlyNames(args[2:])
-	case strings.HasPrefix(name, "-") && isHelp(strings.TrimLeft(name, "-")):
+	case strings.HasPrefix(name, "-") && IsHelp(strings.TrimLeft(name, "-")):
 		return args, nil
 	case strings.HasPrefix(name, "-"):
-		return nil, usagef("no flag %s stands ahead of a COMMAND%s; wirectl help lists the commands", name, nearest.Question(name, []string{"--version", "--help"}))
+		return nil, Errorf("no flag %s stands ahead of a COMMAND%s; wirectl help lists the commands", name, nearest.Question(name, []string{"--version", "--help"}))
 	}
 	cmd := app.Command(name)
 	if cmd == nil {
-		return nil, unknownCommand(app, name)
+		return nil, UnknownCommand(app, name)
 	}
-	flags, err := inv.separate(cmd, args[2:])
+	flags, err := l.separate(cmd, args[2:])
 	if err != nil {
 		return nil, err
 	}
@@ -55,30 +64,30 @@ func (inv *invocation) arrange(app *cli.App, args []string) ([]string, error) {
 
 // separate keeps the operands among what follows a command, and the words of its
 // ENDPOINT, and returns the flags with their values.
-func (inv *invocation) separate(cmd *cli.Command, rest []string) (flags []string, err error) {
-	hasEndpoint := slices.Contains(inv.takeEndpoint, cmd.Name)
+func (l *Line) separate(cmd *cli.Command, rest []string) (flags []string, err error) {
+	hasEndpoint := slices.Contains(l.TakeEndpoint, cmd.Name)
 	for len(rest) > 0 {
 		arg := rest[0]
-		if hasEndpoint && (transport.TakesRest(arg) || transport.IsWord(arg)) {
-			inv.endpointWords = rest
+		if hasEndpoint && l.BeginsEndpoint(arg) {
+			l.Endpoint = rest
 			break
 		}
 		rest = rest[1:]
 		switch {
 		case arg == "--":
-			inv.operands = append(inv.operands, rest...)
+			l.Operands = append(l.Operands, rest...)
 			rest = nil
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
-			inv.operands = append(inv.operands, arg)
+			l.Operands = append(l.Operands, arg)
 		default:
 			flag, known := lookup(cmd, arg)
 			if !known {
-				return nil, inv.unknownFlag(cmd, arg, hasEndpoint)
+				return nil, l.unknownFlag(cmd, arg, hasEndpoint)
 			}
 			flags = append(flags, arg)
-			if takesValue(flag) && !strings.Contains(arg, "=") {
+			if TakesValue(flag) && !strings.Contains(arg, "=") {
 				if len(rest) == 0 {
-					return nil, usagef("the flag %s needs a value", arg)
+					return nil, Errorf("the flag %s needs a value", arg)
 				}
 				flags = append(flags, rest[0])
 				rest = rest[1:]
@@ -88,9 +97,9 @@ func (inv *invocation) separate(cmd *cli.Command, rest []string) (flags []string
 	return flags, nil
 }
 
-// listOf returns the names that a flag gives: with commas between them, or each
+// ListOf returns the names that a flag gives: with commas between them, or each
 // with the flag again.
-func listOf(c *cli.Context, flag string) []string {
+func ListOf(c *cli.Context, flag string) []string {
 	var names []string
 	for _, value := range c.StringSlice(flag) {
 		names = append(names, strings.Split(value, ",")...)
@@ -98,29 +107,30 @@ func listOf(c *cli.Context, flag string) []string {
 	return names
 }
 
-// isHelp reports whether a command is the one that the library brings along.
-func isHelp(name string) bool { return name == "help" || name == "h" }
+// IsHelp reports whether a command is the one that the library brings along.
+func IsHelp(name string) bool { return name == "help" || name == "h" }
 
 // onlyNames refuses flags where help takes the name of a command.
 func onlyNames(words []string) error {
 	for _, word := range words {
-		if strings.HasPrefix(word, "-") && !isHelp(strings.TrimLeft(word, "-")) {
-			return usagef("help takes a COMMAND, and not %q", word)
+		if strings.HasPrefix(word, "-") && !IsHelp(strings.TrimLeft(word, "-")) {
+			return Errorf("help takes a COMMAND, and not %q", word)
 		}
 	}
 	return nil
 }
 
-func unknownCommand(app *cli.App, name string) error {
-	return usagef("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, commandNames(app)))
+// UnknownCommand is the error for a command that the application does not have.
+func UnknownCommand(app *cli.App, name string) error {
+	return Errorf("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, CommandNames(app)))
 }
 
-func (inv *invocation) unknownFlag(cmd *cli.Command, arg string, hasEndpoint bool) error {
+func (l *Line) unknownFlag(cmd *cli.Command, arg string, hasEndpoint bool) error {
 	hint := "wirectl help " + cmd.Name + " lists its flags"
-	if hasEndpoint && len(inv.operands) > 0 {
+	if hasEndpoint && len(l.Operands) > 0 {
 		hint = "a program, with its own flags, is written behind -- or exec"
 	}
-	return usagef("%s has no flag %s%s; %s", cmd.Name, arg, nearest.Question(arg, flagNames(cmd)), hint)
+	return Errorf("%s has no flag %s%s; %s", cmd.Name, arg, nearest.Question(arg, flagNames(cmd)), hint)
 }
 
 // lookup finds the flag that arg sets. Short flags without values may be
@@ -138,19 +148,21 @@ func lookup(cmd *cli.Command, arg string) (cli.Flag, bool) {
 	}
 	for _, letter := range name {
 		f, ok := lookup(cmd, "-"+string(letter))
-		if !ok || takesValue(f) {
+		if !ok || TakesValue(f) {
 			return nil, false
 		}
 	}
 	return lookup(cmd, "-"+name[len(name)-1:])
 }
 
-func takesValue(f cli.Flag) bool {
+// TakesValue reports whether a value stands behind a flag.
+func TakesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)
 	return ok && d.TakesValue()
 }
 
-func commandNames(app *cli.App) []string {
+// CommandNames returns the names of the application's commands.
+func CommandNames(app *cli.App) []string {
 	var names []string
 	for _, c := range app.Commands {
 		names = append(names, c.Name)
@@ -161,11 +173,11 @@ func commandNames(app *cli.App) []string {
 // wrongValue matches what the library says of a value that it cannot read.
 var wrongValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?(-[\w-]+): (.*)$`)
 
-// wrongUsage is told what the library could not read. It says what the flag takes.
-func wrongUsage(c *cli.Context, err error, _ bool) error {
+// WrongUsage is told what the library could not read. It says what the flag takes.
+func WrongUsage(c *cli.Context, err error, _ bool) error {
 	m := wrongValue.FindStringSubmatch(err.Error())
 	if m == nil {
-		return &usageError{err}
+		return &Error{err}
 	}
 	value, name, reason := m[1], m[2], m[3]
 	flag, _ := lookup(c.Command, name)
@@ -173,9 +185,9 @@ func wrongUsage(c *cli.Context, err error, _ bool) error {
 		name = "-" + name
 	}
 	if kind := kindOf(flag); kind != "" {
-		return usagef("%s is %s, and not %s", name, kind, value)
+		return Errorf("%s is %s, and not %s", name, kind, value)
 	}
-	return usagef("%s: %s", name, reason)
+	return Errorf("%s: %s", name, reason)
 }
 
 // kindOf says what values a flag takes, if that is all there is to say.

@@ -1,0 +1,252 @@
+package cmdline
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// A Candidate is what could stand where the cursor is.
+type Candidate struct{ Value, About string }
+
+// A Completion is what could end a line. What it leaves to the shell is in
+// Shell: ":files", ":dirs", or ":command N" where the command line of another
+// program begins at word N.
+type Completion struct {
+	Candidates []Candidate
+	Shell      string
+}
+
+// A Completer knows what stands for the words that help names.
+type Completer struct {
+	// Operand completes the operand that a word of ArgsUsage stands for, behind those
+	// that were seen.
+	Operand func(word string, seen []string) Completion
+	// Values are the values of flags, by the word in backquotes that stands for them.
+	Values map[string]func() []Candidate
+	// Endpoints are what an ENDPOINT can begin with.
+	Endpoints []Candidate
+}
+
+// Complete writes to to what could stand in the place of the last of words, which may
+// be empty: a candidate a line, behind a tab what it is.
+func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	found := p.completionOf(app, words)
+	for _, c := range found.Candidates {
+		if !strings.HasPrefix(c.Value, last) {
+			continue
+		}
+		line := c.Value
+		if c.About != "" {
+			line += "\t" + c.About
+		}
+		if _, err := fmt.Fprintln(to, line); err != nil {
+			return err
+		}
+	}
+	if found.Shell != "" {
+		_, err := fmt.Fprintln(to, found.Shell)
+		return err
+	}
+	return nil
+}
+
+func (p *Completer) completionOf(app *cli.App, words []string) Completion {
+	if len(words) == 1 {
+		return Completion{Candidates: commandCandidates(app)}
+	}
+	if IsHelp(words[0]) {
+		return p.CompleteOperand(app, "COMMAND", nil)
+	}
+	cmd := app.Command(words[0])
+	if cmd == nil {
+		return Completion{}
+	}
+	return p.lineCompletion(app, cmd, words)
+}
+
+// lineCompletion walks the words of a command's line up to the last one.
+func (p *Completer) lineCompletion(app *cli.App, cmd *cli.Command, words []string) Completion {
+	endpoint := slices.Contains(strings.Fields(cmd.ArgsUsage), "ENDPOINT")
+	last := len(words) - 1
+	var seen []string // operands
+	for i := 1; i < last; i++ {
+		word := words[i]
+		if begins, ok := otherProgram[word]; ok && endpoint && i+begins <= last {
+			return Completion{Shell: fmt.Sprintf(":command %d", i+begins+1)}
+		}
+		if word == "--" {
+			return p.operandAfter(app, cmd, append(seen, words[i+1:last]...))
+		}
+		flag, known := lookup(cmd, word)
+		switch {
+		case !strings.HasPrefix(word, "-") || word == "-":
+			seen = append(seen, word)
+		case known && TakesValue(flag) && !strings.Contains(word, "="):
+			if i++; i == last {
+				return p.valueCompletion(flag, "", words[i])
+			}
+		}
+	}
+	word := words[last]
+	if name, value, ok := strings.Cut(word, "="); ok {
+		if flag, known := lookup(cmd, name); known {
+			return p.valueCompletion(flag, name+"=", value)
+		}
+	}
+	if strings.HasPrefix(word, "-") {
+		return Completion{Candidates: flagCandidates(cmd)}
+	}
+	found := p.operandAfter(app, cmd, seen)
+	if endpoint && len(seen) > 0 {
+		found.Candidates = append(found.Candidates, p.Endpoints...)
+	}
+	return found
+}
+
+// operandAfter completes the operand behind those that were seen, in each form
+// of the command's line that begins so.
+func (p *Completer) operandAfter(app *cli.App, cmd *cli.Command, seen []string) Completion {
+	var found Completion
+	for _, form := range OperandForms(cmd) {
+		if !begins(form, seen) {
+			continue
+		}
+		one := p.CompleteOperand(app, form[min(len(seen), len(form)-1)], seen)
+		found.Candidates = append(found.Candidates, one.Candidates...)
+		found.Shell = cmp.Or(found.Shell, one.Shell)
+	}
+	return found
+}
+
+// CompleteOperand completes the operand that a word of ArgsUsage stands for.
+func (p *Completer) CompleteOperand(app *cli.App, word string, seen []string) Completion {
+	switch {
+	case word == "ENDPOINT":
+		return Completion{Candidates: p.Endpoints}
+	case word == "COMMAND":
+		return Completion{Candidates: commandCandidates(app)}
+	case isLiteral(word):
+		return Completion{Candidates: Plain([]string{word})}
+	}
+	return p.Operand(word, seen)
+}
+
+// begins reports whether operands go with a form: its words in lower case stand
+// for themselves.
+func begins(form, operands []string) bool {
+	for i, word := range form[:min(len(form), len(operands))] {
+		if isLiteral(word) && word != operands[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func isLiteral(word string) bool { return word == strings.ToLower(word) }
+
+// OperandForms are the words that stand for a command's operands, in each of the
+// forms that its line can have.
+func OperandForms(cmd *cli.Command) [][]string {
+	plain := strings.NewReplacer("[", "", "]", "", "…", "", "--", "").Replace(cmd.ArgsUsage)
+	var forms [][]string
+	for form := range strings.SplitSeq(plain, "|") {
+		if words := strings.Fields(form); len(words) > 0 {
+			forms = append(forms, words)
+		}
+	}
+	return forms
+}
+
+// otherProgram has the words of an ENDPOINT behind which the command line of
+// another program stands, and how many words behind. That of ssh is its own.
+var otherProgram = map[string]int{"--": 1, "exec": 1, "ssh": 0, "container": 2}
+
+// valueCompletion completes the value of a flag by the flag's sentence, which
+// lists the values, or says in backquotes what they are. Of names with commas
+// between them it completes the last one. What stands before is prefix.
+func (p *Completer) valueCompletion(flag cli.Flag, prefix, value string) Completion {
+	usage := UsageOf(flag)
+	before := prefix + value[:strings.LastIndexByte(value, ',')+1]
+	switch placeholder, ok := Placeholder(usage); {
+	case placeholder == "FILE":
+		return Completion{Shell: ":files"}
+	case placeholder == "DIR":
+		return Completion{Shell: ":dirs"}
+	case ok:
+		var found Completion
+		if values := p.Values[placeholder]; values != nil {
+			for _, c := range values() {
+				found.Candidates = append(found.Candidates, Candidate{before + c.Value, c.About})
+			}
+		}
+		return found
+	}
+	var found Completion
+	for _, value := range Choices(usage) {
+		found.Candidates = append(found.Candidates, Candidate{Value: prefix + value})
+	}
+	return found
+}
+
+// UsageOf returns the sentence of a flag.
+func UsageOf(flag cli.Flag) string {
+	if d, ok := flag.(cli.DocGenerationFlag); ok {
+		return d.GetUsage()
+	}
+	return ""
+}
+
+// Placeholder returns the word in backquotes, which stands for the value.
+func Placeholder(usage string) (string, bool) {
+	_, rest, _ := strings.Cut(usage, "`")
+	word, _, ok := strings.Cut(rest, "`")
+	return word, ok
+}
+
+var remark = regexp.MustCompile(` ?\([^)]*\)`)
+
+// Choices returns the values that a flag's sentence lists behind its colon, as
+// in "what to print: text, ndjson (one object a line) or raw".
+func Choices(usage string) []string {
+	i := strings.LastIndex(usage, ": ")
+	if i < 0 {
+		return nil
+	}
+	list := remark.ReplaceAllString(usage[i+2:], "")
+	return strings.Split(strings.ReplaceAll(list, " or ", ", "), ", ")
+}
+
+func commandCandidates(app *cli.App) []Candidate {
+	var list []Candidate
+	for _, c := range app.VisibleCommands() {
+		list = append(list, Candidate{c.Name, c.Usage})
+	}
+	return list
+}
+
+func flagCandidates(cmd *cli.Command) []Candidate {
+	var list []Candidate
+	for _, f := range cmd.VisibleFlags() {
+		list = append(list, Candidate{"--" + f.Names()[0], strings.ReplaceAll(UsageOf(f), "`", "")})
+	}
+	return append(list, Candidate{"--help", "show help"})
+}
+
+// Plain returns candidates of which nothing is said.
+func Plain(values []string) []Candidate {
+	var list []Candidate
+	for _, v := range values {
+		list = append(list, Candidate{Value: v})
+	}
+	return list
+}
