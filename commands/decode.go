@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
@@ -81,7 +82,11 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	}
 	total, err := inv.decodeAll(c, names, cfg, newView)
 	if cfg.Counter != nil { // also of what --follow has seen when it is interrupted
-		if cerr := printCounts(inv.output(c), c.String("output"), cfg.Counter.Counts()); cerr != nil {
+		write := cfg.Counter.Text
+		if c.String("output") == "ndjson" {
+			write = cfg.Counter.NDJSON
+		}
+		if cerr := write(inv.output(c)); cerr != nil {
 			return cerr
 		}
 	}
@@ -133,7 +138,7 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 		total.Skipped.Faults += result.Skipped.Faults
 		total.Skipped.Bytes += result.Skipped.Bytes
 		if total.First == nil && result.First != nil {
-			total.First = passed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+			total.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		cfg.Skip -= result.Passed
@@ -210,7 +215,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case errors.Is(err, decode.ErrNoMessage):
 		return usagef("%s: %w", label(name), err)
 	case isFault(err):
-		return &faultError{withHint(fmt.Errorf("%s: %w", label(name), err), framing)}
+		return &faultError{advice.On(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
 		return &inputError{fmt.Errorf("%s: %w", label(name), err)}
 	}

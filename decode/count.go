@@ -2,12 +2,17 @@ package decode
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -19,10 +24,10 @@ type Counter struct {
 
 // A Count is how often something was seen, and of what size.
 type Count struct {
-	Protocol string
-	Kind     string
-	Frames   int64
-	Bytes    int64 // payload bytes
+	Protocol string `json:"protocol,omitempty"`
+	Kind     string `json:"kind"`
+	Frames   int64  `json:"frames"`
+	Bytes    int64  `json:"bytes"` // payload bytes
 }
 
 // A tally is one worker's share of the counts.
@@ -128,4 +133,38 @@ func (c *Counter) Counts() []Count {
 		return cmp.Or(cmp.Compare(b.Frames, a.Frames), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Kind, b.Kind))
 	})
 	return counts
+}
+
+// counts is what is printed of a [Counter] as NDJSON.
+type counts struct {
+	Frames int64   `json:"frames"`
+	Bytes  int64   `json:"bytes"`
+	Kinds  []Count `json:"kinds"`
+}
+
+func (c *Counter) sum() counts {
+	all := counts{Kinds: append([]Count{}, c.Counts()...)}
+	for _, k := range all.Kinds {
+		all.Frames += k.Frames
+		all.Bytes += k.Bytes
+	}
+	return all
+}
+
+// NDJSON writes how many frames and payload bytes there are of each kind, as one object.
+func (c *Counter) NDJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(c.sum())
+}
+
+// Text writes how many frames and payload bytes there are of each kind, as a table.
+func (c *Counter) Text(w io.Writer) error {
+	all := c.sum()
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "frames\tbytes\t\n%d\t%d\t  all\n", all.Frames, all.Bytes)
+	for _, k := range all.Kinds {
+		fmt.Fprintf(t, "%d\t%d\t  %s %s\n", k.Frames, k.Bytes, k.Protocol, render.Safe(k.Kind))
+	}
+	return t.Flush()
 }

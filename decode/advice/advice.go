@@ -1,4 +1,6 @@
-package commands
+// Package advice says, of what stands where a frame or a message should be, what to
+// try next.
+package advice
 
 import (
 	"cmp"
@@ -11,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// advice says, for what a stream turned out to be, what to try next.
-var advice = [1 << 8]string{
+// about says, for what a stream turned out to be, what to try next.
+var about = [1 << 8]string{
 	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
 	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
 	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
@@ -64,8 +66,8 @@ func advised(a frame.Accident) frame.Framing {
 	}
 }
 
-// withHint adds to the error of a stream what to try next.
-func withHint(err error, framing frame.Framing) error {
+// On adds to the error of a stream what to try next.
+func On(err error, framing frame.Framing) error {
 	hint := hintFor(err, framing)
 	if hint == "" {
 		return err
@@ -131,9 +133,9 @@ func skipText(offset int64) string {
 	return "skip it with --resync"
 }
 
-// passed adds to the error of a fault behind which decoding went on what to do
+// OnPassed adds to the error of a fault behind which decoding went on what to do
 // about it.
-func passed(err error, framing frame.Framing) error {
+func OnPassed(err error, framing frame.Framing) error {
 	var fe *frame.Error
 	var fault *decode.Fault
 	hint := ""
@@ -160,7 +162,7 @@ func adviceInside(f *decode.Fault) string {
 	case a == frame.NoAccident:
 		return ""
 	case a == frame.ShellError, a == frame.HTML, a == frame.StackTrace, a == frame.LogLine:
-		return advice[a] // which is about who wrote it
+		return about[a] // which is about who wrote it
 	default:
 		return "the frame is whole, and holds no message: look at what sent it, or name another --protocol"
 	}
@@ -184,10 +186,10 @@ func adviceOn(a frame.Accident, offset int64, framing frame.Framing) string {
 	if isHTTP(a) && offset > 0 {
 		return "HTTP is spoken from here on: look for a proxy on the way"
 	}
-	if about := advised(a); about != nil && about == framing {
+	if f := advised(a); f != nil && f == framing {
 		return ""
 	}
-	return advice[a]
+	return about[a]
 }
 
 func isHTTP(a frame.Accident) bool {
