@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/demo"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 )
 
@@ -120,7 +121,7 @@ func (inv *invocation) monitorDemo(c *cli.Context) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			feed(c.Context, s, in, cfg, newLiveWire(s))
+			live.Feed(c.Context, s, in, cfg, live.NewWire(s))
 		}()
 		err := tui.Run(c.Context, s, screen)
 		stop()

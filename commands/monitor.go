@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 )
 
@@ -66,31 +66,40 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	if name == "live" {
 		screen.Waiting = "waiting: try wirectl relay -- PROGRAM or wirectl serve"
 	}
-	notes, err := openNotes(name)
+	notes, err := store.OpenNotes(notesFile(name))
 	if err != nil {
 		return err
 	}
 	if screen.Filter == "" {
-		screen.Filter = notes.kept.Filter
+		screen.Filter = notes.Kept.Filter
 	}
 	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
 	defer s.Close()
-	s.Restore(notes.kept)
+	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
 	if err := inv.watchOn(c, name, s, screen, cfg); err != nil {
 		return err
 	}
-	return located(notes.file, nil, notes.keep(s.Notes()))
+	return notes.Keep(s.Notes())
+}
+
+// notesFile is the file beside a session that has what the user made of it. A session
+// that is neither a file nor a folder is gone when it has ended, and has none: "".
+func notesFile(name string) string {
+	if isTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+		return ""
+	}
+	return filepath.Clean(name) + ".notes.json"
 }
 
 // watchOn draws what comes from a source until the user has enough.
 func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
-	var wire *liveWire
+	var wire *live.Wire
 	open := func() (*opened, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
 	if isTap(name) {
-		wire = newLiveWire(s)
+		wire = live.NewWire(s)
 		screen.Wire, screen.Next = wire, true
 		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
@@ -119,7 +128,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 			}
 		}
 		for src != nil {
-			feed(ctx, s, src.Input, cfg, wire)
+			live.Feed(ctx, s, src.Input, cfg, wire)
 			src.close()
 			if src = nil; wire != nil {
 				src = inv.openNext(ctx, name == "live", wire, cfg)
@@ -150,39 +159,36 @@ func captureFile(name string, in decode.Input) *os.File {
 }
 
 // openWire looks on at a tap, through which its wire can be changed.
-func (inv *invocation) openWire(ctx context.Context, name string, w *liveWire, cfg decode.Config) (*opened, error) {
-	src, err := inv.openTap(ctx, name, nil)
+func (inv *invocation) openWire(ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*opened, error) {
+	conn, err := inv.dialTap(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
-	return onWire(name, src, w, cfg)
+	return onWire(ctx, name, conn, w, cfg)
 }
 
 // openNext looks on at the tap that follows the one of a wire, once there is one;
 // nil if the user has enough.
-func (inv *invocation) openNext(ctx context.Context, any bool, w *liveWire, cfg decode.Config) *opened {
-	last := w.end()
+func (inv *invocation) openNext(ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *opened {
 	for {
 		dir, err := tap.Dir(inv.Getenv)
 		if err != nil {
 			return nil
 		}
-		conn, err := tap.Next(ctx, dir, last, any)
+		conn, err := w.Next(ctx, dir, any)
 		if err != nil {
 			return nil
 		}
-		last = conn.Info
-		if src, err := onWire("tap:"+last.Name, looking(ctx, conn), w, cfg); err == nil {
+		if src, err := onWire(ctx, "tap:"+conn.Info.Name, conn, w, cfg); err == nil {
 			return src
 		}
 	}
 }
 
 // onWire opens what passes a tap.
-func onWire(name string, src *source, w *liveWire, cfg decode.Config) (*opened, error) {
-	conn, _ := src.Reader.(*tap.Conn)
-	w.begin(conn)
-	in, err := decode.Open(src, cfg)
+func onWire(ctx context.Context, name string, conn *tap.Conn, w *live.Wire, cfg decode.Config) (*opened, error) {
+	src := looking(ctx, conn)
+	in, err := w.Open(conn, cfg)
 	if err != nil {
 		src.close()
 		return nil, unopened(name, err)
@@ -230,7 +236,7 @@ func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string
 	}
 	var choices []tui.Choice
 	for _, t := range taps {
-		choices = append(choices, tui.Choice{Name: t.Name, About: age(time.Since(t.Started)) + "  " + t.Controller + " ⇄ " + t.Unit})
+		choices = append(choices, tui.Choice{Name: t.Name, About: live.Age(t) + "  " + t.Controller + " ⇄ " + t.Unit})
 	}
 	i, err := tui.Pick(ctx, choices, screen)
 	if err != nil || i < 0 {
@@ -280,60 +286,6 @@ func (inv *invocation) tellsBackground() bool {
 	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && inv.Getenv("TMUX") == ""
 	return !silent && runtime.GOOS != "windows"
 }
-
-// feed hands a session to the store, to its end.
-func feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config, w *liveWire) {
-	if in.Capture != nil {
-		in.Capture = newOverheard(in.Capture, s, w)
-	}
-	_ = s.Take(ctx, in, cfg) // the screen says it
-}
-
-// overheard is a capture whose events are told to a store, and if it is a tap,
-// what passes to its wire, which numbers its connections.
-type overheard struct {
-	capture.Reader
-	live   capture.Live   // the reader, if it is one, or nil
-	placed capture.Placed // the same
-	store  *store.Store
-	wire   *liveWire // or nil
-}
-
-func newOverheard(r capture.Reader, s *store.Store, w *liveWire) *overheard {
-	o := &overheard{Reader: r, store: s, wire: w}
-	o.live, _ = r.(capture.Live)
-	o.placed, _ = r.(capture.Placed)
-	return o
-}
-
-// Next reads the next record.
-func (o *overheard) Next(r *capture.Record) error {
-	err := o.Reader.Next(r)
-	if o.Session().Altered {
-		o.store.Alter()
-	}
-	if err != nil || o.wire != nil && o.wire.hear(r) {
-		return err
-	}
-	if o.wire != nil {
-		o.wire.number(r)
-	}
-	if r.Kind != capture.Frame {
-		o.store.Event(r)
-	}
-	return nil
-}
-
-// Place is where the record at hand begins; see [capture.Placed].
-func (o *overheard) Place() int64 {
-	if o.placed == nil {
-		return -1
-	}
-	return o.placed.Place()
-}
-
-// Buffered reports whether Next would not wait.
-func (o *overheard) Buffered() bool { return o.live == nil || o.live.Buffered() }
 
 // writeRecords writes records in the format that the name of the file tells: the
 // folder of a recording if it has no extension, or is there.

@@ -58,7 +58,11 @@ func (inv *invocation) open(ctx context.Context, name string) (*source, error) {
 // find is open with the errors as they are.
 func (inv *invocation) find(ctx context.Context, name string) (*source, error) {
 	if isTap(name) {
-		return inv.openTap(ctx, name, func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
+		conn, err := inv.dialTap(ctx, name, func() { inv.say(name, "nothing runs yet that has a tap: waiting") })
+		if err != nil {
+			return nil, err
+		}
+		return looking(ctx, conn), nil
 	}
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		f, err := fixtures.Open(fixture)
@@ -91,23 +95,17 @@ func (inv *invocation) find(ctx context.Context, name string) (*source, error) {
 // isTap reports whether an input is what passes a relay or a broker.
 func isTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
 
-// openTap looks on at a tap. That of live is the newest, and is waited for; waiting, if
+// dialTap looks on at a tap. That of live is the newest, and is waited for; waiting, if
 // that is not nil, is called before.
-func (inv *invocation) openTap(ctx context.Context, name string, waiting func()) (*source, error) {
+func (inv *invocation) dialTap(ctx context.Context, name string, waiting func()) (*tap.Conn, error) {
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	var conn *tap.Conn
 	if name == "live" {
-		conn, err = tap.Await(ctx, dir, "", waiting)
-	} else {
-		conn, err = tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
+		return tap.Await(ctx, dir, "", waiting)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return looking(ctx, conn), nil
+	return tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
 }
 
 // looking is what passes a tap.

@@ -1,4 +1,4 @@
-package commands
+package live
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 func TestNumbersOfConnections(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
-	w := newLiveWire(s)
+	w := NewWire(s)
 	var got []int
 	for _, conns := range [][]int{{0, 0}, {0}, {1, 2, 1}, {0}} {
 		w.begin(nil)

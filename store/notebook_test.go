@@ -1,4 +1,4 @@
-package commands
+package store_test
 
 import (
 	"os"
@@ -11,9 +11,9 @@ import (
 // Notes are kept beside a session that is a file, as long as there are any.
 func TestNotebook(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "session.pcapng")
-	open := func() *notebook {
+	open := func() *store.Notebook {
 		t.Helper()
-		b, err := openNotes(name)
+		b, err := store.OpenNotes(name + ".notes.json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestNotebook(t *testing.T) {
 	}
 	keep := func(n store.Notes) {
 		t.Helper()
-		if err := open().keep(n); err != nil {
+		if err := open().Keep(n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestNotebook(t *testing.T) {
 		t.Error("there is a file that says nothing")
 	}
 	keep(store.Notes{Filter: "late", Bookmarks: []int64{3}, Exchanges: map[int64]string{1: "look"}})
-	if n := open().kept; n.Filter != "late" || n.Bookmarks[0] != 3 || n.Exchanges[1] != "look" {
+	if n := open().Kept; n.Filter != "late" || n.Bookmarks[0] != 3 || n.Exchanges[1] != "look" {
 		t.Errorf("%+v", n)
 	}
 	keep(store.Notes{})
@@ -40,12 +40,10 @@ func TestNotebook(t *testing.T) {
 	if err := os.WriteFile(name+".notes.json", []byte("no"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openNotes(name); err == nil {
+	if _, err := store.OpenNotes(name + ".notes.json"); err == nil {
 		t.Error("it takes what are no notes")
 	}
-	for _, name := range []string{"-", "live", "tap:x", "fixture:mcp-cancel"} {
-		if b, err := openNotes(name); err != nil || b.file != "" {
-			t.Errorf("notes of %s: %q, %v", name, b.file, err)
-		}
+	if b, err := store.OpenNotes(""); err != nil || b.Keep(store.Notes{Filter: "late"}) != nil {
+		t.Errorf("without a name: %v", err)
 	}
 }

@@ -1,4 +1,6 @@
-package commands
+// Package live feeds a store with a session that is going on, and changes what
+// passes there.
+package live
 
 import (
 	"context"
@@ -11,17 +13,19 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/store"
 )
 
-// A liveWire changes what passes a relay, by its tap: it gives commands and
+// A Wire changes what passes a relay, by its tap: it gives commands and
 // hears the answers among the records. It is the tui.Wire of a live session.
-type liveWire struct {
+type Wire struct {
 	store *store.Store
 
 	mu       sync.Mutex
 	conn     *tap.Conn // nil where there is none
+	last     tap.Info  // of the one before
 	asked    int       // commands so far
 	answers  map[string]chan tap.Note
 	seqs     []int64 // the numbers that the tap gave the frames, newest last
@@ -32,12 +36,13 @@ type liveWire struct {
 	numbered bool // that is known
 }
 
-func newLiveWire(s *store.Store) *liveWire {
-	return &liveWire{store: s, answers: map[string]chan tap.Note{}, first: 1}
+// NewWire returns the wire of a store that no tap feeds yet.
+func NewWire(s *store.Store) *Wire {
+	return &Wire{store: s, answers: map[string]chan tap.Note{}, first: 1}
 }
 
 // begin says which tap it is from here on.
-func (w *liveWire) begin(conn *tap.Conn) {
+func (w *Wire) begin(conn *tap.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conn = conn
@@ -45,18 +50,29 @@ func (w *liveWire) begin(conn *tap.Conn) {
 	w.numbered = false
 }
 
-// end says that the tap has ended, and returns what that was.
-func (w *liveWire) end() tap.Info {
+// Open opens what passes a tap, which is that of the wire from here on.
+func (w *Wire) Open(conn *tap.Conn, cfg decode.Config) (decode.Input, error) {
+	w.begin(conn)
+	return decode.Open(conn, cfg)
+}
+
+// Next looks on at the tap that follows the one of the wire, once there is one.
+func (w *Wire) Next(ctx context.Context, dir string, any bool) (*tap.Conn, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	info := w.conn.Info
-	w.conn = nil
-	return info
+	if w.conn != nil {
+		w.last, w.conn = w.conn.Info, nil
+	}
+	w.mu.Unlock()
+	conn, err := tap.Next(ctx, dir, w.last, any)
+	if err == nil {
+		w.last = conn.Info
+	}
+	return conn, err
 }
 
 // number gives a record's connection the number that the monitor has for it: from 1,
 // and on from those of the tap before. A tap with one connection may call it 0.
-func (w *liveWire) number(r *capture.Record) {
+func (w *Wire) number(r *capture.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.numbered {
@@ -74,7 +90,7 @@ const keptSeqs = 1 << 16
 
 // hear takes in a record of the tap on its way to the store, and reports
 // whether it is only for us.
-func (w *liveWire) hear(r *capture.Record) (ours bool) {
+func (w *Wire) hear(r *capture.Record) (ours bool) {
 	if r.Kind == capture.Frame {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -92,7 +108,7 @@ func (w *liveWire) hear(r *capture.Record) (ours bool) {
 	return ok
 }
 
-func (w *liveWire) note(n tap.Note) {
+func (w *Wire) note(n tap.Note) {
 	switch n.Tap {
 	case tap.Hello, tap.Lost:
 		if n.Altered {
@@ -126,7 +142,7 @@ var errNoTap = errors.New("nothing runs any more that this could change")
 const answerTime = 5 * time.Second
 
 // Refuses says why no command would be obeyed; "" if one may be.
-func (w *liveWire) Refuses() string {
+func (w *Wire) Refuses() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -139,7 +155,7 @@ func (w *liveWire) Refuses() string {
 }
 
 // do gives a command and waits for its answer.
-func (w *liveWire) do(c tap.Command) error {
+func (w *Wire) do(c tap.Command) error {
 	w.mu.Lock()
 	conn := w.conn
 	if conn == nil {
@@ -168,7 +184,7 @@ func (w *liveWire) do(c tap.Command) error {
 }
 
 // Cancel sends the protocol's cancel of an exchange.
-func (w *liveWire) Cancel(conn int, id string) error {
+func (w *Wire) Cancel(conn int, id string) error {
 	if !json.Valid([]byte(id)) {
 		id = strconv.Quote(id)
 	}
@@ -182,7 +198,7 @@ func (w *liveWire) Cancel(conn int, id string) error {
 }
 
 // Resend sends a frame again, which the monitor knows by that number.
-func (w *liveWire) Resend(seq int64) error {
+func (w *Wire) Resend(seq int64) error {
 	w.mu.Lock()
 	i := seq - w.first
 	known := i >= 0 && i < int64(len(w.seqs))
@@ -197,18 +213,18 @@ func (w *liveWire) Resend(seq int64) error {
 }
 
 // Hold lets frames wait that meet a condition; none any more if it is empty.
-func (w *liveWire) Hold(where string) error { return w.do(tap.Command{Do: tap.Hold, Where: where}) }
+func (w *Wire) Hold(where string) error { return w.do(tap.Command{Do: tap.Hold, Where: where}) }
 
 // Release lets a frame go that waits.
-func (w *liveWire) Release(held int64) error {
+func (w *Wire) Release(held int64) error {
 	return w.do(tap.Command{Do: tap.Release, Held: held})
 }
 
 // Drop lets a frame never go.
-func (w *liveWire) Drop(held int64) error { return w.do(tap.Command{Do: tap.Drop, Held: held}) }
+func (w *Wire) Drop(held int64) error { return w.do(tap.Command{Do: tap.Drop, Held: held}) }
 
 // Edit lets another frame go in the place of one that waits.
-func (w *liveWire) Edit(held int64, payload []byte) error {
+func (w *Wire) Edit(held int64, payload []byte) error {
 	c := tap.Command{Do: tap.Edit, Held: held, Data: payload}
 	if json.Valid(payload) {
 		c.Payload, c.Data = payload, nil

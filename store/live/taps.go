@@ -1,0 +1,84 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/store"
+)
+
+// A Tap is a tap that is open, and what has passed it.
+type Tap struct {
+	tap.Info
+	// Protocols are those that its frames are of; the one in Info was named.
+	Protocols []string `json:"protocols,omitempty"`
+	Frames    int64    `json:"frames"`
+	Bytes     int64    `json:"bytes"`
+	Altered   bool     `json:"altered,omitempty"`
+}
+
+// List returns the taps in dir, the newest first. What cannot be read is told to skip.
+func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
+	open, err := tap.List(dir, skip)
+	if err != nil {
+		return nil, err
+	}
+	var taps []Tap
+	for _, info := range slices.Backward(open) {
+		t, err := glance(ctx, dir, info)
+		if gone := (*tap.NotFoundError)(nil); errors.As(err, &gone) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tap:%s: %w", info.Name, err)
+		}
+		taps = append(taps, t)
+	}
+	return taps, nil
+}
+
+// glanced is how many frames of a tap are looked at for their protocol.
+const glanced = 64
+
+// glance looks at what has passed a tap.
+func glance(ctx context.Context, dir string, info tap.Info) (Tap, error) {
+	past, err := tap.Glance(ctx, dir, info.Name, glanced)
+	if err != nil {
+		return Tap{}, err
+	}
+	defer past.Close()
+	line := Tap{Info: info, Frames: past.Hello.Frames, Bytes: past.Hello.Bytes, Altered: past.Hello.Altered}
+	s := store.New(store.Options{})
+	defer s.Close()
+	_ = s.Take(ctx, decode.Input{Capture: past}, decode.Config{Workers: 1}) // what was broken off has told something
+	for _, wire := range s.Overview().Protocols {
+		name, _, _ := strings.Cut(wire, "/")
+		if !slices.Contains(line.Protocols, name) {
+			line.Protocols = append(line.Protocols, name)
+		}
+	}
+	if len(line.Protocols) == 0 && info.Protocol != "" {
+		line.Protocols = []string{info.Protocol}
+	}
+	return line, nil
+}
+
+// Age is how long ago a tap was opened, in its largest unit, such as 3m.
+func Age(info tap.Info) string {
+	d := time.Since(info.Started)
+	for _, unit := range []struct {
+		name string
+		of   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}} {
+		if d >= unit.of {
+			return fmt.Sprintf("%d%s", d/unit.of, unit.name)
+		}
+	}
+	return fmt.Sprintf("%ds", max(0, d/time.Second))
+}
