@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -81,22 +83,70 @@ func (inv *invocation) relay(c *cli.Context) error {
 	if v.watch, err = v.newWatch(); err != nil {
 		return err
 	}
-	switch unit, isHTTP := v.unit.(transport.HTTP); {
-	case isHTTP:
-		err = v.proxy(c.Context, unit.URL())
-	case c.Bool("shared"):
-		err = v.share(c.Context)
-	case c.String("listen") != "":
-		err = v.serve(c.Context)
-	default:
-		err = v.once(c.Context)
+	result, err := v.run(c.Context)
+	if err == nil {
+		err = statusOf(&result)
 	}
 	failed := v.watch.end()
-	if failed != nil && v.watch.exited { // the status is that of the unit's command
+	if failed != nil && v.watch.server.Exited() { // the status is that of the unit's command
 		v.say("relay", fmt.Sprintf("the capture is not whole: %v", failed))
 		return err
 	}
 	return errors.Join(err, failed)
+}
+
+// run relays in the way that was asked for.
+func (v *relaying) run(ctx context.Context) (relay.Result, error) {
+	s, none := v.watch.server, relay.Result{}
+	if unit, isHTTP := v.unit.(transport.HTTP); isHTTP {
+		return v.proxy(ctx, unit.URL())
+	}
+	if v.c.String("listen") == "" {
+		opts, err := v.transportOptions(v.c)
+		if err != nil {
+			return none, err
+		}
+		stdio, err := transport.Parse([]string{"stdio"}, opts)
+		if err != nil {
+			return none, err
+		}
+		return s.Once(ctx, stdio)
+	}
+	listen := v.listenUnanswered
+	if v.c.Bool("shared") {
+		listen = v.listen
+	}
+	l, err := listen(v.c)
+	if err != nil {
+		return none, err
+	}
+	defer l.Close()
+	if v.c.Bool("shared") {
+		return s.Share(ctx, l)
+	}
+	if v.c.Bool("reflect") {
+		s.Reflect(ctx)
+	}
+	v.warn("listening on " + l.Addr())
+	return s.Serve(ctx, l)
+}
+
+// proxy stands between HTTP clients and the server that is the unit.
+func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, error) {
+	address, ok := strings.CutPrefix(v.c.String("listen"), "http://")
+	if !ok {
+		return relay.Result{}, usagef("%s is reached by requests: take them with --listen http://127.0.0.1:7000", target)
+	}
+	opts, err := v.unitOptions(v.c)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	l, err := transport.Listen(ctx, "tcp://"+strings.TrimSuffix(address, "/"), opts)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	v.warn("listening on http://" + strings.TrimPrefix(l.Addr(), "tcp://"))
+	return v.watch.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts, Remote: opts.Remote})
 }
 
 // read reads operands and flags.
@@ -160,44 +210,6 @@ func (v *relaying) check() error {
 // isWebSocket reports whether an address is that of an end that speaks in messages.
 func isWebSocket(address string) bool {
 	return strings.HasPrefix(address, "ws://") || strings.HasPrefix(address, "wss://")
-}
-
-// once relays between standard input and output and one unit.
-func (v *relaying) once(ctx context.Context) error {
-	opts, err := v.transportOptions(v.c)
-	if err != nil {
-		return err
-	}
-	stdio, err := transport.Parse([]string{"stdio"}, opts)
-	if err != nil {
-		return err
-	}
-	unit, err := v.unit.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	controller, err := stdio.Dial(ctx)
-	if err != nil {
-		unit.Close()
-		return err
-	}
-	result, err := relay.Run(ctx, v.between(controller, unit, 0))
-	v.watch.add(&result)
-	if err != nil {
-		return err
-	}
-	return statusOf(&result)
-}
-
-// between returns how a controller and a unit are to be relayed.
-func (v *relaying) between(controller, unit transport.Conn, conn int) relay.Config {
-	return relay.Config{
-		Controller: controller, Unit: unit, Conn: conn, Name: v.unit.String(),
-		Sink: v.watch.fan, Gate: v.watch.gate,
-		Framing: v.cfg.Framing, Protocol: v.cfg.Protocol, Limit: v.cfg.Limit,
-		Stderr: v.Stderr, Grace: v.c.Duration("grace"), Patience: v.c.Duration("patience"),
-		Signals: v.signals, Warn: v.warn,
-	}
 }
 
 // statusOf returns the status that the end of a relay gives.

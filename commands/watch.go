@@ -15,9 +15,11 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/decode/judge"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/serve"
 )
 
 // A watch is all that sees what passes a relay: the tap, the capture, and the
@@ -29,21 +31,8 @@ type watch struct {
 	tap      *tap.Server // nil if there is none
 	gate     *relay.Gate // nil if nothing is to be changed
 	recorder *recorder.Recorder
-	judge    *judge // nil if nobody wants to know
-
-	mu     sync.Mutex
-	total  relay.Result
-	relays int
-	exited bool // the unit was a command, and has ended
-	conns  int  // controllers that came
-}
-
-// nextConn numbers a connection.
-func (w *watch) nextConn() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conns++
-	return w.conns
+	judge    *judge.Judge  // nil if nobody wants to know
+	server   *serve.Server // that relays
 }
 
 // newWatch returns what the flags ask for.
@@ -66,10 +55,11 @@ func (v *relaying) newWatch() (*watch, error) {
 		sinks = append(sinks, w.hub)
 	}
 	if v.c.Bool("print") || !v.c.Bool("quiet") {
-		var err error
-		if w.judge, err = v.newJudge(s); err != nil {
+		show, cfg, err := v.shown()
+		if err != nil {
 			return nil, err
 		}
+		w.judge = judge.New(s, v.Stderr, cfg, show)
 		sinks = append(sinks, w.judge)
 	}
 	if name := v.c.String("capture"); name != "" {
@@ -86,7 +76,26 @@ func (v *relaying) newWatch() (*watch, error) {
 	if tapped {
 		w.tap = w.open(s)
 	}
+	w.server = &serve.Server{Unit: v.unit, Altered: w.altered, Relay: relay.Config{
+		Sink: w.fan, Gate: w.gate,
+		Framing: v.cfg.Framing, Protocol: v.cfg.Protocol, Limit: v.cfg.Limit,
+		Stderr: v.Stderr, Grace: v.c.Duration("grace"), Patience: v.c.Duration("patience"),
+		Signals: v.signals, Warn: v.warn,
+	}}
 	return w, nil
+}
+
+// shown reads what the judge prints.
+func (v *relaying) shown() (decode.View, decode.Config, error) {
+	cfg := v.cfg
+	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
+		cfg.Notice = v.warn // of methods that it lacks
+	}
+	if !v.c.Bool("print") {
+		return judge.Silent, cfg, nil
+	}
+	colorful, err := v.colorful(v.c.String("color"), v.Stderr)
+	return decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View(), cfg, err
 }
 
 // open opens the tap. A relay works without one.
@@ -165,22 +174,6 @@ func (w *watch) record(name string, s capture.Session) (capture.Writer, error) {
 	return capture.Redact(w.recorder, &s, x), nil
 }
 
-// add counts what a relay did.
-func (w *watch) add(r *relay.Result) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.relays++
-	w.exited = r.Exit != nil
-	t := &w.total
-	t.ToUnit.Frames += r.ToUnit.Frames
-	t.ToUnit.Bytes += r.ToUnit.Bytes
-	t.ToController.Frames += r.ToController.Frames
-	t.ToController.Bytes += r.ToController.Bytes
-	if r.Worst.For > t.Worst.For {
-		t.Worst = r.Worst
-	}
-}
-
 // closing is how long the capture and the judge may take for what is left. A
 // signal makes an end of it, unless it is the one that ended the relay, which may
 // come again within the time of repeating: from the terminal, and from a program
@@ -202,7 +195,7 @@ func (w *watch) end() error {
 	var signalled sync.WaitGroup
 	signalled.Go(func() {
 		for began := time.Now(); ctx.Err() == nil; {
-			_ = w.v.untilSignal(ctx, nil)
+			_, _ = serve.Signalled(ctx, w.v.signals, nil)
 			if time.Since(began) > repeating {
 				cancel()
 			}
@@ -215,26 +208,10 @@ func (w *watch) end() error {
 		err = w.recorder.Close(ctx)
 	}
 	if w.judge != nil {
-		w.judge.end(ctx, w.v.warn)
-	}
-	if w.judge != nil && w.relays > 0 {
-		w.v.warn(w.summary())
+		w.judge.End(ctx, w.v.warn)
+		if summary := w.server.Summary(w.judge.Summary()); summary != "" {
+			w.v.warn(summary)
+		}
 	}
 	return err
-}
-
-// summary says in a line what passed.
-func (w *watch) summary() string {
-	t := &w.total
-	var b strings.Builder
-	if w.relays > 1 {
-		fmt.Fprintf(&b, "%s: ", render.Count(int64(w.relays), "connection"))
-	}
-	fmt.Fprintf(&b, "%s, %s to the unit; %s, %s back", render.Count(t.ToUnit.Frames, "frame"), render.Count(t.ToUnit.Bytes, "byte"),
-		render.Count(t.ToController.Frames, "frame"), render.Count(t.ToController.Bytes, "byte"))
-	b.WriteString(w.judge.summary())
-	if t.Worst.For >= w.v.c.Duration("patience") {
-		fmt.Fprintf(&b, "; worst stall: %v", t.Worst)
-	}
-	return b.String()
 }

@@ -1,31 +1,22 @@
-package commands
+package judge
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 )
 
 // What comes while too much waits is told of, and what came before is judged, but not
 // for answers that may be among what was missed.
 func TestJudgeSaysWhatItMissed(t *testing.T) {
-	v := &relaying{
-		invocation: &invocation{Env: Env{Stderr: io.Discard}},
-		c:          cli.NewContext(nil, flag.NewFlagSet("", flag.PanicOnError), nil),
-	}
-	j, err := v.newJudge(capture.Session{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := New(capture.Session{}, io.Discard, decode.Config{}, Silent)
 	for id := range 3 {
 		if id == 2 {
 			j.most = -1
@@ -36,9 +27,9 @@ func TestJudgeSaysWhatItMissed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	j.end(t.Context(), func(string) {})
+	j.End(t.Context(), func(string) {})
 	const want = "; judged are the first 2 frames, the others came too fast; 2 exchanges; 0 findings"
-	if got := j.summary(); got != want {
+	if got := j.Summary(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -46,11 +37,11 @@ func TestJudgeSaysWhatItMissed(t *testing.T) {
 // What is said of a judge that takes long has been said when it ends.
 func TestJudgeEndsWithWhatIsSaidOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &judge{done: make(chan struct{})}
+		j := &Judge{done: make(chan struct{})}
 		j.backlog, j.reader = recorder.NewReader(recorder.Config{})
 		time.AfterFunc(2*time.Second, func() { close(j.done) })
 		said := ""
-		j.end(t.Context(), func(text string) {
+		j.End(t.Context(), func(text string) {
 			time.Sleep(time.Minute)
 			said = text
 		})

@@ -1,4 +1,5 @@
-package commands
+// Package judge prints what passes, and says at the end what became of it.
+package judge
 
 import (
 	"context"
@@ -17,11 +18,11 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A judge prints what passes a relay, and knows at the end what became of it.
+// A Judge prints what passes a relay, and knows at the end what became of it.
 // It gets what a capture would get, and as that does: what comes faster than it
 // can be judged waits in memory, and then in a temporary file. It gives up what
 // comes faster even than that.
-type judge struct {
+type Judge struct {
 	trackers track.Trackers
 	backlog  *recorder.Recorder
 	reader   *recorder.Reader // of the backlog
@@ -44,31 +45,23 @@ const (
 	maxDelay = 500 * time.Millisecond
 )
 
-func (v *relaying) newJudge(s capture.Session) (*judge, error) {
-	j := &judge{most: maxWaiting, done: make(chan struct{})}
-	show := decode.View(func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil })
-	if v.c.Bool("print") {
-		colorful, err := v.colorful(v.c.String("color"), v.Stderr)
-		if err != nil {
-			return nil, err
-		}
-		show = decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View()
-	}
-	cfg := v.cfg
-	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
-		cfg.Notice = v.warn // of methods that it lacks
-	}
+// New returns the judge of a session, who prints what show makes of each frame to to.
+func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View) *Judge {
+	j := &Judge{most: maxWaiting, done: make(chan struct{})}
 	j.backlog, j.reader = recorder.NewReader(recorder.Config{Session: s, Memory: inMemory})
 	go func() {
 		defer close(j.done)
 		defer j.reader.Close()
-		j.judge(v.Stderr, cfg, show)
+		j.judge(to, cfg, show)
 	}()
-	return j, nil
+	return j
 }
 
+// Silent shows nothing.
+func Silent(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil }
+
 // Write takes in a record; see [capture.Writer].
-func (j *judge) Write(r *capture.Record) error {
+func (j *Judge) Write(r *capture.Record) error {
 	frames := 0
 	if r.Kind == capture.Frame {
 		frames = 1
@@ -77,13 +70,13 @@ func (j *judge) Write(r *capture.Record) error {
 }
 
 // WriteRun takes in a run of records; see [capture.RunWriter].
-func (j *judge) WriteRun(r *capture.Run) error {
+func (j *Judge) WriteRun(r *capture.Run) error {
 	return j.take(len(r.Frames), r.Bytes(), func() error { return j.backlog.WriteRun(r) })
 }
 
 // take takes in records of that size, so many of which are frames, unless too much
 // waits already.
-func (j *judge) take(frames int, size int64, keep func() error) error {
+func (j *Judge) take(frames int, size int64, keep func() error) error {
 	first := j.passed.Add(int64(frames)) - int64(max(frames-1, 0))
 	if j.waiting.Load() > j.most || j.backlog.Delay() > maxDelay {
 		j.missed.CompareAndSwap(0, first)
@@ -99,7 +92,7 @@ func sizeOf(r *capture.Record) int64 { return int64(len(r.Raw) + len(r.Text)) }
 // judge reads what was taken in, to its end. Behind a frame that is missing
 // nothing can be judged any more, but still be shown: what is open then may have
 // been answered.
-func (j *judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
+func (j *Judge) judge(to io.Writer, cfg decode.Config, show decode.View) {
 	in := decode.Input{Capture: &awaited{j.reader, &j.waiting}}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
@@ -137,9 +130,9 @@ func (a *awaited) Next(r *capture.Record) error {
 	return err
 }
 
-// end lets the judge come to its end, for as long as ctx does. It says so where
+// End lets the judge come to its end, for as long as ctx does. It says so where
 // that takes long.
-func (j *judge) end(ctx context.Context, warn func(text string)) {
+func (j *Judge) End(ctx context.Context, warn func(text string)) {
 	said := make(chan struct{})
 	late := time.AfterFunc(time.Second, func() {
 		defer close(said)
@@ -155,8 +148,8 @@ func (j *judge) end(ctx context.Context, warn func(text string)) {
 	<-j.done
 }
 
-// summary says what became of the exchanges.
-func (j *judge) summary() string {
+// Summary says what became of the exchanges.
+func (j *Judge) Summary() string {
 	var b strings.Builder
 	if passed := j.passed.Load(); j.judged < passed {
 		fmt.Fprintf(&b, "; judged are the first %s, the others came too fast", render.Count(j.judged, "frame"))

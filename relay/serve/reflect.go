@@ -1,4 +1,4 @@
-package commands
+package serve
 
 import (
 	"context"
@@ -15,35 +15,36 @@ import (
 // reflectionWait is how long a server may take to tell its schemas.
 const reflectionWait = 10 * time.Second
 
-// reflect asks the unit for the schemas of its services, as a client of the relay
+// Reflect asks the unit for the schemas of its services, as a client of the relay
 // itself: the answers pass the relay, so that a capture has them, and whoever
 // reads it knows the messages of all calls.
-func (v *relaying) reflect(ctx context.Context) {
+func (s *Server) Reflect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reflectionWait)
 	defer cancel()
-	unit, err := v.unit.Dial(ctx)
+	unit, err := s.Unit.Dial(ctx)
 	if err == nil {
-		err = v.reflectBy(ctx, v.between(nil, unit, v.watch.nextConn()))
+		err = s.reflectBy(ctx, s.between(nil, unit, s.nextConn()))
 	}
 	if err != nil {
-		v.warn("the unit does not tell its schemas: " + err.Error() + "; calls are shown without them, unless --proto FILE has them")
+		s.Relay.Warn("the unit does not tell its schemas: " + err.Error() + "; calls are shown without them, unless --proto FILE has them")
 	}
 }
 
 // reflectBy relays the conversation.
-func (v *relaying) reflectBy(ctx context.Context, cfg relay.Config) error {
+func (s *Server) reflectBy(ctx context.Context, cfg relay.Config) error {
 	ours, theirs := net.Pipe()
-	cfg.Controller, cfg.Signals = pipe{ours}, nil
+	cfg.Controller = pipe{ours}
 	var relaying sync.WaitGroup
 	defer relaying.Wait()
+	cfg.Signals = nil
 	relaying.Go(func() {
 		if _, err := relay.Run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
-			v.warn(err.Error())
+			s.Relay.Warn(err.Error())
 		}
 	})
 	services, err := grpc.Reflect(ctx, theirs, "reflection")
 	if err == nil {
-		v.warn("the unit tells the schemas of " + render.Count(int64(len(services)), "service"))
+		s.Relay.Warn("the unit tells the schemas of " + render.Count(int64(len(services)), "service"))
 	}
 	return err
 }

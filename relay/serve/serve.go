@@ -1,0 +1,186 @@
+// Package serve runs relays: one, one for each controller that comes, or all of them
+// before one unit.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/httpproxy"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A Server relays between controllers and a unit, and counts what passes.
+type Server struct {
+	Unit transport.Endpoint
+	// Relay is how each controller and the unit are to be relayed; its ends and
+	// its Conn are the server's to fill in.
+	Relay relay.Config
+	// Altered is called ahead of the first change of a frame; it may be nil.
+	Altered func()
+
+	mu     sync.Mutex
+	total  relay.Result
+	relays int
+	conns  int // controllers that came
+}
+
+// between returns how a controller and a unit are to be relayed.
+func (s *Server) between(controller, unit transport.Conn, conn int) relay.Config {
+	cfg := s.Relay
+	cfg.Controller, cfg.Unit, cfg.Conn, cfg.Name = controller, unit, conn, s.Unit.String()
+	return cfg
+}
+
+// nextConn numbers a connection.
+func (s *Server) nextConn() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns++
+	return s.conns
+}
+
+// add counts what a relay did.
+func (s *Server) add(r *relay.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.relays++
+	t := &s.total
+	t.Exit = r.Exit
+	t.ToUnit.Frames += r.ToUnit.Frames
+	t.ToUnit.Bytes += r.ToUnit.Bytes
+	t.ToController.Frames += r.ToController.Frames
+	t.ToController.Bytes += r.ToController.Bytes
+	if r.Worst.For > t.Worst.For {
+		t.Worst = r.Worst
+	}
+}
+
+// run relays, and counts it.
+func (s *Server) run(ctx context.Context, cfg relay.Config) (relay.Result, error) {
+	result, err := relay.Run(ctx, cfg)
+	s.add(&result)
+	return result, err
+}
+
+// runBeside relays one controller of many. What goes wrong with it ends no other, and
+// signals are for all.
+func (s *Server) runBeside(ctx context.Context, cfg relay.Config) {
+	cfg.Signals = nil
+	if _, err := s.run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
+		s.Relay.Warn(err.Error())
+	}
+}
+
+// Exited reports whether the unit of the last relay was a command, and has ended.
+func (s *Server) Exited() bool { return s.total.Exit != nil }
+
+// Summary says what passed, with what the judge found in the middle; "" if nothing was
+// relayed.
+func (s *Server) Summary(judged string) string {
+	if s.relays == 0 {
+		return ""
+	}
+	t := &s.total
+	var b strings.Builder
+	if s.relays > 1 {
+		fmt.Fprintf(&b, "%s: ", render.Count(int64(s.relays), "connection"))
+	}
+	fmt.Fprintf(&b, "%s, %s to the unit; %s, %s back", render.Count(t.ToUnit.Frames, "frame"), render.Count(t.ToUnit.Bytes, "byte"),
+		render.Count(t.ToController.Frames, "frame"), render.Count(t.ToController.Bytes, "byte"))
+	b.WriteString(judged)
+	if t.Worst.For >= s.Relay.Patience {
+		fmt.Fprintf(&b, "; worst stall: %v", t.Worst)
+	}
+	return b.String()
+}
+
+// Once relays between one controller and the unit.
+func (s *Server) Once(ctx context.Context, controller transport.Endpoint) (relay.Result, error) {
+	unit, err := s.Unit.Dial(ctx)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	conn, err := controller.Dial(ctx)
+	if err != nil {
+		unit.Close()
+		return relay.Result{}, err
+	}
+	return s.run(ctx, s.between(conn, unit, 0))
+}
+
+// Serve relays between each controller that comes and a unit of its own, until
+// a signal ends it, which is in the result.
+func (s *Server) Serve(ctx context.Context, l transport.Listener) (relay.Result, error) {
+	return s.until(ctx, func(ctx context.Context, serving *sync.WaitGroup) error {
+		for {
+			controller, err := l.Accept(ctx)
+			if err != nil {
+				return err
+			}
+			conn := s.nextConn()
+			serving.Go(func() { s.connect(ctx, controller, conn) })
+		}
+	})
+}
+
+// Proxy stands between HTTP clients and the server that is the unit, until a signal
+// ends it, which is in the result.
+func (s *Server) Proxy(ctx context.Context, cfg httpproxy.Config) (relay.Result, error) {
+	cfg.Sink, cfg.Limit, cfg.Warn = s.Relay.Sink, s.Relay.Limit, s.Relay.Warn
+	return s.until(ctx, func(ctx context.Context, _ *sync.WaitGroup) error {
+		result, err := httpproxy.Serve(ctx, cfg)
+		s.add(&relay.Result{ToUnit: result.ToUnit, ToController: result.ToController})
+		return err
+	})
+}
+
+// until serves until that fails, or a signal ends it.
+func (s *Server) until(ctx context.Context, serve func(context.Context, *sync.WaitGroup) error) (result relay.Result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer cancel()
+	failed := make(chan error, 1)
+	serving.Go(func() { failed <- serve(ctx, &serving) })
+	result.Signal, err = Signalled(ctx, s.Relay.Signals, failed)
+	return result, err
+}
+
+// Signalled waits for a signal that ends a process, for an error, or for ctx.
+func Signalled(ctx context.Context, signals <-chan os.Signal, failed <-chan error) (os.Signal, error) {
+	for {
+		select {
+		case err := <-failed:
+			return nil, err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case sig := <-signals:
+			if relay.Terminates(sig) {
+				return sig, nil
+			}
+		}
+	}
+}
+
+// connect relays one controller.
+func (s *Server) connect(ctx context.Context, controller transport.Conn, conn int) {
+	unit, err := transport.Onward(s.Unit, controller).Dial(ctx)
+	if err != nil {
+		_ = transport.Abort(controller, err)
+		s.Relay.Warn(err.Error())
+		return
+	}
+	if controller, err = transport.Answer(controller, unit); err != nil {
+		_ = transport.Abort(unit, err)
+		s.Relay.Warn(err.Error())
+		return
+	}
+	s.runBeside(ctx, s.between(controller, unit, conn))
+}

@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Share relays between all controllers that come and one unit, until that ends
+// or a signal ends it.
+func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result, error) {
+	unit, err := s.Unit.Dial(ctx)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	shared := relay.NewShared(relay.SharedConfig{
+		Framing: s.Relay.Framing, Protocol: s.Relay.Protocol, Limit: s.Relay.Limit,
+		Grace: s.Relay.Grace, Sink: s.Relay.Sink, Altered: s.Altered,
+	})
+	s.Relay.Warn("listening on " + l.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	accepting, stop := context.WithCancel(ctx)
+	defer stop()
+	var serving sync.WaitGroup
+	failed := make(chan error, 1)
+	serving.Go(func() { failed <- s.join(ctx, accepting, l, shared, &serving) })
+	result, err := relay.Run(ctx, s.beforeUnit(shared, unit))
+	stop()
+	last := time.AfterFunc(s.Relay.Grace, cancel) // what the unit said last has to reach who asked
+	defer last.Stop()
+	serving.Wait()
+	if refused := <-failed; err == nil && !errors.Is(refused, context.Canceled) {
+		err = refused
+	}
+	return result, err
+}
+
+// beforeUnit returns how what is shared and the unit are to be relayed. Frames
+// are seen at the controllers.
+func (s *Server) beforeUnit(shared *relay.Shared, unit transport.Conn) relay.Config {
+	cfg := s.between(shared.Unit(), unit, 0)
+	cfg.Gate, cfg.Sink = nil, nil
+	if s.Relay.Sink != nil {
+		cfg.Sink = relay.NewFan(s.Relay.Warn, aside{s.Relay.Sink})
+	}
+	return cfg
+}
+
+// aside passes on what is told of the unit's process, but no frames.
+type aside struct{ fan *relay.Fan }
+
+func (a aside) Write(r *capture.Record) error {
+	switch r.Kind {
+	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note:
+		a.fan.Write(r)
+	}
+	return nil
+}
+
+// join lets controllers come to the unit.
+func (s *Server) join(ctx, accepting context.Context, l transport.Listener, shared *relay.Shared, serving *sync.WaitGroup) error {
+	for {
+		controller, err := l.Accept(accepting)
+		if err != nil {
+			return err
+		}
+		conn := s.nextConn()
+		cfg := s.between(controller, shared.Join(conn), conn)
+		serving.Go(func() { s.runBeside(ctx, cfg) })
+	}
+}
