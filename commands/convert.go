@@ -8,14 +8,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 )
@@ -87,7 +85,7 @@ func (inv *invocation) convert(c *cli.Context) error {
 	redacted := convert.Redact(r, v.redaction)
 	err = v.write(redacted)
 	if redacted.Count > 0 {
-		v.note("secrets were taken out of %s; --keep-secrets leaves in what is known to be secret", render.Count(redacted.Count, "record"))
+		v.note("secrets were taken out of " + render.Count(redacted.Count, "record") + "; --keep-secrets leaves in what is known to be secret")
 	}
 	return v.outcome(err)
 }
@@ -192,56 +190,27 @@ func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, done := src.Limited(v.cfg), src.close
-	if r == nil {
-		pulled, err := convert.Pull(func(yield func(*capture.Record) bool) error {
-			return v.decode(ctx, src.Input, yield)
-		})
-		if err != nil {
-			src.close()
-			return nil, nil, err
-		}
-		r, done = pulled, func() { pulled.Close(); src.close() }
-	}
-	r, err = convert.Resolve(convert.Until(ctx, r), v.cfg.Protocol, v.dir)
+	r, done, err := convert.Open(ctx, label(v.in), src.Input, v.cfg, v.dir, func(framing frame.Framing, err error) error { return located(v.in, framing, err) })
 	if err != nil {
-		done()
-		return nil, nil, fmt.Errorf("%s: %w", label(v.in), err)
+		src.close()
+		return nil, nil, err
 	}
-	return r, done, nil
-}
-
-// errPulledEnough ends the decoding of a stream whose records nobody wants any
-// more.
-var errPulledEnough = errors.New("enough")
-
-// decode hands the frames of a stream to yield.
-func (v *conversion) decode(ctx context.Context, in decode.Input, yield func(*capture.Record) bool) error {
-	cfg := v.cfg
-	cfg.Workers = 1
-	var rec capture.Record
-	view := func(dst []byte, it *decode.Item) ([]byte, error) {
-		rec = capture.Record{Seq: it.Seq, Protocol: it.Protocol.Name(), Framing: it.Framing.Name(), Frame: *it.Frame}
-		if !yield(&rec) {
-			return dst, errPulledEnough
-		}
-		return dst, nil
-	}
-	result, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return view })
-	return located(v.in, result.Framing, err)
+	return r, func() { done(); src.close() }, nil
 }
 
 // write writes what is left of r to OUT.
 func (v *conversion) write(r capture.Reader) error {
+	o := convert.Options{Name: label(v.in), Format: v.format, Zstd: v.zstd, Config: v.cfg, Version: buildVersion(), Note: v.note}
+	write := func(w io.Writer) error { return o.Write(v.c.Context, w, r) }
 	switch {
 	case v.format == convert.Raw:
 		return v.writeRaw(r)
 	case v.out == "-" && v.format == convert.NDJSON:
-		return v.writeNDJSON(v.ndjson(), r)
+		return write(v.ndjson())
 	case v.out == "-":
-		return convert.Buffered(v.Stdout, func(w io.Writer) error { return v.writeTo(w, r) })
+		return convert.Buffered(v.Stdout, write)
 	}
-	return convert.WriteFile(v.out, func(w io.Writer) error { return v.writeTo(w, r) })
+	return convert.WriteFile(v.out, write)
 }
 
 func (v *conversion) writeRaw(r capture.Reader) error {
@@ -255,91 +224,9 @@ func (v *conversion) writeRaw(r capture.Reader) error {
 	return err
 }
 
-func (v *conversion) writeTo(w io.Writer, r capture.Reader) error {
-	switch {
-	case v.format == convert.NDJSON:
-		return v.writeNDJSON(w, r)
-	case v.format == convert.Trace:
-		return v.writeTrace(w, r)
-	case v.format == convert.HAR:
-		if err := convert.WriteHAR(w, r, buildVersion()); err != nil {
-			return fmt.Errorf("%s: %w", label(v.in), err)
-		}
-		return nil
-	case v.zstd:
-		return convert.WriteZstd(w, r, v.cfg.Protocol)
-	}
-	return convert.WritePcapng(w, r, v.cfg.Protocol)
-}
-
-// writeNDJSON writes frames as decode does, and the notes between them.
-func (v *conversion) writeNDJSON(w io.Writer, r capture.Reader) error {
-	notes := convert.KeepNotes(r)
-	view := func() decode.View {
-		record := decode.NDJSON()
-		return func(dst []byte, it *decode.Item) ([]byte, error) {
-			return record(notes.AppendTo(dst, it.Seq), it)
-		}
-	}
-	_, err := decode.Run(v.c.Context, decode.Input{Capture: notes}, w, v.cfg, view)
-	return errors.Join(err, notes.WriteRest(w))
-}
-
-// writeTrace follows the session as lint and stats do, and draws what it finds.
-func (v *conversion) writeTrace(w io.Writer, r capture.Reader) error {
-	var ts track.Trackers
-	in := decode.Input{Capture: r}
-	cfg := v.cfg
-	cfg.Workers = 1
-	f := track.NewFollower(&ts, in, cfg)
-	cfg.Ended = f.Ended
-	var line convert.Timeline
-	frames := 0
-	view := func(dst []byte, it *decode.Item) ([]byte, error) {
-		if line.Origin.IsZero() {
-			line.Origin = it.First
-		}
-		dst, err := f.View(dst, it)
-		if frames++; frames%convert.EveryFrames == 0 {
-			for _, t := range ts.List {
-				dst = line.Append(dst, t.Tracker)
-			}
-		}
-		return dst, err
-	}
-	_, err := decode.Run(v.c.Context, in, w, cfg, func() decode.View { return view })
-	switch {
-	case err == nil:
-		f.End()
-	case errors.Is(err, capture.ErrCut):
-		f.Release()
-	default:
-		return err
-	}
-	if !ts.Timed {
-		return fmt.Errorf("%s does not say when its frames were read, and a trace shows nothing else: convert a capture, or a recording with its timing.jsonl", label(v.in))
-	}
-	return errors.Join(err, v.endTrace(w, &line, ts.List, f.Last))
-}
-
-// endTrace writes the rest of a trace, and says if it is not all there is.
-func (v *conversion) endTrace(w io.Writer, line *convert.Timeline, list []track.Tracker, end time.Time) error {
-	var dst []byte
-	var opened int64
-	for _, t := range list {
-		dst = line.AppendRest(dst, t.Tracker, end)
-		opened += t.Stats().Opened
-	}
-	if missing := opened - line.Seen; missing > 0 {
-		v.note("the trace lacks %s: too many ended at once", render.Count(missing, "exchange"))
-	}
-	_, err := w.Write(line.AppendEnd(dst))
-	return err
-}
-
-func (v *conversion) note(format string, args ...any) {
+func (v *conversion) note(text string) {
 	if say := v.notice(v.c, v.in); say != nil {
-		say(fmt.Sprintf(format, args...))
+		say(text)
 	}
 }
 

@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -260,7 +258,7 @@ func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
 		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"),
-		Output: inv.Stdout, Clipboard: inv.Stdout, Write: writeRecords,
+		Output: inv.Stdout, Clipboard: inv.Stdout, Write: func(name string, r tui.Records) error { return convert.Save(name, r) },
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		screen.Input = inv.Stdin
@@ -285,26 +283,4 @@ func (inv *invocation) tellsBackground() bool {
 	name := inv.Getenv("TERM")
 	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && inv.Getenv("TMUX") == ""
 	return !silent && runtime.GOOS != "windows"
-}
-
-// writeRecords writes records in the format that the name of the file tells: the
-// folder of a recording if it has no extension, or is there.
-func writeRecords(name string, r tui.Records) error {
-	format, zstd := convert.FormatOf(name)
-	info, err := os.Stat(name)
-	isFolder := format == convert.Raw || err == nil && info.IsDir() || format == "" && filepath.Ext(name) == ""
-	switch {
-	case isFolder:
-		return convert.WriteRaw(name, r)
-	case format == convert.NDJSON:
-		return convert.WriteFile(name, func(w io.Writer) error {
-			_, err := decode.Run(context.Background(), decode.Input{Capture: r}, w, decode.Config{Workers: 1}, decode.NDJSON)
-			return err
-		})
-	case format == convert.Pcapng && zstd:
-		return convert.WriteFile(name, func(w io.Writer) error { return convert.WriteZstd(w, r, nil) })
-	case format == convert.Pcapng:
-		return convert.WriteFile(name, func(w io.Writer) error { return convert.WritePcapng(w, r, nil) })
-	}
-	return fmt.Errorf("%s: the name ends in none of .ndjson, .jsonl, .pcapng and .pcapng.zst; a folder has no extension", name)
 }

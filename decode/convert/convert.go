@@ -1,7 +1,6 @@
 // Package convert takes a session from one form to another: it fills in what
 // the form at hand leaves to its reader, takes secrets out, and writes
-// captures, recordings and traces. Forms that show what messages mean, as
-// NDJSON does, are views of package decode; command convert joins the two.
+// captures, recordings, traces and NDJSON.
 package convert
 
 import (
