@@ -192,10 +192,10 @@ func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
 	}
 	r, done, err := convert.Open(ctx, label(v.in), src.Input, v.cfg, v.dir, func(framing frame.Framing, err error) error { return located(v.in, framing, err) })
 	if err != nil {
-		src.close()
+		src.Close()
 		return nil, nil, err
 	}
-	return r, func() { done(); src.close() }, nil
+	return r, func() { done(); src.Close() }, nil
 }
 
 // write writes what is left of r to OUT.

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/encode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
@@ -159,7 +160,7 @@ func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config,
 	if err != nil {
 		return decode.Result{}, err
 	}
-	defer src.close()
+	defer src.Close()
 	out := inv.output(c)
 	if c.IsSet("jq") {
 		out = inv.ndjson()
@@ -217,7 +218,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case isFault(err):
 		return &faultError{advice.On(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
-		return &inputError{fmt.Errorf("%s: %w", label(name), err)}
+		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}
 	return err
 }

@@ -49,8 +49,8 @@ func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config)
 	if err != nil {
 		return err
 	}
-	defer func() { src.close() }()
-	inv.meter(src)
+	defer src.Close()
+	src.Meter(inv.opener().Meter)
 	err = encode.Run(c.Context, src, inv.bytes(), cfg)
 	var line *encode.Error
 	switch {

@@ -5,14 +5,66 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// An inputError says that an input is not there or cannot be read, whatever is in it.
-type inputError struct{ err error }
+// sources returns the operands that name inputs: standard input if there are
+// none.
+func (inv *invocation) sources() ([]string, error) {
+	if len(inv.Operands) > 0 {
+		return inv.Operands, nil
+	}
+	if inv.IsTerminal(inv.Stdin) {
+		return nil, usagef("nothing to read: name a FILE, a fixture:NAME or a tap:NAME, or redirect standard input")
+	}
+	return []string{"-"}, nil
+}
 
-func (e *inputError) Error() string { return e.err.Error() }
-func (e *inputError) Unwrap() error { return e.err }
+// opener returns what opens inputs. Progress is shown where the bar can stand
+// undisturbed.
+func (inv *invocation) opener() *source.Opener {
+	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say}
+	if inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout)) {
+		o.Meter = inv.Stderr
+	}
+	return o
+}
+
+// open opens what holds bytes.
+func (inv *invocation) open(ctx context.Context, name string) (*source.Source, error) {
+	src, err := inv.opener().Open(ctx, name)
+	return src, misnamed(err)
+}
+
+// openSession opens what holds frames.
+func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.Config, follow bool) (*source.Session, error) {
+	src, err := inv.opener().Session(ctx, name, cfg, follow)
+	return src, unopened(name, err)
+}
+
+// misnamed says of an error whether the command line is to blame.
+func misnamed(err error) error {
+	if errors.Is(err, source.ErrFolder) {
+		return &source.Error{Err: usagef("%w", err)}
+	}
+	return err
+}
+
+// unopened says of an error in which input it is, and whether that is to blame.
+func unopened(name string, err error) error {
+	if unread := (*source.Error)(nil); err == nil || errors.As(err, &unread) {
+		return misnamed(err)
+	}
+	if fault := located(name, nil, err); fault != err {
+		return fault
+	}
+	return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
+}
+
+// label is what messages call an input.
+func label(name string) string { return source.Label(name) }
 
 // each calls f for every input in turn. That one cannot be read, or has a fault, is said
 // at once and does not keep the others from being read: each returns it in the end, so
@@ -38,7 +90,7 @@ func (inv *invocation) each(names []string, f func(i int, name string) error) er
 	err := fmt.Errorf("%s of %d could not be read to the end", render.Count(int64(unread+faulty), "input"), len(names))
 	switch {
 	case unread > 0:
-		return &inputError{err}
+		return &source.Error{Err: err}
 	case faulty > 0:
 		return &faultError{err}
 	}
@@ -54,6 +106,6 @@ func isOfInput(err error) bool {
 // isUnread reports whether an input could not be read at all, or not to its end, for no
 // reason that lies in what was read.
 func isUnread(err error) bool {
-	var unread *inputError
+	var unread *source.Error
 	return errors.As(err, &unread) && !errors.Is(err, context.Canceled)
 }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
@@ -71,7 +73,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	if screen.Filter == "" {
 		screen.Filter = notes.Kept.Filter
 	}
-	s := store.New(store.Options{Spill: !isTap(name), Config: cfg})
+	s := store.New(store.Options{Spill: !source.IsTap(name), Config: cfg})
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
@@ -84,7 +86,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 // notesFile is the file beside a session that has what the user made of it. A session
 // that is neither a file nor a folder is gone when it has ended, and has none: "".
 func notesFile(name string) string {
-	if isTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+	if source.IsTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
 		return ""
 	}
 	return filepath.Clean(name) + ".notes.json"
@@ -95,13 +97,13 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	var wire *live.Wire
-	open := func() (*opened, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
-	if isTap(name) {
+	open := func() (*source.Session, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
+	if source.IsTap(name) {
 		wire = live.NewWire(s)
 		screen.Wire, screen.Next = wire, true
-		open = func() (*opened, error) { return inv.openWire(ctx, name, wire, cfg) }
+		open = func() (*source.Session, error) { return inv.openWire(ctx, name, wire, cfg) }
 	}
-	var src *opened
+	var src *source.Session
 	if name != "live" { // which may be waited for
 		var err error
 		if src, err = open(); err != nil {
@@ -127,7 +129,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 		}
 		for src != nil {
 			live.Feed(ctx, s, src.Input, cfg, wire)
-			src.close()
+			src.Close()
 			if src = nil; wire != nil {
 				src = inv.openNext(ctx, name == "live", wire, cfg)
 			}
@@ -142,7 +144,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 // captureFile opens the file that a capture is read from once more; nil if it
 // cannot be returned to.
 func captureFile(name string, in decode.Input) *os.File {
-	if r, ok := in.Capture.(capture.Placed); !ok || r.Place() < 0 || isTap(name) || name == "-" {
+	if r, ok := in.Capture.(capture.Placed); !ok || r.Place() < 0 || source.IsTap(name) || name == "-" {
 		return nil
 	}
 	file, err := os.Open(name)
@@ -157,17 +159,18 @@ func captureFile(name string, in decode.Input) *os.File {
 }
 
 // openWire looks on at a tap, through which its wire can be changed.
-func (inv *invocation) openWire(ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*opened, error) {
-	conn, err := inv.dialTap(ctx, name, nil)
+func (inv *invocation) openWire(ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*source.Session, error) {
+	conn, err := inv.opener().DialTap(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
-	return onWire(ctx, name, conn, w, cfg)
+	src, err := onWire(ctx, conn, w, cfg)
+	return src, unopened(name, err)
 }
 
 // openNext looks on at the tap that follows the one of a wire, once there is one;
 // nil if the user has enough.
-func (inv *invocation) openNext(ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *opened {
+func (inv *invocation) openNext(ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *source.Session {
 	for {
 		dir, err := tap.Dir(inv.Getenv)
 		if err != nil {
@@ -177,21 +180,15 @@ func (inv *invocation) openNext(ctx context.Context, any bool, w *live.Wire, cfg
 		if err != nil {
 			return nil
 		}
-		if src, err := onWire(ctx, "tap:"+conn.Info.Name, conn, w, cfg); err == nil {
+		if src, err := onWire(ctx, conn, w, cfg); err == nil {
 			return src
 		}
 	}
 }
 
 // onWire opens what passes a tap.
-func onWire(ctx context.Context, name string, conn *tap.Conn, w *live.Wire, cfg decode.Config) (*opened, error) {
-	src := looking(ctx, conn)
-	in, err := w.Open(conn, cfg)
-	if err != nil {
-		src.close()
-		return nil, unopened(name, err)
-	}
-	return &opened{in, src.close}, nil
+func onWire(ctx context.Context, conn *tap.Conn, w *live.Wire, cfg decode.Config) (*source.Session, error) {
+	return source.Tap(ctx, conn).Session(func(io.Reader) (decode.Input, error) { return w.Open(conn, cfg) })
 }
 
 // draws reports whether standard output is a terminal that can be drawn on.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/session"
@@ -223,11 +224,11 @@ func (s *sending) prompt() (string, bool, error) {
 	if text != "-" {
 		return text, s.c.IsSet("prompt"), checkText("--prompt", text)
 	}
-	src, err := interruptible(s.c.Context, s.Stdin)
+	src, err := source.Interruptible(s.c.Context, s.Stdin)
 	if err != nil {
 		return "", false, err
 	}
-	defer src.close()
+	defer src.Close()
 	b, err := io.ReadAll(src)
 	return string(b), true, cmp.Or(err, checkText(label("-"), string(b)))
 }

@@ -170,6 +170,6 @@ func (s *sending) readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
+	defer src.Close()
 	return io.ReadAll(src)
 }

@@ -209,7 +209,7 @@ func (inv *invocation) readIntent(c *cli.Context, name string) (*intent, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
+	defer src.Close()
 	data, err := io.ReadAll(src)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Confi
 	if err != nil {
 		return decode.Result{}, false, err
 	}
-	defer src.close()
+	defer src.Close()
 	view := newView(src.Input, cfg)
 	result, err = decode.Run(c.Context, src.Input, inv.Stdout, cfg, func() decode.View { return view })
 	if errors.Is(err, capture.ErrCut) {

@@ -146,7 +146,7 @@ func (inv *invocation) script(ctx context.Context, name string) (unit.Agent, err
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
+	defer src.Close()
 	if src.Capture == nil {
 		return nil, usagef("%s has the bytes of one direction; a script needs both: a capture, a recording or NDJSON", label(name))
 	}

@@ -1,4 +1,4 @@
-package commands
+package source
 
 import (
 	"fmt"
@@ -23,37 +23,32 @@ const (
 	barWidth = 30
 )
 
-// meter makes the reads of src draw a progress bar, if it is a file and the
-// bar can stand undisturbed on the terminal of standard error.
-func (inv *invocation) meter(src *source) {
-	if src.file == nil || !inv.hasRoom() {
+// Meter makes the reads of src draw a progress bar on a terminal, if that is not nil and
+// src is a file.
+func (s *Source) Meter(terminal io.Writer) {
+	if s.file == nil || terminal == nil {
 		return
 	}
-	info, err := src.file.Stat()
+	info, err := s.file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	at, err := src.file.Seek(0, io.SeekCurrent)
+	at, err := s.file.Seek(0, io.SeekCurrent)
 	if err != nil || at >= info.Size() {
 		return
 	}
-	m := newMeter(src.Reader, info.Size()-at, inv.Stderr)
-	closeFile := src.close
-	src.Reader, src.close = m, func() { m.clear(); closeFile() }
-}
-
-// hasRoom reports whether a bar can stand undisturbed.
-func (inv *invocation) hasRoom() bool {
-	return inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout))
+	m := newMeter(s.Reader, info.Size()-at, terminal)
+	closeFile := s.close
+	s.Reader, s.close = m, func() { m.clear(); closeFile() }
 }
 
 // meterFolder makes the reads of all files of a folder draw one progress bar,
 // which clear takes away.
-func (inv *invocation) meterFolder(folder fs.FS) (_ fs.FS, clear func()) {
-	if !inv.hasRoom() {
+func meterFolder(folder fs.FS, terminal io.Writer) (_ fs.FS, clear func()) {
+	if terminal == nil {
 		return folder, func() {}
 	}
-	m := newMeter(nil, 0, inv.Stderr)
+	m := newMeter(nil, 0, terminal)
 	walk := func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
 			if info, err := entry.Info(); err == nil {

@@ -1,4 +1,4 @@
-package commands
+package source
 
 import (
 	"bytes"
@@ -60,55 +60,39 @@ func TestMeterOfWhatIsQuick(t *testing.T) {
 	}
 }
 
-// Files are metered where the bar can stand undisturbed.
+// Files are metered.
 func TestWhatIsMetered(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, []byte("{}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr bytes.Buffer
 	for _, tt := range []struct {
-		why          string
-		name         string
-		terminals    []any
-		reportsAtEnd bool
-		want         bool
+		why      string
+		name     string
+		terminal io.Writer
+		want     bool
 	}{
-		{"a file, and nothing else is written there", name, []any{&stderr}, false, true},
-		{"a file, and the output comes at the end", name, []any{&stderr, &stdout}, true, true},
-		{"the output is on the same terminal", name, []any{&stderr, &stdout}, false, false},
-		{"no terminal", name, nil, true, false},
-		{"no file", "fixture:latis-cancel/c2s.bin", []any{&stderr}, true, false},
+		{"a file", name, io.Discard, true},
+		{"no terminal", name, nil, false},
+		{"no file", "fixture:latis-cancel/c2s.bin", io.Discard, false},
 	} {
-		inv := &invocation{reportsAtEnd: tt.reportsAtEnd, Env: Env{
-			Stdout: &stdout, Stderr: &stderr,
-			IsTerminal: func(stream any) bool {
-				for _, terminal := range tt.terminals {
-					if stream == terminal {
-						return true
-					}
-				}
-				return false
-			},
-		}}
-		src, err := inv.open(t.Context(), tt.name)
+		src, err := new(Opener).Open(t.Context(), tt.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		inv.meter(src)
+		src.Meter(tt.terminal)
 		if _, got := src.Reader.(*meter); got != tt.want {
 			t.Errorf("%s: metered is %v", tt.why, got)
 		}
-		src.close()
+		src.Close()
 	}
 }
 
 // The files of a recording have one bar together.
 func TestMeterOfFolder(t *testing.T) {
 	var terminal bytes.Buffer
-	inv := &invocation{Env: Env{Stderr: &terminal, IsTerminal: func(stream any) bool { return stream == &terminal }}}
 	folder := fstest.MapFS{"c2s.bin": {Data: make([]byte, 30)}, "conn-2/s2c.bin": {Data: make([]byte, 70)}}
-	metered, _ := inv.meterFolder(folder)
+	metered, _ := meterFolder(folder, &terminal)
 	m := metered.(meteredFS).meter
 	for name := range folder {
 		if _, err := fs.ReadFile(metered, name); err != nil {
@@ -121,8 +105,7 @@ func TestMeterOfFolder(t *testing.T) {
 	if m.done != 100 || m.size != 100 {
 		t.Errorf("%d bytes of %d are counted, want 100 of 100", m.done, m.size)
 	}
-	inv.IsTerminal = func(any) bool { return false }
-	if same, _ := inv.meterFolder(folder); len(same.(fstest.MapFS)) != 2 {
+	if same, _ := meterFolder(folder, nil); len(same.(fstest.MapFS)) != 2 {
 		t.Error("a bar without a terminal")
 	}
 }

@@ -1,0 +1,223 @@
+// Package source opens what commands read: files, recordings, fixtures, standard input
+// and taps.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/muesli/cancelreader"
+
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/internal/direct"
+)
+
+// A Source is an input that was opened.
+type Source struct {
+	io.Reader
+	file  *os.File // that is read; nil where reads wait for somebody
+	close func()
+}
+
+// Close closes the input.
+func (s *Source) Close() { s.close() }
+
+// An Error says that an input is not there or cannot be read, whatever is in it.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrFolder says that the name is that of a folder which is no recording.
+var ErrFolder = errors.New("is a directory: name the files in it")
+
+// An Opener opens inputs by their names.
+type Opener struct {
+	Stdin  io.Reader
+	Getenv func(string) string
+	// Meter is the terminal that shows how much of a session was read; nil if none is
+	// to.
+	Meter io.Writer
+	// Waiting, if not nil, is told what is waited for.
+	Waiting func(name, what string)
+}
+
+// Label is what messages call an input.
+func Label(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// Open opens what holds bytes: a file, "-" for standard input, "fixture:NAME",
+// or "tap:NAME" and "live". Reads end when ctx does.
+func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
+	src, err := o.find(ctx, name)
+	if err != nil {
+		return nil, &Error{err}
+	}
+	return src, nil
+}
+
+// find is Open with the errors as they are.
+func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
+	if IsTap(name) {
+		conn, err := o.DialTap(ctx, name, func() { o.Waiting(name, "nothing runs yet that has a tap: waiting") })
+		if err != nil {
+			return nil, err
+		}
+		return Tap(ctx, conn), nil
+	}
+	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
+		f, err := fixtures.Open(fixture)
+		if err != nil {
+			return nil, err
+		}
+		return &Source{Reader: f, close: func() { f.Close() }}, nil
+	}
+	if name == "-" {
+		return Interruptible(ctx, o.Stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, fmt.Errorf("%s %w", name, ErrFolder)
+	}
+	src, err := Interruptible(ctx, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	stop := src.close
+	src.close = func() { stop(); f.Close() }
+	return src, nil
+}
+
+// IsTap reports whether an input is what passes a relay or a broker.
+func IsTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
+
+// DialTap looks on at a tap. That of live is the newest, and is waited for; waiting, if
+// that is not nil, is called before.
+func (o *Opener) DialTap(ctx context.Context, name string, waiting func()) (*tap.Conn, error) {
+	dir, err := tap.Dir(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if name == "live" {
+		return tap.Await(ctx, dir, "", waiting)
+	}
+	return tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
+}
+
+// Tap is what passes a tap.
+func Tap(ctx context.Context, conn *tap.Conn) *Source {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	return &Source{Reader: conn, close: func() { stop(); conn.Close() }}
+}
+
+// A Session is an input that was recognized, too.
+type Session struct {
+	decode.Input
+	close func()
+}
+
+// Close closes the input.
+func (s *Session) Close() { s.close() }
+
+// Session opens what holds frames: what Open does, and the folder of a recording. The
+// error is an [Error] if there is nothing to recognize.
+func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, follow bool) (*Session, error) {
+	if folder := recordingFolder(name); folder != nil {
+		folder, clear := meterFolder(folder, o.Meter)
+		r, err := decode.OpenRecording(folder, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return &Session{decode.Input{Capture: r}, func() { r.Close(); clear() }}, nil
+	}
+	src, err := o.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	follow = follow && grows(name, src)
+	src.Meter(o.Meter)
+	return src.Session(func(r io.Reader) (decode.Input, error) {
+		if follow {
+			r = decode.Follow(ctx, r, src.file)
+		}
+		return decode.Open(r, cfg)
+	})
+}
+
+// Session recognizes what the source holds by open, and closes it if that fails.
+func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, error) {
+	in, err := open(s)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &Session{in, s.close}, nil
+}
+
+// grows reports whether there may be more behind the end of an input. A tap waits
+// for more by itself, a fixture has none, and the end of a pipe that has no name
+// is for good.
+func grows(name string, src *Source) bool {
+	return src.file != nil || name != "-" && !IsTap(name) && !strings.HasPrefix(name, "fixture:")
+}
+
+// recordingFolder returns the folder of the recording that name names; nil if
+// it names something else.
+func recordingFolder(name string) fs.FS {
+	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
+		if slices.Contains(fixtures.Sessions(), fixture) {
+			return fixtures.Session(fixture)
+		}
+		return nil
+	}
+	for _, file := range []string{"c2s.bin", "s2c.bin"} {
+		if _, err := os.Stat(filepath.Join(name, file)); err == nil {
+			return os.DirFS(name)
+		}
+	}
+	return nil
+}
+
+// Interruptible makes reads end when ctx does, which a read from a pipe or a
+// terminal does not do by itself. What cannot be waited for, such as a file or
+// the null device, never keeps a read waiting.
+func Interruptible(ctx context.Context, in io.Reader) (*Source, error) {
+	s := &Source{Reader: in, close: func() {}}
+	f, ok := in.(*os.File)
+	if !ok {
+		return s, nil
+	}
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular():
+		s.Reader, s.file = direct.OverFile(f), f
+		return s, nil
+	}
+	r, err := cancelreader.NewReader(f)
+	if err != nil {
+		s.file = f
+		return s, nil //nolint:nilerr // it is read as it is
+	}
+	stop := context.AfterFunc(ctx, func() { r.Cancel() })
+	s.Reader, s.close = r, func() { stop(); r.Close() }
+	return s, nil
+}
