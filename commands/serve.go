@@ -26,9 +26,11 @@ import (
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
@@ -75,7 +77,7 @@ type serving struct {
 	env    config.Env
 	config *config.Config
 	broker *broker.Broker
-	out    *lookout
+	out    *lookout.Lookout
 	stop   context.CancelFunc // stops the service
 
 	secrets mask.Secrets // masked in all that is written or answered
@@ -95,18 +97,64 @@ func (inv *invocation) serve(c *cli.Context) error {
 	if err := checkCapture(c); err != nil {
 		return err
 	}
-	if s.out, err = s.newLookout(); err != nil {
+	if s.out, err = s.lookout(); err != nil {
 		return err
 	}
-	return errors.Join(s.serve(), s.out.end())
+	return errors.Join(s.serve(), s.out.End())
+}
+
+// lookout returns all that the flags ask for to see what the broker does.
+func (s *serving) lookout() (*lookout.Lookout, error) {
+	cfg := lookout.Config{
+		NoTap: s.c.Bool("no-tap"), Program: s.Operands, Capture: s.c.String("capture"), Label: convert.Labels(nil),
+		Log: s.c.String("log"), LogPrompts: s.c.Bool("log-prompts"), Calls: s.c.String("calls"), OTLP: s.c.String("otlp"),
+		Secrets: &s.secrets, Stdout: s.Stdout, Getenv: s.Getenv, Warn: s.warn,
+	}
+	if !s.c.Bool("quiet") {
+		cfg.Failures = s.log
+	}
+	out, err := lookout.Open(cfg)
+	if wrong := (*lookout.URLError)(nil); errors.As(err, &wrong) {
+		return nil, usagef("%w", err)
+	}
+	return out, err
+}
+
+// usage prints what a broker that runs has been used for. It is the one at the
+// address that is an operand, or where the flags and the configuration say.
+func (s *serving) usage(ctx context.Context, operands []string) error {
+	addrs, err := s.addresses()
+	if err != nil {
+		return err
+	}
+	addr := addrs["admin"]
+	switch {
+	case len(operands) > 1:
+		return usagef("serve usage takes one address, found %s", strings.Join(operands, " "))
+	case len(operands) == 1:
+		if addr, err = config.Address("admin", operands[0]); err != nil {
+			return usagef("serve usage: %w", err)
+		}
+	}
+	if addr == service.Off {
+		return usagef("serve usage asks the door admin, which is off; expected HOST:PORT or PORT")
+	}
+	list, err := admin.Usage(ctx, addr, s.tokenOf(s.config))
+	if err != nil {
+		return err
+	}
+	if s.c.String("output") == "ndjson" {
+		return admin.WriteUsageNDJSON(s.ndjson(), list)
+	}
+	return admin.WriteUsage(s.Stdout, list)
 }
 
 // serve serves until something ends it, and shuts the doors in an orderly way.
 func (s *serving) serve() (err error) {
-	if s.broker, err = broker.New(s.config.Broker, s.out.watcher()); err != nil {
+	if s.broker, err = broker.New(s.config.Broker, s.out.Watcher()); err != nil {
 		return err
 	}
-	s.broker.Trace(s.out.trace)
+	s.broker.Trace(s.out.Trace)
 	ctx, cancel := context.WithCancel(s.c.Context)
 	defer cancel()
 	s.stop = cancel
@@ -186,7 +234,7 @@ func (s *serving) doors() ([]service.Door, error) {
 		return nil, err
 	}
 	access := web.Access{Token: s.tokenOf(s.config), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes}
-	p, guard := s.out.publisher, service.TokenMissing
+	p, guard := s.out.Publisher, service.TokenMissing
 	if access.Token != "" {
 		guard = service.Token
 	}

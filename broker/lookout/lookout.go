@@ -1,4 +1,5 @@
-package commands
+// Package lookout opens all that sees what a broker does, and closes it.
+package lookout
 
 import (
 	"cmp"
@@ -12,41 +13,65 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/decode/convert"
 )
 
-// A lookout is all that sees what a broker does: the tap and the capture, which
+// A Config is what is to be seen, and where that goes.
+type Config struct {
+	NoTap      bool
+	Program    []string // that runs beside the broker
+	Capture    string   // the file of the capture; "" is none
+	Label      func(*capture.Record, *pcapng.Label)
+	Log, Calls string // the files of lines; "" is none, and - is Stdout
+	LogPrompts bool
+	OTLP       string       // the collector's URL; "" is none
+	Failures   *slog.Logger // of calls; nil is none
+	Secrets    *mask.Secrets
+	Stdout     io.Writer
+	Getenv     func(string) string
+	Warn       func(text string)
+}
+
+// A Lookout is all that sees what a broker does: the tap and the capture, which
 // see what passes, and the logs and spans, which see calls. Its ends are in the
 // order of opening: the capture must not wait for a collector of spans, which may be
 // dead.
-type lookout struct {
-	s         *serving
-	publisher *publish.Publisher
-	watchers  observe.All
-	trace     func(string) string
-	ends      []func() error
+type Lookout struct {
+	Publisher *publish.Publisher
+	Trace     func(string) string
+
+	Config
+	watchers observe.All
+	ends     []func() error
 }
 
-// newLookout returns what the flags ask for.
-func (s *serving) newLookout() (*lookout, error) {
-	l := &lookout{s: s}
+// A URLError says that the address of the collector is none.
+type URLError struct{ Err error }
+
+func (e *URLError) Error() string { return e.Err.Error() }
+func (e *URLError) Unwrap() error { return e.Err }
+
+// Open opens what the configuration asks for.
+func Open(cfg Config) (*Lookout, error) {
+	l := &Lookout{Config: cfg}
 	for _, open := range []func() error{l.openSpans, l.openTaps, l.openFailures, l.openLog, l.openCalls} {
 		if err := open(); err != nil {
-			return nil, errors.Join(err, l.end())
+			return nil, errors.Join(err, l.End())
 		}
 	}
 	return l, nil
 }
 
-// end ends all of it, the newest first.
-func (l *lookout) end() error {
+// End ends all of it, the newest first.
+func (l *Lookout) End() error {
 	var errs []error
 	for i := len(l.ends) - 1; i >= 0; i-- {
 		errs = append(errs, l.ends[i]())
@@ -67,18 +92,18 @@ func (f fan) Write(r *capture.Record) error {
 	return errors.Join(errs...)
 }
 
-func (l *lookout) openTaps() error {
+func (l *Lookout) openTaps() error {
 	session := capture.Session{Created: time.Now(), Controller: "clients", Unit: "wirectl serve"}
 	var sinks fan
-	if !l.s.c.Bool("no-tap") {
+	if !l.NoTap {
 		sinks = append(sinks, l.openTap(session))
 	}
-	if name := l.s.c.String("capture"); name != "" {
+	if name := l.Capture; name != "" {
 		// Keys never are in what is published; secrets in prompts are the
 		// users' own, and known ones are taken out.
 		redaction := capture.Secrets()
 		session = redaction.Session(session)
-		rec, err := recorder.Create(name, recorder.Config{Session: session, Label: convert.Labels(nil), Notice: l.s.warn})
+		rec, err := recorder.Create(name, recorder.Config{Session: session, Label: l.Label, Notice: l.Warn})
 		if err != nil {
 			return err
 		}
@@ -90,20 +115,20 @@ func (l *lookout) openTaps() error {
 		})
 	}
 	if len(sinks) > 0 {
-		l.publisher = publish.New(sinks, &l.s.secrets)
+		l.Publisher = publish.New(sinks, l.Secrets)
 	}
 	return nil
 }
 
 // openTap opens the tap. A broker works without one.
-func (l *lookout) openTap(session capture.Session) capture.Writer {
+func (l *Lookout) openTap(session capture.Session) capture.Writer {
 	hub := tap.NewHub(session, tap.Options{})
 	l.ends = append(l.ends, hub.Close)
-	dir, err := tap.Dir(l.s.Getenv)
+	dir, err := tap.Dir(l.Getenv)
 	if err == nil {
 		command := []string{"serve"}
-		for _, arg := range l.s.Operands {
-			command = append(command, string(l.s.secrets.Hide([]byte(arg))))
+		for _, arg := range l.Program {
+			command = append(command, string(l.Secrets.Hide([]byte(arg))))
 		}
 		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
@@ -112,14 +137,14 @@ func (l *lookout) openTap(session capture.Session) capture.Writer {
 			return hub
 		}
 	}
-	l.s.warn(fmt.Sprintf("there is no tap: %v", err))
+	l.Warn(fmt.Sprintf("there is no tap: %v", err))
 	return hub
 }
 
 // openFile opens a file that lines are written to.
-func (l *lookout) openFile(name string, open func(string) (*os.File, error)) (io.Writer, error) {
+func (l *Lookout) openFile(name string, open func(string) (*os.File, error)) (io.Writer, error) {
 	if name == "-" {
-		return l.s.Stdout, nil
+		return l.Stdout, nil
 	}
 	f, err := open(name)
 	if err == nil {
@@ -129,9 +154,9 @@ func (l *lookout) openFile(name string, open func(string) (*os.File, error)) (io
 }
 
 // openFailures has a line written for each call that fails.
-func (l *lookout) openFailures() error {
-	if !l.s.c.Bool("quiet") {
-		l.watchers = append(l.watchers, failures{l.s.log})
+func (l *Lookout) openFailures() error {
+	if l.Failures != nil {
+		l.watchers = append(l.watchers, failures{l.Failures})
 	}
 	return nil
 }
@@ -155,8 +180,8 @@ func (f failures) Ended(c *broker.Call, r *broker.Report) {
 	f.log.Error("call failed", about...)
 }
 
-func (l *lookout) openLog() error {
-	name := l.s.c.String("log")
+func (l *Lookout) openLog() error {
+	name := l.Log
 	if name == "" {
 		return nil
 	}
@@ -164,14 +189,14 @@ func (l *lookout) openLog() error {
 	if err != nil {
 		return err
 	}
-	log := observe.NewLog(l.s.secrets.Writer(w), l.s.c.Bool("log-prompts"))
+	log := observe.NewLog(l.Secrets.Writer(w), l.LogPrompts)
 	l.watchers = append(l.watchers, log)
 	l.ends = append(l.ends, log.Err)
 	return nil
 }
 
-func (l *lookout) openCalls() error {
-	name := l.s.c.String("calls")
+func (l *Lookout) openCalls() error {
+	name := l.Calls
 	if name == "" {
 		return nil
 	}
@@ -179,46 +204,49 @@ func (l *lookout) openCalls() error {
 	if err != nil {
 		return err
 	}
-	calls := observe.NewCalls(l.s.secrets.Writer(w), rlm.AppendCompletion)
+	calls := observe.NewCalls(l.Secrets.Writer(w), rlm.AppendCompletion)
 	l.watchers = append(l.watchers, calls)
 	l.ends = append(l.ends, calls.Err)
 	return nil
 }
 
-func (l *lookout) openSpans() error {
-	url := l.s.c.String("otlp")
+func (l *Lookout) openSpans() error {
+	url := l.OTLP
 	if url == "" {
 		return nil
 	}
-	header, err := observe.Headers(cmp.Or(l.s.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), l.s.Getenv("OTEL_EXPORTER_OTLP_HEADERS")))
+	header, err := observe.Headers(cmp.Or(l.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), l.Getenv("OTEL_EXPORTER_OTLP_HEADERS")))
 	if err != nil {
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
 	for _, values := range header {
-		l.s.secrets.Add(values...)
+		l.Secrets.Add(values...)
 	}
-	spans, err := observe.NewSpans(url, header, &l.s.secrets)
+	spans, err := observe.NewSpans(url, header, l.Secrets)
 	if err != nil {
-		return usagef("--otlp %s: %w", url, err)
+		return &URLError{fmt.Errorf("--otlp %s: %w", url, err)}
 	}
 	l.watchers = append(l.watchers, spans)
-	l.trace = observe.Traceparent
+	l.Trace = observe.Traceparent
 	l.ends = append(l.ends, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), spansTime)
 		defer cancel()
 		if err := spans.Close(ctx); err != nil {
-			l.s.warn(err.Error())
+			l.Warn(err.Error())
 		}
 		return nil
 	})
 	return nil
 }
 
-// spansTime is how long the last spans may take. It is well below shutdownTime.
+// closing is how long the capture may take for what is left.
+const closing = 10 * time.Second
+
+// spansTime is how long the last spans may take. It is well below what a shutdown may take.
 const spansTime = 2 * time.Second
 
-// watcher returns who is told of calls, nil if nobody is.
-func (l *lookout) watcher() broker.Watcher {
+// Watcher returns who is told of calls, nil if nobody is.
+func (l *Lookout) Watcher() broker.Watcher {
 	if len(l.watchers) == 0 {
 		return nil
 	}

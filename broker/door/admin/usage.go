@@ -1,4 +1,4 @@
-package commands
+package admin
 
 import (
 	"context"
@@ -7,64 +7,26 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/config"
-	"github.com/wirectl/wirectl/broker/service"
 	"github.com/wirectl/wirectl/transport"
 )
 
 // usageTime is how long a broker may take to say what it was used for.
 const usageTime = 10 * time.Second
 
-// usage prints what a broker that runs has been used for. It is the one at the
-// address that is an operand, or where the flags and the configuration say.
-func (s *serving) usage(c context.Context, operands []string) error {
-	addr, err := s.usageAt(operands)
-	if err != nil {
-		return err
-	}
-	list, err := s.askUsage(c, addr)
-	if err != nil {
-		return err
-	}
-	if s.c.String("output") == "ndjson" {
-		return writeUsageLines(s.ndjson(), list)
-	}
-	return writeUsage(s.Stdout, list)
-}
-
-func (s *serving) usageAt(operands []string) (string, error) {
-	addrs, err := s.addresses()
-	if err != nil {
-		return "", err
-	}
-	addr := addrs["admin"]
-	switch {
-	case len(operands) > 1:
-		return "", usagef("serve usage takes one address, found %s", strings.Join(operands, " "))
-	case len(operands) == 1:
-		if addr, err = config.Address("admin", operands[0]); err != nil {
-			return "", usagef("serve usage: %w", err)
-		}
-	}
-	if addr == service.Off {
-		return "", usagef("serve usage asks the door admin, which is off; expected HOST:PORT or PORT")
-	}
-	return addr, nil
-}
-
-func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, error) {
-	ctx, cancel := context.WithTimeout(c, usageTime)
+// Usage asks the door at addr, to which a token is shown that is not "", what the
+// broker was used for.
+func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/usage", nil)
 	if err != nil {
 		return nil, err
 	}
-	if token := s.tokenOf(s.config); token != "" {
+	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
@@ -86,7 +48,8 @@ func (s *serving) askUsage(c context.Context, addr string) ([]broker.Usage, erro
 	return answer.Usage, nil
 }
 
-func writeUsageLines(w io.Writer, list []broker.Usage) error {
+// WriteUsageNDJSON writes an object for each.
+func WriteUsageNDJSON(w io.Writer, list []broker.Usage) error {
 	enc := json.NewEncoder(w)
 	for i := range list {
 		if err := enc.Encode(&list[i]); err != nil {
@@ -96,7 +59,8 @@ func writeUsageLines(w io.Writer, list []broker.Usage) error {
 	return nil
 }
 
-func writeUsage(w io.Writer, list []broker.Usage) error {
+// WriteUsage writes a table.
+func WriteUsage(w io.Writer, list []broker.Usage) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "model\tdoor\tclient\tcalls\tok\tfailed\tcancelled\ttokens in\tout\tseconds")
 	for _, u := range list {
