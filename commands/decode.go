@@ -322,7 +322,7 @@ func (inv *invocation) outputView(c *cli.Context, verbose int) (func() decode.Vi
 	}
 	switch c.String("output") {
 	case "text":
-		return decode.Text{Width: inv.width(), Verbose: verbose, Clock: clock, Style: palette(colorful)}.View, nil
+		return decode.Text{Width: inv.width(), Verbose: verbose, Clock: clock, Style: render.Palette(colorful)}.View, nil
 	case "ndjson":
 		return decode.NDJSON, nil
 	case "raw":

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/demo"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
@@ -61,7 +62,7 @@ func (inv *invocation) demo(c *cli.Context) error {
 		return err
 	}
 	return inv.played(c, func(in decode.Input, _ func()) error {
-		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: palette(colorful)}
+		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: render.Palette(colorful)}
 		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
 		return err
 	})

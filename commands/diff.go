@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -103,7 +104,7 @@ func (inv *invocation) diffOutput(c *cli.Context) (func(*diff.Report, io.Writer)
 	switch c.String("output") {
 	case "text":
 		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return func(r *diff.Report, w io.Writer) error { return r.Text(w, palette(colorful)) }, err
+		return func(r *diff.Report, w io.Writer) error { return r.Text(w, render.Palette(colorful)) }, err
 	case "ndjson":
 		return (*diff.Report).NDJSON, nil
 	}

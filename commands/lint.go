@@ -94,7 +94,7 @@ func (inv *invocation) lintOutput(c *cli.Context, r *lint.Report) (func(io.Write
 	switch c.String("output") {
 	case "text":
 		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return func(w io.Writer) error { return r.Text(w, palette(colorful)) }, err
+		return func(w io.Writer) error { return r.Text(w, render.Palette(colorful)) }, err
 	case "ndjson":
 		return r.NDJSON, nil
 	case "junit":

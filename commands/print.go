@@ -1,13 +1,6 @@
 package commands
 
-import (
-	"strings"
-
-	"github.com/fatih/color"
-	"github.com/urfave/cli/v2"
-
-	"github.com/wirectl/wirectl/internal/render"
-)
+import "github.com/urfave/cli/v2"
 
 // quietFlag is of the commands that say on standard error what they do.
 func quietFlag() cli.Flag {
@@ -38,32 +31,4 @@ func (env Env) colorful(mode string, stream any) (bool, error) {
 		return true, nil
 	}
 	return env.IsTerminal(stream) && env.Getenv("TERM") != "dumb", nil
-}
-
-// palette returns the colours of decoded output, all of them none if it is to
-// have no colour.
-func palette(colorful bool) *render.Style {
-	if !colorful {
-		return &render.Style{}
-	}
-	return &render.Style{
-		Key:     paint(color.FgBlue),
-		String:  paint(color.FgGreen),
-		Number:  paint(color.FgCyan),
-		Literal: paint(color.FgMagenta),
-		Punct:   paint(color.Faint),
-		Dim:     paint(color.Faint),
-		Error:   paint(color.FgRed),
-		Kind:    paint(color.Bold),
-		ID:      paint(color.FgYellow),
-		Offset:  paint(color.Faint),
-	}
-}
-
-// paint returns the sequences that fatih/color puts around text.
-func paint(attributes ...color.Attribute) render.Paint {
-	c := color.New(attributes...)
-	c.EnableColor()
-	on, off, _ := strings.Cut(c.Sprint("\x00"), "\x00")
-	return render.Paint{On: on, Off: off}
 }

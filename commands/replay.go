@@ -69,7 +69,7 @@ type player struct {
 	ndjson  bool
 	out     io.Writer // of the report
 	writing sync.Mutex
-	exits   exits
+	exits   transport.Exits
 }
 
 func (inv *invocation) replay(c *cli.Context) error {
@@ -99,7 +99,7 @@ func (inv *invocation) player(c *cli.Context) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.style = palette(colorful)
+	p.style = render.Palette(colorful)
 	switch c.String("as") {
 	case "controller":
 		p.side = frame.C2U
@@ -359,7 +359,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	if e.String() == "stdio" {
 		p.out = p.Stderr
 	}
-	return shown{Endpoint: e, stderr: p.Stderr, ended: p.exits.add, lingers: p.lingers(p.c)}.Dial, nil
+	return transport.Shown{Endpoint: e, Stderr: p.Stderr, Ended: p.exits.Add, Lingers: p.lingers(p.c)}.Dial, nil
 }
 
 // trace returns what writes each frame; nil if nobody wants that.
@@ -404,7 +404,7 @@ func (p *player) report(who string, r *replay.Result) error {
 // program ended; one that never led to the peer is no fault of that.
 func (p *player) fault(d *replay.Divergence) error {
 	err := errors.New(d.Text)
-	failed := p.exits.failed()
+	failed := p.exits.Failed()
 	var start *transport.StartError
 	switch {
 	case d.What != replay.Gone || failed == nil:

@@ -73,7 +73,7 @@ type sending struct {
 	method   string
 	params   []byte
 	watch    *client.Watch
-	exits    exits
+	exits    transport.Exits
 }
 
 // A peer is who is asked.

@@ -5,45 +5,34 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// exits are how the programs that were asked ended.
-type exits struct {
-	mu    sync.Mutex
-	first error // that failed by itself; nil if none did
-}
-
-// add takes one in. The error is that of a program that leads to the peer.
-func (e *exits) add(x transport.Exit, err error) {
-	if err == nil && !x.Told && x.Code() != 0 {
-		err = errors.New("the program " + x.String())
+// lingers tells, once, that a program is waited for; nil if nobody wants to know, or
+// it is over soon.
+func (inv *invocation) lingers(c *cli.Context) func() {
+	grace := c.Duration("grace")
+	if c.Bool("quiet") || grace <= transport.AtOnce {
+		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.first == nil {
-		e.first = err
-	}
-}
-
-// failed returns how the first program ended that failed by itself; nil if none did.
-func (e *exits) failed() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.first
+	return sync.OnceFunc(func() {
+		fmt.Fprintf(inv.Stderr, "wirectl: waiting for the program to end, now that its input has: after %v (--grace) it is told to\n", grace)
+	})
 }
 
 // reached returns the peer, whose program, if it is one, is minded.
 func (s *sending) reached() transport.Endpoint {
-	return shown{Endpoint: s.endpoint, stderr: s.Stderr, ended: s.exits.add, lingers: s.lingers(s.c)}
+	return transport.Shown{Endpoint: s.endpoint, Stderr: s.Stderr, Ended: s.exits.Add, Lingers: s.lingers(s.c)}
 }
 
 // withExit adds to what came of asking how the program ended that was asked. Once
 // it has answered, that is only told.
 func (s *sending) withExit(err error) error {
-	failed := s.exits.failed()
+	failed := s.exits.Failed()
 	var start *transport.StartError
 	switch {
 	case failed == nil:

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
@@ -53,7 +54,7 @@ func (inv *invocation) stats(c *cli.Context) error {
 		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
 	if c.String("output") == "text" {
-		return cmp.Or(report.Text(inv.Stdout, inv.width(), palette(colorful)), failed)
+		return cmp.Or(report.Text(inv.Stdout, inv.width(), render.Palette(colorful)), failed)
 	}
 	enc := json.NewEncoder(inv.ndjson())
 	enc.SetEscapeHTML(false)

@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/judge"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/serve"
 )
@@ -95,7 +96,7 @@ func (v *relaying) shown() (decode.View, decode.Config, error) {
 		return judge.Silent, cfg, nil
 	}
 	colorful, err := v.colorful(v.c.String("color"), v.Stderr)
-	return decode.Text{Width: v.width(), Clock: decode.Relative, Style: palette(colorful)}.View(), cfg, err
+	return decode.Text{Width: v.width(), Clock: decode.Relative, Style: render.Palette(colorful)}.View(), cfg, err
 }
 
 // open opens the tap. A relay works without one.
