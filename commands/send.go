@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -159,17 +158,21 @@ func (s *sending) run(ctx context.Context, d *dialer) error {
 func (s *sending) call(ctx context.Context, call client.Call) error {
 	if n := s.c.Int("count"); n > 1 {
 		load := client.Run(ctx, n, s.c.Int("concurrency"), call)
-		if err := s.printLoad(load); err != nil {
+		w := s.Stdout
+		if s.c.String("output") == "ndjson" {
+			w = s.Stderr
+		}
+		if err := load.WriteText(w); err != nil {
 			return err
 		}
 		return load.Err
 	}
 	var t client.Timing
 	print := s.printer()
-	err := client.Timed(call, &t)(ctx, print.part)
-	err = cmp.Or(err, print.finish())
+	err := client.Timed(call, &t)(ctx, print.Part)
+	err = cmp.Or(err, print.Finish())
 	if s.c.Bool("timing") {
-		fmt.Fprintf(s.Stderr, "wirectl: first part after %v, end after %v, %s\n", rounded(t.First), rounded(t.Total), render.Count(int64(t.Parts), "part"))
+		fmt.Fprintf(s.Stderr, "wirectl: %v\n", t)
 	}
 	return err
 }
@@ -261,14 +264,4 @@ func pairs(c *cli.Context, flag string) (map[string]string, error) {
 		m[key] = value
 	}
 	return m, nil
-}
-
-func rounded(d time.Duration) time.Duration {
-	switch {
-	case d > time.Second:
-		return d.Round(time.Millisecond)
-	case d > time.Millisecond:
-		return d.Round(time.Microsecond)
-	}
-	return d
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/peer/client"
+	runtime "github.com/wirectl/wirectl/peer/theory"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
@@ -147,7 +148,7 @@ func quoted(text string) json.RawMessage {
 
 // readPrompts reads a file of prompts: a JSON array of them, or a line each.
 func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
-	data, err := s.readFile(name)
+	data, err := s.readFile(s.c.Context, name)
 	if err = cmp.Or(err, checkText(label(name), string(data))); err != nil {
 		return nil, err
 	}
@@ -192,9 +193,9 @@ func (s *sending) theoryRequest() (q client.RunRequest, err error) {
 	if q.Dialect, err = theoryDialect(s.c); err != nil {
 		return q, err
 	}
-	read := &intent{}
+	read := &runtime.Intent{}
 	if name := s.c.String("request"); name != "" {
-		data, err := s.readFile(name)
+		data, err := s.readFile(s.c.Context, name)
 		if err != nil {
 			return q, err
 		}
@@ -232,7 +233,7 @@ func (s *sending) inputs(requested map[string]json.RawMessage) (map[string]json.
 	inputs := map[string]json.RawMessage{}
 	maps.Copy(inputs, requested)
 	if name := s.c.String("input-file"); name != "" {
-		data, err := s.readFile(name)
+		data, err := s.readFile(s.c.Context, name)
 		if err != nil {
 			return nil, err
 		}

@@ -2,18 +2,12 @@ package commands
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -103,26 +97,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 		fmt.Fprintf(inv.Stderr, "wirectl: listening at ws://%s/run\n", l.Addr())
 	}
 	inv.Terminable()
-	return serveTheory(c.Context, l, theory.New(handler, o))
-}
-
-// serveTheory serves until ctx ends.
-func serveTheory(ctx context.Context, l net.Listener, t *theory.Runtime) error {
-	s := &http.Server{Handler: t, ReadHeaderTimeout: 30 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	select {
-	case err := <-served:
-		t.Close()
-		return err
-	case <-ctx.Done():
-	}
-	t.Close() // every run is answered before its connection ends
-	err := s.Close()
-	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
-		return served
-	}
-	return err
+	return theory.New(handler, o).Serve(c.Context, l)
 }
 
 // theoryHandler returns what answers runs.
@@ -142,23 +117,19 @@ func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.
 	case len(program) > 0:
 		return &theory.Process{Argv: program[1:], Log: o.Log}, nil
 	case command != "":
-		return &theory.Process{Argv: append(shell(), command), Log: o.Log}, nil
+		return theory.Shell(command, o.Log), nil
 	case dir != "":
 		return theory.Tool(c.String("python"), dir, o.Log)
 	}
 	return theory.HandlerFunc(theory.Echo), nil
 }
 
-// shell is the program that runs a command line of this system.
-func shell() []string {
-	if runtime.GOOS == "windows" {
-		return []string{"cmd", "/c"}
-	}
-	return []string{"sh", "-c"}
-}
-
 func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
-	intent, err := inv.readIntent(c, name)
+	data, err := inv.readFile(c.Context, name)
+	if err != nil {
+		return err
+	}
+	intent, err := parseIntent(name, data)
 	if err != nil {
 		return err
 	}
@@ -193,41 +164,10 @@ func theoryDialect(c *cli.Context) (dialect.Dialect, error) {
 	}
 }
 
-// An intent is what a run is to be given: a Request, of which most may be left out.
-type intent struct {
-	Kind    string `json:"kind"`
-	Control struct {
-		RunID json.RawMessage `json:"run_id,omitempty"`
-		Mode  string          `json:"mode"`
-	} `json:"control"`
-	Inputs  map[string]json.RawMessage `json:"inputs"`
-	Outputs map[string]json.RawMessage `json:"outputs"`
-}
-
-func (inv *invocation) readIntent(c *cli.Context, name string) (*intent, error) {
-	src, err := inv.open(c.Context, name)
+func parseIntent(name string, data []byte) (*theory.Intent, error) {
+	read, err := theory.ParseIntent(data)
 	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	data, err := io.ReadAll(src)
-	if err != nil {
-		return nil, err
-	}
-	return parseIntent(name, data)
-}
-
-func parseIntent(name string, data []byte) (*intent, error) {
-	read := &intent{}
-	var shape *json.UnmarshalTypeError
-	switch err := json.Unmarshal(data, read); {
-	case errors.As(err, &shape):
-		return nil, &faultError{fmt.Errorf("%s is no intent: a JSON %s stands where an object with inputs and outputs, or one of these, is to be", label(name), shape.Value)}
-	case err != nil:
 		return nil, &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
-	}
-	if read.Kind != "" && read.Kind != "Request" {
-		return nil, &faultError{fmt.Errorf("%s is no intent: its kind is %q; want a Request", label(name), read.Kind)}
 	}
 	return read, nil
 }

@@ -1,12 +1,17 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A Timing is how long a call took.
@@ -14,6 +19,11 @@ type Timing struct {
 	First time.Duration // until the first part; 0 if there was none
 	Total time.Duration
 	Parts int
+}
+
+// String says it for people.
+func (t Timing) String() string {
+	return fmt.Sprintf("first part after %v, end after %v, %s", rounded(t.First), rounded(t.Total), render.Count(int64(t.Parts), "part"))
 }
 
 // Timed is the call c, whose timing goes to t.
@@ -104,4 +114,32 @@ func (l *Load) add(t Timing, err error) {
 func goesOn(err error) bool {
 	_, ok := errorAs[*PeerError](err)
 	return ok
+}
+
+// WriteText writes how long many calls took.
+func (l *Load) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%d requests, %d failed, in %v: %.0f a second\n", l.Calls, l.Failed, rounded(l.Elapsed), float64(l.Calls)/l.Elapsed.Seconds())
+	for _, row := range []struct {
+		name   string
+		sorted []time.Duration
+	}{{"first part", l.First}, {"whole", l.Total}} {
+		if len(row.sorted) > 0 {
+			fmt.Fprintf(&b, "%-10s  p50 %v  p90 %v  p99 %v  max %v\n", row.name,
+				rounded(Quantile(row.sorted, 0.5)), rounded(Quantile(row.sorted, 0.9)),
+				rounded(Quantile(row.sorted, 0.99)), rounded(Quantile(row.sorted, 1)))
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(time.Microsecond)
+	}
+	return d
 }

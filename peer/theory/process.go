@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -182,4 +183,13 @@ func Tool(program, dir string, log *slog.Logger) (*Process, error) {
 func Echo(_ context.Context, r *Request, emit func(Message)) (*Result, error) {
 	emit(Message{"Log", json.RawMessage(`{"msg":"the outputs are the inputs"}`)})
 	return &Result{Outputs: r.Inputs}, nil
+}
+
+// Shell runs a command line of this system for each run.
+func Shell(command string, log *slog.Logger) *Process {
+	shell := []string{"sh", "-c"}
+	if runtime.GOOS == "windows" {
+		shell = []string{"cmd", "/c"}
+	}
+	return &Process{Argv: append(shell, command), Log: log}
 }
