@@ -41,7 +41,7 @@ var endpointCandidates = []candidate{
 }
 
 // completer knows what stands for the words that help names.
-func (inv *invocation) completer() *cmdline.Completer {
+func completer(inv *invocation) *cmdline.Completer {
 	return &cmdline.Completer{
 		Operand: inv.operandCompletion,
 		Values: map[string]func() []candidate{

@@ -41,7 +41,7 @@ func convertCommand(inv *invocation) *cli.Command {
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, streamFlags()...),
-		Action: inv.convert,
+		Action: inv.does(runConvert),
 	}
 }
 
@@ -65,8 +65,8 @@ type conversion struct {
 	redaction capture.Redaction
 }
 
-func (inv *invocation) convert(c *cli.Context) error {
-	v, err := inv.conversion(c)
+func runConvert(inv *invocation, c *cli.Context) error {
+	v, err := newConversion(inv, c)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (inv *invocation) convert(c *cli.Context) error {
 	return v.outcome(err)
 }
 
-// conversion reads the operands and flags.
-func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
+// newConversion reads the operands and flags.
+func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if len(inv.Operands) != 2 {
 		return nil, usagef("convert takes IN and OUT: two operands, and not %d", len(inv.Operands))
 	}
@@ -104,7 +104,7 @@ func (inv *invocation) conversion(c *cli.Context) (*conversion, error) {
 		return nil, err
 	}
 	var err error
-	if v.cfg, err = inv.decodeConfig(c); err != nil {
+	if v.cfg, err = decodeConfig(c); err != nil {
 		return nil, err
 	}
 	if v.redaction, err = redactionOf(c, v.cfg, !c.Bool("keep-secrets")); err != nil {

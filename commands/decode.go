@@ -51,7 +51,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 			colorFlag("the output"),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say what the stream was taken for"},
 		}, streamFlags()...),
-		Action: func(c *cli.Context) error { return inv.decode(c, verbose) },
+		Action: func(c *cli.Context) error { return runDecode(inv, c, verbose) },
 	}
 }
 
@@ -59,7 +59,7 @@ func grpcEncodingFlag() cli.Flag {
 	return &cli.StringFlag{Name: "grpc-encoding", Value: decode.Compressions[0], Usage: "how compressed gRPC messages are compressed: " + strings.Join(decode.Compressions, ", ")}
 }
 
-func (inv *invocation) decode(c *cli.Context, verbose int) error {
+func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -67,11 +67,11 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	if c.Bool("follow") && len(names) > 1 {
 		return usagef("--follow waits at the end of one input, and %s is never come to: name one", label(names[1]))
 	}
-	cfg, err := inv.decodeConfig(c)
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
 	}
-	newView, err := inv.decodeView(c, verbose)
+	newView, err := decodeView(inv, c, verbose)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (inv *invocation) decode(c *cli.Context, verbose int) error {
 	if c.IsSet("head") && cfg.Head == 0 {
 		names = nil
 	}
-	total, err := inv.decodeAll(c, names, cfg, newView)
+	total, err := decodeAll(inv, c, names, cfg, newView)
 	if cfg.Counter != nil { // also of what --follow has seen when it is interrupted
 		write := cfg.Counter.Text
 		if c.String("output") == "ndjson" {
@@ -124,7 +124,7 @@ func faultSummary(r decode.Result) error {
 
 // decodeAll decodes the inputs one after the other, as connections of their
 // own if there are several.
-func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
+func decodeAll(inv *invocation, c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	var total decode.Result
 	err := inv.each(names, func(i int, name string) error {
 		if total.Enough {
@@ -133,7 +133,7 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 		if len(names) > 1 {
 			cfg.Conn = i + 1
 		}
-		result, err := inv.decodeOne(c, name, cfg, newView)
+		result, err := decodeOne(inv, c, name, cfg, newView)
 		total.Frames += result.Frames
 		total.Faults += result.Faults
 		total.Skipped.Faults += result.Skipped.Faults
@@ -152,10 +152,10 @@ func (inv *invocation) decodeAll(c *cli.Context, names []string, cfg decode.Conf
 	return total, err
 }
 
-func (inv *invocation) decodeOne(c *cli.Context, name string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
+func decodeOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	cfg.Notice, cfg.Note, cfg.Interrupt = inv.notice(c, name), inv.remark(c, name), cancel
+	cfg.Notice, cfg.Note, cfg.Interrupt = inv.notice(c, name), remarks(inv, c, name), cancel
 	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
 	if err != nil {
 		return decode.Result{}, err
@@ -178,10 +178,10 @@ func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
 	return func(text string) { inv.say(name, text) }
 }
 
-// remark returns what tells people of the notes in a capture; nil if they do not
+// remarks returns what tells people of the notes in a capture; nil if they do not
 // want to know. Of those with which a tap answers its viewers, it tells what they
 // have lost.
-func (inv *invocation) remark(c *cli.Context, name string) func(seq int64, rec *capture.Record) {
+func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *capture.Record) {
 	if c.Bool("quiet") {
 		return nil
 	}
@@ -237,7 +237,7 @@ func isFault(err error) bool {
 const maxWorkers = 8
 
 // decodeConfig reads the flags that say how to read.
-func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
+func decodeConfig(c *cli.Context) (decode.Config, error) {
 	stream, err := streamOf(c)
 	if err != nil {
 		return decode.Config{}, err
@@ -278,8 +278,8 @@ func (inv *invocation) decodeConfig(c *cli.Context) (decode.Config, error) {
 }
 
 // decodeView reads the flags that say what to print.
-func (inv *invocation) decodeView(c *cli.Context, verbose int) (func() decode.View, error) {
-	view, err := inv.outputView(c, verbose)
+func decodeView(inv *invocation, c *cli.Context, verbose int) (func() decode.View, error) {
+	view, err := outputView(inv, c, verbose)
 	switch {
 	case err != nil:
 		return nil, err
@@ -311,7 +311,7 @@ func printsLines(c *cli.Context) bool {
 }
 
 // outputView returns the view that --output names.
-func (inv *invocation) outputView(c *cli.Context, verbose int) (func() decode.View, error) {
+func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.View, error) {
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	if err != nil {
 		return nil, err

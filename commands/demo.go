@@ -37,11 +37,11 @@ func demoCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, dark or light"},
 			colorFlag("the output"),
 		},
-		Action: inv.demo,
+		Action: inv.does(runDemo),
 	}
 }
 
-func (inv *invocation) demo(c *cli.Context) error {
+func runDemo(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
 		return usagef("demo takes no operands, and %q is one", inv.Operands[0])
 	}
@@ -52,16 +52,16 @@ func (inv *invocation) demo(c *cli.Context) error {
 		return err
 	}
 	if name := c.String("capture"); name != "" {
-		return inv.recordDemo(c, name)
+		return recordDemo(inv, c, name)
 	}
 	if inv.draws() {
-		return inv.monitorDemo(c)
+		return monitorDemo(inv, c)
 	}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	if err != nil {
 		return err
 	}
-	return inv.played(c, func(in decode.Input, _ func()) error {
+	return played(inv, c, func(in decode.Input, _ func()) error {
 		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: render.Palette(colorful)}
 		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
 		return err
@@ -70,14 +70,14 @@ func (inv *invocation) demo(c *cli.Context) error {
 
 // played plays the demonstration beside what show does with it, which may stop
 // it.
-func (inv *invocation) played(c *cli.Context, show func(in decode.Input, stop func()) error) error {
+func played(inv *invocation, c *cli.Context, show func(in decode.Input, stop func()) error) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	r, w := io.Pipe()
 	stop := func() { cancel(); r.Close() }
 	defer stop()
 	played := make(chan error, 1)
 	go func() {
-		err := inv.play(ctx, w, c.Float64("pace"))
+		err := playDemo(inv, ctx, w, c.Float64("pace"))
 		w.CloseWithError(err)
 		played <- err
 	}()
@@ -92,8 +92,8 @@ func (inv *invocation) played(c *cli.Context, show func(in decode.Input, stop fu
 	return err
 }
 
-// play writes the demonstration to w, as a capture.
-func (inv *invocation) play(ctx context.Context, w io.Writer, pace float64) error {
+// playDemo writes the demonstration to w, as a capture.
+func playDemo(inv *invocation, ctx context.Context, w io.Writer, pace float64) error {
 	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
 	if err != nil {
 		return err
@@ -101,16 +101,16 @@ func (inv *invocation) play(ctx context.Context, w io.Writer, pace float64) erro
 	return demo.Run(ctx, relay.NewFan(func(string) {}, sink), pace)
 }
 
-func (inv *invocation) recordDemo(c *cli.Context, name string) error {
+func recordDemo(inv *invocation, c *cli.Context, name string) error {
 	f, err := output.Create(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(inv.play(c.Context, f, c.Float64("pace")), f.Close())
+	return errors.Join(playDemo(inv, c.Context, f, c.Float64("pace")), f.Close())
 }
 
-func (inv *invocation) monitorDemo(c *cli.Context) error {
-	screen, err := inv.screen(c)
+func monitorDemo(inv *invocation, c *cli.Context) error {
+	screen, err := newScreen(inv, c)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (inv *invocation) monitorDemo(c *cli.Context) error {
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
-	return inv.played(c, func(in decode.Input, stop func()) error {
+	return played(inv, c, func(in decode.Input, stop func()) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)

@@ -31,11 +31,11 @@ func diffCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare into which parts an answer is cut"},
 			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took more than `FACTOR` times as long"},
 		}, sessionFlags()...),
-		Action: inv.diff,
+		Action: inv.does(runDiff),
 	}
 }
 
-func (inv *invocation) diff(c *cli.Context) error {
+func runDiff(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) != 2 {
 		return usagef("diff takes two sessions, A and B, and not %d", len(inv.Operands))
 	}
@@ -46,11 +46,11 @@ func (inv *invocation) diff(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show, err := inv.diffOutput(c)
+	show, err := diffOutput(inv, c)
 	if err != nil {
 		return err
 	}
-	cfg, err := inv.decodeConfig(c)
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (inv *invocation) diff(c *cli.Context) error {
 		sessions[i] = diff.NewSession(options)
 		defer sessions[i].Close()
 		view := func(decode.Input, decode.Config) decode.View { return diffView(sessions[i]) }
-		if _, _, err := inv.readThrough(c, name, cfg, view); err != nil {
+		if _, _, err := readThrough(inv, c, name, cfg, view); err != nil {
 			return err
 		}
 		if err := sessions[i].End(); err != nil {
@@ -100,7 +100,7 @@ func diffOptions(c *cli.Context) (diff.Options, error) {
 }
 
 // diffOutput reads the flags that say how to print.
-func (inv *invocation) diffOutput(c *cli.Context) (func(*diff.Report, io.Writer) error, error) {
+func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) error, error) {
 	switch c.String("output") {
 	case "text":
 		colorful, err := inv.colorful(c.String("color"), inv.Stdout)

@@ -22,7 +22,7 @@ func doctorCommand(inv *invocation) *cli.Command {
 		Description: "Looks for the programs that some endpoints and views need, and says where the taps " +
 			"of running relays are. Wirectl works without any of the programs.\n\n" +
 			"   wirectl doctor",
-		Action: inv.doctor,
+		Action: inv.does(runDoctor),
 	}
 }
 
@@ -42,7 +42,7 @@ var helpers = []helper{
 	{"jq", []string{"--version"}, "wirectl decode -o ndjson FILE | jq"},
 }
 
-func (inv *invocation) doctor(c *cli.Context) error {
+func runDoctor(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
 		return usagef("doctor takes no operands, and %q is one", inv.Operands[0])
 	}
@@ -52,7 +52,7 @@ func (inv *invocation) doctor(c *cli.Context) error {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", h.name, h.found(c), h.use)
 	}
 	fmt.Fprintln(w, "\nTaps:")
-	inv.tellTaps(w)
+	tellTaps(inv, w)
 	return w.Flush()
 }
 
@@ -72,7 +72,7 @@ func (h helper) found(c *cli.Context) string {
 	return strings.TrimSpace(line)
 }
 
-func (inv *invocation) tellTaps(w io.Writer) {
+func tellTaps(inv *invocation, w io.Writer) {
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {
 		fmt.Fprintf(w, "  none can be opened: %v\n", err)

@@ -24,11 +24,11 @@ func encodeCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "framing", Usage: "how to frame payloads, rather than as their records or the protocol have it: " + framingNames()},
 			&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than as their records have it: " + protocolNames()},
 		}, payloadFlags()...),
-		Action: inv.encode,
+		Action: inv.does(runEncode),
 	}
 }
 
-func (inv *invocation) encode(c *cli.Context) error {
+func runEncode(inv *invocation, c *cli.Context) error {
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -41,10 +41,10 @@ func (inv *invocation) encode(c *cli.Context) error {
 		return usagef("a schema has many messages: say with --message NAME which one the payloads are")
 	}
 	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
-	return inv.each(names, func(_ int, name string) error { return inv.encodeOne(c, name, cfg) })
+	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })
 }
 
-func (inv *invocation) encodeOne(c *cli.Context, name string, cfg encode.Config) error {
+func encodeOne(inv *invocation, c *cli.Context, name string, cfg encode.Config) error {
 	src, err := inv.open(c.Context, name)
 	if err != nil {
 		return err

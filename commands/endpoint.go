@@ -102,7 +102,7 @@ func listenWith(c *cli.Context, opts transport.Options) (transport.Listener, err
 // schemes are the kinds of endpoint that are not built in. Between a client and a
 // server that both speak gRPC the calls of any service pass; one that speaks it
 // with something else speaks Latis.
-func (inv *invocation) schemes(c *cli.Context) []transport.Scheme {
+func schemes(inv *invocation, c *cli.Context) []transport.Scheme {
 	calls := grpc.Schemes
 	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.Endpoint, isGRPC) {
 		calls = grpc.Below
@@ -141,7 +141,7 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 			Pin: c.String("tls-pin"), Insecure: c.Bool("insecure"),
 		},
 		Remote:  c.Bool("remote"),
-		Schemes: inv.schemes(c),
+		Schemes: schemes(inv, c),
 		Notice:  func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
 	}
 	for _, h := range c.StringSlice("header") {

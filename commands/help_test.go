@@ -87,7 +87,7 @@ func TestEveryOperandCompletes(t *testing.T) {
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {
 		for _, word := range slices.Concat(cmdline.OperandForms(c)...) {
-			found := inv.completer().CompleteOperand(app, word, []string{config})
+			found := completer(inv).CompleteOperand(app, word, []string{config})
 			if found.Shell == "" && len(found.Candidates) == 0 && !alone[word] {
 				t.Errorf("%s: nothing completes %s", c.Name, word)
 			}

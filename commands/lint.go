@@ -31,7 +31,7 @@ func lintCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: `WHAT` is error, warning or note, which include what is worse, or the name of a finding"},
 			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report this `FINDING`"},
 		}, sessionFlags()...),
-		Action: inv.lint,
+		Action: inv.does(runLint),
 	}
 }
 
@@ -44,7 +44,7 @@ func sessionFlags() []cli.Flag {
 	}, streamFlags()...)
 }
 
-func (inv *invocation) lint(c *cli.Context) error {
+func runLint(inv *invocation, c *cli.Context) error {
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -54,17 +54,17 @@ func (inv *invocation) lint(c *cli.Context) error {
 		return usagef("%w", err)
 	}
 	report := &lint.Report{Policy: policy}
-	write, err := inv.lintOutput(c, report)
+	write, err := lintOutput(inv, c, report)
 	if err != nil {
 		return err
 	}
-	cfg, err := inv.decodeConfig(c)
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
 	}
 	inv.reportsAtEnd = true
 	failed := inv.each(names, func(_ int, name string) error {
-		s, err := inv.lintOne(c, name, cfg)
+		s, err := lintOne(inv, c, name, cfg)
 		if err == nil || s.Frames > 0 {
 			report.Add(s)
 		}
@@ -76,12 +76,12 @@ func (inv *invocation) lint(c *cli.Context) error {
 	if err := write(inv.output(c)); err != nil {
 		return err
 	}
-	return cmp.Or(failed, inv.verdict(c, report))
+	return cmp.Or(failed, verdict(inv, c, report))
 }
 
-func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
+func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
 	ts := track.Trackers{Forms: true}
-	result, err := inv.track(c, name, cfg, &ts)
+	result, err := trackSession(inv, c, name, cfg, &ts)
 	s := lint.Session{Name: label(name), Frames: result.Frames}
 	for _, t := range ts.List {
 		s.Add(t.Tracker)
@@ -90,7 +90,7 @@ func (inv *invocation) lintOne(c *cli.Context, name string, cfg decode.Config) (
 }
 
 // lintOutput reads the flags that say how to print.
-func (inv *invocation) lintOutput(c *cli.Context, r *lint.Report) (func(io.Writer) error, error) {
+func lintOutput(inv *invocation, c *cli.Context, r *lint.Report) (func(io.Writer) error, error) {
 	switch c.String("output") {
 	case "text":
 		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
@@ -106,7 +106,7 @@ func (inv *invocation) lintOutput(c *cli.Context, r *lint.Report) (func(io.Write
 }
 
 // verdict says on standard error what was found, and fails if it was too much.
-func (inv *invocation) verdict(c *cli.Context, r *lint.Report) error {
+func verdict(inv *invocation, c *cli.Context, r *lint.Report) error {
 	summary := r.Summary()
 	if n := r.Unkept(); n > 0 {
 		summary += "; of these " + render.Count(n, "earlier one") + " not shown"

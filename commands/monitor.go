@@ -41,24 +41,24 @@ func monitorCommand(inv *invocation) *cli.Command {
 			grpcEncodingFlag(),
 			colorFlag("the screen"),
 		}, streamFlags()...),
-		Action: inv.monitor,
+		Action: inv.does(runMonitor),
 	}
 }
 
-func (inv *invocation) monitor(c *cli.Context) error {
-	if err := inv.drawable(); err != nil {
+func runMonitor(inv *invocation, c *cli.Context) error {
+	if err := drawable(inv); err != nil {
 		return err
 	}
-	screen, err := inv.screen(c)
+	screen, err := newScreen(inv, c)
 	if err != nil {
 		return err
 	}
-	cfg, err := inv.decodeConfig(c)
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
 	}
 	cfg.Resync = true
-	name, err := inv.monitored(c.Context, screen)
+	name, err := monitored(inv, c.Context, screen)
 	if err != nil || name == "" {
 		return err
 	}
@@ -77,7 +77,7 @@ func (inv *invocation) monitor(c *cli.Context) error {
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	if err := inv.watchOn(c, name, s, screen, cfg); err != nil {
+	if err := watchOn(inv, c, name, s, screen, cfg); err != nil {
 		return err
 	}
 	return notes.Keep(s.Notes())
@@ -93,7 +93,7 @@ func notesFile(name string) string {
 }
 
 // watchOn draws what comes from a source until the user has enough.
-func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
+func watchOn(inv *invocation, c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	var wire *live.Wire
@@ -101,7 +101,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 	if source.IsTap(name) {
 		wire = live.NewWire(s)
 		screen.Wire, screen.Next = wire, true
-		open = func() (*source.Session, error) { return inv.openWire(ctx, name, wire, cfg) }
+		open = func() (*source.Session, error) { return openWire(inv, ctx, name, wire, cfg) }
 	}
 	var src *source.Session
 	if name != "live" { // which may be waited for
@@ -131,7 +131,7 @@ func (inv *invocation) watchOn(c *cli.Context, name string, s *store.Store, scre
 			live.Feed(ctx, s, src.Input, cfg, wire)
 			src.Close()
 			if src = nil; wire != nil {
-				src = inv.openNext(ctx, name == "live", wire, cfg)
+				src = openNext(inv, ctx, name == "live", wire, cfg)
 			}
 		}
 	}()
@@ -159,7 +159,7 @@ func captureFile(name string, in decode.Input) *os.File {
 }
 
 // openWire looks on at a tap, through which its wire can be changed.
-func (inv *invocation) openWire(ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*source.Session, error) {
+func openWire(inv *invocation, ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*source.Session, error) {
 	conn, err := inv.opener().DialTap(ctx, name, nil)
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (inv *invocation) openWire(ctx context.Context, name string, w *live.Wire, 
 
 // openNext looks on at the tap that follows the one of a wire, once there is one;
 // nil if the user has enough.
-func (inv *invocation) openNext(ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *source.Session {
+func openNext(inv *invocation, ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *source.Session {
 	for {
 		dir, err := tap.Dir(inv.Getenv)
 		if err != nil {
@@ -195,7 +195,7 @@ func onWire(ctx context.Context, conn *tap.Conn, w *live.Wire, cfg decode.Config
 func (env Env) draws() bool { return env.IsTerminal(env.Stdout) && env.Getenv("TERM") != "dumb" }
 
 // drawable says why the monitor cannot draw.
-func (inv *invocation) drawable() error {
+func drawable(inv *invocation) error {
 	if inv.draws() {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (inv *invocation) drawable() error {
 // monitored returns the name of what is to be shown; "" if the user chose
 // nothing. Nothing named is standard input if that is redirected, and else what
 // runs.
-func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string, error) {
+func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string, error) {
 	switch {
 	case len(inv.Operands) > 1:
 		return "", usagef("monitor shows one session, and here are %d", len(inv.Operands))
@@ -240,12 +240,12 @@ func (inv *invocation) monitored(ctx context.Context, screen tui.Config) (string
 	return "tap:" + taps[i].Name, nil
 }
 
-// screen reads the flags that say how to draw.
-func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
+// newScreen reads the flags that say how to draw.
+func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	theme, ask := c.String("theme"), false
 	switch {
 	case theme == "auto":
-		theme, ask = inv.background(), inv.tellsBackground()
+		theme, ask = background(inv), tellsBackground(inv)
 	case !slices.Contains(tui.Themes, theme):
 		return tui.Config{}, usagef("--theme is auto, %s, and not %q", strings.Join(tui.Themes, " or "), theme)
 	}
@@ -264,7 +264,7 @@ func (inv *invocation) screen(c *cli.Context) (tui.Config, error) {
 }
 
 // background is the theme for the terminal, as far as its environment tells.
-func (inv *invocation) background() string {
+func background(inv *invocation) string {
 	// "15;0": the number of the foreground's colour and of the background's.
 	colors := strings.Split(inv.Getenv("COLORFGBG"), ";")
 	switch colors[len(colors)-1] {
@@ -276,7 +276,7 @@ func (inv *invocation) background() string {
 
 // tellsBackground reports whether the terminal may be asked for its background. Old
 // consoles would print the question, and screen has no background of its own.
-func (inv *invocation) tellsBackground() bool {
+func tellsBackground(inv *invocation) bool {
 	name := inv.Getenv("TERM")
 	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && inv.Getenv("TMUX") == ""
 	return !silent && runtime.GOOS != "windows"

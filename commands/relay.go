@@ -55,7 +55,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "unit-ca", Usage: "trust the authorities in `FILE` (PEM) about the unit, and those of --tls-ca about controllers"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: give all controllers one unit, rather than each its own"},
 		}, slices.Concat(alterFlags(), listenFlags(), streamFlags())...),
-		Action: inv.relay,
+		Action: inv.does(runRelay),
 	}
 }
 
@@ -71,7 +71,7 @@ type relaying struct {
 	signals <-chan os.Signal
 }
 
-func (inv *invocation) relay(c *cli.Context) error {
+func runRelay(inv *invocation, c *cli.Context) error {
 	v := &relaying{invocation: inv, c: c}
 	if err := v.read(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (v *relaying) read() error {
 	if err := v.check(); err != nil {
 		return err
 	}
-	v.cfg, err = v.decodeConfig(v.c)
+	v.cfg, err = decodeConfig(v.c)
 	return err
 }
 

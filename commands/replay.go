@@ -54,7 +54,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.DurationFlag{Name: "settle", Value: 500 * time.Millisecond, Usage: "with --cancel-at, the `TIME` to listen when nothing comes any more"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text or ndjson"},
 		}, listenFlags(), sessionFlags()),
-		Action: inv.replay,
+		Action: inv.does(runReplay),
 	})
 }
 
@@ -72,8 +72,8 @@ type player struct {
 	exits   transport.Exits
 }
 
-func (inv *invocation) replay(c *cli.Context) error {
-	p, err := inv.player(c)
+func runReplay(inv *invocation, c *cli.Context) error {
+	p, err := newPlayer(inv, c)
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (inv *invocation) replay(c *cli.Context) error {
 	return p.play()
 }
 
-// player reads the flags.
-func (inv *invocation) player(c *cli.Context) (*player, error) {
+// newPlayer reads the flags.
+func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	p := &player{invocation: inv, c: c, out: inv.output(c), ndjson: c.String("output") == "ndjson"}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	if err != nil {
@@ -202,14 +202,14 @@ func (p *player) refuse(it *decode.Item) error {
 
 // load reads the session.
 func (p *player) load() error {
-	cfg, err := p.decodeConfig(p.c)
+	cfg, err := decodeConfig(p.c)
 	if err != nil {
 		return err
 	}
 	name, session := p.Operands[0], new(replay.Session)
 	p.reportsAtEnd = true
 	var refused error
-	_, _, err = p.readThrough(p.c, name, cfg, func(decode.Input, decode.Config) decode.View {
+	_, _, err = readThrough(p.invocation, p.c, name, cfg, func(decode.Input, decode.Config) decode.View {
 		return func(dst []byte, it *decode.Item) ([]byte, error) {
 			if refused = p.refuse(it); refused != nil {
 				return dst, refused
@@ -359,7 +359,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	if e.String() == "stdio" {
 		p.out = p.Stderr
 	}
-	return transport.Shown{Endpoint: e, Stderr: p.Stderr, Ended: p.exits.Add, Lingers: p.lingers(p.c)}.Dial, nil
+	return transport.Shown{Endpoint: e, Stderr: p.Stderr, Ended: p.exits.Add, Lingers: lingers(p.invocation, p.c)}.Dial, nil
 }
 
 // trace returns what writes each frame; nil if nobody wants that.

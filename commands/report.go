@@ -30,11 +30,11 @@ func reportCommand(inv *invocation) *cli.Command {
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, streamFlags()...),
-		Action: inv.report,
+		Action: inv.does(runReport),
 	}
 }
 
-func (inv *invocation) report(c *cli.Context) error {
+func runReport(inv *invocation, c *cli.Context) error {
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (inv *invocation) report(c *cli.Context) error {
 	case out == "-" && inv.IsTerminal(inv.Stdout):
 		return usagef("a page is not for the terminal: give -o report.html, or redirect standard output")
 	}
-	cfg, err := inv.decodeConfig(c)
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (inv *invocation) report(c *cli.Context) error {
 	options.Config = cfg
 	s := store.New(options)
 	defer s.Close()
-	if err := inv.keep(c, names[0], cfg, s); err != nil {
+	if err := keepSession(inv, c, names[0], cfg, s); err != nil {
 		return err
 	}
 	if o := s.Overview(); o.Dropped+o.Gone > 0 && !c.Bool("quiet") {
@@ -67,8 +67,8 @@ func (inv *invocation) report(c *cli.Context) error {
 	return convert.WriteFile(out, write)
 }
 
-// keep hands a session to the store, without its secrets.
-func (inv *invocation) keep(c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
+// keepSession hands a session to the store, without its secrets.
+func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
 	cfg.Resync = true
 	cfg.Notice = inv.notice(c, name)
 	v := &conversion{invocation: inv, c: c, in: name, cfg: cfg}

@@ -46,12 +46,17 @@ func newInvocation(env Env) *invocation {
 	}}
 }
 
+// does returns the action of a command.
+func (inv *invocation) does(run func(*invocation, *cli.Context) error) cli.ActionFunc {
+	return func(c *cli.Context) error { return run(inv, c) }
+}
+
 // Run runs the command line args, of which the first is the program's name,
 // and returns the exit status.
 func Run(ctx context.Context, env Env, args []string) int {
 	inv := newInvocation(env)
 	if len(args) > 1 && args[1] == completeWord {
-		return status(inv.completer().Complete(env.Stdout, newApp(inv), args[2:]))
+		return status(completer(inv).Complete(env.Stdout, newApp(inv), args[2:]))
 	}
 	args = respelled(args)
 	app := newAppFor(inv, args)

@@ -59,7 +59,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Usage: "give up after that `TIME`, such as 30s (default: wait on)"},
 			quietFlag(),
 		),
-		Action: inv.send,
+		Action: inv.does(runSend),
 	})
 }
 
@@ -81,8 +81,8 @@ type peer struct {
 	close func() error
 }
 
-func (inv *invocation) send(c *cli.Context) error {
-	s, err := inv.sending(c)
+func runSend(inv *invocation, c *cli.Context) error {
+	s, err := newSending(inv, c)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (inv *invocation) send(c *cli.Context) error {
 	return s.judge(s.withExit(err), ctx.Err() != nil)
 }
 
-// sending reads the operands.
-func (inv *invocation) sending(c *cli.Context) (*sending, error) {
+// newSending reads the operands.
+func newSending(inv *invocation, c *cli.Context) (*sending, error) {
 	s := &sending{invocation: inv, c: c}
 	switch o := c.String("output"); {
 	case o != "text" && o != "ndjson":
@@ -125,7 +125,7 @@ func (inv *invocation) sending(c *cli.Context) (*sending, error) {
 	}
 	var err error
 	if c.String("listen") != "" {
-		s.endpoint, err = inv.awaited(c)
+		s.endpoint, err = awaited(inv, c)
 	} else {
 		s.endpoint, err = inv.endpoint(c, 3)
 	}

@@ -14,7 +14,7 @@ import (
 
 // lingers tells, once, that a program is waited for; nil if nobody wants to know, or
 // it is over soon.
-func (inv *invocation) lingers(c *cli.Context) func() {
+func lingers(inv *invocation, c *cli.Context) func() {
 	grace := c.Duration("grace")
 	if c.Bool("quiet") || grace <= transport.AtOnce {
 		return nil
@@ -26,7 +26,7 @@ func (inv *invocation) lingers(c *cli.Context) func() {
 
 // reached returns the peer, whose program, if it is one, is minded.
 func (s *sending) reached() transport.Endpoint {
-	return transport.Shown{Endpoint: s.endpoint, Stderr: s.Stderr, Ended: s.exits.Add, Lingers: s.lingers(s.c)}
+	return transport.Shown{Endpoint: s.endpoint, Stderr: s.Stderr, Ended: s.exits.Add, Lingers: lingers(s.invocation, s.c)}
 }
 
 // withExit adds to what came of asking how the program ended that was asked. Once

@@ -28,7 +28,7 @@ func (s *sending) latis() (*dialer, error) {
 		return nil, err
 	}
 	prompt := client.LatisPrompt{Content: content, Metadata: metadata, Cancel: after}
-	call, err := s.latisCall(prompt, hasPrompt)
+	call, err := latisCall(s, prompt, hasPrompt)
 	if err != nil {
 		return nil, err
 	}
@@ -38,16 +38,16 @@ func (s *sending) latis() (*dialer, error) {
 			return nil, err
 		}
 		l := client.DialLatis(conn, s.watch)
-		if err := s.enterSession(ctx, l, metadata); err != nil {
+		if err := enterSession(s, ctx, l, metadata); err != nil {
 			return nil, cmp.Or(err, l.Close())
 		}
-		return &peer{s.subscribed(l, call), l.Close}, nil
+		return &peer{subscribed(s, l, call), l.Close}, nil
 	}}, nil
 }
 
 // latisCall returns what is to be asked for; nil where the session, or what it tells by
 // itself, is all.
-func (s *sending) latisCall(prompt client.LatisPrompt, hasPrompt bool) (func(*client.Latis) client.Call, error) {
+func latisCall(s *sending, prompt client.LatisPrompt, hasPrompt bool) (func(*client.Latis) client.Call, error) {
 	session, state := s.c.String("session"), s.c.Bool("state")
 	switch {
 	case s.method == "ping" && !hasPrompt:
@@ -76,7 +76,7 @@ func (s *sending) latisCall(prompt client.LatisPrompt, hasPrompt bool) (func(*cl
 
 // subscribed adds what --subscribe asks for to a call, which is nil where the
 // session is all that was to be asked for.
-func (s *sending) subscribed(l *client.Latis, call func(*client.Latis) client.Call) client.Call {
+func subscribed(s *sending, l *client.Latis, call func(*client.Latis) client.Call) client.Call {
 	switch {
 	case call == nil && s.c.Bool("subscribe"):
 		return l.Subscribe()
@@ -89,7 +89,7 @@ func (s *sending) subscribed(l *client.Latis, call func(*client.Latis) client.Ca
 }
 
 // enterSession makes or resumes the session that --session names.
-func (s *sending) enterSession(ctx context.Context, l *client.Latis, metadata map[string]string) error {
+func enterSession(s *sending, ctx context.Context, l *client.Latis, metadata map[string]string) error {
 	switch id := s.c.String("session"); {
 	case id == "" || s.method == "destroy":
 		return nil

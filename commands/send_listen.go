@@ -9,7 +9,7 @@ import (
 )
 
 // awaited returns the endpoint that is whoever connects to where --listen says.
-func (inv *invocation) awaited(c *cli.Context) (transport.Endpoint, error) {
+func awaited(inv *invocation, c *cli.Context) (transport.Endpoint, error) {
 	if len(inv.Endpoint) > 0 || len(inv.Operands) > 3 {
 		return nil, usagef("--listen waits for the peer, and an ENDPOINT is where it waits: give one of them")
 	}
@@ -17,7 +17,7 @@ func (inv *invocation) awaited(c *cli.Context) (transport.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	inv.announce(c, l)
+	announce(inv, c, l)
 	return caller{l}, nil
 }
 

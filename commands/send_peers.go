@@ -122,7 +122,7 @@ func (s *sending) rlm() (*dialer, error) {
 	case hasPrompt:
 		q.Prompts = []json.RawMessage{quoted(text)}
 	default:
-		if q.Prompts, err = s.readPrompts(s.c.String("prompts")); err != nil {
+		if q.Prompts, err = readPrompts(s, s.c.String("prompts")); err != nil {
 			return nil, err
 		}
 		q.Batch = true
@@ -147,7 +147,7 @@ func quoted(text string) json.RawMessage {
 }
 
 // readPrompts reads a file of prompts: a JSON array of them, or a line each.
-func (s *sending) readPrompts(name string) ([]json.RawMessage, error) {
+func readPrompts(s *sending, name string) ([]json.RawMessage, error) {
 	data, err := s.readFile(s.c.Context, name)
 	if err = cmp.Or(err, checkText(label(name), string(data))); err != nil {
 		return nil, err

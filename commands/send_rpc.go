@@ -24,11 +24,11 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 			return nil, err
 		}
 		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
-			r, err := s.dialRPC(ctx, d, o)
+			r, err := dialRPC(s, ctx, d, o)
 			if err != nil {
 				return nil, err
 			}
-			call, err := s.rpcCall(ctx, r, text, hasPrompt)
+			call, err := rpcCall(s, ctx, r, text, hasPrompt)
 			if err != nil {
 				return nil, cmp.Or(err, r.Close())
 			}
@@ -37,7 +37,7 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 	}
 }
 
-func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
+func dialRPC(s *sending, ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
 	if e, ok := s.endpoint.(transport.HTTP); ok {
 		h, err := s.httpOptions()
 		if err != nil {
@@ -52,7 +52,7 @@ func (s *sending) dialRPC(ctx context.Context, d *client.Dialect, o client.RPCOp
 	return client.DialRPC(ctx, conn, d, s.watch, o)
 }
 
-func (s *sending) rpcCall(ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
+func rpcCall(s *sending, ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
 	switch {
 	case hasPrompt:
 		_, err := r.NewSession(ctx)

@@ -65,7 +65,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
 			quietFlag(),
 		},
-		Action: inv.serve,
+		Action: inv.does(runServe),
 	}
 }
 
@@ -83,8 +83,8 @@ type serving struct {
 	secrets mask.Secrets // masked in all that is written or answered
 }
 
-func (inv *invocation) serve(c *cli.Context) error {
-	s, err := inv.newServing(c)
+func runServe(inv *invocation, c *cli.Context) error {
+	s, err := newServing(inv, c)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *serving) summary() {
 // shutdownTime is how long a shutdown may take after the drain.
 const shutdownTime = 5 * time.Second
 
-func (inv *invocation) newServing(c *cli.Context) (*serving, error) {
+func newServing(inv *invocation, c *cli.Context) (*serving, error) {
 	s := &serving{invocation: inv, c: c, env: config.OSEnv(), log: slog.New(slog.DiscardHandler)}
 	s.env.Getenv = inv.Getenv
 	if !c.Bool("quiet") {

@@ -29,11 +29,11 @@ func statsCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson (the same on one line)"},
 		}, sessionFlags()...),
-		Action: inv.stats,
+		Action: inv.does(runStats),
 	}
 }
 
-func (inv *invocation) stats(c *cli.Context) error {
+func runStats(inv *invocation, c *cli.Context) error {
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (inv *invocation) stats(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ts, failed := inv.count(c, names)
+	ts, failed := countAll(inv, c, names)
 	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
@@ -64,16 +64,16 @@ func (inv *invocation) stats(c *cli.Context) error {
 	return cmp.Or(enc.Encode(report), failed)
 }
 
-// count reads all sessions into the same trackers.
-func (inv *invocation) count(c *cli.Context, names []string) (*track.Trackers, error) {
-	cfg, err := inv.decodeConfig(c)
+// countAll reads all sessions into the same trackers.
+func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, error) {
+	cfg, err := decodeConfig(c)
 	if err != nil {
 		return nil, err
 	}
 	inv.reportsAtEnd = true
 	ts := &track.Trackers{OneWay: true}
 	err = inv.each(names, func(_ int, name string) error {
-		result, err := inv.track(c, name, cfg, ts)
+		result, err := trackSession(inv, c, name, cfg, ts)
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultCount(result)))
 		}

@@ -27,15 +27,15 @@ func tapsCommand(inv *invocation) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
 		},
-		Action: inv.taps,
+		Action: inv.does(runTaps),
 	}
 }
 
-func (inv *invocation) taps(c *cli.Context) error {
+func runTaps(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
 		return usagef("taps takes no operands, and %q is one", inv.Operands[0])
 	}
-	write, ok := map[string]func([]live.Tap) error{"text": inv.tapTable, "ndjson": inv.tapLines}[c.String("output")]
+	write, ok := map[string]func(*invocation, []live.Tap) error{"text": tapTable, "ndjson": tapLines}[c.String("output")]
 	if !ok {
 		return usagef("--output is text or ndjson, and not %q", c.String("output"))
 	}
@@ -47,10 +47,10 @@ func (inv *invocation) taps(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return write(taps)
+	return write(inv, taps)
 }
 
-func (inv *invocation) tapLines(lines []live.Tap) error {
+func tapLines(inv *invocation, lines []live.Tap) error {
 	out := json.NewEncoder(inv.ndjson())
 	out.SetEscapeHTML(false)
 	for _, l := range lines {
@@ -61,7 +61,7 @@ func (inv *invocation) tapLines(lines []live.Tap) error {
 	return nil
 }
 
-func (inv *invocation) tapTable(lines []live.Tap) error {
+func tapTable(inv *invocation, lines []live.Tap) error {
 	if len(lines) == 0 {
 		fmt.Fprintln(inv.Stderr, "wirectl: nothing runs that has a tap; wirectl relay opens one")
 		return nil

@@ -50,21 +50,21 @@ func theoryCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "bucket", Value: "artifacts", Usage: "resolve: the `NAME` of the bucket"},
 			&cli.StringFlag{Name: "region", Value: "us-east-1", Usage: "resolve: the `NAME` of the store's region"},
 		},
-		Action: inv.theory,
+		Action: inv.does(runTheory),
 	})
 }
 
-func (inv *invocation) theory(c *cli.Context) error {
+func runTheory(inv *invocation, c *cli.Context) error {
 	switch words := inv.Operands; {
 	case len(words) == 1 && words[0] == "serve":
-		return inv.theoryServe(c)
+		return serveTheory(inv, c)
 	case len(words) > 0 && len(words) <= 2 && words[0] == "resolve":
-		return inv.theoryResolve(c, append(words[1:], "-")[0])
+		return resolveTheory(inv, c, append(words[1:], "-")[0])
 	}
 	return usagef("write wirectl theory serve, or wirectl theory resolve")
 }
 
-func (inv *invocation) theoryServe(c *cli.Context) error {
+func serveTheory(inv *invocation, c *cli.Context) error {
 	o := theory.Options{
 		Digest: c.String("digest"), MaxRuns: c.Int("max-runs"), Refuse: c.Bool("refuse"),
 		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http")},
@@ -74,7 +74,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 	if o.Dialect, err = theoryDialect(c); err != nil {
 		return err
 	}
-	handler, err := inv.theoryHandler(c, &o)
+	handler, err := theoryHandler(inv, c, &o)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (inv *invocation) theoryServe(c *cli.Context) error {
 }
 
 // theoryHandler returns what answers runs.
-func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.Handler, error) {
+func theoryHandler(inv *invocation, c *cli.Context, o *theory.Options) (theory.Handler, error) {
 	program, command, dir := inv.Endpoint, c.String("handler"), c.String("tool")
 	given := 0
 	for _, is := range []bool{len(program) > 0, command != "", dir != ""} {
@@ -124,7 +124,7 @@ func (inv *invocation) theoryHandler(c *cli.Context, o *theory.Options) (theory.
 	return theory.HandlerFunc(theory.Echo), nil
 }
 
-func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
+func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 	data, err := inv.readFile(c.Context, name)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (inv *invocation) theoryResolve(c *cli.Context, name string) error {
 		control.RunID = quoted("run-" + rand.Text())
 	}
 	intent.Kind, control.Mode = "Request", cmp.Or(c.String("mode"), control.Mode, "mock")
-	scope, err := inv.theoryScope(c, control.RunID)
+	scope, err := theoryScope(inv, c, control.RunID)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func parseIntent(name string, data []byte) (*theory.Intent, error) {
 }
 
 // theoryScope reads the flags that say where what an intent names is.
-func (inv *invocation) theoryScope(c *cli.Context, runID json.RawMessage) (theory.Scope, error) {
+func theoryScope(inv *invocation, c *cli.Context, runID json.RawMessage) (theory.Scope, error) {
 	scope := theory.Scope{RunID: string(runID), WorldID: c.String("world")} // a number stands for itself
 	var text string
 	if json.Unmarshal(runID, &text) == nil {

@@ -15,7 +15,7 @@ import (
 // readThrough shows all of a session to one view, in order. A fault of the
 // framing does not end it, and a capture that is cut is read up to there, which
 // is said to people.
-func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Config, newView func(decode.Input, decode.Config) decode.View) (result decode.Result, cut bool, err error) {
+func readThrough(inv *invocation, c *cli.Context, name string, cfg decode.Config, newView func(decode.Input, decode.Config) decode.View) (result decode.Result, cut bool, err error) {
 	cfg.Workers, cfg.Resync = 1, true
 	cfg.Notice = inv.notice(c, name)
 	src, err := inv.openSession(c.Context, name, cfg, false)
@@ -32,12 +32,12 @@ func (inv *invocation) readThrough(c *cli.Context, name string, cfg decode.Confi
 	return result, false, located(name, result.Framing, err)
 }
 
-// track feeds ts with a session. What is open where a capture is cut is not
+// trackSession feeds ts with a session. What is open where a capture is cut is not
 // taken for unanswered.
-func (inv *invocation) track(c *cli.Context, name string, cfg decode.Config, ts *track.Trackers) (decode.Result, error) {
+func trackSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, ts *track.Trackers) (decode.Result, error) {
 	var f *track.Follower
 	cfg.Ended = func(conn int, dir frame.Dir, at time.Time) { f.Ended(conn, dir, at) }
-	result, cut, err := inv.readThrough(c, name, cfg, func(in decode.Input, cfg decode.Config) decode.View {
+	result, cut, err := readThrough(inv, c, name, cfg, func(in decode.Input, cfg decode.Config) decode.View {
 		f = track.NewFollower(ts, in, cfg)
 		return f.View
 	})

@@ -39,7 +39,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + misbehaviourNames()},
 			quietFlag(),
 		),
-		Action: inv.unit,
+		Action: inv.does(runUnit),
 	})
 }
 
@@ -57,9 +57,9 @@ func misbehaviourNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (inv *invocation) unit(c *cli.Context) error {
+func runUnit(inv *invocation, c *cli.Context) error {
 	log := inv.logger(c.Bool("quiet"))
-	agent, err := inv.agent(c, log)
+	agent, err := agentOf(inv, c, log)
 	if err != nil {
 		return err
 	}
@@ -80,16 +80,16 @@ func (inv *invocation) unit(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		inv.announce(c, l)
+		announce(inv, c, l)
 		return u.Listen(c.Context, l)
 	case c.String("dial") != "":
-		return inv.serveUnit(c, c.String("dial"), u.Dial)
+		return serveUnit(inv, c, c.String("dial"), u.Dial)
 	}
-	return inv.serveUnit(c, "stdio", u.ServeOne)
+	return serveUnit(inv, c, "stdio", u.ServeOne)
 }
 
 // serveUnit serves who is at an address.
-func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(context.Context, transport.Endpoint) error) error {
+func serveUnit(inv *invocation, c *cli.Context, address string, serve func(context.Context, transport.Endpoint) error) error {
 	opts, err := inv.transportOptions(c)
 	if err != nil {
 		return err
@@ -110,8 +110,8 @@ func (inv *invocation) serveUnit(c *cli.Context, address string, serve func(cont
 	return err
 }
 
-// agent returns who answers the prompts.
-func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, error) {
+// agentOf returns who answers the prompts.
+func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, error) {
 	name := slices.Concat(inv.Operands, inv.Endpoint, []string{"echo"})[0]
 	for _, of := range []struct{ flag, agent string }{{"delay", "echo"}, {"config", "provider"}} {
 		if c.IsSet(of.flag) && name != of.agent {
@@ -133,15 +133,15 @@ func (inv *invocation) agent(c *cli.Context, log *slog.Logger) (unit.Agent, erro
 	case len(words) == 0, len(words) == 1 && words[0] == "echo":
 		return unit.Echo{Delay: c.Duration("delay")}, nil
 	case len(words) == 2 && words[0] == "script":
-		return inv.script(c.Context, words[1])
+		return scriptOf(inv, c.Context, words[1])
 	case len(words) == 2 && words[0] == "provider":
-		return inv.provider(c, words[1])
+		return providerOf(inv, c, words[1])
 	}
 	return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…, and not %q", strings.Join(inv.Operands, " "))
 }
 
-// script reads the session that a unit answers from.
-func (inv *invocation) script(ctx context.Context, name string) (unit.Agent, error) {
+// scriptOf reads the session that a unit answers from.
+func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, error) {
 	src, err := inv.openSession(ctx, name, decode.Config{}, false)
 	if err != nil {
 		return nil, err
@@ -157,9 +157,9 @@ func (inv *invocation) script(ctx context.Context, name string) (unit.Agent, err
 	return s, nil
 }
 
-// provider returns the agent that is a model of the broker.
-func (inv *invocation) provider(c *cli.Context, model string) (unit.Agent, error) {
-	s, err := inv.newServing(c)
+// providerOf returns the agent that is a model of the broker.
+func providerOf(inv *invocation, c *cli.Context, model string) (unit.Agent, error) {
+	s, err := newServing(inv, c)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 }
 
 // announce says where a listener is reached.
-func (inv *invocation) announce(c *cli.Context, l transport.Listener) {
+func announce(inv *invocation, c *cli.Context, l transport.Listener) {
 	if !c.Bool("quiet") {
 		fmt.Fprintf(inv.Stderr, "wirectl: listening at %s\n", l.Addr())
 	}

@@ -33,7 +33,7 @@ func wrapCommand(inv *invocation) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return inv.rewrite(c, func(config []byte, server string) ([]byte, error) {
+			return rewrite(inv, c, func(config []byte, server string) ([]byte, error) {
 				return wrap.Wrap(config, server, append(with, "--name="+server))
 			})
 		},
@@ -49,7 +49,7 @@ func unwrapCommand(inv *invocation) *cli.Command {
 		Description: "Gives a server's entry back as it was before wirectl wrap.\n\n" +
 			"   wirectl unwrap .vscode/mcp.json files",
 		Flags:  []cli.Flag{dryRunFlag()},
-		Action: func(c *cli.Context) error { return inv.rewrite(c, wrap.Unwrap) },
+		Action: func(c *cli.Context) error { return rewrite(inv, c, wrap.Unwrap) },
 	}
 }
 
@@ -78,7 +78,7 @@ func wrapping(c *cli.Context) ([]string, error) {
 }
 
 // rewrite edits the entry of a server in a configuration.
-func (inv *invocation) rewrite(c *cli.Context, edit func(config []byte, server string) ([]byte, error)) error {
+func rewrite(inv *invocation, c *cli.Context, edit func(config []byte, server string) ([]byte, error)) error {
 	if n := len(inv.Operands); n < 1 || n > 2 {
 		return usagef("%s takes a CONFIG and a SERVER in it", c.Command.Name)
 	}
