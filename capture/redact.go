@@ -3,7 +3,9 @@ package capture
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"regexp"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
@@ -273,4 +275,23 @@ func (x *redactor) reframe(r *Record, payload []byte) {
 	}
 	x.raw = raw
 	r.Raw, r.Start, r.End = raw, e.Start, e.End
+}
+
+// BlindSpot returns a [Redaction.Blind] that warns once; say may be nil. It is a note
+// where only the usual names are looked for.
+func BlindSpot(say func(text string)) func(*Record) {
+	var once sync.Once
+	return func(r *Record) {
+		if say == nil {
+			return
+		}
+		once.Do(func() {
+			what := "the bytes of a frame"
+			if r.Seq > 0 {
+				what = fmt.Sprintf("the bytes of frame %d", r.Seq)
+			}
+			say(what + " could not be searched for names, as those of secrets, because no schema describes them, and so maybe of others:" +
+				" give --proto FILE if they are protobuf, or say with --redact-value what secrets look like")
+		})
+	}
 }

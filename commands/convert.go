@@ -110,11 +110,11 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if v.redaction, err = redactionOf(c, v.cfg, !c.Bool("keep-secrets")); err != nil {
 		return nil, err
 	}
-	blind := &blindSpot{say: inv.notice(c, v.in)}
+	say := inv.notice(c, v.in)
 	if c.IsSet("redact") { // what was asked for is not done
-		blind.say = func(text string) { inv.say(v.in, text) }
+		say = func(text string) { inv.say(v.in, text) }
 	}
-	v.redaction.Blind = blind.warn
+	v.redaction.Blind = capture.BlindSpot(say)
 	return v, v.mayWrite()
 }
 

@@ -80,7 +80,7 @@ func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config
 	if !c.Bool("keep-secrets") {
 		x := capture.Secrets()
 		x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
-		x.Blind = (&blindSpot{say: cfg.Notice}).warn
+		x.Blind = capture.BlindSpot(cfg.Notice)
 		r = convert.Redact(r, x)
 	}
 	err = s.Take(c.Context, decode.Input{Capture: r}, cfg)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,14 +16,9 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
-	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/admin"
-	"github.com/wirectl/wirectl/broker/door/latis"
-	"github.com/wirectl/wirectl/broker/door/nexus"
-	"github.com/wirectl/wirectl/broker/door/openai"
-	"github.com/wirectl/wirectl/broker/door/proxy"
-	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/doors"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/script"
@@ -233,62 +226,18 @@ func (s *serving) doors() ([]service.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := web.Access{Token: s.tokenOf(s.config), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes}
-	p, guard := s.out.Publisher, service.TokenMissing
-	if access.Token != "" {
-		guard = service.Token
-	}
-	serveLatis := s.latisUnit()
-	overWS := latis.NewWS(serveLatis, p)
-	overWS.MaxConns, overWS.Times.Read = s.config.Limits.Connections, time.Duration(s.config.Limits.Read)
-	doors := []service.Door{
-		{Name: "rlm", Server: s.limited(rlm.New(s.broker, p))},
-		{Name: "proxy", Guard: guard, Server: s.limited(proxy.New(s.broker, p, access))},
-		{Name: "nexus", Server: s.limited(nexus.New(s.broker, p, access.Token, s.stop))},
-		{Name: "latis", Server: s.limited(latis.New(serveLatis, p))},
-		{Name: "latis_ws", Server: overWS},
-		{Name: "openai", Guard: guard, Server: s.limited(openai.New(s.broker, p, access))},
-		{Name: "admin", Guard: guard, Server: s.limited(admin.New(s.broker, access))},
-	}
-	for i := range doors {
-		doors[i].Addr = addrs[doors[i].Name]
-	}
-	return doors, nil
-}
-
-// limited gives a server the limits of the configuration. One that lets its
-// clients be silent for a time of its own goes on to.
-func (s *serving) limited(srv interface {
-	service.Server
-	Bounds() *door.Limits
-},
-) service.Server {
-	limits := srv.Bounds()
-	limits.MaxConns = s.config.Limits.Connections
-	limits.Times = door.Times{Idle: cmp.Or(limits.Times.Idle, time.Duration(s.config.Limits.Idle)), Read: time.Duration(s.config.Limits.Read)}
-	return srv
+	return doors.New(s.broker, doors.Config{
+		Addrs:  addrs,
+		Access: web.Access{Token: s.tokenOf(s.config), AnyHost: s.c.Bool("allow-remote"), MaxBody: s.config.Limits.BodyBytes},
+		Limits: s.config.Limits, Publisher: s.out.Publisher, Latis: s.latisUnit(), Stop: s.stop,
+	}), nil
 }
 
 // addresses are where the doors listen, by the configuration and the flags.
 func (s *serving) addresses() (map[string]string, error) {
-	addrs := maps.Clone(s.config.Listen)
-	if s.c.Bool("any-port") {
-		for name, addr := range addrs {
-			if host, _, err := net.SplitHostPort(addr); err == nil {
-				addrs[name] = net.JoinHostPort(host, "0")
-			}
-		}
-	}
-	for _, word := range cmdline.ListOf(s.c, "listen") {
-		name, text, ok := strings.Cut(word, "=")
-		if _, known := addrs[name]; !ok || !known {
-			return nil, usagef("--listen %s: expected DOOR=ADDR, and a DOOR of %s", word, config.DoorNames())
-		}
-		addr, err := config.Address(name, text)
-		if err != nil {
-			return nil, usagef("--listen: %w", err)
-		}
-		addrs[name] = addr
+	addrs, err := s.config.Addresses(cmdline.ListOf(s.c, "listen"), s.c.Bool("any-port"))
+	if err != nil {
+		return nil, usagef("%w", err)
 	}
 	return addrs, nil
 }

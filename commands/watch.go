@@ -156,7 +156,7 @@ func (w *watch) record(name string, s capture.Session) (capture.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.Blind = (&blindSpot{say: w.v.warn}).warn
+	x.Blind = capture.BlindSpot(w.v.warn)
 	if !x.IsEmpty() {
 		s = x.Session(s)
 	}

@@ -181,3 +181,26 @@ func among(names []string) string {
 	}
 	return ": " + strings.Join(names, ", ")
 }
+
+// Addresses returns where the doors listen, by their names, if words of --listen
+// say so of some; with anyPort the others are at any free port.
+func (c *Config) Addresses(words []string, anyPort bool) (map[string]string, error) {
+	addrs := maps.Clone(c.Listen)
+	for name, addr := range addrs {
+		if host, _, err := net.SplitHostPort(addr); err == nil && anyPort {
+			addrs[name] = net.JoinHostPort(host, "0")
+		}
+	}
+	for _, word := range words {
+		name, text, ok := strings.Cut(word, "=")
+		if _, known := addrs[name]; !ok || !known {
+			return nil, fmt.Errorf("--listen %s: expected DOOR=ADDR, and a DOOR of %s", word, DoorNames())
+		}
+		addr, err := Address(name, text)
+		if err != nil {
+			return nil, fmt.Errorf("--listen: %w", err)
+		}
+		addrs[name] = addr
+	}
+	return addrs, nil
+}

@@ -1,0 +1,67 @@
+// Package doors makes the front doors of a broker.
+package doors
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/door/admin"
+	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/nexus"
+	"github.com/wirectl/wirectl/broker/door/openai"
+	"github.com/wirectl/wirectl/broker/door/proxy"
+	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/service"
+)
+
+// A Config is what doors have in common.
+type Config struct {
+	Addrs     map[string]string // where they listen, by their names
+	Access    web.Access
+	Limits    config.Limits
+	Publisher *publish.Publisher // may be nil
+	Latis     latis.Serve
+	Stop      context.CancelFunc // stops the service
+}
+
+// New makes all doors.
+func New(b *broker.Broker, c Config) []service.Door {
+	p, guard := c.Publisher, service.TokenMissing
+	if c.Access.Token != "" {
+		guard = service.Token
+	}
+	overWS := latis.NewWS(c.Latis, p)
+	overWS.MaxConns, overWS.Times.Read = c.Limits.Connections, time.Duration(c.Limits.Read)
+	doors := []service.Door{
+		{Name: "rlm", Server: c.limited(rlm.New(b, p))},
+		{Name: "proxy", Guard: guard, Server: c.limited(proxy.New(b, p, c.Access))},
+		{Name: "nexus", Server: c.limited(nexus.New(b, p, c.Access.Token, c.Stop))},
+		{Name: "latis", Server: c.limited(latis.New(c.Latis, p))},
+		{Name: "latis_ws", Server: overWS},
+		{Name: "openai", Guard: guard, Server: c.limited(openai.New(b, p, c.Access))},
+		{Name: "admin", Guard: guard, Server: c.limited(admin.New(b, c.Access))},
+	}
+	for i := range doors {
+		doors[i].Addr = c.Addrs[doors[i].Name]
+	}
+	return doors
+}
+
+// limited gives a server the limits of the configuration. One that lets its
+// clients be silent for a time of its own goes on to.
+func (c *Config) limited(srv interface {
+	service.Server
+	Bounds() *door.Limits
+},
+) service.Server {
+	limits := srv.Bounds()
+	limits.MaxConns = c.Limits.Connections
+	limits.Times = door.Times{Idle: cmp.Or(limits.Times.Idle, time.Duration(c.Limits.Idle)), Read: time.Duration(c.Limits.Read)}
+	return srv
+}
