@@ -1,15 +1,11 @@
 package commands
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store/live"
 )
 
@@ -35,9 +31,9 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
 		return usagef("taps takes no operands, and %q is one", inv.Operands[0])
 	}
-	write, ok := map[string]func(*invocation, []live.Tap) error{"text": tapTable, "ndjson": tapLines}[c.String("output")]
-	if !ok {
-		return usagef("--output is text or ndjson, and not %q", c.String("output"))
+	output := c.String("output")
+	if output != "text" && output != "ndjson" {
+		return usagef("--output is text or ndjson, and not %q", output)
 	}
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {
@@ -47,33 +43,12 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return write(inv, taps)
-}
-
-func tapLines(inv *invocation, lines []live.Tap) error {
-	out := json.NewEncoder(inv.ndjson())
-	out.SetEscapeHTML(false)
-	for _, l := range lines {
-		if err := out.Encode(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func tapTable(inv *invocation, lines []live.Tap) error {
-	if len(lines) == 0 {
+	switch {
+	case output == "ndjson":
+		return live.WriteNDJSON(inv.ndjson(), taps)
+	case len(taps) == 0:
 		fmt.Fprintln(inv.Stderr, "wirectl: nothing runs that has a tap; wirectl relay opens one")
 		return nil
 	}
-	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tPID\tAGE\tPROTOCOL\tFRAMES\tENDPOINTS")
-	for _, l := range lines {
-		ends := fmt.Sprintf("%s ⇄ %s", l.Controller, l.Unit)
-		if l.Altered {
-			ends += " (altered)"
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, live.Age(l.Info), strings.Join(l.Protocols, ", "), l.Frames, render.Safe(ends))
-	}
-	return w.Flush()
+	return live.WriteText(inv.Stdout, taps)
 }
