@@ -77,7 +77,7 @@ func played(inv *invocation, c *cli.Context, show func(in decode.Input, stop fun
 	defer stop()
 	played := make(chan error, 1)
 	go func() {
-		err := playDemo(inv, ctx, w, c.Float64("pace"))
+		err := playDemo(ctx, w, c.Float64("pace"))
 		w.CloseWithError(err)
 		played <- err
 	}()
@@ -93,7 +93,7 @@ func played(inv *invocation, c *cli.Context, show func(in decode.Input, stop fun
 }
 
 // playDemo writes the demonstration to w, as a capture.
-func playDemo(inv *invocation, ctx context.Context, w io.Writer, pace float64) error {
+func playDemo(ctx context.Context, w io.Writer, pace float64) error {
 	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func recordDemo(inv *invocation, c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(playDemo(inv, c.Context, f, c.Float64("pace")), f.Close())
+	return errors.Join(playDemo(c.Context, f, c.Float64("pace")), f.Close())
 }
 
 func monitorDemo(inv *invocation, c *cli.Context) error {
