@@ -27,6 +27,7 @@ lint:
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(GO) -C test/tools vet ./sbom ./notices
+	$(GO) -C test/bench vet ./...
 	@unformatted=$$($(tool) gofumpt -l .) && { [ -z "$$unformatted" ] || { echo "run gofumpt -w on:"; echo "$$unformatted"; exit 1; }; }
 	$(tool) golangci-lint run ./...
 	$(tool) buf lint protocol/schema
@@ -60,8 +61,12 @@ update:
 snapshot:
 	test/tools/packages dist
 
-# The speed of decode, as ratios to its peers.
+# The speed of everything, beside that of its peers: docs/performance.md.
 bench:
-	test/bench/decode.sh
+	$(GO) -C test/bench run ./decode
+	$(GO) -C test/bench run ./relay
+	$(GO) -C test/bench run ./broker
+	$(GO) -C test/bench run ./broker monitor
+	$(GO) -C test/bench run ./broker unit
 
 .PHONY: help check test race lint interop fuzz generate fresh update snapshot bench

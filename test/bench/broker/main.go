@@ -1,34 +1,25 @@
-//go:build unix
-
-// Broker measures the broker against its peers; see bench/broker.sh. As "mock",
-// "bare" and "proxy URL" it is three of the parts: a mock of a provider, a backend
-// that does nothing but answer, and net/http's reverse proxy.
+// Broker measures the broker beside Python's socketserver, net/http's ReverseProxy and
+// Portkey's gateway. As "broker monitor" it measures the monitor in a terminal,
+// and as "broker unit" the unit beside a bare echo.
 package main
 
 import (
-	"fmt"
-	"log"
 	"os"
+
+	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
 func main() {
-	log.SetFlags(0)
-	var err error
-	switch {
-	case len(os.Args) == 2 && os.Args[1] == "mock":
-		err = mock()
-	case len(os.Args) == 2 && os.Args[1] == "bare":
-		err = bare()
-	case len(os.Args) == 3 && os.Args[1] == "proxy":
-		err = reverseProxy(os.Args[2])
-	case len(os.Args) == 3 && os.Args[1] == "load":
-		err = run(os.Args[2], (*bench).loads)
-	case len(os.Args) == 3 && os.Args[1] == "trips":
-		err = run(os.Args[2], (*bench).trips)
-	default:
-		err = fmt.Errorf("usage: broker mock | bare | proxy URL | load DURATION | trips DURATION")
+	mode := ""
+	if len(os.Args) > 1 {
+		mode = os.Args[1]
 	}
-	if err != nil {
-		log.Fatal(err)
+	switch mode {
+	case "monitor":
+		harness.Main(million, steady)
+	case "unit":
+		harness.Main(pings)
+	default:
+		harness.Main(rlmDoor, openaiDoor)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package corpus
 
 import (
 	"fmt"
@@ -15,8 +15,7 @@ type grammar func(t *texter, dst []byte, n int64, size int) []byte
 
 var grammars = map[string]grammar{
 	"latis": latis,
-	"mcp":   jsonGrammar(mcpEnvelopes),
-	"rlm":   jsonGrammar(rlmEnvelopes),
+	"mcp":   mcp,
 }
 
 // An envelope is a JSON message around an id and a text: head, id, middle,
@@ -25,36 +24,22 @@ type envelope struct{ head, middle, tail string }
 
 func (e envelope) len() int { return len(e.head) + len(e.middle) + len(e.tail) }
 
-// The first of each list is the one that fits where the others are too large.
-var (
-	mcpEnvelopes = []envelope{
-		{`{"method":"notifications/progress","params":{"progressToken":`, `,"progress":3,"message":"`, `"},"jsonrpc":"2.0"}`},
-		{`{"jsonrpc":"2.0","id":`, `,"method":"tools/call","params":{"name":"search","arguments":{"query":"`, `","limit":20,"exact":false}}}`},
-		{`{"jsonrpc":"2.0","id":`, `,"result":{"content":[{"type":"text","text":"`, `"}],"isError":false}}`},
-	}
-	rlmEnvelopes = []envelope{
-		{`{"correlation_id": "`, `", "error": "`, `", "results": null}`},
-		{`{"correlation_id": "`, `", "model": "large", "prompt": "`, `"}`},
-		{`{"correlation_id": "`, `", "model": "small", "prompts": ["Say it in one word", [{"role": "user", "content": "`, `"}]]}`},
-		{
-			`{"correlation_id": "`, `", "error": null, "results": [{"error": null, "chat_completion": {"root_model": "large", "prompt": "Summarize", "response": "`,
-			`", "usage_summary": {"model_usage_summaries": {"large": {"total_calls": 1, "total_input_tokens": 211, "total_output_tokens": 95}}}, ` +
-				`"prompt_tokens": 211, "completion_tokens": 95, "execution_time": 0.8127}}]}`,
-		},
-	}
-)
+// The first is the one that fits where another is too large.
+var mcpEnvelopes = []envelope{
+	{`{"method":"notifications/progress","params":{"progressToken":`, `,"progress":3,"message":"`, `"},"jsonrpc":"2.0"}`},
+	{`{"jsonrpc":"2.0","id":`, `,"method":"tools/call","params":{"name":"search","arguments":{"query":"`, `","limit":20,"exact":false}}}`},
+	{`{"jsonrpc":"2.0","id":`, `,"result":{"content":[{"type":"text","text":"`, `"}],"isError":false}}`},
+}
 
-func jsonGrammar(envelopes []envelope) grammar {
-	return func(t *texter, dst []byte, n int64, size int) []byte {
-		id := strconv.FormatInt(n, 10)
-		e := envelopes[t.rnd.IntN(len(envelopes))]
-		if e.len()+len(id) > size {
-			e = envelopes[0]
-		}
-		dst = append(append(append(dst, e.head...), id...), e.middle...)
-		dst = t.appendText(dst, size-e.len()-len(id), quoted)
-		return append(dst, e.tail...)
+func mcp(t *texter, dst []byte, n int64, size int) []byte {
+	id := strconv.FormatInt(n, 10)
+	e := mcpEnvelopes[t.rnd.IntN(len(mcpEnvelopes))]
+	if e.len()+len(id) > size {
+		e = mcpEnvelopes[0]
 	}
+	dst = append(append(append(dst, e.head...), id...), e.middle...)
+	dst = t.appendText(dst, size-e.len()-len(id), quoted)
+	return append(dst, e.tail...)
 }
 
 // latisHeaders is the most that the tags and lengths around a text grow when

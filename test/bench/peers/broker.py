@@ -1,6 +1,6 @@
 """A broker of rlm as Python's standard library makes it: a thread a connection, a
 request a connection, and an answer that echoes. Its backlog is raised, since with
-the usual 5 it drops clients. Prints its port."""
+the usual 5 it drops clients. Prints its address."""
 
 import json
 import socketserver
@@ -49,5 +49,5 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 with Server(("127.0.0.1", 0), Handler) as server:
-    print(server.server_address[1], flush=True)
+    print("%s:%d" % server.server_address, flush=True)
     server.serve_forever()

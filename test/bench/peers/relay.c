@@ -1,17 +1,14 @@
-// The far ends and the plainest peer of bench/relay.sh.
+// The far ends of the benchmark of the relay.
 //
-//   relay source FILE N         write a file N times: its pages go into the pipe, uncopied
-//   relay mirror                write back what comes in: its pages go back, uncopied
-//   relay drain                 take what comes in, uncopied, and print its size and when
+//   peer source FILE N         write a file N times: its pages go into the pipe, uncopied
+//   peer mirror                write back what comes in: its pages go back, uncopied
+//   peer drain                 take what comes in, uncopied, and print its size and when
 //                               the last of it came, in seconds since 1970
-//   relay wide CMD…             run CMD with a standard input and output that are wide pipes
-//   relay echo                  write back what comes in, by reading and writing
-//   relay poll CMD…             a relay: a poll loop between ourselves and CMD
-//   relay ping N CMD…           N round trips of 100 bytes through CMD: p50 p99, in µs
+//   peer wide CMD…             run CMD with a standard input and output that are wide pipes
+//   peer echo                  write back what comes in, by reading and writing
+//   peer ping N CMD…           N round trips of 100 bytes through CMD: p50 p99, in µs
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +18,7 @@
 #include <unistd.h>
 
 enum { SIZE = 256 << 10, PIPE = 1 << 20, FRAME = 100 };
-static char buf[2][SIZE];
+static char buf[SIZE];
 
 static void fail(const char *what) {
 	perror(what);
@@ -106,37 +103,7 @@ static int drain(void) {
 }
 
 static int echo(void) {
-	for (ssize_t n; (n = read(0, buf[0], SIZE)) > 0;) put(1, buf[0], n);
-	return 0;
-}
-
-static int relay(char **argv) {
-	int in, out;
-	start(argv, &in, &out);
-	int from[2] = {0, out}, to[2] = {in, 1};
-	size_t at[2] = {0}, have[2] = {0};
-	for (int i = 0; i < 2; i++) fcntl(to[i], F_SETFL, O_NONBLOCK | O_WRONLY);
-	while (from[0] >= 0 || from[1] >= 0 || have[0] || have[1]) {
-		struct pollfd p[2];
-		for (int i = 0; i < 2; i++)
-			p[i] = have[i] ? (struct pollfd){to[i], POLLOUT, 0} : (struct pollfd){from[i], POLLIN, 0};
-		if (poll(p, 2, -1) < 0) fail("poll");
-		for (int i = 0; i < 2; i++) {
-			if (!p[i].revents) continue;
-			if (!have[i]) {
-				ssize_t n = read(from[i], buf[i], SIZE);
-				if (n <= 0) {
-					from[i] = -1;
-					close(to[i]);
-					continue;
-				}
-				at[i] = 0, have[i] = n;
-			}
-			ssize_t n = write(to[i], buf[i] + at[i], have[i]);
-			if (n < 0 && errno != EAGAIN) fail("write");
-			if (n > 0) at[i] += n, have[i] -= n;
-		}
-	}
+	for (ssize_t n; (n = read(0, buf, SIZE)) > 0;) put(1, buf, n);
 	return 0;
 }
 
@@ -181,8 +148,7 @@ int main(int argc, char **argv) {
 		execvp(argv[2], argv + 2);
 		fail(argv[2]);
 	}
-	if (!strcmp(word, "poll") && argc > 2) return relay(argv + 2);
 	if (!strcmp(word, "ping") && argc > 3) return ping(atoi(argv[2]), argv + 3);
-	fprintf(stderr, "usage: relay source FILE N | mirror | drain | wide CMD… | echo | poll CMD… | ping N CMD…\n");
+	fprintf(stderr, "usage: peer source FILE N | mirror | drain | wide CMD… | echo | ping N CMD…\n");
 	return 2;
 }

@@ -4,7 +4,10 @@ package main
 
 import (
 	"bufio"
-	"fmt"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log"
 	"os"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,35 +15,52 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
-	"github.com/wirectl/wirectl/test/bench/peers/frames"
 )
 
 func main() {
+	file, err := os.Open(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
+	if err := errors.Join(transcode(out, bufio.NewReaderSize(file, 1<<20)), out.Flush()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func transcode(out io.Writer, in io.Reader) error {
 	var request latisv1.ConnectRequest
 	var response latisv1.ConnectResponse
-	var line []byte
-	err := frames.Each(os.Args[1], func(payload []byte) error {
+	var head [4]byte
+	var payload, line []byte
+	for {
+		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint32(head[:]))
+		if n > cap(payload) {
+			payload = make([]byte, n)
+		}
+		payload = payload[:n]
+		if _, err := io.ReadFull(in, payload); err != nil {
+			return err
+		}
 		m := proto.Message(&request)
 		if isResponse(payload) {
 			m = &response
 		}
-		if err := proto.Unmarshal(payload, m); err != nil {
+		err := proto.Unmarshal(payload, m)
+		if err != nil {
 			return err
 		}
-		var err error
 		if line, err = (protojson.MarshalOptions{}).MarshalAppend(line[:0], m); err != nil {
 			return err
 		}
-		_, err = out.Write(append(line, '\n'))
-		return err
-	})
-	if err == nil {
-		err = out.Flush()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "protojson:", err)
-		os.Exit(1)
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
+		}
 	}
 }
 
@@ -48,9 +68,6 @@ func main() {
 // messages apart.
 func isResponse(payload []byte) bool {
 	_, _, id := protowire.ConsumeField(payload)
-	if id < 0 {
-		return false
-	}
-	number, _, _ := protowire.ConsumeTag(payload[id:])
+	number, _, _ := protowire.ConsumeTag(payload[max(id, 0):])
 	return number >= 20 && number != 30
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -13,11 +11,11 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// session is what is said of both sessions.
+// session is what is said of the capture and of the tap.
 var session = capture.Session{Framing: "line", Protocol: "mcp"}
 
-// corpus writes calls with progress and results: a million frames.
-func corpus(name string) error {
+// write writes calls with progress and results.
+func write(name string, frames int) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err

@@ -1,9 +1,8 @@
-package main
+package corpus
 
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -36,7 +35,7 @@ func TestSmallCorpusIsPrefixOfLarge(t *testing.T) {
 	for framing := range wrappings {
 		var small, large bytes.Buffer
 		for out, size := range map[*bytes.Buffer]int64{&small: 1 << 16, &large: 1 << 18} {
-			if err := run(out, io.Discard, "latis", framing, size); err != nil {
+			if err := Write(out, "latis", framing, size); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -9,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -29,17 +26,18 @@ type monitor struct {
 	slowest  time.Duration // answer to a key
 }
 
-// start runs wirectl monitor with these arguments.
-func start(wirectl, runtimeDir string, args ...string) (*monitor, error) {
-	m := &monitor{cmd: exec.Command(wirectl, append([]string{"monitor"}, args...)...), news: make(chan struct{}, 1)}
-	m.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_RUNTIME_DIR="+runtimeDir)
+// lookOn runs wirectl monitor, and returns when it shows calls.
+func lookOn(source string) (*monitor, error) {
+	m := &monitor{cmd: exec.Command("wirectl", "monitor", source), news: make(chan struct{}, 1)}
+	m.cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	m.begun = time.Now()
 	var err error
 	if m.terminal, err = pty.StartWithSize(m.cmd, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
 		return nil, err
 	}
 	go m.read()
-	return m, nil
+	_, err = m.await(calls)
+	return m, err
 }
 
 func (m *monitor) read() {
@@ -117,30 +115,20 @@ func (m *monitor) turn(times int) error {
 	return nil
 }
 
-// quit ends it, and returns the time that it has worked and its memory, in bytes.
-func (m *monitor) quit() (work time.Duration, memory int64, err error) {
+// quit ends it, and returns how long it has kept a processor busy.
+func (m *monitor) quit() (time.Duration, error) {
 	if _, err := m.terminal.WriteString("q"); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	err = m.cmd.Wait()
+	err := m.cmd.Wait()
 	_ = m.terminal.Close()
-	state := m.cmd.ProcessState
-	memory = state.SysUsage().(*syscall.Rusage).Maxrss
-	if memory < 1<<30 { // all but macOS count in KiB
-		memory <<= 10
-	}
-	return state.UserTime() + state.SystemTime(), memory, err
+	return m.cmd.ProcessState.UserTime() + m.cmd.ProcessState.SystemTime(), err
 }
 
-// Texts that only one view, or one place in it, shows, without the commas that [monitor.look]
-// leaves out.
+// Texts that only one view shows, without the commas that [monitor.look] leaves out.
 var (
-	ids    = regexp.MustCompile("OUTCOME")
-	list   = regexp.MustCompile("WHAT IT SAYS")
-	calls  = regexp.MustCompile("tools/call")
-	ended  = regexp.MustCompile(`(?:■ ended|○ ended waiting) +([0-9]+) frames +[0-9]+ ids? +[0-9]+ in flight(?: +([0-9]+) missed)?`)
-	opened = regexp.MustCompile(`"jsonrpc"`)
-	first  = regexp.MustCompile(` 1 +0\.000000`)
-	last   = regexp.MustCompile(`\b1000000 `)
-	middle = regexp.MustCompile(`\b9999[0-9][0-9] `)
+	ids   = regexp.MustCompile("OUTCOME")
+	list  = regexp.MustCompile("WHAT IT SAYS")
+	calls = regexp.MustCompile("tools/call")
+	ended = regexp.MustCompile(`(?:■ ended|○ ended waiting) +([0-9]+) frames`)
 )
