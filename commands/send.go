@@ -35,7 +35,7 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "prompts", Usage: "rlm: ask all prompts of `FILE` as one batch: a JSON array, or one on each line"},
 			&cli.StringFlag{Name: "model", Usage: "rlm: ask the model `NAME`"},
 			&cli.StringSliceFlag{Name: "metadata", Usage: "latis: send `KEY=VALUE` with the prompt, or with the session that is created"},
-			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory: cancel after `N` parts, or after a time such as 200ms"},
+			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory, nexus: cancel after `N` parts, or after a time such as 200ms; a send of nexus after a time alone"},
 			&cli.BoolFlag{Name: "state", Usage: "latis: ask for the state, also while a prompt is worked on"},
 			&cli.BoolFlag{Name: "subscribe", Usage: "latis: show every change of the state, until the prompt ends or you interrupt"},
 			&cli.StringFlag{Name: "session", Usage: "latis: work in the session `ID`, which is resumed, or in a new one if it is new"},

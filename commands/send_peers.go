@@ -265,6 +265,15 @@ func (s *sending) nexus() (*dialer, error) {
 	case s.method == "":
 		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; or of newer servers compact, get_messages, create_agent, destroy_agent, list_agents, shutdown_server")
 	}
+	after, err := s.cancelAfter()
+	switch {
+	case err != nil:
+		return nil, err
+	case after.Parts > 0:
+		return nil, usagef("invalid --cancel-after %d: nexus answers in one piece: want a time such as 200ms", after.Parts)
+	case after.Time > 0 && s.method != "send":
+		return nil, usagef("--cancel-after cancels a send, and not a %s: leave it out", s.method)
+	}
 	h, err := s.httpOptions()
 	if err != nil {
 		return nil, err
@@ -279,7 +288,11 @@ func (s *sending) nexus() (*dialer, error) {
 		}
 	}
 	return &dialer{nexus.Protocol, func(context.Context) (*peer, error) {
-		return &peer{client.NewNexus(e.String(), s.watch, h).Call(s.method, s.params), nothing}, nil
+		n := client.NewNexus(e.String(), s.watch, h)
+		if after.Time > 0 {
+			return &peer{n.SendFor(after.Time, s.params), nothing}, nil
+		}
+		return &peer{n.Call(s.method, s.params), nothing}, nil
 	}}, nil
 }
 

@@ -21,6 +21,9 @@ import (
 // confirmation is how long a cancel may wait for what follows it.
 const confirmation = 5 * time.Second
 
+// errUnconfirmed ends a wait for what follows a cancel.
+var errUnconfirmed = faultf("it was cancelled, and nothing followed within %v", confirmation)
+
 // A Latis is a connection to a unit, on which any number of calls may be made at
 // once.
 type Latis struct {
@@ -257,8 +260,7 @@ func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 	if err != nil {
 		return err
 	}
-	silence := fmt.Errorf("the prompt was cancelled, and nothing followed within %v", confirmation)
-	limited, cancel := context.WithTimeoutCause(ctx, confirmation, &FaultError{silence})
+	limited, cancel := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
 	defer cancel()
 	defer r.latis.forget(asked.id)
 	return r.latis.wait(limited, c)

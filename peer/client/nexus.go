@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,8 +15,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Nexus asks a server that speaks JSON-RPC over HTTP.
@@ -45,12 +48,50 @@ func (c *Nexus) Call(method string, params []byte) Call {
 		if _, err := c.watch.see(n, frame.U2C, frame.Line.Name(), asLine(answer)); err != nil {
 			return &FaultError{err}
 		}
-		result, err := nexusResult(method, answer)
-		if err == nil {
-			out(result)
-		}
-		return err
+		return nexusResult(method, answer, out)
 	}
+}
+
+// SendFor is the call of send with params, a JSON object, that is cancelled after d.
+// A cancel names what it is about by its request_id, which is made where params have
+// none.
+func (c *Nexus) SendFor(d time.Duration, params []byte) Call {
+	return settled(func(ctx context.Context, out func(Part)) error {
+		named := map[string]json.RawMessage{}
+		if err := json.Unmarshal(params, &named); err != nil {
+			return fmt.Errorf("a send that is to be cancelled: want an object of params: %w", err)
+		}
+		if isNull(named["request_id"]) {
+			named["request_id"] = jsonscan.MustMarshal(rand.Text())
+		}
+		sending, leave := context.WithCancel(ctx)
+		defer leave()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Call("send", jsonscan.MustMarshal(named))(sending, out) }()
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case err := <-ended:
+			return err
+		case <-timer.C:
+		}
+		limited, cancel := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
+		defer cancel()
+		asked := c.Call("cancel", jsonscan.MustMarshal(object{"request_id": named["request_id"]}))
+		if err := asked(limited, func(Part) {}); err != nil { // the answer says no more than the send's own
+			leave()
+			<-ended
+			return cmp.Or(context.Cause(limited), err)
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-limited.Done():
+			leave()
+			<-ended
+			return context.Cause(limited)
+		}
+	})
 }
 
 // post returns the body of the answer: an error of JSON-RPC may come with any
@@ -84,28 +125,37 @@ func answers(body []byte) bool {
 	return json.Unmarshal(body, &m) == nil && (m.Result != nil || m.Error != nil)
 }
 
-// nexusResult reads an answer. That of a send is text.
-func nexusResult(method string, answer []byte) (Part, error) {
+// nexusResult hands out what is in an answer. That of a send is text, of which a
+// cancelled one may have none.
+func nexusResult(method string, answer []byte, out func(Part)) error {
 	var m struct {
 		Result json.RawMessage `json:"result"`
 		Error  json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &m); err != nil {
-		return Part{}, &FaultError{err}
+		return &FaultError{err}
 	}
 	switch {
 	case !isNull(m.Error):
-		return Part{}, peerError(m.Error)
+		return peerError(m.Error)
 	case m.Result == nil:
-		return Part{}, faultf("the answer has neither a result nor an error: %s", answer)
+		return faultf("the answer has neither a result nor an error: %s", answer)
 	}
 	var send struct {
-		Content *string `json:"content"`
+		Content   *string `json:"content"`
+		Cancelled bool    `json:"cancelled"`
 	}
-	if method == "send" && json.Unmarshal(m.Result, &send) == nil && send.Content != nil {
-		return Part{Text: *send.Content}, nil
+	if method != "send" || json.Unmarshal(m.Result, &send) != nil || send.Content == nil && !send.Cancelled {
+		out(Part{JSON: m.Result})
+		return nil
 	}
-	return Part{JSON: m.Result}, nil
+	if send.Content != nil {
+		out(Part{Text: *send.Content})
+	}
+	if send.Cancelled {
+		out(Part{Aside: true, Name: "cancelled"})
+	}
+	return nil
 }
 
 // NexusToken returns the token that newer servers at that URL want: that of the
