@@ -251,7 +251,7 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		Limit:       c.Int("limit-bytes"),
 		Resync:      c.Bool("resync"),
 		Compression: c.String("grpc-encoding"),
-		Skip:        c.Int64("skip"), Head: c.Int64("head"),
+		Skip:        c.Int64("skip"), Head: c.Int64("head"), Lines: printsLines(c),
 		Workers: min(runtime.GOMAXPROCS(0), maxWorkers),
 		Reframe: encode.Reframe(encode.Config{}),
 	}

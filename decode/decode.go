@@ -42,6 +42,9 @@ type Config struct {
 	// Skip passes over that many matching items, and Head, if positive, ends
 	// after that many more.
 	Skip, Head int64
+	// Lines says that what a fault makes unreadable counts as one item, as [Text] shows
+	// it, in however many pieces it comes.
+	Lines bool
 	// FirstSeq is the number of the first frame, and Conn that of the
 	// connection; 0 where there is only one.
 	FirstSeq int64

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/frametest"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
@@ -448,5 +449,40 @@ func TestDetectionKnowsTheLimit(t *testing.T) {
 		if !errors.Is(err, frame.ErrTooLarge) {
 			t.Errorf("%s over the limit: %v", f.Name(), err)
 		}
+	}
+}
+
+// What a fault makes unreadable is one line of text, in however many pieces and batches
+// it comes, and counts as one; NDJSON has every piece.
+func TestOneLineForAFault(t *testing.T) {
+	good := []byte("\x00\x00\x00\x05\n\x012b\x00")
+	long := append([]byte("\x00\x30\x00\x00"), make([]byte, 3<<20)...)
+	stream := slices.Concat(good, long, good, long, good)
+	cfg := decode.Config{Framing: frame.Len32, Limit: 1000, Resync: true, Lines: true, Reframe: encode.Reframe(encode.Config{})}
+	pieces, _, _ := run(t, bytes.NewReader(stream), cfg, decode.NDJSON)
+	if n := strings.Count(pieces, `"skipped"`); n < 96 {
+		t.Errorf("NDJSON has %d pieces", n)
+	}
+	text := decode.Text{Style: &render.Style{}}
+	for _, workers := range []int{1, 2, 8} {
+		cfg.Workers = workers
+		for _, in := range []string{string(stream), pieces} {
+			cfg.Framing = map[bool]frame.Framing{true: frame.Len32}[in != pieces]
+			input, err := decode.Open(strings.NewReader(in), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if _, err := decode.Run(t.Context(), input, &out, cfg, text.View); err != nil {
+				t.Error(err)
+			}
+			if lines, skipped := strings.Count(out.String(), "\n"), strings.Count(out.String(), "65536+ frame"); lines != 5 || skipped != 2 {
+				t.Errorf("%d workers: %d lines, of which %d skipped:\n%s", workers, lines, skipped, out.String())
+			}
+		}
+	}
+	cfg.Framing, cfg.Head = frame.Len32, 4
+	if out, _, _ := run(t, bytes.NewReader(stream), cfg, text.View); strings.Count(out, "\n") != 4 || strings.Count(out, "65536+") != 2 {
+		t.Errorf("four lines are\n%s", out)
 	}
 }

@@ -34,6 +34,7 @@ type Item struct {
 	// Err is what is wrong with the frame or its payload; nil if nothing is.
 	Err error
 
+	goesOn  bool // it is a gap of the fault that a gap before began
 	well    bool // the payload is a message
 	inflate inflater
 	json    []byte // scratch: the JSON form of the payload

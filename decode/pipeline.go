@@ -149,10 +149,11 @@ type worker struct {
 	ended      func(conn int, dir frame.Dir, at time.Time)
 	item       Item
 	skip, head int64
+	lines      bool // the pieces of a fault count as one item
 }
 
 func (p *pipeline) newWorker() *worker {
-	w := &worker{match: p.cfg.Match, ended: p.cfg.Ended, item: *NewItem(p.cfg)}
+	w := &worker{match: p.cfg.Match, ended: p.cfg.Ended, item: *NewItem(p.cfg), lines: p.cfg.Lines}
 	if c := p.cfg.Counter; c != nil {
 		w.tally = c.tally()
 		w.view = w.tally.view
@@ -219,6 +220,7 @@ func (w *worker) work(j *job) {
 				ends = w.showEnds(ends, i)
 			}
 			j.readItem(it, i, s.protocol)
+			it.goesOn = it.Frame.Gap && it.Err != nil && !j.begins(i)
 			j.err = w.show(j)
 			switch {
 			case it.Err != nil: // a view may have found more that is wrong
@@ -254,10 +256,16 @@ func (j *job) fault(it *Item, i int) {
 		return
 	}
 	j.seen.Skipped.Bytes += int64(len(it.Frame.Raw))
-	if _, begins := slices.BinarySearch(j.batch.fault, i); begins {
+	if j.begins(i) {
 		j.seen.Faults++
 		j.seen.Skipped.Faults++
 	}
+}
+
+// begins reports whether the frame of an index is a gap that begins a fault.
+func (j *job) begins(i int) bool {
+	_, begins := slices.BinarySearch(j.batch.fault, i)
+	return begins
 }
 
 // showEnds shows the ends of directions up to the frame with that index, and returns the
@@ -286,15 +294,18 @@ func (w *worker) show(j *job) error {
 	if w.match != nil && !w.match(&w.item) {
 		return nil
 	}
+	asOne := w.lines && w.item.goesOn
 	if w.skip > 0 {
-		w.skip--
+		if !asOne {
+			w.skip--
+		}
 		return nil
 	}
 	var err error
 	if j.out, err = w.view(j.out, &w.item); err != nil {
 		return fmt.Errorf("frame %d: %w", w.item.Seq, err)
 	}
-	if w.head > 0 {
+	if w.head > 0 && !asOne {
 		if w.head--; w.head == 0 {
 			return errEnough
 		}

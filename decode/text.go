@@ -69,18 +69,21 @@ const (
 	narrowIDWidth   = 8
 )
 
-// View returns the view that t describes.
+// View returns the view that t describes. What a fault makes unreadable has one line,
+// that of its first piece.
 func (t Text) View() View {
 	l := line{style: t.Style, kind: kindWidth, id: idWidth}
 	if t.Width > 0 && t.Width < narrow {
 		l.kind, l.id = narrowKindWidth, narrowIDWidth
 	}
 	return func(dst []byte, it *Item) ([]byte, error) {
-		it.CheckForm()
-		l.dst, l.used = dst, 0
-		l.item(it, t.Clock)
-		l.say(it, t.Width)
-		dst = append(l.dst, '\n')
+		if !it.goesOn {
+			it.CheckForm()
+			l.dst, l.used = dst, 0
+			l.item(it, t.Clock)
+			l.say(it, t.Width)
+			dst = append(l.dst, '\n')
+		}
 		if t.Verbose >= 1 {
 			dst = t.payload(dst, it)
 		}
@@ -162,7 +165,11 @@ func (l *line) item(it *Item, clock Clock) {
 		l.left(l.style.Kind, it.kind(), l.kind)
 		l.left(l.style.ID, l.names(&it.Message), l.id)
 	}
-	l.right(l.style.Dim, strconv.AppendInt(l.buf[:0], int64(it.Frame.Size()), 10), sizeWidth)
+	l.buf = strconv.AppendInt(l.buf[:0], int64(it.Frame.Size()), 10)
+	if it.Frame.Gap && it.Err != nil && it.Frame.Size() >= gapSize {
+		l.buf = append(l.buf, '+') // what follows has no line of its own
+	}
+	l.right(l.style.Dim, l.buf, sizeWidth)
 }
 
 // names writes the id, and the id that the message refers to behind an arrow.
