@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -26,6 +28,8 @@ type captured struct {
 	conn   int // the first connection's number in the capture
 	seq    int64
 	failed error
+
+	refined []protocol.Protocol // that payloads told of, and were said
 
 	pending int64 // items in the batch that is being filled
 	clock   clock
@@ -206,7 +210,8 @@ func (c *captured) beside(r *reading, payload []byte) *reading {
 	return r
 }
 
-// refine lets a payload tell more of a wire's protocol.
+// refine lets a payload tell more of a wire's protocol. What it tells is said once of
+// each protocol, and not again of every connection.
 func (c *captured) refine(r *reading, payload []byte) {
 	before := r.protocol
 	p, why, done := r.refiner.Refine(payload)
@@ -214,12 +219,16 @@ func (c *captured) refine(r *reading, payload []byte) {
 		r.refiner = nil
 	}
 	switch {
-	case p == before || c.cfg.Notice == nil:
+	case p == before || c.cfg.Notice == nil || slices.Contains(c.refined, p):
+		return
 	case before != opaque.Bytes:
 		c.cfg.Notice(fmt.Sprintf("frame %d: %s: %s from here on", c.seq+c.pending, why, p.Name()))
 	case c.record.Meta != nil:
 		c.cfg.Notice(fmt.Sprintf("%s over %s: %s", p.Name(), over(c.record.Meta), why))
+	default:
+		return
 	}
+	c.refined = append(c.refined, p)
 }
 
 // over says what carried a frame.

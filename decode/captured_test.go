@@ -401,3 +401,19 @@ func TestManyCompressedBodies(t *testing.T) {
 		}
 	}
 }
+
+// What payloads tell of the protocol is said once of each, however many connections
+// tell it.
+func TestDetectionIsSaidOnce(t *testing.T) {
+	var text strings.Builder
+	for conn, method := range []string{"tools/list", "tools/list", "textDocument/hover", "tools/list"} {
+		for i, m := range []string{"m", method} {
+			text.WriteString(record(2*conn+i+1, fmt.Sprintf(`"conn":%d,"dir":"c2u","protocol":"jsonrpc","payload":{"jsonrpc":"2.0","id":1,"method":%q}`, conn+1, m)))
+		}
+	}
+	var said []string
+	_, _, err := opened(t, text.String(), decode.Config{Workers: 1, Notice: func(text string) { said = append(said, text) }})
+	if err != nil || len(said) != 2 || !strings.HasSuffix(said[0], "mcp from here on") || !strings.HasSuffix(said[1], "lsp from here on") {
+		t.Errorf("%q was said, %v", said, err)
+	}
+}
