@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
 // A Member is what a controller has for the unit when that is shared.
@@ -88,7 +89,10 @@ func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err err
 			}
 			if m.fault == nil {
 				s.each(f, func(f *frame.Frame, msg *protocol.Message, err error) {
-					if err != nil {
+					if err == nil {
+						err = s.unroutable(msg)
+					}
+					if err != nil && m.fault == nil {
 						m.fault = fmt.Errorf("a shared unit takes messages, and %d bytes are none: %w", len(f.Raw), err)
 					}
 					if m.fault == nil {
@@ -119,6 +123,16 @@ func (s *Shared) refuses(f *frame.Frame) error {
 		return fmt.Errorf("a shared unit takes whole frames, and %d bytes are none: %w", len(f.Raw), f.Flaw)
 	case s.grammar.framing == frame.Line && f.End == len(f.Raw):
 		return fmt.Errorf("a shared unit takes whole frames, and a line of %d bytes has no end", len(f.Raw))
+	}
+	return nil
+}
+
+// unroutable says why a payload that parses is no message still: it is neither a request
+// nor an answer of JSON-RPC, alone or in a batch. What the unit says to it has no id, and
+// would go to others.
+func (s *Shared) unroutable(msg *protocol.Message) error {
+	if _, rpc := s.grammar.protocol.(*jsonrpc.Dialect); rpc && msg.Faults&protocol.UnknownKind != 0 {
+		return errors.New("it is neither a request nor an answer")
 	}
 	return nil
 }

@@ -369,7 +369,7 @@ func TestSharedRefuses(t *testing.T) {
 // Bytes that are no message end the controller that sent them, and no other; the unit
 // never sees them.
 func TestSharedRefusesWhatIsNoMessage(t *testing.T) {
-	for _, bad := range []string{"no message\n", "{\"jsonrpc\":\n"} {
+	for _, bad := range []string{"no message\n", "{\"jsonrpc\":\n", "7\n", "[]\n"} {
 		s := share(t, frame.Line, jsonrpc.MCP)
 		a, b := s.join(), s.join()
 		say(t, a, list)
@@ -393,4 +393,23 @@ func TestSharedBatch(t *testing.T) {
 	say(t, s.unit, `[{"jsonrpc":"2.0","id":2,"result":2},{"jsonrpc":"2.0","id":1,"result":1}]`+"\n")
 	hear(t, a, `{"jsonrpc":"2.0","id":1,"result":1}`+"\n")
 	hear(t, b, `{"jsonrpc":"2.0","id":2,"result":2}`+"\n")
+}
+
+// An element of a batch that is no message ends the controller that sent it, and no
+// other. What stands before it is passed on.
+func TestSharedBatchOfNoMessage(t *testing.T) {
+	const x, y = `{"jsonrpc":"2.0","id":1,"method":"x"}` + "\n", `{"jsonrpc":"2.0","id":2,"method":"y"}`
+	for _, bad := range []string{`7`, `{"a":1}`, `[]`, `"text"`} {
+		s := share(t, frame.Line, jsonrpc.Plain)
+		a, b := s.join(), s.join()
+		say(t, a, x)
+		hear(t, s.unit, x)
+		say(t, b, "["+y+","+bad+","+y+"]\n")
+		ended(t, b)
+		hear(t, s.unit, y+"\n")
+		say(t, s.unit, `{"jsonrpc":"2.0","id":1,"result":1}`+"\n")
+		hear(t, a, `{"jsonrpc":"2.0","id":1,"result":1}`+"\n")
+		say(t, a, x)
+		hear(t, s.unit, x)
+	}
 }
