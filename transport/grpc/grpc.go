@@ -89,8 +89,6 @@ type conn struct {
 	// closeSend ends our direction. A server has none: the end of its direction is
 	// the end of the call.
 	closeSend func() error
-	// left reports whether a status only says that the peer has left.
-	left func(codes.Code) bool
 
 	fault  atomic.Pointer[failure] // of the call, if it did not end well
 	unread []byte                  // the rest of the message that Read is in
@@ -160,9 +158,6 @@ func (c *conn) cause(err error) error {
 	}
 	err = ended(err)
 	if f := (*failure)(nil); errors.As(err, &f) {
-		if c.left != nil && c.left(f.Code()) {
-			return io.EOF
-		}
 		c.fault.Store(f)
 	}
 	return err

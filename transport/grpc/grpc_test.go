@@ -404,7 +404,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A call ends when the time is over that its client gave it.
+// A client that leaves in the middle of what it says has not ended well; one that had
+// said all before has.
+func TestClientLeaves(t *testing.T) {
+	for _, said := range []bool{true, false} {
+		l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
+		ctx, leave := context.WithCancel(transporttest.Bounded(t))
+		call, err := library(t, l).NewStream(ctx, &libgrpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/latis.v1.LatisService/Connect")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := l.Accept(transporttest.Bounded(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said {
+			if err := call.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("the end of what it says: %v", err)
+			}
+		}
+		leave()
+		if _, err := c.Read(make([]byte, 1)); (err == io.EOF) != said || err == nil {
+			t.Errorf("said all: %v; its end is %v", said, err)
+		}
+		c.Close()
+	}
+}
+
+// A call fails when the time is over that its client gave it.
 func TestDeadline(t *testing.T) {
 	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
 	read := make(chan error, 1)
@@ -425,8 +455,8 @@ func TestDeadline(t *testing.T) {
 	if err := call.RecvMsg(new(latisv1.ConnectResponse)); status.Code(err) != codes.DeadlineExceeded {
 		t.Error(err)
 	}
-	if err := <-read; err != nil {
-		t.Error(err)
+	if err := <-read; err == nil {
+		t.Error("it ended as if all had been said")
 	}
 }
 

@@ -51,7 +51,6 @@ func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], cfg *tls.Conf
 // connect is a call that is a connection, until that is closed on either side.
 func (s *Server) connect(_ any, call grpc.ServerStream) error {
 	c := newConn(call, s.limit, func() {}, func() error { return errors.ErrUnsupported })
-	c.left = func(code codes.Code) bool { return code == codes.Canceled || code == codes.DeadlineExceeded }
 	if !s.calls.Put(call.Context(), c) {
 		return status.Error(codes.Unavailable, "the server accepts no more connections")
 	}
