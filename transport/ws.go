@@ -146,11 +146,16 @@ func PassGoodbye(from, to Conn) {
 }
 
 // GoAway has the Close of a connection say that this end goes away, where it has
-// words for that: WebSocket.
+// words for that: WebSocket, and the server of gRPC.
 func GoAway(c Conn) {
-	if w, speaks := c.(*wsConn); speaks {
-		w.parting.Store(&websocket.CloseError{Code: websocket.StatusGoingAway})
+	if g, speaks := c.(interface{ GoAway() }); speaks {
+		g.GoAway()
 	}
+}
+
+// GoAway is for [GoAway].
+func (c *wsConn) GoAway() {
+	c.parting.Store(&websocket.CloseError{Code: websocket.StatusGoingAway})
 }
 
 func checkWS(address string) error {

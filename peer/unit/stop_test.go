@@ -6,23 +6,29 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
 	quicgo "github.com/quic-go/quic-go"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/grpc"
 	"github.com/wirectl/wirectl/transport/quic"
 )
+
+var schemes = slices.Concat(grpc.Schemes, quic.Schemes)
 
 // stopped has a unit at an address be asked by ask, and told to end once it works on a
 // prompt.
 func stopped(t *testing.T, address string, ask func(address string) (read func() ([]byte, error))) func() ([]byte, error) {
 	t.Helper()
-	l, err := transport.Listen(t.Context(), address, transport.Options{Schemes: quic.Schemes, Notice: func(string) {}})
+	l, err := transport.Listen(t.Context(), address, transport.Options{Schemes: schemes, Notice: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,21 +53,30 @@ const prompt = "\x00\x00\x00\x08\x0a\x011\x52\x03\x0a\x01x"
 // The end of a unit is an error for each prompt that it works on, and then the end of the
 // connection as that is said there.
 func TestStop(t *testing.T) {
-	t.Run("tcp", func(t *testing.T) {
-		read := stopped(t, "tcp://127.0.0.1:0", func(address string) func() ([]byte, error) {
-			e, err := transport.Parse([]string{address}, transport.Options{})
-			if err != nil {
-				t.Fatal(err)
+	dialled := func(address string) func() ([]byte, error) {
+		insecure := transport.TLS{Insecure: true}
+		e, err := transport.Parse([]string{address}, transport.Options{Schemes: schemes, TLS: insecure, Subprotocols: []string{quic.GRPC}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := e.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, prompt)
+		return func() ([]byte, error) { return io.ReadAll(c) }
+	}
+	for _, address := range []string{"grpc://127.0.0.1:0", "quic://127.0.0.1:0"} {
+		t.Run("grpc by "+address, func(t *testing.T) {
+			all, err := stopped(t, address, dialled)()
+			if s, told := status.FromError(err); !strings.Contains(string(all), "UNIT_STOPPED") || !told || s.Code() != codes.Unavailable {
+				t.Errorf("read %q, %v", all, err)
 			}
-			c, err := e.Dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { c.Close() })
-			_, _ = io.WriteString(c, prompt)
-			return func() ([]byte, error) { return io.ReadAll(c) }
 		})
-		all, err := read()
+	}
+	t.Run("tcp", func(t *testing.T) {
+		all, err := stopped(t, "tcp://127.0.0.1:0", dialled)()
 		if err != nil || !strings.Contains(string(all), "UNIT_STOPPED") {
 			t.Errorf("read %q, %v", all, err)
 		}

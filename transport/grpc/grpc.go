@@ -200,8 +200,15 @@ func (c *conn) CloseWrite() error {
 // Abort ends the call as unavailable. A client has one way to end a call early, and
 // that is no clean end.
 func (c *conn) Abort(why error) error {
-	c.fault.CompareAndSwap(nil, &failure{status.New(codes.Unavailable, "the other end failed: "+why.Error())})
+	c.unavailable("the other end failed: " + why.Error())
 	return c.Close()
+}
+
+// GoAway has a server end the call as unavailable; see [transport.GoAway].
+func (c *conn) GoAway() { c.unavailable("this end goes away") }
+
+func (c *conn) unavailable(why string) {
+	c.fault.CompareAndSwap(nil, &failure{status.New(codes.Unavailable, why)})
 }
 
 func (c *conn) Close() error {
