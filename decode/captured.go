@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
@@ -19,6 +20,8 @@ type captured struct {
 	cfg    Config
 	reader capture.Reader
 	record capture.Record
+	single [1]frame.Frame // the frame of the record
+	split  bool           // the record holds several frames, or one in a message
 	live   capture.Live   // the reader, if it can tell whether it would wait
 	placed capture.Placed // the reader, if it can tell where records lie
 	wires  wires
@@ -70,12 +73,15 @@ func (c *captured) nextBatch(b *batch) bool {
 		if c.record.Kind != capture.Frame {
 			continue
 		}
-		arena = append(arena, c.record.Raw...)
-		if c.record.Meta != nil {
-			apart += len(c.record.Meta.Data)
-		}
-		if c.failed = c.appendFrame(b, arena[len(arena)-len(c.record.Raw):]); c.failed != nil {
-			break
+		for _, f := range c.within() {
+			c.record.Frame = f
+			arena = append(arena, f.Raw...)
+			if f.Meta != nil {
+				apart += len(f.Meta.Data)
+			}
+			if c.failed = c.appendFrame(b, arena[len(arena)-len(f.Raw):]); c.failed != nil {
+				break
+			}
 		}
 	}
 	if b.arena = arena; cap(arena) > 4*batchSize {
@@ -83,6 +89,21 @@ func (c *captured) nextBatch(b *batch) bool {
 	}
 	c.seq, c.pending = c.seq+c.pending, 0
 	return len(b.Frames)+len(b.ends) > 0
+}
+
+// within returns the frames of the current record: one, unless an older relay recorded a
+// message of a WebSocket whole that consists of frames.
+func (c *captured) within() []frame.Frame {
+	f := &c.record.Frame
+	c.split = false
+	if m := f.Meta; m != nil && m.Framing == frame.WS && m.Signal == frame.NoSignal && !m.Apart && f.Start == 0 && f.End == len(f.Raw) {
+		if frames := carrier.Split(*f, c.cfg.Limit); frames[0].Meta.Framing != m.Framing {
+			c.record.Framing, c.split = frames[0].Meta.Framing, true
+			return frames
+		}
+	}
+	c.single[0] = *f
+	return c.single[:]
 }
 
 // buffered reports whether the next record is available.
@@ -114,7 +135,11 @@ func (c *captured) appendFrame(b *batch, raw []byte) error {
 	c.pending++
 	b.times = append(b.times, times{c.record.Time, c.record.Written})
 	c.clock.pass(c.record.Time)
-	if c.placed != nil {
+	switch {
+	case c.placed == nil:
+	case c.split: // what lies there is the message
+		b.place = append(b.place, -1)
+	default:
 		b.place = append(b.place, c.placed.Place())
 	}
 	return nil

@@ -417,3 +417,35 @@ func TestDetectionIsSaidOnce(t *testing.T) {
 		t.Errorf("%q was said, %v", said, err)
 	}
 }
+
+// Older relays recorded the messages of a WebSocket whole. Those that consist of frames
+// of latis are read as these, as messages are that pass now, and come back as they were.
+func TestMessagesRecordedWhole(t *testing.T) {
+	const ping, prompt = "\x00\x00\x00\x06\n\x011\xf2\x01\x00", "\x00\x00\x00\x08\n\x012R\x03\n\x01x"
+	var file bytes.Buffer
+	w, err := pcapng.NewWriter(&file, capture.Session{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{ping, prompt + ping, `{"jsonrpc":"2.0","method":"m"}`} {
+		rec := capture.Record{Kind: capture.Frame, Framing: frame.WS, Frame: frame.Frame{
+			Raw: []byte(message), End: len(message), Conn: 1, Dir: frame.C2U, Meta: &frame.Meta{Framing: frame.WS},
+		}}
+		if err := w.Write(&rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workers := range []int{1, 2} {
+		out, result, err := opened(t, file.String(), decode.Config{Workers: workers})
+		if err != nil || result.Frames != 4 || result.Faults != 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		kinds := regexp.MustCompile(`"protocol":"latis","kind":"(PING|PROMPT_SEND)"`).FindAllStringSubmatch(out, -1)
+		if len(kinds) != 3 || kinds[0][1] != "PING" || kinds[1][1] != "PROMPT_SEND" {
+			t.Errorf("decoded:\n%s", out)
+		}
+		if back := string(encoded(t, out)); back != ping+prompt+ping+`{"jsonrpc":"2.0","method":"m"}` {
+			t.Errorf("it comes back as %q", back)
+		}
+	}
+}
