@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,15 +108,20 @@ func (w *way) unwrap(from transport.Messenger) {
 	}
 }
 
-// wrap sends the payload of each frame as a message. A gap is sent as a message, too.
+// wrap sends the payload of each frame as a message. What is no frame goes as
+// one, too; a stream that ends with that has failed.
 func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg
 	g := newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit)
 	s := frame.NewScanner(w.src, cfg.Framing)
 	s.ResyncAtOnce()
 	s.SetLimit(g.most())
+	var fault error // of what came last
 	for s.Scan() {
 		f := s.Frame()
+		if fault = nil; f.Gap && cfg.Framing != frame.Line { // a last line may lack its end
+			fault = f.Flaw
+		}
 		m := transport.Message{Data: f.Payload()}
 		if f.Gap || keepsFrames(cfg.Framing, cfg.Protocol) {
 			m.Data = f.Raw
@@ -126,11 +132,7 @@ func (w *way) wrap(to transport.Messenger) {
 			return
 		}
 	}
-	err := s.Err()
-	if err == nil {
-		err = io.EOF
-	}
-	w.finishWay(err)
+	w.finishWay(cmp.Or(s.Err(), fault, io.EOF))
 }
 
 // sendMessage shows data to the observer and calls write, which writes it.

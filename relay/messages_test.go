@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -239,15 +240,17 @@ func TestUnlikeEnds(t *testing.T) {
 	controller, near := pair(t)
 	unit, far := sockets(t)
 	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Grace: 50 * time.Millisecond})
-	say(t, controller, "ask\n")
+	say(t, controller, "ask\nlast")
 	if err := controller.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := unit.ReadMessage(t.Context()); err != nil || string(got.Data) != "ask" {
-		t.Fatalf("%q, %v", got.Data, err)
+	for _, want := range []string{"ask", "last"} {
+		if got, err := unit.ReadMessage(t.Context()); err != nil || string(got.Data) != want {
+			t.Fatalf("%q, %v", got.Data, err)
+		}
 	}
-	if _, err := unit.ReadMessage(t.Context()); err == nil {
-		t.Error("it is not closed")
+	if _, err := unit.ReadMessage(t.Context()); err != io.EOF {
+		t.Errorf("it is closed with %v", err)
 	}
 }
 
@@ -257,5 +260,48 @@ func TestUnlikeRefused(t *testing.T) {
 	_, far := pair(t)
 	if _, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far}); !errors.Is(err, relay.ErrNoFraming) {
 		t.Error(err)
+	}
+}
+
+// A stream that breaks its framing closes the WebSocket on the other side with 1002, and
+// a message that does not fit the framing its own with 1007.
+func TestFramingFaults(t *testing.T) {
+	for _, ofUnit := range []bool{false, true} {
+		for _, test := range []struct {
+			code    websocket.StatusCode
+			framing frame.Framing
+			stream  string // what the stream says before it ends
+			message string // what the WebSocket says
+		}{
+			{websocket.StatusProtocolError, frame.Len32, "\x00\x00\x00\x09cut", ""},
+			{websocket.StatusProtocolError, frame.Header, "Content-Length: 9\r\n\r\ncut", ""},
+			{websocket.StatusInvalidFramePayloadData, frame.Line, "", "two\nlines"},
+		} {
+			t.Run(fmt.Sprintf("%d by %s, of the unit %t", test.code, test.framing.Name(), ofUnit), func(t *testing.T) {
+				near, socket := plain(t)
+				stream, far := pair(t)
+				cfg := relay.Config{Controller: near, Unit: far, Framing: test.framing, Grace: time.Minute}
+				if ofUnit {
+					cfg.Controller, cfg.Unit = far, near
+				}
+				run(t, cfg)
+				if test.message != "" {
+					if err := socket.Write(t.Context(), websocket.MessageText, []byte(test.message)); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					say(t, stream, test.stream)
+					shut(t, stream)
+				}
+				for {
+					if _, _, err := socket.Read(t.Context()); err != nil {
+						if websocket.CloseStatus(err) != test.code {
+							t.Errorf("closed with %v, want %d", err, test.code)
+						}
+						break
+					}
+				}
+			})
+		}
 	}
 }
