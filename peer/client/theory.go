@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,9 +66,12 @@ func (c *Theory) Run(q RunRequest) Call {
 		if q.RunID == nil {
 			q.RunID = jsonscan.MustMarshal("run-" + rand.Text())
 		}
-		ws, _, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{ //nolint:bodyclose // there is none after an upgrade
+		ws, resp, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{ //nolint:bodyclose // there is none after an upgrade
 			HTTPClient: c.http.client(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
 		})
+		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+			err = &transport.RefusedError{Code: resp.StatusCode, Status: resp.Status}
+		}
 		if err != nil {
 			return transport.Explain(c.url, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -200,3 +201,15 @@ func (p pipes) Accept() (net.Conn, error) {
 
 func (p pipes) Close() error   { close(p.ended); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A path at which nobody runs tools is told by its status.
+func TestTheoryNotFound(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	th := client.NewTheory("ws"+strings.TrimPrefix(server.URL, "http")+"/nowhere", client.NewWatch(theory.Protocol, nil), client.HTTPOptions{})
+	err := th.Run(client.RunRequest{})(t.Context(), func(client.Part) {})
+	if err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+		t.Errorf("the error is %v", err)
+	}
+}
