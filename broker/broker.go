@@ -226,6 +226,9 @@ func (b *Broker) Named() []string { return b.table.Load().named }
 // Running returns how many calls run.
 func (b *Broker) Running() int64 { return b.running.Load() }
 
+// Uptime returns how long the broker has been there.
+func (b *Broker) Uptime() time.Duration { return time.Since(b.start) }
+
 // MaxBatch is how many calls a request may ask for: each takes memory, however short
 // its prompt is.
 const MaxBatch = 10_000

@@ -1,63 +1,78 @@
 package broker
 
 import (
-	"fmt"
-	"io"
 	"strings"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
-// WriteMetrics writes what the broker counts in the text format of Prometheus.
-// It is written here rather than by Prometheus's own module, whose beginning
-// costs every run of the program a millisecond.
-func (b *Broker) WriteMetrics(w io.Writer) error {
-	m := metrics{w: w}
-	b.callMetrics(&m)
-	b.providerMetrics(&m)
-	m.family("wirectl_broker_running_calls", "gauge", "Calls that run.")
-	m.sample("wirectl_broker_running_calls", nil, float64(b.running.Load()))
-	m.family("wirectl_broker_start_time_seconds", "gauge", "When the broker started.")
-	m.sample("wirectl_broker_start_time_seconds", nil, float64(b.start.UnixMilli())/1000)
-	return m.err
+// What a broker counts, as Prometheus describes it.
+var (
+	callsDesc    = describe("wirectl_broker_calls_total", "Calls that ended, by outcome.", "door", "model", "outcome")
+	tokensDesc   = describe("wirectl_broker_tokens_total", "Tokens of calls that succeeded.", "door", "model", "direction")
+	durationDesc = describe("wirectl_broker_call_duration_seconds", "How long calls took.", "door", "model")
+	runningDesc  = describe("wirectl_broker_running_calls", "Calls that run.")
+	startDesc    = describe("wirectl_broker_start_time_seconds", "When the broker started.")
+
+	attemptsDesc = describe("wirectl_provider_attempts_total", "Calls made to providers, retries among them.", "provider")
+	retriesDesc  = describe("wirectl_provider_retries_total", "Calls made again.", "provider")
+	workingDesc  = describe("wirectl_provider_running_calls", "Calls that providers work on.", "provider")
+	breakerDesc  = describe("wirectl_provider_breaker_open", "1 while a provider is left alone.", "provider")
+	failuresDesc = describe("wirectl_provider_failures_total", "Calls that providers failed, by cause.", "provider", "cause")
+)
+
+var descs = []*prometheus.Desc{
+	callsDesc, tokensDesc, durationDesc, runningDesc, startDesc,
+	attemptsDesc, retriesDesc, workingDesc, breakerDesc, failuresDesc,
 }
 
-// callMetrics writes what was used at each door of each model.
-func (b *Broker) callMetrics(m *metrics) {
-	sums := b.sums()
-	m.family("wirectl_broker_calls_total", "counter", "Calls that ended, by outcome.")
-	for _, s := range sums {
-		for o, n := range []int64{OK: s.OK, Failed: s.Failed, Cancelled: s.Cancelled, Refused: s.Refused} {
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var _ prometheus.Collector = (*Broker)(nil)
+
+// Describe makes a Broker a [prometheus.Collector].
+func (b *Broker) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		to <- d
+	}
+}
+
+// Collect hands over what the broker has counted so far.
+func (b *Broker) Collect(to chan<- prometheus.Metric) {
+	m := metrics(to)
+	for key, u := range b.sums() {
+		for o, n := range []int64{OK: u.OK, Failed: u.Failed, Cancelled: u.Cancelled, Refused: u.Refused} {
 			if n > 0 {
-				m.sample("wirectl_broker_calls_total", labels{{"door", s.Door}, {"model", s.Model}, {"outcome", Outcome(o).String()}}, float64(n))
+				m.counter(callsDesc, n, key.door, key.model, Outcome(o).String())
 			}
 		}
+		m.counter(tokensDesc, u.InputTokens, key.door, key.model, "input")
+		m.counter(tokensDesc, u.OutputTokens, key.door, key.model, "output")
+		m.durations(u, key.door, key.model)
 	}
-	m.family("wirectl_broker_tokens_total", "counter", "Tokens of calls that succeeded.")
-	for _, s := range sums {
-		m.sample("wirectl_broker_tokens_total", labels{{"door", s.Door}, {"model", s.Model}, {"direction", "input"}}, float64(s.InputTokens))
-		m.sample("wirectl_broker_tokens_total", labels{{"door", s.Door}, {"model", s.Model}, {"direction", "output"}}, float64(s.OutputTokens))
-	}
-	m.family("wirectl_broker_call_duration_seconds", "histogram", "How long calls took.")
-	for _, s := range sums {
-		m.histogram("wirectl_broker_call_duration_seconds", labels{{"door", s.Door}, {"model", s.Model}}, s)
+	m.gauge(runningDesc, float64(b.running.Load()))
+	m.gauge(startDesc, float64(b.start.UnixMilli())/1000)
+	for _, k := range b.table.Load().backends {
+		m.backend(k)
 	}
 }
 
-// sums adds up what was used over all clients, of which there may be many.
-func (b *Broker) sums() (list []*Usage) {
-	type key struct{ door, model string }
-	sums := map[key]*Usage{}
+// sums adds up what was used over all clients, of which there may be many. Its keys
+// are valid UTF-8, as labels have to be.
+func (b *Broker) sums() map[accountKey]*Usage {
+	sums := map[accountKey]*Usage{}
 	for _, u := range b.Usage() {
-		k := key{u.Door, u.Model}
-		if sums[k] == nil {
-			sums[k] = &Usage{Door: u.Door, Model: u.Model}
-			list = append(list, sums[k])
+		key := accountKey{door: label(u.Door), model: label(u.Model)}
+		if sums[key] == nil {
+			sums[key] = &Usage{}
 		}
-		sums[k].add(&u)
+		sums[key].add(&u)
 	}
-	return list
+	return sums
 }
 
 func (u *Usage) add(v *Usage) {
@@ -73,82 +88,44 @@ func (u *Usage) add(v *Usage) {
 	}
 }
 
-func (b *Broker) providerMetrics(m *metrics) {
-	backends := b.table.Load().backends
-	for _, f := range []struct {
-		name, kind, help string
-		value            func(*backend) float64
-	}{
-		{"wirectl_provider_attempts_total", "counter", "Calls made to providers, retries among them.", func(k *backend) float64 { return float64(k.attempts.Load()) }},
-		{"wirectl_provider_retries_total", "counter", "Calls made again.", func(k *backend) float64 { return float64(k.retries.Load()) }},
-		{"wirectl_provider_running_calls", "gauge", "Calls that providers work on.", func(k *backend) float64 { return float64(k.running.Load()) }},
-		{"wirectl_provider_breaker_open", "gauge", "1 while a provider is left alone.", func(k *backend) float64 {
-			if k.isOpen() {
-				return 1
-			}
-			return 0
-		}},
-	} {
-		m.family(f.name, f.kind, f.help)
-		for _, k := range backends {
-			m.sample(f.name, labels{{"provider", k.Name}}, f.value(k))
+func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// metrics are handed over as they are made.
+type metrics chan<- prometheus.Metric
+
+func (m metrics) counter(d *prometheus.Desc, n int64, labels ...string) {
+	m <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (m metrics) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	m <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func (m metrics) durations(u *Usage, labels ...string) {
+	var sum uint64
+	bounds := map[float64]uint64{}
+	for i, n := range u.durations {
+		sum += uint64(n)
+		if i < len(buckets) {
+			bounds[buckets[i].Seconds()] = sum
 		}
 	}
-	m.family("wirectl_provider_failures_total", "counter", "Calls that providers failed, by cause.")
-	for _, k := range backends {
-		for cause := range k.failures {
-			if n := k.failures[cause].Load(); n > 0 {
-				m.sample("wirectl_provider_failures_total", labels{{"provider", k.Name}, {"cause", provider.Cause(cause).String()}}, float64(n))
-			}
+	m <- prometheus.MustNewConstHistogram(durationDesc, sum, u.Seconds, bounds, labels...)
+}
+
+func (m metrics) backend(k *backend) {
+	name := label(k.Name)
+	m.counter(attemptsDesc, k.attempts.Load(), name)
+	m.counter(retriesDesc, k.retries.Load(), name)
+	m.gauge(workingDesc, float64(k.running.Load()), name)
+	open := 0.0
+	if k.isOpen() {
+		open = 1
+	}
+	m.gauge(breakerDesc, open, name)
+	for cause := range k.failures {
+		if n := k.failures[cause].Load(); n > 0 {
+			m.counter(failuresDesc, n, name, provider.Cause(cause).String())
 		}
 	}
 }
-
-// metrics writes the text format and keeps the first error.
-type metrics struct {
-	w   io.Writer
-	err error
-}
-
-type labels [][2]string
-
-func (m *metrics) family(name, kind, help string) {
-	m.printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-func (m *metrics) sample(name string, l labels, value float64) {
-	m.printf("%s%s %v\n", name, l, value)
-}
-
-func (m *metrics) histogram(name string, l labels, u *Usage) {
-	var sum int64
-	for i, bound := range buckets {
-		sum += u.durations[i]
-		m.sample(name+"_bucket", append(l[:len(l):len(l)], [2]string{"le", fmt.Sprint(bound.Seconds())}), float64(sum))
-	}
-	m.sample(name+"_bucket", append(l[:len(l):len(l)], [2]string{"le", "+Inf"}), float64(u.Calls()))
-	m.sample(name+"_sum", l, u.Seconds)
-	m.sample(name+"_count", l, float64(u.Calls()))
-}
-
-func (m *metrics) printf(format string, args ...any) {
-	if m.err == nil {
-		_, m.err = fmt.Fprintf(m.w, format, args...)
-	}
-}
-
-var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-func (l labels) String() string {
-	if len(l) == 0 {
-		return ""
-	}
-	parts := make([]string, len(l))
-	for i, pair := range l {
-		parts[i] = pair[0] + `="` + labelEscapes.Replace(strings.ToValidUTF8(pair[1], "\uFFFD")) + `"`
-	}
-	return "{" + strings.Join(parts, ",") + "}"
-}
-
-// Uptime returns how long the broker has been there.
-func (b *Broker) Uptime() time.Duration { return time.Since(b.start) }

@@ -3,10 +3,12 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -14,50 +16,46 @@ import (
 
 // New returns a server of the door.
 func New(b *broker.Broker, a web.Access) *web.Server {
-	h := handler{b}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b)
+	h := handler{b, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	return web.New(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
 }
 
-type handler struct{ broker *broker.Broker }
+type handler struct {
+	broker  *broker.Broker
+	metrics http.Handler
+}
 
-// pages are what there is, by path.
-var pages = map[string]func(h *handler) (contentType string, body []byte, err error){
-	"/healthz": func(h *handler) (string, []byte, error) {
-		body, err := json.Marshal(map[string]any{"ok": true, "running": h.broker.Running(), "uptime_seconds": h.broker.Uptime().Seconds()})
-		return "application/json", body, err
+// pages are what there is in JSON, by path.
+var pages = map[string]func(b *broker.Broker) any{
+	"/healthz": func(b *broker.Broker) any {
+		return map[string]any{"ok": true, "running": b.Running(), "uptime_seconds": b.Uptime().Seconds()}
 	},
-	"/metrics": func(h *handler) (string, []byte, error) {
-		var b bytes.Buffer
-		err := h.broker.WriteMetrics(&b)
-		return "text/plain; version=0.0.4; charset=utf-8", b.Bytes(), err
-	},
-	"/usage": func(h *handler) (string, []byte, error) {
-		body, err := json.Marshal(map[string]any{"usage": h.broker.Usage()})
-		return "application/json", body, err
-	},
-	"/models": func(h *handler) (string, []byte, error) {
-		body, err := json.Marshal(map[string]any{"models": h.broker.Models()})
-		return "application/json", body, err
-	},
+	"/usage":  func(b *broker.Broker) any { return map[string]any{"usage": b.Usage()} },
+	"/models": func(b *broker.Broker) any { return map[string]any{"models": b.Models()} },
 }
 
 func (h handler) serve(_ context.Context, r *web.Request, w *web.Response) {
-	page := pages[r.Path]
+	page, metrics := pages[r.Path], r.Path == "/metrics"
 	switch {
-	case page == nil:
+	case page == nil && !metrics:
 		w.JSON(http.StatusNotFound, failure("Not found"))
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Set("Allow", "GET, HEAD")
 		w.JSON(http.StatusMethodNotAllowed, failure("Method not allowed"))
 		return
+	case metrics:
+		w.Serve(r, h.metrics)
+		return
 	}
-	contentType, body, err := page(&h)
+	body, err := json.Marshal(page(h.broker))
 	if err != nil {
 		w.JSON(http.StatusInternalServerError, failure("Internal error"))
 		return
 	}
-	w.Send(http.StatusOK, contentType, body)
+	w.JSON(http.StatusOK, body)
 }
 
 func failure(message string) []byte {

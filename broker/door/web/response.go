@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Response is the answer to one request: either one call of JSON or Send, or
+// A Response is the answer to one request: either one call of JSON, Send or Serve, or
 // Stream and any number of calls of Chunk.
 type Response struct {
 	w       http.ResponseWriter
@@ -35,6 +35,23 @@ func (w *Response) Send(status int, contentType string, body []byte) {
 	w.extend(len(body))
 	w.w.WriteHeader(status)
 	_, w.err = w.w.Write(body)
+}
+
+// Serve lets a handler of net/http answer.
+func (w *Response) Serve(r *Request, h http.Handler) {
+	w.sent = true
+	h.ServeHTTP(extending{w.w, w}, r.http)
+}
+
+// extending sets the time for each write of such a handler.
+type extending struct {
+	http.ResponseWriter
+	of *Response
+}
+
+func (e extending) Write(p []byte) (int, error) {
+	e.of.extend(len(p))
+	return e.ResponseWriter.Write(p)
 }
 
 // Stream begins an answer of events that goes on with Chunk.
