@@ -152,7 +152,7 @@ func (b *Broker) run(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
-	c.Parent, c.trace = validTraceparent(c.Parent), b.trace
+	c.Parent, c.trace = Traceparent(SpanContext(c.Parent)), b.trace
 	c.Traceparent = c.below(c.Parent)
 	b.running.Add(1)
 	err := b.do(ctx, t, c)

@@ -1,33 +1,29 @@
 package broker
 
-import "strings"
+import (
+	"context"
 
-// ParseTraceparent reads a W3C trace context. What is none is not ok, and must
-// not be passed on: it would be a header of anybody's making.
-func ParseTraceparent(s string) (trace, span, flags string, ok bool) {
-	parts := strings.Split(s, "-")
-	if len(parts) < 4 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
-		return "", "", "", false
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const traceparent = "traceparent" // the name of the header
+
+// SpanContext reads a W3C trace context. Of what is none, the result is not valid: it
+// must not be passed on, for it would be a header of anybody's making.
+func SpanContext(s string) trace.SpanContext {
+	if s == "" {
+		return trace.SpanContext{}
 	}
-	for i, size := range [...]int{2, 32, 16, 2} {
-		if len(parts[i]) != size || strings.Trim(parts[i], "0123456789abcdef") != "" {
-			return "", "", "", false
-		}
-	}
-	if strings.Trim(parts[1], "0") == "" || strings.Trim(parts[2], "0") == "" {
-		return "", "", "", false
-	}
-	return parts[1], parts[2], parts[3], true
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: s}))
 }
 
-// validTraceparent returns a trace context that may be passed on, or "".
-func validTraceparent(s string) string {
-	if s == "" {
+// Traceparent writes a trace context, "" if it is not valid.
+func Traceparent(sc trace.SpanContext) string {
+	if !sc.IsValid() {
 		return ""
 	}
-	trace, span, flags, ok := ParseTraceparent(s)
-	if !ok {
-		return ""
-	}
-	return "00-" + trace + "-" + span + "-" + flags
+	header := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), sc), header)
+	return header[traceparent]
 }

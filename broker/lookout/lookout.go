@@ -219,12 +219,9 @@ func (l *Lookout) openSpans() error {
 	if err != nil {
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
-	for _, values := range header {
-		l.Secrets.Add(values...)
-	}
 	spans, err := observe.NewSpans(url, header, l.Secrets)
 	if err != nil {
-		return &URLError{fmt.Errorf("--otlp %s: %w", url, err)}
+		return &URLError{fmt.Errorf("--otlp: %w", err)}
 	}
 	l.watchers = append(l.watchers, spans)
 	l.Trace = observe.Traceparent

@@ -1,89 +1,100 @@
 package observe
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
-// Spans sends a span for each call, with a child for each attempt at a provider,
-// to an OpenTelemetry collector: OTLP over HTTP, in JSON. The names of attributes
-// are those of the GenAI conventions.
-//
-// It is written here rather than by OpenTelemetry's own modules because their
-// beginning costs every run of the program more than all of this.
+// Spans sends a span for each call, with a child for each attempt at a provider, to an
+// OpenTelemetry collector by OTLP over HTTP. No call waits for the collector.
 type Spans struct {
-	url    string
-	hide   func([]byte) []byte
-	header http.Header
-	client http.Client
-	queue  chan []span
-	done   chan struct{}
-
-	sending context.Context // ends when there is no more time for it
-	stop    context.CancelCauseFunc
-
-	mu     sync.Mutex
-	closed bool
-	lost   int   // calls whose spans nobody has got
-	err    error // why the last of them were lost
+	exporter *exporter
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	secrets  *mask.Secrets
+	made     atomic.Int64 // spans that were begun
 }
 
 const (
-	queued    = 1024 // calls that may wait to be sent
-	batched   = 256  // calls sent at once
 	sendTime  = 10 * time.Second
-	flushTime = time.Second
+	maxAnswer = 4096 // bytes of what a collector answers; an error has them
 )
 
-// NewSpans returns one that sends to a collector at an address, with a header and
-// secrets to mask, which may be nil. What goes there begins at /v1/traces, unless the address says otherwise.
+var (
+	errAddress = errors.New("invalid URL: want one that begins with http:// or https:// and has no query, such as http://localhost:4318")
+	errFull    = errors.New("the collector takes them slower than calls end")
+	errLate    = errors.New("the collector did not take them in time")
+)
+
+// NewSpans returns one that sends to a collector at an address, with a header. What
+// goes there begins at /v1/traces, unless the address says otherwise. The values of the
+// header become secrets, which are in no span and no error.
 func NewSpans(address string, header http.Header, secrets *mask.Secrets) (*Spans, error) {
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
 		return nil, errAddress
 	}
-	address = strings.TrimSuffix(address, "/")
-	if !strings.HasSuffix(address, "/v1/traces") {
-		address += "/v1/traces"
+	if u.Path = strings.TrimSuffix(u.Path, "/"); !strings.HasSuffix(u.Path, "/v1/traces") {
+		u.Path += "/v1/traces"
 	}
-	if header = header.Clone(); header == nil {
-		header = http.Header{}
+	headers := map[string]string{}
+	for name, values := range header {
+		headers[name] = strings.Join(values, ", ")
+		secrets.Add(values...)
 	}
-	header.Set("Content-Type", "application/json")
-	s := &Spans{url: address, hide: secrets.Hide, header: header, queue: make(chan []span, queued), done: make(chan struct{})}
-	s.client = http.Client{
+	if u.User != nil {
+		password, _ := u.User.Password()
+		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+		headers["Authorization"] = "Basic " + basic
+		secrets.Add(password, basic)
+		u.User = nil
+	}
+	otel.SetLogger(logr.Discard()) // it would write what it cannot read of the environment, headers too
+	about, err := resource.New(context.Background(), resource.WithAttributes(serviceName.String("wirectl")), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	e := &exporter{client: http.Client{
 		Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
 		// A redirect would take the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	e.SpanExporter, err = otlptracehttp.New(context.Background(),
+		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithHTTPClient(&e.client),
+		otlptracehttp.WithMaxResponseSize(maxAnswer))
+	if err != nil {
+		return nil, err
 	}
-	s.sending, s.stop = context.WithCancelCause(context.Background())
-	go s.run()
+	e.sending, e.stop = context.WithCancelCause(context.Background())
+	s := &Spans{exporter: e, secrets: secrets}
+	s.provider = sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithIDGenerator(ids{}), sdk.WithResource(about),
+		sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample()))) // as the contexts say that providers got
+	s.tracer = s.provider.Tracer("wirectl/broker")
 	return s, nil
 }
-
-var (
-	errFull = errors.New("the collector takes them slower than calls end")
-	errLate = errors.New("the collector did not take them in time")
-)
-
-var errAddress = errors.New("expected a URL that begins with http:// or https://, such as http://localhost:4318")
 
 // Headers reads what OTEL_EXPORTER_OTLP_HEADERS says: NAME=VALUE, with commas
 // between them, and values escaped as in URLs. An error does not tell of values,
@@ -104,219 +115,138 @@ func Headers(list string) (http.Header, error) {
 	return header, nil
 }
 
-// A span is one of OTLP.
-type span struct {
-	TraceID    string      `json:"traceId"`
-	SpanID     string      `json:"spanId"`
-	Parent     string      `json:"parentSpanId,omitempty"`
-	Name       string      `json:"name"`
-	Kind       int         `json:"kind"` // 2 is server, 3 client
-	Start      string      `json:"startTimeUnixNano"`
-	End        string      `json:"endTimeUnixNano"`
-	Attributes []attribute `json:"attributes"`
-	Status     struct {
-		Code    int    `json:"code,omitempty"` // 2 is an error
-		Message string `json:"message,omitempty"`
-	} `json:"status"`
+// An exporter counts the spans that a collector has got, keeps why it has not got
+// others, and stops when there is no more time. One goroutine uses it, that of the
+// provider.
+type exporter struct {
+	sdk.SpanExporter
+	client http.Client
+
+	sending context.Context // ends when there is no more time for it
+	stop    context.CancelCauseFunc
+
+	sent int64
+	err  error // why the last of the others were lost
 }
 
-type attribute struct {
-	Key   string         `json:"key"`
-	Value map[string]any `json:"value"`
-}
-
-func text(key, value string) attribute {
-	return attribute{key, map[string]any{"stringValue": value}}
-}
-
-func number(key string, value int64) attribute {
-	return attribute{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.sending, cancel)()
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.err = cmp.Or(context.Cause(e.sending), err)
+		return nil // lest it be logged
+	}
+	e.sent += int64(len(spans))
+	return nil
 }
 
 // Traceparent returns the trace context under which a call goes on: that of the
 // client with a span of ours, or a new one.
 func Traceparent(client string) string {
-	trace, _, flags, ok := broker.ParseTraceparent(client)
-	if !ok {
-		trace, flags = randomHex(16), "01"
+	return broker.Traceparent(below(broker.SpanContext(client)))
+}
+
+// below returns the context of a new span below a parent, or of a new trace if that is
+// not valid.
+func below(parent trace.SpanContext) trace.SpanContext {
+	var span trace.SpanID
+	rand.Read(span[:]) //nolint:errcheck // it never fails
+	if !parent.IsValid() {
+		var id trace.TraceID
+		rand.Read(id[:]) //nolint:errcheck // it never fails
+		parent = trace.SpanContext{}.WithTraceID(id).WithTraceFlags(trace.FlagsSampled)
 	}
-	return "00-" + trace + "-" + randomHex(8) + "-" + flags
+	return parent.WithSpanID(span)
 }
 
-// sampled reports whether whoever began a trace wants it recorded.
-func sampled(flags string) bool {
-	n, err := strconv.ParseUint(flags, 16, 8)
-	return err != nil || n&1 == 1
+// ids gives spans the ids that were made for them when calls began.
+type ids struct{}
+
+func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	own := ctx.Value(ids{}).(trace.SpanContext)
+	return own.TraceID(), own.SpanID()
 }
 
-func randomHex(n int) string {
-	b := make([]byte, n)
-	rand.Read(b) //nolint:errcheck // it never fails
-	return hex.EncodeToString(b)
+func (i ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	_, id := i.NewIDs(ctx)
+	return id
 }
 
-// Ended queues the spans of a call, unless its client wants no record of the
-// trace. When too many wait, they are lost, and counted.
+// Ended makes the spans of a call, unless its client wants no record of the trace.
+// When too many wait for the collector, they are lost, and counted.
 func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
-	spans := spansOf(c, r)
-	if len(spans) == 0 {
+	ctx := trace.ContextWithRemoteSpanContext(context.Background(), broker.SpanContext(c.Parent))
+	ctx, span := s.start(ctx, c.Traceparent, c.Name, trace.SpanKindServer, c.Started)
+	if !span.IsRecording() {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
+	span.SetAttributes(
+		inputTokens.Int64(c.Completion.Usage.Input), outputTokens.Int64(c.Completion.Usage.Output),
+		callDoor.String(c.Door), callOutcome.String(r.Outcome.String()), callNumber.Int64(c.ID))
+	s.name(span, requestModel, cmp.Or(c.Model, c.Name))
+	if finish := c.Completion.Finish; finish != "" {
+		span.SetAttributes(finishReasons.StringSlice([]string{s.text(finish)}))
 	}
-	select {
-	case s.queue <- spans:
-	default:
-		s.lost, s.err = s.lost+1, errFull
+	if r.Err == nil {
+		s.name(span, responseModel, c.Name)
 	}
-}
-
-// spansOf are the spans of a call: its own, and one for each attempt; none if the
-// client does not sample the trace.
-func spansOf(c *broker.Call, r *broker.Report) []span {
-	trace, own, flags, ok := broker.ParseTraceparent(c.Traceparent)
-	switch {
-	case !ok:
-		trace, own = randomHex(16), randomHex(8)
-	case !sampled(flags):
-		return nil
-	}
-	_, parent, _, _ := broker.ParseTraceparent(c.Parent)
-	root := newSpan(trace, own, parent, named(c.Name), 2, c.Started, c.Took)
-	root.Attributes = append(root.Attributes,
-		text("gen_ai.operation.name", operation),
-		number("gen_ai.usage.input_tokens", c.Completion.Usage.Input), number("gen_ai.usage.output_tokens", c.Completion.Usage.Output),
-		text("wirectl.door", c.Door), text("wirectl.outcome", r.Outcome.String()), number("wirectl.call", c.ID))
-	root.model("gen_ai.request.model", cmp.Or(c.Model, c.Name))
-	if c.Completion.Finish != "" {
-		root.Attributes = append(root.Attributes, attribute{"gen_ai.response.finish_reasons", map[string]any{
-			"arrayValue": map[string]any{"values": []map[string]any{{"stringValue": c.Completion.Finish}}},
-		}})
-	}
-	if r.Err != nil {
-		root.fail(r.Err)
-	} else {
-		root.model("gen_ai.response.model", c.Name)
-	}
-	list := []span{root}
+	s.end(span, c.Started.Add(c.Took), r.Err)
 	for i := range c.Hops {
-		list = append(list, hopSpan(trace, own, &c.Hops[i]))
+		h := &c.Hops[i]
+		_, span := s.start(ctx, h.Traceparent, h.Model, trace.SpanKindClient, h.Started)
+		s.name(span, providerName, h.Provider)
+		s.name(span, requestModel, h.Model)
+		s.end(span, h.Started.Add(h.Took), h.Err)
 	}
-	return list
 }
 
-// hopSpan is the span of one attempt, below that of the call.
-func hopSpan(trace, call string, h *broker.Hop) span {
-	_, id, _, ok := broker.ParseTraceparent(h.Traceparent)
-	if !ok {
-		id = randomHex(8)
+// start begins a span, which has the ids of a trace context if there is one. Its name is
+// the operation and the model, if there is one.
+func (s *Spans) start(ctx context.Context, traceparent, model string, kind trace.SpanKind, at time.Time) (context.Context, trace.Span) {
+	own := broker.SpanContext(traceparent)
+	if !own.IsValid() {
+		own = below(own)
 	}
-	s := newSpan(trace, id, call, named(h.Model), 3, h.Started, h.Took)
-	s.Attributes = append(s.Attributes, text("gen_ai.operation.name", operation), text("gen_ai.provider.name", h.Provider))
-	s.model("gen_ai.request.model", h.Model)
-	if h.Err != nil {
-		s.fail(h.Err)
+	ctx, span := s.tracer.Start(context.WithValue(ctx, ids{}, own), s.text(strings.TrimSpace(operation+" "+model)),
+		trace.WithSpanKind(kind), trace.WithTimestamp(at), trace.WithAttributes(operationName.String(operation)))
+	if span.IsRecording() {
+		s.made.Add(1)
 	}
-	return s
+	return ctx, span
 }
 
-// operation is what calls are in the words of the GenAI conventions.
-const operation = "chat"
+func (s *Spans) end(span trace.Span, at time.Time, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, s.text(broker.Message(err)))
+		span.SetAttributes(errorType.String(broker.ErrorType(err)))
+	}
+	span.End(trace.WithTimestamp(at))
+}
 
-// named is the name of a span: the operation and the model, if there is one.
-func named(model string) string { return strings.TrimSpace(operation + " " + model) }
-
-// model adds a model as an attribute, if there is one.
-func (s *span) model(key, name string) {
+// name adds a name as an attribute, if there is one.
+func (s *Spans) name(span trace.Span, key attribute.Key, name string) {
 	if name != "" {
-		s.Attributes = append(s.Attributes, text(key, name))
+		span.SetAttributes(key.String(s.text(name)))
 	}
 }
 
-func newSpan(trace, id, parent, name string, kind int, start time.Time, took time.Duration) span {
-	return span{
-		TraceID: trace, SpanID: id, Parent: parent, Name: name, Kind: kind,
-		Start: strconv.FormatInt(start.UnixNano(), 10), End: strconv.FormatInt(start.Add(took).UnixNano(), 10),
-	}
+// text returns what may be sent of a text: no secrets, and nothing but UTF-8.
+func (s *Spans) text(text string) string {
+	return strings.ToValidUTF8(string(s.secrets.Hide([]byte(text))), "\uFFFD")
 }
 
-func (s *span) fail(err error) {
-	s.Status.Code, s.Status.Message = 2, broker.Message(err)
-	s.Attributes = append(s.Attributes, text("error.type", broker.ErrorType(err)))
-}
-
-// run sends what is queued, many calls at a time.
-func (s *Spans) run() {
-	defer close(s.done)
-	for first := range s.queue {
-		batch, calls := first, 1
-		timer := time.NewTimer(flushTime)
-		for open := true; calls < batched && open; {
-			select {
-			case more, ok := <-s.queue:
-				if open = ok; ok {
-					batch, calls = append(batch, more...), calls+1
-				}
-			case <-timer.C:
-				open = false
-			}
-		}
-		timer.Stop()
-		s.send(batch, calls)
-	}
-}
-
-func (s *Spans) send(batch []span, calls int) {
-	body, err := json.Marshal(map[string]any{"resourceSpans": []any{map[string]any{
-		"resource":   map[string]any{"attributes": []attribute{text("service.name", "wirectl")}},
-		"scopeSpans": []any{map[string]any{"scope": map[string]any{"name": "wirectl/broker"}, "spans": batch}},
-	}}})
-	if err == nil {
-		err = s.post(body)
-	}
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.lost, s.err = s.lost+calls, cmp.Or(context.Cause(s.sending), err)
-	}
-}
-
-func (s *Spans) post(body []byte) error {
-	req, err := http.NewRequestWithContext(s.sending, http.MethodPost, s.url, bytes.NewReader(s.hide(body)))
-	if err != nil {
-		return err
-	}
-	req.Header = s.header
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector at %s answered %s", req.URL.Redacted(), resp.Status)
-	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
-	return err
-}
-
-// Close sends what is left for as long as the context lets it. The error says of how
-// many calls the spans were lost, from the beginning on, and why the last were.
+// Close sends what is left for as long as the context lets it. The error says how many
+// spans were lost, from the beginning on, and why the last were.
 func (s *Spans) Close(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { s.stop(errLate) })()
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.queue)
+	e := s.exporter
+	defer context.AfterFunc(ctx, func() { e.stop(errLate) })()
+	err := s.provider.Shutdown(context.WithoutCancel(ctx))
+	e.stop(nil)
+	e.client.CloseIdleConnections()
+	if lost := s.made.Load() - e.sent; lost > 0 {
+		// The error may have what the collector says.
+		return fmt.Errorf("spans were lost (%d): %s", lost, render.Safe(s.text(cmp.Or(e.err, errFull).Error())))
 	}
-	s.mu.Unlock()
-	<-s.done
-	s.stop(nil)
-	s.client.CloseIdleConnections()
-	if s.lost == 0 {
-		return nil
-	}
-	return fmt.Errorf("spans were lost (calls: %d): %w", s.lost, s.err)
+	return err
 }

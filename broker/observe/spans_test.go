@@ -3,105 +3,162 @@ package observe_test
 import (
 	"context"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const (
-	client = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	ids    = `"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"`
-)
+const client = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// received returns what a collector gets of one call, whose client had a span.
-func received(t *testing.T) []byte {
+// received returns the spans that a collector gets of a call and what came of it.
+func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*trace.Span {
 	t.Helper()
 	bodies := make(chan []byte, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Key") != "k 1" {
+		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || r.Header.Get("X-Key") != "k 1" {
 			t.Errorf("%s %s", r.URL.Path, r.Header)
 		}
 		bodies <- body
 	}))
 	defer collector.Close()
-	spans := newSpans(t, collector.URL+"/", http.Header{"X-Key": {"k 1"}})
-	c := &broker.Call{Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: observe.Traceparent(client), Started: time.Now(), Took: time.Second}
-	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
-	c.Hops = []broker.Hop{
-		{Provider: "one", Model: "x", Started: c.Started, Took: time.Millisecond, Err: provider.StatusError(429, 0, errors.New("secret"))},
-		{Provider: "two", Model: "y", Started: c.Started, Took: time.Millisecond},
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // as a program beside the broker may want it
+	spans, err := observe.NewSpans(collector.URL+"/", http.Header{"X-Key": {"k 1"}}, secrets)
+	if err != nil {
+		t.Fatal(err)
 	}
-	spans.Ended(c, &broker.Report{})
+	for _, c := range calls {
+		r := &broker.Report{}
+		if c.Name == "" {
+			r = &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{Model: c.Model}}
+		}
+		spans.Ended(c, r)
+	}
 	if err := spans.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return <-bodies
+	var request collect.ExportTraceServiceRequest
+	if err := proto.Unmarshal(<-bodies, &request); err != nil {
+		t.Fatal(err)
+	}
+	resource := request.GetResourceSpans()[0]
+	if got := attributes(resource.GetResource().GetAttributes()); got != "service.name=wirectl" {
+		t.Errorf("the resource is %s", got)
+	}
+	return resource.GetScopeSpans()[0].GetSpans()
 }
 
-// The types of OpenTelemetry read the spans, which hang together: that of the
-// client has the broker's below it, and that the attempts. Ids are hex in OTLP's
-// JSON, unlike in that of protobuf.
-func TestSpans(t *testing.T) {
-	body := regexp.MustCompile(ids).ReplaceAllStringFunc(string(received(t)), func(s string) string {
-		m := regexp.MustCompile(ids).FindStringSubmatch(s)
-		raw, _ := hex.DecodeString(m[2])
-		return `"` + m[1] + `":"` + base64.StdEncoding.EncodeToString(raw) + `"`
-	})
-	var data trace.TracesData
-	if err := protojson.Unmarshal([]byte(body), &data); err != nil {
-		t.Fatalf("%v: %s", err, body)
+// attributes writes attributes, one a line.
+func attributes(list []*common.KeyValue) string {
+	var lines []string
+	for _, a := range list {
+		value := a.GetValue().GetStringValue()
+		switch v := a.GetValue().GetValue().(type) {
+		case *common.AnyValue_IntValue:
+			value = strconv.FormatInt(v.IntValue, 10)
+		case *common.AnyValue_ArrayValue:
+			value = "[" + v.ArrayValue.GetValues()[0].GetStringValue() + "]"
+		}
+		lines = append(lines, a.GetKey()+"="+value)
 	}
-	spans := data.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()
-	if len(spans) != 3 {
+	return strings.Join(lines, "\n")
+}
+
+// A collector gets the spans of a call, which hang together: that of the client has the
+// broker's below it, and that the attempts.
+func TestSpans(t *testing.T) {
+	own, first, second := observe.Traceparent(client), observe.Traceparent(client), observe.Traceparent(client)
+	c := &broker.Call{ID: 7, Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: own, Started: time.Now(), Took: time.Second}
+	c.Completion.Usage, c.Completion.Finish = provider.Usage{Input: 3, Output: 4}, "stop"
+	c.Hops = []broker.Hop{
+		{Provider: "one", Model: "x", Started: c.Started, Took: time.Millisecond, Traceparent: first, Err: provider.StatusError(429, 0, errors.New("secret"))},
+		{Provider: "two", Model: "y", Started: c.Started, Took: time.Millisecond, Traceparent: second},
+	}
+	want := []struct {
+		traceparent, parent, name, attributes string
+		kind                                  trace.Span_SpanKind
+		status                                string
+		took                                  time.Duration
+	}{
+		{
+			own, client, "chat m", `gen_ai.operation.name=chat
+gen_ai.usage.input_tokens=3
+gen_ai.usage.output_tokens=4
+wirectl.door=rlm
+wirectl.outcome=ok
+wirectl.call=7
+gen_ai.request.model=a
+gen_ai.response.finish_reasons=[stop]
+gen_ai.response.model=m`, trace.Span_SPAN_KIND_SERVER, "", time.Second,
+		},
+		{
+			first, own, "chat x", `gen_ai.operation.name=chat
+gen_ai.provider.name=one
+gen_ai.request.model=x
+error.type=rate_limited`, trace.Span_SPAN_KIND_CLIENT, "Rate limit exceeded: try again later", time.Millisecond,
+		},
+		{
+			second, own, "chat y", `gen_ai.operation.name=chat
+gen_ai.provider.name=two
+gen_ai.request.model=y`, trace.Span_SPAN_KIND_CLIENT, "", time.Millisecond,
+		},
+	}
+	spans := received(t, new(mask.Secrets), c)
+	if len(spans) != len(want) {
 		t.Fatalf("got %v", spans)
 	}
-	parent := "b7ad6b7169203331"
 	for i, s := range spans {
-		if hex.EncodeToString(s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" || hex.EncodeToString(s.GetParentSpanId()) != parent {
-			t.Errorf("span %d hangs elsewhere: %v", i, s)
+		want := want[i]
+		if got := fmt.Sprintf("00-%x-%x-01", s.GetTraceId(), s.GetSpanId()); got != want.traceparent {
+			t.Errorf("span %d is %s, want %s", i, got, want.traceparent)
 		}
-		if i == 0 {
-			parent = hex.EncodeToString(s.GetSpanId())
+		if got := fmt.Sprintf("00-%x-%x-01", s.GetTraceId(), s.GetParentSpanId()); got != want.parent {
+			t.Errorf("span %d is below %s, want %s", i, got, want.parent)
 		}
-		if failed := s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR; failed != (i == 1) {
+		if s.GetName() != want.name || s.GetKind() != want.kind || attributes(s.GetAttributes()) != want.attributes {
+			t.Errorf("span %d is %v", i, s)
+		}
+		if failed := s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR; failed != (want.status != "") || s.GetStatus().GetMessage() != want.status {
 			t.Errorf("the status of span %d is %v", i, s.GetStatus())
 		}
-		if s.GetEndTimeUnixNano() <= s.GetStartTimeUnixNano() {
-			t.Errorf("span %d takes no time", i)
+		if took := s.GetEndTimeUnixNano() - s.GetStartTimeUnixNano(); s.GetStartTimeUnixNano() != uint64(c.Started.UnixNano()) || took != uint64(want.took) {
+			t.Errorf("span %d took %d", i, took)
 		}
 	}
-	for _, a := range spans[1].GetAttributes() {
-		if a.GetKey() == "error.type" && a.GetValue().GetStringValue() != "rate_limited" {
-			t.Errorf("the class of the error is %q", a.GetValue().GetStringValue())
-		}
+}
+
+// A secret in the name of a model does not get out, and a name that is not UTF-8 loses
+// no span.
+func TestNames(t *testing.T) {
+	var secrets mask.Secrets
+	secrets.Add("sk-planted")
+	spans := received(t, &secrets, &broker.Call{Model: "sk-planted"}, &broker.Call{Model: "\xff", Name: "\xff"})
+	if len(spans) != 2 || spans[1].GetName() != "chat \uFFFD" {
+		t.Fatalf("got %v", spans)
 	}
-	if got := spans[1].GetAttributes(); got[len(got)-1].GetKey() != "error.type" {
-		t.Errorf("the error has no class: %v", got)
-	}
-	if spans[0].GetKind() != trace.Span_SPAN_KIND_SERVER || spans[1].GetKind() != trace.Span_SPAN_KIND_CLIENT {
-		t.Errorf("kinds %v, %v", spans[0].GetKind(), spans[1].GetKind())
-	}
-	if strings.Contains(body, "secret") {
-		t.Error("what a provider said got out")
+	if got := spans[0].String(); strings.Contains(got, "sk-planted") || strings.Count(got, "**********") != 2 {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -116,7 +173,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A collector that never answers holds up no end, and every call that it heard nothing
+// A collector that never answers holds up no end, and every span that it heard nothing
 // of is counted: those that it was told of, those that waited, and those for which there
 // was no place to.
 func TestDeadCollector(t *testing.T) {
@@ -128,7 +185,7 @@ func TestDeadCollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	spans := newSpans(t, collector.URL, nil)
-	for range 2000 {
+	for range 5000 {
 		spans.Ended(&broker.Call{}, &broker.Report{})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,28 +193,19 @@ func TestDeadCollector(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	if err := spans.Close(ctx); err == nil || err.Error() != "spans were lost (calls: 2000): the collector did not take them in time" {
+	if err := spans.Close(ctx); err == nil || err.Error() != "spans were lost (5000): the collector did not take them in time" {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A call that no model was found for has a span, which is called after none.
 func TestNameless(t *testing.T) {
-	bodies := make(chan []byte, 1)
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		bodies <- body
-	}))
-	defer collector.Close()
-	spans := newSpans(t, collector.URL, nil)
-	spans.Ended(&broker.Call{Model: "nope"}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{Model: "nope"}})
-	spans.Ended(&broker.Call{}, &broker.Report{Outcome: broker.Refused, Err: &broker.UnknownModelError{}})
-	if err := spans.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	body := string(<-bodies)
-	if strings.Count(body, `"name":"chat"`) != 2 || strings.Count(body, "gen_ai.request.model") != 1 || strings.Contains(body, "gen_ai.response.model") || strings.Count(body, "unknown_model") != 2 {
-		t.Errorf("got %s", body)
+	for _, model := range []string{"nope", ""} {
+		s := received(t, new(mask.Secrets), &broker.Call{Model: model})[0]
+		got := attributes(s.GetAttributes())
+		if s.GetName() != "chat" || strings.Contains(got, "gen_ai.request.model="+model+"\n") != (model != "") || strings.Contains(got, "gen_ai.response.model") || !strings.Contains(got, "error.type=unknown_model") {
+			t.Errorf("got %v", s)
+		}
 	}
 }
 
@@ -198,7 +246,7 @@ func TestTraceparent(t *testing.T) {
 		{"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-", "-01"},
 	} {
 		got := observe.Traceparent(tt.client)
-		_, _, _, ok := broker.ParseTraceparent(got)
+		ok := broker.SpanContext(got).IsValid()
 		foreign := tt.begins == "00-" && strings.Contains(got, "0af7651916cd43dd8448eb211c80319c")
 		if !ok || foreign || !strings.HasPrefix(got, tt.begins) || !strings.HasSuffix(got, tt.ends) {
 			t.Errorf("%q became %q", tt.client, got)
@@ -211,8 +259,8 @@ func TestUnsampled(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
 	defer collector.Close()
 	spans := newSpans(t, collector.URL, nil)
-	unsampled := observe.Traceparent(client[:len(client)-2] + "00")
-	spans.Ended(&broker.Call{Traceparent: unsampled}, &broker.Report{})
+	unsampled := client[:len(client)-2] + "00"
+	spans.Ended(&broker.Call{Parent: unsampled, Traceparent: observe.Traceparent(unsampled), Hops: []broker.Hop{{}}}, &broker.Report{})
 	if err := spans.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -220,8 +268,8 @@ func TestUnsampled(t *testing.T) {
 
 // An address that nothing could be sent to is refused at once.
 func TestNoCollector(t *testing.T) {
-	for _, address := range []string{"localhost:4318", "ftp://localhost", "http://", "/v1/traces", "http://a b"} {
-		if _, err := observe.NewSpans(address, nil, nil); err == nil {
+	for _, address := range []string{"localhost:4318", "ftp://localhost", "http://", "/v1/traces", "http://a b", "http://localhost?key=x"} {
+		if _, err := observe.NewSpans(address, nil, new(mask.Secrets)); err == nil {
 			t.Errorf("%s is taken", address)
 		}
 	}
@@ -229,23 +277,30 @@ func TestNoCollector(t *testing.T) {
 
 func newSpans(t *testing.T, address string, header http.Header) *observe.Spans {
 	t.Helper()
-	spans, err := observe.NewSpans(address, header, nil)
+	spans, err := observe.NewSpans(address, header, new(mask.Secrets))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spans
 }
 
-// The password in a collector's address is in no error.
-func TestCollectorsPassword(t *testing.T) {
-	collector := httptest.NewServer(http.NotFoundHandler())
+// The password in a collector's address goes to the collector, which may say it, but is
+// in no error; nor are the headers, nor bytes that a terminal obeys.
+func TestCollectorsSecrets(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		http.Error(w, fmt.Sprint("\x1b[2J", user, password, r.Header), http.StatusForbidden)
+	}))
 	defer collector.Close()
-	s, err := observe.NewSpans(strings.Replace(collector.URL, "//", "//user:sk-planted@", 1), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Ended(&broker.Call{}, &broker.Report{})
-	if err := s.Close(t.Context()); err == nil || strings.Contains(err.Error(), "sk-planted") || !strings.Contains(err.Error(), "404") {
+	spans := newSpans(t, strings.Replace(collector.URL, "//", "//user:sk-planted@", 1), http.Header{"X-Key": {"sk-planted-too"}})
+	spans.Ended(&broker.Call{}, &broker.Report{})
+	err := spans.Close(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "user**********") || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("got %v", err)
+	}
+	for _, secret := range []string{"sk-planted", base64.StdEncoding.EncodeToString([]byte("user:sk-planted"))} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s is in %v", secret, err)
+		}
 	}
 }
