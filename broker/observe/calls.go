@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"sync"
 
@@ -22,27 +24,38 @@ func NewCalls(w io.Writer, completion func(b []byte, c *broker.Call) []byte) *Ca
 	return &Calls{w: w, append: completion}
 }
 
+// A result is a line.
+type result struct {
+	Door       string          `json:"door"`
+	Ref        string          `json:"correlation_id"`
+	Error      *string         `json:"error"`
+	Completion json.RawMessage `json:"chat_completion"`
+}
+
 // Ended writes a call.
 func (l *Calls) Ended(c *broker.Call, r *broker.Report) {
-	b := jsonscan.AppendQuote([]byte(`{"door":`), []byte(c.Door))
-	b = jsonscan.AppendQuote(append(b, `,"correlation_id":`...), []byte(c.Ref))
+	line := result{Door: c.Door, Ref: c.Ref}
 	if r.Err != nil {
-		b = jsonscan.AppendQuote(append(b, `,"error":`...), []byte(broker.Message(r.Err)))
-		b = append(b, `,"chat_completion":null`...)
+		line.Error = new(broker.Message(r.Err))
 	} else {
-		b = append(b, `,"error":null,"chat_completion":`...)
 		shown := *c
 		if c.Prompt == nil {
 			if shown.Prompt, _ = jsonscan.Get(c.Chat, "messages"); shown.Prompt == nil {
 				shown.Prompt = []byte("null")
 			}
 		}
-		b = jsonscan.AppendCompact(nil, l.append(b, &shown))
+		line.Completion = l.append(nil, &shown)
 	}
-	b = append(b, "}\n"...)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.w.Write(b); l.err == nil {
+	if err == nil {
+		_, err = l.w.Write(b.Bytes())
+	}
+	if l.err == nil {
 		l.err = err
 	}
 }
