@@ -134,9 +134,24 @@ func (c *Call) Reset() {
 // Do makes a call. When it fails, [Message] says what the client may know.
 func (b *Broker) Do(ctx context.Context, c *Call) error {
 	err := b.run(ctx, c)
+	b.ended(c, err)
+	return err
+}
+
+func (b *Broker) ended(c *Call, err error) {
 	b.ledger.add(c, err)
 	if b.watch != nil {
 		b.watch.Ended(c, newReport(c, err))
+	}
+}
+
+// Admit returns an [*UnknownModelError] unless there is the model of the call, which
+// then has ended as a call that [Broker.Do] makes.
+func (b *Broker) Admit(c *Call) error {
+	err := b.Find(c.Model)
+	if err != nil {
+		b.begin(c)
+		b.ended(c, err)
 	}
 	return err
 }
@@ -148,12 +163,16 @@ func (b *Broker) Count(ctx context.Context, c *Call) error {
 	return b.run(ctx, c)
 }
 
-func (b *Broker) run(ctx context.Context, c *Call) error {
-	t := b.table.Load()
+func (b *Broker) begin(c *Call) {
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
 	c.Parent, c.trace = Traceparent(SpanContext(c.Parent)), b.trace
 	c.Traceparent = c.below(c.Parent)
+}
+
+func (b *Broker) run(ctx context.Context, c *Call) error {
+	t := b.table.Load()
+	b.begin(c)
 	b.running.Add(1)
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)

@@ -60,10 +60,9 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 	if fault := q.check(batched); fault != "" {
 		return 200, failure(fault)
 	}
-	model := provider.Unquote(q.model)
 	calls := h.calls(r, q, batched, tap)
 	if batched {
-		if err := h.broker.Find(model); err != nil {
+		if err := h.broker.Admit(call(r, q, q.prompts, tap)); err != nil {
 			return 200, failure(broker.Message(err))
 		}
 	}
@@ -155,22 +154,23 @@ func each(raw []byte) func(yield func([]byte) bool) {
 }
 
 func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn) []*broker.Call {
-	call := func(prompt []byte) *broker.Call {
-		return &broker.Call{
-			Door: Name, Client: r.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
-			Prompt: prompt, Parent: r.Header("Traceparent"), Tap: tap.Tap(),
-		}
-	}
 	if !batched {
-		return []*broker.Call{call(q.prompt)}
+		return []*broker.Call{call(r, q, q.prompt, tap)}
 	}
 	var calls []*broker.Call
 	for prompt := range each(q.prompts) {
 		if provider.ValidPrompt(prompt) {
-			calls = append(calls, call(prompt))
+			calls = append(calls, call(r, q, prompt, tap))
 		}
 	}
 	return calls
+}
+
+func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Call {
+	return &broker.Call{
+		Door: Name, Client: r.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
+		Prompt: prompt, Parent: r.Header("Traceparent"), Tap: tap.Tap(),
+	}
 }
 
 // responses is the answer to a batch: a text for each prompt, in order. The calls

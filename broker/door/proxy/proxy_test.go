@@ -81,6 +81,17 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// A batch for an unknown model counts as one call that was refused, as a prompt does.
+func TestUnknownModelBatch(t *testing.T) {
+	b := doortest.Broker(t, nil)
+	addr := doortest.Serve(t, proxy.New(b, nil, web.Access{}))
+	const body = `{"prompts":["a","b"],"model":"nope"}`
+	talk(t, addr, "/llm_query_batched", "Content-Length: "+itoa(len(body))+"\r\n\r\n"+body)
+	if u := b.Usage(); len(u) != 1 || u[0].Refused != 1 || u[0].Calls() != 1 {
+		t.Errorf("the broker was used for %+v", u)
+	}
+}
+
 // Containers call this machine by names of their own; other names are refused.
 func TestHostOfContainers(t *testing.T) {
 	addr := start(t, nil)

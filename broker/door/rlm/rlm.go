@@ -172,7 +172,8 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	err := s.req.parse(payload)
 	s.model = provider.UnquoteAs(s.model, s.req.model)
 	if err == nil && s.req.prompts != nil {
-		err = s.broker.Find(s.model)
+		s.prepare(&s.call, s.req.prompts)
+		err = s.broker.Admit(&s.call)
 	}
 	if len(payload) > maxOut {
 		s.Reserve(2*len(payload) + maxOut) // prompts come back, and an echo doubles them

@@ -118,6 +118,17 @@ func TestUnknownModelItem(t *testing.T) {
 	}
 }
 
+// A batch for an unknown model counts as one call that was refused, as a prompt does.
+func TestUnknownModelBatch(t *testing.T) {
+	b := doortest.Broker(t, nil)
+	conn := dial(t, doortest.Serve(t, rlm.New(b, nil)))
+	_, _ = conn.Write(frame(`{"model":"nope","prompts":["a","b"]}`))
+	read(t, conn)
+	if u := b.Usage(); len(u) != 1 || u[0].Refused != 1 || u[0].Calls() != 1 {
+		t.Errorf("the broker was used for %+v", u)
+	}
+}
+
 // A call takes far more memory than a short prompt: how many a request may make is
 // bounded by more than the size of its frame.
 func TestManyPrompts(t *testing.T) {
