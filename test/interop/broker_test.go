@@ -274,7 +274,7 @@ func TestBrokerPython(t *testing.T) {
 		t.Errorf("64 clients: %v", got.Crowd)
 	}
 	for name, want := range map[string]any{
-		"nan": "Invalid JSON payload", "surrogate": "Invalid JSON payload", "binary": "Invalid JSON payload", "empty": "Invalid JSON payload",
+		"nan": "Invalid JSON payload: NaN and Infinity are not JSON", "surrogate": "Invalid JSON payload", "binary": "Invalid JSON payload", "empty": "Invalid JSON payload",
 		"duplicate": "Echo: b", "deep": "WireRequest.model must be a string when present", "large": "Frame too large: 10000001 bytes (max 10000000)",
 		"cut": "Connection error", "silent": nil,
 	} {

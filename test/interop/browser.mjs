@@ -45,6 +45,7 @@ try {
   await tab.click("[data-view=findings]");
   saw.findings = await count();
   await tab.click("[data-view=stats]");
+  await tab.waitForSelector("table tr");
   saw.kinds = await tab.locator("table tr").count() - 1;
   saw.markup = await tab.locator("main img, main script, main iframe").count();
 } finally {

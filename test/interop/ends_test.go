@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -121,9 +122,9 @@ func TestWebSocketEnds(t *testing.T) {
 	})
 	t.Run("send theory", func(t *testing.T) {
 		number, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/ends.cjs", npm(t), "runtime"), port)
-		got, _ := command(t, nil, "send", "--input", "a=1", "theory", "ws://127.0.0.1:"+number)
-		if string(got) != "token\n{\n  \"a\": 1\n}\n" {
-			t.Errorf("send prints %q", got)
+		got, tokens := command(t, nil, "send", "--stream", "--input", "a=1", "theory", "ws://127.0.0.1:"+number)
+		if string(got) != "{\n  \"a\": 1\n}\n" || !strings.Contains(tokens, "token\n") {
+			t.Errorf("send prints %q, and of tokens %q", got, tokens)
 		}
 	})
 	t.Run("unit", func(t *testing.T) {
