@@ -227,10 +227,7 @@ func (s *sending) prompt() (string, bool, error) {
 	if text != "-" {
 		return text, s.c.IsSet("prompt"), checkText("--prompt", text)
 	}
-	src, err := source.Interruptible(s.c.Context, s.Stdin)
-	if err != nil {
-		return "", false, err
-	}
+	src := source.Interruptible(s.c.Context, s.Stdin)
 	defer src.Close()
 	b, err := io.ReadAll(src)
 	return string(b), true, cmp.Or(err, checkText(label("-"), string(b)))

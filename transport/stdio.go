@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/muesli/cancelreader"
+
+	"github.com/wirectl/wirectl/internal/input"
 )
 
 // A stdioEndpoint is our own standard input and output.
@@ -38,7 +40,7 @@ type stdio struct {
 // that nothing but the caller reads the descriptors that were given away. What
 // cannot be waited for, such as a file, is read as it is.
 func (s *stdio) reader() {
-	r, err := cancelreader.NewReader(s.in)
+	r, err := input.NewReader(s.in)
 	if err != nil {
 		r, _ = cancelreader.NewReader(onlyReader{s.in}) // cannot fail for what is no file
 	}

@@ -13,12 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muesli/cancelreader"
-
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/direct"
+	"github.com/wirectl/wirectl/internal/input"
 )
 
 // A Source is an input that was opened.
@@ -86,7 +85,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
 	}
 	if name == "-" {
-		return Interruptible(ctx, o.Stdin)
+		return Interruptible(ctx, o.Stdin), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -96,11 +95,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s %w", name, ErrFolder)
 	}
-	src, err := Interruptible(ctx, f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
+	src := Interruptible(ctx, f)
 	stop := src.close
 	src.close = func() { stop(); f.Close() }
 	return src, nil
@@ -199,25 +194,22 @@ func recordingFolder(name string) fs.FS {
 // Interruptible makes reads end when ctx does, which a read from a pipe or a
 // terminal does not do by itself. What cannot be waited for, such as a file or
 // the null device, never keeps a read waiting.
-func Interruptible(ctx context.Context, in io.Reader) (*Source, error) {
+func Interruptible(ctx context.Context, in io.Reader) *Source {
 	s := &Source{Reader: in, close: func() {}}
 	f, ok := in.(*os.File)
 	if !ok {
-		return s, nil
+		return s
 	}
-	switch info, err := f.Stat(); {
-	case err != nil:
-		return nil, err
-	case info.Mode().IsRegular():
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		s.Reader, s.file = direct.OverFile(f), f
-		return s, nil
+		return s
 	}
-	r, err := cancelreader.NewReader(f)
+	r, err := input.NewReader(f)
 	if err != nil {
 		s.file = f
-		return s, nil //nolint:nilerr // it is read as it is
+		return s // it is read as it is
 	}
 	stop := context.AfterFunc(ctx, func() { r.Cancel() })
 	s.Reader, s.close = r, func() { stop(); r.Close() }
-	return s, nil
+	return s
 }
