@@ -21,8 +21,14 @@ import (
 // serve runs the broker, and returns the addresses of its doors.
 func serve(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
-	args := append([]string{"serve", "--any-port", "--print-addresses", "-q", "--drain", "1s"}, flags...)
-	cmd := exec.CommandContext(t.Context(), wirectl, args...)
+	return doors(t, exec.CommandContext(t.Context(), wirectl, append(serveAnywhere, flags...)...))
+}
+
+var serveAnywhere = []string{"serve", "--any-port", "--print-addresses", "-q", "--drain", "1s"}
+
+// doors starts a broker, and returns the addresses of its doors.
+func doors(t *testing.T, cmd *exec.Cmd) (doors map[string]string) {
+	t.Helper()
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
 	var stderr bytes.Buffer
@@ -30,7 +36,6 @@ func serve(t *testing.T, flags ...string) map[string]string {
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	check(t, cmd.Start())
-	var doors map[string]string
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &doors) != nil {
 		t.Fatalf("%q, %v\n%s", line, err, &stderr)
