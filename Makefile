@@ -3,8 +3,8 @@ help:
 	@awk '/^#/ { said = substr($$0, 3); next } /^[a-z]+:/ { sub(":.*", ""); printf "%-10s%s\n", $$0, said }' Makefile
 
 GO ?= go
-# How long each fuzz target runs.
-FUZZTIME ?= 30s
+# How many seconds all fuzz targets together run.
+FUZZTIME ?= 900
 # Where generate writes; another folder leaves the sources alone.
 OUT ?= .
 
@@ -36,7 +36,7 @@ lint:
 interop:
 	cd test/interop && $(GO) vet ./... && $(GO) test -count=1 ./...
 
-# Each fuzz target for FUZZTIME.
+# The fuzz targets, for FUZZTIME seconds together.
 fuzz:
 	test/tools/fuzz $(FUZZTIME)
 
