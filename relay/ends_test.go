@@ -83,7 +83,7 @@ func TestFailedEnd(t *testing.T) {
 				hear(t, asks, part)
 				_ = transport.Abort(asks, errors.New("it broke"))
 				broken(t, works)
-				<-done
+				<-done //nolint:errcheck // that it has ended is all that counts
 			})
 		}
 	}
@@ -100,7 +100,7 @@ func TestFailedProcess(t *testing.T) {
 				done := relayed(t, relay.Config{Controller: near, Unit: unit, Framing: frame.Len32, Stderr: io.Discard})
 				hear(t, asks, part)
 				broken(t, asks)
-				<-done
+				<-done //nolint:errcheck // that it has ended is all that counts
 			})
 		}
 		t.Run(name+" exit 0", func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFailedProcess(t *testing.T) {
 			done := relayed(t, relay.Config{Controller: near, Unit: unit, Framing: frame.Len32, Stderr: io.Discard})
 			hear(t, asks, part)
 			ended(t, asks)
-			<-done
+			<-done //nolint:errcheck // that it has ended is all that counts
 		})
 	}
 }

@@ -33,7 +33,7 @@ func newRun(t *Runtime, q *Request) *run {
 	r.ctx, r.cancel = context.WithCancelCause(t.ctx)
 	r.mu.Lock() // the timer may be over before it is kept
 	defer r.mu.Unlock()
-	r.alive = time.AfterFunc(t.options.KeepAlive, func() { r.event("keepalive", nil) })
+	r.alive = time.AfterFunc(t.options.KeepAlive, func() { r.event("keepalive") })
 	return r
 }
 
@@ -93,8 +93,8 @@ func (r *run) push(m []byte, droppable bool) {
 	}
 }
 
-// event tells all clients of a phase, and who has brought it about.
-func (r *run) event(phase string, by *string) { r.eventOf(phase, by, nil) }
+// event tells all clients of a phase.
+func (r *run) event(phase string) { r.eventOf(phase, nil, nil) }
 
 func (r *run) eventOf(phase string, by *string, budgets *budget) {
 	r.tell("Event", jsonscan.MustMarshal(struct {
@@ -154,7 +154,7 @@ func (r *run) work() {
 		m = response(dialect, id, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: have them written elsewhere", len(m), peerLimit)})
 	}
 	if failure == nil {
-		r.event("completed", nil)
+		r.event("completed")
 	}
 	r.runtime.keepRun(r)
 	r.mu.Lock()
@@ -178,7 +178,7 @@ func (r *run) attempt() (*Result, error) {
 		return nil, err
 	}
 	defer func() { <-r.runtime.slots }()
-	r.event("started", nil)
+	r.event("started")
 	o := &r.runtime.options
 	q := *r.request
 	inputs, err := o.Files.hydrate(r.ctx, q.RunID, q.Inputs)
@@ -213,7 +213,7 @@ func (r *run) await() error {
 	if r.runtime.options.Refuse {
 		return &Error{ErrRuntime, fmt.Sprintf("%d runs are under way already; try again later", r.runtime.options.MaxRuns)}
 	}
-	r.event("queued", nil)
+	r.event("queued")
 	select {
 	case r.runtime.slots <- struct{}{}:
 		return nil
