@@ -149,7 +149,7 @@ func TestFailedRelay(t *testing.T) {
 					signals <- os.Interrupt
 				}
 			}
-			<-done
+			<-done //nolint:errcheck // that it has ended is all that counts
 			<-wrote
 		})
 	}
