@@ -8,7 +8,9 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/transport"
@@ -82,6 +84,7 @@ func (w *way) messages(from, to transport.Messenger) {
 	for {
 		m, err := from.ReadMessage(ctx)
 		if err != nil {
+			w.recordGoodbye(from)
 			w.finishWay(err)
 			return
 		}
@@ -98,6 +101,7 @@ func (w *way) unwrap(from transport.Messenger) {
 	for {
 		var err error
 		if framed, err = w.relay.cfg.receive(framed[:0], from); err != nil {
+			w.recordGoodbye(from)
 			w.finishWay(err)
 			return
 		}
@@ -105,6 +109,16 @@ func (w *way) unwrap(from transport.Messenger) {
 			w.reportEnd(&sideError{w.dir, err})
 			return
 		}
+	}
+}
+
+// recordGoodbye records the close frame of a peer that says what went wrong: it is
+// why requests have no answer.
+func (w *way) recordGoodbye(from transport.Conn) {
+	code, reason, said := transport.Goodbye(from)
+	if said && carrier.RefusesBy(int(code)) {
+		m := &frame.Meta{Framing: frame.WS, Signal: frame.Close, Code: code, Text: reason}
+		w.relay.record(capture.Record{Framing: frame.WS, Frame: frame.Frame{Dir: w.dir, Offset: w.bytes.Load(), Meta: m}})
 	}
 }
 

@@ -145,6 +145,20 @@ func PassGoodbye(from, to Conn) {
 	}
 }
 
+// Goodbye returns the code and the reason by which the peer of a WebSocket has closed
+// it; false if it has not, or c is none.
+func Goodbye(c Conn) (code uint32, reason string, said bool) {
+	ws, ok := c.(*wsConn)
+	if !ok {
+		return 0, "", false
+	}
+	heard := ws.heard.Load()
+	if heard == nil {
+		return 0, "", false
+	}
+	return uint32(heard.Code), heard.Reason, true
+}
+
 // GoAway has the Close of a connection say that this end goes away, where it has
 // words for that: WebSocket, and the server of gRPC.
 func GoAway(c Conn) {
