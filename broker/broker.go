@@ -139,7 +139,7 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 }
 
 func (b *Broker) ended(c *Call, err error) {
-	b.ledger.add(c, err)
+	b.ledger.addCall(c, err)
 	if b.watch != nil {
 		b.watch.Ended(c, newReport(c, err))
 	}

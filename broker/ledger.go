@@ -48,7 +48,7 @@ type ledger struct {
 	accounts map[accountKey]*account
 }
 
-func (l *ledger) add(c *Call, err error) {
+func (l *ledger) addCall(c *Call, err error) {
 	key := accountKey{c.Door, c.Client, cmp.Or(c.Name, "unknown")}
 	if f := &c.found; f.ledger != l || f.key != key {
 		f.ledger, f.key, f.account = l, key, l.account(key, c)

@@ -55,7 +55,7 @@ func newTable(cfg Config, older *table) (*table, error) {
 	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
-		if err := t.add(&cfg.Models[i], known, older, cfg.Secrets); err != nil {
+		if err := t.addModel(&cfg.Models[i], known, older, cfg.Secrets); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +68,7 @@ func newTable(cfg Config, older *table) (*table, error) {
 	return t, t.check()
 }
 
-func (t *table) add(m *Model, known map[*Backend]*backend, older *table, s *mask.Secrets) error {
+func (t *table) addModel(m *Model, known map[*Backend]*backend, older *table, s *mask.Secrets) error {
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}

@@ -210,7 +210,7 @@ func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
 	rules := all.Rules(s.grammar.protocol)
 	switch msg.Phase {
 	case protocol.Open:
-		s.routes.add(newRoute(m, msg, names))
+		s.routes.addRoute(newRoute(m, msg, names))
 	case protocol.Cancel:
 		duty := rules.Cancel(string(msg.Kind))
 		if !msg.Ref.IsZero() && duty.Target == protocol.MustNotAnswer {
@@ -222,7 +222,7 @@ func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
 		}
 		if !msg.ID.IsZero() {
 			r := newRoute(m, msg, names)
-			s.routes.add(r)
+			s.routes.addRoute(r)
 			if duty.Own != protocol.MustAnswer {
 				r.settle()
 			}
@@ -344,7 +344,7 @@ func (s *Shared) cancel(r *route) bool {
 	var m protocol.Message
 	if s.grammar.protocol.Parse(payload, &m) == nil && !m.ID.IsZero() {
 		own := &route{names: []routeAlias{{name: nameOf(m.ID), orig: string(m.ID.Text)}}}
-		s.routes.add(own) // so that an answer to it goes to nobody
+		s.routes.addRoute(own) // so that an answer to it goes to nobody
 	}
 	raw, err := frame.Append(nil, s.grammar.framing, payload)
 	if err != nil {

@@ -91,7 +91,7 @@ type routes struct {
 // oldest is given up.
 const maxRoutes = 1 << 16
 
-func (t *routes) add(r *route) {
+func (t *routes) addRoute(r *route) {
 	if t.order.Len() >= maxRoutes {
 		t.remove(t.order.Front().Value.(*route))
 	}

@@ -114,7 +114,7 @@ func (s *Server) accept(ctx context.Context, ln net.Listener) error {
 		for s.open() >= most && !s.stopping.Load() {
 			time.Sleep(acceptPause)
 		}
-		s.start(ctx, s.add(nc))
+		s.start(ctx, s.openConn(nc))
 	}
 }
 
@@ -153,7 +153,7 @@ const workerIdle = 50 * time.Millisecond
 
 // ServeConn serves one connection, of any transport, and returns when it has
 // ended.
-func (s *Server) ServeConn(ctx context.Context, nc net.Conn) { s.handle(ctx, s.add(nc)) }
+func (s *Server) ServeConn(ctx context.Context, nc net.Conn) { s.handle(ctx, s.openConn(nc)) }
 
 func (s *Server) handle(ctx context.Context, c *Conn) {
 	defer s.remove(c)
@@ -166,7 +166,7 @@ func (s *Server) open() int {
 	return len(s.conns)
 }
 
-func (s *Server) add(nc net.Conn) *Conn {
+func (s *Server) openConn(nc net.Conn) *Conn {
 	c := newConn(nc, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -186,7 +186,7 @@ func (s *Spans) Ended(c *broker.Call, r *broker.Report) {
 		callDoor.String(c.Door), callOutcome.String(r.Outcome.String()), callNumber.Int64(c.ID))
 	s.name(span, requestModel, cmp.Or(c.Model, c.Name))
 	if finish := c.Completion.Finish; finish != "" {
-		span.SetAttributes(finishReasons.StringSlice([]string{s.text(finish)}))
+		span.SetAttributes(finishReasons.StringSlice([]string{s.sendable(finish)}))
 	}
 	if r.Err == nil {
 		s.name(span, responseModel, c.Name)
@@ -208,7 +208,7 @@ func (s *Spans) start(ctx context.Context, traceparent, model string, kind trace
 	if !own.IsValid() {
 		own = below(own)
 	}
-	ctx, span := s.tracer.Start(context.WithValue(ctx, ids{}, own), s.text(strings.TrimSpace(operation+" "+model)),
+	ctx, span := s.tracer.Start(context.WithValue(ctx, ids{}, own), s.sendable(strings.TrimSpace(operation+" "+model)),
 		trace.WithSpanKind(kind), trace.WithTimestamp(at), trace.WithAttributes(operationName.String(operation)))
 	if span.IsRecording() {
 		s.made.Add(1)
@@ -218,7 +218,7 @@ func (s *Spans) start(ctx context.Context, traceparent, model string, kind trace
 
 func (s *Spans) end(span trace.Span, at time.Time, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, s.text(broker.Message(err)))
+		span.SetStatus(codes.Error, s.sendable(broker.Message(err)))
 		span.SetAttributes(errorType.String(broker.ErrorType(err)))
 	}
 	span.End(trace.WithTimestamp(at))
@@ -227,12 +227,12 @@ func (s *Spans) end(span trace.Span, at time.Time, err error) {
 // name adds a name as an attribute, if there is one.
 func (s *Spans) name(span trace.Span, key attribute.Key, name string) {
 	if name != "" {
-		span.SetAttributes(key.String(s.text(name)))
+		span.SetAttributes(key.String(s.sendable(name)))
 	}
 }
 
-// text returns what may be sent of a text: no secrets, and nothing but UTF-8.
-func (s *Spans) text(text string) string {
+// sendable returns what may be sent of a text: no secrets, and nothing but UTF-8.
+func (s *Spans) sendable(text string) string {
 	return strings.ToValidUTF8(string(s.secrets.Hide([]byte(text))), "\uFFFD")
 }
 
@@ -246,7 +246,7 @@ func (s *Spans) Close(ctx context.Context) error {
 	e.client.CloseIdleConnections()
 	if lost := s.made.Load() - e.sent; lost > 0 {
 		// The error may have what the collector says.
-		return fmt.Errorf("spans were lost (%d): %s", lost, render.Safe(s.text(cmp.Or(e.err, errFull).Error())))
+		return fmt.Errorf("spans were lost (%d): %s", lost, render.Safe(s.sendable(cmp.Or(e.err, errFull).Error())))
 	}
 	return err
 }

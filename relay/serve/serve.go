@@ -46,8 +46,8 @@ func (s *Server) nextConn() int {
 	return s.conns
 }
 
-// add counts what a relay did.
-func (s *Server) add(r *relay.Result) {
+// addResult counts what a relay did.
+func (s *Server) addResult(r *relay.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.relays++
@@ -65,7 +65,7 @@ func (s *Server) add(r *relay.Result) {
 // run relays, and counts it.
 func (s *Server) run(ctx context.Context, cfg relay.Config) (relay.Result, error) {
 	result, err := relay.Run(ctx, cfg)
-	s.add(&result)
+	s.addResult(&result)
 	return result, err
 }
 
@@ -136,7 +136,7 @@ func (s *Server) Proxy(ctx context.Context, cfg httpproxy.Config) (relay.Result,
 	cfg.Sink, cfg.Limit, cfg.Warn = s.Relay.Sink, s.Relay.Limit, s.Relay.Warn
 	return s.until(ctx, func(ctx context.Context, _ *sync.WaitGroup) error {
 		result, err := httpproxy.Serve(ctx, cfg)
-		s.add(&relay.Result{ToUnit: result.ToUnit, ToController: result.ToController})
+		s.addResult(&relay.Result{ToUnit: result.ToUnit, ToController: result.ToController})
 		return err
 	})
 }

@@ -76,7 +76,7 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 		t.turn <- struct{}{}
 		sending, release, _ = t.reserve(g.server.Context(), id)
 	}
-	a, f := g.add(text["agent_id"], t)
+	a, f := g.addAgent(text["agent_id"], t)
 	if f != nil {
 		release()
 		return nil, f
@@ -111,8 +111,8 @@ type created struct {
 	Response any             `json:"response,omitempty"`
 }
 
-// add gives an agent its place, and a name unless it has one.
-func (g *agents) add(token []byte, t *talk) (*agent, *fault) {
+// addAgent gives an agent its place, and a name unless it has one.
+func (g *agents) addAgent(token []byte, t *talk) (*agent, *fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	id := plain(token)
