@@ -52,7 +52,7 @@ func runDemo(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if name := c.String("capture"); name != "" {
-		return recordDemo(inv, c, name)
+		return recordDemo(c, name)
 	}
 	if inv.draws() {
 		return monitorDemo(inv, c)
@@ -61,7 +61,7 @@ func runDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return played(inv, c, func(in decode.Input, _ func()) error {
+	return played(c, func(in decode.Input, _ func()) error {
 		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: render.Palette(colorful)}
 		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
 		return err
@@ -70,7 +70,7 @@ func runDemo(inv *invocation, c *cli.Context) error {
 
 // played plays the demonstration beside what show does with it, which may stop
 // it.
-func played(inv *invocation, c *cli.Context, show func(in decode.Input, stop func()) error) error {
+func played(c *cli.Context, show func(in decode.Input, stop func()) error) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	r, w := io.Pipe()
 	stop := func() { cancel(); r.Close() }
@@ -101,7 +101,7 @@ func playDemo(ctx context.Context, w io.Writer, pace float64) error {
 	return demo.Run(ctx, relay.NewFan(func(string) {}, sink), pace)
 }
 
-func recordDemo(inv *invocation, c *cli.Context, name string) error {
+func recordDemo(c *cli.Context, name string) error {
 	f, err := output.Create(name)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
-	return played(inv, c, func(in decode.Input, stop func()) error {
+	return played(c, func(in decode.Input, stop func()) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)

@@ -80,7 +80,7 @@ func (c *Nexus) SendFor(d time.Duration, params []byte) Call {
 		asked := c.Call("cancel", jsonscan.MustMarshal(object{"request_id": named["request_id"]}))
 		if err := asked(limited, func(Part) {}); err != nil { // the answer says no more than the send's own
 			leave()
-			<-ended
+			<-ended //nolint:errcheck // it was given up
 			return cmp.Or(context.Cause(limited), err)
 		}
 		select {
@@ -88,7 +88,7 @@ func (c *Nexus) SendFor(d time.Duration, params []byte) Call {
 			return err
 		case <-limited.Done():
 			leave()
-			<-ended
+			<-ended //nolint:errcheck // it was given up
 			return context.Cause(limited)
 		}
 	})
@@ -145,9 +145,10 @@ func nexusResult(method string, answer []byte, out func(Part)) error {
 		Content   *string `json:"content"`
 		Cancelled bool    `json:"cancelled"`
 	}
-	if method != "send" || json.Unmarshal(m.Result, &send) != nil || send.Content == nil && !send.Cancelled {
+	err := json.Unmarshal(m.Result, &send)
+	if method != "send" || err != nil || send.Content == nil && !send.Cancelled {
 		out(Part{JSON: m.Result})
-		return nil
+		return nil //nolint:nilerr // a result of another form is shown as it is
 	}
 	if send.Content != nil {
 		out(Part{Text: *send.Content})
