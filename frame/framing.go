@@ -1,9 +1,7 @@
 package frame
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"github.com/wirectl/wirectl/internal/nearest"
 )
@@ -68,14 +66,7 @@ func Framings() []Framing { return []Framing{Len32, Line, Header, GRPC, Varint} 
 
 // Named returns the framing of that name.
 func Named(name string) (Framing, error) {
-	var names []string
-	for _, f := range Framings() {
-		if f.Name() == name {
-			return f, nil
-		}
-		names = append(names, f.Name())
-	}
-	return nil, fmt.Errorf("unknown framing %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+	return nearest.Named("framing", name, Framings(), Framing.Name)
 }
 
 // Append appends payload to dst as one frame. The error says why payload

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Header frames are a block of header lines that ends in an empty line, one of
@@ -142,19 +144,7 @@ func isContent(name []byte) bool {
 }
 
 // isToken reports whether name can be a field name (RFC 9110, section 5.6.2).
-func isToken(name []byte) bool {
-	for _, c := range name {
-		if !tokenByte(c) {
-			return false
-		}
-	}
-	return len(name) > 0
-}
-
-func tokenByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
-}
+func isToken(name []byte) bool { return httpguts.ValidHeaderFieldName(string(name)) }
 
 // fieldPrefix reports whether line, which has no end yet, could become a
 // header line or the empty line.

@@ -90,15 +90,87 @@ type Message struct {
 	// Stops says of an answer that closes its exchange that what it is about was
 	// cancelled: that exchange, unless it answers a cancel.
 	Stops bool
+	// ToolError says of an answer that closes its exchange well that the tool which was
+	// called reports an error.
+	ToolError bool
+	// Reason is why a cancel was sent, in the words of its sender, escapes as written;
+	// nil if it does not say.
+	Reason []byte
 	// Multiline says that a JSON payload has line breaks between its tokens, so
 	// that it does not fit on a line as it is.
 	Multiline bool
 	// Faults are the rules that the message breaks by itself.
 	Faults Faults
+	// Version is the version of the protocol that the message states, without quotes: a
+	// request that of itself and its answer, the answer that begins a session that of the
+	// session. It is nil if the message states none.
+	Version []byte
+	// Operation is what the message does to an operation besides what Phase says of its
+	// exchange.
+	Operation Effect
+	// GoesOn says of an answer that ends its exchange well that the operation goes on,
+	// under the name Bind or with a retry.
+	GoesOn bool
+	// Continues says of a request that it continues an operation that went on after the
+	// answer to an equal request. Equal are kind, Label, Arguments and State.
+	Continues bool
+	// Arguments are those of a request that can be continued, and State what the answer
+	// wants to have back with the retry, both as written.
+	Arguments, State []byte
+	// Inputs is an object: what the answer asks for by its keys, or the retry answers under
+	// the same; nil if there is none.
+	Inputs []byte
+	// Context names the conversation that an event of a stream belongs to, and Piece is
+	// what the event brings of a product that comes in pieces.
+	Context Token
+	Piece   Piece
+	// Step is what the message does to a step of an operation: an item, a tool call.
+	Step Step
+	// Usage is what a model was given and gave.
+	Usage Usage
+	// Spent is what the session or the thread that the message is about has used so far. If
+	// it counts tokens, those of the message are what it has grown by, and Usage only where
+	// nothing was counted before.
+	Spent Spent
 	// Label and Text tell a reader what the message says: a short word (a
 	// tool's name, an error code) and a longer text (the prompt, the params as
 	// written). Either may be nil. They are for summaries only.
 	Label, Text []byte
+}
+
+// An Effect is what a message does to an operation: Open says that the exchange of the
+// message belongs to it, and Part of a request that it brings more for it; the other phases
+// are as for exchanges. The zero token names the
+// operation of the message's own exchange.
+type Effect struct {
+	Does Phase
+	Of   Token
+}
+
+// A Piece is one of the product Of, as its id is written. Appends says that others came
+// before, and Last that none follows.
+type Piece struct {
+	Of            []byte
+	Appends, Last bool
+}
+
+// A Step says that a step of an operation begins (Open), goes on (Part) or has ended (Close).
+type Step struct {
+	Does Phase
+	ID   Token
+}
+
+// Usage is what a model was given and gave, in tokens. Cached are those of the input that
+// were read from a cache.
+type Usage struct{ Input, Cached, Output int64 }
+
+// Spent is all that Of has used; what is zero was not said. Cost is in millionths of a
+// dollar. Anew says that Of counts from the beginning again.
+type Spent struct {
+	Of    Token
+	Usage Usage
+	Cost  int64
+	Anew  bool
 }
 
 // Reset makes m the message of which nothing is known.
@@ -129,6 +201,10 @@ const (
 	SpaceProgress              // progress tokens
 	SpaceSession               // session ids
 	SpaceRun                   // run ids
+	SpaceTurn                  // turns of an agent
+	SpaceTask                  // tasks
+	SpaceRetry                 // what a request has in common with its retry
+	SpaceStep                  // items and tool calls
 )
 
 // Phase is what a message does to its exchange.

@@ -1,5 +1,11 @@
 package protocol
 
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
 // Rules is how a protocol's sessions differ from those of the others: what its
 // specification demands of messages taken together. It is a literal value
 // beside each parser, and [Message] and Rules are all that package session
@@ -14,7 +20,8 @@ type Rules struct {
 	// Counted answers carry as many results as the request has prompts.
 	Counted bool
 	// Opening are the kinds of which the controller's first message on a
-	// connection must be one; nil allows any.
+	// connection must be one; nil allows any. Where Framing is set it is judged on plain
+	// streams: in a carrier a session can have several connections.
 	Opening []string
 	// Ack is the kind of the first answer to everything opened, which is no
 	// part of the answer proper; "" where there is none.
@@ -29,13 +36,23 @@ type Rules struct {
 	// are unanswered then is worth a note. It is an error if the side that was to answer
 	// is known to have ended the connection first.
 	MayHangUp bool
+	// OneSided says that one side sends everything, what opens an exchange and what ends it.
+	OneSided bool
 	// LeavingCancels says that the side which ends its direction of a connection
 	// first cancels with that what it has asked and is not answered.
 	LeavingCancels bool
+	// Dismiss are the kinds by which a controller tells its unit to leave, whatever is
+	// open then.
+	Dismiss []string
 	// Subscribe is the kind that opens an exchange without end. In it messages
 	// of the kind Update are parts, though they close other exchanges, and any
 	// other close ends all subscriptions of the connection.
 	Subscribe, Update string
+	// Endless are the kinds of requests that need not be answered before the connection
+	// ends: subscriptions. Either side may end one by a cancel, and the answer may follow.
+	Endless []string
+	// EndlessAck is the kind of the first part of the answer to those; "" for any.
+	EndlessAck string
 	// LooseRefs allows references to things that no message of the session
 	// has opened or that have ended: sessions, progress of the server's own.
 	LooseRefs bool
@@ -46,20 +63,90 @@ type Rules struct {
 	// Reset is the kind by which a carrier breaks an exchange off. It may follow the
 	// end, of which it takes nothing back.
 	Reset string
-	// SharedRuns says that tokens of SpaceRun name exchanges of all
-	// connections, so that one connection can cancel what another opened.
-	SharedRuns bool
+	// Shared are the spaces whose tokens name exchanges of all connections, so that one
+	// connection can cancel or continue what another opened.
+	Shared []Space
+	// Accepted are the kinds of requests whose good answer only accepts them. The
+	// operation goes on, under the second name of the request or the answer, until a
+	// message ends it.
+	Accepted []string
+	// Streams are the kinds of requests that are answered by the events of a stream: by any
+	// number of parts, and of answers after which the operation goes on. Any other answer
+	// ends the stream, and so does its carrier; the operation goes on after that.
+	Streams []string
+	// Announced streams that begin an operation name it in their first event, or end with
+	// that.
+	Announced bool
+	// StatesVersion says that the head of a request over HTTP states the version.
+	StatesVersion bool
+	// OneVersion says that an answer is of the version of its request.
+	OneVersion bool
+	// Versions are the rules of the versions that have others than these, in the order of
+	// the versions, and Newest is the newest version that is known; both are empty where
+	// all versions have the same rules.
+	Versions []VersionRules
+	Newest   string
+	// Asks is the only direction in which requests travel; their answers travel in the other.
+	// It is frame.DirUnknown where both sides ask.
+	Asks frame.Dir
+	// Handshake is how a session over a plain stream begins: with a request, and when that
+	// is answered, a notification. Requests of other kinds than Early wait for it.
+	Handshake Handshake
+	// Uncancellable are the kinds of requests that may not be cancelled.
+	Uncancellable []string
+	// Repeated is the code of an error after which a client may repeat its request, better
+	// put; "" for none.
+	Repeated string
+	// Judge finds what a message breaks that [Message.Faults] do not tell of, because only
+	// some versions have the rule or because it is about more than the message. It may be
+	// nil. Features names what requests declare.
+	Judge    func(*Judged)
+	Features []string
 	// Session returns the id of the session that an answer to a request of the
 	// kind opened has made, as tokens of SpaceSession have it; nil for none. It
 	// may be nil.
 	Session func(opened string, answer *Message, payload []byte) []byte
+	// Steps says that a step of an operation begins before it goes on.
+	Steps bool
+	// Totals says that what a session or a thread has used in all never falls.
+	Totals bool
 	// Cancels says what has to follow a cancel, by its kind; the entry with no
 	// kind stands for the kinds without one.
 	Cancels []CancelRule
+	// Framing is the one framing in which both sides write messages to a plain stream,
+	// such as a pipe; nil if there are several.
+	Framing frame.Framing
 	// Sources are pairs: a finding, and the sentence of this protocol that it says
 	// is broken, where that is not the sentence that all protocols share.
 	Sources [][2]string
 }
+
+// A Handshake is how a session begins. The zero Handshake demands nothing.
+type Handshake struct {
+	Request, Notification string
+	Early                 []string
+}
+
+// VersionRules are the rules from a version on.
+type VersionRules struct {
+	From  string
+	Rules *Rules
+}
+
+// At returns the rules of a version, which is compared as text. A version newer than all
+// that are known has the rules of the newest.
+func (r *Rules) At(version string) *Rules {
+	at := r
+	for _, v := range r.Versions {
+		if version >= v.From {
+			at = v.Rules
+		}
+	}
+	return at
+}
+
+// IsShared reports whether tokens of a space name exchanges of all connections.
+func (r *Rules) IsShared(s Space) bool { return slices.Contains(r.Shared, s) }
 
 // A CancelRule is what has to follow a cancel.
 type CancelRule struct {
@@ -67,6 +154,9 @@ type CancelRule struct {
 	Kind string
 	// Target is how the exchange that is to be ended must be answered.
 	Target Duty
+	// Settles says that it is no more than the word that its target has ended: it cancels
+	// a target that was not answered, and confirms that by itself.
+	Settles bool
 	// Own is how a cancel with an id of its own must be answered.
 	Own Duty
 }

@@ -15,7 +15,6 @@ package carrier
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
@@ -66,14 +65,7 @@ func (k Kind) About() string {
 
 // Named returns the carrier of that name.
 func Named(name string) (Kind, error) {
-	var names []string
-	for k := range kinds {
-		if kinds[k].name == name {
-			return Kind(k), nil
-		}
-		names = append(names, kinds[k].name)
-	}
-	return Auto, fmt.Errorf("unknown carrier %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+	return nearest.Named("carrier", name, append([]Kind{Auto}, Kinds()...), Kind.String)
 }
 
 // Options say how a connection is to be read.
@@ -104,7 +96,7 @@ type Carrier struct {
 	halves  [3]half   // by direction
 
 	asked    []string // methods of the requests whose response has not begun
-	upgraded parser   // what both directions speak from here on, if that changed
+	upgraded Kind     // what both directions speak from here on; Auto if that has not changed
 	tunnel   bool     // that is nothing known
 	streams  map[uint32]*stream
 	held     int // bytes of messages that are not whole yet, over all streams

@@ -136,7 +136,7 @@ func isHead(data []byte, dir frame.Dir) bool {
 // switches reports whether what begins is no head, because an upgrade was
 // agreed upon or begun; more says that it takes more bytes to tell.
 func (p *http1) switches(h *half, data []byte) (done, more bool) {
-	if h.c.upgraded != nil && (h.dir != frame.U2C || !beginsHTTP(data, h.dir)) {
+	if h.c.upgraded != Auto && (h.dir != frame.U2C || !beginsHTTP(data, h.dir)) {
 		return h.become(h.c.upgraded), false
 	}
 	if h.dir != frame.U2C {
@@ -144,7 +144,7 @@ func (p *http1) switches(h *half, data []byte) (done, more bool) {
 			if len(data) < len(preface) {
 				return false, !h.eof
 			}
-			h.c.upgraded = newH2()
+			h.c.upgraded = H2
 			h.wake()
 			return h.become(h.c.upgraded), false
 		}
@@ -164,7 +164,7 @@ func (p *http1) switches(h *half, data []byte) (done, more bool) {
 	case isUpper(data[0]) && data[1] < 0x80 && !p.bare:
 		return false, false
 	}
-	return h.become(&ws{}), false
+	return h.become(WS), false
 }
 
 // beginsHTTP reports whether data begins as HTTP does, as far as it goes.
@@ -177,15 +177,14 @@ func beginsHTTP(data []byte, dir frame.Dir) bool {
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// become makes the direction go on by another parser of the same kind.
-func (h *half) become(p parser) bool {
-	switch p.(type) {
-	case *ws:
+// become makes the direction go on as WebSocket or HTTP/2.
+func (h *half) become(k Kind) bool {
+	h.c.kind = k
+	switch k {
+	case WS:
 		h.parser = &ws{}
-		h.c.kind = WS
-	case *h2:
+	case H2:
 		h.parser = newH2()
-		h.c.kind = H2
 	}
 	return true
 }
@@ -227,7 +226,7 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 		p.number++
 		h.give(p.number, frame.Meta{Framing: frame.HTTP, Signal: frame.Response, Head: head})
 		h.c.upgraded = upgradeOf(head)
-		h.c.tunnel = h.c.upgraded == nil
+		h.c.tunnel = h.c.upgraded == Auto
 		h.wake()
 		return true
 	}
@@ -254,15 +253,15 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	return true
 }
 
-// upgradeOf returns what a response switches to; nil for what is not known.
-func upgradeOf(head *frame.Head) parser {
+// upgradeOf returns what a response switches to; Auto for what is not known.
+func upgradeOf(head *frame.Head) Kind {
 	switch {
 	case lists(head, "Upgrade", "websocket"):
-		return &ws{}
+		return WS
 	case lists(head, "Upgrade", "h2c"):
-		return newH2()
+		return H2
 	}
-	return nil
+	return Auto
 }
 
 // enter begins a body.

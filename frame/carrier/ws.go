@@ -6,6 +6,7 @@ import (
 	"compress/flate"
 	"encoding/binary"
 	"io"
+	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 )
@@ -246,11 +247,7 @@ func Refuses(f *frame.Frame) bool {
 // RefusesBy reports whether a code by which a WebSocket is closed says that the other
 // side sent what it may not: see RFC 6455, section 7.4.1.
 func RefusesBy(code int) bool {
-	switch code {
-	case 1002, 1003, 1007, 1008, 1009:
-		return true
-	}
-	return false
+	return slices.Contains([]int{1002, 1003, 1007, 1008, 1009}, code)
 }
 
 // unmask undoes the mask of a payload.

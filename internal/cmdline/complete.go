@@ -39,8 +39,8 @@ func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	last := words[len(words)-1]
 	found := p.completionOf(app, words)
+	last := found.narrow(words[len(words)-1])
 	for _, c := range found.Candidates {
 		if !strings.HasPrefix(c.Value, last) {
 			continue
@@ -58,6 +58,29 @@ func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
 		return err
 	}
 	return nil
+}
+
+// narrow returns the beginning that candidates for a word must have, which is the word.
+// One that names a kind of input, such as "fixture:mcp.", is no file: if no candidate
+// begins with all of it, those are offered that begin with most of it.
+func (c *Completion) narrow(word string) string {
+	kind := word[:strings.IndexByte(word, ':')+1]
+	if c.Shell != ":files" || kind == "" || !c.offers(kind) {
+		return word
+	}
+	c.Shell = ""
+	if slices.ContainsFunc(c.Candidates, func(of Candidate) bool { return strings.HasPrefix(word, of.Value) }) {
+		return word // which may go on with what is inside
+	}
+	for !c.offers(word) {
+		word = word[:len(word)-1]
+	}
+	return word
+}
+
+// offers reports whether a candidate begins so.
+func (c *Completion) offers(begin string) bool {
+	return slices.ContainsFunc(c.Candidates, func(of Candidate) bool { return strings.HasPrefix(of.Value, begin) })
 }
 
 func (p *Completer) completionOf(app *cli.App, words []string) Completion {

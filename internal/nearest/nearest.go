@@ -2,6 +2,7 @@
 package nearest
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/xrash/smetrics"
@@ -30,4 +31,17 @@ func Question(typed string, names []string) string {
 		return " (did you mean " + name + "?)"
 	}
 	return ""
+}
+
+// Named returns that of all whose name it is. The error says of which kind they are, what
+// there is, and what may have been meant.
+func Named[T any](kind, name string, all []T, nameOf func(T) string) (found T, err error) {
+	var names []string
+	for _, one := range all {
+		if nameOf(one) == name {
+			return one, nil
+		}
+		names = append(names, nameOf(one))
+	}
+	return found, fmt.Errorf("unknown %s %q%s; there are: %s", kind, name, Question(name, names), strings.Join(names, ", "))
 }

@@ -1,6 +1,9 @@
 package render
 
-import "fmt"
+import (
+	"fmt"
+	"unicode/utf8"
+)
 
 // Safe is [AppendSafe] for a text among others.
 func Safe(text string) string { return string(AppendSafe(nil, []byte(text))) }
@@ -11,4 +14,24 @@ func Count(n int64, thing string) string {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Clip returns the beginning of text, at most n bytes, cut between runes.
+func Clip[T string | []byte](text T, n int) T {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// Shorten is Clip that says so.
+func Shorten[T string | []byte](text T, n int) string {
+	short := string(Clip(text, n))
+	if len(short) < len(text) {
+		short += "…"
+	}
+	return short
 }

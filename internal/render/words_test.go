@@ -13,3 +13,25 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+// Text is cut between runes, and says so only if something was cut.
+func TestShorten(t *testing.T) {
+	for _, tt := range []struct {
+		text, clipped, shortened string
+		n                        int
+	}{
+		{"abc", "abc", "abc", 3},
+		{"abcd", "abc", "abc…", 3},
+		{"aé", "a", "a…", 2},
+		{"é", "", "…", 1},
+		{"\x80\x80", "", "…", 1},
+		{"", "", "", 0},
+	} {
+		if got := render.Clip(tt.text, tt.n); got != tt.clipped {
+			t.Errorf("%q to %d: %q, want %q", tt.text, tt.n, got, tt.clipped)
+		}
+		if got := render.Shorten([]byte(tt.text), tt.n); got != tt.shortened {
+			t.Errorf("%q to %d: %q, want %q", tt.text, tt.n, got, tt.shortened)
+		}
+	}
+}

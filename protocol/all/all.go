@@ -2,18 +2,19 @@
 package all
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/claude"
+	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
+	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
@@ -34,11 +35,16 @@ type listed struct {
 
 var list = []listed{
 	{rlm.Protocol, "JSON between an execution environment and its LLM broker"},
+	{repl.Protocol, "JSON between an orchestrator of recursive language models and its worker"},
 	{latis.Protocol, "protobuf between a controller and a unit"},
 	{theory.Protocol, "JSON between a client and a tool's runtime"},
 	{nexus.Protocol, "JSON-RPC between a client and an agent server"},
 	{jsonrpc.MCP, "the Model Context Protocol"},
 	{jsonrpc.ACP, "the Agent Client Protocol"},
+	{claude.Protocol, "stream-json of Claude Code and its Agent SDK"},
+	{jsonrpc.Codex, "the app-server of Codex"},
+	{codexexec.Protocol, "the events that codex exec --json writes"},
+	{jsonrpc.A2A, "the Agent2Agent protocol, over JSON-RPC, REST or gRPC"},
 	{jsonrpc.LSP, "the Language Server Protocol"},
 	{jsonrpc.DAP, "the Debug Adapter Protocol"},
 	{jsonrpc.Plain, "any other JSON-RPC"},
@@ -49,14 +55,7 @@ var list = []listed{
 
 // Named returns the protocol of that name.
 func Named(name string) (protocol.Protocol, error) {
-	var names []string
-	for _, l := range list {
-		if l.protocol.Name() == name {
-			return l.protocol, nil
-		}
-		names = append(names, l.protocol.Name())
-	}
-	return nil, fmt.Errorf("unknown protocol %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+	return nearest.Named("protocol", name, List(), protocol.Protocol.Name)
 }
 
 // Has reports whether p is the protocol that Named finds under its name, and

@@ -29,7 +29,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("two protocols are named %s", p.Name())
 		}
 	}
-	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, latis, theory, nexus, mcp, acp, lsp, dap, jsonrpc, json, protobuf, bytes` {
+	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, repl, latis, theory, nexus, mcp, acp, claude, codex, codex-exec, a2a, lsp, dap, jsonrpc, json, protobuf, bytes` {
 		t.Errorf("%v", err)
 	}
 }
@@ -94,6 +94,11 @@ func TestRefine(t *testing.T) {
 		`{"id":1,"params":{"method":"session/new"},"method":"session/prompt","jsonrpc":"2.0"}`:       jsonrpc.ACP,
 		`{"jsonrpc":"2.0","method":"initialized","params":{}}`:                                       jsonrpc.LSP,
 		`{"jsonrpc":"2.0","id":1,"method":"get_tokens"}`:                                             nexus.Protocol,
+		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}`:                                jsonrpc.A2A,
+		`{"jsonrpc":"2.0","id":1,"method":"message/stream","params":{}}`:                             jsonrpc.A2A,
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"k"}}`:                          jsonrpc.A2A,
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"k"}}`:                      jsonrpc.MCP,
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{}}`:                                 jsonrpc.Plain,
 		`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/progress"}]`: jsonrpc.MCP,
 		`{"jsonrpc":"2.0","id":1,"method":"initialize"}`:                                             jsonrpc.Plain,
 		`{"jsonrpc":"2.0","id":1,"method":"shutdown"}`:                                               jsonrpc.Plain,

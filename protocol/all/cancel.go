@@ -1,55 +1,113 @@
 package all
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
+	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
-// AppendCancel appends the payload by which, in p, the sender of the request
-// that opened asks for its end. Where a cancel has an id of its own, it is the
-// number n, which has to be new. The error says why there is no such cancel.
-func AppendCancel(dst []byte, p protocol.Protocol, opened *protocol.Message, n int64) ([]byte, error) {
+// A Target is a request that is to be cancelled.
+type Target struct {
+	Opened *protocol.Message
+	// Payload is that of the request, and Name what its answer calls the operation if
+	// that goes on: a turn, a task. Neither need be known.
+	Payload []byte
+	Name    protocol.Token
+}
+
+// AppendCancel appends the payload by which, in p, the sender of a request asks for its
+// end. Where a cancel has an id of its own, it is the number n, which has to be new. The
+// error says why there is no such cancel.
+func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, error) {
+	if t.Name.Space == protocol.SpaceTask {
+		return t.appendTask(dst, "tasks/cancel", n), nil
+	}
 	c, ok := cancels[p.Name()]
-	token := opened.ID
+	token := t.Opened.ID
 	if c.bind {
-		token = opened.Bind
+		token = t.Opened.Bind
+	}
+	if c.ref && !t.Name.IsZero() {
+		token = t.Name
 	}
 	switch {
 	case !ok:
 		return dst, fmt.Errorf("%s has no message that cancels a request", p.Name())
-	case token.IsZero():
-		return dst, fmt.Errorf("%s names nothing that a cancel could name", opened.Kind)
+	case token.IsZero(), c.ref && t.Opened.Ref.IsZero():
+		return dst, fmt.Errorf("%s names nothing that a cancel could name", t.Opened.Kind)
 	}
 	text := token.Text
 	if p == protocol.Protocol(latis.Protocol) {
 		text = jsonscan.AppendQuote(nil, text)
 	}
-	json := fmt.Appendf(nil, c.json, text, n)
+	form := c.json
+	if t.Opened.ID.Space == protocol.SpaceTurn {
+		form = cmp.Or(c.turn, form)
+	}
+	json := fmt.Appendf(nil, form, text, n, t.Opened.Ref.Text)
 	if t, ok := p.(protocol.Transcoder); ok {
 		return t.AppendPayload(dst, json)
 	}
 	return append(dst, json...), nil
 }
 
+// AppendPoll appends the payload that asks how the operation of a request goes. It reports
+// whether there is one: only tasks are asked for.
+func AppendPoll(dst []byte, t *Target, n int64) (_ []byte, ok bool) {
+	if t.Name.Space != protocol.SpaceTask {
+		return dst, false
+	}
+	return t.appendTask(dst, "tasks/get", n), true
+}
+
+// appendTask appends a request about a task. It says of its sender what the request said
+// that became the task.
+func (t *Target) appendTask(dst []byte, method string, n int64) []byte {
+	dst = fmt.Appendf(dst, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"taskId":%s`, n, method, t.Name.Text)
+	open := `,"_meta":{`
+	for _, key := range []string{"protocolVersion", "clientInfo", "clientCapabilities"} {
+		key = "io.modelcontextprotocol/" + key
+		if value, ok := jsonscan.Get(t.Payload, "params", "_meta", key); ok {
+			dst = fmt.Appendf(dst, `%s%q:%s`, open, key, value)
+			open = ","
+		}
+	}
+	if open == "," {
+		dst = append(dst, '}')
+	}
+	return append(dst, "}}"...)
+}
+
 // A cancelForm is how a protocol writes a cancel, in JSON: the first argument is
-// the token that names the request, the second an id of its own.
+// the token that names the request, the second an id of its own, the third what the
+// request itself refers to.
 type cancelForm struct {
 	json string
-	bind bool // it names the request by its second name
+	turn string // for a turn without an id, if that has another form
+	bind bool   // it names the request by its second name
+	ref  bool   // and what that refers to
 }
 
 var cancels = map[string]cancelForm{
+	repl.Protocol.Name():   {json: `{"kind":"cancel","target":%[1]s}`},
 	latis.Protocol.Name():  {json: `{"id":"%[2]d","promptCancel":{"targetId":%[1]s}}`},
 	theory.Protocol.Name(): {json: `{"kind":"control","content":{"run_id":%[1]s,"op":"preempt"}}`},
 	nexus.Protocol.Name():  {json: `{"jsonrpc":"2.0","id":%[2]d,"method":"cancel","params":{"request_id":%[1]s}}`, bind: true},
 	jsonrpc.MCP.Name():     {json: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
 	jsonrpc.ACP.Name():     {json: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, bind: true},
-	jsonrpc.LSP.Name():     {json: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
-	jsonrpc.DAP.Name():     {json: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
+	jsonrpc.Codex.Name():   {json: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, bind: true, ref: true},
+	claude.Protocol.Name(): {
+		json: `{"type":"control_cancel_request","request_id":%[1]s}`,
+		turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
+	},
+	jsonrpc.LSP.Name(): {json: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
+	jsonrpc.DAP.Name(): {json: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
 }

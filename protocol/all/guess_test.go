@@ -39,6 +39,8 @@ var families = []struct{ folder, framing, protocol string }{
 	{"nexus-errors/c2s", "line", "jsonrpc"}, // the first line is not JSON, and has the mark
 	{"nexus-calls/c2s", "line", "nexus"},    // the first method is of one protocol only
 	{"mcp-go-sdk/c2s", "line", "mcp"},
+	{"mcp-cancel/c2s", "line", "mcp"}, // initialize names a version of one protocol only
+	{"mcp-everything/c2s", "line", "mcp"},
 	{"nexus-", "line", "jsonrpc"},
 	{"mcp-", "line", "jsonrpc"},
 	{"acp-", "line", "jsonrpc"},

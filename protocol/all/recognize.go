@@ -5,17 +5,20 @@ import (
 	"fmt"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/claude"
+	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
+	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
 // recognizers are asked in this order. A protocol of the JSON-RPC family is
 // plain JSON-RPC until a [Refiner] knows more.
-var recognizers = []protocol.Protocol{rlm.Protocol, theory.Protocol, jsonrpc.DAP, jsonrpc.Plain, latis.Protocol}
+var recognizers = []protocol.Protocol{rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol, jsonrpc.Codex, jsonrpc.Plain, latis.Protocol}
 
 // marks are members that tell a protocol even if the message breaks its rules.
 var marks = []mark{
@@ -50,7 +53,7 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	var m protocol.Message
 	sample := firstOf(payload)
 	for _, p := range recognizers {
-		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && !isAlsoRPC(p, sample) {
+		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && !isAlsoRPC(p, sample) && isOwn(p, &m) {
 			return p, fmt.Sprintf("the first message is %.60q", m.Kind) + dialect(p, sample)
 		}
 	}
@@ -66,6 +69,18 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 		return s, "the first payload has the fields of a message"
 	}
 	return opaque.Bytes, "the first payload does not tell"
+}
+
+// isOwn reports whether a message is one that only p has. Much JSON could be an answer of
+// Codex, or a method that it does not have, or an error.
+func isOwn(p protocol.Protocol, m *protocol.Message) bool {
+	switch p {
+	case protocol.Protocol(jsonrpc.Codex):
+		return jsonrpc.Codex.Knows(m.Kind)
+	case codexexec.Protocol:
+		return string(m.Kind) != "error"
+	}
+	return true
 }
 
 // brokenOf returns the protocols of which a payload may be a message that breaks a

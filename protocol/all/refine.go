@@ -39,7 +39,7 @@ func (g *Guess) Refiner() *Refiner {
 }
 
 // family are the dialects with methods of their own.
-var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.LSP, nexus.Protocol}
+var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.A2A, jsonrpc.LSP, nexus.Protocol}
 
 // Refine reads the next payload of the stream. It returns the protocol from
 // this payload on and, if that is another than before, why; done says that
@@ -69,8 +69,8 @@ func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done 
 	return r.protocol, why, false
 }
 
-// only returns the first method in a payload that only one dialect has, and
-// that dialect; nil if there is none.
+// only returns the first method in a payload that only one dialect has, or that is an
+// initialize with the version of one, and that dialect; nil if there is none.
 func only(payload []byte) (*jsonrpc.Dialect, string) {
 	if !bytes.Contains(payload, []byte(`"method"`)) {
 		return nil, ""
@@ -80,7 +80,10 @@ func only(payload []byte) (*jsonrpc.Dialect, string) {
 		if jsonrpc.Plain.Parse(item, &m) != nil {
 			return nil, ""
 		}
-		if d := knownTo(m.Kind); d != nil {
+		if isInitializeOfMCP(&m) {
+			return jsonrpc.MCP, string(m.Kind)
+		}
+		if d := knownTo(&m); d != nil {
 			return d, string(m.Kind)
 		}
 	}
@@ -102,12 +105,18 @@ func First(payload []byte) (p protocol.Protocol, asks bool) {
 	switch {
 	case len(m.Kind) == 0:
 		return nil, false
-	case string(m.Kind) == "initialize" && isDate(versionIn(m.Text)):
+	case isInitializeOfMCP(&m):
 		return jsonrpc.MCP, true
 	case slices.ContainsFunc(family, func(d *jsonrpc.Dialect) bool { return d.Knows(m.Kind) }):
 		return nil, true
 	}
 	return jsonrpc.Plain, true
+}
+
+// isInitializeOfMCP reports whether a message is an initialize whose version is a day, as
+// those of MCP are.
+func isInitializeOfMCP(m *protocol.Message) bool {
+	return string(m.Kind) == "initialize" && isDate(versionIn(m.Text))
 }
 
 // versionIn returns the version of the protocol that the params of an initialize
@@ -124,18 +133,20 @@ func versionIn(params []byte) string {
 	return ""
 }
 
-// isDate reports whether a version is one of MCP, which are days.
+// isDate reports whether a version is a day.
 func isDate(version string) bool {
 	_, err := time.Parse(time.DateOnly, version)
 	return err == nil
 }
 
-// knownTo returns the dialect that alone has a method; nil if several do, or
-// none.
-func knownTo(method []byte) *jsonrpc.Dialect {
+// knownTo returns the dialect that alone has the method of a request; nil if several do,
+// or none. MCP and version 0.3 of A2A have the same names for what can be asked about a
+// task, and others for its id.
+func knownTo(m *protocol.Message) *jsonrpc.Dialect {
 	var found *jsonrpc.Dialect
 	for _, d := range family {
-		if d.Knows(method) {
+		if d.Knows(m.Kind) && !(d == jsonrpc.MCP && jsonrpc.A2A.Knows(m.Kind) && hasMember(m.Text, "id")) &&
+			!(d == jsonrpc.A2A && jsonrpc.MCP.Knows(m.Kind) && hasMember(m.Text, "taskId")) {
 			if found != nil {
 				return nil
 			}
@@ -143,4 +154,10 @@ func knownTo(method []byte) *jsonrpc.Dialect {
 		}
 	}
 	return found
+}
+
+// hasMember reports whether params have a member of that name.
+func hasMember(params []byte, name string) bool {
+	_, ok := jsonscan.Get(params, name)
+	return ok
 }

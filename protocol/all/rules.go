@@ -2,11 +2,15 @@ package all
 
 import (
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/claude"
+	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
@@ -20,15 +24,20 @@ func Rules(p protocol.Protocol) *protocol.Rules {
 }
 
 var rules = map[string]*protocol.Rules{
-	rlm.Protocol.Name():    &rlm.Rules,
-	latis.Protocol.Name():  &latis.Rules,
-	theory.Protocol.Name(): &theory.Rules,
-	nexus.Protocol.Name():  &nexus.Rules,
-	jsonrpc.MCP.Name():     &jsonrpc.MCPRules,
-	jsonrpc.ACP.Name():     &jsonrpc.ACPRules,
-	jsonrpc.LSP.Name():     &jsonrpc.LSPRules,
-	jsonrpc.DAP.Name():     &jsonrpc.DAPRules,
-	jsonrpc.Plain.Name():   &jsonrpc.PlainRules,
-	carried.GRPC.Name():    &carried.Rules,
-	carried.HTTP.Name():    &carried.Rules,
+	rlm.Protocol.Name():       &rlm.Rules,
+	repl.Protocol.Name():      &repl.Rules,
+	latis.Protocol.Name():     &latis.Rules,
+	theory.Protocol.Name():    &theory.Rules,
+	nexus.Protocol.Name():     &nexus.Rules,
+	jsonrpc.MCP.Name():        &jsonrpc.MCPRules,
+	jsonrpc.ACP.Name():        &jsonrpc.ACPRules,
+	claude.Protocol.Name():    &claude.Rules,
+	jsonrpc.Codex.Name():      &jsonrpc.CodexRules,
+	codexexec.Protocol.Name(): &codexexec.Rules,
+	jsonrpc.A2A.Name():        &a2a.Rules,
+	jsonrpc.LSP.Name():        &jsonrpc.LSPRules,
+	jsonrpc.DAP.Name():        &jsonrpc.DAPRules,
+	jsonrpc.Plain.Name():      &jsonrpc.PlainRules,
+	carried.GRPC.Name():       &carried.Rules,
+	carried.HTTP.Name():       &carried.Rules,
 }

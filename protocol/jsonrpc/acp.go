@@ -3,24 +3,33 @@ package jsonrpc
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // ofSession is the session that a message belongs to. Updates and cancels name
 // the session rather than the prompt.
 var ofSession = Name{ParamsSessionID, protocol.SpaceSession}
 
-// ACP is the Agent Client Protocol.
+// ACP is the Agent Client Protocol, in its versions 1 and 2.
 var ACP = New("acp", Grammar{
 	IntegerIDs: true,
 	NullIDs:    true,
+	Says:       true,
 	Cancelled: []Outcome{
 		{Member: ResultStopReason, Is: `"cancelled"`},
 		{Member: ErrorCode, Is: "-32800"},
 	},
+	Turns: ACPTurns,
 	Methods: map[string]Method{
 		"initialize":                 {From: frame.C2U},
 		"authenticate":               {From: frame.C2U},
 		"logout":                     {From: frame.C2U},
+		"auth/login":                 {From: frame.C2U},
+		"auth/logout":                {From: frame.C2U},
+		"session/delete":             {From: frame.C2U, Ref: ofSession},
+		"elicitation/create":         {From: frame.U2C, Ref: ofSession, Joins: true},
+		"elicitation/complete":       {From: frame.U2C},
 		"session/cancel":             {From: frame.C2U, Does: protocol.Cancel, Ref: ofSession},
 		"session/close":              {From: frame.C2U, Ref: ofSession},
 		"session/fork":               {From: frame.C2U, Ref: ofSession},
@@ -33,14 +42,80 @@ var ACP = New("acp", Grammar{
 		"session/set_mode":           {From: frame.C2U, Ref: ofSession},
 		"session/set_model":          {From: frame.C2U, Ref: ofSession},
 		"session/update":             {From: frame.U2C, Does: protocol.Part, Ref: ofSession, Label: UpdateKind},
-		"session/request_permission": {From: frame.U2C, Ref: ofSession},
-		"fs/read_text_file":          {From: frame.U2C, Ref: ofSession},
-		"fs/write_text_file":         {From: frame.U2C, Ref: ofSession},
-		"terminal/create":            {From: frame.U2C, Ref: ofSession},
-		"terminal/kill":              {From: frame.U2C, Ref: ofSession},
-		"terminal/output":            {From: frame.U2C, Ref: ofSession},
-		"terminal/release":           {From: frame.U2C, Ref: ofSession},
-		"terminal/wait_for_exit":     {From: frame.U2C, Ref: ofSession},
+		"session/request_permission": {From: frame.U2C, Ref: ofSession, Joins: true},
+		"fs/read_text_file":          {From: frame.U2C, Ref: ofSession, Joins: true},
+		"fs/write_text_file":         {From: frame.U2C, Ref: ofSession, Joins: true},
+		"terminal/create":            {From: frame.U2C, Ref: ofSession, Joins: true},
+		"terminal/kill":              {From: frame.U2C, Ref: ofSession, Joins: true},
+		"terminal/output":            {From: frame.U2C, Ref: ofSession, Joins: true},
+		"terminal/release":           {From: frame.U2C, Ref: ofSession, Joins: true},
+		"terminal/wait_for_exit":     {From: frame.U2C, Ref: ofSession, Joins: true},
 		"$/cancel_request":           {Does: protocol.Cancel, Ref: Name{ParamsRequestID, protocol.SpaceID}},
 	},
 })
+
+// readTurnACP says what a message tells of a turn. An update of version 2 ends it: the agent
+// is idle.
+func readTurnACP(e *envelope, m *protocol.Message) {
+	if e.value[UsageTotalTokens] != nil {
+		m.Usage = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens)
+		m.Usage.Input = max(0, m.Usage.Input-m.Usage.Output)
+	}
+	if string(e.value[CostCurrency]) == `"USD"` {
+		m.Spent = protocol.Spent{Of: m.Ref, Cost: jsonwalk.Micros(e.value[CostAmount])}
+	}
+	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
+	switch string(e.value[UpdateKind]) {
+	case `"tool_call_update"`:
+		m.Step = protocol.Step{Does: protocol.Part, ID: call}
+	case `"tool_call"`, "": // or the agent asks for permission to call it
+		m.Step = protocol.Step{Does: protocol.Open, ID: call}
+	}
+	if e.value[ResultStopReason] != nil {
+		m.Text = e.value[ResultStopReason]
+	}
+	if m.Phase != protocol.Part || string(e.value[UpdateKind]) != `"state_update"` || string(e.value[UpdateState]) != `"idle"` {
+		return
+	}
+	m.Operation = protocol.Effect{Does: protocol.Close, Of: m.Ref}
+	if string(e.value[UpdateStopReason]) == `"cancelled"` {
+		m.Operation.Does = protocol.Cancelled
+	}
+}
+
+func (e *envelope) readUpdate(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "sessionUpdate":
+			e.value[UpdateKind] = s.Value()
+		case "state":
+			e.value[UpdateState] = s.Value()
+		case "stopReason":
+			e.value[UpdateStopReason] = s.Value()
+		case "toolCallId":
+			e.value[UpdateToolCallID] = s.Value()
+		case "title", "used", "message", "entries", "availableCommands", "configOptions":
+			e.say(s.Value())
+		case "content":
+			switch s.Peek() {
+			case jsonscan.Object:
+				e.readMembers(s, member{"text", Says})
+			case jsonscan.Array:
+				e.readBlocks(s)
+			}
+		case "cost":
+			e.readMembers(s, member{"amount", CostAmount}, member{"currency", CostCurrency})
+		case "usage":
+			e.readUsage(s)
+		}
+	}
+	for _, state := range [...]Member{UpdateStopReason, UpdateState} {
+		if e.value[Says] == nil {
+			e.say(e.value[state])
+		}
+	}
+}
+
+func (e *envelope) readUsage(s *jsonscan.Scanner) {
+	e.readMembers(s, member{"totalTokens", UsageTotalTokens}, member{"cachedReadTokens", UsageCachedTokens}, member{"outputTokens", UsageOutputTokens})
+}

@@ -18,10 +18,44 @@ const (
 	Result
 	Error
 
+	ParamsArguments          // params.arguments
+	ParamsInputResponses     // params.inputResponses
+	ParamsRequestState       // params.requestState
+	ParamsStatus             // params.status
+	ParamsTaskID             // params.taskId
+	ParamsNotifications      // params.notifications
+	MetaCapabilities         // params._meta["io.modelcontextprotocol/clientCapabilities"]
+	MetaLogLevel             // params._meta["io.modelcontextprotocol/logLevel"]
+	MetaProtocolVersion      // params._meta["io.modelcontextprotocol/protocolVersion"]
+	MetaSubscriptionID       // params._meta["io.modelcontextprotocol/subscriptionId"]
+	ParamsExpectedTurnID     // params.expectedTurnId
+	ParamsTool               // params.tool
+	ParamsTurnID             // params.turnId
+	TurnID                   // params.turn.id
+	TurnStatus               // params.turn.status
+	ItemType                 // params.item.type
+	LastInputTokens          // params.tokenUsage.last.inputTokens
+	LastCachedInputTokens    // params.tokenUsage.last.cachedInputTokens
+	LastOutputTokens         // params.tokenUsage.last.outputTokens
+	TotalInputTokens         // params.tokenUsage.total.inputTokens
+	TotalCachedInputTokens   // params.tokenUsage.total.cachedInputTokens
+	TotalOutputTokens        // params.tokenUsage.total.outputTokens
+	ParamsThreadID           // params.threadId
+	ParamsItemID             // params.itemId
+	ItemID                   // params.item.id
+	StatusType               // params.status.type
+	UpdateToolCallID         // params.update.toolCallId, or params.toolCall.toolCallId
+	CostAmount               // params.update.cost.amount
+	CostCurrency             // params.update.cost.currency
+	UsageTotalTokens         // usage.totalTokens, of params.update or of result
+	UsageCachedTokens        // usage.cachedReadTokens
+	UsageOutputTokens        // usage.outputTokens
+	Says                     // what agents and their clients say to people, wherever it stands in params
 	ParamsID                 // params.id
 	ParamsName               // params.name
 	ParamsPartialResultToken // params.partialResultToken
 	ParamsProgressToken      // params.progressToken
+	ParamsReason             // params.reason
 	ParamsRequestID          // params.requestId
 	ParamsRunID              // params.request_id
 	ParamsSessionID          // params.sessionId
@@ -30,10 +64,24 @@ const (
 	ParamsWorkDoneToken      // params.workDoneToken
 	MetaProgressToken        // params._meta.progressToken
 	UpdateKind               // params.update.sessionUpdate
+	UpdateState              // params.update.state
+	UpdateStopReason         // params.update.stopReason
 
-	ResultCancelled  // result.cancelled
-	ResultContent    // result.content
-	ResultStopReason // result.stopReason
+	ResultCacheScope      // result.cacheScope
+	ResultCancelled       // result.cancelled
+	ResultContent         // result.content
+	ResultInputRequests   // result.inputRequests
+	ResultIsError         // result.isError
+	ResultProtocolVersion // result.protocolVersion
+	ResultRequestState    // result.requestState
+	ResultStatus          // result.status
+	ResultTaskID          // result.taskId, or result.task.taskId
+	ResultTaskIsError     // result.result.isError
+	ResultTaskStatus      // result.task.status
+	ResultType            // result.resultType
+	ResultTTL             // result.ttlMs
+	ResultTurnID          // result.turn.id
+	ResultStopReason      // result.stopReason
 
 	ErrorCode    // error.code
 	ErrorMessage // error.message
@@ -80,6 +128,46 @@ func (e *envelope) readEnvelope(s *jsonscan.Scanner, payload []byte) {
 func (e *envelope) readParams(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
+		case "arguments":
+			e.value[ParamsArguments] = s.Value()
+		case "inputResponses":
+			e.value[ParamsInputResponses] = s.Value()
+		case "notifications":
+			e.value[ParamsNotifications] = s.Value()
+		case "requestState":
+			e.value[ParamsRequestState] = s.Value()
+		case "status":
+			if s.Peek() == jsonscan.Object {
+				e.readMembers(s, member{"type", StatusType}, member{"activeFlags", Says})
+				break
+			}
+			e.value[ParamsStatus] = s.Value()
+		case "taskId":
+			e.value[ParamsTaskID] = s.Value()
+		case "threadId":
+			e.value[ParamsThreadID] = s.Value()
+		case "itemId":
+			e.value[ParamsItemID] = s.Value()
+		case "command", "delta", "diff", "message", "title":
+			e.say(s.Value())
+		case "error":
+			e.readMembers(s, member{"message", Says})
+		case "input", "prompt":
+			e.readBlocks(s)
+		case "toolCall":
+			e.readMembers(s, member{"title", Says}, member{"toolCallId", UpdateToolCallID})
+		case "expectedTurnId":
+			e.value[ParamsExpectedTurnID] = s.Value()
+		case "tool":
+			e.value[ParamsTool] = s.Value()
+		case "turnId":
+			e.value[ParamsTurnID] = s.Value()
+		case "turn":
+			e.readTurn(s)
+		case "item":
+			e.readItem(s)
+		case "tokenUsage":
+			e.readTokenUsage(s)
 		case "id":
 			e.value[ParamsID] = s.Value()
 		case "name":
@@ -88,6 +176,8 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 			e.value[ParamsPartialResultToken] = s.Value()
 		case "progressToken":
 			e.value[ParamsProgressToken] = s.Value()
+		case "reason":
+			e.value[ParamsReason] = s.Value()
 		case "requestId":
 			e.value[ParamsRequestID] = s.Value()
 		case "request_id":
@@ -101,9 +191,13 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 		case "workDoneToken":
 			e.value[ParamsWorkDoneToken] = s.Value()
 		case "_meta":
-			e.readOne(s, "progressToken", MetaProgressToken)
+			e.readMembers(s, member{"progressToken", MetaProgressToken},
+				member{"io.modelcontextprotocol/clientCapabilities", MetaCapabilities},
+				member{"io.modelcontextprotocol/logLevel", MetaLogLevel},
+				member{"io.modelcontextprotocol/protocolVersion", MetaProtocolVersion},
+				member{"io.modelcontextprotocol/subscriptionId", MetaSubscriptionID})
 		case "update":
-			e.readOne(s, "sessionUpdate", UpdateKind)
+			e.readUpdate(s)
 		}
 	}
 }
@@ -111,12 +205,38 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 func (e *envelope) readResult(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
+		case "cacheScope":
+			e.value[ResultCacheScope] = s.Value()
 		case "cancelled":
 			e.value[ResultCancelled] = s.Value()
 		case "content":
 			e.value[ResultContent] = s.Value()
+		case "inputRequests":
+			e.value[ResultInputRequests] = s.Value()
+		case "isError":
+			e.value[ResultIsError] = s.Value()
+		case "protocolVersion":
+			e.value[ResultProtocolVersion] = s.Value()
+		case "requestState":
+			e.value[ResultRequestState] = s.Value()
+		case "result":
+			e.readMembers(s, member{"isError", ResultTaskIsError})
+		case "resultType":
+			e.value[ResultType] = s.Value()
+		case "status":
+			e.value[ResultStatus] = s.Value()
+		case "task":
+			e.readMembers(s, member{"taskId", ResultTaskID}, member{"status", ResultTaskStatus})
+		case "taskId":
+			e.value[ResultTaskID] = s.Value()
+		case "ttlMs":
+			e.value[ResultTTL] = s.Value()
+		case "turn":
+			e.readMembers(s, member{"id", ResultTurnID})
 		case "stopReason":
 			e.value[ResultStopReason] = s.Value()
+		case "usage":
+			e.readUsage(s)
 		}
 	}
 }
@@ -132,11 +252,20 @@ func (e *envelope) readError(s *jsonscan.Scanner) {
 	}
 }
 
-// readOne walks the next value, whose member of that key is m.
-func (e *envelope) readOne(s *jsonscan.Scanner, key string, m Member) {
+// A member is a key, and where its value goes.
+type member struct {
+	key string
+	to  Member
+}
+
+// readMembers walks the next value and keeps some of its members.
+func (e *envelope) readMembers(s *jsonscan.Scanner, members ...member) {
 	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == key {
-			e.value[m] = s.Value()
+		for _, m := range members {
+			if string(s.Key()) == m.key {
+				e.value[m.to] = s.Value()
+				break
+			}
 		}
 	}
 }

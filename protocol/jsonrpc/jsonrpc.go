@@ -43,9 +43,28 @@ type Grammar struct {
 	ObjectParams bool
 	// NullParams allows null for no params.
 	NullParams bool
+	// Unversioned says that messages have no jsonrpc member.
+	Unversioned bool
 	// NoBatches forbids batches.
 	NoBatches bool
+	// Turns is how operations end that outlive the request that began them.
+	Turns Turns
+	// Says says that what the member Says holds tells a reader more than all params do.
+	Says bool
+	// ToolErrors says that result.isError tells of a tool that failed.
+	ToolErrors bool
 }
+
+// Turns says how operations end that outlive the request that began them.
+type Turns uint8
+
+const (
+	NoTurns    Turns = iota
+	ACPTurns         // with an update of the state, to idle
+	CodexTurns       // with turn/completed
+	MCPTasks         // with the answer to a retry, or the status of a task
+	A2ATasks         // with a task, or an update of its status
+)
 
 // A Method describes a method. Either side may send the zero Method, and it opens an
 // exchange if it has an id.
@@ -61,6 +80,10 @@ type Method struct {
 	Bind Name
 	// Label is the member that tells a reader most.
 	Label Member
+	// Joins says that the exchange it opens belongs to the operation Ref.
+	Joins bool
+	// Since and Until are the first and the last version that has it; "" for no bound.
+	Since, Until string
 }
 
 // A Name is a member whose value is a token of a space.
@@ -114,7 +137,7 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 		d.interpretMethod(e, m)
 	case e.value[Result] != nil || e.value[Error] != nil:
 		d.interpretAnswer(e, m)
-	case e.versioned && e.hasID() && !e.asks:
+	case (e.versioned || d.grammar.Unversioned) && e.hasID() && !e.asks:
 		// Seen: servers whose handler returns nothing leave out the result.
 		m.Faults |= protocol.NoAnswer
 		d.interpretAnswer(e, m)
@@ -122,7 +145,17 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 		m.Faults |= protocol.UnknownKind
 		return
 	}
-	if !e.versioned {
+	switch d.grammar.Turns { // functions in the grammar would make e escape
+	case ACPTurns:
+		readTurnACP(e, m)
+	case MCPTasks:
+		readTaskMCP(e, m)
+	case CodexTurns:
+		readTurnCodex(e, m)
+	case A2ATasks:
+		readTaskA2A(e, m)
+	}
+	if !e.versioned && !d.grammar.Unversioned {
 		m.Faults |= protocol.BadVersion
 	}
 }
@@ -135,6 +168,9 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 	m.Ref = e.token(method.Ref)
 	m.Label = jsonwalk.Word(e.value[method.Label])
 	m.Text = e.value[Params]
+	if d.grammar.Says && (e.value[Says] != nil || m.Label != nil) {
+		m.Text = e.value[Says]
+	}
 	m.Faults |= d.checkParams(e.value[Params])
 	if e.value[ID] != nil {
 		m.Faults |= d.checkID(e.value[ID], d.grammar.NullIDs)
@@ -143,9 +179,13 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 		m.Phase = protocol.Open
 		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value[ID]}
 		m.Bind = d.bind(e, method)
+		if method.Joins {
+			m.Operation = protocol.Effect{Does: protocol.Open, Of: m.Ref}
+		}
 	}
 	if method.Does == protocol.Cancel || method.Does == protocol.Part && m.Phase != protocol.Open {
 		m.Phase = method.Does
+		m.Reason = jsonwalk.Word(e.value[ParamsReason])
 		if m.Ref.IsZero() {
 			m.Faults |= protocol.MissingField
 		}
@@ -185,6 +225,8 @@ func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 	} else {
 		m.Kind, m.Phase = kindResult, protocol.Close
 		m.Text = e.value[Result]
+		m.Version = version(e.value[ResultProtocolVersion])
+		m.ToolError = d.grammar.ToolErrors && string(e.value[ResultIsError]) == "true"
 	}
 	for _, o := range d.grammar.Cancelled {
 		switch {
@@ -195,6 +237,14 @@ func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 			m.Stops = true
 		}
 	}
+}
+
+// version returns a version as it reads: a string in MCP, a number in ACP.
+func version(raw []byte) []byte {
+	if jsonscan.KindOf(raw) == jsonscan.Number {
+		return raw
+	}
+	return jsonwalk.Word(raw)
 }
 
 // isError reports whether an answer is an error. Peers that always write both

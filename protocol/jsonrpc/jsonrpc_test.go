@@ -70,7 +70,7 @@ func TestMCP(t *testing.T) {
 	prototest.Cases(t, jsonrpc.MCP, []prototest.Case{
 		{call, `tools/call open from=c2u id=6 bind="p-6" bind-space=progress label=echo`},
 		{progress, `notifications/progress part ref="p-6" ref-space=progress`},
-		{cancelled, `notifications/cancelled cancel ref=6 ref-space=id`},
+		{cancelled, `notifications/cancelled cancel ref=6 ref-space=id reason=user pressed esc`},
 		{result, `result close id=6`},
 		{failed, `error fail id=6 label=-32602`},
 		{`{"jsonrpc":"2.0","id":0,"method":"sampling/createMessage","params":{}}`, `sampling/createMessage open from=u2c id=0`},
@@ -97,7 +97,7 @@ func TestACP(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}`, `session/cancel cancel from=c2u ref="s1" ref-space=session`},
 		{stopped, `result cancelled id=2`},
 		{`{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`, `result close id=2`},
-		{`{"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"s1"}}`, `session/request_permission open from=u2c id=0 ref="s1" ref-space=session`},
+		{`{"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"s1"}}`, `session/request_permission open from=u2c id=0 ref="s1" ref-space=session does=open of="s1" of-space=session`},
 	})
 }
 

@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -11,56 +12,70 @@ var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
 	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true}
 
-	// MCPRules: a cancelled request gets no answer. (MCP, Utilities,
-	// Cancellation and Progress.)
-	MCPRules = protocol.Rules{
-		UniqueIDs: true,
-		MayLeave:  true,
-		Cancels:   []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
-		Sources: [][2]string{
-			{"late-result", "a cancelled request gets no response"},
-			{"cancel-unknown", "a cancel names a request that its sender has made"},
-			{"late-part", "progress stops when its request has completed"},
-			{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
-			{"stray-output", "a server writes nothing to its stdout but messages"},
-			{"bad-id", "an id is a string or an integer, and not null"},
+	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
+	// the stream of an answer cancels the request.
+	MCPRules = mcpRules(protocol.Rules{
+		Versions: []protocol.VersionRules{{From: mcp2026, Rules: &mcp2026Rules}},
+		Newest:   mcp2026,
+		Handshake: protocol.Handshake{
+			Request: "initialize", Notification: "notifications/initialized",
+			Early: []string{"initialize", "ping", "server/discover"},
 		},
-	}
+		Uncancellable: []string{"initialize"},
+	})
+	mcp2026Rules = mcpRules(protocol.Rules{
+		LeavingCancels: true,
+		Asks:           frame.C2U,
+		Repeated:       "-32020",
+		EndlessAck:     "notifications/subscriptions/acknowledged",
+	})
 
-	// ACPRules: session/cancel makes the prompt answer with the stop reason
-	// "cancelled"; $/cancel_request leaves the answer open. Updates name a
-	// session, which can outlive its prompts.
-	ACPRules = protocol.Rules{
-		UniqueIDs: true,
-		MayLeave:  true,
-		LooseRefs: true,
-		Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
-			if opened != "session/new" && opened != "session/fork" {
-				return nil
-			}
-			id, _ := jsonscan.Get(payload, "result", "sessionId")
-			return id
-		},
-		Cancels: []protocol.CancelRule{
-			{Kind: "$/cancel_request", Target: protocol.MustAnswer},
-			{Target: protocol.MustConfirm},
-		},
-		Sources: [][2]string{
-			{"cancel-ignored", "a prompt cancelled by session/cancel answers with the stop reason cancelled"},
-			{"cancel-silent", "a prompt cancelled by session/cancel answers with the stop reason cancelled, and another request answers too"},
-			{"stray-output", "an agent writes nothing to its stdout but messages"},
-		},
-	}
+	// ACPRules are those of version 1, in which the answer to a prompt ends the turn; in
+	// version 2 it accepts the prompt, and the turn ends when the agent is idle.
+	ACPRules = acpRules(protocol.Rules{
+		Steps:    true,
+		Versions: []protocol.VersionRules{{From: "2", Rules: &acp2Rules}},
+		Newest:   "2",
+	})
+	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}})
 
 	// LSPRules: a cancelled request is answered by an error, -32800 as a rule,
 	// or by its result. Progress can be the server's own.
 	LSPRules = protocol.Rules{
 		UniqueIDs: true,
 		MayLeave:  true,
+		Dismiss:   []string{"exit"},
 		LooseRefs: true,
+		Framing:   frame.Header,
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
 		Sources: [][2]string{
 			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+		},
+	}
+
+	// CodexRules: an interrupted turn ends as interrupted. serverRequest/resolved ends a
+	// question of the server, also one that was not answered. Turns belong to the server,
+	// not to a connection.
+	CodexRules = protocol.Rules{
+		UniqueIDs: true,
+		MayLeave:  true,
+		LooseRefs: true,
+		Totals:    true,
+		Steps:     true,
+		Opening:   []string{"initialize"},
+		Framing:   frame.Line,
+		Shared:    []protocol.Space{protocol.SpaceTurn, protocol.SpaceSession},
+		Accepted:  []string{"turn/start", "review/start"},
+		Cancels: []protocol.CancelRule{
+			{Kind: "turn/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+			{Kind: "serverRequest/resolved", Target: protocol.MayAnswer, Settles: true},
+		},
+		Sources: [][2]string{
+			{"cancel-ignored", "a turn that turn/interrupt has ended completes with the status interrupted"},
+			{"cancel-silent", "a turn that was interrupted completes"},
+			{"missing-request", "a client begins with initialize; the server answers \"Not initialized\" to anything else"},
+			{"unknown-step", "a delta names an item that item/started began and item/completed has not ended"},
+			{"total-falls", "tokenUsage.total counts all of a thread, and never falls"},
 		},
 	}
 
@@ -69,7 +84,9 @@ var (
 	DAPRules = protocol.Rules{
 		UniqueIDs: true,
 		MayLeave:  true,
+		Dismiss:   []string{"disconnect", "terminate"},
 		LooseRefs: true,
+		Framing:   frame.Header,
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer, Own: protocol.MustAnswer}},
 		Sources: [][2]string{
 			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
@@ -78,3 +95,63 @@ var (
 		},
 	}
 )
+
+// acpRules adds to r what all versions of ACP share: session/cancel makes the prompt end
+// with the stop reason "cancelled"; $/cancel_request leaves the answer open. Updates name a
+// session, which can outlive its prompts.
+func acpRules(r protocol.Rules) protocol.Rules {
+	r.UniqueIDs, r.MayLeave, r.LooseRefs = true, true, true
+	r.Framing = frame.Line
+	r.Opening = []string{"initialize"}
+	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
+		if opened != "session/new" && opened != "session/fork" {
+			return nil
+		}
+		id, _ := jsonscan.Get(payload, "result", "sessionId")
+		return id
+	}
+	r.Cancels = []protocol.CancelRule{
+		{Kind: "$/cancel_request", Target: protocol.MustAnswer},
+		{Target: protocol.MustConfirm},
+	}
+	r.Sources = [][2]string{
+		{"missing-request", "a client begins with initialize"},
+		{"unknown-step", "in version 1 a tool_call_update names a tool_call"},
+		{"cancel-ignored", "a prompt cancelled by session/cancel ends with the stop reason cancelled"},
+		{"cancel-silent", "a prompt cancelled by session/cancel ends with the stop reason cancelled, and another request is answered too"},
+		{"stray-output", "an agent writes nothing to its stdout but messages"},
+	}
+	return r
+}
+
+// mcpRules adds to r what all versions of MCP share: a cancelled request gets no answer.
+// (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
+// connections.
+func mcpRules(r protocol.Rules) protocol.Rules {
+	r.UniqueIDs, r.MayLeave = true, true
+	r.Framing = frame.Line
+	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
+	r.Endless = []string{"subscriptions/listen"}
+	r.Judge, r.Features = judgeMCP, mcpFeatures
+	r.Cancels = []protocol.CancelRule{
+		{Kind: "tasks/cancel", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+		{Target: protocol.MustNotAnswer},
+	}
+	r.Sources = [][2]string{
+		{"late-result", "a cancelled request gets no response"},
+		{"cancel-unknown", "a cancel names a request that its sender has made"},
+		{"missing-request", "a client asks nothing but ping before initialize is answered, and sends notifications/initialized then"},
+		{"missing-ack", "the first message of a subscription is notifications/subscriptions/acknowledged"},
+		{"cancel-forbidden", "initialize is never cancelled, and a task by tasks/cancel"},
+		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name repeat what the body says, and Mcp-Session-Id the session"},
+		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests"},
+		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
+		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares"},
+		{"late-part", "progress stops when its request has completed"},
+		{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
+		{"stray-output", "a server writes nothing to its stdout but messages"},
+		{"bad-id", "an id is a string or an integer, and not null"},
+		{"wrong-framing", "over stdio each message is a line"},
+	}
+	return r
+}

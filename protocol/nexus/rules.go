@@ -6,9 +6,10 @@ import "github.com/wirectl/wirectl/protocol"
 // which request, so that ids need not be unique, and a send is cancelled over
 // another connection than its own.
 var Rules = protocol.Rules{
-	SharedRuns: true,
-	MayHangUp:  true,
-	Cancels:    []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
+	Shared:    []protocol.Space{protocol.SpaceRun},
+	MayHangUp: true,
+	Dismiss:   []string{"shutdown", "shutdown_server"},
+	Cancels:   []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
 	Sources: [][2]string{
 		{"cancel-unknown", "cancel names the request_id of a send"},
 		{"cancel-ignored", "a cancelled send answers with what was generated, and cancelled: true"},

@@ -24,7 +24,7 @@ func (jsonText) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
 	s.Init(payload)
-	kind := kindName(s.Peek())
+	kind := kindNames[s.Peek()]
 	if err := s.End(); err != nil {
 		m.Faults = protocol.UnknownKind
 		return err
@@ -36,33 +36,14 @@ func (jsonText) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-var (
-	kindObject = []byte("object")
-	kindArray  = []byte("array")
-	kindString = []byte("string")
-	kindNumber = []byte("number")
-	kindTrue   = []byte("true")
-	kindFalse  = []byte("false")
-	kindNull   = []byte("null")
-)
-
-func kindName(k jsonscan.Kind) []byte {
-	switch k {
-	case jsonscan.Object:
-		return kindObject
-	case jsonscan.Array:
-		return kindArray
-	case jsonscan.String:
-		return kindString
-	case jsonscan.Number:
-		return kindNumber
-	case jsonscan.True:
-		return kindTrue
-	case jsonscan.False:
-		return kindFalse
-	default:
-		return kindNull
-	}
+var kindNames = [...][]byte{
+	jsonscan.Object: []byte("object"),
+	jsonscan.Array:  []byte("array"),
+	jsonscan.String: []byte("string"),
+	jsonscan.Number: []byte("number"),
+	jsonscan.True:   []byte("true"),
+	jsonscan.False:  []byte("false"),
+	jsonscan.Null:   []byte("null"),
 }
 
 // KindBytes is the kind of every message of [Bytes].

@@ -116,7 +116,7 @@ func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool
 	case f.kind == protoreflect.MessageKind:
 		return d.within(end, func(stop int) bool { return d.message(f.message, stop, 0, hidden) })
 	case f.kind == protoreflect.StringKind, f.kind == protoreflect.BytesKind:
-		return d.text(end, hidden)
+		return d.replace(end, hidden, d.editor.Text)
 	case typ == protowire.BytesType:
 		return d.within(end, func(stop int) bool {
 			for d.pos < stop {
@@ -149,10 +149,10 @@ func (d *editing) within(end int, edit func(stop int) bool) bool {
 	return true
 }
 
-// text edits a string or bytes.
-func (d *editing) text(end int, hidden bool) bool {
+// replace edits a string or bytes.
+func (d *editing) replace(end int, hidden bool, with func(value []byte, hidden bool) []byte) bool {
 	return d.within(end, func(stop int) bool {
-		d.dst = append(d.dst, d.editor.Text(d.wire[d.pos:stop], hidden)...)
+		d.dst = append(d.dst, with(d.wire[d.pos:stop], hidden)...)
 		d.pos = stop
 		return true
 	})
@@ -175,28 +175,32 @@ func (d *editing) editNumber(typ protowire.Type, end int, hidden bool) bool {
 	return true
 }
 
-// entry edits an entry of the map f. Its key need not come first.
+// entry edits an entry of the map f.
 func (d *editing) entry(f *field, end int, hidden bool) bool {
 	if f.mapKey.kind == protoreflect.StringKind {
-		for ahead := d.reader; !hidden && ahead.pos < end; {
-			num, key, ok := ahead.skipField(end)
-			if !ok {
-				break
-			}
-			hidden = num == f.mapKey.num && key != nil && d.editor.Hides(string(key))
+		for key := range delimited(d.wire[d.pos:end], f.mapKey.num) {
+			hidden = hidden || d.editor.Hides(string(key))
 		}
 	}
+	return d.pair(f.mapKey, f.mapValue, end, hidden, func(typ protowire.Type) bool {
+		return d.value(f.mapValue, typ, end, hidden)
+	})
+}
+
+// pair edits what has a key, which stays, and a value, which edit edits unless that is
+// nil. The key need not come first.
+func (d *editing) pair(key, value *field, end int, hidden bool, edit func(typ protowire.Type) bool) bool {
 	for d.pos < end {
-		num, typ, ok := d.keepTag(f.message, end)
+		num, typ, ok := d.keepTag(nil, end)
 		switch {
 		case !ok:
 			return false
-		case num == f.mapKey.num && f.mapKey.takes(typ):
+		case num == key.num && key.takes(typ):
 			start := d.pos
 			ok = d.skip(num, typ, end)
 			d.keepField(start)
-		case num == f.mapValue.num && f.mapValue.takes(typ):
-			ok = d.value(f.mapValue, typ, end, hidden)
+		case num == value.num && value.takes(typ) && edit != nil:
+			ok = edit(typ)
 		default:
 			ok = d.unknown(num, typ, end, hidden)
 		}
@@ -211,7 +215,7 @@ func (d *editing) entry(f *field, end int, hidden bool) bool {
 func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hidden bool) bool {
 	switch typ {
 	case protowire.BytesType:
-		return d.opaque(end, hidden)
+		return d.replace(end, hidden, d.editor.Unknown)
 	case protowire.StartGroupType:
 		return d.message(noSchema, end, num, hidden)
 	case protowire.VarintType, protowire.Fixed32Type, protowire.Fixed64Type:
@@ -220,48 +224,26 @@ func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hid
 	return d.skip(num, typ, end)
 }
 
-// opaque edits bytes that nothing describes.
-func (d *editing) opaque(end int, hidden bool) bool {
-	return d.within(end, func(stop int) bool {
-		d.dst = append(d.dst, d.editor.Unknown(d.wire[d.pos:stop], hidden)...)
-		d.pos = stop
-		return true
-	})
-}
+// The fields of a google.protobuf.Any.
+var (
+	anyURL   = &field{num: 1, wire: protowire.BytesType}
+	anyValue = &field{num: 2, wire: protowire.BytesType}
+)
 
 // any edits a google.protobuf.Any that ends at end: what it holds is a message of
-// the type that it names, which need not come first.
+// the type that it names.
 func (d *editing) any(end int, hidden bool) bool {
-	const url, value = 1, 2
 	var held *Schema
-	for ahead := d.reader; ahead.pos < end; {
-		num, text, ok := ahead.skipField(end)
-		if !ok {
-			break
-		}
-		if num == url && text != nil {
-			held = d.root.typeOf(string(text))
+	for url := range delimited(d.wire[d.pos:end], anyURL.num) {
+		held = d.root.typeOf(string(url))
+	}
+	var edit func(protowire.Type) bool
+	if held != nil {
+		edit = func(protowire.Type) bool {
+			return d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
 		}
 	}
-	for d.pos < end {
-		num, typ, ok := d.keepTag(d.root, end)
-		switch {
-		case !ok:
-			return false
-		case num == url && typ == protowire.BytesType:
-			start := d.pos
-			ok = d.skip(num, typ, end)
-			d.keepField(start)
-		case num == value && typ == protowire.BytesType && held != nil:
-			ok = d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
-		default:
-			ok = d.unknown(num, typ, end, hidden)
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+	return d.pair(anyURL, anyValue, end, hidden, edit)
 }
 
 // typeOf returns the schema of the type that a google.protobuf.Any names; nil if

@@ -140,31 +140,15 @@ func (e *encoder) listValue(s *Schema) bool {
 	return e.scan.Array() && e.elements(s.field(1))
 }
 
-// The numbers of the fields of a google.protobuf.Value, of which one is set.
-const (
-	nullArm = iota + 1
-	numberArm
-	textArm
-	boolArm
-	objectArm
-	arrayArm
-)
-
-// armFor returns the number of the field of a Value that a kind of JSON goes to.
-func armFor(kind jsonscan.Kind) protoreflect.FieldNumber {
-	switch kind {
-	case jsonscan.Null:
-		return nullArm
-	case jsonscan.Number:
-		return numberArm
-	case jsonscan.String:
-		return textArm
-	case jsonscan.Object:
-		return objectArm
-	case jsonscan.Array:
-		return arrayArm
-	}
-	return boolArm
+// arms has, by the kind of JSON, the number of the field of a google.protobuf.Value that
+// it goes to. What is no JSON goes to one as well, which rejects it.
+var arms = [...]protoreflect.FieldNumber{
+	jsonscan.Null:   1,
+	jsonscan.Number: 2,
+	jsonscan.String: 3,
+	jsonscan.False:  4, jsonscan.True: 4, jsonscan.Invalid: 4,
+	jsonscan.Object: 5,
+	jsonscan.Array:  6,
 }
 
 func (d *decoder) anyValue(s *Schema, end int, group protowire.Number) bool {
@@ -178,7 +162,7 @@ func (d *decoder) anyValue(s *Schema, end int, group protowire.Number) bool {
 }
 
 func (e *encoder) anyValue(s *Schema) bool {
-	_, ok := e.value(s.field(armFor(e.scan.Peek())))
+	_, ok := e.value(s.field(arms[e.scan.Peek()]))
 	return ok
 }
 

@@ -1,6 +1,10 @@
 package theory
 
-import "github.com/wirectl/wirectl/protocol/jsonscan"
+import (
+	"cmp"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
 
 // Dialect is one of the four ways of writing theory.run.v1.
 type Dialect string
@@ -17,21 +21,15 @@ const (
 	D Dialect = "D"
 )
 
-// String describes the dialect.
-func (d Dialect) String() string {
-	switch d {
-	case A:
-		return "dialect A, the oldest"
-	case B:
-		return "dialect B, older than the document"
-	case C:
-		return "dialect C, with content in place of control and data"
-	case D:
-		return "dialect D, the documented one"
-	default:
-		return "no dialect"
-	}
+var descriptions = map[Dialect]string{
+	A: "dialect A, the oldest",
+	B: "dialect B, older than the document",
+	C: "dialect C, with content in place of control and data",
+	D: "dialect D, the documented one",
 }
+
+// String describes the dialect.
+func (d Dialect) String() string { return cmp.Or(descriptions[d], "no dialect") }
 
 // Opener is the kind of the message that opens a run in the dialect.
 func (d Dialect) Opener() string {
@@ -56,29 +54,24 @@ func Seen(payload []byte) Dialect {
 }
 
 func (r *run) dialect() Dialect {
+	oldestOr := func(other Dialect) Dialect {
+		if r.isOldest {
+			return A
+		}
+		return other
+	}
 	switch string(r.kind) {
 	case "control":
 		return A
-	case "RunOpen":
-		if r.isOldest {
-			return A
-		}
-		return B
-	case "RunResult":
-		if r.isOldest {
-			return A
-		}
-		return B
+	case "RunOpen", "RunResult":
+		return oldestOr(B)
 	case "Request", "Response":
 		return D
 	case "Ack", "Event", "Log", "Token":
-		if r.isOldest {
-			return A
-		}
 		if r.inContent {
-			return C
+			return oldestOr(C)
 		}
-		return D
+		return oldestOr(D)
 	}
 	return ""
 }

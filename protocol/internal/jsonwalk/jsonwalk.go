@@ -4,6 +4,9 @@
 package jsonwalk
 
 import (
+	"math"
+	"strconv"
+
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -53,4 +56,23 @@ func Word(raw []byte) []byte {
 		return nil
 	}
 	return raw[1 : len(raw)-1]
+}
+
+// Count returns a count that is written as an integer; 0 for anything else.
+func Count(raw []byte) int64 {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// Micros returns an amount of money in millionths; 0 for what is none.
+func Micros(raw []byte) int64 {
+	const most = 1e12
+	amount, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || !(amount > 0 && amount < most) {
+		return 0
+	}
+	return int64(math.Round(amount * 1e6))
 }

@@ -65,7 +65,7 @@ func faults(f protocol.Faults) string {
 	return strings.Join(names, ",")
 }
 
-var spaceNames = [...]string{"-", "id", "progress", "session", "run"}
+var spaceNames = [...]string{"-", "id", "progress", "session", "run", "turn", "task", "retry"}
 
 // Field returns what a message says under a key of the vectors. It returns
 // false for keys that are not about messages.
@@ -99,6 +99,37 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 		return strconv.Itoa(m.Count), true
 	case "faults":
 		return faults(m.Faults), true
+	case "does":
+		return m.Operation.Does.String(), true
+	case "of":
+		return token(m.Operation.Of), true
+	case "of-space":
+		return spaceNames[m.Operation.Of.Space], true
+	case "version":
+		return string(m.Version), true
+	case "state":
+		return string(m.State), true
+	case "reason":
+		return string(m.Reason), true
+	case "goes-on":
+		return strconv.FormatBool(m.GoesOn), true
+	case "continues":
+		return strconv.FormatBool(m.Continues), true
+	case "tool-error":
+		return strconv.FormatBool(m.ToolError), true
+	case "context":
+		return token(m.Context), true
+	case "piece":
+		if m.Piece.Of == nil {
+			return "", true
+		}
+		return fmt.Sprintf("%s appends=%v last=%v", m.Piece.Of, m.Piece.Appends, m.Piece.Last), true
+	case "usage":
+		return fmt.Sprint(m.Usage), true
+	case "spent":
+		return fmt.Sprint(m.Spent.Usage), true
+	case "cost":
+		return strconv.FormatInt(m.Spent.Cost, 10), true
 	case "label":
 		return string(m.Label), true
 	case "text":
@@ -110,6 +141,7 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 // zero has the values that say nothing.
 var zero = map[string]string{
 	"id": "-", "ref": "-", "ref-space": "-", "bind": "-", "bind-space": "-", "seq": "-1", "count": "0",
+	"does": "note", "of": "-", "context": "-", "of-space": "-", "goes-on": "false", "continues": "false", "tool-error": "false", "usage": "{0 0 0}", "spent": "{0 0 0}", "cost": "0",
 }
 
 // Say writes down of a message what it says at all, in the words of the vectors,
@@ -117,7 +149,10 @@ var zero = map[string]string{
 func Say(m *protocol.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", m.Kind, m.Phase)
-	for _, key := range []string{"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults"} {
+	for _, key := range []string{
+		"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults",
+		"does", "of", "of-space", "version", "state", "reason", "goes-on", "continues", "tool-error", "context", "piece", "usage", "spent", "cost",
+	} {
 		if v, _ := Field(m, key); v != zero[key] && v != "" {
 			fmt.Fprintf(&b, " %s=%s", key, v)
 		}

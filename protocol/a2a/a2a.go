@@ -1,0 +1,142 @@
+// Package a2a says what the bodies of the Agent2Agent protocol mean, in its versions 0.3
+// and 1.0: requests about tasks, tasks, and the events of a stream. The same bodies travel
+// in three bindings: in the params and results of JSON-RPC, as JSON over HTTP (REST), and
+// as protobuf over gRPC.
+//
+// A task outlives the request that began it, and several streams can tell of it. Its id is
+// given by the agent.
+package a2a
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Name is the name of the protocol in all bindings.
+const Name = "a2a"
+
+// The versions that are told apart. A message that states none is of 0.3.
+const (
+	V03 = "0.3"
+	V10 = "1.0"
+)
+
+var (
+	v03 = []byte(V03)
+	v10 = []byte(V10)
+)
+
+// Rules are those of version 0.3. Tasks belong to the agent, not to a connection. A task
+// goes on when a stream is closed that tells of it. A cancel is answered: with the task, or
+// with an error if the task cannot be cancelled any more.
+var (
+	Rules = rules(protocol.Rules{
+		Versions: []protocol.VersionRules{{From: V10, Rules: &rules10}},
+		Newest:   V10,
+	})
+	rules10 = rules(protocol.Rules{Announced: true, StatesVersion: true})
+)
+
+func rules(r protocol.Rules) protocol.Rules {
+	r.UniqueIDs, r.MayLeave, r.OneVersion = true, true, true
+	r.Shared = []protocol.Space{protocol.SpaceTask}
+	r.Streams = []string{"SendStreamingMessage", "SubscribeToTask", "message/stream", "tasks/resubscribe"}
+	r.Cancels = []protocol.CancelRule{
+		{Kind: "CancelTask", Own: protocol.MustAnswer},
+		{Kind: "tasks/cancel", Own: protocol.MustAnswer},
+	}
+	r.Sources = [][2]string{
+		{"after-end", "a task in a terminal state changes no more and takes no messages, and a message ends its stream"},
+		{"unstated-version", "a request states its version in the header A2A-Version: without it, it is of 0.3"},
+		{"missing-ack", "the first event of a stream is a task or a message"},
+		{"missing-field", "in version 0.3 the last status update of a stream has final: true"},
+		{"sequence-gap", "a chunk with append: true adds to an artifact that was sent before"},
+		{"sequence-repeat", "no chunk is appended after lastChunk: true"},
+	}
+	return r
+}
+
+// A Method is what a request of the protocol asks for.
+type Method struct {
+	// Names in JSON-RPC. Newer is that of version 1.0, and in all versions that in gRPC.
+	Newer, Older string
+	// About says that it names a task by params.id, Message that it may do so by
+	// params.message.taskId, and Config that it does so by params.taskId.
+	About, Message, Config bool
+	// Cancels says that it asks for the end of that task.
+	Cancels bool
+}
+
+// Methods are those of both versions.
+var Methods = []Method{
+	{Newer: "SendMessage", Older: "message/send", Message: true},
+	{Newer: "SendStreamingMessage", Older: "message/stream", Message: true},
+	{Newer: "GetTask", Older: "tasks/get", About: true},
+	{Newer: "ListTasks", Older: "tasks/list"},
+	{Newer: "CancelTask", Older: "tasks/cancel", About: true, Cancels: true},
+	{Newer: "SubscribeToTask", Older: "tasks/resubscribe", About: true},
+	{Newer: "CreateTaskPushNotificationConfig", Older: "tasks/pushNotificationConfig/set", Config: true},
+	{Newer: "GetTaskPushNotificationConfig", Older: "tasks/pushNotificationConfig/get", Config: true},
+	{Newer: "ListTaskPushNotificationConfigs", Older: "tasks/pushNotificationConfig/list", Config: true},
+	{Newer: "DeleteTaskPushNotificationConfig", Older: "tasks/pushNotificationConfig/delete", Config: true},
+	{Newer: "GetExtendedAgentCard", Older: "agent/getAuthenticatedExtendedCard"},
+}
+
+// ByName returns the method of a name, and the version that has that name. It is nil for
+// an unknown name.
+func ByName(name []byte) (m *Method, version []byte) {
+	for i := range Methods {
+		switch m := &Methods[i]; string(name) {
+		case m.Newer:
+			return m, v10
+		case m.Older:
+			return m, v03
+		}
+	}
+	return nil, nil
+}
+
+// Ask says in m what a request does to the task that it names: the zero token if none.
+func (method *Method) Ask(m *protocol.Message, task protocol.Token) {
+	switch {
+	case task.IsZero():
+	case method.Cancels:
+		m.Ref, m.Operation = task, protocol.Effect{Does: protocol.Cancel, Of: task}
+	case method.Message:
+		m.Ref, m.Operation = task, protocol.Effect{Does: protocol.Part, Of: task}
+	default:
+		m.Ref, m.Operation = task, protocol.Effect{Does: protocol.Open, Of: task}
+	}
+}
+
+// Request says in m what the params of a request, or the body that stands for them in
+// REST, do to a task.
+func (method *Method) Request(params []byte, m *protocol.Message) {
+	var task []byte
+	var s jsonscan.Scanner
+	s.Init(params)
+	for ok := s.Object(); ok && s.Next(); {
+		switch key := string(s.Key()); {
+		case key == "id" && method.About, key == "taskId" && method.Config:
+			task = s.Value()
+		case key == "message" && method.Message:
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "taskId" {
+					task = s.Value()
+				}
+			}
+		}
+	}
+	_ = s.End()
+	method.Ask(m, idToken(task, protocol.SpaceTask))
+}
+
+// idToken returns the token of an id; the zero token for an empty one, which some write in
+// place of none.
+func idToken(raw []byte, space protocol.Space) protocol.Token {
+	if len(raw) <= 2 || raw[0] != '"' {
+		return protocol.Token{}
+	}
+	return jsonwalk.Token(raw, space)
+}

@@ -1,0 +1,145 @@
+package a2a
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// The messages of gRPC are read by the numbers of their fields, which are those of
+// lf.a2a.v1 and, but for the requests, of the older a2a.v1 too.
+
+// fields walks a message, and calls bytes for each field of bytes, and number for each
+// number, until the message ends or is malformed.
+func fields(wire []byte, bytes func(protowire.Number, []byte), number func(protowire.Number, uint64)) {
+	for len(wire) > 0 {
+		field, typ, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return
+		}
+		wire = wire[n:]
+		switch typ {
+		case protowire.BytesType:
+			value, n := protowire.ConsumeBytes(wire)
+			if n < 0 {
+				return
+			}
+			bytes(field, value)
+			wire = wire[n:]
+		case protowire.VarintType:
+			value, n := protowire.ConsumeVarint(wire)
+			if n < 0 {
+				return
+			}
+			if number != nil {
+				number(field, value)
+			}
+			wire = wire[n:]
+		default:
+			n := protowire.ConsumeFieldValue(field, typ, wire)
+			if n < 0 {
+				return
+			}
+			wire = wire[n:]
+		}
+	}
+}
+
+// textIn returns the first field of that number.
+func textIn(wire []byte, number protowire.Number) (text []byte) {
+	fields(wire, func(n protowire.Number, value []byte) {
+		if n == number && text == nil {
+			text = value
+		}
+	}, nil)
+	return text
+}
+
+// quoted returns the token of an id, as JSON writes it, so that a task has the same name in
+// all bindings.
+func quoted(id []byte, space protocol.Space) protocol.Token {
+	if len(id) == 0 {
+		return protocol.Token{}
+	}
+	return protocol.Token{Space: space, Text: jsonscan.AppendQuote(nil, id)}
+}
+
+// named returns the task that a request names. Before version 1.0 the fields of a request
+// were one number earlier, for want of a tenant, and held names of resources in place of ids.
+func (c *Call) named(body []byte) protocol.Token {
+	var id []byte
+	switch {
+	case c.Message:
+		if id = textIn(textIn(body, 2), 3); id == nil && string(c.Version) < V10 {
+			id = textIn(textIn(body, 1), 3)
+		}
+	case string(c.Version) < V10:
+		for _, field := range []protowire.Number{1, 2} {
+			if name, ok := strings.CutPrefix(string(textIn(body, field)), "tasks/"); ok {
+				name, _, _ = strings.Cut(name, "/")
+				id = []byte(name)
+			}
+		}
+	case c.Newer == "CreateTaskPushNotificationConfig":
+		id = textIn(body, 3)
+	case c.About, c.Config:
+		id = textIn(body, 2)
+	}
+	return quoted(id, protocol.SpaceTask)
+}
+
+// answerProto says in m what a message of the server means. Where it is no task by itself,
+// the number of its field says what it is.
+func (c *Call) answerProto(body []byte, m *protocol.Message) {
+	var e event
+	switch {
+	case c.Newer == "GetTask" || c.Newer == "CancelTask":
+		e.form = task
+		e.readProto(body)
+	case c.Message || c.Newer == "SubscribeToTask":
+		fields(body, func(n protowire.Number, value []byte) {
+			if n <= 4 {
+				e.form = [...]form{other, task, message, status, artifact}[n]
+				e.readProto(value)
+			}
+		}, nil)
+	}
+	e.tell(m)
+}
+
+// protoStates are the words of the states, by their numbers.
+var protoStates = [...]string{
+	"TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
+	"TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
+}
+
+// readProto reads a task, or an update of its status or its artifacts.
+func (e *event) readProto(wire []byte) {
+	fields(wire, func(n protowire.Number, value []byte) {
+		switch {
+		case n == 1:
+			e.task = quoted(value, protocol.SpaceTask)
+		case n == 2:
+			e.context = quoted(value, protocol.SpaceSession)
+		case n == 3 && e.form == artifact:
+			e.piece.Of = quoted(textIn(value, 1), protocol.SpaceID).Text
+		case n == 3:
+			fields(value, func(protowire.Number, []byte) {}, func(n protowire.Number, v uint64) {
+				if n == 1 && v < uint64(len(protoStates)) {
+					e.word = []byte(protoStates[v])
+					e.state = states[protoStates[v]]
+				}
+			})
+		case n == 4 && e.form == task:
+			e.artifacts++
+		}
+	}, func(n protowire.Number, v uint64) {
+		if e.form == artifact {
+			e.piece.Appends = e.piece.Appends || n == 4 && v != 0
+			e.piece.Last = e.piece.Last || n == 5 && v != 0
+		}
+	})
+}

@@ -1,0 +1,238 @@
+// Package claude parses the messages of Claude Code's stream-json, which programs and the
+// Agent SDK speak with it over lines: a conversation in turns, and control requests of
+// either side beside it.
+package claude
+
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is stream-json. The kind of a message is its type, and with a slash behind it
+// the subtype that says more: "control_request/interrupt". A control request is an
+// exchange by its request_id. A prompt has no id: it opens a turn, which the next result
+// ends, and prompts that were sent meanwhile wait for theirs.
+var Protocol protocol.Protocol = claude{}
+
+// Rules: an interrupt is answered, and the turn then ends as aborted. A control request
+// that its sender withdraws may be answered or not.
+var Rules = protocol.Rules{
+	UniqueIDs: true,
+	MayLeave:  true,
+	LooseRefs: true,
+	Totals:    true,
+	Steps:     true,
+	Endless:   []string{"control_request/mcp_message"}, // a call of MCP that was cancelled leaves it open
+	Framing:   frame.Line,
+	Cancels: []protocol.CancelRule{
+		{Kind: "control_request/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+		{Kind: "control_cancel_request", Target: protocol.MayAnswer, Settles: true},
+	},
+	Sources: [][2]string{
+		{"unknown-step", "a content_block_delta names a block that content_block_start began and content_block_stop has not ended"},
+		{"total-falls", "total_cost_usd is the cost of the session, and never falls"},
+		{"orphan", "a control_response names a control_request of the other side"},
+		{"cancel-unknown", "a control_cancel_request names an open request of its sender"},
+		{"cancel-ignored", "a turn that was interrupted ends with a result whose terminal_reason begins with aborted"},
+	},
+}
+
+type claude struct{}
+
+func (claude) Name() string                { return "claude" }
+func (claude) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (claude) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	w.read(&s, payload)
+	err := s.End()
+	w.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// turn is the name of the turn that runs: turns have no ids.
+var turn = protocol.Token{Space: protocol.SpaceTurn}
+
+// kinds are the kinds of messages by type and subtype; those of a type with other subtypes
+// are under "".
+var kinds = map[string]map[string][]byte{
+	"control_request": kindsOf("control_request", "initialize", "interrupt", "set_permission_mode", "set_model", "mcp_status",
+		"get_context_usage", "mcp_message", "mcp_set_servers", "mcp_reconnect", "mcp_toggle", "rewind_files",
+		"set_max_thinking_tokens", "get_settings", "get_usage", "stop_task", "cancel_async_message", "hook_callback",
+		"can_use_tool", "elicitation", "request_user_dialog"),
+	"control_response":       kindsOf("control_response", "success", "error"),
+	"control_cancel_request": kindsOf("control_cancel_request"),
+	"user":                   kindsOf("user"),
+	"assistant":              kindsOf("assistant"),
+	"stream_event":           kindsOf("stream_event"),
+	"command_lifecycle":      kindsOf("command_lifecycle"),
+	"keep_alive":             kindsOf("keep_alive"),
+	"system": kindsOf("system", "init", "status", "session_state_changed", "api_retry", "thinking_tokens", "task_started",
+		"task_notification", "compact_boundary", "hook_response"),
+	"result": kindsOf("result", "success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
+		"error_max_structured_output_retries"),
+}
+
+func kindsOf(name string, subtypes ...string) map[string][]byte {
+	kinds := map[string][]byte{"": []byte(name)}
+	for _, s := range subtypes {
+		kinds[s] = []byte(name + "/" + s)
+	}
+	return kinds
+}
+
+// interpret says what the members mean. A type that is not known belongs to the turn if it
+// has a session, as all that Claude Code writes does.
+func (w *wire) interpret(m *protocol.Message) {
+	switch string(w.kind) {
+	case "control_request":
+		w.interpretRequest(m)
+	case "control_response":
+		m.Kind = kindNamed(w.kind, w.responseSubtype)
+		m.ID, m.Phase = id(w.responseID), protocol.Close
+		m.Label, m.Text = w.behavior, w.response
+		if string(w.responseSubtype) == "error" {
+			m.Phase, m.Text = protocol.Fail, w.responseError
+		}
+		m.Faults |= missing(m.ID)
+	case "control_cancel_request":
+		m.Kind, m.Phase, m.Ref = kindNamed(w.kind, nil), protocol.Cancel, id(w.requestID)
+		m.Faults |= missing(m.Ref)
+	case "user":
+		m.Kind, m.Text = kindNamed(w.kind, nil), w.content
+		if w.ofSession() {
+			m.From, m.Phase, m.Ref = frame.U2C, protocol.Part, turn
+			m.Label = w.blockLabel()
+		} else {
+			m.From, m.Phase, m.ID = frame.C2U, protocol.Open, turn
+		}
+	case "result":
+		w.interpretResult(m)
+	case "keep_alive":
+		m.Kind = kindNamed(w.kind, nil)
+	default:
+		m.Kind = kindNamed(w.kind, w.subtype)
+		if m.Kind == nil && w.ofSession() {
+			m.Kind = w.kind
+		}
+		if m.Kind == nil {
+			m.Kind = protocol.Unknown
+			m.Faults |= protocol.UnknownKind
+			return
+		}
+		m.From, m.Phase, m.Ref = frame.U2C, protocol.Part, turn
+		switch {
+		case w.eventType != nil:
+			m.Label, m.Text = w.eventType, w.eventText
+			m.Step = w.step()
+		case w.content != nil || w.block != nil:
+			m.Label, m.Text = w.blockLabel(), w.content
+		default:
+			m.Text = w.state
+		}
+	}
+}
+
+// step returns what an event does to a block of a message. Those of subagents come in
+// between, and count by themselves.
+func (w *wire) step() protocol.Step {
+	if len(w.parent) > 0 && w.parent[0] != 'n' {
+		return protocol.Step{}
+	}
+	s := protocol.Step{ID: jsonwalk.Token(w.eventIndex, protocol.SpaceStep)}
+	switch string(w.eventType) {
+	case "content_block_start":
+		s.Does = protocol.Open
+	case "content_block_delta":
+		s.Does = protocol.Part
+	case "content_block_stop":
+		s.Does = protocol.Close
+	}
+	return s
+}
+
+// blockLabel returns what a message holds, unless that is plain text.
+func (w *wire) blockLabel() []byte {
+	if string(w.block) == "text" {
+		return nil
+	}
+	return w.block
+}
+
+func (w *wire) interpretRequest(m *protocol.Message) {
+	m.Kind, m.ID, m.Phase = kindNamed(w.kind, w.requestSubtype), id(w.requestID), protocol.Open
+	if m.Text = w.request; w.asked != nil || w.hookEvent != nil {
+		m.Text = w.asked
+	}
+	m.Faults |= missing(m.ID)
+	switch string(w.requestSubtype) {
+	case "interrupt":
+		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, turn
+	case "can_use_tool", "hook_callback", "elicitation", "request_user_dialog":
+		m.From = frame.U2C
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: turn}
+	case "mcp_message":
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: turn}
+	}
+	for _, name := range [][]byte{w.toolName, w.hookEvent, w.innerMethod} {
+		if m.Label == nil {
+			m.Label = name
+		}
+	}
+}
+
+// interpretResult says how a turn has ended. The result of a task in the background ends
+// none.
+func (w *wire) interpretResult(m *protocol.Message) {
+	m.Kind, m.From, m.Text = kindNamed(w.kind, w.subtype), frame.U2C, w.content
+	m.Usage = protocol.Usage{Cached: jsonwalk.Count(w.cachedTokens), Output: jsonwalk.Count(w.outputTokens)}
+	m.Usage.Input = jsonwalk.Count(w.inputTokens) + jsonwalk.Count(w.createdTokens) + m.Usage.Cached
+	m.Spent = protocol.Spent{Of: protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}, Cost: jsonwalk.Micros(w.cost)}
+	if string(w.terminalReason) != "completed" { // which says nothing
+		m.Label = w.terminalReason
+	}
+	if string(w.originKind) == "task-notification" {
+		return
+	}
+	m.Ref = turn
+	switch {
+	case string(w.isError) != "true":
+		m.Phase = protocol.Close
+	case bytes.HasPrefix(w.terminalReason, []byte("aborted")):
+		m.Phase = protocol.Cancelled
+	default:
+		m.Phase = protocol.Fail
+	}
+}
+
+// kindNamed returns the kind of a type and subtype; that of the type if the subtype is not
+// known, and nil if neither is.
+func kindNamed(name, subtype []byte) []byte {
+	of := kinds[string(name)]
+	if k := of[string(subtype)]; k != nil {
+		return k
+	}
+	return of[""]
+}
+
+// ofSession reports whether Claude Code wrote the message: clients do not know the session.
+func (w *wire) ofSession() bool {
+	return len(w.sessionID) > 0 && string(w.sessionID) != "default"
+}
+
+func id(raw []byte) protocol.Token { return jsonwalk.Token(raw, protocol.SpaceID) }
+
+func missing(t protocol.Token) protocol.Faults {
+	if t.IsZero() {
+		return protocol.MissingField
+	}
+	return 0
+}

@@ -1,0 +1,76 @@
+package claude
+
+import (
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Nested is what a control message carries of a session of MCP: a message for an MCP
+// server that the client of Claude Code runs, or from it.
+type Nested struct {
+	// Request is the id of the control request, as written, and Answer says that the
+	// message came in its answer.
+	Request []byte
+	Answer  bool
+	// Server is the name of the MCP server, which only requests tell.
+	Server []byte
+	// Message is that of MCP; nil if there is none.
+	Message []byte
+	// Asks says that the message has an id, so that it is answered.
+	Asks bool
+}
+
+// NestedIn returns what payload carries of MCP. It reports false for a payload that is no
+// mcp_message and no answer that may belong to one.
+func NestedIn(payload []byte) (n Nested, ok bool) {
+	var s jsonscan.Scanner
+	s.Init(payload)
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "request_id":
+			n.Request = s.Value()
+		case "request":
+			n.read(&s, payload)
+		case "response":
+			n.Answer = true
+			n.read(&s, payload)
+		}
+	}
+	return n, s.End() == nil && n.Request != nil && (n.Message != nil || n.Answer)
+}
+
+// read walks the next value, which is a request or a response.
+func (n *Nested) read(s *jsonscan.Scanner, payload []byte) {
+	subtype := ""
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "subtype":
+			subtype = string(jsonwalk.Word(s.Value()))
+		case "request_id":
+			n.Request = s.Value()
+		case "server_name":
+			n.Server = jsonwalk.Word(s.Value())
+		case "message":
+			n.readMessage(s, payload)
+		case "response":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "mcp_response" {
+					n.readMessage(s, payload)
+				}
+			}
+		}
+	}
+	if !n.Answer && subtype != "mcp_message" {
+		n.Message = nil
+	}
+}
+
+func (n *Nested) readMessage(s *jsonscan.Scanner, payload []byte) {
+	start := s.Offset()
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == "id" {
+			n.Asks = true
+		}
+	}
+	n.Message = jsonwalk.Since(s, payload, start)
+}

@@ -1,0 +1,108 @@
+// Package codexexec parses what codex exec --json writes: the events of a thread, of
+// which one turn follows the other. Nothing goes the other way.
+package codexexec
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is the stream of events. The kind of a message is its type. A turn has no id:
+// it is opened by turn.started, for no prompt is on the wire.
+var Protocol protocol.Protocol = events{}
+
+// Rules: a turn ends before the stream does.
+var Rules = protocol.Rules{
+	OneSided:  true,
+	LooseRefs: true,
+	Framing:   frame.Line,
+	Sources:   [][2]string{{"unanswered", "a turn ends with turn.completed or turn.failed"}},
+}
+
+type events struct{}
+
+func (events) Name() string                { return "codex-exec" }
+func (events) Encoding() protocol.Encoding { return protocol.JSON }
+
+var phases = map[string]protocol.Phase{
+	"thread.started": protocol.Note,
+	"turn.started":   protocol.Open,
+	"item.started":   protocol.Part,
+	"item.updated":   protocol.Part,
+	"item.completed": protocol.Part,
+	"error":          protocol.Note,
+	"turn.completed": protocol.Close,
+	"turn.failed":    protocol.Fail,
+}
+
+// Parse reads one event, as [protocol.Protocol] wants it.
+func (events) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var kind, itemType, text []byte
+	var usage protocol.Usage
+	for ok := s.Object(); ok && s.Next(); {
+		start := s.Offset()
+		switch string(s.Key()) {
+		case "type":
+			kind = jsonwalk.Word(s.Value())
+		case "item":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "type":
+					itemType = jsonwalk.Word(s.Value())
+				case "text", "message", "command", "changes", "query":
+					text = s.Value()
+				}
+			}
+			if item := jsonwalk.Since(&s, payload, start); text == nil {
+				text = item
+			}
+		case "usage":
+			usage = readUsage(&s)
+		case "message":
+			text = s.Value()
+		case "error":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "message" {
+					text = s.Value()
+				}
+			}
+			if raw := jsonwalk.Since(&s, payload, start); text == nil {
+				text = raw
+			}
+		}
+	}
+	err := s.End()
+	phase, ok := phases[string(kind)]
+	if !ok {
+		m.Faults |= protocol.UnknownKind
+		return jsonwalk.Finish(&s, err, m)
+	}
+	m.Kind, m.Phase, m.Label, m.Text, m.Usage = kind, phase, itemType, text, usage
+	switch turn := (protocol.Token{Space: protocol.SpaceTurn}); phase {
+	case protocol.Open:
+		m.ID = turn
+	case protocol.Part, protocol.Close, protocol.Fail:
+		m.Ref = turn
+	}
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// readUsage walks the next value.
+func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "input_tokens":
+			u.Input = jsonwalk.Count(s.Value())
+		case "cached_input_tokens":
+			u.Cached = jsonwalk.Count(s.Value())
+		case "output_tokens":
+			u.Output = jsonwalk.Count(s.Value())
+		}
+	}
+	return u
+}

@@ -1,0 +1,327 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// What a request of MCP declares that its answers may have. mcpFeatures names them.
+const (
+	mcpSampling protocol.Features = 1 << iota
+	mcpRoots
+	mcpForms
+	mcpURLs
+	mcpTasks
+	mcpLogs
+	mcpToolsChanged
+	mcpPromptsChanged
+	mcpResourcesChanged
+	mcpResourceUpdates
+	mcpTaskUpdates
+)
+
+var mcpFeatures = []string{
+	"the capability sampling", "the capability roots", "the capability elicitation", "the capability elicitation.url",
+	"the capability " + tasksExtension, "a logLevel",
+	"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds",
+}
+
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+var (
+	// mcpVersions are those whose rules are known.
+	mcpVersions = []string{mcp2024, mcp202503, mcp202506, mcp202511, mcp2026}
+	// mcpRetried are the requests that can be answered by a demand for input.
+	mcpRetried = []string{"tools/call", "prompts/get", "resources/read"}
+	// mcpCached are the requests whose answers say for how long they hold.
+	mcpCached = []string{
+		"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+	}
+	// mcpNeeds is what notifications need to have been declared.
+	mcpNeeds = map[string]protocol.Features{
+		"notifications/message":                mcpLogs,
+		"notifications/tools/list_changed":     mcpToolsChanged,
+		"notifications/prompts/list_changed":   mcpPromptsChanged,
+		"notifications/resources/list_changed": mcpResourcesChanged,
+		"notifications/resources/updated":      mcpResourceUpdates,
+		"notifications/tasks":                  mcpTaskUpdates,
+	}
+)
+
+// judgeMCP finds what a message breaks of the rules of its version.
+func judgeMCP(j *protocol.Judged) {
+	m := j.Message
+	isBatch := string(m.Kind) == string(kindBatch) && m.Count > 0
+	if !isBatch {
+		judgeHead(j)
+	}
+	if !slices.Contains(mcpVersions, j.Version) {
+		return
+	}
+	if isBatch {
+		if j.Version > mcp202503 {
+			j.Break(wrongVersion, "%s has no batches", j.Version)
+		}
+		return
+	}
+	if !m.Phase.Ends() {
+		method := MCP.grammar.Methods[string(m.Kind)]
+		if j.Version < method.Since || method.Until != "" && j.Version > method.Until {
+			j.Break(wrongVersion, "%s has no %s", j.Version, m.Kind)
+			return
+		}
+	}
+	if j.Version < mcp2026 || len(j.Payload) == 0 {
+		return
+	}
+	var s jsonscan.Scanner
+	var e envelope
+	s.Init(j.Payload)
+	e.readEnvelope(&s, j.Payload)
+	switch m.Phase {
+	case protocol.Open:
+		judgeRequest(j, &e)
+	case protocol.Close:
+		judgeResult(j, &e)
+	case protocol.Fail:
+		judgeError(j, m.Label)
+	case protocol.Part, protocol.Note:
+		judgeNotification(j, &e)
+	}
+}
+
+// The findings of which the rules of MCP tell.
+const (
+	wrongVersion   = "wrong-version"
+	wrongResult    = "wrong-result"
+	missingField   = "missing-field"
+	headerMismatch = "header-mismatch"
+)
+
+// judgeRequest: each request says its version and what its client can do.
+func judgeRequest(j *protocol.Judged, e *envelope) {
+	for _, of := range []struct {
+		member Member
+		name   string
+	}{{MetaProtocolVersion, "protocolVersion"}, {MetaCapabilities, "clientCapabilities"}} {
+		if e.value[of.member] == nil {
+			j.Break(missingField, "%s %s has no %s in its _meta", j.Message.Kind, j.Message.ID.Text, of.name)
+		}
+	}
+	j.Declares = capabilities(e.value[MetaCapabilities]) | subscribed(e.value[ParamsNotifications])
+	if e.value[MetaLogLevel] != nil {
+		j.Declares |= mcpLogs
+	}
+}
+
+// judgeResult: a result is of a known type, which its request can have.
+func judgeResult(j *protocol.Judged, e *envelope) {
+	kind, known := e.value[ResultType], j.Asked != ""
+	switch string(kind) {
+	case "":
+		j.Break(missingField, "the result %s has no resultType", j.Message.ID.Text)
+		return
+	case `"complete"`:
+		if slices.Contains(mcpCached, j.Asked) && (e.value[ResultTTL] == nil || e.value[ResultCacheScope] == nil) {
+			j.Break(missingField, "the result of %s %s has no ttlMs or no cacheScope", j.Asked, j.Message.ID.Text)
+		}
+		return
+	case `"input_required"`:
+		if known && !slices.Contains(mcpRetried, j.Asked) {
+			break
+		}
+		if e.value[ResultInputRequests] == nil && e.value[ResultRequestState] == nil {
+			j.Break(missingField, "the result of %s %s has neither inputRequests nor requestState", j.Asked, j.Message.ID.Text)
+		}
+		j.Needs = inputs(e.value[ResultInputRequests])
+		return
+	case `"task"`:
+		if known && j.Asked != "tools/call" {
+			break
+		}
+		j.Needs = mcpTasks
+		return
+	}
+	j.Break(wrongResult, "the result of %s %s is of the type %s", j.Asked, j.Message.ID.Text, kind)
+}
+
+// judgeError: codes of the range of MCP are those of its version.
+func judgeError(j *protocol.Judged, code []byte) {
+	n, err := strconv.Atoi(string(code))
+	if err == nil && (n == -32002 || n == -32042 || -32099 <= n && n < -32022) {
+		j.Break(wrongVersion, "%s has no error code %d", j.Version, n)
+	}
+}
+
+// judgeNotification: what changes is told on a subscription, and only what was asked for.
+func judgeNotification(j *protocol.Judged, e *envelope) {
+	m := j.Message
+	j.Needs = mcpNeeds[string(m.Kind)]
+	switch {
+	case string(m.Kind) == "notifications/subscriptions/acknowledged":
+		j.Declares = subscribed(e.value[ParamsNotifications])
+	case j.Needs == 0 || j.Needs == mcpLogs:
+		return
+	}
+	if e.value[MetaSubscriptionID] == nil {
+		j.Needs = 0
+		j.Break(missingField, "%s has no subscriptionId in its _meta", m.Kind)
+	}
+}
+
+// capabilities reads the capabilities of a client.
+func capabilities(raw []byte) (f protocol.Features) {
+	for name, value := range members(raw) {
+		switch string(name) {
+		case "sampling":
+			f |= mcpSampling
+		case "roots":
+			f |= mcpRoots
+		case "elicitation":
+			f |= elicitation(value)
+		case "extensions":
+			if _, ok := jsonscan.Get(value, tasksExtension); ok {
+				f |= mcpTasks
+			}
+		}
+	}
+	return f
+}
+
+// elicitation reads the modes of elicitation; without any, it is forms.
+func elicitation(raw []byte) protocol.Features {
+	_, form := jsonscan.Get(raw, "form")
+	_, url := jsonscan.Get(raw, "url")
+	switch {
+	case form && url:
+		return mcpForms | mcpURLs
+	case url:
+		return mcpURLs
+	}
+	return mcpForms
+}
+
+// subscribed reads which notifications a client wants.
+func subscribed(raw []byte) (f protocol.Features) {
+	for name, value := range members(raw) {
+		switch string(value) {
+		case "false", "null", "[]":
+			continue
+		}
+		switch string(name) {
+		case "toolsListChanged":
+			f |= mcpToolsChanged
+		case "promptsListChanged":
+			f |= mcpPromptsChanged
+		case "resourcesListChanged":
+			f |= mcpResourcesChanged
+		case "resourceSubscriptions":
+			f |= mcpResourceUpdates
+		case "taskIds":
+			f |= mcpTaskUpdates
+		}
+	}
+	return f
+}
+
+// inputs reads what inputRequests need of a client.
+func inputs(raw []byte) (f protocol.Features) {
+	for _, request := range members(raw) {
+		method, _ := jsonscan.Get(request, "method")
+		switch string(method) {
+		case `"sampling/createMessage"`:
+			f |= mcpSampling
+		case `"roots/list"`:
+			f |= mcpRoots
+		case `"elicitation/create"`:
+			if mode, _ := jsonscan.Get(request, "params", "mode"); string(mode) == `"url"` {
+				f |= mcpURLs
+			} else {
+				f |= mcpForms
+			}
+		}
+	}
+	return f
+}
+
+// members yields the members of an object.
+func members(raw []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(raw)
+		for ok := s.Object(); ok && s.Next(); {
+			if name := s.Key(); !yield(name, s.Value()) {
+				return
+			}
+		}
+	}
+}
+
+// judgeHead: the head of a request says what its body says.
+func judgeHead(j *protocol.Judged) {
+	at, m := j.Stated, j.Message
+	switch {
+	case at == nil:
+		return
+	case at.Verb != "POST":
+		if j.Version >= mcp2026 {
+			j.Break(wrongVersion, "%s has no %s", j.Version, at.Verb)
+		}
+		return
+	case j.Version >= mcp2026:
+	case string(m.Kind) == "initialize":
+		return
+	default:
+		if at.Sessionless {
+			j.Break(headerMismatch, "%s has no Mcp-Session-Id, and the session has one", m.Kind)
+		}
+		if at.Version == "" && j.Version >= mcp202506 {
+			j.Break(headerMismatch, "%s has no MCP-Protocol-Version", m.Kind)
+		}
+		return
+	}
+	for _, of := range []struct{ name, head, body string }{
+		{"MCP-Protocol-Version", at.Version, string(m.Version)},
+		{"Mcp-Method", at.Method, methodInHead(m, at.Method)},
+		{"Mcp-Name", plainHeader(at.Name), nameInHead(m)},
+	} {
+		if of.body != "" && of.head != of.body {
+			j.Break(headerMismatch, "%s is %q in the head, and %q in the body", of.name, of.head, of.body)
+		}
+	}
+}
+
+// methodInHead returns the method that a message repeats in its head; "" for none. A
+// notification need not.
+func methodInHead(m *protocol.Message, head string) string {
+	if m.Phase.Ends() || m.Phase != protocol.Open && head == "" {
+		return ""
+	}
+	return string(m.Kind)
+}
+
+// nameInHead returns the name that a request repeats in its head; "" for none.
+func nameInHead(m *protocol.Message) string {
+	if !slices.Contains(mcpRetried, string(m.Kind)) || bytes.IndexByte(m.Label, '\\') >= 0 {
+		return ""
+	}
+	return string(m.Label)
+}
+
+// plainHeader decodes a value of a head that is not plain ASCII.
+func plainHeader(value string) string {
+	if coded, ok := strings.CutPrefix(value, "=?base64?"); ok {
+		text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(coded, "?="))
+		if err == nil {
+			return string(text)
+		}
+	}
+	return value
+}

@@ -1,0 +1,52 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Judged is a message in its session, as [Rules.Judge] wants it. Judge fills in the last
+// three fields.
+type Judged struct {
+	// Version is the version by whose rules the message is judged; "" if it is not known.
+	Version string
+	Message *Message
+	Payload []byte
+	// Asked is the kind of the request that the message answers; "" if none is known.
+	Asked string
+	// Stated is what the head of a request over HTTP says of the message; nil if there is
+	// no head.
+	Stated *Stated
+
+	// Broken are the rules that the message breaks.
+	Broken []Broken
+	// Declares is what a request, or the first answer to it, lets the answers have. Needs
+	// is what the message has of that.
+	Declares, Needs Features
+}
+
+// Stated is what the head of a request over HTTP says of its message; "" is a missing
+// field.
+type Stated struct {
+	Verb                  string // of HTTP
+	Version, Method, Name string
+	// Sessionless says that a session was begun at the same address of the connection and
+	// that the request names none.
+	Sessionless bool
+}
+
+// Broken is a rule that was broken: the name of the finding, and in which way.
+type Broken struct{ Finding, How string }
+
+// Features is a set of things that a request can let its answers have. What they are is
+// known to the protocol: [Rules.Features] names them, the lowest bit first.
+type Features uint32
+
+// maxHow bounds how much is said of a rule that was broken.
+const maxHow = 512
+
+// Break notes that the message breaks a rule.
+func (j *Judged) Break(finding, format string, args ...any) {
+	how := fmt.Sprintf(format, args...)
+	j.Broken = append(j.Broken, Broken{finding, strings.ToValidUTF8(how[:min(len(how), maxHow)], "\uFFFD")})
+}
