@@ -22,13 +22,26 @@ func (t *Tracker) answer(ev *event) *Exchange {
 		return nil
 	}
 	e := t.findExchange(ev.scope, ev.from.Opposite(), token)
+	if e != nil {
+		t.rules = e.rules
+		if e.Version != "" {
+			t.version = e.Version
+		}
+		t.checkAnswer(ev, e)
+	}
+	if t.isNewer() && m.Phase == protocol.Close && !ev.scope.newer {
+		ev.scope.newer = true
+		t.report(unknownVersion, ev.f, nil, "version %q is newer than %s, whose rules are taken", t.version, t.base.Newest)
+	}
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
 		e = nil
 	}
 	switch {
 	case e == nil:
 		t.missed(ev, token)
-	case e.settled:
+	case e.streams():
+		t.streamEvent(ev, e)
+	case e.settled, token.Space == protocol.SpaceID && !e.Accepted.IsZero():
 		t.answerLate(ev, e)
 	default:
 		t.answerOpen(ev, e)
@@ -97,8 +110,8 @@ func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 
 // missed reports an answer to nothing.
 func (t *Tracker) missed(ev *event, token protocol.Token) {
-	loose := t.rules.LooseRefs && ev.m.ID.IsZero() && ev.m.Phase == protocol.Part
-	if !t.judges() || loose || t.rules.Streamed || ev.strays() {
+	loose := t.rules.LooseRefs && ev.m.ID.IsZero() && (ev.m.Phase == protocol.Part || token.Space == protocol.SpaceTurn)
+	if !t.judges() || loose || t.rules.Streamed || t.strays(ev) {
 		return
 	}
 	if side := ev.from.Opposite(); token.IsZero() && ev.m.Phase == protocol.Fail && len(ev.scope.nameless[side]) < maxNameless {
@@ -121,7 +134,7 @@ const maxNameless = 16
 // or ended: unless it could not be read, for that is answered before its end is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	for _, o := range s.nameless[side] {
-		if !s.refused(side) {
+		if !s.refused(side) && t.judges() {
 			t.addFinding(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")
 		}
 	}
@@ -133,6 +146,9 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 	f, m := ev.f, ev.m
 	if t.rules.Ack != "" && e.answers == 0 && !t.isAck(ev) {
 		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s to %s %s", ev.kind.Name, t.rules.Ack, e.Kind, quote(e.ID))
+	}
+	if t.rules.EndlessAck != "" && e.answers == 0 && m.Phase != protocol.Fail && contains(t.rules.Endless, []byte(e.Kind)) && ev.kind.Name != t.rules.EndlessAck {
+		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s of %s", ev.kind.Name, t.rules.EndlessAck, e.Title())
 	}
 	e.answered(f)
 	switch {
@@ -186,10 +202,17 @@ func (t *Tracker) afterCancel(e *Exchange, f *Frame, part bool) {
 // closeExchange handles the message that ends an open exchange.
 func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 	m := ev.m
+	if t.goesOn(ev, e) {
+		return
+	}
+	e.endStream()
 	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
 	}
-	if e.unknown && m.Phase == protocol.Close && !m.Stops {
+	if m.Operation.Does.Ends() && !m.Bind.IsZero() && !e.about && t.named(ev, m.Bind) == nil {
+		t.bindOperation(ev, e) // its end is told with its name
+	}
+	if e.unknown && m.Phase == protocol.Close && !m.Stops && m.Bind.IsZero() {
 		t.addFinding(cancelUnknown, Findings[cancelUnknown].Severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" names what was never opened")
 	}
 	unsubscribes := t.isSubscription(e) && m.Phase == protocol.Close
@@ -203,23 +226,31 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 // settleOutcome records how an exchange ended.
 func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	phase := ev.m.Phase
-	if ev.m.Stops && !e.cancels {
+	switch op := ev.m.Operation; {
+	case e.decided != protocol.Note:
+		phase = e.decided
+	case op.Does.Ends() && (op.Of.IsZero() || t.findOperation(ev.scope, op.Of) == e):
+		phase = op.Does
+	case ev.m.Stops && !e.cancels:
 		phase = protocol.Cancelled
 	}
 	e.Closed = ev.f.Time
 	t.endCancel(e, phase, ev.f)
-	e.become(outcomeOf(phase))
-	e.kind.ended(e)
-}
-
-func outcomeOf(p protocol.Phase) Outcome {
-	switch p {
-	case protocol.Fail:
-		return Failed
-	case protocol.Cancelled:
-		return Cancelled
+	switch {
+	case e.Outcome == TimedOut: // nobody waited for it
+		e.become(TimedOut)
+	case phase == protocol.Fail:
+		e.become(Failed)
+	case phase == protocol.Cancelled:
+		e.become(e.cancelled())
+	case ev.m.ToolError && ev.m.Operation.Does == protocol.Note:
+		e.become(ToolError)
+	default:
+		e.become(Done)
 	}
-	return Done
+	e.ended()
+	t.endRetried(ev, e)
+	t.failed(ev, e)
 }
 
 // endSubscriptions ends all subscriptions of the side that ev answers.

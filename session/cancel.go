@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
@@ -18,6 +20,8 @@ type Cancel struct {
 	Kind    string
 	Asked   time.Time
 	Repeats int
+	// Reason is why, as the sender says; "" if it does not.
+	Reason string
 	// Target is the token that was named, and TargetKind and TargetSeq the
 	// kind and frame of the request that has it, "" and 0 if none has.
 	Target     protocol.Token
@@ -105,7 +109,41 @@ func (t *Tracker) cancelled(ev *event) {
 	if target == own {
 		target = nil
 	}
-	if target == nil && (t.rules.Streamed || t.rules.LooseRefs && m.Ref.Space != protocol.SpaceID) {
+	if target == nil && t.endsSubscription(ev) {
+		return
+	}
+	t.cancel(ev, m.Ref, target, own, rule)
+}
+
+// endsSubscription ends the subscription of the other side that a cancel names. It reports
+// whether there is one.
+func (t *Tracker) endsSubscription(ev *event) bool {
+	e := t.findExchange(ev.scope, ev.from.Opposite(), ev.m.Ref)
+	if e == nil || !slices.Contains(t.rules.Endless, e.Kind) {
+		return false
+	}
+	if !e.settled {
+		e.saw(ev.f)
+		e.Closed, e.optional = ev.f.Time, true
+		e.become(Done)
+		e.ended()
+		t.settle(e)
+		t.changed(e, ev.f.Seq)
+	}
+	return true
+}
+
+// cancel enters into the ledger that ev asks for the end of target, which is what ref
+// names or nil; own is the exchange of the cancel, or nil.
+func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, rule protocol.CancelRule) {
+	f := ev.f
+	if own != nil && target != nil && (ref.Space == protocol.SpaceTurn || ref.Space == protocol.SpaceTask) {
+		own.join(target.Operation())
+	}
+	if rule.Settles && target != nil && target.settled {
+		return
+	}
+	if target == nil && (t.rules.Streamed || t.rules.LooseRefs && ref.Space != protocol.SpaceID) {
 		return
 	}
 	if target != nil && target.cancel != nil {
@@ -114,27 +152,46 @@ func (t *Tracker) cancelled(ev *event) {
 		t.changed(target, f.Seq)
 		return
 	}
-	c := t.enter(ev, target)
+	c := t.enter(ev, ref, target)
 	c.duty = rule.Target
 	switch {
 	case target == nil:
 		t.classify(c, UnknownTarget)
 		switch {
-		case !t.judges() || m.Ref.IsZero():
-		case t.rules.SharedRuns && t.partial:
-		case t.rules.SharedRuns && own != nil: // the answer says whether there is one
+		case !t.judges() || ref.IsZero() || t.rules.LeavingCancels && ev.f.Framing == nil: // or its stream has been closed
+		case t.rules.Shared != nil && t.partial:
+		case t.rules.Shared != nil && own != nil: // the answer says whether there is one
 			own.unknown = true
 		default:
-			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(m.Ref))
+			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(ref))
 		}
-	case target.settled:
+	case target.settled, ref.Space == protocol.SpaceID && !target.Accepted.IsZero():
+		if !target.settled && target.goesOnAs(protocol.SpaceTask) && since(f.Time, target.Accepted) > crossing {
+			t.report(cancelForbidden, f, []int64{target.First}, "%s names %s, which goes on as a task", ev.kind.Name, target.Title())
+		}
 		t.classify(c, Crossed)
 	default:
+		if contains(t.rules.Uncancellable, []byte(target.Kind)) {
+			t.report(cancelForbidden, f, []int64{target.First}, "%s names %s", ev.kind.Name, target.Title())
+		}
 		target.saw(f)
 		target.cancel, c.of = c, target
+		t.giveUp(ev, target, c.Reason)
 		if c.duty == protocol.MustNotAnswer {
-			target.become(Cancelled)
+			target.become(target.cancelled())
 			t.settle(target)
+			if op := target.Operation(); op.goesOnAs(protocol.SpaceTask) {
+				target.retries = false // to wait no longer for a task does not end it
+			}
+			t.endRetried(ev, target)
+		}
+		if rule.Settles {
+			target.decided, target.optional = protocol.Cancelled, true
+			target.become(target.cancelled())
+			t.settle(target)
+			c.Confirmed = f.Time
+			t.classify(c, Confirmed)
+			break
 		}
 		t.asked(c)
 	}
@@ -160,7 +217,7 @@ func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
 }
 
 // enter adds an entry to the ledger, in place of the oldest if it is full.
-func (t *Tracker) enter(ev *event, target *Exchange) *Cancel {
+func (t *Tracker) enter(ev *event, ref protocol.Token, target *Exchange) *Cancel {
 	var c *Cancel
 	if t.cancels.len < t.history {
 		c = new(Cancel)
@@ -171,10 +228,11 @@ func (t *Tracker) enter(ev *event, target *Exchange) *Cancel {
 			t.classify(c, Silent)
 		}
 	}
-	text := append(c.Target.Text[:0], clip(ev.m.Ref.Text, maxText)...)
+	text := append(c.Target.Text[:0], clip(ref.Text, maxText)...)
 	*c = Cancel{
 		Conn: ev.f.Conn, Stream: ev.f.Stream, Seq: ev.f.Seq, Kind: ev.kind.Name, Asked: ev.f.Time,
-		Target: protocol.Token{Space: ev.m.Ref.Space, Text: text},
+		Target: protocol.Token{Space: ref.Space, Text: text},
+		Reason: string(clip(t.unescaped(ev.m.Reason), maxText)),
 	}
 	if target != nil {
 		c.TargetKind, c.TargetSeq, c.kind = target.Kind, target.First, target.kind
@@ -235,4 +293,31 @@ func (t *Tracker) silence(e *Exchange) bool {
 	t.addFinding(cancelSilent, Findings[cancelSilent].Severity, e.Conn, []int64{e.First, c.Seq},
 		"the cancelled "+e.Kind+" "+quote(e.ID)+" was never answered")
 	return true
+}
+
+// impatience are the words by which SDKs say in the reason of a cancel that nobody waits
+// any longer, in lower case.
+var impatience = []string{
+	"timed out",         // TypeScript, Python, C#: "Request timed out", "Timed out while waiting for response"
+	"timeout",           // TypeScript's "Maximum total timeout exceeded", Rust's "request timeout", Python's TimeoutError, Java's TimeoutException
+	"deadline exceeded", // Go: "context deadline exceeded"
+}
+
+// giveUp notes that the opener of e cancels it, for a reason, and reports it if that says
+// that it has waited too long.
+func (t *Tracker) giveUp(ev *event, e *Exchange, reason string) {
+	if reason == "" {
+		return
+	}
+	e.Reason = reason
+	words := strings.ToLower(reason)
+	if !slices.ContainsFunc(impatience, func(s string) bool { return strings.Contains(words, s) }) {
+		return
+	}
+	e.gaveUp = true
+	after := ""
+	if took := since(ev.f.Time, e.Opened); took > 0 {
+		after = " after " + took.Round(time.Millisecond).String()
+	}
+	t.report(requestTimeout, ev.f, []int64{e.First}, "%s was given up%s: %q", e.Title(), after, reason)
 }

@@ -1,9 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -16,20 +19,47 @@ func (t *Tracker) check(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
 	}
-	if ev.strays() {
-		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.m.From, ev.from)
+	if t.strays(ev) {
+		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
 	}
+	if t.rules.Dismiss != nil && ev.from != frame.U2C && contains(t.rules.Dismiss, ev.m.Kind) {
+		ev.scope.dismissed = true
+	}
+	t.checkHandshake(ev)
 	if !ev.scope.begun && ev.from == frame.C2U {
 		ev.scope.begun = true
-		if t.rules.Opening != nil && !contains(t.rules.Opening, ev.m.Kind) {
+		ev.scope.whole = t.forgotten == 0 && (t.rules.Opening == nil || contains(t.rules.Opening, ev.m.Kind))
+		if t.rules.Opening != nil && t.forgotten == 0 && !ev.scope.whole && (t.rules.Framing == nil || ev.f.Framing != nil) {
 			t.report(missingRequest, ev.f, nil, "the first message is %s", ev.kind.Name)
 		}
 	}
 }
 
+// checkFraming reports what is wrong with how a frame of a plain stream is delimited.
+func (t *Tracker) checkFraming(f *Frame, s *scope) {
+	if want := t.rules.Framing; want != nil && f.Framing != want && isStdio(f.Framing) && !s.framed[f.Dir] {
+		s.framed[f.Dir] = true
+		t.report(wrongFraming, f, nil, "the framing is %s, not %s", f.Framing.Name(), want.Name())
+	}
+	if f.Framing == frame.Line && (bytes.Contains(f.Payload, []byte("\u2028")) || bytes.Contains(f.Payload, []byte("\u2029"))) {
+		t.report(lineSeparator, f, nil, "there is a U+2028 or U+2029 inside the line")
+	}
+}
+
+// isStdio reports whether a framing is one of the two that programs use over pipes.
+func isStdio(f frame.Framing) bool { return f == frame.Line || f == frame.Header }
+
 // strays reports whether a message comes from a side that may not send it.
-func (ev *event) strays() bool {
-	return ev.m.From != ev.from && ev.m.From != frame.DirUnknown
+func (t *Tracker) strays(ev *event) bool {
+	from := ev.m.From
+	switch phase := ev.m.Phase; {
+	case from != frame.DirUnknown || ev.from == frame.DirUnknown || t.rules.Asks == frame.DirUnknown:
+	case phase == protocol.Open:
+		from = t.rules.Asks
+	case phase.Ends():
+		from = t.rules.Asks.Opposite()
+	}
+	return from != ev.from && from != frame.DirUnknown
 }
 
 func contains(kinds []string, kind []byte) bool {
@@ -43,10 +73,23 @@ func contains(kinds []string, kind []byte) bool {
 
 func (t *Tracker) reportFaults(ev *event) {
 	for _, of := range ofFault {
-		if ev.m.Faults&of.fault != 0 {
+		if t.isNewer() && of.fault&(protocol.UnknownKind|protocol.UnknownField|protocol.MissingField) != 0 {
+			continue // the version may have it so
+		}
+		switch {
+		case ev.m.Faults&of.fault == 0:
+		case of.rule == unknownKind && ev.isLog():
+			t.report(strayOutput, ev.f, nil, "this is JSON, and no message of %s: %s", t.protocol.Name(), excerpt(ev.f.Payload))
+		default:
 			t.report(of.rule, ev.f, nil, "%s %s", ev.kind.Name, quote(ev.m.ID))
 		}
 	}
+}
+
+// isLog reports whether a message that is of no kind is a line of a program's output:
+// many log in JSON.
+func (ev *event) isLog() bool {
+	return bytes.Equal(ev.m.Kind, protocol.Unknown) && ev.m.ID.IsZero() && ev.from == frame.U2C && ev.f.Framing == frame.Line
 }
 
 // fresh reports whether a frame does not just go on with the gap before it. What
@@ -69,6 +112,30 @@ func unnumbered(err error) string {
 	return cmp.Or(position, words)
 }
 
+// reportFault reports the fault of a frame, with what stands there in place of one.
+func (t *Tracker) reportFault(f *Frame, m *protocol.Message) {
+	r, line := t.ruleOf(f, m), ""
+	if r == strayOutput && len(f.Payload) > 0 {
+		line = ": " + excerpt(f.Payload)
+	}
+	t.report(r, f, nil, "%v%s", f.Fault, line)
+}
+
+// excerpt returns the beginning of a line, quoted.
+func excerpt(line []byte) string {
+	n := min(len(line), maxExcerpt)
+	if n == len(line) {
+		return strconv.Quote(string(line))
+	}
+	for n > 0 && !utf8.RuneStart(line[n]) {
+		n--
+	}
+	return strconv.Quote(string(line[:n])) + "…"
+}
+
+// maxExcerpt is how many bytes of a line are shown.
+const maxExcerpt = 80
+
 // ruleOf returns the rule that the fault of a frame breaks.
 func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 	var syntax *jsonscan.SyntaxError
@@ -84,15 +151,21 @@ func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 		return invalidUTF8
 	case m != nil && form == nil:
 		return flawedFraming
-	case t.protocol.Encoding() == protocol.JSON && isStray(f.Payload):
+	case t.rules.Framing == frame.Line && f.Framing == frame.Line && frame.Recognize(f.Payload) == frame.HeaderFrame:
+		return wrongFraming
+	case t.protocol.Encoding() == protocol.JSON && isStray(f):
 		return strayOutput
 	}
 	return malformed
 }
 
 // isStray reports whether a payload that does not parse looks like something
-// else than a damaged message.
-func isStray(payload []byte) bool {
-	a := frame.Recognize(payload)
+// else than a damaged message, and comes from where programs print: not in HTTP, and not
+// from a controller.
+func isStray(f *Frame) bool {
+	if f.Stream != 0 || f.Dir == frame.C2U {
+		return false
+	}
+	a := frame.Recognize(f.Payload)
 	return a != frame.NoAccident && a != frame.JSONText
 }

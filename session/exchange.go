@@ -11,15 +11,19 @@ import (
 // tracker yields belongs to it and is valid until the next Feed or End. Times are
 // zero as long as nothing has happened.
 type Exchange struct {
+	Protocol     protocol.Protocol
 	Conn, Stream int
 	// Opener is the direction in which the request went, or frame.DirUnknown.
 	Opener frame.Dir
 	// ID is the request's id as written, or zero if it has none. Of a token of
 	// more than 256 bytes the beginning is kept.
 	ID protocol.Token
-	// Kind is the kind of the request.
-	Kind    string
-	Outcome Outcome
+	// Kind is the kind of the request, and Name what it names: a tool, a prompt, a
+	// resource, a model; "" if nothing.
+	Kind, Name string
+	Outcome    Outcome
+	// Reason is why it was cancelled, as whoever cancelled it says; "" if nobody did.
+	Reason string
 
 	// Opened is when the request was read, Answered when the first answer of
 	// any kind was, FirstPart and LastPart when parts were, and Closed when
@@ -29,6 +33,21 @@ type Exchange struct {
 	Parts int64
 	// BytesOut went from the opener, BytesIn to it, as payloads.
 	BytesOut, BytesIn int64
+	// Version is the version of the protocol by whose rules it is judged; "" if that is
+	// not known.
+	Version string
+	// Of is the number of the first frame of the operation that it belongs to, if
+	// another exchange began that; 0 if it is an operation by itself. Guessed says that
+	// it might belong to another as well.
+	Of      int64
+	Guessed bool
+	// Accepted is when the request was answered, if the operation went on after that.
+	Accepted time.Time
+	// Joined counts the exchanges that belong to it.
+	Joined int
+	// Usage and Cost, in millionths of a dollar, are those of the operation.
+	Usage protocol.Usage
+	Cost  int64
 	// First and Last are the numbers of the first and the last frame, and
 	// Frames those of the first 16.
 	First, Last int64
@@ -49,13 +68,31 @@ type Exchange struct {
 	answers  int64
 	sequence int // expected of the next part
 	kind     *Kind
+	named    *Kind // of its name, or nil
+	gaveUp   bool  // its opener cancelled it after waiting too long
 	gaps     *Histogram
 	cancel   *Cancel // the cancel that is not settled yet, or nil
 	settled  bool
+	overdue  bool // see [Tracker.Overdue]
 	optional bool // settled, but may still be answered once
 	cancels  bool // it was opened by a cancel
 	unknown  bool // and what that names may be open on a connection that was not seen
-	bindings [3]binding
+	bindings [numBindings]binding
+	rules    *protocol.Rules // by which it is judged
+	root     *Exchange       // that it belongs to, or nil
+	rootID   uint64          // its serial number
+	retries  bool            // its end is that of what it belongs to
+	retry    uint64          // hash of the arguments, to tell a retry
+	carried  bool            // it came in a carrier
+	decided  protocol.Phase  // how the operation has ended, though the request is not answered
+	about    bool            // it names the operation that it belongs to
+	tooLate  bool            // it continues an operation that had ended
+	stream   *stream         // nil if it is none, and has none besides
+	declares protocol.Features
+	inputs   []uint64       // hashes of what the answer asks for with a retry
+	repeats  bool           // it repeats what it belongs to, which has failed
+	state    protocol.Phase // that of a task which has ended
+	stateAt  int64          // number of the frame that says so
 	node     node[Exchange] // in one of the tracker's lists
 }
 
@@ -66,18 +103,46 @@ const (
 	Open      Outcome = iota // it has not
 	Done                     // well
 	Failed                   // with an error
+	ToolError                // well, but with the word that the tool failed
+	TimedOut                 // as Cancelled, after waiting too long: inferred from the reason of the cancel
 	Cancelled                // as cancelled, or with a cancel that forbids an answer, or because its opener left
 	Abandoned                // with its connection
+	numOutcomes
 )
 
-var outcomeNames = [...]string{Open: "open", Done: "done", Failed: "failed", Cancelled: "cancelled", Abandoned: "abandoned"}
+var outcomeNames = [numOutcomes]string{
+	Open: "open", Done: "done", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
+	Cancelled: "cancelled", Abandoned: "abandoned",
+}
+
+// Failed reports whether an exchange with that outcome counts as failed.
+func (o Outcome) Failed() bool { return o == Failed || o == ToolError || o == TimedOut }
+
+// Stopped reports whether an exchange with that outcome was cancelled.
+func (o Outcome) Stopped() bool { return o == Cancelled || o == TimedOut }
+
+// Inferred reports whether the outcome is a guess from free text.
+func (o Outcome) Inferred() bool { return o == TimedOut }
 
 // String returns the outcome's name as records and filters spell it.
 func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
+	if o < numOutcomes {
 		return outcomeNames[o]
 	}
 	return "outcome(?)"
+}
+
+// Title names an exchange for people: "tools/call slow (id 3)". What comes from the
+// wire is quoted unless it is plain.
+func (e *Exchange) Title() string {
+	title := e.Kind
+	if e.Name != "" {
+		title += " " + plain(e.Name)
+	}
+	if len(e.ID.Text) > 0 {
+		title += " (id " + quote(e.ID) + ")"
+	}
+	return title
 }
 
 // Latency returns the time from the request to the end; 0 if there was none.
@@ -101,12 +166,12 @@ const maxFrames = 16
 
 // reset makes e a new exchange and keeps its memory.
 func (e *Exchange) reset() {
-	text, frames, gaps := e.ID.Text[:0], e.Frames[:0], e.gaps
+	text, frames, gaps, inputs := e.ID.Text[:0], e.Frames[:0], e.gaps, e.inputs[:0]
 	if gaps != nil {
 		gaps.reset()
 	}
 	*e = Exchange{}
-	e.ID.Text, e.Frames, e.gaps = text, frames, gaps
+	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
 }
 
 // bindingIn returns the binding of e in q, which has one.
@@ -129,9 +194,39 @@ func (e *Exchange) saw(f *Frame) {
 
 // become notes how the exchange ended.
 func (e *Exchange) become(o Outcome) {
-	e.kind.Outcomes[e.Outcome]--
+	e.kind.changed(e, o)
+	if e.named != nil {
+		e.named.changed(e, o)
+	}
 	e.Outcome = o
-	e.kind.Outcomes[o]++
+}
+
+// ended notes that an answer has ended e.
+func (e *Exchange) ended() {
+	e.kind.ended(e)
+	switch {
+	case e.named == nil:
+	case e.Of != 0:
+		e.named.streamed(e)
+	default:
+		e.named.ended(e)
+	}
+}
+
+// over notes that e is over without an answer that ends it.
+func (e *Exchange) over() {
+	e.kind.streamed(e)
+	if e.named != nil {
+		e.named.streamed(e)
+	}
+}
+
+// cancelled returns the outcome of e if it ends as cancelled.
+func (e *Exchange) cancelled() Outcome {
+	if e.gaveUp {
+		return TimedOut
+	}
+	return Cancelled
 }
 
 // answered notes that a frame answers e.

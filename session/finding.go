@@ -65,8 +65,14 @@ const (
 	duplicateID
 	sequenceGap
 	sequenceRepeat
+	otherOperation
+	mixedVersions
+	unstatedVersion
+	openStream
+	unknownStep
 	wrongSide
 	unanswered
+	diedWithOpenRequests
 	noFinal
 	missingRequest
 	missingAck
@@ -74,7 +80,9 @@ const (
 	cancelIgnored
 	cancelSilent
 	lateResult
+	requestTimeout
 	resultCount
+	totalFalls
 	bothAnswers
 	noAnswer
 	unknownKind
@@ -88,6 +96,15 @@ const (
 	invalidUTF8
 	malformed
 	strayOutput
+	wrongFraming
+	unknownVersion
+	wrongVersion
+	headerMismatch
+	undeclared
+	wrongResult
+	wrongRetry
+	cancelForbidden
+	lineSeparator
 	flawedFraming
 	oversize
 	truncated
@@ -120,6 +137,26 @@ var Findings = [numRules]Rule{
 		"sequence-repeat", Error, "no number is given to two parts",
 		"A part was sent twice or its number was not counted up: text may be doubled.",
 	},
+	otherOperation: {
+		"other-operation", Error, "the events of a stream are about one operation",
+		"Look for streams that were mixed up on the answering side: text of one task is shown in another.",
+	},
+	mixedVersions: {
+		"mixed-versions", Error, "an answer is of the version of its request",
+		"Find out which version each side takes for agreed: peers of one version do not understand the other.",
+	},
+	unstatedVersion: {
+		"unstated-version", Warning, "a request states the version of its protocol",
+		"Send the header with each request, and have proxies pass it on: the peer takes the request for one of an older version.",
+	},
+	openStream: {
+		"open-stream", Warning, "a stream ends with its last event",
+		"End the answer after that event: clients that read to the end wait for ever.",
+	},
+	unknownStep: {
+		"unknown-step", Warning, "what goes on of a step follows its beginning and comes before its end",
+		"Say that the item or the tool call begins before its parts are sent, and send none after its end: clients drop what they cannot place.",
+	},
 	wrongSide: {
 		"wrong-side", Error, "each kind of message is sent by its side",
 		"Check which way the two streams were connected; if that is right, the sender takes the wrong role.",
@@ -127,6 +164,10 @@ var Findings = [numRules]Rule{
 	unanswered: {
 		"unanswered", Error, "a request is answered before its connection ends",
 		"Look at what the answering side did last. The severity is note where a protocol lets a side leave with requests open.",
+	},
+	diedWithOpenRequests: {
+		"died-with-open-requests", Error, "a unit stays until the requests of its controller are answered",
+		"See how the process ended, and what it wrote last to standard error. If it ended on purpose, have it answer first.",
 	},
 	noFinal: {
 		"no-final", Error, "a run ends with its final message",
@@ -156,9 +197,17 @@ var Findings = [numRules]Rule{
 		"late-result", Warning, "a cancelled request gets no answer",
 		"Drop the result of a request that was cancelled more than 250 ms ago.",
 	},
+	requestTimeout: {
+		"request-timeout", Warning, "a request is answered while its client waits",
+		"Find out what the server did meanwhile. Report progress from long calls, or let the client wait longer.",
+	},
 	resultCount: {
 		"result-count", Error, "there are as many results as prompts",
 		"Answer each prompt, a failed one by an error of its own.",
+	},
+	totalFalls: {
+		"total-falls", Warning, "what a session has used or cost in all never falls",
+		"Find the counter that is set back: whoever bills or limits by it counts too little.",
 	},
 	bothAnswers: {
 		"both-answers", Error, "of two members exactly one is given",
@@ -211,6 +260,42 @@ var Findings = [numRules]Rule{
 	strayOutput: {
 		"stray-output", Error, "there is nothing on the stream but frames",
 		"Send logs and banners to the standard error.",
+	},
+	wrongFraming: {
+		"wrong-framing", Error, "a stream has the framing of its protocol",
+		"Write each message as the protocol wants it: the other side waits for a whole message and hangs.",
+	},
+	unknownVersion: {
+		"unknown-version", Note, "the version of the protocol is one that is known",
+		"Look for a newer wirectl. The session is judged by the rules of the newest version that this one knows.",
+	},
+	wrongVersion: {
+		"wrong-version", Error, "the version of the protocol has this message",
+		"Look up what replaces it in the version that the message states, or agree on an older version.",
+	},
+	headerMismatch: {
+		"header-mismatch", Error, "the head of a request says what its body says",
+		"Write the headers from the message that is sent: servers refuse a request whose headers differ.",
+	},
+	undeclared: {
+		"undeclared", Error, "an answer has only what its request declares to take",
+		"Declare the capability, log level or notification in the request, or do without it.",
+	},
+	wrongResult: {
+		"wrong-result", Error, "a result is of a kind that its request can have",
+		"Answer with a result of the request's own kind.",
+	},
+	wrongRetry: {
+		"wrong-retry", Error, "a retry repeats its request and returns what the answer gave",
+		"Send the same request under a new id, with the state byte for byte and answers to what was asked.",
+	},
+	cancelForbidden: {
+		"cancel-forbidden", Error, "a request is cancelled only if it can be",
+		"Wait for the answer, or cancel in the way that the protocol has for it.",
+	},
+	lineSeparator: {
+		"line-separator", Note, "a line has no line separators inside",
+		"Escape U+2028 and U+2029 as \\u2028 and \\u2029: the JSON is valid, but some readers of lines, such as those of newer Node versions, split there.",
 	},
 	flawedFraming: {
 		"flawed-framing", Warning, "frames are written as the framing says",
@@ -273,8 +358,15 @@ func quote(token protocol.Token) string {
 		return "without an id"
 	}
 	text := string(clip(token.Text, 64))
-	first := strings.IndexAny(text, `"-0123456789`)
-	if first != 0 || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+	if first := strings.IndexAny(text, `"-0123456789`); first != 0 {
+		return strconv.Quote(text)
+	}
+	return plain(text)
+}
+
+// plain returns text from the wire as it is, or quoted if it has what is not printed.
+func plain(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
 	return text

@@ -8,6 +8,12 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
+// A turn begins, in frame 3.
+const (
+	codexTurn = "> init 0; < result 0; > turn 1; < accept 1 a; "
+	acpPrompt = "> init 0 1; < version 0 1; > prompt 1 s; "
+)
+
 // findings are sessions that break a rule, each beside one that is like it and
 // breaks none.
 var findings = []struct {
@@ -35,6 +41,10 @@ var findings = []struct {
 	{"after-end", "theory", "> run a; < ack a; < final a; < token; end", "1 3 4", "> run a; < ack a; < token; < final a; end"},
 	{"after-end", "latis", "> subscribe 1; > unsubscribe 2; < ack 2; < update 1; end", "1 3 4", "> subscribe 1; > get 3; < update 1; < update 3; < update 1; > unsubscribe 2; < ack 2; end"},
 
+	{"after-end", "a2a", "> stream 1; < task 1 k COMPLETED; < chunk 1 k x; end", "1 2 3", "> stream 1; < task 1 k WORKING; < chunk 1 k x; < status 1 k COMPLETED; end"},
+	{"after-end", "a2a", "> stream 1; < message 1; < message 1; end", "1 2 3", "> stream 1; < message 1; end"},
+	{"after-end", "a2a", "> say 1; < task 1 k COMPLETED; > more 2 k; < task 2 k WORKING; < status 2 k COMPLETED; complete; end", "1 2 3 4", "> say 1; < task 1 k COMPLETED; > more 2 k; < error 2 -32004; > more 3 k; < task 3 j WORKING; < status 3 j COMPLETED; complete; end"},
+
 	{"late-part", "mcp", "> call 1; < result 1; < progress 1; end", "1 2 3", "> call 1; < progress 1; < result 1; end"},
 
 	{"duplicate-id", "latis", "> prompt 1; > prompt 1; < complete 1; < complete 1; end", "1 2", "> prompt 1; < complete 1; > prompt 1; < complete 1; end"},
@@ -46,6 +56,25 @@ var findings = []struct {
 	{"sequence-gap", "latis", "> prompt 1; < chunk 1 1; < complete 1; end", "1 2", "> prompt 1; < complete 1; end"},
 	{"sequence-repeat", "latis", "> prompt 1; < chunk 1 0; < chunk 1 0; < chunk 1 1; < complete 1; end", "1 3", "> prompt 1; > prompt 2; < chunk 1 0; < chunk 2 0; < error 2; < complete 1; end"},
 
+	{"sequence-gap", "a2a", "> stream 1; < task 1 k WORKING; < append 1 k x; < status 1 k COMPLETED; end", "1 3", "> stream 1; < full 1 k WORKING; < append 1 k x; < status 1 k COMPLETED; end"},
+	{"sequence-repeat", "a2a", "> stream 1; < task 1 k WORKING; < chunk 1 k x; < last 1 k x; < append 1 k x; < status 1 k COMPLETED; end", "1 5", "> stream 1; < task 1 k WORKING; < chunk 1 k x; < last 1 k x; < chunk 1 k x; < append 1 k x; < status 1 k COMPLETED; end"},
+	{"other-operation", "a2a", "> stream 1; < task 1 k WORKING; < chunk 1 j x; < status 1 k COMPLETED; end", "1 3", "> stream 1; < task 1 k WORKING; #2; > stream 1; < task 1 j WORKING; < chunk 1 j x; < status 1 j COMPLETED; #1; < status 1 k COMPLETED; end"},
+	{"other-operation", "a2a", "> stream 1; < task 1 k WORKING; < moved 1 k d; < status 1 k COMPLETED; end", "1 3", "> stream 1; < task 1 k WORKING; < moved 1 k c; < status 1 k COMPLETED; end"},
+	{"unstated-version", "a2a", "> !http POST none - - - stream 1; < message 1; end", "1", "> stream 1; < message 1; #2; > !http POST none - - - old 1; < oldtask 1 k completed; end"},
+	{"open-stream", "a2a", "#1/1; > stream 1; < task 1 k WORKING; < status 1 k COMPLETED; +2000; left", "1 3", "#1/1; > stream 1; < task 1 k WORKING; < status 1 k COMPLETED; +900; left; #2/1; > stream 1; < message 1; complete; +2000; left; #3/1; > stream 1; < message 1; +2000; end"},
+	{"mixed-versions", "a2a", "> stream 1; < oldtask 1 k completed; end", "1 2", "> old 1; < oldtask 1 k completed; end"},
+	{"missing-ack", "a2a", "> stream 1; < status 1 k WORKING; < status 1 k COMPLETED; end", "1 2", "> old 1; < oldstatus 1 k working false; < oldstatus 1 k completed true; > more 2 j; < status 2 j WORKING; < status 2 j COMPLETED; end"},
+	{"missing-field", "a2a", "> old 1; < oldtask 1 k working; < oldstatus 1 k completed false; end", "3", "> old 1; < oldtask 1 k working; < oldstatus 1 k completed true; end"},
+	{"unknown-step", "codex", codexTurn + "< says a i; < completed a completed; end", "3 5", codexTurn + "< started a i; < says a i; < says b j; < completed a completed; end"},
+	{"unknown-step", "codex", codexTurn + "< started a i; < said a i; < says a i; < completed a completed; end", "3 7", codexTurn + "< started a i; < says a i; < said a i; < completed a completed; end"},
+	{"unknown-step", "codex", codexTurn + "< started a i; #2; < says a j; #1; < says a k; < completed a completed; end", "3 7", "> turn 1; < accept 1 a; < says a j; < completed a completed; end"},
+	{"unknown-step", "acp", acpPrompt + "< tool s tool_call_update c; < stop 1 end_turn; end", "3 4", acpPrompt + "< tool s tool_call c; < tool s tool_call_update c; < stop 1 end_turn; > prompt 2 s; < tool s tool_call_update c; < stop 2 end_turn; end"},
+	{"unknown-step", "acp", acpPrompt + "< tool s tool_call c; < tool s tool_call_update d; < stop 1 end_turn; end", "3 5", "> init 0 2; < version 0 2; > prompt 1 s; < result 1; < tool s tool_call_update c; < idle s end_turn; end"},
+	{"unknown-step", "acp", acpPrompt + "< tool s tool_call_update c; < touse 0 s c; > result 0; < tool s tool_call_update c; < stop 1 end_turn; end", "3 4", acpPrompt + "< touse 0 s c; > result 0; < tool s tool_call_update c; < stop 1 end_turn; end"},
+
+	{"unknown-step", "claude", "> user; < block start 0 null; < block stop 0 null; < block delta 0 null; < result false completed; end", "1 4", "> user; < block start 0 null; < block delta 0 null; < block stop 0 null; < block start 0 null; < block delta 0 null; < result false completed; end"},
+	{"unknown-step", "claude", "> user; < block delta 1 null; < result false completed; end", "1 2", `> user; < block delta 1 "t"; < result false completed; end`},
+
 	{"wrong-side", "latis", "< ping 1; > pong 1; end", "1; 2", "> ping 1; < pong 1; end"},
 	{"wrong-side", "theory", "> run a; < ack a; > event a; < final a; end", "3", "> run a; < ack a; < final a; end"},
 
@@ -54,9 +83,73 @@ var findings = []struct {
 	{"unanswered", "rlm", "> ask a; > ask a; < answer a; end", "2", "> ask a; > ask a; < answer a; < fail a; end"},
 	{"unanswered", "nexus", "> send 1 a; > cancel 2 a; < cut 1; end", "2", "> send 1 a; > cancel 2 a; < cut 1; < ok 2; end"},
 	{"unanswered", "dap", "> request 1; end", "1", "> request 1; < response 1 1; end"},
+	{"died-with-open-requests", "mcp", "> call 1; > ping 2; < ping 7; > call 3; < result 2; > result 7; died", "1 4", "> call 1; < result 1; died"},
+	{"died-with-open-requests", "latis", "> subscribe 1; > prompt 2; #2; > prompt 1; < complete 1; #1; died", "2", "> subscribe 1; > prompt 2; < update 1; < complete 2; died"},
+	{"died-with-open-requests", "lsp", "> hover 1; died", "1", "> hover 1; < result 1; > exit; died"},
 	{"no-final", "theory", "> run a; < ack a; < event a; end", "1", "> run a; < ack a; < event a; < final a; end"},
 
+	{"request-timeout", "mcp", "> call 1; +5000; > giveup 1 timeout; end", "1 2", "> call 1; +5000; > giveup 1 bored; > call 2; < result 2; > giveup 2 timeout; end"},
+	{"unknown-version", "acp", "> init 0 3; < version 0 3; end", "2", "> init 0 2; < version 0 2; end"},
+	{"wrong-framing", "mcp", "> !header call 1; < !header result 1; > !header ping 2; < !header result 2; end", "1; 2", "> !line call 1; < !line result 1; > !len32 ping 2; < !len32 result 2; end"},
+	{"wrong-framing", "mcp", "> !line call 1; < !line Content-Length: 40; < !line result 1; end", "2", "> !line call 1; < !line result 1; end"},
+	{"wrong-framing", "lsp", "> !line hover 1; < !header result 1; end", "1", "> !header hover 1; < !header result 1; end"},
+	{"unknown-version", "mcp", "> begin 0 2027-01-01; < begun 0 2027-01-01; end", "2", "> begin 0 2027-01-01; < begun 0 2025-11-25; end"},
+	{"unknown-version", "mcp", "> !http POST 2027-01-01 tools/list - - list 1; < result 1; end", "2", "> !http POST 2027-01-01 tools/list - - list 1; < code 1 -32022; end"}, // refused
+
+	// MCP 2026-07-28
+	{"missing-field", "mcp", "> new 1 tools/call; < done 1; > list 2; < cached 2; end", "3; 3", "> new 1 tools/call; < done 1; > new 2 tools/list; < cached 2; end"},
+	{"missing-field", "mcp", "> new 1 tools/call; < result 1; end", "1 2", "> new 1 tools/call; < done 1; end"},
+	{"missing-field", "mcp", "> begin 0 2025-11-25; < begun 0 2025-11-25; > new 1 tools/call; < result 1; end", "3 4", "> begin 0 2025-11-25; < begun 0 2025-11-25; > call 1; < result 1; end"},
+	{"missing-field", "mcp", "> new 1 tools/list; < done 1; end", "1 2", "> new 1 tools/list; < cached 1; end"},
+	{"missing-field", "mcp", `> new 1 tools/call; < {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}; > new 2 tools/call; < done 2; end`, "1 2", "> new 1 tools/call; < type 1 input_required; > new 2 tools/call; < done 2; end"},
+	{"missing-field", "mcp", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < unnamed; end`, "3", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < changed 1; end`},
+	{"wrong-result", "mcp", "> new 1 tools/call; < type 1 odd; end", "1 2", "> new 1 tools/call; < type 1 complete; end"},
+	{"wrong-result", "mcp", "> new 1 completion/complete; < type 1 input_required; end", "1 2", "> new 1 prompts/get; < type 1 input_required; end"},
+	{"wrong-result", "mcp", "> new 1 tasks/get; < type 1 task; end", "1 2", "> new 1 tasks/get; < type 1 complete; end"},
+	{"undeclared", "mcp", "> new 1 tools/call; < wants 1 k elicitation/create form; end", "1 2", `> able 1 {"elicitation":{}}; < wants 1 k elicitation/create form; end`},
+	{"undeclared", "mcp", `> able 1 {"elicitation":{"form":{}}}; < wants 1 k elicitation/create url; end`, "1 2", `> able 1 {"elicitation":{"url":{}}}; < wants 1 k elicitation/create url; end`},
+	{"undeclared", "mcp", "> new 1 tools/call; < wants 1 k sampling/createMessage x; end", "1 2", `> able 1 {"sampling":{}}; < wants 1 k sampling/createMessage x; end`},
+	{"undeclared", "mcp", "> new 1 tools/call; < task 1 k; end", "1 2", `> able 1 {"extensions":{"io.modelcontextprotocol/tasks":{}}}; < task 1 k; end`},
+	{"undeclared", "mcp", "> new 1 tools/call; < log; < done 1; end", "2", "> logged 1; < log; < done 1; end"},
+	{"undeclared", "mcp", `> subscribe 1 {"promptsListChanged":true}; < agreed 1 {"promptsListChanged":true}; < changed 1; end`, "1 3", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < changed 1; end`},
+	{"undeclared", "mcp", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {}; < changed 1; end`, "1 3", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < changed 1; end`},
+	{"missing-ack", "mcp", `> subscribe 1 {"toolsListChanged":true}; < changed 1; end`, "1 2", `> subscribe 1 {"toolsListChanged":true}; < error 1; end`},
+	{"orphan", "mcp", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < changed 2; end`, "3", `> subscribe 1 {"toolsListChanged":true}; < agreed 1 {"toolsListChanged":true}; < changed 1; end`},
+	{"wrong-version", "mcp", "> new 1 resources/subscribe; < error 1; end", "1", "> begin 0 2025-11-25; < begun 0 2025-11-25; > list 1; < result 1; end"},
+	{"wrong-version", "mcp", "> new 1 initialize; < error 1; end", "1", "> new 1 server/discover; < error 1; > begin 2 2025-11-25; < begun 2 2025-11-25; end"},
+	{"wrong-version", "mcp", "> new 1 tools/call; < elicit 7; < done 1", "2", "> begin 0 2025-11-25; < begun 0 2025-11-25; > call 1; < elicit 7; > result 7; < result 1; end"},
+	{"wrong-version", "mcp", "> new 1 tools/call; < code 1 -32002; end", "1 2", "> new 1 tools/call; < code 1 -32602; end"},
+	{"wrong-version", "mcp", "> new 1 tools/call; < code 1 -32050; end", "1 2", "> new 1 tools/call; < code 1 -32001; end"},
+	{"wrong-version", "mcp", "> !http GET 2026-07-28 - - -; end", "1", "> !http GET 2025-11-25 - - -; end"},
+	{"wrong-version", "mcp", "> !http DELETE 2026-07-28 - - -; end", "1", "> !http DELETE none - - -; end"},
+	{"wrong-side", "mcp", `> new 1 tools/call; < {"jsonrpc":"2.0","id":7,"method":"x/y"}; < done 1`, "2", `> begin 0 2025-11-25; < begun 0 2025-11-25; < {"jsonrpc":"2.0","id":7,"method":"x/y"}; > result 7; end`},
+	{"wrong-side", "mcp", "> new 1 tools/call; > result 1; < done 1; end", "2", "> new 1 tools/call; < done 1; end"},
+	{"cancel-unknown", "mcp", "> new 1 tools/call; < !line cancel 1; < done 1; end", "2", "> subscribe 1 {}; < !line agreed 1 {}; < !line cancel 1; end"},
+	{"wrong-retry", "mcp", "> new 1 tools/call; < type 1 input_required; > replies 2 k; < done 2; end", "1 3", "> able 1 {\"roots\":{}}; < wants 1 k roots/list x; > replies 2 k; < done 2; end"},
+	{"wrong-retry", "mcp", "> able 1 {\"roots\":{}}; < wants 1 k roots/list x; > replies 2 j; < done 2; end", "1 3", "> able 1 {\"roots\":{}}; < wants 1 j roots/list x; > replies 2 j; < done 2; end"},
+	{"wrong-retry", "mcp", "> tool 1 t x; < more 1 s; > again 1 t x s; < result 1; end", "1 3", "> tool 1 t x; < more 1 s; > again 2 t x s; < result 2; end"},
+	{"wrong-retry", "mcp", "> tool 1 t x; < more 1 s; > again 2 t x r; < result 2; end", "1 3", "> tool 1 t x; < more 1 s; > again 2 t y r; < result 2; end"},
+	{"after-end", "mcp", "> tool 1 t x; < task 1 k; > poll 2 k; < status 2 k completed; > poll 3 k; < status 3 k working; end", "1 4 6", "> tool 1 t x; < task 1 k; > poll 2 k; > poll 3 k; < status 2 k completed; < status 3 k working; > poll 4 k; < status 4 k completed; end"},
+	{"after-end", "mcp", "> !line tool 1 t x; < !line task 1 k; < !line tell k failed; < !line tell k completed; end", "1 3 4", "> !line tool 1 t x; < !line task 1 k; < !line tell k failed; < !line tell k failed; end"},
+	{"header-mismatch", "mcp", "> !http POST 2026-07-28 tools/call m - new 1 tools/call; < done 1; end", "1", "> !http POST 2026-07-28 tools/call n - new 1 tools/call; < done 1; end"},
+	{"header-mismatch", "mcp", "> !http POST 2026-07-28 tools/list n - new 1 tools/call; < done 1; end", "1", "> !http POST 2026-07-28 tools/call =?base64?bg==?= - new 1 tools/call; < done 1; end"},
+	{"header-mismatch", "mcp", "> !http POST 2025-11-25 tools/call n - new 1 tools/call; < done 1; end", "1", "> !http POST 2025-11-25 - - - call 1; < result 1; end"},
+	{"header-mismatch", "mcp", "> !http POST none tools/call - - new 1 tools/call; < done 1; end", "1; 1", "> !http POST 2026-07-28 tools/call n - new 1 tools/call; < done 1; end"},
+
+	// MCP up to 2025-11-25
+	{"missing-request", "mcp", "> !line list 1; > !line begin 0 2025-11-25; < result 1; < begun 0 2025-11-25; > !line ready; end", "2 1", "> !line ping 1; > !line begin 0 2025-11-25; < result 1; < begun 0 2025-11-25; > !line ready; end"},
+	{"missing-request", "mcp", "> !line begin 0 2025-11-25; < begun 0 2025-11-25; > !line list 1; < result 1; end", "1 3", "> !line begin 0 2025-11-25; < begun 0 2025-11-25; > !line ready; > !line list 1; < result 1; end"},
+	{"cancel-forbidden", "mcp", "> begin 0 2025-11-25; > cancel 0; end", "1 2", "> begin 0 2025-11-25; < begun 0 2025-11-25; > list 1; > cancel 1; end"},
+	{"cancel-forbidden", "mcp", "> call 1; < later 1 k; +300; > cancel 1; end", "1 3", "> call 1; < later 1 k; > cancel 1; end"},
+	{"wrong-version", "mcp", `> begin 0 2025-06-18; < begun 0 2025-06-18; > [{"jsonrpc":"2.0","id":1,"method":"ping"}]; < result 1; end`, "3", `> begin 0 2025-03-26; < begun 0 2025-03-26; > [{"jsonrpc":"2.0","id":1,"method":"ping"}]; < result 1; end`},
+	{"wrong-version", "mcp", "> begin 0 2025-03-26; < begun 0 2025-03-26; < elicit 7; > error 7; end", "3", "> begin 0 2025-06-18; < begun 0 2025-06-18; < elicit 7; > result 7; end"},
+	{"header-mismatch", "mcp", "> begin 0 2025-06-18; < begun 0 2025-06-18; > !http POST none - - - list 1; < result 1; end", "3", "> begin 0 2025-03-26; < begun 0 2025-03-26; > !http POST none - - - list 1; < result 1; end"},
+	{"header-mismatch", "mcp", "> !http POST 2025-06-18 - - lacks list 1; < result 1; end", "1", "> !http POST 2025-06-18 - - lacks begin 1 2025-06-18; < begun 1 2025-06-18; end"},
+	{"line-separator", "mcp", "> !line separated 1; < !line result 1; end", "1", `> !line {"jsonrpc":"2.0","id":1,"method":"\u2028"}; < !line result 1; end`},
+
 	{"missing-request", "theory", "> preempt; end", "1", "> run a; < ack a; > preempt; < stopped a; end"},
+	{"missing-request", "codex", "> !line turn 1; < !line error 1; > !line init 2; < !line result 2; end", "1", "> !line init 2; < !line result 2; > !line turn 1; < !line error 1; end"},
+	{"missing-request", "acp", "> !line prompt 1 s; < !line stop 1 end_turn; end", "1", "> prompt 1 s; < stop 1 end_turn; end"},
 	{"missing-ack", "theory", "> run a; < event a; < final a; end", "1 2", "> run a; < ack a; < final a; end"},
 
 	{"cancel-unknown", "latis", "> cancel 2 1; < error 2; end", "1", "> prompt 1; > cancel 2 1; < cancelled 1; end"},
@@ -77,6 +170,8 @@ var findings = []struct {
 	{"late-result", "mcp", "> call 1; > cancel 1; < progress 1; < error 1; end", "1 2 4", "> call 1; > cancel 1; < progress 1; end"},
 
 	{"result-count", "rlm", "> ask2 a; < answer a; end", "1 2", "> ask2 a; < fail a; end"},
+	{"total-falls", "claude", "> user; < costs 0.5; > user; < costs 0.25; end", "4", "> user; < costs 0.5; > user; < costs 0.5; end"},
+	{"total-falls", "codex", "> turn 1; < accept 1 a; < used a 9; < used a 8; < completed a completed; end", "4", "> turn 1; < accept 1 a; < used a 9; < completed a completed; < reverted; > turn 2; < accept 2 b; < used b 8; < completed b completed; end"},
 	{"both-answers", "mcp", `> call 1; < {"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}; end`, "2", `> call 1; < {"jsonrpc":"2.0","id":1,"result":{}}; end`},
 	{"both-answers", "rlm", `> {"correlation_id":"a","prompt":"x","prompts":["y"]}; < fail a; end`, "1", "> ask a; < fail a; end"},
 	{"no-answer", "mcp", `> call 1; < {"jsonrpc":"2.0","id":1}; end`, "2", `> call 1; < {"jsonrpc":"2.0","id":1,"result":null}; end`},
@@ -94,6 +189,8 @@ var findings = []struct {
 	{"malformed", "mcp", `> {"jsonrpc":"2.0",; end`, "1", "> ping 1; < result 1; end"},
 	{"malformed", "latis", "> \xff\xff; end", "1", "> ping 1; < pong 1; end"},
 	{"stray-output", "mcp", "< 2026-11-20 09:00:00 INFO listening; end", "1", "> ping 1; < result 1; < !blank; end"},
+	{"stray-output", "mcp", `< !line {"level":30,"msg":"listening"}; end`, "1", "> !line call 1; < !line result 1; end"},
+	{"malformed", "mcp", "> 2026-11-20 09:00:00 INFO listening; end", "1", "> ping 1; < result 1; end"},
 	{"stray-output", "latis", "< !gap; end", "1", "< !blank; end"},
 	{"stray-output", "latis", "< !gap; < !gap; > ping 1; < pong 1; end", "1", "< !blank; < !blank; end"},
 	{"flawed-framing", "mcp", "> !flawed ping 1; < result 1; end", "1", "> ping 1; < result 1; end"},
@@ -154,6 +251,24 @@ func TestEveryFindingIsShown(t *testing.T) {
 	for _, rule := range session.Findings {
 		if !shown[rule.Name] {
 			t.Errorf("no session shows %s", rule.Name)
+		}
+	}
+}
+
+// What stands in the place of messages is shown, escaped and cut.
+func TestStrayOutputIsShown(t *testing.T) {
+	for script, want := range map[string]string{
+		"< \x1b[32mlistening":                `: "\x1b[32mlistening"`,
+		"< INFO: " + strings.Repeat("日", 30): `: "INFO: ` + strings.Repeat("日", 24) + `"…`,
+		`< !line {"level":30}`:               `this is JSON, and no message of mcp: "{\"level\":30}"`,
+		"< INFO: " + strings.Repeat("x", 99): `: "INFO: ` + strings.Repeat("x", 74) + `"…`,
+	} {
+		var got string
+		for f := range play(t, "mcp", script, session.Options{}).Findings() {
+			got += f.Name + " " + f.Message
+		}
+		if !strings.HasPrefix(got, "stray-output ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s, want %s", script, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,9 @@ error missing-field @ 17
 warning unknown-kind @ 19
 error malformed @ 21`},
 		{"rlm-oversize", "len32", "rlm", "error oversize @ 3"},
+		{"repl-run", "len32", "repl", `
+cancel @ 11: confirmed +0
+cancel @ 12: crossed +0`},
 		{"theory-run", "line", "theory", ""},
 		{"theory-error", "line", "theory", ""},
 		{"theory-dialects", "line", "theory", `
@@ -138,6 +142,35 @@ func TestTheoryDialects(t *testing.T) {
 	}
 }
 
+// Each operation has what its agent says that it has used: of totals what they have grown
+// by, and of what is told twice once.
+func TestUsage(t *testing.T) {
+	for _, test := range []struct{ name, protocol, want string }{
+		{"claude-sdk", "claude", "15728 0 60 $48084; 48077 0 87 $145536; 33405 0 33 $33570"},
+		{"claude-interrupt", "claude", "0 0 0 $48234; 15857 0 29 $48006; 32290 0 67 $97875; 16430 0 10 $49440"},
+		{"claude-mcp-cancel", "claude", "5927 0 11 $17946; 6207 0 5 $18696; 12706 0 53 $38913"},
+		{"claude-raw", "claude", "22841 0 5 $22866; 69159 0 87 $69594"},
+		{"codex-app-server", "codex", "9839 0 42 $0; 30457 0 126 $0; 20972 0 84 $0"},
+		{"codex-interrupt", "codex", "9967 0 42 $0; 10317 0 42 $0"},
+		{"codex-app-server-acp", "codex", "10762 0 42 $0; 33243 0 126 $0; 11145 0 42 $0; 23082 0 84 $0"},
+		{"codex-exec-json", "codex-exec", "19896 0 84 $0"},
+		{"acp-v1-claude", "acp", "11434 0 60 $51068; 34983 0 87 $141672; 23752 0 39 $95788; 12146 0 29 $49164"},
+		{"acp-v2-claude", "acp", "11434 0 60 $51068; 34983 0 87 $141672; 23752 0 39 $95788; 12146 0 29 $49164"},
+		{"acp-v1-codex", "acp", "10762 0 42 $0; 33250 0 126 $0; 23090 0 84 $0"},
+		{"acp-v2-codex", "acp", "10762 0 42 $0; 33250 0 126 $0; 23090 0 84 $0"},
+	} {
+		var used []string
+		for _, e := range slices.SortedFunc(track(t, test.name, "line", test.protocol).Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) }) {
+			if e.Usage != (protocol.Usage{}) || e.Cost != 0 {
+				used = append(used, fmt.Sprintf("%d %d %d $%d", e.Usage.Input, e.Usage.Cached, e.Usage.Output, e.Cost))
+			}
+		}
+		if got := strings.Join(used, "; "); got != test.want {
+			t.Errorf("%s:\n got  %q\n want %q", test.name, got, test.want)
+		}
+	}
+}
+
 // summary is what was found and what became of cancels, a line each.
 func summary(tr *session.Tracker) string {
 	var lines []string
@@ -185,10 +218,7 @@ func recorded(t testing.TB, name, framing string, p protocol.Protocol) []session
 
 func direction(t testing.TB, name, framing string, p protocol.Protocol, stream string, dir frame.Dir) (frames []session.Frame) {
 	t.Helper()
-	data, err := fixtures.Read(name + "/" + stream + ".bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, name+"/"+stream+".bin")
 	f, err := frame.Named(framing)
 	if err != nil {
 		t.Fatal(err)
@@ -212,14 +242,23 @@ func direction(t testing.TB, name, framing string, p protocol.Protocol, stream s
 	return frames
 }
 
-// readAt returns when the byte before offset was read.
-func readAt(t testing.TB, name, stream string, offset int) time.Time {
+// read returns a file of a recorded session, which only tests may have.
+func read(t testing.TB, name string) []byte {
 	t.Helper()
-	timing, err := fixtures.Read(name + "/timing.jsonl")
+	data, err := fixtures.Read(name)
+	if err != nil {
+		data, err = os.ReadFile("../test/testdata/recordings/" + name)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(timing) {
+	return data
+}
+
+// readAt returns when the byte before offset was read.
+func readAt(t testing.TB, name, stream string, offset int) time.Time {
+	t.Helper()
+	for line := range bytes.Lines(read(t, name+"/timing.jsonl")) {
 		var read struct {
 			Dir      string
 			Off, Len int

@@ -9,6 +9,10 @@ import (
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	ev := t.countMessage(f, s, m)
 	t.check(&ev)
+	ev.spent = t.spendingOf(&ev)
+	if t.rules.Steps && m.Step.Does != protocol.Note {
+		t.step(&ev)
+	}
 	var e *Exchange
 	switch {
 	case m.Phase == protocol.Open:
@@ -22,6 +26,16 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	case m.Faults&protocol.UnknownKind != 0:
 		s.unreadable[ev.from]++
 	}
+	t.judge(&ev, m, e)
+	if e != nil {
+		t.use(e.Operation(), ev.spent)
+	}
+	if e != nil && e.Operation() != e {
+		t.changed(e.Operation(), f.Seq)
+	}
+	if m.Operation.Does != protocol.Note {
+		t.operate(&ev, e)
+	}
 	s.lanes[ev.from].pass(f, e)
 	if e != nil {
 		t.changed(e, f.Seq)
@@ -31,7 +45,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 // countMessage counts a message and returns the event for it.
 func (t *Tracker) countMessage(f *Frame, s *scope, m *protocol.Message) event {
 	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
-	if ev.from == frame.DirUnknown {
+	if ev.from == frame.DirUnknown || t.rules.OneSided {
 		ev.from = m.From
 	}
 	ev.kind.Frames++
@@ -53,7 +67,7 @@ func sides(side frame.Dir) []frame.Dir {
 
 func (t *Tracker) keyOf(s *scope, side frame.Dir, token protocol.Token) key {
 	serial := s.serial
-	if token.Space == protocol.SpaceRun && t.rules.SharedRuns {
+	if t.rules.Shared != nil && t.rules.IsShared(token.Space) {
 		serial = 0
 	}
 	return t.table.key(serial, side, token)
@@ -72,7 +86,7 @@ func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *
 	}
 	for _, side := range sides(side) {
 		if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
-			return q.exchanges.oldest()
+			return oldestOf(q, token.Space)
 		}
 	}
 	return nil

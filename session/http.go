@@ -13,13 +13,21 @@ import (
 // number of connections. The zero Scopes is ready to use.
 type Scopes struct {
 	sessions  map[string]int
-	exchanges map[exchange]int // the number of its session, 0 without one
+	exchanges map[exchange]int    // the number of its session, 0 without one
+	asked     map[exchange]string // the address of a request without a session
+	given     map[address]bool    // where sessions were begun
 }
 
 // An exchange of HTTP is a request with its response.
 type exchange struct {
 	conn   int
 	stream int64
+}
+
+// An address is where a connection leads.
+type address struct {
+	conn   int
+	target string
 }
 
 // maxExchanges bounds the exchanges and sessions that are remembered.
@@ -32,6 +40,7 @@ func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 		return f.Conn, int(f.Stream)
 	}
 	at := exchange{f.Conn, f.Stream}
+	s.noteGiven(at, f.Meta.Head)
 	number, known := s.exchanges[at]
 	if id, tells := sessionID(f, known); tells {
 		number = s.session(id)
@@ -41,6 +50,37 @@ func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 		return 0, -number
 	}
 	return f.Conn, int(f.Stream)
+}
+
+// noteGiven notes that the answer to a request gives it a session.
+func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
+	if h == nil {
+		return
+	}
+	id := h.Get("Mcp-Session-Id")
+	switch target, asked := s.asked[at]; {
+	case h.Method() != "" && id == "":
+		if s.asked == nil || len(s.asked) >= maxExchanges {
+			s.asked = map[exchange]string{}
+		}
+		s.asked[at] = strings.Clone(h.Target())
+	case h.Method() == "" && asked:
+		delete(s.asked, at)
+		if id == "" {
+			return
+		}
+		if s.given == nil || len(s.given) >= maxExchanges {
+			s.given = map[address]bool{}
+		}
+		s.given[address{at.conn, target}] = true
+	}
+}
+
+// Lacks reports whether a request names no session although one was given on its
+// connection for the same address.
+func (s *Scopes) Lacks(f *frame.Frame) bool {
+	h := f.Meta.Head
+	return h.Get("Mcp-Session-Id") == "" && s.given[address{f.Conn, h.Target()}]
 }
 
 // sessionID returns the id of the session that a frame names for its exchange;

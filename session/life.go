@@ -1,9 +1,13 @@
 package session
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 func (t *Tracker) openExchange(ev *event) *Exchange {
@@ -11,15 +15,38 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e := t.newExchange()
 	t.serial++
 	t.opened++
+	e.Protocol = t.protocol
 	e.Conn, e.Stream, e.Opener = f.Conn, f.Stream, ev.from
 	e.ID.Space, e.ID.Text = m.ID.Space, append(e.ID.Text, clip(m.ID.Text, maxText)...)
 	e.Kind, e.kind = ev.kind.Name, t.lastKind // ev.kind; taken from ev, all of it would escape
 	e.Opened, e.BytesOut, e.First = f.Time, int64(f.Size), f.Seq
-	e.serial, e.count = t.serial, m.Count
+	e.serial, e.count, e.rules = t.serial, m.Count, t.rules
+	if f.Stated != nil && f.Version == "" && t.rules.StatesVersion {
+		t.report(unstatedVersion, f, nil, "the head of %s does not say that it is of version %s", e.Kind, m.Version)
+	}
+	e.about = !m.Operation.Of.IsZero()
+	if contains(t.rules.Streams, m.Kind) {
+		e.stream = &stream{open: true}
+	}
+	e.carried = f.Framing == nil
+	e.Version = ev.scope.version
+	if len(m.Version) > 0 {
+		e.Version = t.intern(m.Version)
+	}
 	e.saw(f)
 	e.kind.Outcomes[Open]++
+	label := clip(t.unescaped(m.Label), maxText)
+	if e.named = t.nameOf(e.kind, label); e.named == nil {
+		e.Name = string(label) // there are too many to count them
+	} else {
+		e.Name = e.named.Name
+		e.named.Outcomes[Open]++
+		e.named.Frames++
+		e.named.Bytes += int64(f.Size)
+	}
 	t.live.push(&e.node, e)
 	t.name(ev, e)
+	t.retrying(ev, e)
 	if t.live.len > t.inFlight {
 		t.forget(t.live.oldest())
 	}
@@ -40,17 +67,16 @@ func (t *Tracker) more(ev *event) *Exchange {
 
 // name binds the names of e to it.
 func (t *Tracker) name(ev *event, e *Exchange) {
-	t.table.bind(&e.bindings[0], e, t.anonymousKey(ev.scope, ev.from), nil)
+	t.table.bind(&e.bindings[byAge], e, t.anonymousKey(ev.scope, ev.from), nil)
 	if !ev.m.ID.IsZero() {
 		k := t.keyOf(ev.scope, ev.from, ev.m.ID)
-		q := t.table.bind(&e.bindings[1], e, k, ev.m.ID.Text)
-		if q.exchanges.len > 1 && t.rules.UniqueIDs {
-			first := q.exchanges.oldest()
+		q := t.table.bind(&e.bindings[byID], e, k, ev.m.ID.Text)
+		if first := q.exchanges.oldest(); first != e && t.rules.UniqueIDs && len(q.text) > 0 && first.Accepted.IsZero() {
 			t.report(duplicateID, ev.f, []int64{first.First}, "%s %s is still open as a %s", e.Kind, quote(e.ID), first.Kind)
 		}
 	}
 	if !ev.m.Bind.IsZero() {
-		t.table.bind(&e.bindings[2], e, t.keyOf(ev.scope, ev.from, ev.m.Bind), ev.m.Bind.Text)
+		t.table.bind(&e.bindings[bySecond], e, t.keyOf(ev.scope, ev.from, ev.m.Bind), ev.m.Bind.Text)
 	}
 }
 
@@ -103,24 +129,48 @@ func (t *Tracker) forget(e *Exchange) {
 		t.classify(e.cancel, Silent)
 	}
 	e.become(Abandoned)
-	e.kind.streamed(e)
+	e.over()
 	t.settle(e)
 	t.changed(e, 0)
 }
 
-// abandon ends an exchange with its connection, whose direction first ended first.
-func (t *Tracker) abandon(e *Exchange, first frame.Dir, at time.Time) {
+// unescaped returns a label as it reads: in JSON it has the escapes with which it was
+// written.
+func (t *Tracker) unescaped(label []byte) []byte {
+	if t.protocol.Encoding() != protocol.JSON || bytes.IndexByte(label, '\\') < 0 {
+		return label
+	}
+	text, _ := jsonscan.Unquote(slices.Concat([]byte(`"`), label, []byte(`"`)))
+	return text
+}
+
+// isEndless reports whether an exchange need not have an end.
+func (t *Tracker) isEndless(e *Exchange) bool {
+	return t.isSubscription(e) || slices.Contains(t.rules.Endless, e.Kind)
+}
+
+// abandon ends an exchange of s with its connection.
+func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
+	first := d.First
+	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // who reads a stream may leave it
+	e.endStream()
 	e.Closed = at
 	outcome := Abandoned
 	switch {
+	case !d.exited() && t.outlives(e):
+		return
 	case t.silence(e):
+	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody went on with it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
-		outcome = Cancelled
-	case t.judges() && !t.isSubscription(e):
+		outcome = e.cancelled()
+	case !t.judges() || t.isEndless(e) || left:
+	case d.leaves(t, s, e):
+		d.addOpen(e)
+	default:
 		t.reportUnanswered(e, first)
 	}
 	e.become(outcome)
-	e.kind.streamed(e)
+	e.over()
 	t.settle(e)
 	t.changed(e, 0)
 }
@@ -130,6 +180,9 @@ func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	switch {
 	case t.rules.Final:
 		r = noFinal
+		if first == e.Opener && first != frame.DirUnknown { // who asked did not wait for it
+			severity = Note
+		}
 	case t.rules.MayLeave, t.rules.MayHangUp && (first == frame.DirUnknown || first == e.Opener):
 		severity = Note
 	}

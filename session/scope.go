@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 )
 
 // A scope is where ids mean something: a connection, or one stream of it.
@@ -11,14 +12,26 @@ type scope struct {
 	key    scopeKey
 	serial uint64 // from 1; names of a scope that ended are not found again
 	begun  bool   // the controller's first message was seen
+	whole  bool   // and it was one with which connections begin
+	// dismissed says that the controller has told the unit to leave.
+	dismissed bool
 	// unreadable counts, by side, the messages that no answer can name: their
 	// peer answers without an id.
 	unreadable [3]int
-	nameless   [3][]orphaned // by the same side: the errors that may yet answer one
-	gap        [3]error      // by direction: of the last frame, if it is a gap, its fault
-	lanes      [3]lane       // by direction
-	node       node[scope]   // in the tracker's list of all, those last that were in use last
-	ofConn     node[scope]   // in that of its connection
+	nameless   [3][]orphaned   // by the same side: the errors that may yet answer one
+	gap        [3]error        // by direction: of the last frame, if it is a gap, its fault
+	version    string          // of the protocol, "" if it is not known
+	rules      *protocol.Rules // of the version
+	newer      bool            // that a version is not known was reported
+	declared   protocol.Features
+	early      int64       // frame of the first that came before the handshake; 0 if there is none
+	greeting   int64       // frame of the request that began the handshake; 0 if there is none
+	greeted    bool        // the handshake is over
+	framed     [3]bool     // by direction: a wrong framing was reported
+	lanes      [3]lane     // by direction
+	lingers    lingering   // the stream of events that its last event has ended
+	node       node[scope] // in the tracker's list of all, those last that were in use last
+	ofConn     node[scope] // in that of its connection
 }
 
 type scopeKey struct{ conn, stream int }
@@ -45,7 +58,7 @@ func (t *Tracker) scopeOf(f *Frame) *scope {
 
 func (t *Tracker) newScope(k scopeKey) *scope {
 	t.serial++
-	s := &scope{key: k, serial: t.serial}
+	s := &scope{key: k, serial: t.serial, rules: t.base}
 	t.scopes[k] = s
 	t.scopeOrder.push(&s.node, s)
 	ofConn := t.conns[k.conn]
@@ -59,9 +72,13 @@ func (t *Tracker) newScope(k scopeKey) *scope {
 
 // endScope ends the open exchanges of s with end, and forgets s.
 func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
+	t.rules = s.rules
 	for side := range frame.Dir(3) {
 		t.settleOrphans(s, side)
 		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {
+			if e.rules != nil {
+				t.rules = e.rules
+			}
 			end(e)
 		}
 	}

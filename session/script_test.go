@@ -18,10 +18,17 @@ import (
 //	< VERB ARGS   the unit does
 //	? VERB ARGS   somebody does, in a stream that does not tell who
 //	+MS           that many milliseconds pass; between steps, 1 does
-//	#CONN         what follows is on that connection
+//	#CONN         what follows is on that connection, or with #CONN/STREAM on a stream of it
 //	end           the connection ends
+//	over          the session ends
+//	left          the same, and the controller has ended it
+//	died          the same, and the unit has
+//	complete      the answer to what was asked on it is complete
 //
 // Frames are numbered from 1.
+
+// meta26 is what every request of MCP 2026-07-28 has.
+const meta26 = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // verbs are short names of messages, by protocol; %1 is the first argument.
 var verbs = map[string]map[string]string{
@@ -41,22 +48,114 @@ var verbs = map[string]map[string]string{
 		"pong":        `{"id":"%1","pong":{}}`,
 	},
 	"mcp": {
-		"call":     `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":"t%1"}}}`,
-		"ping":     `{"jsonrpc":"2.0","id":%1,"method":"ping"}`,
-		"cancel":   `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%1}}`,
-		"progress": `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t%1","progress":1}}`,
-		"result":   `{"jsonrpc":"2.0","id":%1,"result":{}}`,
-		"error":    `{"jsonrpc":"2.0","id":%1,"error":{"code":-32000,"message":"m"}}`,
+		"call":      `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":"t%1"}}}`,
+		"ping":      `{"jsonrpc":"2.0","id":%1,"method":"ping"}`,
+		"giveup":    `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%1,"reason":"%2"}}`,
+		"separated": "{\"jsonrpc\":\"2.0\",\"id\":%1,\"method\":\"a\u2028b\"}",
+		"tool":      `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"%2","arguments":{"a":"%3"}}}`,
+		"again":     `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"%2","requestState":"%4","arguments":{"a":"%3"}}}`,
+		"more":      `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"input_required","requestState":"%2"}}`,
+		"task":      `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"task","taskId":"%2","status":"working"}}`,
+		"poll":      `{"jsonrpc":"2.0","id":%1,"method":"tasks/get","params":{"taskId":"%2"}}`,
+		"status":    `{"jsonrpc":"2.0","id":%1,"result":{"taskId":"%2","status":"%3"}}`,
+		"tell":      `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"%1","status":"%2"}}`,
+		"heard":     `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"%2","status":"%3","_meta":{"io.modelcontextprotocol/subscriptionId":%1}}}`,
+		"stop":      `{"jsonrpc":"2.0","id":%1,"method":"tasks/cancel","params":{"taskId":"%2"}}`,
+		"listen":    `{"jsonrpc":"2.0","id":%1,"method":"subscriptions/listen","params":{}}`,
+		"changed":   `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%1}}}`,
+		"unwell":    `{"jsonrpc":"2.0","id":%1,"result":{"content":[],"isError":true}}`,
+		"new":       `{"jsonrpc":"2.0","id":%1,"method":"%2","params":{"name":"n",` + meta26 + `}}`,
+		"able":      `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"n","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%2}}}`,
+		"logged":    `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"n","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"}}}`,
+		"subscribe": `{"jsonrpc":"2.0","id":%1,"method":"subscriptions/listen","params":{"notifications":%2,` + meta26 + `}}`,
+		"agreed":    `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%1},"notifications":%2}}`,
+		"log":       `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`,
+		"unnamed":   `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+		"done":      `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"complete"}}`,
+		"type":      `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"%2","requestState":"s"}}`,
+		"cached":    `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private"}}`,
+		"wants":     `{"jsonrpc":"2.0","id":%1,"result":{"resultType":"input_required","inputRequests":{"%2":{"method":"%3","params":{"mode":"%4"}}}}}`,
+		"replies":   `{"jsonrpc":"2.0","id":%1,"method":"tools/call","params":{"name":"n","inputResponses":{"%2":{}},` + meta26 + `}}`,
+		"code":      `{"jsonrpc":"2.0","id":%1,"error":{"code":%2,"message":"m"}}`,
+		"begin":     `{"jsonrpc":"2.0","id":%1,"method":"initialize","params":{"protocolVersion":"%2"}}`,
+		"begun":     `{"jsonrpc":"2.0","id":%1,"result":{"protocolVersion":"%2"}}`,
+		"ready":     `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		"list":      `{"jsonrpc":"2.0","id":%1,"method":"tools/list"}`,
+		"elicit":    `{"jsonrpc":"2.0","id":%1,"method":"elicitation/create","params":{}}`,
+		"later":     `{"jsonrpc":"2.0","id":%1,"result":{"task":{"taskId":"%2","status":"working"}}}`,
+		"await":     `{"jsonrpc":"2.0","id":%1,"method":"tasks/result","params":{"taskId":"%2"}}`,
+		"cancel":    `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%1}}`,
+		"progress":  `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t%1","progress":1}}`,
+		"result":    `{"jsonrpc":"2.0","id":%1,"result":{}}`,
+		"error":     `{"jsonrpc":"2.0","id":%1,"error":{"code":-32000,"message":"m"}}`,
 	},
 	"acp": {
-		"prompt": `{"jsonrpc":"2.0","id":%1,"method":"session/prompt","params":{"sessionId":"%2","prompt":[]}}`,
-		"permit": `{"jsonrpc":"2.0","id":%1,"method":"session/request_permission","params":{}}`,
-		"update": `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%1","update":{"sessionUpdate":"plan"}}}`,
-		"cancel": `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"%1"}}`,
-		"stop":   `{"jsonrpc":"2.0","id":%1,"result":{"stopReason":"%2"}}`,
-		"result": `{"jsonrpc":"2.0","id":%1,"result":{}}`,
+		"prompt":   `{"jsonrpc":"2.0","id":%1,"method":"session/prompt","params":{"sessionId":"%2","prompt":[]}}`,
+		"permit":   `{"jsonrpc":"2.0","id":%1,"method":"session/request_permission","params":{}}`,
+		"update":   `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%1","update":{"sessionUpdate":"plan"}}}`,
+		"cancel":   `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"%1"}}`,
+		"stop":     `{"jsonrpc":"2.0","id":%1,"result":{"stopReason":"%2"}}`,
+		"version":  `{"jsonrpc":"2.0","id":%1,"result":{"protocolVersion":%2}}`,
+		"init":     `{"jsonrpc":"2.0","id":%1,"method":"initialize","params":{"protocolVersion":%2}}`,
+		"idle":     `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%1","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"%2"}}}`,
+		"ask":      `{"jsonrpc":"2.0","id":%1,"method":"session/request_permission","params":{"sessionId":"%2"}}`,
+		"tool":     `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%1","update":{"sessionUpdate":"%2","toolCallId":"%3"}}}`,
+		"touse":    `{"jsonrpc":"2.0","id":%1,"method":"session/request_permission","params":{"sessionId":"%2","toolCall":{"toolCallId":"%3"}}}`,
+		"withdraw": `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%1}}`,
+		"result":   `{"jsonrpc":"2.0","id":%1,"result":{}}`,
+	},
+	"codex": {
+		"turn":      `{"id":%1,"method":"turn/start","params":{"threadId":"t","input":[]}}`,
+		"accept":    `{"id":%1,"result":{"turn":{"id":"%2","status":"inProgress"}}}`,
+		"delta":     `{"method":"item/agentMessage/delta","params":{"turnId":"%1","delta":"x"}}`,
+		"interrupt": `{"id":%1,"method":"turn/interrupt","params":{"turnId":"%2"}}`,
+		"steer":     `{"id":%1,"method":"turn/steer","params":{"expectedTurnId":"%2"}}`,
+		"approve":   `{"id":%1,"method":"item/fileChange/requestApproval","params":{"turnId":"%2"}}`,
+		"resolved":  `{"method":"serverRequest/resolved","params":{"requestId":%1}}`,
+		"used":      `{"method":"thread/tokenUsage/updated","params":{"threadId":"t","turnId":"%1","tokenUsage":{"total":{"inputTokens":%2},"last":{"inputTokens":1}}}}`,
+		"init":      `{"id":%1,"method":"initialize","params":{"clientInfo":{"name":"n"}}}`,
+		"started":   `{"method":"item/started","params":{"turnId":"%1","item":{"type":"agentMessage","id":"%2"}}}`,
+		"says":      `{"method":"item/agentMessage/delta","params":{"turnId":"%1","itemId":"%2","delta":"x"}}`,
+		"said":      `{"method":"item/completed","params":{"turnId":"%1","item":{"type":"agentMessage","id":"%2"}}}`,
+		"reverted":  `{"method":"thread/reverted","params":{"threadId":"t"}}`,
+		"completed": `{"method":"turn/completed","params":{"turn":{"id":"%1","status":"%2"}}}`,
+		"result":    `{"id":%1,"result":{}}`,
+		"error":     `{"error":{"code":-32600,"message":"m"},"id":%1}`,
+	},
+	"a2a": {
+		"say":       `{"jsonrpc":"2.0","id":%1,"method":"SendMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,
+		"stream":    `{"jsonrpc":"2.0","id":%1,"method":"SendStreamingMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,
+		"more":      `{"jsonrpc":"2.0","id":%1,"method":"SendStreamingMessage","params":{"message":{"taskId":"%2","parts":[]}}}`,
+		"subscribe": `{"jsonrpc":"2.0","id":%1,"method":"SubscribeToTask","params":{"id":"%2"}}`,
+		"get":       `{"jsonrpc":"2.0","id":%1,"method":"GetTask","params":{"id":"%2"}}`,
+		"cancel":    `{"jsonrpc":"2.0","id":%1,"method":"CancelTask","params":{"id":"%2"}}`,
+		"old":       `{"jsonrpc":"2.0","id":%1,"method":"message/stream","params":{"message":{"kind":"message","parts":[]}}}`,
+		"message":   `{"jsonrpc":"2.0","id":%1,"result":{"message":{"role":"ROLE_AGENT","parts":[]}}}`,
+		"task":      `{"jsonrpc":"2.0","id":%1,"result":{"task":{"id":"%2","contextId":"c","status":{"state":"TASK_STATE_%3"}}}}`,
+		"bare":      `{"jsonrpc":"2.0","id":%1,"result":{"id":"%2","contextId":"c","status":{"state":"TASK_STATE_%3"}}}`,
+		"full":      `{"jsonrpc":"2.0","id":%1,"result":{"task":{"id":"%2","status":{"state":"TASK_STATE_%3"},"artifacts":[{"artifactId":"x"}]}}}`,
+		"status":    `{"jsonrpc":"2.0","id":%1,"result":{"statusUpdate":{"taskId":"%2","contextId":"c","status":{"state":"TASK_STATE_%3"}}}}`,
+		"moved":     `{"jsonrpc":"2.0","id":%1,"result":{"statusUpdate":{"taskId":"%2","contextId":"%3","status":{"state":"TASK_STATE_WORKING"}}}}`,
+		"chunk":     `{"jsonrpc":"2.0","id":%1,"result":{"artifactUpdate":{"taskId":"%2","contextId":"c","artifact":{"artifactId":"%3"}}}}`,
+		"append":    `{"jsonrpc":"2.0","id":%1,"result":{"artifactUpdate":{"taskId":"%2","contextId":"c","artifact":{"artifactId":"%3"},"append":true}}}`,
+		"last":      `{"jsonrpc":"2.0","id":%1,"result":{"artifactUpdate":{"taskId":"%2","contextId":"c","artifact":{"artifactId":"%3"},"append":true,"lastChunk":true}}}`,
+		"oldtask":   `{"jsonrpc":"2.0","id":%1,"result":{"kind":"task","id":"%2","contextId":"c","status":{"state":"%3"}}}`,
+		"oldstatus": `{"jsonrpc":"2.0","id":%1,"result":{"kind":"status-update","taskId":"%2","contextId":"c","status":{"state":"%3"},"final":%4}}`,
+		"error":     `{"jsonrpc":"2.0","id":%1,"error":{"code":%2,"message":"m"}}`,
+	},
+	"claude": {
+		"user":      `{"type":"user","message":{"role":"user","content":"x"}}`,
+		"assistant": `{"type":"assistant","message":{"content":[]},"session_id":"s","uuid":"u"}`,
+		"result":    `{"type":"result","subtype":"success","is_error":%1,"terminal_reason":"%2","session_id":"s"}`,
+		"block":     `{"type":"stream_event","event":{"type":"content_block_%1","index":%2},"session_id":"s","parent_tool_use_id":%3}`,
+		"costs":     `{"type":"result","subtype":"success","is_error":false,"total_cost_usd":%1,"session_id":"s"}`,
+		"ask":       `{"type":"control_request","request_id":"%1","request":{"subtype":"can_use_tool","tool_name":"Bash"}}`,
+		"interrupt": `{"type":"control_request","request_id":"%1","request":{"subtype":"interrupt"}}`,
+		"success":   `{"type":"control_response","response":{"subtype":"success","request_id":"%1"}}`,
+		"withdraw":  `{"type":"control_cancel_request","request_id":"%1"}`,
 	},
 	"lsp": {
+		"exit":     `{"jsonrpc":"2.0","method":"exit"}`,
 		"hover":    `{"jsonrpc":"2.0","id":%1,"method":"textDocument/hover","params":{"workDoneToken":"t%1"}}`,
 		"cancel":   `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%1}}`,
 		"progress": `{"jsonrpc":"2.0","method":"$/progress","params":{"token":"t%1","value":{}}}`,
@@ -110,6 +209,9 @@ var faults = map[string]session.Frame{
 	"!blank":     {Gap: true},
 }
 
+// framings are the framings of a plain stream, for one message.
+var framings = map[string]frame.Framing{"!line": frame.Line, "!header": frame.Header, "!len32": frame.Len32}
+
 // began is when scripts begin.
 var began = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 
@@ -121,6 +223,17 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 		t.Fatal(err)
 	}
 	tr := session.New(p, o)
+	playOn(t, tr, protocolName, script)
+	return tr
+}
+
+// playOn feeds a script to a tracker that may know others.
+func playOn(t testing.TB, tr *session.Tracker, protocolName, script string) {
+	t.Helper()
+	p, err := all.Named(protocolName)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := session.Frame{Time: began, Conn: 1}
 	for step := range strings.SplitSeq(script, ";") {
 		words := strings.Fields(step)
@@ -131,9 +244,21 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 			scan(t, words[0][1:], &ms)
 			f.Time = f.Time.Add(ms * time.Millisecond)
 		case words[0][0] == '#':
-			scan(t, words[0][1:], &f.Conn)
+			conn, stream, _ := strings.Cut(words[0][1:], "/")
+			scan(t, conn, &f.Conn)
+			if f.Stream = 0; stream != "" {
+				scan(t, stream, &f.Stream)
+			}
+		case words[0] == "over":
+			tr.Abandon(f.Time)
 		case words[0] == "end":
 			tr.End(f.Conn, f.Time)
+		case words[0] == "left":
+			tr.EndBy(f.Conn, session.Ending{First: frame.C2U}, f.Time)
+		case words[0] == "died":
+			tr.EndBy(f.Conn, session.Ending{First: frame.U2C, Died: true, How: "exited with status 3", Stderr: []string{"boom"}}, f.Time)
+		case words[0] == "complete":
+			tr.EndStream(f.Conn, f.Stream, f.Time)
 		default:
 			f.Seq++
 			f.Time = f.Time.Add(time.Millisecond)
@@ -141,7 +266,6 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 			send(t, tr, p, f, words[1:])
 		}
 	}
-	return tr
 }
 
 func scan(t testing.TB, text string, v any) {
@@ -162,6 +286,19 @@ func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Fram
 	if words[0] == "!flawed" {
 		f.Fault = fmt.Errorf("the line ends in CRLF")
 		words = words[1:]
+	}
+	if words[0] == "!http" { // VERB VERSION METHOD NAME SESSIONLESS, - is none
+		field := func(i int) string { return strings.Trim(words[i], "-") }
+		f.Stated = &protocol.Stated{Verb: words[1], Version: strings.Replace(words[2], "none", "", 1), Method: field(3), Name: field(4), Sessionless: words[5] == "lacks"}
+		f.Version = f.Stated.Version
+		words = words[6:]
+		if len(words) == 0 {
+			tr.Judge(f)
+			return
+		}
+	}
+	if framing, ok := framings[words[0]]; ok {
+		f.Framing, words = framing, words[1:]
 	}
 	f.Payload = payload(t, p, words)
 	f.Size = len(f.Payload)

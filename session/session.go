@@ -24,7 +24,10 @@ import (
 // history; counts go on when neither has room.
 type Tracker struct {
 	protocol protocol.Protocol
-	rules    *protocol.Rules
+	base     *protocol.Rules // of the protocol
+	rules    *protocol.Rules // by which what is fed is judged
+	version  string          // of those, "" if it is not known
+	judged   protocol.Judged
 	history  int
 	inFlight int
 	oneWay   bool
@@ -32,6 +35,7 @@ type Tracker struct {
 	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
+	used                             protocol.Usage
 	serial                           uint64 // of scopes and exchanges
 
 	scopes     map[scopeKey]*scope
@@ -53,6 +57,10 @@ type Tracker struct {
 	kinds     map[string]*Kind
 	kindOrder []*Kind
 	lastKind  *Kind
+	names     int // of all kinds
+	versions  map[string]string
+	steps     map[key]bool           // begun, and whether they have ended
+	spent     map[key]protocol.Spent // by session or thread: what was last said of it
 }
 
 // Options are how a tracker differs from the usual one.
@@ -83,7 +91,7 @@ func New(p protocol.Protocol, o Options) *Tracker {
 		o.InFlight = 1 << 16
 	}
 	return &Tracker{
-		protocol: p, rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, watch: o.Watcher,
+		protocol: p, base: all.Rules(p), rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, watch: o.Watcher,
 		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
 		table: newTable(), findings: ring[Finding]{size: o.History},
 	}
@@ -105,9 +113,19 @@ type Frame struct {
 	Dir frame.Dir
 	// Size is that of the payload in bytes, or of a gap.
 	Size int
+	// Framing is that of a plain stream; nil in a carrier, or if it is unknown.
+	Framing frame.Framing
 	// Payload is the payload, or the bytes of a gap; it may be nil. A batch of
 	// JSON-RPC is taken apart by it, and what is no message recognized.
 	Payload []byte
+	// Inner says that it is inside of a frame that was counted already.
+	Inner bool
+	// Version is the version of the protocol that the carrier states for the message, as
+	// written; "" if it states none.
+	Version string
+	// Stated is what the head of a request over HTTP says of the message; nil if there is
+	// no head.
+	Stated *protocol.Stated
 	// Fault is what is wrong: with the frame or with what is deep in its message,
 	// if it carries one, or with a gap; and else with its payload. Gap says that it
 	// is no frame but bytes that were skipped.
@@ -122,6 +140,7 @@ type event struct {
 	scope *scope
 	from  frame.Dir // where it comes from, if that is known
 	kind  *Kind
+	spent spending
 }
 
 // Feed takes in a frame and its message, which is nil if the frame carries
@@ -131,6 +150,7 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	switch {
 	case m == nil:
 	case isBatch(m) && len(f.Payload) > 0:
+		t.judge(&event{f: &f, m: m, scope: s, from: f.Dir}, m, nil)
 		t.feedBatch(&f, s)
 	default:
 		t.feed(&f, s, m)
@@ -143,11 +163,17 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 		f.Dir = frame.DirUnknown
 	}
 	s := t.scopeOf(f)
-	t.frames++
-	t.bytes += int64(f.Size)
+	t.chooseRules(f, s, m)
+	if !f.Inner {
+		t.frames++
+		t.bytes += int64(f.Size)
+	}
+	if f.Framing != nil && m != nil {
+		t.checkFraming(f, s)
+	}
 	fresh := s.fresh(f) && f.Fault != nil
 	if fresh {
-		t.report(t.ruleOf(f, m), f, nil, "%v", f.Fault)
+		t.reportFault(f, m)
 	}
 	if fresh && m == nil {
 		s.unreadable[f.Dir]++
@@ -166,17 +192,17 @@ func (t *Tracker) Refuse(f Frame, m *protocol.Message, asked int64) {
 
 // End takes in that a connection has ended, with all of its streams: what is
 // open stays unanswered.
-func (t *Tracker) End(conn int, at time.Time) { t.EndBy(conn, frame.DirUnknown, at) }
+func (t *Tracker) End(conn int, at time.Time) { t.EndBy(conn, Ending{}, at) }
 
-// EndBy is End where it is known which direction ended first. Who does not stay to
-// hear the answer cancels with that what it asked, if the protocol has it so.
-func (t *Tracker) EndBy(conn int, first frame.Dir, at time.Time) {
-	abandon := func(e *Exchange) { t.abandon(e, first, at) }
-	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
-		t.endScope(scopes.oldest(), abandon)
+// Forget gives up all that is open, because messages are missing from here on: what they
+// have opened, answered and ended is not known, so that nothing is missed any more.
+func (t *Tracker) Forget() {
+	t.forgotten++
+	for e := t.live.oldest(); e != nil; e = t.live.oldest() {
+		t.forget(e)
 	}
-	if t.waiting > 0 {
-		t.endWaiting(conn)
+	for e := t.settled.oldest(); e != nil; e = t.settled.oldest() {
+		t.retire(e)
 	}
 }
 
@@ -196,7 +222,7 @@ func (t *Tracker) Reject(conn int, at time.Time) {
 				t.classify(e.cancel, Crossed)
 			}
 			e.become(Failed)
-			e.kind.ended(e)
+			e.ended()
 			t.settle(e)
 			t.changed(e, 0)
 		}
@@ -213,8 +239,10 @@ func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kin
 // stands for the bytes of all.
 func (t *Tracker) feedBatch(f *Frame, s *scope) {
 	part := *f
+	part.Stated = nil
 	for payload := range jsonrpc.Items(f.Payload) {
 		var m protocol.Message
+		part.Payload = payload
 		if err := t.protocol.Parse(payload, &m); err == nil {
 			t.feed(&part, s, &m)
 		}

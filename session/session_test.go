@@ -47,6 +47,70 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// A tool that fails answers well; a client that cancels says why.
+func TestOutcomes(t *testing.T) {
+	for _, test := range []struct{ protocol, script, want string }{
+		{"mcp", "> call 1; < unwell 1", "tools/call t (id 1) tool-error failed"},
+		{"lsp", `> hover 1; < {"jsonrpc":"2.0","id":1,"result":{"isError":true}}`, "textDocument/hover (id 1) done"},
+		{"mcp", `> call 1; < {"jsonrpc":"2.0","id":1,"result":{"isError":false}}`, "tools/call t (id 1) done"},
+		{"mcp", "> call 1; < error 1", "tools/call t (id 1) failed failed"},
+		{"mcp", "> call 1; > cancel 1", "tools/call t (id 1) cancelled"},
+		{"mcp", "> call 1; > giveup 1 bored", "tools/call t (id 1) cancelled: bored"},
+		{"mcp", `> call 1; > giveup 1 McpError:_MCP_error_-32001:_Request\u0020timed\u0020out`, "tools/call t (id 1) timed-out failed: McpError:_MCP_error_-32001:_Request timed out"},
+		{"mcp", "> call 1; > giveup 1 McpError:_MCP_error_-32001:_user_pressed_esc", "tools/call t (id 1) cancelled: McpError:_MCP_error_-32001:_user_pressed_esc"},
+		{"mcp", `> call 1; > giveup 1 \u0054imeoutError()`, "tools/call t (id 1) timed-out failed: TimeoutError()"},
+		{"mcp", "> call 1; < result 1; > giveup 1 timeout", "tools/call t (id 1) done"},
+		{"mcp", `> {"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"\u001b[2J"}}; end`, `tools/call "\x1b[2J" (id "x") abandoned`},
+		{"rlm", `> {"correlation_id":"a","prompt":"x","model":"gpt"}; < answer a`, `WireRequest gpt (id "a") done`},
+	} {
+		for e := range play(t, test.protocol, test.script, session.Options{}).Exchanges() {
+			got := e.Title() + " " + e.Outcome.String()
+			if e.Outcome.Failed() {
+				got += " failed"
+			}
+			if e.Reason != "" {
+				got += ": " + e.Reason
+			}
+			if got != test.want {
+				t.Errorf("%s: %s\n got  %q\n want %q", test.protocol, test.script, got, test.want)
+			}
+		}
+	}
+}
+
+// What exchanges name is counted by itself.
+func TestNames(t *testing.T) {
+	call := func(id, tool string) string {
+		return `> {"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}; `
+	}
+	tr := play(t, "mcp", call("1", "a")+call("2", "b")+call("3", "a")+"+9; < unwell 1; < result 2; > ping 4", session.Options{})
+	k := tr.Stats().Kinds[0]
+	if len(k.Names) != 2 || k.Names[0].Name != "a" || k.Names[1].Name != "b" {
+		t.Fatalf("%+v", k.Names)
+	}
+	a := k.Names[0]
+	if a.Outcomes != [...]int64{session.Open: 1, session.ToolError: 1, session.Abandoned: 0} || a.Frames != 2 || a.Answered == 0 || a.Latency.Max != 12*time.Millisecond {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Of more names than are counted, exchanges still have theirs.
+func TestMoreNamesThanAreCounted(t *testing.T) {
+	var script strings.Builder
+	for id := range 1002 {
+		fmt.Fprintf(&script, `> {"jsonrpc":"2.0","id":%d,"method":"resources/read","params":{"uri":"file:%[1]d"}}; `, id)
+	}
+	tr := play(t, "mcp", script.String(), session.Options{})
+	if n := len(tr.Stats().Kinds[0].Names); n != 1000 {
+		t.Errorf("%d names are counted", n)
+	}
+	for e := range tr.Exchanges() {
+		if want := "file:" + string(e.ID.Text); e.Name != want {
+			t.Fatalf("%q, want %q", e.Name, want)
+		}
+	}
+}
+
 // What became of a cancel is told by the first class that holds.
 func TestCancelClasses(t *testing.T) {
 	for _, test := range []struct{ protocol, script, want string }{
@@ -138,7 +202,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	k := s.Kinds[0]
-	if k.Name != "PROMPT_SEND" || k.Frames != 4 || k.Outcomes != [...]int64{1, 1, 1, 1, 0} || k.Cancels[session.Confirmed] != 1 {
+	if k.Name != "PROMPT_SEND" || k.Frames != 4 || k.Outcomes != [...]int64{session.Open: 1, session.Done: 1, session.Failed: 1, session.Cancelled: 1, session.Abandoned: 0} || k.Cancels[session.Confirmed] != 1 {
 		t.Errorf("%+v", k)
 	}
 	if k.Latency.Count != 3 || k.Latency.Max != 21*time.Millisecond || k.Parts != 2 || k.PartsPerSecond() != 100 {
@@ -249,7 +313,7 @@ func TestHangUp(t *testing.T) {
 		{"latis", "> prompt 1", frame.C2U, session.Error},
 	} {
 		tr := play(t, test.protocol, test.script, session.Options{})
-		tr.EndBy(1, test.first, began)
+		tr.EndBy(1, session.Ending{First: test.first}, began)
 		for f := range tr.Findings() {
 			if f.Name != "unanswered" || f.Severity != test.want {
 				t.Errorf("%s ended by %v: %s %v rather than %v", test.protocol, test.first, f.Name, f.Severity, test.want)

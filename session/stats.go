@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/protocol"
+)
 
 // Stats are the counts of everything that was fed, whatever of it is still
 // kept.
@@ -9,6 +13,8 @@ type Stats struct {
 	// Opened exchanges, those in flight among them, and those that were given
 	// up because more were in flight than the tracker keeps.
 	Opened, InFlight, Forgotten int64
+	// Usage is what models were given and gave, as far as it was said.
+	Usage protocol.Usage
 	// Cancels by class.
 	Cancels [numClasses]int64
 	// Findings by name, the ones that occurred.
@@ -18,12 +24,18 @@ type Stats struct {
 }
 
 // A Kind is what was seen of one kind of message, and of the exchanges that it
-// opened.
+// opened. In Names it is what was seen of those of these exchanges that name one
+// thing; Frames and Bytes are then those of their requests.
 type Kind struct {
 	Name          string
 	Frames, Bytes int64
 	// Outcomes counts the exchanges by how they ended; Open are in flight.
-	Outcomes [len(outcomeNames)]int64
+	Outcomes [numOutcomes]int64
+	// Joined counts those of these exchanges that belong to an operation which another has
+	// begun. In Names their latencies are not there.
+	Joined [numOutcomes]int64
+	// Answered are the bytes that answered them, of those that are over.
+	Answered int64
 	// Latency is from request to end, of those that ended by an answer, and
 	// FirstPart from request to first part.
 	Latency, FirstPart Histogram
@@ -33,6 +45,21 @@ type Kind struct {
 	Streaming   time.Duration
 	// Cancels of these exchanges by class.
 	Cancels [numClasses]int64
+	// Names are what the exchanges name, in the order in which they were first seen.
+	Names []*Kind
+
+	names    map[string]*Kind
+	lastName *Kind
+}
+
+// changed counts an exchange with another outcome than before.
+func (k *Kind) changed(e *Exchange, to Outcome) {
+	k.Outcomes[e.Outcome]--
+	k.Outcomes[to]++
+	if e.Of != 0 {
+		k.Joined[e.Outcome]--
+		k.Joined[to]++
+	}
 }
 
 // PartsPerSecond returns how fast parts followed each other; 0 if none did.
@@ -53,6 +80,7 @@ func (k *Kind) ended(e *Exchange) {
 
 // streamed takes in the parts of an exchange that is over.
 func (k *Kind) streamed(e *Exchange) {
+	k.Answered += e.BytesIn
 	k.Parts += e.Parts
 	if e.Parts == 0 {
 		return
@@ -93,4 +121,30 @@ func (t *Tracker) newKind(name string) *Kind {
 	t.kinds[name] = k
 	t.kindOrder = append(t.kindOrder, k)
 	return k
+}
+
+// nameOf returns what was seen of a name among the exchanges of a kind; nil if the name
+// is empty or there are too many.
+func (t *Tracker) nameOf(k *Kind, label []byte) *Kind {
+	switch n := k.lastName; {
+	case len(label) == 0:
+		return nil
+	case n != nil && n.Name == string(label):
+		return n
+	}
+	n := k.names[string(label)]
+	if n == nil {
+		if t.names >= maxKinds {
+			return nil
+		}
+		t.names++
+		n = &Kind{Name: string(label)}
+		if k.names == nil {
+			k.names = make(map[string]*Kind)
+		}
+		k.names[n.Name] = n
+		k.Names = append(k.Names, n)
+	}
+	k.lastName = n
+	return n
 }

@@ -79,6 +79,16 @@ func (t *table) findQueue(k key, text []byte) *queue {
 func (t *table) home(hash uint64) int { return int(hash & uint64(len(t.slots)-1)) }
 func (t *table) after(i int) int      { return (i + 1) & (len(t.slots) - 1) }
 
+// The names of an exchange: as the one that waits for longest, by its id, by its second
+// name, and the name under which it goes on.
+const (
+	byAge = iota
+	byID
+	bySecond
+	byOperation
+	numBindings
+)
+
 // A binding is one of the names of an exchange.
 type binding struct {
 	node  node[Exchange]

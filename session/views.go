@@ -1,6 +1,9 @@
 package session
 
-import "iter"
+import (
+	"iter"
+	"time"
+)
 
 // Exchanges yields the exchanges of the history, in the order in which they
 // were settled, and then those that are open, in the order of opening.
@@ -16,6 +19,26 @@ func (t *Tracker) Cancels() iter.Seq[*Cancel] {
 	return func(yield func(*Cancel) bool) { t.cancels.all(yield) }
 }
 
+// Overdue yields the open exchanges of which nothing was heard since a time, each of them
+// once. Those that need not have an end are left out.
+func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
+		if t.base.Streamed {
+			return
+		}
+		for n := t.live.first; n != nil && !n.of.Opened.After(since); n = n.next {
+			e := n.of
+			if t.rules = e.rules; e.overdue || e.Opened.IsZero() || !e.Accepted.IsZero() || e.Answered.After(since) || e.LastPart.After(since) || t.isEndless(e) {
+				continue
+			}
+			e.overdue = true
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // Findings yields what was found, the oldest first, as far back as the history
 // goes.
 func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
@@ -26,7 +49,7 @@ func (t *Tracker) Stats() Stats {
 	s := Stats{
 		Frames: t.frames, Bytes: t.bytes,
 		Opened: t.opened, InFlight: int64(t.live.len), Forgotten: t.forgotten,
-		Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder,
+		Usage: t.used, Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder,
 	}
 	for r, n := range t.found {
 		if n > 0 {

@@ -10,12 +10,16 @@ import (
 
 // A pair is an exchange of each session; one of them is nil if the other has
 // no counterpart.
-type pair struct{ a, b *exchange }
+type pair struct {
+	a, b *exchange
+	of   *Operation // to which they belong, or nil
+}
 
 // A match is a pair by its numbers in the sessions, none for nil.
 type match struct {
 	a, b  int32
-	place int32 // in the order of a
+	place int32  // in the order of a
+	of    *match // of the operations to which both belong, or nil
 }
 
 const none = -1
@@ -34,7 +38,7 @@ func matches(a, b *Session) []match {
 	for i, s := range []*Session{a, b} {
 		for n := range s.count {
 			e := s.kept(n)
-			if e.ignored {
+			if e.ignored || e.of != none {
 				continue
 			}
 			of := lane{e.conn, e.opener}
@@ -70,15 +74,15 @@ func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 	align(len(a), len(b), func(a0, a1, b0, b1 int) {
 		if a1-a0 == 1 && b1-b0 == 1 && kind(a0, b0) {
 			place = a[a0]
-			all = append(all, match{a[a0], b[b0], place})
+			all = append(all, match{a: a[a0], b: b[b0], place: place})
 			return
 		}
 		for _, n := range a[a0:a1] { // what only one side has
 			place = n
-			all = append(all, match{n, none, place})
+			all = append(all, match{a: n, b: none, place: place})
 		}
 		for _, n := range b[b0:b1] {
-			all = append(all, match{none, n, place})
+			all = append(all, match{a: none, b: n, place: place})
 		}
 	}, by(func(k *kept) uint64 { return k.words }), by(func(k *kept) uint64 { return k.label }), kind)
 	return all

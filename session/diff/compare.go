@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -18,34 +20,59 @@ func Compare(a, b *Session) (*Report, error) {
 		Frames:    [2]int64{a.frames, b.frames},
 		Exchanges: [2]int64{a.asked, b.asked},
 	}}
-	for _, m := range matches(a, b) {
-		c.pair(pair{a.load(m.a), b.load(m.b)})
+	c.versions()
+	var operation *exchange // that came last, of a
+	for _, m := range operations(a, b) {
+		p := pair{a: a.load(m.a), b: b.load(m.b)}
+		if m.of == nil {
+			operation = p.a
+		} else {
+			p.of = &Operation{Kind: operation.kind, ID: operation.id, A: a.kept(m.of.a).first, B: b.kept(m.of.b).first}
+		}
+		c.pair(p)
 		if err := errors.Join(a.spill.err, b.spill.err); err != nil {
 			return nil, fmt.Errorf("read back a session: %w", err)
 		}
+	}
+	for len(c.listings) > 0 {
+		c.endLater(c.listings[0])
 	}
 	return c.report, nil
 }
 
 type comparison struct {
-	options Options
-	a, b    *Session
-	names   *names
-	report  *Report
+	options  Options
+	a, b     *Session
+	names    *names
+	listings []*listing // not read to the end yet
+	// differing is the first frame in a of the operation that was counted last.
+	differing int64
+	report    *Report
 }
 
 // pair compares two exchanges, if there are two.
 func (c *comparison) pair(p pair) {
 	switch {
 	case p.b == nil:
-		c.report.OnlyA++
-		c.report.addDifference(Difference{What: Exchange, Kind: p.a.kind, A: p.a.side()})
+		c.report.addDifference(Difference{What: Exchange, Kind: p.a.kind, Of: p.of, A: p.a.side()})
+		if p.of != nil {
+			c.differs(p)
+		} else {
+			c.report.OnlyA++
+		}
+		c.extraPage(0, p.a)
 		return
 	case p.a == nil:
-		c.report.OnlyB++
-		c.report.addDifference(Difference{What: Exchange, Kind: p.b.kind, B: p.b.side()})
+		c.report.addDifference(Difference{What: Exchange, Kind: p.b.kind, Of: p.of, B: p.b.side()})
+		if p.of != nil {
+			c.differs(p)
+		} else {
+			c.report.OnlyB++
+		}
+		c.extraPage(1, p.b)
 		return
 	}
+	c.endEarlier(p)
 	before := c.report.Total
 	c.messages(p)
 	if a, b := p.a.outcome(), p.b.outcome(); a != b {
@@ -55,8 +82,24 @@ func (c *comparison) pair(p pair) {
 		c.addDifference(p, Latency, p.a.endMessage(), p.b.endMessage(), "", a.Round(time.Microsecond).String(), b.Round(time.Microsecond).String())
 	}
 	if c.report.Total > before {
+		c.differs(p)
+		c.countListing(p)
+	}
+}
+
+// differs counts an exchange that differs: each operation once, whatever belongs to it.
+func (c *comparison) differs(p pair) {
+	operation := int64(0)
+	switch {
+	case p.of != nil:
+		operation = p.of.A
+	default:
+		operation = p.a.first()
+	}
+	if operation != c.differing || operation == 0 {
 		c.report.Differ++
 	}
+	c.differing = operation
 }
 
 // late reports whether a is far longer than b. An unknown time is never late.
@@ -142,10 +185,12 @@ func (c *comparison) chunks(p pair, a, b run) {
 	c.report.addDifference(d)
 }
 
-// payloads compares the payloads of two messages.
+// payloads compares the payloads of two messages. The definitions in a list are compared
+// as such, whatever their order.
 func (c *comparison) payloads(p pair, a, b *message) {
+	c.pages(p, a, b)
 	c.differences(p, a, b, func(keys []string, va, vb []byte) {
-		c.addDifference(p, Payload, a, b, jsondiff.Join(keys), string(shorten(va)), string(shorten(vb)))
+		c.addDifference(p, Payload, a, b, jsondiff.Join(keys), render.Shorten(va, maxValue), render.Shorten(vb, maxValue))
 	})
 }
 
@@ -158,13 +203,22 @@ func (c *comparison) differences(p pair, a, b *message, yield func(keys []string
 			yield(nil, inA, inB)
 		}
 	default:
-		w := jsondiff.Walk{Ignore: c.options.Ignore, Leaf: func(keys []string, va, vb []byte) {
+		w := jsondiff.Walk{Ignore: c.options.Ignore, Named: c.tellsApart, Reordered: yield, Leaf: func(keys []string, va, vb []byte) {
 			if !c.same(p, a, b, keys, va, vb) {
 				yield(keys, va, vb)
 			}
 		}}
+		if list := contract.ListOf(p.a.kind); list != nil && listed(list, inA) && listed(list, inB) {
+			w.Ignore = append(slices.Clone(w.Ignore), list.Path())
+		}
 		w.Values(inA, inB)
 	}
+}
+
+// tellsApart reports whether a member names an item of an array: the ids of messages are
+// others in each session.
+func (c *comparison) tellsApart(_ string, value []byte) bool {
+	return !c.a.knows(value) && !c.b.knows(value)
 }
 
 // same reports whether two members are the same: as ids, if both are some.
@@ -195,7 +249,7 @@ func (c *comparison) addDifference(p pair, what What, a, b *message, path, va, v
 
 // difference returns a difference between two messages. Either may be nil.
 func (c *comparison) difference(p pair, what What, a, b *message, path string) Difference {
-	d := Difference{What: what, Kind: p.a.kind, Path: path, A: p.a.sideOf(a), B: p.b.sideOf(b)}
+	d := Difference{What: what, Kind: p.a.kind, Of: p.of, Path: path, A: p.a.sideOf(a), B: p.b.sideOf(b)}
 	switch {
 	case what == Outcome || what == Latency:
 	case a != nil:

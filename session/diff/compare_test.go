@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -143,8 +144,10 @@ func TestLongSessions(t *testing.T) {
 	}
 }
 
-// A message is the same when it is read back, however long its parts are.
+// A message is the same when it is read back, however long its parts are. No file has a
+// name by then, which would be left behind by a process that is killed.
 func TestSpill(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	var s spill
 	t.Cleanup(func() {
 		if err := s.removeFile(); err != nil {
@@ -168,6 +171,9 @@ func TestSpill(t *testing.T) {
 			t.Fatalf("message %d is %+v, want %+v", n, m, want[n])
 		}
 		at = before
+	}
+	if names, err := os.ReadDir(os.TempDir()); runtime.GOOS != "windows" && (err != nil || len(names) > 0) {
+		t.Errorf("the temporary folder has %v, %v", names, err)
 	}
 	if s.file == nil || at != none {
 		t.Errorf("it is not in a file, or the first has one before it at %d", at)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/contract"
 )
 
 // What names a kind of difference.
@@ -18,6 +19,10 @@ const (
 	Chunks   What = "chunks"   // an answer that says the same in other parts
 	Outcome  What = "outcome"
 	Latency  What = "latency"
+	// Definition is a tool, prompt or resource of an MCP server.
+	Definition What = "definition"
+	// Version is the version of a protocol, which is the kind.
+	Version What = "version"
 )
 
 // A Difference is one thing in which two sessions differ.
@@ -26,10 +31,20 @@ type Difference struct {
 	// Kind is that of the exchange, and Message that of the message, "" where
 	// it is about the exchange.
 	Kind, Message string
+	// Of is the operation to which the exchange belongs; nil if it is one by itself.
+	Of *Operation
 	// Path leads to the member of the payload; "" is the payload itself.
 	Path string
+	// Change is how a definition differs; nil for other differences.
+	Change *contract.Change
 	// A and B are the sides of it; nil where a session has no such exchange.
 	A, B *Side
+}
+
+// An Operation is one that both sessions have, by the numbers of its first frames.
+type Operation struct {
+	Kind, ID string // in A
+	A, B     int64
 }
 
 // A Side is what one session has, where the other has something else.
@@ -57,6 +72,8 @@ type Report struct {
 	// Frames and Exchanges count what there is in each session. A message that
 	// belongs to no request is compared as an exchange, and not counted as one.
 	Frames, Exchanges [2]int64
+	// Breaking counts the changes of definitions that break clients.
+	Breaking int64
 	// Differ counts the exchanges of both sessions that differ, and OnlyA and
 	// OnlyB those that only one session has.
 	Differ, OnlyA, OnlyB int64
@@ -64,6 +81,9 @@ type Report struct {
 
 func (r *Report) addDifference(d Difference) {
 	r.Total++
+	if d.Change != nil && d.Change.Class == contract.Breaking {
+		r.Breaking++
+	}
 	if len(r.Differences) < maxDifferences {
 		r.Differences = append(r.Differences, d)
 	}
@@ -87,7 +107,11 @@ func (r *Report) Summary() string {
 	if r.OnlyB > 0 {
 		parts = append(parts, fmt.Sprintf("%d only in B", r.OnlyB))
 	}
-	text := fmt.Sprintf("%s: %s; A has %s, B %s", render.Count(r.Total, "difference"), strings.Join(parts, ", "), r.size(0), r.size(1))
+	total := render.Count(r.Total, "difference")
+	if r.Breaking > 0 {
+		total += fmt.Sprintf(" (%d breaking)", r.Breaking)
+	}
+	text := fmt.Sprintf("%s: %s; A has %s, B %s", total, strings.Join(parts, ", "), r.size(0), r.size(1))
 	if n := r.Total - int64(len(r.Differences)); n > 0 {
 		text += fmt.Sprintf("; the last %s not shown", render.Count(n, "one"))
 	}

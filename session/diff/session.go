@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -15,25 +16,28 @@ import (
 // opening. What was said is in a temporary file; the memory that it takes is about
 // 100 bytes for each exchange.
 type Session struct {
-	options Options
-	spill   spill
-	frames  int64
-	conns   map[int]int // how they are numbered in the order of appearance
-	list    [][]kept    // of chunk each
-	count   int32       // exchanges in it
-	last    map[uint64]int32
-	queues  map[uint64][]int32 // the oldest first, where several of a name may be open
-	tokens  map[uint64]bool    // all ids, as written
-	asked   int64              // exchanges that began with a request
-	blind   bool               // the direction of some frame is not known
+	options   Options
+	spill     spill
+	frames    int64
+	conns     map[int]int // how they are numbered in the order of appearance
+	list      [][]kept    // of chunk each
+	count     int32       // exchanges in it
+	last      map[uint64]int32
+	queues    map[uint64][]int32   // the oldest first, where several of a name may be open
+	tokens    map[uint64]bool      // all ids, as written
+	followers map[string]*follower // by protocol
+	asked     int64                // exchanges that began with a request
+	blind     bool                 // the direction of some frame is not known
 }
 
 // kept is the part of an exchange that stays in memory. Kind, label and words are hashes
 // of its beginning, each combined with those before it.
 type kept struct {
+	first              int64 // the number of its first frame
 	last               int64 // where its last message is kept
 	kind, label, words uint64
 	conn               int32
+	of                 int32 // the operation that it belongs to, or none
 	opener             frame.Dir
 	ended, ignored     bool
 }
@@ -92,7 +96,8 @@ type name struct {
 func NewSession(o Options) *Session {
 	return &Session{
 		options: o, conns: make(map[int]int),
-		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
+		followers: make(map[string]*follower),
+		last:      make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
 	}
 }
 
@@ -102,6 +107,8 @@ type Record struct {
 	Time time.Time // zero if it is unknown
 	Conn int
 	Dir  frame.Dir // frame.DirUnknown if it is unknown
+	// Protocol is that of the message; nil if it is not known.
+	Protocol protocol.Protocol
 	// Message is the parsed frame; nil if it is not a message.
 	Message *protocol.Message
 	// Payload is the payload in its JSON form, or as it is if it has none.
@@ -121,12 +128,20 @@ func (s *Session) Add(r Record) {
 		m = &protocol.Message{Kind: []byte("malformed"), Phase: protocol.Note}
 	}
 	s.blind = s.blind || r.Dir == frame.DirUnknown
-	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
-		if !t.IsZero() {
+	f := s.follow(&r)
+	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind, m.Operation.Of, {Space: protocol.SpaceRetry, Text: m.State}} {
+		if len(t.Text) > 0 {
 			s.tokens[hash(string(t.Text))] = true
 		}
 	}
-	if n := s.exchangeOf(conn, &r, m); !s.ignores(m) {
+	n := s.part(f, m)
+	if n == none {
+		n = s.exchangeOf(conn, &r, m)
+	}
+	if k := s.kept(n); f != nil && f.operation != 0 && f.exchange == k.first {
+		k.of = s.at(f.operation)
+	}
+	if !s.ignores(m) {
 		s.place(s.kept(n), &r, m)
 	}
 }
@@ -137,9 +152,9 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 	from, to := r.Dir, r.Dir.Opposite()
 	switch {
 	case m.Phase == protocol.Open:
-		return s.openExchange(conn, from, m)
+		return s.openExchange(conn, r, m)
 	case m.Phase == protocol.Cancel && !m.ID.IsZero():
-		return s.openExchange(conn, from, m)
+		return s.openExchange(conn, r, m)
 	case m.Phase == protocol.Cancel && !m.Ref.IsZero():
 		if e := s.findExchange(conn, from, m.Ref); e != none {
 			return e
@@ -154,17 +169,17 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 			return e
 		}
 	}
-	return s.addExchange(conn, from, m)
+	return s.addExchange(conn, r, m)
 }
 
 // addExchange adds the exchange that a message begins. Exchanges of an ignored kind are
 // not compared.
-func (s *Session) addExchange(conn int, opener frame.Dir, m *protocol.Message) int32 {
+func (s *Session) addExchange(conn int, r *Record, m *protocol.Message) int32 {
 	if s.count%chunk == 0 {
 		s.list = append(s.list, make([]kept, chunk))
 	}
 	s.count++
-	*s.kept(s.count - 1) = kept{last: none, conn: int32(conn), opener: opener, ignored: s.ignores(m)}
+	*s.kept(s.count - 1) = kept{first: r.Seq, last: none, conn: int32(conn), of: none, opener: r.Dir, ignored: s.ignores(m)}
 	return s.count - 1
 }
 
@@ -173,8 +188,9 @@ func (s *Session) ignores(m *protocol.Message) bool {
 }
 
 // openExchange begins an exchange and binds its names to it.
-func (s *Session) openExchange(conn int, from frame.Dir, m *protocol.Message) int32 {
-	e := s.addExchange(conn, from, m)
+func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
+	from := r.Dir
+	e := s.addExchange(conn, r, m)
 	if !s.kept(e).ignored {
 		s.asked++
 	}
@@ -236,13 +252,14 @@ func (s *Session) findExchange(conn int, opener frame.Dir, t protocol.Token) int
 
 // place keeps a message of an exchange.
 func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
-	e.ended = e.ended || m.Phase.Ends()
+	phase := phaseOf(m)
+	e.ended = e.ended || phase.Ends()
 	if e.ignored {
 		return
 	}
 	add := message{
-		seq: r.Seq, dir: r.Dir, kind: string(clip(m.Kind)), label: string(clip(m.Label)),
-		phase: m.Phase, time: r.Time, id: string(m.ID.Text),
+		seq: r.Seq, dir: r.Dir, kind: string(render.Clip(m.Kind, maxValue)), label: string(render.Clip(m.Label, maxValue)),
+		phase: phase, time: r.Time, id: string(m.ID.Text),
 		digest: jsondiff.Digest(r.Payload, m, s.options.Ignore),
 	}
 	if e.last == none {

@@ -1,16 +1,16 @@
 package diff
 
-import "unicode/utf8"
+import "github.com/wirectl/wirectl/internal/render"
 
 // side returns what a report says of an exchange as a whole.
 func (e *exchange) side() *Side {
-	return &Side{ID: clip(e.id), Opened: e.first(), Frames: run(e.messages).frames()}
+	return &Side{ID: render.Clip(e.id, maxValue), Opened: e.first(), Frames: run(e.messages).frames()}
 }
 
 // sideOf returns what a report says of one message of an exchange, or of the
 // lack of it.
 func (e *exchange) sideOf(m *message) *Side {
-	s := &Side{ID: clip(e.id), Opened: e.first()}
+	s := &Side{ID: render.Clip(e.id, maxValue), Opened: e.first()}
 	if m != nil {
 		s.Frames = []int64{m.seq}
 	}
@@ -31,24 +31,3 @@ func (r run) frames() []int64 {
 
 // maxValue bounds the values that reports keep, in bytes.
 const maxValue = 200
-
-// shorten returns the beginning of a value.
-func shorten(value []byte) []byte {
-	short := clip(value)
-	if len(short) < len(value) {
-		return append(short[:len(short):len(short)], "…"...)
-	}
-	return short
-}
-
-// clip returns the beginning of text, cut between runes.
-func clip[T string | []byte](text T) T {
-	if len(text) <= maxValue {
-		return text
-	}
-	n := maxValue
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/contract"
 )
 
 // Text writes a report for people: each exchange that differs, and below it a
@@ -14,6 +15,13 @@ func (r *Report) Text(w io.Writer, style *render.Style) error {
 	var last *Difference
 	for i := range r.Differences {
 		d := &r.Differences[i]
+		if d.What == Version {
+			b = style.Kind.Append(b, render.Safe(d.Kind))
+			b = append(append(b, ": "...), style.Key.Append(nil, string(Version))...)
+			b = append(append(b, ' '), style.String.Append(nil, either(shown(d.A.Value), shown(d.B.Value)))...)
+			b = append(b, '\n')
+			continue
+		}
 		if last == nil || !d.continues(last) {
 			b = appendHeading(b, d, style)
 		}
@@ -38,6 +46,14 @@ func appendHeading(b []byte, d *Difference, style *render.Style) []byte {
 	if ids := either(idOf(d.A), idOf(d.B)); ids != "" {
 		b = append(b, ' ')
 		b = style.ID.Append(b, render.Safe(ids))
+	}
+	if d.Of != nil {
+		b = append(b, " of "...)
+		b = style.Kind.Append(b, render.Safe(d.Of.Kind))
+		if d.Of.ID != "" {
+			b = append(b, ' ')
+			b = style.ID.Append(b, render.Safe(d.Of.ID))
+		}
 	}
 	switch {
 	case d.B == nil:
@@ -74,6 +90,14 @@ func either(a, b string) string {
 func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 	b = append(append(b, "  "...), place(d)...)
 	b = append(b, ": "...)
+	if d.Change != nil {
+		paint := style.Dim
+		if d.Change.Class == contract.Breaking {
+			paint = style.Error
+		}
+		b = append(append(b, render.Safe(d.Change.Text)...), ' ')
+		return append(paint.Append(b, "("+string(d.Change.Class)+")"), '\n')
+	}
 	if d.Message != "" {
 		b = append(append(b, render.Safe(d.Message)...), ' ')
 	}

@@ -39,7 +39,7 @@ func Digest(payload []byte, m *protocol.Message, ignore []Path) (sum [DigestSize
 func (d *digester) value(value []byte) {
 	kind := jsonscan.KindOf(value)
 	switch {
-	case ignored(d.ignore, d.keys) || d.isID(value):
+	case Ignored(d.ignore, d.keys) || d.isID(value):
 		return
 	case !isContainer(kind) || len(d.keys) >= MaxDepth:
 		d.put(kind, plain(value))

@@ -65,9 +65,18 @@ type pathTo struct {
 // A Walk compares two JSON values, both valid. It calls Leaf where none of the
 // two has members, or not of the same kind, and with nil for what is absent. The
 // keys, the numbers of elements among them, are valid during the call.
+//
+// If Named is set, items of arrays are matched by a member that names them, and their
+// name is their key.
 type Walk struct {
 	Ignore []Path
 	Leaf   func(keys []string, a, b []byte)
+	// Named reports whether the value of a member such as name or id tells the items of
+	// an array apart. Ids may not, where each side makes its own.
+	Named func(key string, value []byte) bool
+	// Reordered, if set, is called where items of both come in another order, with the
+	// names of these as arrays.
+	Reordered func(keys []string, a, b []byte)
 
 	keys []string
 	path uint64 // hash of keys
@@ -81,14 +90,25 @@ func (w *Walk) Values(a, b []byte) {
 	a, b = bytes.TrimSpace(a), bytes.TrimSpace(b)
 	kind := jsonscan.KindOf(a)
 	switch {
-	case ignored(w.Ignore, w.keys):
+	case Ignored(w.Ignore, w.keys):
 	case !isContainer(kind) || jsonscan.KindOf(b) != kind || len(w.keys) >= MaxDepth:
 		w.Leaf(w.keys, a, b)
 	case kind == jsonscan.Array:
-		w.elements(elements(a), elements(b))
+		w.arrays(a, b)
 	default:
 		w.members(membersOf(a), membersOf(b))
 	}
+}
+
+// arrays compares two arrays. Messages of a batch have no names, though they have ids.
+func (w *Walk) arrays(a, b []byte) {
+	if w.Named != nil && len(w.keys) > 0 {
+		if itemsA, itemsB, ok := w.items(a, b); ok {
+			w.named(itemsA, itemsB)
+			return
+		}
+	}
+	w.elements(elements(a), elements(b))
 }
 
 // elements compares what stands at the same place.

@@ -47,6 +47,35 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Items are matched by the first member that tells all of them apart.
+func TestNamedItems(t *testing.T) {
+	for _, tt := range []struct{ about, a, b, want string }{
+		{"by name", `{"l":[{"name":"x","v":1},{"name":"y"}]}`, `{"l":[{"name":"y"},{"name":"z"},{"name":"x","v":2}]}`, `l.x.v l.z l:["x","y"]>["y","x"]`},
+		{"by uri, where names repeat", `{"l":[{"name":"n","uri":"x"},{"name":"n","uri":"y"}]}`, `{"l":[{"name":"n","uri":"y"}]}`, `l.x`},
+		{"by id", `{"l":[{"id":1},{"id":2}]}`, `{"l":[{"id":2},{"id":3}]}`, `l.1 l.3`},
+		{"ids of another run", `{"l":[{"id":1},{"id":2}]}`, `{"l":[{"id":5},{"id":6}]}`, `l.0.id l.1.id`},
+		{"an id that is none", `{"l":[{"id":9},{"id":2}]}`, `{"l":[{"id":2},{"id":9}]}`, `l.0.id l.1.id`},
+		{"one without a name", `{"l":[{"name":"x"},{}]}`, `{"l":[{},{"name":"x"}]}`, `l.0.name l.1.name`},
+		{"from nothing", `{"l":[]}`, `{"l":[{"name":"x"}]}`, `l.x`},
+		{"a batch", `[{"id":1},{"id":2}]`, `[{"id":2},{"id":1}]`, `0.id 1.id`},
+	} {
+		var got []string
+		w := Walk{
+			Named:     func(_ string, value []byte) bool { return string(value) != "9" },
+			Reordered: func(keys []string, a, b []byte) { got = append(got, Join(keys)+":"+string(a)+">"+string(b)) },
+			Leaf: func(keys []string, a, b []byte) {
+				if !Same(a, b) {
+					got = append(got, Join(keys))
+				}
+			},
+		}
+		w.Values([]byte(tt.a), []byte(tt.b))
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: they differ at %s, want %s", tt.about, text, tt.want)
+		}
+	}
+}
+
 func TestIgnoredPaths(t *testing.T) {
 	a, b := `{"x":{"t":1,"u":1},"y":[{"t":1},{"t":2}],"t":{"deep":1}}`, `{"x":{"t":2,"u":2},"y":[{"t":3},{"t":4}],"t":{"deep":2}}`
 	for _, tt := range []struct {
@@ -78,7 +107,7 @@ func TestLeaves(t *testing.T) {
 		}
 		got = append(got, key+"="+string(value))
 	})
-	if want := []string{"id=1", `b="x"`, "c=null"}; !slices.Equal(got, want) {
+	if want := []string{"id=1", `b="x"`, "a=2", "c=null"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Leaves calls leaf for each value of a valid JSON text that stands under a key
-// and has no members itself, with the key and with where in the text the value
-// is. It leaves out what lies deeper than MaxDepth.
+// Leaves calls leaf for each value of a valid JSON text that stands under a key, or in a
+// list under it, and has no members itself, with the key and with where in the text the
+// value is. It leaves out what lies deeper than MaxDepth.
 func Leaves(text []byte, leaf func(key string, at int, value []byte)) {
-	leavesOf(bytes.TrimRight(text, " \t\r\n"), 0, 0, leaf)
+	leavesOf("", bytes.TrimRight(text, " \t\r\n"), 0, 0, leaf)
 }
 
-func leavesOf(text []byte, base, depth int, leaf func(key string, at int, value []byte)) {
+func leavesOf(of string, text []byte, base, depth int, leaf func(key string, at int, value []byte)) {
 	if depth > MaxDepth {
 		return
 	}
@@ -22,14 +22,18 @@ func leavesOf(text []byte, base, depth int, leaf func(key string, at int, value 
 	for ok := s.Object(); ok && s.Next(); {
 		key, at, value := string(s.Key()), s.Offset(), s.Value()
 		if isContainer(jsonscan.KindOf(value)) {
-			leavesOf(value, base+at, depth+1, leaf)
+			leavesOf(key, value, base+at, depth+1, leaf)
 		} else {
 			leaf(key, base+at, value)
 		}
 	}
 	for ok := s.Array(); ok && s.Elem(); {
-		if at, value := s.Offset(), s.Value(); isContainer(jsonscan.KindOf(value)) {
-			leavesOf(value, base+at, depth+1, leaf)
+		at, value := s.Offset(), s.Value()
+		switch {
+		case isContainer(jsonscan.KindOf(value)):
+			leavesOf("", value, base+at, depth+1, leaf)
+		case of != "":
+			leaf(of, base+at, value)
 		}
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A Path names members of payloads by the keys that lead to them. "*" stands
-// for any one key, and for any element of an array.
+// for any one key, and for any element of an array. Elements are named by their
+// numbers, or by their names where they have some.
 type Path []string
 
 // ParsePath reads a path as it is typed: keys with dots between them.
@@ -28,8 +30,8 @@ func (p Path) names(keys []string) bool {
 	return slices.EqualFunc(p, keys, func(pattern, key string) bool { return pattern == "*" || pattern == key })
 }
 
-// ignored reports whether one of the paths names a member.
-func ignored(ignore []Path, keys []string) bool {
+// Ignored reports whether one of the paths names a member.
+func Ignored(ignore []Path, keys []string) bool {
 	return slices.ContainsFunc(ignore, func(p Path) bool { return p.names(keys) })
 }
 
@@ -40,9 +42,9 @@ func Join(keys []string) string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(clip(k))
+		b.WriteString(render.Clip(k, maxPath))
 		if b.Len() > maxPath {
-			return clip(b.String()) + "…"
+			return render.Shorten(b.String(), maxPath)
 		}
 	}
 	return b.String()
@@ -50,12 +52,3 @@ func Join(keys []string) string {
 
 // maxPath bounds what Join writes, in bytes.
 const maxPath = 200
-
-// clip returns the beginning of text, cut between runes.
-func clip(text string) string {
-	n := min(len(text), maxPath)
-	for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}

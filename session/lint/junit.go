@@ -1,40 +1,12 @@
 package lint
 
 import (
-	"encoding/xml"
 	"io"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/junit"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
-)
-
-// The elements of JUnit XML, as far as they are used.
-type (
-	testSuites struct {
-		XMLName xml.Name    `xml:"testsuites"`
-		Name    string      `xml:"name,attr"`
-		Suites  []testSuite `xml:"testsuite"`
-	}
-	testSuite struct {
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Skipped  int        `xml:"skipped,attr"`
-		Cases    []testCase `xml:"testcase"`
-	}
-	testCase struct {
-		Class   string    `xml:"classname,attr"`
-		Name    string    `xml:"name,attr"`
-		Failure *failure  `xml:"failure"`
-		Skipped *struct{} `xml:"skipped"`
-		Output  string    `xml:"system-out,omitempty"`
-	}
-	failure struct {
-		Type    string `xml:"type,attr"`
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
 )
 
 // JUnit writes a report as JUnit XML: a suite for each session and in it a
@@ -42,41 +14,28 @@ type (
 // that are no failures are the output of the test, and what is ignored is
 // skipped.
 func (r *Report) JUnit(w io.Writer) error {
-	doc := testSuites{Name: "wirectl lint"}
+	doc := junit.Suites{Name: "wirectl lint"}
 	for _, s := range r.Sessions {
-		doc.Suites = append(doc.Suites, r.suite(&s))
+		doc.List = append(doc.List, r.suite(&s))
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(doc); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return doc.Write(w)
 }
 
-func (r *Report) suite(s *Session) testSuite {
-	suite := testSuite{Name: s.Name}
-	for _, rule := range session.Findings {
-		c := r.testCase(s, rule.Name)
-		suite.Tests++
-		if c.Failure != nil {
-			suite.Failures++
-		}
-		if c.Skipped != nil {
-			suite.Skipped++
-		}
-		suite.Cases = append(suite.Cases, c)
+func (r *Report) suite(s *Session) junit.Suite {
+	suite := junit.Suite{Name: s.Name}
+	rules := session.Findings[:]
+	if !r.Contract.IsEmpty() {
+		rules = Rules
+	}
+	for _, rule := range rules {
+		suite.Append(r.testCase(s, rule.Name))
 	}
 	return suite
 }
 
 // testCase tests a session for one rule.
-func (r *Report) testCase(s *Session, name string) testCase {
-	c := testCase{Class: s.Name, Name: name}
+func (r *Report) testCase(s *Session, name string) junit.Case {
+	c := junit.Case{Class: s.Name, Name: name}
 	if r.Policy.ignore[name] {
 		c.Skipped = &struct{}{}
 		return c
@@ -89,11 +48,14 @@ func (r *Report) testCase(s *Session, name string) testCase {
 		}
 		lines = append(lines, f.Severity.String()+": "+where(&f, several)+": "+render.Safe(f.Message))
 		if c.Failure == nil && r.Policy.fails(f) {
-			c.Failure = &failure{Type: f.Severity.String(), Message: f.Rule}
+			c.Failure = &junit.Failure{Type: f.Severity.String(), Message: f.Rule}
 		}
 	}
 	if n := s.Unkept[name]; n > 0 {
 		lines = append(lines, "and "+render.Count(n, "finding")+" before")
+	}
+	if len(lines) > 0 {
+		lines = append(lines, Rules[ruleIndex(name)].Do)
 	}
 	if text := strings.Join(lines, "\n"); c.Failure != nil {
 		c.Failure.Text = text

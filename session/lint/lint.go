@@ -41,6 +41,10 @@ func (s *Session) Add(t *session.Tracker) {
 		s.Findings = append(s.Findings, f)
 		s.Unkept[f.Name]--
 	}
+	s.sortFindings()
+}
+
+func (s *Session) sortFindings() {
 	slices.SortStableFunc(s.Findings, func(a, b session.Finding) int { return cmp.Compare(last(a.Frames), last(b.Frames)) })
 }
 
@@ -55,6 +59,7 @@ func last(frames []int64) int64 {
 type Report struct {
 	Sessions []Session
 	Policy   Policy
+	Contract Contract
 }
 
 // Add adds a session, without the findings that are ignored.
@@ -127,9 +132,9 @@ func inWords(by [session.Error + 1]int64) string {
 }
 
 // severityOf returns the severity of the rule with that name.
-func severityOf(name string) session.Severity { return session.Findings[ruleIndex(name)].Severity }
+func severityOf(name string) session.Severity { return Rules[ruleIndex(name)].Severity }
 
 // ruleIndex returns the place of a rule in the list of all.
 func ruleIndex(name string) int {
-	return slices.IndexFunc(session.Findings[:], func(r session.Rule) bool { return r.Name == name })
+	return slices.IndexFunc(Rules, func(r session.Rule) bool { return r.Name == name })
 }

@@ -218,7 +218,7 @@ func TestSARIF(t *testing.T) {
 	}
 	run := log.Runs[0]
 	rules := run.Tool.Driver.Rules
-	if len(rules) != len(session.Findings) || run.Tool.Driver.Name != "wirectl" {
+	if len(rules) != len(lint.Rules) || run.Tool.Driver.Name != "wirectl" {
 		t.Errorf("%d rules of %s", len(rules), run.Tool.Driver.Name)
 	}
 	for _, r := range rules {

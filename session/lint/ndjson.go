@@ -1,8 +1,9 @@
 package lint
 
 import (
-	"encoding/json"
 	"io"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // record is a finding as NDJSON.
@@ -12,6 +13,7 @@ type record struct {
 	Frames   []int64 `json:"frames"`
 	Rule     string  `json:"rule"`
 	Message  string  `json:"message"`
+	Do       string  `json:"do"`
 	Conn     int     `json:"conn,omitempty"`
 	Session  string  `json:"session,omitempty"`
 }
@@ -19,15 +21,14 @@ type record struct {
 // NDJSON writes one object a line for each finding. The session is named where
 // there are several.
 func (r *Report) NDJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
+	enc := jsonscan.NewEncoder(w)
 	for _, s := range r.Sessions {
 		name := ""
 		if len(r.Sessions) > 1 {
 			name = s.Name
 		}
 		for _, f := range s.Findings {
-			err := enc.Encode(record{f.Name, f.Severity.String(), f.Frames, f.Rule, f.Message, f.Conn, name})
+			err := enc.Encode(record{f.Name, f.Severity.String(), f.Frames, f.Rule, f.Message, Rules[ruleIndex(f.Name)].Do, f.Conn, name})
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ func severityNames() (words []string) {
 
 // names returns the names of all findings.
 func names() (words []string) {
-	for _, r := range session.Findings {
+	for _, r := range Rules {
 		words = append(words, r.Name)
 	}
 	return words

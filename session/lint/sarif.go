@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"encoding/json"
 	"io"
 	"net/url"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -54,7 +54,7 @@ type (
 	}
 	sarifLocation struct {
 		Physical sarifPhysical  `json:"physicalLocation"`
-		Logical  []sarifLogical `json:"logicalLocations"`
+		Logical  []sarifLogical `json:"logicalLocations,omitempty"`
 	}
 	sarifPhysical struct {
 		Artifact sarifArtifact `json:"artifactLocation"`
@@ -92,15 +92,14 @@ func (r *Report) SARIF(w io.Writer) error {
 			run.Results = append(run.Results, resultOf(s.Name, &f))
 		}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
+	enc := jsonscan.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(sarifLog{sarifSchema, sarifVersion, []sarifRun{run}})
 }
 
 // sarifRules is the table of everything that can be found.
 func sarifRules() (rules []sarifRule) {
-	for _, r := range session.Findings {
+	for _, r := range Rules {
 		rules = append(rules, sarifRule{
 			ID:               r.Name,
 			ShortDescription: sarifText{r.Rule},

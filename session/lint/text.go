@@ -48,7 +48,7 @@ func appendFinding(b []byte, f *session.Finding, conn bool, style *render.Style)
 
 // appendRule appends what a finding's rule says, below the finding.
 func appendRule(b []byte, f *session.Finding, style *render.Style) []byte {
-	for _, text := range []string{f.Rule, session.Findings[ruleIndex(f.Name)].Do} {
+	for _, text := range []string{f.Rule, Rules[ruleIndex(f.Name)].Do} {
 		b = appendColumn(b, "", severityWidth, render.Paint{})
 		b = append(style.Dim.Append(b, render.Safe(text)), '\n')
 	}
@@ -57,7 +57,7 @@ func appendRule(b []byte, f *session.Finding, style *render.Style) []byte {
 
 func appendColumn(b []byte, text string, width int, paint render.Paint) []byte {
 	b = paint.Append(b, text)
-	for range width + 1 - len(text) {
+	for range max(width-len(text), 0) + 1 {
 		b = append(b, ' ')
 	}
 	return b
@@ -75,12 +75,20 @@ func paintOf(s session.Severity, style *render.Style) render.Paint {
 
 // severalConns reports whether there are findings of different connections.
 func (s *Session) severalConns() bool {
-	return slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return f.Conn != s.Findings[0].Conn })
+	first := slices.IndexFunc(s.Findings, ofConn)
+	return first >= 0 && slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return ofConn(f) && f.Conn != s.Findings[first].Conn })
 }
+
+// ofConn reports whether a finding is about one connection. Those of a contract may be
+// about the whole session, and have the number 0.
+func ofConn(f session.Finding) bool { return f.Conn != 0 }
 
 // where writes which frames a finding is about, and if asked of which
 // connection: "frames 1, 7 of connection 2".
 func where(f *session.Finding, conn bool) string {
+	if len(f.Frames) == 0 {
+		return "the session"
+	}
 	text := "frame "
 	if len(f.Frames) > 1 {
 		text = "frames "
@@ -91,7 +99,7 @@ func where(f *session.Finding, conn bool) string {
 		}
 		text += strconv.FormatInt(n, 10)
 	}
-	if conn {
+	if conn && ofConn(*f) {
 		text += " of connection " + strconv.Itoa(f.Conn)
 	}
 	return text

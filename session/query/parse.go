@@ -18,10 +18,10 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Msg) }
 
-// Parse reads a condition on records that have the given fields. The error is
-// a [*SyntaxError].
-func Parse(expr string, fields []string) (*Where, error) {
-	p := parser{expr: expr, fields: fields}
+// Parse reads a condition on records that have the given fields. Flags are those of
+// the fields that may stand alone. The error is a [*SyntaxError].
+func Parse(expr string, fields []string, flags ...string) (*Where, error) {
+	p := parser{expr: expr, fields: fields, flags: flags}
 	w := new(Where)
 	for {
 		t, err := p.term()
@@ -43,6 +43,7 @@ func Parse(expr string, fields []string) (*Where, error) {
 type parser struct {
 	expr   string
 	fields []string
+	flags  []string
 	at     int
 }
 
@@ -50,6 +51,10 @@ func (p *parser) term() (term, error) {
 	var t term
 	if err := p.field(&t); err != nil {
 		return t, err
+	}
+	if p.standsAlone(&t) {
+		t.alone, t.text = true, []byte("true")
+		return t, nil
 	}
 	if err := p.operator(&t); err != nil {
 		return t, err
@@ -77,6 +82,16 @@ func (p *parser) field(t *term) error {
 		return p.fail(start, fmt.Sprintf("%q has an empty key: two dots, or one at the end", name))
 	}
 	return nil
+}
+
+// standsAlone reports whether the field that was read is a flag that ends its term.
+func (p *parser) standsAlone(t *term) bool {
+	if len(t.path) > 0 || !slices.Contains(p.flags, t.field) {
+		return false
+	}
+	p.space()
+	_, compared := leadingOp(p.expr[p.at:])
+	return !compared
 }
 
 func (p *parser) unknownField(name string) string {

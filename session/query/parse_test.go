@@ -69,6 +69,41 @@ func TestString(t *testing.T) {
 	}
 }
 
+// A flag stands for itself, compared with true.
+func TestFlags(t *testing.T) {
+	fields := []string{"failed", "name", "size"}
+	failed, other := record{"failed": "true", "name": "a"}, record{"name": "a"}
+	for _, c := range []struct {
+		expr, same           string
+		matchFailed, matchOK bool
+	}{
+		{` failed `, `failed`, true, false},
+		{`failed and name == a`, `failed and name==a`, true, false},
+		{`name==a and failed`, `name==a and failed`, true, false},
+		{`failed==true`, `failed==true`, true, false},
+		{`failed != true`, `failed!=true`, false, true},
+	} {
+		w, err := Parse(c.expr, fields, "failed")
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		if w.String() != c.same || w.Match(failed) != c.matchFailed || w.Match(other) != c.matchOK {
+			t.Errorf("%s: %s, %v, %v", c.expr, w, w.Match(failed), w.Match(other))
+		}
+	}
+	for expr, want := range map[string]string{
+		`failed name==a`: `column 8: expected "and" before the next term (a value with spaces needs quotes), found "name==a"`,
+		`failed.deep`:    `column 12: expected an operator (== != ~ > >= < <=), found the end`,
+		`name`:           `column 5: expected an operator (== != ~ > >= < <=), found the end`,
+		`fialed`:         `column 1: no field "fialed" (did you mean failed?); there are: failed, name, size`,
+	} {
+		if _, err := Parse(expr, fields, "failed"); err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", expr, err, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, expr := range []string{
 		`kind==tools/call and size>1000`, `id=="1" and id!=1`, `payload.params.name ~ "a \"b\" \u00e9"`,

@@ -17,7 +17,7 @@
 // finds the ids 1 and "1". A quoted value is text and equals no other JSON:
 // id=="1" finds the id "1" alone. Nothing is converted: 1 and 1.0 are not
 // equal. Contains looks at the text of a string, and at other JSON as it is
-// written.
+// written. A flag, such as failed, may stand alone: that is failed==true.
 //
 // The package knows no field by itself: which there are is said by its caller.
 package query
@@ -48,6 +48,7 @@ type term struct {
 	op     op
 	text   []byte // the value, without its quotes
 	quoted bool
+	alone  bool   // a flag, without an operator
 	json   bool   // text reads as JSON other than a string
 	number number // the value, where op compares numbers
 }
@@ -143,6 +144,9 @@ func (t *term) append(dst []byte) []byte {
 	for _, key := range t.path {
 		dst = append(dst, '.')
 		dst = append(dst, key...)
+	}
+	if t.alone {
+		return dst
 	}
 	dst = append(dst, t.op.String()...)
 	if t.quoted {

@@ -13,7 +13,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{Report{}, Kind{}, Quantiles{}, Gap{}, Holdup{}, Exchange{}} {
+	for _, v := range []any{Report{}, Kind{}, Name{}, Tools{}, Quantiles{}, Gap{}, Holdup{}, Exchange{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if key != "" && !strings.Contains(string(page), "`"+key+"`") {

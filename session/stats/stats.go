@@ -13,19 +13,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
 
 // A Report sums up sessions. As JSON it is the object that the command line
 // documents; what is not known is left out there.
 type Report struct {
-	Frames    int64    `json:"frames"`
-	Bytes     int64    `json:"bytes"`
-	Exchanges Counts   `json:"exchanges"`
-	Cancels   Counts   `json:"cancels"`
-	Kinds     []Kind   `json:"kinds"`
-	Gaps      []Gap    `json:"gaps,omitempty"`
-	HeldBack  []Holdup `json:"held_back,omitempty"`
+	// Versions are those that were stated, by protocol.
+	Versions map[string][]string `json:"versions,omitempty"`
+	Frames   int64               `json:"frames"`
+	Bytes    int64               `json:"bytes"`
+	// Operations are those of the exchanges that belong to no other; nil if that is all.
+	Operations Counts   `json:"operations,omitempty"`
+	Exchanges  Counts   `json:"exchanges"`
+	Usage      *Usage   `json:"tokens,omitempty"`
+	Cancels    Counts   `json:"cancels"`
+	Kinds      []Kind   `json:"kinds"`
+	Names      []Name   `json:"names,omitempty"`
+	Tools      *Tools   `json:"tools,omitempty"`
+	Gaps       []Gap    `json:"gaps,omitempty"`
+	HeldBack   []Holdup `json:"held_back,omitempty"`
+
+	operations Counts
+}
+
+// Usage is what models were given and gave, in tokens, as providers and agents say.
+type Usage struct {
+	Input  int64 `json:"input"`
+	Cached int64 `json:"cached"`
+	Output int64 `json:"output"`
 }
 
 // Counts are how often something happened, by its name. What did not is not
@@ -40,6 +57,8 @@ type Kind struct {
 	Frames    int64  `json:"frames"`
 	Bytes     int64  `json:"bytes"`
 	Exchanges Counts `json:"exchanges,omitempty"`
+	// Joined are those of the exchanges that belong to an operation of another.
+	Joined int64 `json:"joined,omitempty"`
 	// Latency is from request to answer, FirstPart from request to first part.
 	Latency        *Quantiles `json:"latency_ms,omitempty"`
 	FirstPart      *Quantiles `json:"first_part_ms,omitempty"`
@@ -47,6 +66,38 @@ type Kind struct {
 	PartsPerSecond float64    `json:"parts_per_second,omitempty"`
 	Cancels        Counts     `json:"cancels,omitempty"`
 }
+
+// A Name is what there was of the exchanges that name one thing, such as a tool, or of a
+// tool that a server defines and nobody called. Tokens are estimates; see [Tokens].
+type Name struct {
+	Protocol string `json:"protocol"`
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	// Calls are the operations, and Errors those of them that count as failed. Joined
+	// are the exchanges beside them that belong to an operation.
+	Calls     int64      `json:"calls"`
+	Errors    int64      `json:"errors"`
+	Joined    int64      `json:"joined,omitempty"`
+	Exchanges Counts     `json:"exchanges,omitempty"`
+	Latency   *Quantiles `json:"latency_ms,omitempty"`
+	// ResultBytes are those of the answers.
+	ResultBytes  int64 `json:"result_bytes"`
+	ResultTokens int64 `json:"result_tokens_estimate"`
+	// DefinitionBytes are those of the tool in the answer to tools/list.
+	DefinitionBytes  int64 `json:"definition_bytes,omitempty"`
+	DefinitionTokens int64 `json:"definition_tokens_estimate,omitempty"`
+}
+
+// Tools are the tools that servers define, which a client sends to its model with every
+// conversation.
+type Tools struct {
+	Count  int64 `json:"count"`
+	Bytes  int64 `json:"definition_bytes"`
+	Tokens int64 `json:"definition_tokens_estimate"`
+}
+
+// Tokens estimates how many tokens a text of that many bytes is: one for four bytes.
+func Tokens(bytes int64) int64 { return (bytes + 2) / 4 }
 
 // Quantiles say how durations are spread.
 type Quantiles struct {
@@ -88,7 +139,9 @@ type Exchange struct {
 }
 
 // New returns a report of nothing.
-func New() *Report { return &Report{Exchanges: Counts{}, Cancels: Counts{}, Kinds: []Kind{}} }
+func New() *Report {
+	return &Report{Exchanges: Counts{}, Cancels: Counts{}, Kinds: []Kind{}, operations: Counts{}, Versions: map[string][]string{}}
+}
 
 // Add adds what the tracker of a protocol has counted. If the times of its
 // frames are not known there are no durations.
@@ -104,12 +157,94 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 		for outcome, n := range kind.Exchanges {
 			r.Exchanges.addCount(outcome, n)
 		}
+		for outcome, n := range k.Outcomes {
+			r.operations.addCount(session.Outcome(outcome).String(), n-k.Joined[outcome])
+		}
 		r.Kinds = append(r.Kinds, kind)
+	}
+	r.AddNames(protocol, s.Kinds, timed)
+	if r.operations.total() < r.Exchanges.total() {
+		r.Operations = r.operations
+	}
+	if versions := t.Versions(); len(versions) > 0 {
+		r.Versions[protocol] = versions
+	}
+	if u := s.Usage; u.Input+u.Cached+u.Output > 0 {
+		if r.Usage == nil {
+			r.Usage = new(Usage)
+		}
+		r.Usage.Input += u.Input
+		r.Usage.Cached += u.Cached
+		r.Usage.Output += u.Output
 	}
 	slices.SortStableFunc(r.Kinds, func(a, b Kind) int { return cmp.Compare(b.Frames, a.Frames) })
 	if timed {
 		r.addStalls(t)
 	}
+}
+
+// AddNames adds what the exchanges of kinds of a protocol name.
+func (r *Report) AddNames(protocol string, kinds []*session.Kind, timed bool) {
+	for _, k := range kinds {
+		for _, n := range k.Names {
+			r.Names = append(r.Names, nameOf(protocol, k, n, timed))
+		}
+	}
+	sortNames(r.Names)
+}
+
+func nameOf(protocol string, k, n *session.Kind, timed bool) Name {
+	name := Name{
+		Protocol: protocol, Kind: k.Name, Name: strings.ToValidUTF8(n.Name, "\ufffd"), Exchanges: Counts{},
+		ResultBytes: n.Answered, ResultTokens: Tokens(n.Answered),
+	}
+	for o := range n.Outcomes {
+		outcome := session.Outcome(o)
+		name.Exchanges.addCount(outcome.String(), n.Outcomes[o])
+		calls := n.Outcomes[o] - n.Joined[o]
+		name.Calls += calls
+		name.Joined += n.Joined[o]
+		if outcome.Failed() {
+			name.Errors += calls
+		}
+	}
+	if timed {
+		name.Latency = quantiles(&n.Latency)
+	}
+	return name
+}
+
+// sortNames puts what was called most first, and then what has the largest definition.
+func sortNames(names []Name) {
+	slices.SortStableFunc(names, func(a, b Name) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(b.DefinitionBytes, a.DefinitionBytes))
+	})
+}
+
+// AddTools adds the tools that servers of MCP define to what the sessions named.
+func (r *Report) AddTools(tools []Tool) {
+	if len(tools) == 0 {
+		return
+	}
+	const kind = "tools/call"
+	called := make(map[string]int)
+	for i, n := range r.Names {
+		if n.Protocol == jsonrpc.MCP.Name() && n.Kind == kind {
+			called[n.Name] = i
+		}
+	}
+	r.Tools = &Tools{Count: int64(len(tools))}
+	for _, t := range tools {
+		r.Tools.Bytes += t.Bytes
+		at, was := called[t.Name]
+		if !was {
+			at = len(r.Names)
+			r.Names = append(r.Names, Name{Protocol: jsonrpc.MCP.Name(), Kind: kind, Name: t.Name})
+		}
+		r.Names[at].DefinitionBytes, r.Names[at].DefinitionTokens = t.Bytes, Tokens(t.Bytes)
+	}
+	r.Tools.Tokens = Tokens(r.Tools.Bytes)
+	sortNames(r.Names)
 }
 
 func (c Counts) addCount(name string, n int64) {
@@ -133,6 +268,9 @@ func kindOf(protocol string, k *session.Kind, timed bool) Kind {
 	}
 	for outcome, n := range k.Outcomes {
 		kind.Exchanges.addCount(session.Outcome(outcome).String(), n)
+	}
+	for _, n := range k.Joined {
+		kind.Joined += n
 	}
 	for class, n := range k.Cancels {
 		kind.Cancels.addCount(session.Class(class).String(), n)

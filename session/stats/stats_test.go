@@ -61,7 +61,7 @@ func call(t *testing.T, tr *session.Tracker, seq int64, method string, took time
 	t.Helper()
 	at := time.Unix(1_800_000_000+seq, 0)
 	for i, text := range []string{
-		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s"}`, seq, method),
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{"name":"%[2]s"}}`, seq, method),
 		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, seq),
 	} {
 		var m protocol.Message
@@ -81,6 +81,7 @@ func TestTextFits(t *testing.T) {
 	call(t, tr, 3, strings.Repeat("日本語", 30)+"\u202e", 3*time.Second)
 	r := New()
 	r.Add("mcp", tr, true)
+	r.AddTools([]Tool{{"tools/call", 1 << 20}, {strings.Repeat("日本語", 30) + "\u202e", 7}})
 	for _, width := range []int{60, 80, 120, 200} {
 		var out bytes.Buffer
 		if err := r.Text(&out, width, &render.Style{}); err != nil {

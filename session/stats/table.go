@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/render"
@@ -33,8 +34,8 @@ const (
 	shadeCell = "░"
 )
 
-// append appends the table, no wider than width, and a blank line ahead of it.
-// A table without rows is not there.
+// append appends the table, no wider than width unless that is 0, and a blank line
+// ahead of it. A table without rows is not there.
 func (t *table) append(b []byte, width int, style *render.Style) []byte {
 	if len(t.rows) == 0 {
 		return b
@@ -44,8 +45,11 @@ func (t *table) append(b []byte, width int, style *render.Style) []byte {
 	for _, w := range widths[1:] {
 		rest += len(space) + w
 	}
-	widths[0] = min(widths[0], max(width-rest, minName), maxName)
-	bar := min(width-rest-widths[0]-len(space), maxBar)
+	bar := maxBar
+	if width > 0 {
+		widths[0] = min(widths[0], max(width-rest, minName), maxName)
+		bar = min(width-rest-widths[0]-len(space), maxBar)
+	}
 
 	b = append(b, '\n')
 	b = append(b, style.Dim.On...)
@@ -56,6 +60,8 @@ func (t *table) append(b []byte, width int, style *render.Style) []byte {
 		if text := barOf(r.solid, r.shade, bar); bar >= minBar && text != "" {
 			b = append(b, space...)
 			b = style.Number.Append(b, text)
+		} else {
+			b = bytes.TrimRight(b, " ")
 		}
 		b = append(b, '\n')
 	}

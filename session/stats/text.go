@@ -1,8 +1,10 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +14,17 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Text writes a report for people, in tables that are no wider than width.
+// Text writes a report for people, in tables that are no wider than width
+// unless that is 0.
 func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
 	b := append([]byte(r.headline()), '\n')
-	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.cancels(), r.gaps(), r.holdups()} {
+	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.names(), r.definitions()} {
+		b = t.append(b, width, style)
+	}
+	if t := r.Tools; t != nil {
+		b = fmt.Appendf(b, "sent with every conversation: %s, ~%s\n", render.Count(t.Bytes, "byte"), render.Count(t.Tokens, "token"))
+	}
+	for _, t := range []*table{r.cancels(), r.gaps(), r.holdups()} {
 		b = t.append(b, width, style)
 	}
 	_, err := w.Write(b)
@@ -24,18 +33,39 @@ func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
 
 // headline says how much there was of everything.
 func (r *Report) headline() string {
-	line := fmt.Sprintf("%s, %s, %s", render.Count(r.Frames, "frame"), render.Count(r.Bytes, "byte"), render.Count(r.Exchanges.total(), "exchange"))
-	if p := r.protocol(); p != "" {
-		line = p + ": " + line
+	line := render.Count(r.Frames, "frame") + ", " + render.Count(r.Bytes, "byte") + ", "
+	exchanges := render.Count(r.Exchanges.total(), "exchange")
+	if r.Operations != nil {
+		line += render.Count(r.Operations.total(), "operation") + r.Operations.outcomes() + " of " + exchanges
+	} else {
+		line += exchanges + r.Exchanges.outcomes()
 	}
-	return line + r.outcomes()
+	if u := r.Usage; u != nil {
+		line += fmt.Sprintf(", %s in (%d cached), %d out", render.Count(u.Input, "token"), u.Cached, u.Output)
+	}
+	if about := r.about(); about != "" {
+		line = about + ": " + line
+	}
+	return line
+}
+
+// about names the protocol, if all is of one, and the versions: "mcp 2025-11-25".
+func (r *Report) about() string {
+	if p := r.protocol(); p != "" {
+		return strings.TrimSpace(p + " " + render.Safe(strings.Join(r.Versions[p], ", ")))
+	}
+	var list []string
+	for _, p := range slices.Sorted(maps.Keys(r.Versions)) {
+		list = append(list, p+" "+render.Safe(strings.Join(r.Versions[p], ", ")))
+	}
+	return strings.Join(list, ", ")
 }
 
 // outcomes says how exchanges ended: " (3 done, 1 failed)".
-func (r *Report) outcomes() string {
+func (c Counts) outcomes() string {
 	var parts []string
 	for o := session.Open; o <= session.Abandoned; o++ {
-		if n := r.Exchanges[o.String()]; n > 0 {
+		if n := c[o.String()]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))
 		}
 	}
@@ -91,6 +121,48 @@ func (r *Report) parts() *table {
 		t.addRow(float64(q.P50)/most, float64(q.Max)/most, cells...)
 	}
 	return t
+}
+
+// names lists what exchanges name; the bars are their shares of the bytes of answers.
+func (r *Report) names() *table {
+	t := &table{titles: []string{"names", "calls", "errors", "p50", "p99", "bytes", "~tokens"}}
+	most := maxOf(r.Names, func(n *Name) float64 { return float64(n.ResultBytes) })
+	for _, n := range r.Names {
+		if n.Calls == 0 {
+			continue
+		}
+		cells := []string{r.titleOf(&n), number(n.Calls), number(n.Errors), "", "", number(n.ResultBytes), number(n.ResultTokens)}
+		if q := n.Latency; q != nil {
+			cells[3], cells[4] = q.P50.String(), q.P99.String()
+		}
+		share := float64(n.ResultBytes) / most
+		t.addRow(share, share, cells...)
+	}
+	return t
+}
+
+// definitions lists the tools that servers define, the largest first; the bars are their
+// shares of the bytes.
+func (r *Report) definitions() *table {
+	t := &table{titles: []string{"tool definitions", "bytes", "~tokens"}}
+	tools := slices.DeleteFunc(slices.Clone(r.Names), func(n Name) bool { return n.DefinitionBytes == 0 })
+	slices.SortStableFunc(tools, func(a, b Name) int { return cmp.Compare(b.DefinitionBytes, a.DefinitionBytes) })
+	for _, n := range tools {
+		share := float64(n.DefinitionBytes) / float64(tools[0].DefinitionBytes)
+		t.addRow(share, share, n.Name, number(n.DefinitionBytes), number(n.DefinitionTokens))
+	}
+	return t
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// titleOf names what exchanges name, and their kind where there are several.
+func (r *Report) titleOf(n *Name) string {
+	title := n.Name
+	if slices.ContainsFunc(r.Names, func(o Name) bool { return o.Kind != n.Kind || o.Protocol != n.Protocol }) {
+		title += " (" + n.Kind + ")"
+	}
+	return title
 }
 
 // cancels lists what became of cancels, by class and by what was cancelled, if
@@ -165,11 +237,11 @@ func (q *Quantiles) max() float64 {
 	return float64(q.Max)
 }
 
-// maxOf returns the most that of returns for a kind, and 1 at least.
-func maxOf(kinds []Kind, of func(*Kind) float64) float64 {
+// maxOf returns the most that of returns for one of a list, and 1 at least.
+func maxOf[T any](list []T, of func(*T) float64) float64 {
 	most := 1.0
-	for i := range kinds {
-		most = max(most, of(&kinds[i]))
+	for i := range list {
+		most = max(most, of(&list[i]))
 	}
 	return most
 }

@@ -1,0 +1,240 @@
+package calls
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Log is a [session.Watcher] that passes calls on when they are over. Its memory is
+// bounded: by the exchanges that trackers keep open, and by Window.
+type Log struct {
+	// Show is given each call once. It may keep it.
+	Show func(*Call)
+	// Live passes calls on at once. If it is not set, calls are passed on in the order in
+	// which they began, and a cancelled one when it is known whether it was answered
+	// nevertheless.
+	Live bool
+	// Unfold passes on the exchanges that belong to an operation, too, behind it. What
+	// joins it after it was passed on comes later.
+	Unfold bool
+	// Window is how many calls wait for one that began before them; 0 is 16,384. Beyond
+	// it, those that are over no longer wait.
+	Window int
+	// First is when the first frame of the session was read; zero if that is not known.
+	First time.Time
+
+	calls  map[uint32]*entry // by the mark of the exchange
+	mark   uint32
+	order  []*entry         // the same, in the order of their operations and first frames
+	joined map[int64]*entry // those of them that belong to an operation, by first frame
+	limit  int              // of order, before those that are over are passed on
+}
+
+// An entry is a call that was not passed on yet.
+type entry struct {
+	Call
+	mark    uint32
+	pending bool // it has a cancel of which it is not known what became
+	waits   bool // until its operation is passed on
+}
+
+// place is where an entry is in the order: behind its operation.
+type place struct{ operation, frame int64 }
+
+func (e *entry) place() place { return place{cmp.Or(e.Operation, e.Frame), e.Frame} }
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.operation, q.operation), cmp.Compare(p.frame, q.frame))
+}
+
+// settled reports whether nothing more is expected.
+func (e *entry) settled() bool { return e.Outcome != session.Open && !e.pending }
+
+const defaultWindow = 1 << 14
+
+// Changed implements [session.Watcher].
+func (l *Log) Changed(e *session.Exchange, _ int64) {
+	c := l.calls[e.Mark]
+	switch {
+	case c == nil && e.Mark != 0:
+		return // it was passed on
+	case c == nil && e.Of != 0 && !l.Unfold:
+		return
+	case c == nil:
+		c = l.enter(e)
+	}
+	switch {
+	case e.Of != 0 && c.Operation == 0 && !l.join(c, e):
+		return
+	case e.Of == 0 && c.Operation != 0:
+		l.leave(c)
+	}
+	c.update(e)
+	l.release(c)
+}
+
+// join moves an exchange that belongs to an operation behind that, and reports whether it
+// is passed on.
+func (l *Log) join(c *entry, e *session.Exchange) bool {
+	l.drop(c)
+	if !l.Unfold {
+		delete(l.calls, c.mark)
+		e.Mark = 0 // it may turn out that it belongs to none
+		return false
+	}
+	c.Operation = e.Of
+	c.waits = l.Live && l.calls[e.Operation().Mark] != nil
+	l.insert(c)
+	l.joined[c.Frame] = c
+	return true
+}
+
+// leave moves an exchange back that belongs to no operation after all.
+func (l *Log) leave(c *entry) {
+	l.drop(c)
+	delete(l.joined, c.Frame)
+	c.Operation, c.waits = 0, false
+	l.insert(c)
+}
+
+// Asked implements [session.Watcher].
+func (l *Log) Asked(c *session.Cancel) {
+	e := l.target(c)
+	switch {
+	case e == nil:
+	case c.Class == session.Pending:
+		e.Asked, e.Stopped, e.pending = c.Asked, true, true
+	case e.pending:
+		e.Class, e.pending = c.Class, false
+		l.release(e)
+	}
+}
+
+// Found implements [session.Watcher].
+func (l *Log) Found(session.Finding) {}
+
+// enter adds an exchange that was just opened.
+func (l *Log) enter(e *session.Exchange) *entry {
+	if l.calls == nil {
+		l.calls, l.joined = make(map[uint32]*entry), make(map[int64]*entry)
+		l.Window = cmp.Or(l.Window, defaultWindow)
+		l.limit = l.Window
+	}
+	l.mark++
+	l.mark = max(l.mark, 1)
+	e.Mark = l.mark
+	c := &entry{Call: *newCall(e), mark: l.mark}
+	c.Offset = since(c.Start, l.First)
+	l.calls[c.mark] = c
+	l.insert(c)
+	if len(l.order) > l.limit {
+		l.overflow()
+	}
+	return c
+}
+
+// insert puts a call into the order, behind those of the same frame.
+func (l *Log) insert(c *entry) {
+	behind := c.place()
+	behind.frame++
+	l.order = slices.Insert(l.order, l.find(behind), c)
+}
+
+// find returns where in order the calls from that place on begin.
+func (l *Log) find(p place) int {
+	at, _ := slices.BinarySearchFunc(l.order, p, func(e *entry, p place) int { return e.place().compare(p) })
+	return at
+}
+
+// drop takes a call out of the order.
+func (l *Log) drop(c *entry) {
+	at := l.find(c.place())
+	for l.order[at] != c {
+		at++
+	}
+	l.order = slices.Delete(l.order, at, at+1)
+}
+
+// target returns the call that a cancel names; nil if it was passed on. The requests of
+// a batch have one frame.
+func (l *Log) target(c *session.Cancel) *entry {
+	var found *entry
+	if e := l.joined[c.TargetSeq]; e != nil {
+		return e
+	}
+	for _, e := range l.order[l.find(place{c.TargetSeq, c.TargetSeq}):] {
+		if e.Frame != c.TargetSeq {
+			break
+		}
+		if found == nil || e.ID == string(c.Target.Text) {
+			found = e
+		}
+	}
+	return found
+}
+
+// release passes on what the change of a call allows.
+func (l *Log) release(c *entry) {
+	switch {
+	case c.Outcome == session.Open, c.waits:
+	case l.Live:
+		l.drop(c)
+		l.pass(c)
+		if c.Exchanges > 0 {
+			l.releaseJoined(c.Frame)
+		}
+	default:
+		n := 0
+		for n < len(l.order) && l.order[n].settled() {
+			l.pass(l.order[n])
+			n++
+		}
+		clear(l.order[:n])
+		l.order = l.order[n:]
+	}
+}
+
+// releaseJoined passes on the exchanges that have waited for an operation.
+func (l *Log) releaseJoined(operation int64) {
+	from := l.find(place{operation: operation})
+	to := l.find(place{operation: operation + 1})
+	for _, c := range slices.Clone(l.order[from:to]) {
+		c.waits = false
+		l.release(c)
+	}
+}
+
+// overflow passes on all calls that are over, although others began before them.
+func (l *Log) overflow() {
+	l.order = slices.DeleteFunc(l.order, func(e *entry) bool {
+		if e.Outcome == session.Open {
+			return false
+		}
+		l.pass(e)
+		return true
+	})
+	l.limit = max(l.Window, 2*len(l.order)) // so that open ones are not looked through for each new one
+}
+
+func (l *Log) pass(c *entry) {
+	delete(l.calls, c.mark)
+	if l.joined[c.Frame] == c {
+		delete(l.joined, c.Frame)
+	}
+	l.Show(&c.Call)
+}
+
+// Finish passes on what is left at the end of a session, of which the last frame was read
+// at that time.
+func (l *Log) Finish(last time.Time) {
+	for _, c := range l.order {
+		if c.Outcome == session.Open {
+			c.Duration = since(last, c.Start)
+		}
+		l.pass(c)
+	}
+	l.order, l.First = nil, time.Time{}
+}

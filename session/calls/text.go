@@ -1,0 +1,274 @@
+package calls
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/stats"
+)
+
+// Text writes a table for people. Its lines are no wider than Width, if that is not 0;
+// otherwise nothing is cut. The widths of the columns are those of the first calls, or
+// usual ones if the list is live.
+type Text struct {
+	Width int
+	Live  bool
+	Style *render.Style
+
+	above  int64 // the frame of the operation that came last
+	widths [columns]int
+	shown  []int      // the columns that fit
+	ahead  [][]string // rows from which the widths are still to be learnt
+	fitted bool
+}
+
+// The columns, in their order.
+const (
+	nameColumn = iota
+	kindColumn
+	versionColumn
+	idColumn
+	startColumn
+	firstColumn
+	tookColumn
+	outColumn
+	inColumn
+	givenColumn
+	gaveColumn
+	outcomeColumn
+	columns
+)
+
+var (
+	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "tokens out", "outcome"}
+	// usual are the widths before anything is known; 0 for a column that is not shown then.
+	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 10}
+	// rare are the columns that are shown only where they tell something.
+	rare = []int{versionColumn, givenColumn, gaveColumn}
+	// spared are the columns that a narrow terminal does not show, the first of them first.
+	spared = []int{kindColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, versionColumn, idColumn, inColumn}
+)
+
+const (
+	space      = 2   // between columns
+	leastName  = 20  // cells
+	maxOutcome = 20  // cells that the outcome takes before others are spared
+	maxID      = 12  // cells of an id on a terminal
+	maxKind    = 24  // cells of a kind on a terminal
+	learnt     = 500 // rows
+)
+
+func (t *Text) call(dst []byte, c *Call) []byte {
+	row := t.rowOf(c)
+	if t.fitted {
+		return t.appendRow(dst, row)
+	}
+	t.ahead = append(t.ahead, row)
+	if t.Live || len(t.ahead) == learnt {
+		return t.rest(dst)
+	}
+	return dst
+}
+
+// rest writes the rows that were held back, after the titles.
+func (t *Text) rest(dst []byte) []byte {
+	if len(t.ahead) == 0 {
+		return dst
+	}
+	t.fit()
+	dst = append(dst, t.Style.Dim.On...)
+	dst = t.appendCells(dst, titles[:], &render.Style{})
+	dst = append(append(dst, t.Style.Dim.Off...), '\n')
+	for _, row := range t.ahead {
+		dst = t.appendRow(dst, row)
+	}
+	t.ahead = nil
+	return dst
+}
+
+// rowOf returns the cells of a call, safe to show.
+func (t *Text) rowOf(c *Call) []string {
+	row := make([]string, columns)
+	row[nameColumn] = c.Kind
+	if c.Name != "" {
+		row[nameColumn], row[kindColumn] = c.Name, c.Kind
+	}
+	switch {
+	case c.Operation == 0:
+		t.above = c.Frame
+	case c.Guessed:
+		row[nameColumn] = "└? " + row[nameColumn]
+	default:
+		row[nameColumn] = "└ " + row[nameColumn]
+	}
+	if c.Operation != 0 && c.Operation != t.above {
+		row[nameColumn] += fmt.Sprintf(" (of frame %d)", c.Operation)
+	}
+	row[versionColumn], row[idColumn] = c.Version, c.ID
+	row[givenColumn], row[gaveColumn] = tokensCell(c.Usage.Input), tokensCell(c.Usage.Output)
+	if !c.Start.IsZero() {
+		row[startColumn] = fmt.Sprintf("%.3f", c.Offset.Seconds())
+	}
+	row[firstColumn], row[tookColumn] = durationCell(c.FirstPart), durationCell(c.Duration)
+	row[outColumn], row[inColumn] = strconv.FormatInt(c.BytesOut, 10), strconv.FormatInt(c.BytesIn, 10)
+	row[outcomeColumn] = outcomeCell(c)
+	for _, i := range []int{nameColumn, kindColumn, versionColumn, idColumn, outcomeColumn} {
+		row[i] = render.Safe(row[i])
+	}
+	return row
+}
+
+func tokensCell(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func durationCell(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return stats.Millis(d).String()
+}
+
+// outcomeCell says how a call ended, and why it was cancelled.
+func outcomeCell(c *Call) string {
+	text := c.Outcome.String()
+	if c.Outcome.Inferred() {
+		text += " (inferred)"
+	}
+	if c.Stopped && !c.Outcome.Stopped() && c.Outcome != session.Open {
+		text += ", cancel " + c.Class.String()
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return text
+}
+
+// fit chooses the widths of the columns, and those that are shown.
+func (t *Text) fit() {
+	t.fitted = true
+	for i := range columns {
+		t.widths[i] = len(titles[i])
+		if t.Live {
+			t.widths[i] = max(t.widths[i], usual[i])
+			continue
+		}
+		for _, row := range t.ahead {
+			t.widths[i] = max(t.widths[i], render.Cells([]byte(row[i])))
+		}
+	}
+	t.shown = nil
+	for i := range columns {
+		if !slices.Contains(rare, i) || !t.Live && t.tells(i) {
+			t.shown = append(t.shown, i)
+		}
+	}
+	if t.Width > 0 {
+		t.fitTerminal()
+	}
+}
+
+// tells reports whether there is anything in a rare column; for the version, whether
+// there are several.
+func (t *Text) tells(column int) bool {
+	first := ""
+	for _, row := range t.ahead {
+		switch cell := row[column]; {
+		case cell == "" || cell == first:
+		case column != versionColumn || first != "":
+			return true
+		default:
+			first = cell
+		}
+	}
+	return false
+}
+
+// fitTerminal spares columns until there is room for names.
+func (t *Text) fitTerminal() {
+	t.widths[idColumn] = min(t.widths[idColumn], maxID)
+	t.widths[kindColumn] = min(t.widths[kindColumn], maxKind)
+	name := min(t.widths[nameColumn], leastName)
+	for _, i := range spared {
+		if t.others()+name <= t.Width {
+			break
+		}
+		t.shown = slices.DeleteFunc(t.shown, func(at int) bool { return at == i })
+	}
+	t.widths[nameColumn] = max(min(t.widths[nameColumn], t.Width-t.others()), 1)
+}
+
+// others returns the cells that all columns take except for the names.
+func (t *Text) others() int {
+	cells := 0
+	for _, i := range t.shown[1:] {
+		width := t.widths[i]
+		if i == outcomeColumn {
+			width = min(width, maxOutcome)
+		}
+		cells += space + width
+	}
+	return cells
+}
+
+func (t *Text) appendRow(dst []byte, row []string) []byte {
+	return append(t.appendCells(dst, row, t.Style), '\n')
+}
+
+// appendCells appends the cells of the columns that are shown.
+func (t *Text) appendCells(dst []byte, row []string, style *render.Style) []byte {
+	used := 0
+	for at, i := range t.shown {
+		cell := row[i]
+		cells := render.Cells([]byte(cell))
+		if at > 0 {
+			dst, used = pad(dst, space), used+space
+		}
+		switch i {
+		case nameColumn, kindColumn, versionColumn, idColumn:
+			if t.Width > 0 && cells > t.widths[i] {
+				cell = string(render.AppendFitPath(nil, []byte(cell), t.widths[i]))
+				cells = render.Cells([]byte(cell))
+			}
+			dst = paintOf(i, row, style).Append(dst, cell)
+			dst = pad(dst, t.widths[i]-cells)
+			used += max(t.widths[i], cells)
+		case outcomeColumn:
+			if t.Width > 0 {
+				cell = string(render.AppendFit(nil, []byte(cell), t.Width-used))
+			}
+			dst = paintOf(i, row, style).Append(dst, cell)
+		default:
+			dst = append(pad(dst, t.widths[i]-cells), cell...)
+			used += max(t.widths[i], cells)
+		}
+	}
+	return dst
+}
+
+// paintOf returns how a column is painted in a row.
+func paintOf(column int, row []string, style *render.Style) render.Paint {
+	switch column {
+	case nameColumn:
+		return style.Kind
+	case idColumn:
+		return style.ID
+	case outcomeColumn:
+		for _, o := range []session.Outcome{session.Failed, session.ToolError, session.TimedOut} {
+			if strings.HasPrefix(row[column], o.String()) {
+				return style.Error
+			}
+		}
+	}
+	return render.Paint{}
+}
+
+func pad(dst []byte, n int) []byte { return append(dst, strings.Repeat(" ", max(n, 0))...) }

@@ -1,0 +1,248 @@
+// Package contract knows what an MCP server offers: its tools, prompts and resources.
+// It compares two offers and says which changes break clients, and it reads and writes
+// baselines, the offers that a project has agreed to.
+package contract
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// A List is one of the lists that a server has.
+type List struct {
+	Method string // of the request for it
+	Key    string // the member of the result that has the items
+	noun   string
+	name   string // the member that names an item
+}
+
+var lists = [...]List{
+	{"tools/list", "tools", "tool", "name"},
+	{"prompts/list", "prompts", "prompt", "name"},
+	{"resources/list", "resources", "resource", "uri"},
+	{"resources/templates/list", "resourceTemplates", "resource template", "name"},
+}
+
+// Tools is the list of tools.
+var Tools = &lists[0]
+
+// ListOf returns the list that a method asks for, or nil.
+func ListOf(method string) *List {
+	for i := range lists {
+		if lists[i].Method == method {
+			return &lists[i]
+		}
+	}
+	return nil
+}
+
+// Path returns the keys that lead from the payload of an answer to the list.
+func (l *List) Path() jsondiff.Path { return jsondiff.Path{"result", l.Key} }
+
+// IsList reports whether keys lead from an answer to a list, whose order means nothing.
+func IsList(keys []string) bool {
+	return slices.ContainsFunc(lists[:], func(l List) bool { return slices.Equal(keys, l.Path()) })
+}
+
+// An Item is a definition in a list.
+type Item struct {
+	Name string
+	JSON []byte // an object, as written
+}
+
+// Items returns the items of a page, which is the payload of a valid answer, and whether
+// another page follows it. It returns false if the answer has no list, or one whose
+// items cannot be told apart.
+func (l *List) Items(answer []byte) (items []Item, more, ok bool) {
+	list, _ := jsonscan.Get(answer, l.Path()...)
+	if jsonscan.KindOf(list) != jsonscan.Array {
+		return nil, false, false
+	}
+	seen := make(map[string]bool)
+	for it, named := range l.all(answer) {
+		if !named || seen[it.Name] {
+			return nil, false, false
+		}
+		seen[it.Name] = true
+		items = append(items, it)
+	}
+	return items, l.more(answer), true
+}
+
+// all yields the values of a page, and whether they have names.
+func (l *List) all(answer []byte) iter.Seq2[Item, bool] {
+	return func(yield func(Item, bool) bool) {
+		list, _ := jsonscan.Get(answer, l.Path()...)
+		var s jsonscan.Scanner
+		s.Init(list)
+		for ok := s.Array(); ok && s.Elem(); {
+			value := s.Value()
+			raw, _ := jsonscan.Get(value, l.name)
+			name, isText := jsonscan.Unquote(raw)
+			if !yield(Item{string(name), value}, isText) {
+				return
+			}
+		}
+	}
+}
+
+// more reports whether another page follows.
+func (l *List) more(answer []byte) bool {
+	cursor, _ := jsonscan.Get(answer, "result", "nextCursor")
+	return jsonscan.KindOf(cursor) == jsonscan.String
+}
+
+// Class says what a change does to clients.
+type Class string
+
+const (
+	Breaking   Class = "breaking"   // what worked before may fail
+	Compatible Class = "compatible" // what worked before works
+)
+
+// A Change is one thing in which two offers differ.
+type Change struct {
+	Class Class
+	Item  string   // its name
+	Text  string   // says it in words: `tool slow: argument "n" is now required`
+	Path  []string // of the member in the definition; empty for the definition itself
+	A, B  []byte   // the values; nil for what is absent
+}
+
+// Compare returns how two lists differ: first in the order of a, then what only b has.
+// Order makes no difference. What the paths lead to from an answer is not compared.
+func (l *List) Compare(a, b []Item, ignore []jsondiff.Path) []Change {
+	c := comparison{list: l, ignore: ignore}
+	there := make(map[string][]byte, len(b))
+	for _, it := range b {
+		there[it.Name] = it.JSON
+	}
+	in := make(map[string]bool, len(a))
+	for _, it := range a {
+		in[it.Name] = true
+		c.item, c.ofItem = it.Name, 0
+		switch value, ok := there[it.Name]; {
+		case c.ignores(nil):
+		case ok:
+			c.definitions(it.JSON, value)
+		default:
+			c.addWhole(Breaking, "removed", it.JSON, nil)
+		}
+	}
+	for _, it := range b {
+		if c.item = it.Name; !in[it.Name] && !c.ignores(nil) {
+			c.addWhole(Compatible, "added", nil, it.JSON)
+		}
+	}
+	return c.changes
+}
+
+type comparison struct {
+	list    *List
+	ignore  []jsondiff.Path
+	item    string
+	ofItem  int // changes of it
+	changes []Change
+}
+
+// maxChanges bounds the changes of one item.
+const maxChanges = 1000
+
+func (c *comparison) ignores(path []string) bool {
+	keys := append([]string{"result", c.list.Key, c.item}, path...)
+	for n := range len(keys) + 1 {
+		if jsondiff.Ignored(c.ignore, keys[:n]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *comparison) addWhole(class Class, what string, a, b []byte) {
+	c.changes = append(c.changes, Change{Class: class, Item: c.item, Text: c.list.noun + " " + what + ": " + Plain(c.item), A: a, B: b})
+}
+
+// addChange adds a change of a member.
+func (c *comparison) addChange(class Class, text string, path []string, a, b []byte) {
+	switch {
+	case c.ignores(path):
+		return
+	case c.ofItem > maxChanges:
+		return
+	case c.ofItem == maxChanges:
+		class, text, path, a, b = Breaking, "more has changed than is shown", nil, nil, nil
+	}
+	c.ofItem++
+	c.changes = append(c.changes, Change{
+		Class: class, Item: c.item, Path: append([]string(nil), path...), A: a, B: b,
+		Text: c.list.noun + " " + Plain(c.item) + ": " + text,
+	})
+}
+
+// The members of definitions that are schemas, and the list of arguments of a prompt.
+const (
+	inputSchema  = "inputSchema"
+	outputSchema = "outputSchema"
+	arguments    = "arguments"
+)
+
+// definitions compares two definitions of an item.
+func (c *comparison) definitions(a, b []byte) {
+	members := []string{inputSchema, outputSchema}
+	if c.list.Key == "prompts" {
+		members = []string{arguments}
+	}
+	var prefix []jsondiff.Path
+	for _, key := range members {
+		va, _ := jsonscan.Get(a, key)
+		vb, _ := jsonscan.Get(b, key)
+		c.schemas(key, va, vb)
+		prefix = append(prefix, jsondiff.Path{key})
+	}
+	w := jsondiff.Walk{Ignore: prefix, Leaf: func(keys []string, va, vb []byte) {
+		if jsondiff.Same(va, vb) {
+			return
+		}
+		class := Compatible
+		if keys[0] == "mimeType" || keys[0] == "uriTemplate" {
+			class = Breaking // clients read what they get by the one and ask by the other
+		}
+		c.addChange(class, Plain(jsondiff.Join(keys))+verb(va, vb), keys, va, vb)
+	}}
+	w.Values(a, b)
+}
+
+// verb says what happened to a member.
+func verb(a, b []byte) string {
+	switch {
+	case a == nil:
+		return " was added"
+	case b == nil:
+		return " was removed"
+	}
+	return ": " + render.Shorten(a, maxValue) + " → " + render.Shorten(b, maxValue)
+}
+
+// maxValue bounds the values in messages, in bytes, and maxName the names.
+const (
+	maxValue = 80
+	maxName  = 200
+)
+
+// Plain returns a name as messages show it: as it is, unless it could be mistaken for
+// something else.
+func Plain(name string) string {
+	odd := func(r rune) bool { return !strconv.IsGraphic(r) || strings.ContainsRune(" \"'`,;", r) }
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, odd) {
+		return quoted(name)
+	}
+	return name
+}
+
+func quoted(name string) string { return strconv.Quote(render.Shorten(name, maxName)) }

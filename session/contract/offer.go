@@ -1,0 +1,218 @@
+package contract
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session"
+)
+
+// An Offer is the tools that the servers of a session offer: what was listed last. It is
+// the [session.Watcher] of a tracker, and told of each message before that is.
+type Offer struct {
+	// Listed are all tools that were ever listed. With SizesAlone that is all that is kept:
+	// no definitions.
+	Listed     map[string]Listed
+	SizesAlone bool
+
+	names    []string       // of Listed, in the order in which they first were
+	pages    []page         // that may be answers to what was asked, the newest last
+	asked    map[int64]bool // frames that ask for tools: whether for a page after the first
+	size     int            // of these, and of those in listings
+	full     bool           // a page was not kept
+	listings []listing
+}
+
+// Listed is what is known of a tool that was listed.
+type Listed struct {
+	First int64 // the frame in which it was listed first
+	Bytes int   // of its definition, as it was written last
+}
+
+// A page is a list of tools in a frame of which the tracker has not said yet what it
+// answers.
+type page struct {
+	seq   int64
+	items []Item
+	size  int
+	more  bool // another page follows
+	batch bool // with answers to other requests
+}
+
+// A listing is the tools of one connection, as far as their pages were read.
+type listing struct {
+	conn   int
+	items  []Item
+	frames []int64
+	size   int
+	more   bool // another page follows
+}
+
+const (
+	maxPages      = 64 << 20 // bytes of all pages
+	maxUnanswered = 256      // pages, and maxAsked requests, that wait for each other
+	maxAsked      = 1 << 16
+	maxListed     = 1 << 16 // tools that are told apart
+)
+
+// AddMessage accepts a message of the session. It keeps nothing that m or payload point to.
+func (o *Offer) AddMessage(seq int64, m *protocol.Message, payload []byte) {
+	switch {
+	case m.Phase == protocol.Open && string(m.Kind) == Tools.Method:
+		_, more := jsonscan.Get(payload, "params", "cursor")
+		if o.asked == nil || len(o.asked) >= maxAsked {
+			o.asked = make(map[int64]bool)
+		}
+		o.asked[seq] = more
+	case m.Phase == protocol.Close, m.Count > 0:
+		o.addPage(page{seq: seq, size: len(payload), batch: m.Count > 0}, payload)
+	}
+}
+
+// addPage keeps a page, if the payload is one.
+func (o *Offer) addPage(p page, payload []byte) {
+	if !bytes.Contains(payload, []byte(`"`+Tools.Key+`"`)) && !bytes.Contains(payload, []byte(`\u00`)) { // quick, and rarely wrong
+		return
+	}
+	found := false
+	for answer := range jsonrpc.Items(bytes.Clone(payload)) {
+		for it, named := range Tools.all(answer) {
+			if found = true; named {
+				p.items = append(p.items, it)
+			}
+		}
+		p.more = p.more || Tools.more(answer)
+	}
+	switch {
+	case !found:
+		return
+	case o.size+p.size > maxPages:
+		o.full = true
+		return
+	case len(o.pages) == maxUnanswered:
+		o.size -= o.pages[0].size
+		o.pages = slices.Delete(o.pages, 0, 1)
+	}
+	o.pages = append(o.pages, p)
+	o.size += p.size
+}
+
+// Changed says that the frame seq belongs to e.
+func (o *Offer) Changed(e *session.Exchange, seq int64) {
+	at := slices.IndexFunc(o.pages, func(p page) bool { return p.seq == seq })
+	switch isList := e.Kind == Tools.Method; {
+	case at < 0:
+		return
+	case !isList && !o.pages[at].batch: // the answer of a tool looks like a list of tools
+		o.size -= o.pages[at].size
+		o.pages = slices.Delete(o.pages, at, at+1)
+		return
+	case !isList, e.Outcome != session.Done:
+		return
+	}
+	p := o.pages[at]
+	o.pages = slices.Delete(o.pages, at, at+1)
+	goesOn := o.asked[e.First]
+	delete(o.asked, e.First)
+	o.remember(&p)
+	if o.SizesAlone {
+		o.size -= p.size
+		return
+	}
+	l := o.listing(e.Conn, goesOn)
+	l.size += p.size
+	l.items, l.more, l.frames = append(l.items, p.items...), p.more, append(l.frames, seq)
+}
+
+// remember adds the tools of a page to those that were ever listed.
+func (o *Offer) remember(p *page) {
+	if o.Listed == nil {
+		o.Listed = make(map[string]Listed)
+	}
+	for _, it := range p.items {
+		tool, known := o.Listed[it.Name]
+		switch {
+		case known:
+		case len(o.Listed) == maxListed:
+			o.full = true
+			continue
+		default:
+			tool.First = p.seq
+			o.names = append(o.names, it.Name)
+		}
+		tool.Bytes = len(it.JSON)
+		o.Listed[it.Name] = tool
+	}
+}
+
+// All yields the tools that were ever listed, in the order in which they first were.
+func (o *Offer) All() iter.Seq2[string, Listed] {
+	return func(yield func(string, Listed) bool) {
+		for _, name := range o.names {
+			if !yield(name, o.Listed[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Asked implements [session.Watcher].
+func (o *Offer) Asked(*session.Cancel) {}
+
+// Found implements [session.Watcher].
+func (o *Offer) Found(session.Finding) {}
+
+// listing returns the listing that a page belongs to. The first page takes the place of
+// all that its connection has listed before. Over HTTP the next page may come on another
+// connection.
+func (o *Offer) listing(conn int, goesOn bool) *listing {
+	find := func(is func(listing) bool) int { return slices.IndexFunc(o.listings, is) }
+	i := find(func(l listing) bool { return l.conn == conn && (!goesOn || l.more) })
+	if i < 0 && goesOn {
+		i = find(func(l listing) bool { return l.more })
+	}
+	if i < 0 {
+		o.listings = append(o.listings, listing{conn: conn})
+		return &o.listings[len(o.listings)-1]
+	}
+	l := &o.listings[i]
+	if !goesOn {
+		o.size -= l.size
+		*l = listing{conn: conn}
+	}
+	return l
+}
+
+// Any reports whether any tools were asked for and listed.
+func (o *Offer) Any() bool { return len(o.listings) > 0 }
+
+// Cut reports whether a list goes on behind what was read of it.
+func (o *Offer) Cut() bool {
+	return o.full || slices.ContainsFunc(o.listings, func(l listing) bool { return l.more })
+}
+
+// Tools returns the tools that were listed last, by name.
+func (o *Offer) Tools() []Item {
+	byName := make(map[string]Item)
+	for _, l := range o.listings {
+		for _, it := range l.items {
+			byName[it.Name] = it
+		}
+	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b Item) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Frames returns the frames of the answers that list them.
+func (o *Offer) Frames() (frames []int64) {
+	for _, l := range o.listings {
+		frames = append(frames, l.frames...)
+	}
+	slices.Sort(frames)
+	return frames
+}

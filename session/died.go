@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+)
+
+// An Ending is how a connection ended.
+type Ending struct {
+	// First is the direction that ended first, if that is known.
+	First frame.Dir
+	// Died says that the unit ended it, by itself, so that nothing can be answered any
+	// more. How says how it did, such as "exited with status 3"; "" if only its end is
+	// known. Stderr has the last lines that it wrote to standard error.
+	Died   bool
+	How    string
+	Stderr []string
+}
+
+// mostCalls bounds the open calls that a finding names.
+const mostCalls = 8
+
+// A death collects what a unit left open.
+type death struct {
+	*Ending
+	open   int
+	frames []int64
+	calls  []string
+}
+
+// leaves reports whether e is one of the requests that a unit leaves open by its death. A
+// carrier's stream can end with its connection, and what has to have a final message lacks
+// that.
+func (d *death) leaves(t *Tracker, s *scope, e *Exchange) bool {
+	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Final && !t.rules.Streamed
+}
+
+// exited reports whether the process of the unit is known to have ended, and with it all
+// that it had to do.
+func (d *death) exited() bool { return d.Died && d.How != "" }
+
+// addOpen adds a request that was left open.
+func (d *death) addOpen(e *Exchange) {
+	if d.open++; len(d.calls) < mostCalls {
+		d.calls = append(d.calls, e.Title())
+		d.frames = append(d.frames, e.First)
+	}
+}
+
+// reportDeath reports what a unit left open, if anything.
+func (t *Tracker) reportDeath(d *death, conn int) {
+	if d.open == 0 {
+		return
+	}
+	how := d.How
+	if how == "" {
+		how = "ended the connection"
+	}
+	requests := "a request was open"
+	if d.open > 1 {
+		requests = fmt.Sprintf("%d requests were open", d.open)
+	}
+	message := fmt.Sprintf("the unit %s while %s: %s", how, requests, strings.Join(d.calls, ", "))
+	if more := d.open - len(d.calls); more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	for i, line := range d.Stderr {
+		if i == 0 {
+			message += "; its last lines on standard error: "
+		} else {
+			message += ", "
+		}
+		message += fmt.Sprintf("%q", line)
+	}
+	t.addFinding(diedWithOpenRequests, Findings[diedWithOpenRequests].Severity, conn, d.frames, message)
+}
+
+// EndBy is End where it is known how the connection ended. Who does not stay to
+// hear the answer cancels with that what it asked, if the protocol has it so.
+func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {
+	d := &death{Ending: &how}
+	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
+		s := scopes.oldest()
+		t.checkLingering(s, how.First, at)
+		t.endScope(s, func(e *Exchange) { t.abandon(s, e, d, at) })
+	}
+	t.reportDeath(d, conn)
+	if t.waiting > 0 {
+		t.endWaiting(conn)
+	}
+}

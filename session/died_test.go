@@ -1,0 +1,91 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/session"
+)
+
+// A unit may leave when its controller did first, or told it to, and with what has no
+// answer by design. What it asked itself is no more than unanswered.
+func TestWhoMayLeave(t *testing.T) {
+	for _, test := range []struct{ protocol, script, want string }{
+		{"mcp", "> call 1; left", "unanswered @ 1"},
+		{"mcp", "> call 1; < ping 1; died", "unanswered @ 2; died-with-open-requests @ 1"},
+		{"mcp", "> call 1; > cancel 1; died", ""},
+		{"lsp", "> hover 1; > exit; died", "unanswered @ 1"},
+		{"lsp", "> hover 1; > cancel 1; died", "cancel-silent @ 1 2"},
+		{"latis", "> subscribe 1; < update 1; died", ""},
+		{"codex", "> turn 1; < accept 1 a; < delta a; died", "died-with-open-requests @ 1"},
+		{"codex", "> turn 1; < accept 1 a; < delta a; left", ""},
+		{"theory", "> run a; < ack a; died", "no-final @ 1"},
+	} {
+		if got := found(play(t, test.protocol, test.script, session.Options{})); got != test.want {
+			t.Errorf("%s: %s\n found %q rather than %q", test.protocol, test.script, got, test.want)
+		}
+	}
+	if got := found(play(t, "mcp", "> call 1; died", session.Options{OneWay: true})); got != "" {
+		t.Errorf("found %q though one direction is missing", got)
+	}
+}
+
+// One finding names the calls, the end of the unit and what it wrote last.
+func TestDeathIsToldOnce(t *testing.T) {
+	for script, want := range map[string]string{
+		"> call 1; died":               `the unit exited with status 3 while a request was open: tools/call t (id 1); its last lines on standard error: "boom"`,
+		"> call 1; > ping \"a\"; died": `the unit exited with status 3 while 2 requests were open: tools/call t (id 1), ping (id "a"); its last lines on standard error: "boom"`,
+		strings.Repeat("> ping 1; ", 10) + "died": `the unit exited with status 3 while 10 requests were open: ` +
+			strings.Repeat("ping (id 1), ", 7) + `ping (id 1) and 2 more; its last lines on standard error: "boom"`,
+	} {
+		var got []string
+		for f := range play(t, "mcp", script, session.Options{}).Findings() {
+			if f.Name == "died-with-open-requests" {
+				got = append(got, f.Message)
+			}
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s\n got  %q\n want %q", script, got, want)
+		}
+	}
+}
+
+// Behind messages that are missing nothing is missed, neither what they have answered nor
+// what they have asked.
+func TestForget(t *testing.T) {
+	for _, test := range []struct{ protocol, before, after string }{
+		{"mcp", "> call 1; > ping 2; < result 2", "< result 1; < result 2; < progress 1; < result 9; > cancel 1; > ping 1; < result 1; > ping 5; died"},
+		{"theory", "> run a; < ack a", "< event a; < final a; #2; > preempt; end"},
+		{"lsp", "> hover 1; > cancel 1", "< progress 1; end"},
+		{"latis", "> prompt 1; < chunk 1 0", "< chunk 1 7; < complete 1; > prompt 1; < chunk 1 0; < complete 1; end"},
+		{"rlm", "> ask a; < answer a; < null", "> ask b; < answer b; end"},
+	} {
+		tr := play(t, test.protocol, test.before, session.Options{})
+		tr.Forget()
+		playOn(t, tr, test.protocol, test.after)
+		if got := found(tr); got != "" {
+			t.Errorf("%s: %s, and behind a gap: %s\n found %q", test.protocol, test.before, test.after, got)
+		}
+	}
+}
+
+// What has had no answer is named once, and never what goes on or has no end.
+func TestOverdue(t *testing.T) {
+	for _, test := range []struct{ protocol, script, want string }{
+		{"mcp", "> call 1; > ping 2; < result 2; > call 3; +9000; < progress 3; +999; < ping 7", "tools/call t (id 1)"},
+		{"mcp", "+6000; > call 1; +20", ""},
+		{"latis", "> subscribe 1; > prompt 2; +9000", "PROMPT_SEND (id 2)"},
+	} {
+		tr := play(t, test.protocol, test.script, session.Options{})
+		var got []string
+		for range 2 {
+			for e := range tr.Overdue(began.Add(5 * time.Second)) {
+				got = append(got, e.Title())
+			}
+		}
+		if strings.Join(got, ", ") != test.want {
+			t.Errorf("%s: %s\n named %q rather than %q", test.protocol, test.script, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package diff
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A follower knows of one protocol which operations the messages of a session belong to. It
+// is a [session.Watcher].
+type follower struct {
+	*session.Tracker
+	exchange  int64 // the first frame of the exchange that the last message belongs to
+	operation int64 // that of its operation, if another exchange began that
+}
+
+// Changed implements [session.Watcher].
+func (f *follower) Changed(e *session.Exchange, seq int64) {
+	if seq != 0 {
+		f.exchange, f.operation = e.First, e.Of
+	}
+}
+
+// Asked implements [session.Watcher].
+func (f *follower) Asked(*session.Cancel) {}
+
+// Found implements [session.Watcher].
+func (f *follower) Found(session.Finding) {}
+
+// follow feeds the tracker of the message's protocol.
+func (s *Session) follow(r *Record) *follower {
+	if r.Message == nil || r.Protocol == nil {
+		return nil
+	}
+	f := s.followers[r.Protocol.Name()]
+	if f == nil {
+		f = new(follower)
+		f.Tracker = session.New(r.Protocol, session.Options{OneWay: true, Watcher: f})
+		s.followers[r.Protocol.Name()] = f
+	}
+	f.exchange, f.operation = 0, 0
+	f.Feed(session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Dir: r.Dir, Size: len(r.Payload), Payload: r.Payload}, r.Message)
+	return f
+}
+
+// at returns the exchange that begins with a frame, or none.
+func (s *Session) at(first int64) int32 {
+	low, high := int32(0), s.count
+	for low < high {
+		if mid := (low + high) / 2; s.kept(mid).first < first {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == s.count || s.kept(low).first != first {
+		return none
+	}
+	return low
+}
+
+// part returns the exchange of which a message is a part, or which it ends, though it does
+// not name it by what its opener calls it; none if there is none.
+func (s *Session) part(f *follower, m *protocol.Message) int32 {
+	if f == nil || f.exchange == 0 || m.Phase != protocol.Part && !m.Operation.Does.Ends() {
+		return none
+	}
+	return s.at(f.exchange)
+}
+
+// phaseOf returns what a message does to the exchange in which it is kept.
+func phaseOf(m *protocol.Message) protocol.Phase {
+	if (m.Phase == protocol.Note || m.Phase == protocol.Part) && m.Operation.Does.Ends() {
+		return m.Operation.Does
+	}
+	return m.Phase
+}
+
+// joined returns the exchanges that belong to operations, by these.
+func (s *Session) joined() map[int32][]int32 {
+	all := make(map[int32][]int32)
+	for n := range s.count {
+		if k := s.kept(n); k.of != none && !k.ignored {
+			all[k.of] = append(all[k.of], n)
+		}
+	}
+	return all
+}
+
+// operations aligns the exchanges of two sessions: first operations, and within each pair of
+// them what belongs to them. What belongs to one that only one session has is not compared.
+func operations(a, b *Session) []match {
+	inA, inB := a.joined(), b.joined()
+	var all []match
+	for _, m := range matches(a, b) {
+		all = append(all, m)
+		if m.a == none || m.b == none {
+			continue
+		}
+		own := len(all)
+		for _, side := range []frame.Dir{frame.DirUnknown, frame.C2U, frame.U2C} {
+			of := func(s *Session, list []int32) []int32 {
+				return slices.DeleteFunc(slices.Clone(list), func(n int32) bool { return s.kept(n).opener != side })
+			}
+			all = appendLane(all, a, b, of(a, inA[m.a]), of(b, inB[m.b]))
+		}
+		for i := range all[own:] {
+			all[own+i].of = &m
+		}
+		slices.SortStableFunc(all[own:], func(p, q match) int { return cmp.Compare(p.place, q.place) })
+	}
+	return all
+}
+
+// versions compares the versions that the sessions state.
+func (c *comparison) versions() {
+	for _, name := range slices.Sorted(maps.Keys(c.a.followers)) {
+		other := c.b.followers[name]
+		if other == nil {
+			continue
+		}
+		a, b := c.a.followers[name].Versions(), other.Versions()
+		if len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) {
+			c.report.addDifference(Difference{What: Version, Kind: name, A: &Side{Value: strings.Join(a, ", ")}, B: &Side{Value: strings.Join(b, ", ")}})
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package jsondiff
+
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// itemKeys are the members by which the items of an array are matched.
+var itemKeys = [...]string{"name", "uri", "id", "method"}
+
+// An item is an element of an array with its name.
+type item struct {
+	name  string
+	value []byte
+}
+
+// An itemList is an array as far as its items have names.
+type itemList struct {
+	values [][]byte
+	names  [len(itemKeys)][]string // of all items, by key; nil if they cannot be told apart by it
+}
+
+// itemsOf reads an array. The items of a list have names by a key if all of them are
+// objects, each with another name.
+func (w *Walk) itemsOf(array []byte) (list itemList) {
+	var seen [len(itemKeys)]map[string]bool
+	for k := range itemKeys {
+		seen[k], list.names[k] = make(map[string]bool), []string{}
+	}
+	next := elements(array)
+	for v := next(); v != nil; v = next() {
+		list.values = append(list.values, v)
+		found := w.namesOf(v)
+		for k, name := range found {
+			if name == "" || seen[k][name] {
+				list.names[k] = nil
+				continue
+			}
+			seen[k][name] = true
+			if list.names[k] != nil {
+				list.names[k] = append(list.names[k], name)
+			}
+		}
+	}
+	return list
+}
+
+// namesOf returns the names of one element, "" where it has none.
+func (w *Walk) namesOf(value []byte) (found [len(itemKeys)]string) {
+	var s jsonscan.Scanner
+	s.Init(value)
+	for ok := s.Object(); ok && s.Next(); {
+		k := slices.Index(itemKeys[:], string(s.Key()))
+		v := s.Value()
+		if k < 0 || !w.Named(itemKeys[k], v) {
+			continue
+		}
+		if text, ok := jsonscan.Unquote(v); ok {
+			found[k] = string(text)
+		} else if jsonscan.KindOf(v) == jsonscan.Number {
+			found[k] = string(v)
+		}
+	}
+	return found
+}
+
+// items returns the items of two arrays by the first key that names all of them. Ids
+// that have nothing in common are those of another run, and name nothing.
+func (w *Walk) items(a, b []byte) (itemsA, itemsB []item, ok bool) {
+	listA, listB := w.itemsOf(a), w.itemsOf(b)
+	if len(listA.values)+len(listB.values) == 0 {
+		return nil, nil, false
+	}
+	for k, key := range itemKeys {
+		namesA, namesB := listA.names[k], listB.names[k]
+		if namesA == nil || namesB == nil || key == "id" && !meet(namesA, namesB) {
+			continue
+		}
+		return listA.under(namesA), listB.under(namesB), true
+	}
+	return nil, nil, false
+}
+
+func meet(a, b []string) bool {
+	in := make(map[string]bool, len(b))
+	for _, name := range b {
+		in[name] = true
+	}
+	return slices.ContainsFunc(a, func(name string) bool { return in[name] })
+}
+
+func (l *itemList) under(names []string) []item {
+	list := make([]item, len(names))
+	for i, name := range names {
+		list[i] = item{name, l.values[i]}
+	}
+	return list
+}
+
+// named compares items by their names: first in the order of a, then what only b has.
+func (w *Walk) named(a, b []item) {
+	there := make(map[string][]byte, len(b))
+	for _, it := range b {
+		there[it.name] = it.value
+	}
+	var orderA, orderB []string
+	in := make(map[string]bool, len(a))
+	for _, it := range a {
+		in[it.name] = true
+		if there[it.name] != nil {
+			orderA = append(orderA, it.name)
+		}
+		w.member(it.name, it.value, there[it.name])
+	}
+	for _, it := range b {
+		if in[it.name] {
+			orderB = append(orderB, it.name)
+		} else {
+			w.member(it.name, nil, it.value)
+		}
+	}
+	if w.Reordered != nil && !slices.Equal(orderA, orderB) {
+		w.Reordered(w.keys, quoteAll(orderA), quoteAll(orderB))
+	}
+}
+
+// quoteAll returns names as an array of JSON.
+func quoteAll(names []string) []byte {
+	b := []byte{'['}
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonscan.AppendQuote(b, []byte(name))
+	}
+	return append(b, ']')
+}

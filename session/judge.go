@@ -1,0 +1,111 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// Judge is Feed for a request over HTTP that has no message, and breaks the rules of its
+// protocol by that. It is not counted.
+func (t *Tracker) Judge(f Frame) {
+	m := protocol.Message{Kind: protocol.Unknown, Seq: -1}
+	s := t.scopeOf(&f)
+	t.chooseRules(&f, s, &m)
+	t.judge(&event{f: &f, m: &m, scope: s, from: f.Dir}, &m, nil)
+}
+
+// judge reports what the protocol finds wrong with a message that opens or answers e,
+// which may be nil. The message is that of ev; taken from there, all of ev would escape.
+func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
+	version := t.version
+	if version == "" && e != nil {
+		version = e.Version
+	}
+	if t.rules.Judge == nil || t.isNewer() || version == "" && ev.f.Stated == nil || t.strays(ev) {
+		return
+	}
+	j := &t.judged
+	j.Version, j.Message, j.Payload, j.Stated, j.Asked = version, m, ev.f.Payload, ev.f.Stated, ""
+	j.Broken, j.Declares, j.Needs = j.Broken[:0], 0, 0
+	if e != nil && m.Phase != protocol.Open {
+		j.Asked = e.Kind
+	}
+	t.rules.Judge(j)
+	for _, b := range j.Broken {
+		t.report(ruleNamed(b.Finding), ev.f, asked(ev, e), "%s", plain(b.How))
+	}
+	t.declare(ev, e)
+	j.Message, j.Payload, j.Stated = nil, nil, nil // it borrows nothing any longer
+}
+
+// declare notes what a request declares, and reports what an answer has that was not.
+func (t *Tracker) declare(ev *event, e *Exchange) {
+	j := &t.judged
+	declared := ev.scope.declared
+	switch {
+	case e == nil:
+	case ev.m.Phase == protocol.Open:
+		e.declares = j.Declares
+		ev.scope.declared |= j.Declares
+		return
+	case t.rules.EndlessAck != "" && ev.kind.Name == t.rules.EndlessAck:
+		e.declares &= j.Declares
+		return
+	default:
+		declared = e.declares
+	}
+	missing := j.Needs &^ declared
+	if missing == 0 || !t.judges() {
+		return
+	}
+	var names []string
+	for i, name := range t.rules.Features {
+		if missing&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	t.report(undeclared, ev.f, asked(ev, e), "%s needs %s, which was not declared", ev.kind.Name, strings.Join(names, ", "))
+}
+
+// asked returns the number of the frame that opened e, if that is not the frame of ev.
+func asked(ev *event, e *Exchange) []int64 {
+	if e == nil || e.First == ev.f.Seq {
+		return nil
+	}
+	return []int64{e.First}
+}
+
+// ruleNamed returns the rule of a name.
+func ruleNamed(name string) rule {
+	return rule(slices.IndexFunc(Findings[:], func(r Rule) bool { return r.Name == name }))
+}
+
+// checkHandshake reports requests that do not wait until the session has begun.
+func (t *Tracker) checkHandshake(ev *event) {
+	h, s := &t.rules.Handshake, ev.scope
+	if h.Request == "" || ev.f.Framing == nil || ev.from != frame.C2U || !t.judges() {
+		return
+	}
+	switch kind := ev.kind.Name; {
+	case kind == h.Notification:
+		s.greeted = true
+	case ev.m.Phase != protocol.Open:
+	case kind == h.Request:
+		s.greeting, s.greeted = ev.f.Seq, false
+		if s.early != 0 {
+			t.addFinding(missingRequest, Warning, s.key.conn, []int64{ev.f.Seq, s.early}, "a request came before "+h.Request)
+		}
+		s.early = 0
+	case contains(h.Early, ev.m.Kind), len(ev.m.Version) > 0:
+	case s.greeting == 0:
+		if s.early == 0 {
+			s.early = ev.f.Seq
+		}
+	case !s.greeted:
+		s.greeted = true // once
+		t.addFinding(missingRequest, Warning, s.key.conn, []int64{s.greeting, ev.f.Seq}, ev.kind.Name+" comes before "+h.Notification)
+	}
+}

@@ -1,0 +1,227 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/contract"
+)
+
+// Contracts is what can be found of a session that breaks a contract, in the order of
+// the document.
+var Contracts = [...]session.Rule{
+	{
+		Name: "tool-missing", Severity: session.Error, Rule: "a tool that is expected is listed",
+		Do: "Compare the name with those that the server lists; if the tool was given up, take it out of the contract.",
+	},
+	{
+		Name: "tool-forbidden", Severity: session.Error, Rule: "a tool that is forbidden is not listed",
+		Do: "Switch the tool off in the server, or let the client hide it from the model.",
+	},
+	{
+		Name: "tool-drift", Severity: session.Error, Rule: "the tools are those of the baseline",
+		Do: "Review the change. If it is meant, write the file again with wirectl baseline SESSION; if not, undo it in the server. The severity is warning where clients go on working.",
+	},
+	{
+		Name: "large-tool", Severity: session.Error, Rule: "the definition of a tool keeps to its limit",
+		Do: "Shorten the description and the schema: a model reads all of it with each request.",
+	},
+	{
+		Name: "too-slow", Severity: session.Error, Rule: "an exchange keeps to its time",
+		Do: "See with wirectl stats whether all are slow, and with wirectl decode what came between its first frame and its last.",
+	},
+	{
+		Name: "unchecked", Severity: session.Warning, Rule: "what the contract asks for can be seen in the session",
+		Do: "Record a session with what is missing: wirectl relay --capture FILE, and a client that lists the server's tools. The severity is note where only the kind of an exchange is missing.",
+	},
+}
+
+// Rules is everything that can be found, in the order of the document.
+var Rules = slices.Concat(session.Findings[:], Contracts[:])
+
+// A Contract is what is asked of a session besides keeping to its protocol.
+type Contract struct {
+	Expect, Forbid []string // names of tools
+	// MaxDuration is how long exchanges may take, by kind.
+	MaxDuration map[string]time.Duration
+	// MaxDefinition bounds the definition of a tool, in bytes without spaces; 0 does not.
+	MaxDefinition int
+	Baseline      *contract.Baseline // nil for none
+}
+
+// AboutTools reports whether the contract asks for anything of the server's tools.
+func (c *Contract) AboutTools() bool {
+	return len(c.Expect)+len(c.Forbid)+c.MaxDefinition > 0 || c.Baseline != nil
+}
+
+// IsEmpty reports whether nothing is asked for.
+func (c *Contract) IsEmpty() bool { return !c.AboutTools() && len(c.MaxDuration) == 0 }
+
+// A Check judges one session by a contract. It is the watcher of the session's tracker.
+type Check struct {
+	contract *Contract
+	offer    contract.Offer
+	kinds    map[string]bool // that were seen
+	findings []session.Finding
+	slow     int64 // exchanges that took too long
+}
+
+// NewCheck returns a check of a session by c.
+func NewCheck(c *Contract) *Check { return &Check{contract: c, kinds: make(map[string]bool)} }
+
+// AddMessage accepts a message of the session.
+func (k *Check) AddMessage(seq int64, m *protocol.Message, payload []byte) {
+	if k.contract.AboutTools() {
+		k.offer.AddMessage(seq, m, payload)
+	}
+}
+
+// Marks of exchanges.
+const (
+	seen  = 1
+	timed = 2
+)
+
+// Changed times an exchange that has ended, and reads its answer.
+func (k *Check) Changed(e *session.Exchange, seq int64) {
+	if e.Mark == 0 {
+		e.Mark = seen
+		k.kinds[e.Kind] = true
+	}
+	k.offer.Changed(e, seq)
+	limit, ok := k.contract.MaxDuration[e.Kind]
+	if !ok || e.Mark == timed || e.Closed.IsZero() {
+		return
+	}
+	e.Mark = timed
+	if took := e.Latency(); took > limit {
+		if k.slow++; k.slow <= maxSlow {
+			k.addFinding("too-slow", session.Error, []int64{e.First, e.Last}, e.Conn,
+				"%s took %s, more than %s", e.Title(), took.Round(time.Millisecond), limit)
+		}
+	}
+}
+
+// maxSlow bounds the findings about exchanges that are kept.
+const maxSlow = 1000
+
+// Asked and Found make it a watcher.
+func (k *Check) Asked(*session.Cancel) {}
+
+// Found is told of what the tracker finds itself.
+func (k *Check) Found(session.Finding) {}
+
+func (k *Check) addFinding(name string, severity session.Severity, frames []int64, conn int, format string, args ...any) {
+	k.findings = append(k.findings, session.Finding{
+		Name: name, Severity: severity, Frames: frames, Conn: conn,
+		Rule: "contract: " + Rules[ruleIndex(name)].Rule, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// finish judges what can be judged at the end of the session.
+func (k *Check) finish(timesKnown bool) {
+	k.times(timesKnown)
+	if !k.contract.AboutTools() {
+		return
+	}
+	if !k.offer.Any() {
+		k.addFinding("unchecked", session.Warning, []int64{}, 0, "no tools were listed: the session has no answer to %s", contract.Tools.Method)
+		return
+	}
+	tools, frames := k.offer.Tools(), k.offer.Frames()
+	k.expected(tools, frames)
+	for _, name := range k.contract.Forbid {
+		if tool, ok := k.offer.Listed[name]; ok {
+			k.addFinding("tool-forbidden", session.Error, []int64{tool.First}, 0, "tool %s is listed", contract.Plain(name))
+		}
+	}
+	for _, it := range tools {
+		size := len(jsonscan.AppendCompact(nil, it.JSON))
+		if limit := k.contract.MaxDefinition; limit > 0 && size > limit {
+			k.addFinding("large-tool", session.Error, frames, 0, "the definition of tool %s has %d bytes, more than %d", contract.Plain(it.Name), size, limit)
+		}
+	}
+	k.drift(tools, frames)
+}
+
+// times says which durations could not be checked.
+func (k *Check) times(known bool) {
+	for _, kind := range slices.Sorted(maps.Keys(k.contract.MaxDuration)) {
+		switch {
+		case !k.kinds[kind]:
+			k.addFinding("unchecked", session.Note, []int64{}, 0, "nothing of the kind %s is in the session%s",
+				contract.Plain(kind), nearest.Question(kind, slices.Sorted(maps.Keys(k.kinds))))
+		case !known:
+			k.addFinding("unchecked", session.Warning, []int64{}, 0, "the times of %s are not known: the session was recorded without times", contract.Plain(kind))
+		}
+	}
+}
+
+func (k *Check) expected(tools []contract.Item, frames []int64) {
+	var names []string
+	for _, it := range tools {
+		names = append(names, it.Name)
+	}
+	for _, name := range k.contract.Expect {
+		if slices.Contains(names, name) {
+			continue
+		}
+		text := fmt.Sprintf("tool %s is not among the %d that are listed%s", contract.Plain(name), len(names), question(name, names))
+		if k.offer.Cut() {
+			text += "; the list goes on, and its next page is not in the session"
+		}
+		k.addFinding("tool-missing", session.Error, frames, 0, "%s", text)
+	}
+}
+
+// question is what was perhaps meant. Names come from the wire.
+func question(name string, names []string) string {
+	if meant := nearest.Of(name, names); meant != "" {
+		return " (did you mean " + contract.Plain(meant) + "?)"
+	}
+	return ""
+}
+
+func (k *Check) drift(tools []contract.Item, frames []int64) {
+	if k.contract.Baseline == nil {
+		return
+	}
+	for _, change := range k.contract.Baseline.Drift(tools) {
+		severity := session.Warning
+		if change.Class == contract.Breaking {
+			severity = session.Error
+		}
+		k.addFinding("tool-drift", severity, frames, 0, "%s: %s", change.Class, change.Text)
+	}
+}
+
+// AddCheck adds what a contract finds in the session, once all of it was read.
+func (s *Session) AddCheck(k *Check, timesKnown bool) {
+	k.finish(timesKnown)
+	s.Findings = append(s.Findings, k.findings...)
+	if n := k.slow - maxSlow; n > 0 {
+		if s.Unkept == nil {
+			s.Unkept = make(map[string]int64)
+		}
+		s.Unkept["too-slow"] += n
+	}
+	s.sortFindings()
+}
+
+// ParseDuration reads what --max-duration is given: "tools/call=2s".
+func ParseDuration(text string) (kind string, limit time.Duration, err error) {
+	kind, value, ok := strings.Cut(text, "=")
+	limit, err = time.ParseDuration(value)
+	if !ok || kind == "" || err != nil || limit <= 0 {
+		return "", 0, fmt.Errorf("%s: want a kind and a duration such as tools/call=2s", strconv.Quote(text))
+	}
+	return kind, limit, nil
+}

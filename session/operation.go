@@ -1,0 +1,453 @@
+package session
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// An operation is the work that somebody asked for. It is the [Exchange] that began it:
+// where the answer to that only accepts the request, wants more of its client or names a
+// task, the exchange goes on until a message ends the operation. Other exchanges belong to
+// it: retries, questions of the unit, requests that ask how the task goes.
+
+// Operation returns the exchange that began the operation of e.
+func (e *Exchange) Operation() *Exchange {
+	if r := e.root; r != nil && r.serial == e.rootID {
+		return r
+	}
+	return e
+}
+
+// oldestOf returns the oldest exchange of a queue. What waits for an answer without an id
+// is not what was accepted.
+func oldestOf(q *queue, s protocol.Space) *Exchange {
+	if s == anonymous {
+		for n := q.exchanges.first; n != nil; n = n.next {
+			if n.of.Accepted.IsZero() {
+				return n.of
+			}
+		}
+	}
+	return q.exchanges.oldest()
+}
+
+// findOperation returns the operation that a token names, whoever began it; nil if there
+// is none.
+func (t *Tracker) findOperation(s *scope, token protocol.Token) *Exchange {
+	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
+		if e := t.findExchange(s, side, token); e != nil {
+			return e.Operation()
+		}
+	}
+	return nil
+}
+
+// join makes e belong to an operation.
+func (e *Exchange) join(op *Exchange) {
+	if e == op || e.Of != 0 || op.Of != 0 {
+		return
+	}
+	e.Of, e.root, e.rootID = op.First, op, op.serial
+	op.Joined++
+	e.countJoined(1)
+}
+
+// countJoined counts e among the exchanges that belong to operations, or no more.
+func (e *Exchange) countJoined(n int64) {
+	e.kind.Joined[e.Outcome] += n
+	if e.named != nil {
+		e.named.Joined[e.Outcome] += n
+	}
+}
+
+// leave makes e an operation by itself.
+func (e *Exchange) leave() {
+	e.Operation().Joined--
+	e.countJoined(-1)
+	e.Of, e.root, e.Guessed, e.repeats = 0, nil, false, false
+}
+
+// goesOn reports whether the operation of e goes on although ev answers e, and keeps it
+// open if so.
+func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
+	m := ev.m
+	if e.repeats && m.GoesOn { // what it repeats is settled
+		e.leave()
+	}
+	op := e.Operation()
+	if e == op && e.about {
+		return false // it belongs to an operation that is not known
+	}
+	if m.Phase != protocol.Close || e == op && !e.Accepted.IsZero() || !m.GoesOn && !contains(t.rules.Accepted, []byte(e.Kind)) || op.settled || op.decided != protocol.Note {
+		return false
+	}
+	if other := t.named(ev, m.Bind); other != nil && other != op && !other.settled { // it was accepted as more of that
+		e.join(other)
+		return false
+	}
+	t.bindOperation(ev, op)
+	if op.Accepted = ev.f.Time; op.Accepted.IsZero() {
+		op.Accepted = unknownTime
+	}
+	if e == op {
+		return true
+	}
+	e.retries = false // it ends, and what it belongs to does not
+	return false
+}
+
+// unknownTime stands for the time of what has happened at an unknown time.
+var unknownTime = time.Unix(0, 0)
+
+func (t *Tracker) named(ev *event, token protocol.Token) *Exchange {
+	if token.IsZero() {
+		return nil
+	}
+	return t.findOperation(ev.scope, token)
+}
+
+// bindOperation gives an operation that goes on the name by which it does: that which the
+// answer gives it, or what its retry will have in common with it.
+func (t *Tracker) bindOperation(ev *event, op *Exchange) {
+	b := &op.bindings[byOperation]
+	switch m := ev.m; {
+	case !m.Bind.IsZero():
+		t.table.unbind(b)
+		t.table.bind(b, op, t.keyOf(ev.scope, op.Opener, m.Bind), m.Bind.Text)
+	case m.GoesOn:
+		t.table.unbind(b)
+		op.inputs = t.keysOf(op.inputs[:0], m.Inputs)
+		token := t.retryToken(op, m.State)
+		t.table.bind(b, op, t.keyOf(ev.scope, op.Opener, token), token.Text)
+	}
+}
+
+// retryToken returns what a request and its retry have in common: kind, name, arguments,
+// and the state that the answer gave.
+func (t *Tracker) retryToken(e *Exchange, state []byte) protocol.Token {
+	var h maphash.Hash
+	h.SetSeed(t.table.seed)
+	_, _ = h.WriteString(e.Kind)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(e.Name)
+	_ = h.WriteByte(0)
+	_, _ = h.Write(state)
+	return protocol.Token{Space: protocol.SpaceRetry, Text: binary.BigEndian.AppendUint64(nil, h.Sum64()^e.retry)}
+}
+
+// goesOnAs reports whether an operation goes on under a name of that space.
+func (e *Exchange) goesOnAs(space protocol.Space) bool {
+	q := e.bindings[byOperation].queue
+	return !e.Accepted.IsZero() && q != nil && q.key.space == space
+}
+
+// retrying notes of a request that has begun what its retry will have in common with it,
+// and if it is a retry, what it continues.
+func (t *Tracker) retrying(ev *event, e *Exchange) {
+	m := ev.m
+	if m.Arguments != nil {
+		e.retry = maphash.Bytes(t.table.seed, m.Arguments)
+	}
+	switch {
+	case m.Continues && !m.Ref.IsZero():
+		if op := t.findOperation(ev.scope, m.Ref); op != nil && op != e && !op.settled {
+			e.join(op)
+			e.retries = true
+		}
+	case m.Continues:
+		t.retry(ev, e)
+	case t.rules.Repeated != "":
+		t.repeat(ev, e)
+	}
+}
+
+// retry finds the operation that e continues.
+func (t *Tracker) retry(ev *event, e *Exchange) {
+	token := t.retryToken(e, ev.m.State)
+	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
+	if q == nil || q.exchanges.oldest().settled {
+		t.reportChangedState(ev, e)
+		return
+	}
+	e.inputs = t.keysOf(e.inputs[:0], ev.m.Inputs)
+	var op *Exchange
+	for n := q.exchanges.first; n != nil; n = n.next {
+		switch other := n.of; {
+		case !isSubset(e.inputs, other.inputs):
+		case op == nil:
+			op = other
+		default:
+			e.Guessed = true
+		}
+	}
+	if op == nil {
+		op, e.Guessed = q.exchanges.oldest(), true
+		t.report(wrongRetry, ev.f, []int64{op.First}, "%s answers what %s was not asked for", e.Title(), op.Title())
+	}
+	if string(e.ID.Text) == string(op.ID.Text) && e.Conn == op.Conn && !e.Guessed {
+		t.report(wrongRetry, ev.f, []int64{op.First}, "%s has the id of the request that it continues", e.Title())
+		t.table.unbind(&op.bindings[byID]) // the next answer is to e
+	}
+	t.table.unbind(op.bindingIn(q))
+	e.join(op)
+	e.retries = true
+	op.saw(ev.f)
+}
+
+// maxLookBack bounds how many open exchanges are looked at for one that a retry might have
+// been meant to continue.
+const maxLookBack = 256
+
+// reportChangedState reports a retry that would continue an operation if it had its state.
+func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
+	n := t.live.last
+	for range maxLookBack {
+		if n == nil {
+			return
+		}
+		if op := n.of; op != e && op.goesOnAs(protocol.SpaceRetry) && op.Kind == e.Kind && op.Name == e.Name && op.retry == e.retry {
+			t.report(wrongRetry, ev.f, []int64{op.First}, "the state of %s is not that of %s", e.Title(), op.Title())
+			return
+		}
+		n = n.prev
+	}
+}
+
+// repeat makes e a part of the operation that it repeats, because that has failed for a
+// reason which is no fault of it.
+func (t *Tracker) repeat(ev *event, e *Exchange) {
+	token := t.retryToken(e, []byte(t.rules.Repeated))
+	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
+	if q == nil {
+		return
+	}
+	op := q.exchanges.oldest()
+	if !op.settled { // it goes on with a state that only looks like the code
+		return
+	}
+	t.table.unbind(op.bindingIn(q))
+	e.join(op)
+	e.Guessed, e.repeats = true, true
+	op.saw(ev.f)
+}
+
+// failed notes that e has failed with a code, after which it may be repeated.
+func (t *Tracker) failed(ev *event, e *Exchange) {
+	if t.rules.Repeated == "" || e.Outcome != Failed || e.Operation() != e || string(ev.m.Label) != t.rules.Repeated {
+		return
+	}
+	token := t.retryToken(e, ev.m.Label)
+	b := &e.bindings[byOperation]
+	t.table.unbind(b)
+	t.table.bind(b, e, t.keyOf(ev.scope, e.Opener, token), token.Text)
+}
+
+// keysOf appends hashes of the keys of an object.
+func (t *Tracker) keysOf(dst []uint64, object []byte) []uint64 {
+	var s jsonscan.Scanner
+	s.Init(object)
+	for ok := s.Object(); ok && len(dst) < maxInputs && s.Next(); {
+		dst = append(dst, maphash.Bytes(t.table.seed, s.Key()))
+	}
+	return dst
+}
+
+// maxInputs bounds how many keys of an object are remembered.
+const maxInputs = 64
+
+// isSubset reports whether all of a are in b.
+func isSubset(a, b []uint64) bool {
+	return !slices.ContainsFunc(a, func(v uint64) bool { return !slices.Contains(b, v) }) || len(b) == maxInputs
+}
+
+// endRetried ends the operation that e, which has ended, continued.
+func (t *Tracker) endRetried(ev *event, e *Exchange) {
+	op := e.Operation()
+	switch {
+	case op == e:
+	case e.repeats:
+		op.Closed = ev.f.Time
+		op.become(e.Outcome)
+		t.changed(op, ev.f.Seq)
+	case e.retries && !op.settled:
+		e.retries = false
+		t.endOperation(ev, op, e.Outcome)
+	}
+}
+
+// endOperation ends an operation that was accepted.
+func (t *Tracker) endOperation(ev *event, op *Exchange, o Outcome) {
+	op.saw(ev.f)
+	op.Closed = ev.f.Time
+	phase := protocol.Close
+	if o.Stopped() {
+		phase, o = protocol.Cancelled, op.cancelled()
+	}
+	t.endCancel(op, phase, ev.f)
+	op.become(o)
+	op.ended()
+	t.settle(op)
+	t.changed(op, ev.f.Seq)
+}
+
+// operate does what a message does to an operation besides what it does to its exchange,
+// which is e or nil.
+func (t *Tracker) operate(ev *event, e *Exchange) {
+	does, of := ev.m.Operation.Does, ev.m.Operation.Of
+	var op *Exchange
+	switch {
+	case !of.IsZero():
+		op = t.findOperation(ev.scope, of)
+	case e != nil:
+		op = e.Operation()
+	}
+	if does == protocol.Cancel {
+		t.cancel(ev, of, op, e, t.rules.Cancel(ev.kind.Name))
+		return
+	}
+	if op == nil {
+		return
+	}
+	brings := does == protocol.Part && ev.m.Phase == protocol.Open
+	if brings && e != op && op.settled { // unless that is refused, something else begins
+		e.about, e.tooLate = false, true
+		return
+	}
+	if e != nil && !slices.Contains(t.rules.Endless, e.Kind) && (!op.settled || of.Space != protocol.SpaceSession) { // a session goes on, and its turn does not
+		e.join(op)
+	}
+	if op.settled {
+		t.checkState(ev, e, op)
+		return
+	}
+	switch does {
+	case protocol.Part:
+		if e != op && !brings && op.counts(e) {
+			op.saw(ev.f)
+			op.part(ev.f)
+			t.afterCancel(op, ev.f, true)
+		}
+	case protocol.Close, protocol.Fail, protocol.Cancelled:
+		if op.Accepted.IsZero() { // it ends with the answer
+			op.decided = does
+			break
+		}
+		outcome := map[protocol.Phase]Outcome{protocol.Close: Done, protocol.Fail: Failed, protocol.Cancelled: Cancelled}[does]
+		if does == protocol.Close && ev.m.ToolError {
+			outcome = ToolError
+		}
+		t.endOperation(ev, op, outcome)
+		if of.Space == protocol.SpaceTask {
+			op.state, op.stateAt = does, ev.f.Seq
+		}
+	}
+	if e == nil || e.Operation() != op { // else it is counted with its exchange
+		t.use(op, ev.spent)
+	}
+	t.changed(op, ev.f.Seq)
+}
+
+// checkState reports that a task which has ended is in another state. What was asked before
+// the end was known, or comes on another way, may tell of an earlier state.
+func (t *Tracker) checkState(ev *event, e, op *Exchange) {
+	does := ev.m.Operation.Does
+	if op.state == protocol.Note || does == op.state || does != protocol.Part && !does.Ends() {
+		return
+	}
+	if e != nil && e.First > op.stateAt || e == nil && ev.f.Framing != nil {
+		t.report(afterEnd, ev.f, []int64{op.First, op.stateAt}, "the task of %s, which is %v, is in another state", op.Title(), op.Outcome)
+	}
+}
+
+// outlives reports whether an operation goes on when the connection ends that began it,
+// and lets it.
+func (t *Tracker) outlives(e *Exchange) bool {
+	b := &e.bindings[byOperation]
+	if e.Accepted.IsZero() || !e.carried || b.queue == nil || b.queue.key.scope != 0 {
+		return false
+	}
+	for i := range byOperation {
+		t.table.unbind(&e.bindings[i])
+	}
+	return true
+}
+
+// Abandon takes in that nothing will go on with the operations which have outlived the
+// connection that began them.
+func (t *Tracker) Abandon(at time.Time) {
+	for n := t.live.first; n != nil; {
+		e := n.of
+		n = n.next
+		if e.bindings[byAge].queue != nil || e.Accepted.IsZero() {
+			continue
+		}
+		e.Closed = at
+		t.silence(e)
+		e.become(Abandoned)
+		e.over()
+		t.settle(e)
+		t.changed(e, 0)
+	}
+}
+
+// chooseRules chooses the rules by which a frame is judged: those of the version that its
+// message states, or else of its session.
+func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
+	t.rules, t.version = s.rules, s.version
+	if len(t.base.Versions) == 0 || m == nil {
+		return
+	}
+	stated := m.Version
+	if len(stated) == 0 {
+		stated = []byte(f.Version)
+	}
+	if len(stated) == 0 {
+		if h := t.base.Handshake.Request; h != "" && string(m.Kind) == h { // a session begins
+			s.version, s.rules = "", t.base
+			t.version, t.rules = "", t.base
+		}
+		return
+	}
+	if s.version == "" || m.Phase.Ends() {
+		s.version = t.intern(stated)
+		s.rules = t.base.At(s.version)
+	}
+	t.version = t.intern(stated)
+	t.rules = t.base.At(t.version)
+}
+
+// isNewer reports whether the version is newer than all that are known.
+func (t *Tracker) isNewer() bool { return t.base.Newest != "" && t.version > t.base.Newest }
+
+// maxVersions bounds how many versions are told apart.
+const maxVersions = 64
+
+// intern returns a version as text.
+func (t *Tracker) intern(version []byte) string {
+	version = clip(version, maxVersion)
+	if v, ok := t.versions[string(version)]; ok {
+		return v
+	}
+	if t.versions == nil {
+		t.versions = make(map[string]string)
+	}
+	if len(t.versions) >= maxVersions {
+		return ""
+	}
+	v := string(version)
+	t.versions[v] = v
+	return v
+}
+
+// maxVersion bounds the length of a version.
+const maxVersion = 64
+
+// Versions returns the versions of the protocol that were stated, in order.
+func (t *Tracker) Versions() []string { return slices.Sorted(maps.Keys(t.versions)) }

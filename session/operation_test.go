@@ -1,0 +1,176 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/session"
+)
+
+// operations is what a tracker knows of operations, in the order of their beginning: KIND
+// ID OUTCOME PARTS, and behind + the ids of the exchanges that belong to each.
+func operations(tr *session.Tracker) string {
+	list := slices.SortedFunc(tr.Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) })
+	var lines []string
+	at := map[int64]int{}
+	for _, e := range list {
+		if e.Of != 0 {
+			mark := "+"
+			if e.Guessed {
+				mark = "?"
+			}
+			lines[at[e.Of]] += fmt.Sprintf(" %s%s", mark, e.ID.Text)
+			continue
+		}
+		at[e.First] = len(lines)
+		lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Kind, e.ID.Text, e.Outcome, e.Parts))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// An operation goes on after the answer that only accepts it, and ends with a message.
+func TestOperations(t *testing.T) {
+	const one, two = "> init 0 1; < version 0 1; ", "> init 0 2; < version 0 2; "
+	for _, test := range []struct{ about, protocol, script, want, found string }{
+		{
+			"the answer ends a turn of version 1", "acp", one + "> prompt 1 s; < update s; < ask 0 s; > result 0; < stop 1 end_turn; < update s; end",
+			"initialize 0 done 0; session/prompt 1 done 1 +0", "",
+		},
+		{
+			"the agent is idle at the end of a turn of version 2", "acp", two + "> prompt 1 s; < update s; < result 1; < ask 0 s; > result 0; < update s; < idle s end_turn; < update s; end",
+			"initialize 0 done 0; session/prompt 1 done 3 +0", "",
+		},
+		{
+			"it is idle before it answers", "acp", two + "> prompt 1 s; < idle s end_turn; < result 1; end",
+			"initialize 0 done 0; session/prompt 1 done 1", "",
+		},
+		{
+			"an error ends it", "acp", two + `> prompt 1 s; < {"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}; end`,
+			"initialize 0 done 0; session/prompt 1 failed 0", "",
+		},
+		{
+			"two answers are one too many", "acp", two + "> prompt 1 s; < result 1; < result 1; < idle s end_turn; end",
+			"initialize 0 done 0; session/prompt 1 done 1", "after-end",
+		},
+		{
+			"a turn is cancelled", "acp", two + "> prompt 1 s; < result 1; > cancel s; < update s; < idle s cancelled; end",
+			"initialize 0 done 0; session/prompt 1 cancelled 2", "",
+		},
+		{
+			"a cancel is ignored", "acp", two + "> prompt 1 s; < result 1; > cancel s; < update s; +900; < idle s end_turn; end",
+			"initialize 0 done 0; session/prompt 1 done 2", "cancel-ignored",
+		},
+		{
+			"what was accepted cannot be withdrawn", "acp", two + "> prompt 1 s; < result 1; > withdraw 1; < idle s end_turn; end",
+			"initialize 0 done 0; session/prompt 1 done 1", "",
+		},
+		{
+			"the connection ends in a turn", "acp", two + "> prompt 1 s; < result 1; end",
+			"initialize 0 done 0; session/prompt 1 abandoned 0", "unanswered",
+		},
+		{
+			"turn follows turn", "acp", two + "> prompt 1 s; < result 1; < idle s end_turn; > prompt 2 s; < update s; < result 2; < idle s end_turn; end",
+			"initialize 0 done 0; session/prompt 1 done 1; session/prompt 2 done 2", "",
+		},
+		{
+			"a version that is not known is judged as the newest", "acp", "> init 0 3; < version 0 3; > prompt 1 s; < result 1; < idle s end_turn; end",
+			"initialize 0 done 0; session/prompt 1 done 1", "unknown-version",
+		},
+
+		{"a retry continues the operation", "mcp", "> tool 1 t x; < more 1 s; > again 2 t x s; < result 2; end", "tools/call 1 done 0 +2", ""},
+		{"a retry that fails", "mcp", "> tool 1 t x; < more 1 s; > again 2 t x s; < unwell 2; end", "tools/call 1 tool-error 0 +2", ""},
+		{"two rounds", "mcp", "> tool 1 t x; < more 1 s; > again 2 t x s; < more 2 r; > again 3 t x r; < result 3; end", "tools/call 1 done 0 +2 +3", ""},
+		{"other arguments are no retry", "mcp", "> tool 1 t x; < more 1 s; > again 2 t y s; < result 2", "tools/call 1 open 0; tools/call 2 done 0", ""},
+		{"two that are equal", "mcp", "> tool 1 t x; > tool 2 t x; < more 1 s; < more 2 s; > again 3 t x s; < result 3", "tools/call 1 done 0 ?3; tools/call 2 open 0", ""},
+		{"a retry is cancelled", "mcp", "> tool 1 t x; < more 1 s; > again 2 t x s; > cancel 2", "tools/call 1 cancelled 0 +2", ""},
+		{"a task ends when it is asked for", "mcp", "> tool 1 t x; < task 1 k; > poll 2 k; < status 2 k working; > poll 3 k; < status 3 k completed; > poll 4 k; < status 4 k completed", "tools/call 1 done 1 +2 +3 +4", ""},
+		{"retries that differ in what they answer", "mcp", "> able 1 {\"roots\":{}}; > able 2 {\"roots\":{}}; < wants 1 a roots/list x; < wants 2 b roots/list x; > replies 3 b; > replies 4 a; < done 3; < done 4; end", "tools/call 1 done 0 +4; tools/call 2 done 0 +3", ""},
+		{"nobody retries", "mcp", "> !line tool 1 t x; < !line more 1 s; end", "tools/call 1 abandoned 0", ""},
+		{"nobody retries on another connection", "mcp", "> tool 1 t x; < more 1 s; end; #2; > again 2 t x s; < more 2 r; end; over", "tools/call 1 abandoned 0 +2", ""},
+		{"a call is repeated when its headers are right", "mcp", "> new 1 tools/call; < code 1 -32020; > new 2 tools/list; < cached 2; > new 3 tools/call; < done 3; > new 4 tools/call; < done 4; end", "tools/call 1 done 0 ?3; tools/list 2 done 0; tools/call 4 done 0", ""},
+		{"a call that is repeated goes on", "mcp", "> new 1 tools/call; < code 1 -32020; > new 3 tools/call; < type 3 input_required; > replies 5 k", "tools/call 1 failed 0; tools/call 3 open 0; tools/call 5 open 0", "wrong-retry"},
+		{"a state that looks like the code of an error", "mcp", `> new 1 tools/call; < {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":-32020}}; > new 2 tools/call; < done 2`, "tools/call 1 open 0; tools/call 2 done 0", ""},
+		{"another error is not repeated", "mcp", "> new 1 tools/call; < code 1 -32602; > new 3 tools/call; < done 3; end", "tools/call 1 failed 0; tools/call 3 done 0", ""},
+		{"a result of a task of 2025-11-25", "mcp", "> tool 1 t x; < later 1 k; > await 2 k; < unwell 2; end", "tools/call 1 tool-error 0 +2", ""},
+		{"nobody waits for it any longer", "mcp", "> tool 1 t x; < later 1 k; > await 2 k; > cancel 2; > await 3 k; < result 3; end", "tools/call 1 done 0 +2 +3", ""},
+		{"a task that had ended", "mcp", "> tool 1 t x; < later 1 k; > poll 2 k; < status 2 k completed; > await 3 k; < unwell 3; end", "tools/call 1 done 0 +2 +3", ""},
+		{"a subscription tells of tasks", "mcp", "> listen 0; > tool 1 t x; < task 1 k; < heard 0 k completed; end", "subscriptions/listen 0 abandoned 1; tools/call 1 done 0", ""},
+		{"a task ends by itself", "mcp", "> tool 1 t x; < task 1 k; < tell k working; < tell k failed", "tools/call 1 failed 1", ""},
+		{"a task is cancelled", "mcp", "> tool 1 t x; < task 1 k; > stop 2 k; < result 2; < tell k cancelled", "tools/call 1 cancelled 0 +2", ""},
+		{"a server ends a subscription", "mcp", "> listen 1; < changed 1; < cancel 1; end", "subscriptions/listen 1 done 1", ""},
+		{"and answers it", "mcp", "> listen 1; < cancel 1; < result 1; end", "subscriptions/listen 1 done 0", ""},
+
+		{"a turn of codex", "codex", "> turn 1; < accept 1 a; < delta a; < approve 1 a; > result 1; < resolved 1; < completed a completed; < delta a; end", "turn/start 1 done 1 +1", ""},
+		{"a turn that fails", "codex", "> turn 1; < accept 1 a; < completed a failed; end", "turn/start 1 failed 0", ""},
+		{"a turn that was not begun", "codex", "> turn 1; < error 1; end", "turn/start 1 failed 0", ""},
+		{
+			"an interrupt withdraws questions", "codex", "> turn 1; < accept 1 a; < approve 0 a; > interrupt 2 a; < result 2; < completed a interrupted; < resolved 0; > result 0; end",
+			"turn/start 1 cancelled 0 +0 +2", "",
+		},
+		{"more of a turn", "codex", "> turn 1; < accept 1 a; > steer 2 a; < result 2; > turn 3; < accept 3 a; < completed a completed; end", "turn/start 1 done 0 +2 +3", ""},
+		{"an interrupt that is ignored", "codex", "> turn 1; < accept 1 a; > interrupt 2 a; < result 2; < delta a; +900; < completed a completed; end", "turn/start 1 done 1 +2", "cancel-ignored"},
+
+		{
+			"one side tells of turns", "codex-exec", `< {"type":"turn.started"}; < {"type":"item.completed","item":{}}; < {"type":"turn.completed"}; < {"type":"turn.started"}; < {"type":"turn.failed"}; end`,
+			"turn.started  done 1; turn.started  failed 0", "",
+		},
+		{"a task of a2a", "a2a", "> stream 1; < task 1 k SUBMITTED; < status 1 k WORKING; < chunk 1 k x; < last 1 k x; < status 1 k COMPLETED; complete; end", "SendStreamingMessage 1 done 3", ""},
+		{"a message is no task", "a2a", "> stream 1; < message 1; complete; > say 2; < message 2; end", "SendStreamingMessage 1 done 0; SendMessage 2 done 0", ""},
+		{
+			"a task that fails at once", "a2a", "> stream 1; < task 1 k FAILED; complete; > say 2; < task 2 j REJECTED; #2; > get 3 j; < bare 3 j REJECTED; > cancel 4 j; < error 4 -32002; end",
+			"SendStreamingMessage 1 failed 0; SendMessage 2 failed 0 +3 +4", "",
+		},
+		{
+			"input is given on another connection", "a2a", "> stream 1; < task 1 k SUBMITTED; < status 1 k INPUT_REQUIRED; complete; end; #2; > more 2 k; < status 2 k WORKING; < chunk 2 k x; < status 2 k COMPLETED; complete; end",
+			"SendStreamingMessage 1 done 3 +2", "",
+		},
+		{
+			"two streams of a task have the same parts", "a2a", "> stream 1; < task 1 k WORKING; < chunk 1 k x; #2; > subscribe 2 k; < full 2 k WORKING; < append 2 k x; #1; < append 1 k x; < last 1 k x; #2; < last 2 k x; < status 2 k COMPLETED; complete; #1; < status 1 k COMPLETED; complete; end; #2; end",
+			"SendStreamingMessage 1 done 3 +2", "",
+		},
+		{
+			"a stream is behind when the task ends on another", "a2a", "> stream 1; < task 1 k WORKING; #2; > subscribe 2 k; < task 2 k WORKING; < chunk 2 k x; < status 2 k CANCELED; complete; #1; < chunk 1 k x; < status 1 k CANCELED; complete; end; #2; end",
+			"SendStreamingMessage 1 cancelled 1 +2", "",
+		},
+		{
+			"a stream that is left does not end the task", "a2a", "> stream 1; < task 1 k WORKING; < chunk 1 k x; left; #2; > get 2 k; < bare 2 k WORKING; > subscribe 3 k; < full 3 k WORKING; < append 3 k x; < status 3 k COMPLETED; complete; end",
+			"SendStreamingMessage 1 done 2 +2 +3", "",
+		},
+		{
+			"a subscription that is left is no request without an answer", "a2a", "> stream 1; < task 1 k WORKING; #2; > subscribe 2 k; < task 2 k WORKING; left; #1; < status 1 k COMPLETED; complete; end",
+			"SendStreamingMessage 1 done 0 +2", "",
+		},
+		{"the task was not seen to begin", "a2a", "> subscribe 1 k; < full 1 k WORKING; < append 1 k x; #2; > cancel 2 k; < bare 2 k CANCELED; #1; < status 1 k CANCELED; complete; end; #2; end", "SubscribeToTask 1 cancelled 1 +2", ""},
+		{"the answer to a cancel comes first", "a2a", "> stream 1; < task 1 k WORKING; #2; > cancel 2 k; < bare 2 k CANCELED; #1; < status 1 k CANCELED; complete; #2; > cancel 3 k; < bare 3 k CANCELED; > get 4 k; < bare 4 k CANCELED; end; #1; end", "SendStreamingMessage 1 cancelled 0 +2 +3 +4", ""},
+		{"a cancel that is refused", "a2a", "> stream 1; < task 1 k WORKING; #2; > cancel 2 k; < error 2 -32002; #1; < chunk 1 k x; < status 1 k COMPLETED; complete; end; #2; end", "SendStreamingMessage 1 done 1 +2", ""},
+		{"a cancel of what there is not", "a2a", "> cancel 1 k; < error 1 -32001; > cancel 2 j; < bare 2 j CANCELED; end", "CancelTask 1 failed 0; CancelTask 2 done 0", ""},
+		{"a request about a task that was not seen", "a2a", "> get 1 k; < bare 1 k WORKING; end", "GetTask 1 done 0", ""},
+		{"the server ends the connection", "a2a", "> stream 1; end", "SendStreamingMessage 1 abandoned 0", "unanswered"},
+		{"a task of version 0.3", "a2a", "> old 1; < oldtask 1 k submitted; < oldstatus 1 k working false; < oldstatus 1 k completed true; complete; end", "message/stream 1 done 1", ""},
+
+		{
+			"turns of claude are answered in order", "claude", "> user; > user; < assistant; < ask q; > success q; < result false completed; < result true api_error; end",
+			`user  done 1 +"q"; user  failed 0`, "",
+		},
+		{
+			"an interrupt withdraws a question that is answered late", "claude", "> user; < ask q; > interrupt i; < withdraw q; < success i; < result true aborted_tools; > success q; end",
+			`user  cancelled 0 +"q" +"i"`, "",
+		},
+		{"an interrupt of nothing", "claude", "> interrupt i; < success i; end", `control_request/interrupt "i" done 0`, ""},
+		{"an answer to nothing", "claude", "> user; < success q; < result false completed; > withdraw z; end", "user  done 0", "orphan cancel-unknown"},
+	} {
+		tr := play(t, test.protocol, test.script, session.Options{})
+		if got := operations(tr); got != test.want {
+			t.Errorf("%s: %s\n got  %q\n want %q", test.about, test.script, got, test.want)
+		}
+		var found []string
+		for f := range tr.Findings() {
+			found = append(found, f.Name)
+		}
+		if got := strings.Join(found, " "); got != test.found {
+			t.Errorf("%s: %s\n found %q, want %q", test.about, test.script, got, test.found)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package session
+
+import "github.com/wirectl/wirectl/protocol"
+
+// maxSteps bounds how many steps are remembered. Beyond it none is judged any more: what
+// is not known may have been forgotten.
+const maxSteps = 1 << 14
+
+// step follows the steps of operations, and reports what goes on of one that has not begun
+// or has ended. It judges operations that began here, in sessions that were seen from
+// their beginning.
+func (t *Tracker) step(ev *event) {
+	s := ev.m.Step
+	if s.ID.IsZero() || len(t.steps) >= maxSteps {
+		return
+	}
+	if t.steps == nil {
+		t.steps = make(map[key]bool)
+	}
+	at := t.keyOf(ev.scope, ev.from, s.ID)
+	ended, begun := t.steps[at]
+	if s.Does != protocol.Part {
+		t.steps[at] = s.Does == protocol.Close
+		return
+	}
+	op := t.findOperation(ev.scope, ev.m.Ref)
+	if begun && !ended || !ev.scope.whole || !t.judges() || op == nil || op.Conn != ev.f.Conn || op.Stream != ev.f.Stream {
+		return
+	}
+	why := "has not begun"
+	if begun {
+		why = "has ended"
+	}
+	t.report(unknownStep, ev.f, []int64{op.First}, "%s goes on with %s, which %s", ev.kind.Name, quote(s.ID), why)
+}

@@ -1,0 +1,230 @@
+package session
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A stream is an exchange whose answers are events, as [protocol.Rules.Streams] has it. It
+// ends with an event that ends its operation, or with its carrier. The operation may end
+// earlier, by an event of another stream, and goes on when the stream is closed. All
+// streams of an operation carry the same events, so the parts of one of them are counted.
+
+type stream struct {
+	open bool // events are to come
+	// Leader is the serial number of the stream whose parts are counted as those of the
+	// operation, while its own is closed; 0 for none.
+	leader uint64
+	// Pieces are the products of which pieces have come; unsure says that there are others.
+	pieces []piece
+	unsure bool
+	// Context is the hash of the conversation that the operation belongs to, or 0.
+	context uint64
+}
+
+// streams reports whether events of e are to come.
+func (e *Exchange) streams() bool { return e.stream != nil && e.stream.open }
+
+// told returns what the streams of an operation tell of it.
+func (op *Exchange) told() *stream {
+	if op.stream == nil {
+		op.stream = &stream{}
+	}
+	return op.stream
+}
+
+// streamEvent handles an event of a stream that is open, though its operation may have ended.
+func (t *Tracker) streamEvent(ev *event, e *Exchange) {
+	m := ev.m
+	goesOn := m.Phase == protocol.Part || m.Phase == protocol.Close && m.GoesOn
+	if goesOn && e.answers == 0 && m.Phase == protocol.Part && t.rules.Announced && !e.about {
+		t.report(missingAck, ev.f, []int64{e.First}, "the first event of %s is part of an operation that was not named before", e.Title())
+	}
+	e.answered(ev.f)
+	if !m.Bind.IsZero() {
+		t.bindStream(ev, e)
+	}
+	switch {
+	case m.Phase == protocol.Part:
+		t.part(ev, e)
+		t.checkPiece(ev, e)
+		t.afterCancel(e, ev.f, true)
+	case goesOn:
+		e.stream.unsure = e.stream.unsure || m.Count > 0
+	case e.settled: // its operation has ended by another stream
+		e.stream.open = false
+		ev.scope.linger(e, ev.f)
+	case m.Phase == protocol.Fail && !e.Accepted.IsZero():
+		t.leaveStream(e, ev.f.Time)
+	default:
+		t.closeExchange(ev, e)
+		ev.scope.linger(e, ev.f)
+	}
+}
+
+// A lingering stream has brought its last event, and its carrier has not ended it yet.
+type lingering struct {
+	first, last int64 // the frames of the request and of the event; 0 for none
+	title       string
+	since       time.Time
+}
+
+// patience is how long the end of a stream may be under way when its client leaves.
+const patience = time.Second
+
+// linger notes that the carrier is to end a stream now, if it can.
+func (s *scope) linger(e *Exchange, f *Frame) {
+	if f.Stream != 0 && f.Framing == nil {
+		s.lingers = lingering{e.First, f.Seq, e.Title(), f.Time}
+	}
+}
+
+// checkLingering reports a stream that its client had to end.
+func (t *Tracker) checkLingering(s *scope, first frame.Dir, at time.Time) {
+	if l := s.lingers; l.first != 0 && first == frame.C2U && since(at, l.since) > patience {
+		t.addFinding(openStream, Findings[openStream].Severity, s.key.conn, []int64{l.first, l.last},
+			"the stream of "+l.title+" was open for "+since(at, l.since).Round(time.Millisecond).String()+" after its last event")
+	}
+}
+
+// bindStream makes a stream belong to the operation that its event names, or that
+// operation begin with it.
+func (t *Tracker) bindStream(ev *event, e *Exchange) {
+	op, other := e.Operation(), t.named(ev, ev.m.Bind)
+	switch begun := e != op || !e.Accepted.IsZero(); {
+	case other == nil && !begun:
+		t.bindOperation(ev, e)
+		if e.Accepted = ev.f.Time; e.Accepted.IsZero() {
+			e.Accepted = unknownTime
+		}
+		op = e
+	case !begun:
+		e.join(other)
+		op = other
+	case other != op:
+		t.report(otherOperation, ev.f, []int64{e.First}, "an event of %s is about %s, and those before it are not", e.Title(), quote(ev.m.Bind))
+		return
+	}
+	if ev.m.Context.IsZero() {
+		return
+	}
+	context := maphash.Bytes(t.table.seed, ev.m.Context.Text) | 1
+	told := op.told()
+	if told.context == 0 {
+		told.context = context
+	}
+	if told.context != context {
+		t.report(otherOperation, ev.f, []int64{op.First}, "%s is of the conversation %s, and was of another before", quote(ev.m.Bind), quote(ev.m.Context))
+	}
+}
+
+// counts reports whether a part of an operation that e brings is counted: parts of one
+// stream are, as long as that is open.
+func (op *Exchange) counts(e *Exchange) bool {
+	if e == nil || !e.streams() {
+		return true
+	}
+	told := op.told()
+	if told.open || told.leader != 0 && told.leader != e.serial {
+		return false
+	}
+	told.leader = e.serial
+	return true
+}
+
+// endStream notes that no more events of e are to come.
+func (e *Exchange) endStream() {
+	if e.stream == nil {
+		return
+	}
+	e.stream.open = false
+	if told := e.Operation().told(); told.leader == e.serial {
+		told.leader = 0
+	}
+}
+
+// leaveStream ends an open stream, though not the operation that it began.
+func (t *Tracker) leaveStream(e *Exchange, at time.Time) {
+	e.endStream()
+	if e.settled || t.outlives(e) {
+		return
+	}
+	e.Closed = at
+	e.become(Done)
+	e.ended()
+	t.settle(e)
+	t.changed(e, 0)
+}
+
+// EndStream takes in that the answer to what was asked on a stream of a connection is
+// complete. It ends the exchanges that are answered by a stream of events.
+func (t *Tracker) EndStream(conn, stream int, at time.Time) {
+	s := t.scopes[scopeKey{conn, stream}]
+	if s == nil || t.base.Streams == nil {
+		return
+	}
+	s.lingers = lingering{}
+	for _, side := range []frame.Dir{frame.C2U, frame.DirUnknown} {
+		for e := range t.inFlightOf(s, side) {
+			if e.streams() && e.answers > 0 {
+				t.leaveStream(e, at)
+			}
+		}
+	}
+}
+
+type piece struct {
+	hash uint64
+	last bool // none may follow
+}
+
+// maxPieces bounds how many products of a stream are told apart.
+const maxPieces = 64
+
+// checkPiece judges a piece of a product, if all of the operation came on the stream.
+func (t *Tracker) checkPiece(ev *event, e *Exchange) {
+	p := ev.m.Piece
+	if p.Of == nil || e.about || e.stream.unsure || !t.judges() {
+		return
+	}
+	hash := maphash.Bytes(t.table.seed, p.Of)
+	at := slices.IndexFunc(e.stream.pieces, func(p piece) bool { return p.hash == hash })
+	name := plain(strings.Trim(string(clip(p.Of, 64)), `"`))
+	switch {
+	case at >= 0 && p.Appends && e.stream.pieces[at].last:
+		t.report(sequenceRepeat, ev.f, []int64{e.First}, "a chunk of %s follows its last one", name)
+	case at >= 0:
+		e.stream.pieces[at].last = p.Last
+	case p.Appends:
+		t.report(sequenceGap, ev.f, []int64{e.First}, "a chunk of %s follows none", name)
+		e.stream.unsure = true
+	case len(e.stream.pieces) >= maxPieces:
+		e.stream.unsure = true
+	default:
+		e.stream.pieces = append(e.stream.pieces, piece{hash, p.Last})
+	}
+}
+
+// checkAnswer judges whether e may be answered in that way at all.
+func (t *Tracker) checkAnswer(ev *event, e *Exchange) {
+	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && major(v) != major(e.Version) {
+		t.report(mixedVersions, ev.f, []int64{e.First}, "%s is of version %s, and is answered in the form of %s", e.Title(), e.Version, quote(protocol.Token{Text: ev.m.Version}))
+	}
+	if e.tooLate && ev.m.Phase != protocol.Fail {
+		if op := t.named(ev, ev.m.Bind); op != nil && op.settled {
+			e.tooLate = false
+			t.report(afterEnd, ev.f, []int64{op.First, op.Last, e.First}, "%s is accepted by %s, which is %v", e.Title(), quote(ev.m.Bind), op.Outcome)
+		}
+	}
+}
+
+// major returns the number of a version before its first dot.
+func major(version string) string {
+	number, _, _ := strings.Cut(version, ".")
+	return number
+}
