@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -54,23 +55,24 @@ func newCaptured(in Input, cfg Config) *captured {
 }
 
 func (c *captured) nextBatch(b *batch) bool {
-	b.Frames, b.since, b.times, b.place, b.ends = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0], b.ends[:0]
+	b.Frames, b.since, b.times, b.place, b.among = b.Frames[:0], b.since[:0], b.times[:0], b.place[:0], b.among[:0]
 	b.fault = b.fault[:0]
 	b.first, b.clock = c.seq, c.clock
 	arena := b.arena[:0]
 	apart := 0 // bytes that are no part of the arena
-	for c.failed == nil && len(arena)+apart < batchSize && len(b.Frames)+len(b.ends) < batchItems &&
-		(len(b.Frames)+len(b.ends) == 0 || c.buffered()) {
+	for c.failed == nil && len(arena)+apart < batchSize && len(b.Frames)+len(b.among) < batchItems &&
+		(len(b.Frames)+len(b.among) == 0 || c.buffered()) {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
 		}
 		if c.record.Kind == capture.Note && c.cfg.Note != nil {
 			c.cfg.Note(c.seq+c.pending, &c.record)
 		}
-		if c.record.Kind == capture.HalfClosed && c.cfg.Ended != nil {
-			b.ends = append(b.ends, end{len(b.Frames), c.connNumber(c.record.Conn), c.record.Dir, c.record.Time})
-		}
 		if c.record.Kind != capture.Frame {
+			if c.cfg.Event != nil {
+				b.among = append(b.among, event{len(b.Frames), c.event()})
+				apart += len(c.record.Text)
+			}
 			continue
 		}
 		for _, f := range c.within() {
@@ -88,7 +90,18 @@ func (c *captured) nextBatch(b *batch) bool {
 		b.arena = nil // kept by nothing that one large frame has grown
 	}
 	c.seq, c.pending = c.seq+c.pending, 0
-	return len(b.Frames)+len(b.ends) > 0
+	return len(b.Frames)+len(b.among) > 0
+}
+
+// maxText is how much of the text of an event is kept.
+const maxText = 4 << 10
+
+// event returns the current record, which is not a frame, with a text of its own.
+func (c *captured) event() capture.Record {
+	r := c.record
+	r.Conn = c.connNumber(r.Conn)
+	r.Text = bytes.Clone(r.Text[max(0, len(r.Text)-maxText):])
+	return r
 }
 
 // within returns the frames of the current record: one, unless an older relay recorded a

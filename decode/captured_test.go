@@ -192,19 +192,44 @@ func TestManyConnections(t *testing.T) {
 func TestOpenTellsRecordsFromMessages(t *testing.T) {
 	long := strings.Repeat("x", 8<<10)
 	for text, want := range map[string]bool{
-		`{"seq":1,"offset":0,"size":1}` + "\n":                                  false,
-		`{"seq":1,"offset":0,"size":1,"raw":"YQ==","more":1}` + "\n":            false,
-		`{"seq":1,"type":"request","command":"next"}` + "\n":                    false,
-		`{"seq":1,"offset":0,"payload":"` + long + `"}` + "\n":                  false,
-		`{"seq":1,"offset":0,"size":1,"raw":"YQ=="}`:                            true,
-		`{"seq":1,"offset":0,"size":1,"payload":{}}` + "\n" + long:              true,
-		`{"seq":1,"offset":0,"framing":"line","payload":"` + long + `"}` + "\n": true,
-		`{"seq":1,"offset":0,"framing":"line","payl`:                            true,
+		`{"seq":1,"offset":0,"size":1}` + "\n":                                        false,
+		`{"seq":1,"offset":0,"size":1,"raw":"YQ==","more":1}` + "\n":                  false,
+		`{"seq":1,"type":"request","command":"next"}` + "\n":                          false,
+		`{"seq":1,"offset":0,"payload":"` + long + `"}` + "\n":                        false,
+		`{"seq":1,"offset":0,"size":1,"raw":"YQ=="}`:                                  true,
+		`{"seq":1,"offset":0,"size":1,"payload":{}}` + "\n" + long:                    true,
+		`{"seq":1,"offset":0,"framing":"line","payload":"` + long + `"}` + "\n":       true,
+		`{"seq":1,"offset":0,"framing":"line","payl`:                                  true,
+		"\n \r\n" + `{ "size" : 1, "raw": "YQ==", "offset": 0, "\u0073eq": 1}` + "\n": true,
+		`{"conn": 1, "framing": "line", "payload": "` + long + `", "seq": 1}` + "\n":  true,
+		`{"payload": "` + long + `", "conn": 1, "framing": "line", "seq": 1}` + "\n":  false,
+		`{"id": 1, "kind": "x", "framing": "line", "payload": {}}` + "\n":             false,
+		`{"seq": 1, "conn": 1, "framing": x`:                                          true,
+		`["seq", 1, "offset", 0, "payload", "framing"]` + "\n":                        false,
 	} {
 		in, err := decode.Open(strings.NewReader(text), decode.Config{Reframe: reframe})
 		if err != nil || (in.Capture != nil) != want {
 			t.Errorf("%.60s: a capture: %v, want %v (%v)", text, in.Capture != nil, want, err)
 		}
+	}
+}
+
+// A stream is known for one as soon as it has a key that no record has: the rest of its
+// first line may be long in coming.
+func TestOpenWaitsForNoMoreThanItNeeds(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	opened := make(chan decode.Input)
+	go func() {
+		in, err := decode.Open(r, decode.Config{})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- in
+	}()
+	_, _ = io.WriteString(w, `{"id": 1, "jsonrpc":`)
+	if in := <-opened; in.Stream == nil { // though the line goes on
+		t.Errorf("%+v", in)
 	}
 }
 

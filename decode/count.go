@@ -2,7 +2,6 @@ package decode
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -94,7 +94,7 @@ const maxKind = 128
 
 func (t *tally) countOf(protocol string, kind []byte) *Count {
 	if len(kind) > maxKind {
-		kind = append(clip(kind, maxKind), "…"...)
+		kind = []byte(render.Shorten(kind, maxKind))
 	}
 	var buf [maxKind + 32]byte
 	key := append(append(append(buf[:0], protocol...), 0), kind...)
@@ -153,9 +153,7 @@ func (c *Counter) sum() counts {
 
 // NDJSON writes how many frames and payload bytes there are of each kind, as one object.
 func (c *Counter) NDJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(c.sum())
+	return jsonscan.NewEncoder(w).Encode(c.sum())
 }
 
 // Text writes how many frames and payload bytes there are of each kind, as a table.

@@ -6,6 +6,7 @@ package decode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 )
@@ -69,10 +71,10 @@ type Config struct {
 	// next frame. It is called before earlier frames are viewed, and must not keep
 	// the record.
 	Note func(seq int64, rec *capture.Record)
-	// Ended, if not nil, is called when a direction of a connection in a capture has
-	// ended, between the views of the frames before and after the end. This requires
-	// that frames are viewed in order.
-	Ended func(conn int, dir frame.Dir, at time.Time)
+	// Event, if not nil, is called for each record of a capture that is not a frame,
+	// between the views of the frames before and after it. Of a long text the record has
+	// the end. This requires that frames are viewed in order.
+	Event func(rec *capture.Record)
 }
 
 func (cfg *Config) around(show func()) {
@@ -100,8 +102,8 @@ type Result struct {
 	Enough  bool          // all was shown that was asked for, whatever else there is
 }
 
-// merge adds the counts of a batch to the result.
-func (r *Result) merge(seen *Result) {
+// Merge adds the counts of a batch, or of another input, to the result.
+func (r *Result) Merge(seen *Result) {
 	r.Frames += seen.Frames
 	r.Faults += seen.Faults
 	r.Skipped.Faults += seen.Skipped.Faults
@@ -109,6 +111,27 @@ func (r *Result) merge(seen *Result) {
 	if r.First == nil {
 		r.First = seen.First
 	}
+}
+
+// FaultCount says how much of what was decoded is faulty.
+func (r *Result) FaultCount() string {
+	s := fmt.Sprintf("%s in %s", render.Count(r.Faults, "fault"), render.Count(r.Frames, "frame"))
+	if r.Skipped.Bytes > 0 {
+		s += "; " + render.Count(r.Skipped.Bytes, "byte") + " skipped"
+	}
+	return s
+}
+
+// FaultError says where that begins, too: what is shown need not have it.
+func (r *Result) FaultError() error {
+	count := r.FaultCount()
+	switch {
+	case r.First == nil:
+		return errors.New(count)
+	case r.Faults > 1:
+		count += "; the first"
+	}
+	return fmt.Errorf("%s: %w", count, r.First)
 }
 
 // Run reads all of in and writes what views from newView show of it to w, in
@@ -151,16 +174,14 @@ type batch struct {
 	clock clock   // ahead of the first frame
 	times []times // of each frame, where they are known
 	place []int64 // of each frame in its capture, where that can be told
-	ends  []end   // of connections, where somebody wants to know
+	among []event // where somebody wants to know
 	arena []byte  // of the bytes of frames that are taken from a capture
 }
 
-// An end is that of a direction of a connection, ahead of the frame of that index.
-type end struct {
-	index int
-	conn  int
-	dir   frame.Dir
-	at    time.Time
+// An event is a record that is not a frame, ahead of the frame of that index.
+type event struct {
+	index  int
+	record capture.Record
 }
 
 // endOfRun returns the index after the last frame that since[run] applies to.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
+	"slices"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recording"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // An Input is what to decode: a capture, or else the bytes of one direction of
@@ -61,7 +62,7 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 		cfg.noticeUnused()
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c, stored: true}, err
-	case isNDJSON(b) && cfg.Framing == nil:
+	case cfg.Framing == nil && isNDJSON(b):
 		cfg.noticeUnused()
 		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
 	default:
@@ -144,50 +145,56 @@ func isSection(b *bufio.Reader) bool {
 	return pcapng.IsSection(head)
 }
 
-// recordHead matches how our records begin, and hardly any message does.
-var recordHead = regexp.MustCompile(`^\{"seq":\d+,"(time|conn|dir|offset)":`)
+// isNDJSON reports whether the first line that is not blank is a record. It waits for
+// no more than that line, and only as long as it can be one.
+func isNDJSON(b *bufio.Reader) bool {
+	for n := 1; ; n++ {
+		_, err := b.Peek(n)
+		n = b.Buffered()
+		head, _ := b.Peek(n)
+		line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+		seen := membersOf(line)
+		if whole || err != nil || n >= sniffSize || !seen.more {
+			return seen.isRecord(line)
+		}
+	}
+}
 
-// isNDJSON reports whether the first line is a record. It waits for no more
-// than that line.
-func isNDJSON(b *bufio.Reader) bool { return beginsRecord(b) && isRecord(firstLine(b)) }
+// members are what the beginning of a line says of whether it is a record.
+type members struct {
+	keys    []string // those of records, as far as they are known
+	foreign bool     // it is no object, or it has a key that records do not have
+	more    bool     // more bytes could tell more
+}
 
-// recordBody matches what the records that we write have ahead of the bytes.
-var recordBody = regexp.MustCompile(`"framing":|"offset":\d+,"size":\d+,"(protocol|kind)":`)
+// membersOf returns the members of a line, whose end may be missing.
+func membersOf(line []byte) members {
+	var s jsonscan.Scanner
+	s.Init(line)
+	m := members{foreign: len(line) > 0 && line[0] != '{'}
+	for ok := s.Object(); ok && !m.foreign && s.Next(); s.Skip() {
+		key := string(s.Key())
+		m.keys = append(m.keys, key)
+		m.foreign = !slices.Contains(ndjson.Keys, key)
+	}
+	var cut *jsonscan.SyntaxError
+	m.more = !m.foreign && (len(line) == 0 || errors.As(s.Err(), &cut) && cut.Truncated)
+	return m
+}
 
-// isRecord reports whether a line, of which the end may be missing, is a record.
-// One that cannot be read to its end is if it goes on as ours do.
-func isRecord(line []byte) bool {
+// isRecord reports whether the line is a record, and no message that has some of its
+// keys. A line that cannot be read to its end is if its members describe a frame.
+func (m members) isRecord(line []byte) bool {
+	if m.foreign {
+		return false
+	}
+	has := func(key string) bool { return slices.Contains(m.keys, key) }
+	placed := has("time") || has("conn") || has("dir") || has("offset")
 	var r ndjson.Record
 	if isRecord, err := r.Parse(line); err == nil {
-		return isRecord
+		return isRecord && placed && has("seq")
 	}
-	return recordBody.Match(line)
-}
-
-// firstLine returns the first line, or as much of it as is looked at.
-func firstLine(b *bufio.Reader) []byte {
-	for n := 1; n <= sniffSize; n++ {
-		if head, err := b.Peek(n); err != nil || head[n-1] == '\n' {
-			return head
-		}
-	}
-	head, _ := b.Peek(sniffSize)
-	return head
-}
-
-// beginsRecord reports whether the first two keys are those of a record.
-func beginsRecord(b *bufio.Reader) bool {
-	const begin = `{"seq":`
-	for n := 1; n <= sniffSize; n++ {
-		head, err := b.Peek(n)
-		if err != nil || !bytes.HasPrefix(head, []byte(begin[:min(n, len(begin))])) || head[n-1] == '\n' {
-			return false
-		}
-		if head[n-1] == ':' && n > len(begin) {
-			return recordHead.Match(head)
-		}
-	}
-	return false
+	return placed && (has("framing") || has("offset") && has("size") && (has("protocol") || has("kind")))
 }
 
 // OpenRecording returns the recording that a folder holds. What the

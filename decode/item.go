@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
 )
@@ -190,28 +190,16 @@ const summarySize = 96
 // its text as fits in 96 bytes. It is text from the wire: not safe to print.
 func (it *Item) Summary() []byte {
 	m := &it.Message
-	s := append(it.summary[:0], clip(m.Label, summarySize)...)
+	s := append(it.summary[:0], render.Clip(m.Label, summarySize)...)
 	if len(m.Label) > 0 && len(m.Text) > 0 {
 		s = append(s, ": "...)
 	}
 	room := max(0, summarySize-len(s))
-	text := clip(m.Text, room)
+	text := render.Clip(m.Text, room)
 	s = append(s, text...)
 	if len(text) < len(m.Text) {
 		s = append(s, "…"...)
 	}
 	it.summary = s
 	return s
-}
-
-// clip returns the beginning of text, at most n bytes, cut between runes. Its capacity is
-// its length, because the bytes after it belong to the wire.
-func clip(text []byte, n int) []byte {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n:n]
 }

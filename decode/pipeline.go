@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
@@ -126,7 +125,7 @@ func (p *pipeline) group(ctx context.Context) (*errgroup.Group, context.Context)
 
 // writeOutput writes a job's output. It frees a buffer that a large job has grown.
 func (p *pipeline) writeOutput(j *job) error {
-	p.result.merge(&j.seen)
+	p.result.Merge(&j.seen)
 	if len(j.out) > 0 {
 		if _, err := p.out.Write(j.out); err != nil {
 			return err
@@ -146,14 +145,14 @@ type worker struct {
 	match      func(*Item) bool
 	view       View
 	tally      *tally // of which the view is; nil if it is another's
-	ended      func(conn int, dir frame.Dir, at time.Time)
+	event      func(*capture.Record)
 	item       Item
 	skip, head int64
 	lines      bool // the pieces of a fault count as one item
 }
 
 func (p *pipeline) newWorker() *worker {
-	w := &worker{match: p.cfg.Match, ended: p.cfg.Ended, item: *NewItem(p.cfg), lines: p.cfg.Lines}
+	w := &worker{match: p.cfg.Match, event: p.cfg.Event, item: *NewItem(p.cfg), lines: p.cfg.Lines}
 	if c := p.cfg.Counter; c != nil {
 		w.tally = c.tally()
 		w.view = w.tally.view
@@ -205,7 +204,7 @@ func (w *worker) work(j *job) {
 	j.out, j.seen, j.err = j.out[:0], Result{}, nil
 	b := &j.batch
 	it := &w.item
-	clock, ends := b.clock, b.ends
+	clock, among := b.clock, b.among
 	for run, s := range b.since {
 		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
 		for i := s.index + w.count(j, run); i < b.endOfRun(run) && j.err == nil; i++ {
@@ -216,8 +215,8 @@ func (w *worker) work(j *job) {
 			if len(b.times) > 0 {
 				w.tell(&clock, &b.times[i])
 			}
-			if len(ends) > 0 {
-				ends = w.showEnds(ends, i)
+			if len(among) > 0 {
+				among = w.showEvents(among, i)
 			}
 			j.readItem(it, i, s.protocol)
 			it.goesOn = it.Frame.Gap && it.Err != nil && !j.begins(i)
@@ -230,7 +229,7 @@ func (w *worker) work(j *job) {
 			}
 		}
 	}
-	w.showEnds(ends, len(b.Frames))
+	w.showEvents(among, len(b.Frames))
 }
 
 // count counts the frames that a run of a job's batch begins with, as far as they need
@@ -268,14 +267,13 @@ func (j *job) begins(i int) bool {
 	return begins
 }
 
-// showEnds shows the ends of directions up to the frame with that index, and returns the
-// others.
-func (w *worker) showEnds(ends []end, index int) []end {
-	for len(ends) > 0 && ends[0].index <= index {
-		w.ended(ends[0].conn, ends[0].dir, ends[0].at)
-		ends = ends[1:]
+// showEvents shows the events up to the frame with that index, and returns the others.
+func (w *worker) showEvents(events []event, index int) []event {
+	for len(events) > 0 && events[0].index <= index {
+		w.event(&events[0].record)
+		events = events[1:]
 	}
-	return ends
+	return events
 }
 
 // tell notes in the item when its frame passed. The first frame of a session is

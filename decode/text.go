@@ -12,7 +12,7 @@ import (
 
 // Text shows items to people: a line each, and more if asked for.
 type Text struct {
-	// Width is how many cells a line may take; 0 sets no bound.
+	// Width is how many cells a line may take; with 0 nothing is cut to a width.
 	Width int
 	// Verbose adds the payload, pretty-printed, from 1 on, and the bytes in
 	// hexadecimal from 2 on.
@@ -72,7 +72,7 @@ const (
 // View returns the view that t describes. What a fault makes unreadable has one line,
 // that of its first piece.
 func (t Text) View() View {
-	l := line{style: t.Style, kind: kindWidth, id: idWidth}
+	l := line{style: t.Style, kind: kindWidth, id: idWidth, whole: t.Width == 0}
 	if t.Width > 0 && t.Width < narrow {
 		l.kind, l.id = narrowKindWidth, narrowIDWidth
 	}
@@ -141,9 +141,10 @@ const indent = "        "
 // A line is built column by column.
 type line struct {
 	dst   []byte
-	used  int // cells
-	kind  int // width of the column
-	id    int // width of the column
+	used  int  // cells
+	kind  int  // width of the column
+	id    int  // width of the column
+	whole bool // nothing is cut
 	style *render.Style
 	buf   []byte
 }
@@ -195,21 +196,23 @@ func (l *line) say(it *Item, width int) {
 	if len(text) == 0 {
 		return
 	}
-	room := len(text)
-	if width > 0 {
-		if room = width - l.used - 1; room < minSummary {
-			return
-		}
+	if l.whole {
+		l.dst = render.AppendSafe(append(l.dst, ' '), text)
+	} else if room := width - l.used - 1; room >= minSummary {
+		l.dst = render.AppendFit(append(l.dst, ' '), text, room)
 	}
-	l.dst = render.AppendFit(append(l.dst, ' '), text, room)
 }
 
-// left appends a column of text, cut to its width, and a space.
+// left appends a column of text, cut to its width.
 func (l *line) left(paint render.Paint, text []byte, width int) {
 	l.separate()
 	l.dst = append(l.dst, paint.On...)
 	start := len(l.dst)
-	l.dst = render.AppendFitPath(l.dst, text, width)
+	if l.whole {
+		l.dst = render.AppendSafe(l.dst, text)
+	} else {
+		l.dst = render.AppendFitPath(l.dst, text, width)
+	}
 	n := render.Cells(l.dst[start:])
 	l.dst = append(l.dst, paint.Off...)
 	l.pad(width - n)

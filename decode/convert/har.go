@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // ErrNoHTTP is the error for a session without anything that HAR can represent.
@@ -365,15 +365,12 @@ func (h *archive) writeEntry(e *entry) error {
 		separator = fmt.Sprintf(`{"log":{"version":"1.2","creator":{"name":"wirectl","version":%q},"entries":[`, h.version) + "\n"
 	}
 	h.written++
-	var b bytes.Buffer
-	b.WriteString(separator)
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
+	text, err := jsonscan.Marshal(e)
+	if err != nil {
 		return err
 	}
 	*e = entry{key: e.key, answered: true, Resource: e.Resource}
-	_, err := h.w.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	_, err = h.w.Write(append([]byte(separator), text...))
 	return err
 }
 

@@ -91,7 +91,7 @@ func (l *Timeline) append(dst []byte, t *session.Tracker, exchanges iter.Seq[*se
 	}
 	for _, e := range undrawn(exchanges, keyOfExchange, d.exchange, keep) {
 		until := end
-		if e.Outcome == session.Cancelled {
+		if e.Outcome.Stopped() {
 			until = asked[exchangeKey{conn: e.Conn, first: e.First}]
 		}
 		dst = l.exchange(dst, e, until)

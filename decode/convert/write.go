@@ -63,7 +63,7 @@ func (o *Options) writeTrace(ctx context.Context, w io.Writer, r capture.Reader)
 	cfg := o.Config
 	cfg.Workers = 1
 	f := track.NewFollower(&ts, in, cfg)
-	cfg.Ended = f.Ended
+	cfg.Event = f.Event
 	var line Timeline
 	frames := 0
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
@@ -68,8 +69,33 @@ func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	return src, nil
 }
 
+// Resolve returns the file of the recorded session that an input names by its id, or the
+// beginning of that; any other name is returned as it is. A file wins over an id.
+func (o *Opener) Resolve(name string) (string, error) {
+	if _, err := os.Lstat(name); err == nil || !history.IsID(name) {
+		return name, nil
+	}
+	folder, err := history.Open(o.Getenv)
+	var s history.Session
+	if err == nil {
+		s, err = folder.Find(name)
+	}
+	none := (*history.NotFoundError)(nil)
+	switch {
+	case err == nil:
+		return s.Capture, nil
+	case errors.As(err, &none) && len(none.Found) > 0:
+		return name, &Error{err}
+	}
+	return name, nil // to open it says that there is no such file
+}
+
 // find is Open with the errors as they are.
 func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
+	name, err := o.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
 	if IsTap(name) {
 		conn, err := o.DialTap(ctx, name, func() { o.Waiting(name, "nothing runs yet that has a tap: waiting") })
 		if err != nil {
@@ -115,6 +141,18 @@ func (o *Opener) DialTap(ctx context.Context, name string, waiting func()) (*tap
 		return tap.Await(ctx, dir, "", waiting)
 	}
 	return tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
+}
+
+// AwaitTap is DialTap that waits for any tap.
+func (o *Opener) AwaitTap(ctx context.Context, name string) (*tap.Conn, error) {
+	dir, err := tap.Dir(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if name == "live" {
+		return tap.Await(ctx, dir, "", nil)
+	}
+	return tap.Await(ctx, dir, strings.TrimPrefix(name, "tap:"), nil)
 }
 
 // Tap is what passes a tap.

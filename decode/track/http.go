@@ -32,6 +32,8 @@ type exchange struct {
 	status   string
 	failed   bool // by its status
 	events   bool // it is a stream of them
+
+	agent *agentCall // nil if it is none
 }
 
 // Exchanges are those that are open, by connection and stream.
@@ -154,6 +156,9 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	ends := m.Phase.Ends() || m.Phase == protocol.Cancel
 	if ends {
 		f.web.remove(of)
+		if e.events {
+			f.endStream(of)
+		}
 	}
 	switch {
 	case isCall && (e.failed || isNameless(&it.Message)):
@@ -167,6 +172,18 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 		f.feedBody(it)
 	}
 	return no
+}
+
+// endStream tells the tracker of the wire that the answer to a request is complete.
+func (f *Follower) endStream(of *frame.Frame) {
+	w := f.wire(httpWire)
+	conn, stream := f.scopes.Of(of)
+	end := heldFrame{Frame: session.Frame{Conn: conn + f.base, Stream: stream, Time: f.Last}, stream: true}
+	if w.tracker == nil {
+		f.hold(w, end)
+	} else {
+		w.pass(end, nil)
+	}
 }
 
 // isNameless reports whether a message is an error that names no request.
@@ -183,6 +200,9 @@ func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: carried.Asked(head)}
 	e.request.Payload = nil
 	f.web.set(it.Frame, e)
+	if w := f.wires[httpWire+f.base]; w != nil && w.tracker != nil && e.method != "POST" {
+		w.tracker.Judge(e.request)
+	}
 	if isPlain || e.request.Fault != nil {
 		f.ask(e, it.Frame)
 	}

@@ -3,6 +3,7 @@
 package track
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,10 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
@@ -30,7 +33,8 @@ type Trackers struct {
 	// Watcher, if not nil, is told what they learn.
 	Watcher session.Watcher
 
-	conns int // connections of the sessions so far
+	conns int  // connections of the sessions so far
+	lossy bool // messages were missing
 }
 
 // A Tracker is that of one protocol.
@@ -49,6 +53,9 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 		}
 	}
 	t := session.New(p, session.Options{OneWay: oneWay, Watcher: ts.Watcher})
+	if ts.lossy {
+		t.Forget()
+	}
 	ts.List = append(ts.List, Tracker{t, p, oneWay})
 	return t
 }
@@ -69,8 +76,10 @@ type Follower struct {
 	order    []*followed // the same, in the order of their first frames
 	scopes   session.Scopes
 	web      exchanges
+	agents   a2a.Routes
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
+	units    map[int]*unit     // of which something is known besides their frames
 	held     int               // bytes
 	Last     time.Time         // when the last frame was read
 }
@@ -96,6 +105,7 @@ type followed struct {
 	tracker  *session.Tracker  // nil as long as frames are held back
 	held     []heldFrame
 	message  protocol.Message
+	nested   *nested // sessions of MCP inside of it, or nil
 }
 
 // A heldFrame has a payload of its own. It is well if that has been read as a
@@ -105,6 +115,8 @@ type heldFrame struct {
 	well bool
 	no   refusal
 	ends bool // it is no message, but closes the connection because of those before
+	// It is no message, but ends the answer to what was asked on its stream.
+	stream bool
 }
 
 const (
@@ -140,6 +152,9 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.rejected(it)
 		return dst, nil
 	}
+	if !f.named && f.agent(it) {
+		return dst, nil
+	}
 	var no refusal
 	if isHTTP(it.Frame) {
 		var taken bool
@@ -171,6 +186,9 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		w.pass(heldFrame{Frame: fr, well: well, no: no}, &it.Message)
 	default:
 		w.pass(heldFrame{Frame: fr, well: well, no: no}, nil)
+	}
+	if well && it.Protocol == claude.Protocol {
+		f.nest(w, it, fr)
 	}
 	return dst, nil
 }
@@ -219,11 +237,27 @@ func (f *Follower) carried(it *decode.Item) session.Frame {
 func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
+	if h := of.Meta.Head; h != nil {
+		fr.Version = cmp.Or(h.Get("Mcp-Protocol-Version"), h.Get("A2a-Version"))
+		fr.Stated = f.stated(of, h)
+	}
 	if f.conns == nil {
 		f.conns = map[int]bool{}
 	}
 	f.conns[fr.Conn] = true
 	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
+}
+
+// stated returns what the head of a request says of its message, as MCP has it; nil if it
+// is not the head of a request.
+func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
+	if h.Method() == "" {
+		return nil
+	}
+	return &protocol.Stated{
+		Verb: h.Method(), Version: h.Get("Mcp-Protocol-Version"), Method: h.Get("Mcp-Method"), Name: h.Get("Mcp-Name"),
+		Sessionless: f.scopes.Lacks(of),
+	}
 }
 
 // wire returns the wire of a connection.
@@ -263,6 +297,9 @@ func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
 		Size: it.Frame.Size(), Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
+	}
+	if it.Frame.Meta == nil {
+		fr.Framing = it.Framing
 	}
 	if fr.Gap {
 		fr.Payload, fr.Size = it.Frame.Raw, len(it.Frame.Raw)
@@ -316,6 +353,16 @@ func (f *Follower) Release() {
 	f.start(func(*followed) bool { return true })
 }
 
+// Lose notes that items are missing from here on: what is open may have ended in them.
+func (f *Follower) Lose() {
+	f.Release()
+	f.web = exchanges{}
+	f.trackers.lossy = true
+	for _, t := range f.trackers.List {
+		t.Forget()
+	}
+}
+
 // start begins with the wires for which ready holds.
 func (f *Follower) start(ready func(*followed) bool) {
 	for _, w := range f.order {
@@ -344,6 +391,9 @@ func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	case h.ends:
 		w.tracker.Reject(h.Conn, h.Time)
 		return
+	case h.stream:
+		w.tracker.EndStream(h.Conn, h.Stream, h.Time)
+		return
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
 		h.Dir = frame.U2C // the unit said so, even where the controller broke off the rest
@@ -362,10 +412,9 @@ func (w *followed) pass(h heldFrame, m *protocol.Message) {
 	}
 }
 
-// Ended notes that a direction of a connection has ended; see
-// [decode.Config]. When both have, exchanges open on it stay unanswered, or were
-// cancelled by the side that left.
-func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
+// ended notes that a direction of a connection has ended. When both have, exchanges
+// open on it stay unanswered, or were cancelled by the side that left.
+func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	first, half := f.halves[conn]
 	if !half {
 		if f.halves == nil {
@@ -377,13 +426,17 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 	if first == dir {
 		return
 	}
+	how := f.units[conn].ending(first)
 	delete(f.halves, conn)
+	delete(f.units, conn)
 	f.web.forgetConn(conn)
 	if !f.settled {
 		return
 	}
 	conn += f.base
-	if w := f.wires[conn]; w != nil {
+	if w := f.wires[conn]; w == nil {
+		how.Died = false // HTTP has its answers on any number of connections
+	} else {
 		if w.tracker == nil {
 			f.chooseTracker(w) // nothing more will tell
 		}
@@ -391,7 +444,7 @@ func (f *Follower) Ended(conn int, dir frame.Dir, at time.Time) {
 	}
 	delete(f.conns, conn)
 	for _, t := range f.trackers.List {
-		t.EndBy(conn, first, at)
+		t.EndBy(conn, how, at)
 	}
 }
 
@@ -408,11 +461,19 @@ func (f *Follower) forget(w *followed) {
 func (f *Follower) End() {
 	f.Release()
 	for _, w := range f.order {
-		w.tracker.End(w.conn, f.Last)
+		conn := w.conn - f.base
+		how := f.units[conn].ending(f.halves[conn])
+		how.Died = how.Died && how.How != "" // the other direction may be missing because who recorded was killed
+		w.tracker.EndBy(w.conn, how, f.Last)
 	}
 	for _, conn := range slices.Sorted(maps.Keys(f.conns)) {
 		for _, t := range f.trackers.List {
 			t.End(conn, f.Last)
+		}
+	}
+	if !f.trackers.Apart {
+		for _, t := range f.trackers.List {
+			t.Abandon(f.Last)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func look(t *testing.T, s *script) (*track.Trackers, *track.Follower) {
 	var ts track.Trackers
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
 	f := track.NewFollower(&ts, in, cfg)
-	cfg.Ended = f.Ended
+	cfg.Event = f.Event
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,91 @@
+package track
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A unit is what records besides frames tell of the unit of a connection.
+type unit struct {
+	stderr []byte // the end of what it wrote to standard error
+	exit   string // how its process ended; "" if that is not known
+	told   bool   // it was told to end
+}
+
+const (
+	// maxUnits bounds the connections of whose units something is kept.
+	maxUnits = 1 << 12
+	// maxStderr bounds what is kept of standard error, in bytes, and stderrLines and
+	// maxLine what is shown of it.
+	maxStderr   = 4 << 10
+	stderrLines = 5
+	maxLine     = 200
+)
+
+// Event notes a record that is not a frame; see [decode.Config].
+func (f *Follower) Event(rec *capture.Record) {
+	switch rec.Kind {
+	case capture.HalfClosed:
+		f.ended(rec.Conn, rec.Dir, rec.Time)
+	case capture.Stderr:
+		if u := f.unit(rec.Conn); u != nil {
+			u.stderr = append(u.stderr, rec.Text...)
+			if n := len(u.stderr); n > maxStderr {
+				u.stderr = append(u.stderr[:0], u.stderr[n-maxStderr:]...)
+			}
+		}
+	case capture.Exited:
+		f.exited(rec, fmt.Sprintf("ended with status %d", rec.Status))
+	case capture.Signalled:
+		f.exited(rec, fmt.Sprintf("was ended by signal %d (%s)", rec.Status, rec.Text))
+	}
+}
+
+func (f *Follower) exited(rec *capture.Record, how string) {
+	if u := f.unit(rec.Conn); u != nil {
+		u.exit, u.told = how, rec.Dir == frame.C2U
+	}
+}
+
+// unit returns what is known of the unit of a connection; nil if there are too many.
+func (f *Follower) unit(conn int) *unit {
+	u := f.units[conn]
+	if u == nil && len(f.units) < maxUnits {
+		if f.units == nil {
+			f.units = map[int]*unit{}
+		}
+		u = &unit{}
+		f.units[conn] = u
+	}
+	return u
+}
+
+// ending returns how a connection ended whose direction first ended first. u may be nil.
+func (u *unit) ending(first frame.Dir) session.Ending {
+	how := session.Ending{First: first, Died: first == frame.U2C}
+	switch {
+	case u == nil:
+	case u.told:
+		how.First, how.Died = frame.C2U, false
+	default:
+		how.How, how.Stderr = u.exit, u.lastLines()
+	}
+	return how
+}
+
+// lastLines returns the last lines of standard error that are not blank.
+func (u *unit) lastLines() (lines []string) {
+	text := strings.ToValidUTF8(string(u.stderr), "\uFFFD")
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		lines = append(lines, render.Shorten(line, maxLine))
+	}
+	return lines[max(0, len(lines)-stderrLines):]
+}
