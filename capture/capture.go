@@ -45,7 +45,9 @@ const (
 	Opened
 	// HalfClosed is the end of what travels in the direction Dir.
 	HalfClosed
-	// Exited is the end of the unit's process with the exit status Status.
+	// Exited is the end of the unit's process with the exit status Status. Its Dir is
+	// frame.C2U if the process was told to end or its controller had left, and that of
+	// Signalled too.
 	Exited
 	// Signalled is the end of the unit's process by signal number Status,
 	// whose name is Text.

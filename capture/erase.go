@@ -21,24 +21,18 @@ type eraser struct {
 	blind  bool           // something has been met that keys cannot be looked for in
 
 	mayMatch *prefilter // of values
-	mayName  *prefilter // of named
-	mayHump  *prefilter // of humped
-	plain    []byte     // scratch: a key
-	tails    []int      // scratch: where in it a part begins
-	humps    []int      // scratch: where in it a part begins that only its case tells
+	mayName  *prefilter // of named, and of humped
 }
 
 func newEraser(x Redaction) *eraser {
 	e := &eraser{keys: map[string]bool{}, values: x.Values}
 	var patterns, humps, lines, cookies []string
-	capitals := map[string]bool{}
 	for _, key := range x.Keys {
 		if k := plain(key); k != "" && !e.keys[k] {
 			e.keys[k] = true
 			patterns = append(patterns, pattern(k))
-			if c := capital(k[0]); len(c) > 0 && k != humpless {
-				capitals[k] = true
-				humps = append(humps, `(?-i:`+string(c)+`)[-_]?`+pattern(k[1:]))
+			if 'a' <= k[0] && k[0] <= 'z' && k != humpless {
+				humps = append(humps, `(?-i:`+strings.ToUpper(k[:1])+`)[-_]?`+pattern(k[1:]))
 			}
 			if takesLine[k] {
 				lines = append(lines, pattern(k))
@@ -48,7 +42,7 @@ func newEraser(x Redaction) *eraser {
 			}
 		}
 	}
-	e.mayMatch, e.mayName, e.mayHump = newPrefilter(e.values), newKeyFilter(e.keys, cases), newKeyFilter(capitals, capital)
+	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
 	if patterns != nil {
 		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + pairsOf(cookies) + assignment(patterns))
 	}
@@ -104,9 +98,9 @@ const (
 func anyOf(patterns []string) string { return `(?:` + strings.Join(patterns, "|") + `)` }
 
 // plain is a key in lower case, without '-' and '_'.
-func plain(key string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
-}
+func plain(key string) string { return withoutGaps.Replace(strings.ToLower(key)) }
+
+var withoutGaps = strings.NewReplacer("-", "", "_", "")
 
 // pattern matches the ways to write a plain key.
 func pattern(plain string) string {
@@ -121,44 +115,11 @@ func pattern(plain string) string {
 const humpless = "token"
 
 // isSecret reports whether a key is one of the secret ones, or ends in one.
-func (e *eraser) isSecret(key []byte) bool {
-	if len(e.keys) == 0 || string(key) == e.spoken {
+func (e *eraser) isSecret(name []byte) bool {
+	key := string(name)
+	if len(e.keys) == 0 || key == e.spoken {
 		return false
 	}
-	e.plain, e.tails, e.humps = e.plain[:0], append(e.tails[:0], 0), e.humps[:0]
-	for i, c := range key {
-		if i > 0 && isHump(key[i-1], c) {
-			e.humps = append(e.humps, len(e.plain))
-		}
-		switch {
-		case c >= utf8.RuneSelf:
-			return e.isSecretText(string(key))
-		case c == '-' || c == '_':
-			e.tails = append(e.tails, len(e.plain))
-		default:
-			e.plain = append(e.plain, lower(c))
-		}
-	}
-	for _, from := range e.tails {
-		if e.keys[string(e.plain[from:])] {
-			return true
-		}
-	}
-	for _, from := range e.humps {
-		if tail := string(e.plain[from:]); tail != humpless && e.keys[tail] {
-			return true
-		}
-	}
-	return false
-}
-
-// isHump reports whether a word begins at c, in camel case.
-func isHump(before, c byte) bool {
-	return ('a' <= before && before <= 'z' || '0' <= before && before <= '9') && 'A' <= c && c <= 'Z'
-}
-
-// isSecretText is isSecret for a key in any script.
-func (e *eraser) isSecretText(key string) bool {
 	for i := range len(key) {
 		part := i == 0 || key[i-1] == '-' || key[i-1] == '_'
 		if !part && !isHump(key[i-1], key[i]) {
@@ -169,6 +130,11 @@ func (e *eraser) isSecretText(key string) bool {
 		}
 	}
 	return false
+}
+
+// isHump reports whether a word begins at c, in camel case.
+func isHump(before, c byte) bool {
+	return ('a' <= before && before <= 'z' || '0' <= before && before <= '9') && 'A' <= c && c <= 'Z'
 }
 
 var redactedToken = []byte(`"` + Redacted + `"`)
@@ -357,7 +323,7 @@ func (e *eraser) assigned(text []byte) (spans []span) {
 		return nil
 	}
 	spans = groups(spans, e.named, text)
-	if e.humped != nil && e.mayHump.mayMatch(text) {
+	if e.humped != nil {
 		spans = groups(spans, e.humped, text)
 	}
 	return spans

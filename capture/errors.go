@@ -19,6 +19,11 @@ var (
 	ErrPackets = fmt.Errorf("%w: this pcapng was written by another program", ErrForeign)
 )
 
+// IsFault reports whether an error is about what was read, and not about the reading.
+func IsFault(err error) bool {
+	return errors.Is(err, ErrCut) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrForeign)
+}
+
 // An Error says where a capture could not be read on.
 type Error struct {
 	// Err is one of the errors of this package, or that of the reader below.

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,60 +9,23 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// What every match has is found in the expression; what cannot be found makes the
-// filter blind, and not wrong.
-func TestWords(t *testing.T) {
-	for expr, want := range map[string]string{
-		`\bsk-[\w-]{16,}`:              "sk-",
-		`\b(gh[pousr]|github_pat)_\w+`: "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-		`(?i:\bbearer\s+)\w`:           "bearer",
-		`AIza\w*`:                      "aiza",
-		`(?:ab|cd)+\d`:                 "ab cd",
-		`x{3}y`:                        "xxxy",
-		`4\d{15}`:                      "",
-		`(?i)sk-live`:                  "", // the long s is an s as well
-		`a?`:                           "",
-		`foo|.*`:                       "",
-		`\x{FFFD}\x{FFFD}abc`:          "", // any byte that is not UTF-8
-		`.*needle.*`:                   "needle",
-	} {
-		p := newPrefilter([]*regexp.Regexp{regexp.MustCompile(expr)})
-		words := strings.Fields(want)
-		for _, w := range words {
-			if !slices.Contains(p.words[w[0]], w) {
-				t.Errorf("%s: %q is not among the words", expr, w)
-			}
-		}
-		if p.blind != (want == "") {
-			t.Errorf("%s: blind is %t", expr, p.blind)
-		}
-	}
-}
-
 // The filter never hides a match.
 func FuzzPrefilter(f *testing.F) {
 	for _, text := range []string{
 		"Bearer abcdefgh1", "sk-0123456789abcdef", "xoxb-0123456789", "api-KEY: x", "--Access_token  y", "pa\u017fsword=1", "to\u212aen: x", "GHP_", "a_p_i_k_e_y=1",
 		"dbPassword", "gr\u00f6\u00dfePassword", "s3S_ecret=1", "dbPa\u017fsword=1",
 	} {
-		f.Add(text, `(?i)to-?ken|foo(bar)+|[a-c]z`)
+		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text, expr string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		e := newEraser(Secrets())
 		if e.named.MatchString(text) && !e.mayName.mayMatch([]byte(text)) {
 			t.Errorf("a key is missed in %q", text)
 		}
-		if e.humped.MatchString(text) && !(e.mayName.mayMatch([]byte(text)) && e.mayHump.mayMatch([]byte(text))) {
+		if e.humped.MatchString(text) && !e.mayName.mayMatch([]byte(text)) {
 			t.Errorf("a key that begins inside a word is missed in %q", text)
 		}
-		if s := e.isSecret([]byte(text)); s != e.isSecretText(text) {
-			t.Errorf("%q is a secret key: %t", text, s)
-		}
-		re, err := regexp.Compile(expr)
-		if err != nil {
-			return
-		}
-		for _, re := range append(e.values, re) {
+		for _, re := range e.values {
 			if re.MatchString(text) && !newPrefilter([]*regexp.Regexp{re}).mayMatch([]byte(text)) {
 				t.Errorf("%s is missed in %q", re, text)
 			}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -45,6 +47,10 @@ type Redaction struct {
 	// Protocol is that of all frames; nil leaves it to each record to name its
 	// own, and to the payload where it names none.
 	Protocol protocol.Protocol
+	// Outline leaves nothing but the outline of a session: of a message in JSON its
+	// names, and the values that are the protocol's own, such as methods and ids; of any other
+	// payload its length; and no text of the unit's process.
+	Outline bool
 	// Calls say what the messages of gRPC calls are; nil knows Latis alone.
 	Calls *all.Calls
 	// Blind, if not nil, is called for each frame in which keys could not be
@@ -53,7 +59,7 @@ type Redaction struct {
 }
 
 // IsEmpty reports whether nothing is to be taken out.
-func (x *Redaction) IsEmpty() bool { return len(x.Keys)+len(x.Values) == 0 }
+func (x *Redaction) IsEmpty() bool { return len(x.Keys)+len(x.Values) == 0 && !x.Outline }
 
 // blindNote is the text of the note in front of the first record in which keys
 // could not be looked for.
@@ -71,11 +77,21 @@ func Secrets() Redaction {
 			"token", "access-token", "refresh-token", "auth-token", "id-token", "bearer-token",
 			"secret", "client-secret", "password", "passwd", "passphrase", "credentials",
 		},
-		Values: []*regexp.Regexp{regexp.MustCompile(userinfo), regexp.MustCompile(
-			`(?i:\bbearer\s+)[\w.~+/=-]{8,}` + // RFC 6750
-				`|\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`)},
+		Values: slices.Collect(maps.Keys(forms())),
 	}
 }
+
+// forms are the patterns of secrets that are known by their form, each with words of
+// which every match has one, in lower case.
+var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
+	return map[*regexp.Regexp][]string{
+		regexp.MustCompile(userinfo):                         {"://"},
+		regexp.MustCompile(`(?i:\bbearer\s+)[\w.~+/=-]{8,}`): {"bearer"}, // RFC 6750
+		regexp.MustCompile(`\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`): {
+			"sk-", "nxk_", "aiza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox",
+		},
+	}
+})
 
 // secretGroup is the name of the group that is the secret in a match.
 const secretGroup = "secret"
@@ -101,25 +117,29 @@ func (x Redaction) Session(s Session) Session {
 // the session s.
 func Redact(w Writer, s *Session, x Redaction) Writer {
 	return &redactor{
-		w: w, eraser: newEraser(x), blind: x.Blind, session: s,
+		w: w, eraser: newEraser(x), blind: x.Blind, session: s, outlines: x.Outline,
 		reading: reading{session: s, given: x.Protocol, calls: all.OpenCalls{Known: x.Calls}},
 	}
 }
 
 type redactor struct {
-	w       Writer
-	session *Session
-	eraser  *eraser
-	reading reading
-	blind   func(*Record)
-	noted   bool // that something could not be looked into
-	payload []byte
-	raw     []byte
-	meta    []byte
+	w        Writer
+	session  *Session
+	eraser   *eraser
+	reading  reading
+	blind    func(*Record)
+	noted    bool // that something could not be looked into
+	outlines bool
+	payload  []byte
+	raw      []byte
+	meta     []byte
 }
 
 // Write writes the record without its secrets.
 func (x *redactor) Write(r *Record) error {
+	if x.outlines && r.Kind == Stderr {
+		return nil
+	}
 	clean := *r
 	clean.Text = x.eraser.text(r.Text)
 	if r.Flaw != nil {
@@ -154,6 +174,8 @@ func (x *redactor) confess(r *Record) error {
 func (x *redactor) frame(r *Record) {
 	p := x.reading.protocol(r)
 	switch {
+	case x.outlines:
+		x.outline(r, p)
 	case r.Gap:
 		r.Raw = x.eraser.mask(r.Raw)
 	case r.Meta != nil:

@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// Words are what a filter may say of a frame besides the conditions of package
-// query.
+// Words are what a filter may say of a frame besides the conditions of package query,
+// and name==NAME: its exchange asks for what has that name.
 var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}
 
 // Fields are the fields of conditions.
@@ -42,9 +44,13 @@ func ParseFilter(text string) (*Filter, error) {
 	}
 	var conditions []string
 	for _, term := range terms(text) {
-		if slices.Contains(Words, term) {
-			f.words = append(f.words, term)
-		} else {
+		word, err := named(term)
+		switch {
+		case err != nil:
+			return nil, err
+		case word != "" || slices.Contains(Words, term):
+			f.words = append(f.words, cmp.Or(word, term))
+		default:
 			conditions = append(conditions, term)
 		}
 	}
@@ -60,6 +66,25 @@ func ParseFilter(text string) (*Filter, error) {
 		err = fmt.Errorf("%q is no field with a value, and none of %s", text, strings.Join(Words, ", "))
 	}
 	return nil, err
+}
+
+// name begins a condition on the name of what an exchange asks for.
+const name = "name=="
+
+// named returns a condition on a name, with the name as it reads; "" if term is another.
+func named(term string) (string, error) {
+	value, ok := strings.CutPrefix(term, name)
+	switch {
+	case !ok:
+		return "", nil
+	case !strings.HasPrefix(value, `"`):
+		return term, nil
+	}
+	var text string
+	if err := json.Unmarshal([]byte(value), &text); err != nil {
+		return "", fmt.Errorf("name %s: want a text in quotes", value)
+	}
+	return name + text, nil
 }
 
 // isWord reports whether text is letters and hyphens.
@@ -104,13 +129,16 @@ func (s *Store) is(word string, e *entry, seq int64) bool {
 	if r == nil {
 		return false
 	}
+	if want, ok := strings.CutPrefix(word, name); ok {
+		return s.rows.optional(r.name) == want
+	}
 	switch word {
 	case "late":
 		return r.asked != 0 && seq > r.cancel
 	case "cancelled":
-		return r.class != 0 || r.outcome == uint8(session.Cancelled)
+		return r.class != 0 || session.Outcome(r.outcome).Stopped()
 	case "failed":
-		return r.outcome == uint8(session.Failed)
+		return session.Outcome(r.outcome).Failed()
 	case "open":
 		return r.outcome == uint8(session.Open)
 	case "crossed":
@@ -144,7 +172,10 @@ func (h *hits) offer(s *Store, it *decode.Item, e *entry) {
 func (h *hits) addHit(s *Store, seq int64) {
 	h.seqs = append(h.seqs, seq)
 	if r := s.rows.of(s.frames.at(seq).of); r != nil {
-		r.hit = true
+		s.rows.matched(r)
+	}
+	for r := range s.rows.openedBy(seq) {
+		s.rows.matched(r)
 	}
 }
 
@@ -163,7 +194,7 @@ func (s *Store) SetFilter(f *Filter) {
 	s.filter, s.hits = f, hits{next: s.frames.first}
 	for _, c := range s.rows.chunks {
 		for i := range c {
-			c[i].hit = false
+			c[i].hit, c[i].hitBelow = false, false
 		}
 	}
 }

@@ -47,6 +47,9 @@ func (fs *found) addFinding(s *Store, f session.Finding) {
 	}
 	if r := s.rows.of(x.Mark); r != nil {
 		r.found++
+		if op := s.rows.operation(r); op != r {
+			op.found++
+		}
 	}
 	fs.list = append(fs.list, x)
 	if len(fs.list) > maxFindings {

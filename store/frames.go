@@ -17,7 +17,6 @@ type entry struct {
 	start  uint32 // of the payload
 	end    uint32
 	of     uint32 // mark of its exchange
-	label  uint32 // of what it opens, in the texts, plus one
 	conn   uint32
 	before uint32 // how far back the frame of the exchange before it is; 0 means none
 	kind   uint16

@@ -73,30 +73,38 @@ type Group struct {
 	listed                  int
 }
 
-// Folds are groups that are folded away: none or all of them, but for some.
+// Folds are groups that are folded away, or operations that are not: none or all of them,
+// but for some.
 type Folds struct {
 	All bool
 	But map[uint32]bool
 }
 
-// Has reports whether a group is folded away.
-func (f *Folds) Has(group uint32) bool { return f.All != f.But[group] }
+// Has reports whether a group or an operation is one of them.
+func (f *Folds) Has(number uint32) bool { return f.All != f.But[number] }
 
-// Turn folds a group away, or unfolds it.
-func (f *Folds) Turn(group uint32) {
+// Turn makes a group or an operation one of them, or not one any more.
+func (f *Folds) Turn(number uint32) {
 	if f.But == nil {
 		f.But = map[uint32]bool{}
 	}
-	if f.But[group] = !f.But[group]; !f.But[group] {
-		delete(f.But, group)
+	if f.But[number] = !f.But[number]; !f.But[number] {
+		delete(f.But, number)
 	}
 }
+
+// same reports whether they are the same.
+func (f *Folds) same(as *Folds) bool { return f.All == as.All && maps.Equal(f.But, as.But) }
+
+// Clone returns a copy.
+func (f *Folds) Clone() Folds { return Folds{f.All, maps.Clone(f.But)} }
 
 // IDsQuery asks for exchanges.
 type IDsQuery struct {
 	Sort     Sort
 	Group    Grouping
 	Folds    Folds // groups of which there is only the heading
+	Unfolded Folds // operations, by their marks, below which stands what belongs to them
 	OpenOnly bool  // without those that are over
 	At       Spot  // the one that is selected; the zero Spot is the first
 	Move     int   // that many further
@@ -106,7 +114,7 @@ type IDsQuery struct {
 
 // sameOrder reports whether two queries ask for the same list.
 func (q *IDsQuery) sameOrder(as *IDsQuery) bool {
-	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.All == as.Folds.All && maps.Equal(q.Folds.But, as.Folds.But)
+	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.same(&as.Folds) && q.Unfolded.same(&as.Unfolded)
 }
 
 // IDs are some exchanges in the order asked for, and the headings among them.
@@ -119,13 +127,14 @@ type IDs struct {
 	Stale bool // the order is about to be made anew
 }
 
-// IDs returns the exchanges that fit on a screen, the selected one among them.
+// IDs returns the operations that fit on a screen, the selected one among them, and what
+// belongs to those that are unfolded.
 func (s *Store) IDs(q IDsQuery) IDs {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var o order
 	stale := false
-	if q.Sort == ByTime && q.Group == Ungrouped && s.filter == nil {
+	if q.Sort == ByTime && q.Group == Ungrouped && s.filter == nil && s.rows.joined == 0 {
 		o = &natural{s, q.OpenOnly}
 	} else {
 		o = s.sort(q)
@@ -148,7 +157,7 @@ func (s *Store) IDs(q IDsQuery) IDs {
 		} else {
 			r := s.rows.of(at.Number)
 			x := s.exchange(r)
-			x.Within = q.Group.of(r)
+			x.Within = q.Group.of(s.rows.operation(r))
 			out.List = append(out.List, x)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol"
 )
 
 // A Source is the capture that a session is read from, where any frame of it
@@ -54,7 +53,7 @@ func (s *Store) Begin(in decode.Input) {
 
 // Read accepts frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
-	cfg.InOrder, cfg.Around, cfg.Ended = true, s.batch, s.follower.Ended
+	cfg.InOrder, cfg.Around, cfg.Event = true, s.batch, s.follower.Event
 	cfg.FirstSeq = s.frames.nextSeq() // only this goroutine adds any
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
 	return err
@@ -71,6 +70,9 @@ func (s *Store) batch(show func()) {
 // view handles an item, with the lock held; see [decode.View].
 func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
 	s.indexFrame(it)
+	if !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw) {
+		s.offer.AddMessage(it.Seq, &it.Message, it.Payload)
+	}
 	dst, err := s.follower.View(dst, it)
 	s.traffic.flies(int64(len(s.rows.open)))
 	return dst, err
@@ -104,9 +106,6 @@ func (s *Store) indexFrame(it *decode.Item) {
 		e.kind = s.kinds.of(kindBad)
 	default:
 		e.kind = s.kinds.of(it.Message.Kind)
-		if m := &it.Message; m.Phase == protocol.Open && len(m.Label) > 0 {
-			e.label = s.rows.text(m.Label) + 1
-		}
 	}
 	if f.Compressed {
 		e.flags |= compressed

@@ -255,18 +255,30 @@ func (s *Store) outline(seq int64) *Detail {
 	return d
 }
 
+// has reports whether a frame belongs to an exchange, or to one that belongs to that.
+func (s *Store) has(r *row, e *entry) bool {
+	if e.of == r.mark || r.joined == 0 {
+		return e.of == r.mark
+	}
+	of := s.rows.of(e.of)
+	return of != nil && of.of == r.mark
+}
+
 // ledger lists the frames of an exchange, as far as they are in the index: the
 // first, the last ones, and those around a frame and around the cancel. It does
 // not go through all that an exchange may have, nor through what lies between.
+// Those of what belongs to an operation are among its own.
 func (s *Store) ledger(r *row, around int64) (list []Event) {
 	seqs := []int64{r.first, r.cancel, r.last}
 	for _, from := range []int64{r.last, around, r.cancel} {
 		for seq, n := from, 0; n < maxLedger/3; n++ {
 			e := s.frames.at(seq)
-			if e == nil || e.of != r.mark {
+			if e == nil || seq < r.first || !s.has(s.rows.operation(r), e) {
 				break
 			}
-			seqs = append(seqs, seq)
+			if s.has(r, e) {
+				seqs = append(seqs, seq)
+			}
 			if e.before == 0 {
 				break
 			}
@@ -275,7 +287,7 @@ func (s *Store) ledger(r *row, around int64) (list []Event) {
 	}
 	for _, from := range []int64{around, r.cancel} {
 		for seq, n := max(from, r.first), 0; seq <= min(r.last, from+maxAhead) && n < maxLedger/3; seq++ {
-			if e := s.frames.at(seq); e != nil && e.of == r.mark {
+			if e := s.frames.at(seq); e != nil && s.has(r, e) {
 				seqs = append(seqs, seq)
 				n++
 			}
@@ -290,9 +302,12 @@ func (s *Store) ledger(r *row, around int64) (list []Event) {
 	return list
 }
 
-// OutcomeName says what became of an exchange, in a word or two.
+// OutcomeName says what became of an exchange, in a word or two. A question mark follows
+// what is inferred.
 func (x *Exchange) OutcomeName() string {
 	switch {
+	case x.Outcome.Inferred():
+		return x.Outcome.String() + "?"
 	case x.Outcome == session.Open && x.Cancelled:
 		return "cancelling"
 	case x.Outcome == session.Open:
@@ -302,8 +317,8 @@ func (x *Exchange) OutcomeName() string {
 		return "late result"
 	case x.Class == session.Pending:
 		return "cancelled"
-	case x.Class == session.Silent && x.Outcome == session.Cancelled:
-		return "cancelled" // nothing may answer
+	case x.Class == session.Silent && x.Outcome.Stopped():
+		return x.Outcome.String() // nothing may answer
 	default:
 		return x.Class.String()
 	}

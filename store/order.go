@@ -69,7 +69,9 @@ type sorted struct {
 	stale   bool // something has changed since
 	spots   []Spot
 	groups  map[uint32]*Group
-	least   uint32 // of the marks
+	least   uint32              // of the marks
+	below   map[uint32][]uint32 // what is listed below an operation
+	lower   int                 // how many that are
 	keys    []sortKey
 	spare   []sortKey // as many
 }
@@ -77,12 +79,17 @@ type sorted struct {
 func (o *sorted) len() int      { return len(o.spots) }
 func (o *sorted) at(i int) Spot { return o.spots[i] }
 
-// index returns where a spot is. An exchange that is folded away is found at
-// the heading of its group.
+// index returns where a spot is. An exchange that is folded away is found at its
+// operation, or else at the heading of its group.
 func (o *sorted) index(at Spot) int {
 	i := slices.Index(o.spots, at)
-	if r := o.rows.of(at.Number); i < 0 && !at.Heading && r != nil && o.query.Group != Ungrouped {
-		i = slices.Index(o.spots, Spot{o.query.Group.of(r), true})
+	r := o.rows.of(at.Number)
+	if i >= 0 || at.Heading || r == nil {
+		return max(i, 0)
+	}
+	op := o.rows.operation(r)
+	if i = slices.Index(o.spots, Spot{Number: op.mark}); i < 0 && o.query.Group != Ungrouped {
+		i = slices.Index(o.spots, Spot{o.query.Group.of(op), true})
 	}
 	return max(i, 0)
 }
@@ -99,7 +106,7 @@ func (s *Store) sort(q IDsQuery) order {
 	}
 	start := time.Now()
 	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
-	o.query.Folds.But = maps.Clone(q.Folds.But)
+	o.query.Folds, o.query.Unfolded = q.Folds.Clone(), q.Unfolded.Clone()
 	o.collect()
 	o.arrange()
 	o.lay()
@@ -114,20 +121,19 @@ const shortOrder = 10_000
 // lay makes the list of what was arranged, below the headings of the groups. A
 // group of which all are folded away has a heading, too.
 func (o *sorted) lay() {
-	o.least = math.MaxUint32
 	for i := range o.keys {
 		o.least = min(o.least, o.keys[i].mark)
 	}
 	if o.query.Group == Ungrouped {
-		o.spots = slices.Grow(o.spots[:0], len(o.keys)+1)
+		o.spots = slices.Grow(o.spots[:0], len(o.keys)+o.lower+1)
 		for i := range o.keys {
-			o.spots = append(o.spots, Spot{Number: o.keys[i].mark})
+			o.spots = o.appendSpots(o.spots, o.keys[i].mark)
 		}
 		return
 	}
 	// Each group has its place, which is filled as its exchanges come.
 	place, n := map[uint32]*int{}, 0
-	o.spots = slices.Grow(o.spots[:0], len(o.keys)+len(o.groups))[:len(o.keys)+len(o.groups)]
+	o.spots = slices.Grow(o.spots[:0], len(o.keys)+o.lower+len(o.groups))[:len(o.keys)+o.lower+len(o.groups)]
 	for _, group := range slices.Sorted(maps.Keys(o.groups)) {
 		o.spots[n] = Spot{group, true}
 		at := n + 1
@@ -141,9 +147,17 @@ func (o *sorted) lay() {
 		if k.group != group || i == 0 {
 			group, at = k.group, place[k.group]
 		}
-		o.spots[*at] = Spot{Number: k.mark}
-		*at++
+		*at = len(o.appendSpots(o.spots[:*at], k.mark))
 	}
+}
+
+// appendSpots appends an operation and what is listed below it.
+func (o *sorted) appendSpots(spots []Spot, mark uint32) []Spot {
+	spots = append(spots, Spot{Number: mark})
+	for _, m := range o.below[mark] {
+		spots = append(spots, Spot{Number: m})
+	}
+	return spots
 }
 
 type sortKey struct {
@@ -179,15 +193,16 @@ func (o *sorted) arrange() {
 	o.keys, o.spare = keys, to
 }
 
-// collect takes the keys of the exchanges that are to be listed, the newest
+// collect takes the keys of the operations that are to be listed, the newest
 // first, and counts those of each group, listed or not.
 func (o *sorted) collect() {
 	q := &o.query
 	o.keys, o.groups = slices.Grow(o.keys[:0], int(o.rows.n)), map[uint32]*Group{}
+	o.below, o.lower, o.least = map[uint32][]uint32{}, 0, math.MaxUint32
 	var g *Group
 	for i := o.rows.n - 1; i >= 0; i-- {
 		r := &o.rows.chunks[i/chunk][i%chunk]
-		if o.filter != nil && !r.hit {
+		if o.filter != nil && !r.hit && !r.hitBelow || !o.isOnTop(r) {
 			continue
 		}
 		n := q.Group.of(r)
@@ -200,10 +215,32 @@ func (o *sorted) collect() {
 		if q.OpenOnly && r.outcome != uint8(session.Open) || g != nil && g.Folded {
 			continue
 		}
+		if r.joined > 0 && q.Unfolded.Has(r.mark) {
+			o.unfold(r)
+		}
 		if g != nil {
-			g.listed++
+			g.listed += 1 + len(o.below[r.mark])
 		}
 		o.keys = append(o.keys, sortKey{1<<63 - uint64(o.key(r, q.Sort)), n, r.mark})
+	}
+}
+
+// isOnTop reports whether r does not stand below another: an operation, or what goes on
+// where only that is listed, though its operation is over.
+func (o *sorted) isOnTop(r *row) bool {
+	op := o.rows.operation(r)
+	return op == r || o.query.OpenOnly && op.outcome != uint8(session.Open)
+}
+
+// unfold lists what belongs to an operation below it.
+func (o *sorted) unfold(op *row) {
+	for _, mark := range o.rows.below(op) {
+		r := o.rows.of(mark)
+		if (o.filter == nil || r.hit) && (!o.query.OpenOnly || r.outcome == uint8(session.Open)) {
+			o.below[op.mark] = append(o.below[op.mark], mark)
+			o.least = min(o.least, mark)
+			o.lower++
+		}
 	}
 }
 
@@ -233,10 +270,10 @@ func (g *Group) count(r *row) {
 	if r.class > 0 {
 		g.Cancelled++
 	}
-	switch session.Outcome(r.outcome) {
-	case session.Open:
+	switch o := session.Outcome(r.outcome); {
+	case o == session.Open:
 		g.Open++
-	case session.Failed, session.Abandoned:
+	case o.Failed(), o == session.Abandoned:
 		g.Failed++
 	}
 }
@@ -258,7 +295,7 @@ func (s *Store) key(r *row, by Sort) int64 {
 		key := int64(r.found) * 8
 		if r.class > 0 {
 			key += 4 + int64(min(r.class, 3))
-		} else if r.outcome == uint8(session.Failed) || r.outcome == uint8(session.Abandoned) {
+		} else if o := session.Outcome(r.outcome); o.Failed() || o == session.Abandoned {
 			key += 2
 		}
 		return key

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -14,6 +15,9 @@ type Overview struct {
 	Kinds             []string // every one that was seen, in that order
 	Frames, Bytes     int64
 	Exchanges, Open   int64
+	Failed            int64 // operations
+	Joined            int64 // exchanges that belong to others
+	Longest           int   // name of an exchange, or kind of one without, in characters
 	Findings          int64
 	Errors            int64 // findings that are errors
 	Conns             int
@@ -38,7 +42,7 @@ func (s *Store) Overview() Overview {
 	defer s.mu.Unlock()
 	o := Overview{
 		Kinds:  s.kinds.list[1:len(s.kinds.list):len(s.kinds.list)],
-		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)),
+		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)), Failed: s.rows.failed, Joined: s.rows.joined, Longest: s.rows.longest,
 		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
@@ -58,7 +62,8 @@ func (s *Store) Overview() Overview {
 	return o
 }
 
-// protocols names what is spoken, and in which framing, as in mcp/line.
+// protocols names what is spoken, in which framing and which versions, as in mcp/line
+// 2025-06-18.
 func (s *Store) protocols() (names []string) {
 	for place, w := range s.wires {
 		if s.superseded(place) {
@@ -71,11 +76,23 @@ func (s *Store) protocols() (names []string) {
 			}
 			name += "/" + w.framing.Name()
 		}
+		name = strings.Join(append([]string{name}, s.versionsOf(w.protocol)...), " ")
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// versionsOf returns the versions of a protocol that were stated.
+func (s *Store) versionsOf(p protocol.Protocol) (versions []string) {
+	for _, t := range s.trackers.List {
+		if t.Protocol == p {
+			versions = append(versions, t.Versions()...)
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
 }
 
 // superseded reports whether the wire of that place was read so only until more was

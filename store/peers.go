@@ -19,6 +19,7 @@ type Peer struct {
 	Last        [3]int64 // stamps of the last frames
 	Half        [3]bool  // the direction has ended
 	Exit        string   // how the unit's process ended
+	Failed      bool     // it did so by a signal or with a status other than 0
 	Stall       [3]time.Duration
 	StallTotal  [3]time.Duration
 	StderrLines int64
@@ -87,10 +88,10 @@ func (p *Peer) event(s *Store, r *capture.Record) {
 		}
 		text = "no more from the " + side(r.Dir)
 	case capture.Exited:
-		p.Exit = fmt.Sprintf("exit status %d", r.Status)
+		p.Exit, p.Failed = fmt.Sprintf("exit status %d", r.Status), r.Status != 0
 		text = "the unit's process ended: " + p.Exit
 	case capture.Signalled:
-		p.Exit = "ended by " + text
+		p.Exit, p.Failed = "ended by "+text, true
 		text = "the unit's process was " + p.Exit
 	case capture.Stderr:
 		p.StderrLines++

@@ -17,8 +17,8 @@ type Records struct {
 	gone    int
 }
 
-// RecordsOf returns the frames of an exchange, or if it has none, the one of that
-// number.
+// RecordsOf returns the frames of an exchange and of what belongs to it, or if it has
+// none, the one of that number.
 func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 	}
 	var seqs []int64
 	for n := max(r.first, s.frames.first); n <= r.last; n++ {
-		if e := s.frames.at(n); e != nil && (e.of == mark || n == r.first || n == r.cancel) {
+		if e := s.frames.at(n); e != nil && (s.has(r, e) || n == r.first || n == r.cancel) {
 			seqs = append(seqs, n)
 		}
 	}

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"iter"
 	"slices"
+	"sort"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -20,13 +23,21 @@ type row struct {
 	parts, after                                  uint32
 	conn                                          uint32
 	id                                            uint32 // in the texts
-	label                                         uint32 // in the texts, plus one; 0 means none
+	name, reason                                  uint32 // in the texts, plus one; 0 means none
+	of                                            uint32 // mark of the operation that it belongs to; 0 if it is one
+	newest, older                                 uint32 // marks of the newest that belongs to it, and of the one before it in its operation
+	joined                                        uint32 // how many belong to it
 	lane                                          uint32 // in the lanes, plus one
-	found                                         uint32 // findings
-	kind                                          uint16
+	found                                         uint32 // findings, with those about what belongs to it
+	kind, version                                 uint16
 	opener, outcome                               uint8
+	spoken                                        uint8 // protocol
 	class                                         uint8 // of its cancel, plus one
 	hit                                           bool  // the filter matches one of its frames
+	hitBelow                                      bool  // or of those of an exchange that belongs to it
+	ended                                         bool  // by an answer
+	cut                                           bool  // by its cancel, whatever answers it
+	guessed                                       bool  // it might belong to another operation as well
 	noted                                         bool
 }
 
@@ -42,7 +53,12 @@ type rows struct {
 	texts   texts
 	lanes   []*[chunk]lane
 	laned   int
-	free    []uint32 // lanes of rows that were dropped
+	free    []uint32                  // lanes of rows that were dropped
+	usage   map[uint32]protocol.Usage // of those that have any
+	used    protocol.Usage            // by all
+	joined  int64                     // rows that belong to others, ever
+	failed  int64                     // operations that have, ever
+	longest int                       // name, or kind of what has none, in characters
 }
 
 // addRow adds a row for a new exchange, and returns it with its mark.
@@ -75,6 +91,7 @@ func (r *rows) drop() {
 		if old[i].lane != 0 {
 			r.free = append(r.free, old[i].lane)
 		}
+		delete(r.usage, old[i].mark)
 	}
 	r.chunks = append(r.chunks[1:], old)
 	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
@@ -90,11 +107,80 @@ func (r *rows) of(mark uint32) *row {
 	return &r.chunks[i/chunk][i%chunk]
 }
 
+// operation returns the row of the operation that r belongs to, as far as it is kept, or
+// else r.
+func (r *rows) operation(x *row) *row {
+	if op := r.of(x.of); op != nil {
+		return op
+	}
+	return x
+}
+
+// join makes x, and what belongs to it, belong to an operation.
+func (r *rows) join(op, x *row) {
+	for _, mark := range append(r.below(x), x.mark) {
+		c := r.of(mark)
+		c.of, c.older, op.newest = op.mark, op.newest, mark
+		op.joined++
+		op.found += c.found
+		op.hitBelow = op.hitBelow || c.hit
+	}
+	x.newest, x.joined = 0, 0
+	r.joined++
+	if session.Outcome(x.outcome).Failed() {
+		r.failed--
+	}
+}
+
+// below returns the marks of the exchanges that belong to an operation, the oldest first.
+func (r *rows) below(op *row) (marks []uint32) {
+	for x := r.of(op.newest); x != nil; x = r.of(x.older) {
+		marks = append(marks, x.mark)
+	}
+	slices.Reverse(marks)
+	return marks
+}
+
+// openedBy yields the rows of the exchanges that a frame opened.
+func (r *rows) openedBy(seq int64) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		at := func(i int) *row { return &r.chunks[i/chunk][i%chunk] }
+		for i := sort.Search(int(r.n), func(i int) bool { return at(i).first >= seq }); i < int(r.n) && at(i).first == seq; i++ {
+			if !yield(at(i)) {
+				return
+			}
+		}
+	}
+}
+
+// use notes the tokens that an exchange has used.
+func (r *rows) use(mark uint32, u protocol.Usage) {
+	was := r.usage[mark]
+	r.usage[mark] = u
+	addUsage(&r.used, protocol.Usage{Input: u.Input - was.Input, Cached: u.Cached - was.Cached, Output: u.Output - was.Output})
+}
+
+// matched notes that the filter matches a frame of x.
+func (r *rows) matched(x *row) {
+	x.hit = true
+	if op := r.operation(x); op != x {
+		op.hitBelow = true
+	}
+}
+
 // closeRow removes an exchange from those in flight.
 func (r *rows) closeRow(mark uint32) {
 	if i, ok := slices.BinarySearch(r.open, mark); ok {
 		r.open = slices.Delete(r.open, i, i+1)
 	}
+}
+
+// optional returns a text that may be none.
+func (r *rows) optional(at uint32) string {
+	if at == 0 {
+		return ""
+	}
+	return string(r.texts.get(at - 1))
 }
 
 func (r *rows) text(b []byte) uint32 { return r.texts.addText(b[:min(len(b), 255)]) }
@@ -207,7 +293,14 @@ type Exchange struct {
 	Within                                        uint32 // the number of its group
 	Mark                                          uint32
 	ID, Kind                                      string
-	Label                                         string // of the request: the name of a tool
+	Name                                          string // that the request names: a tool, a prompt, a resource, a model
+	Version                                       string // of the protocol; "" if it is not known
+	Reason                                        string // why it was cancelled
+	Of                                            int64  // first frame of the operation that it belongs to; 0 if it is one
+	Operation                                     uint32 // its mark
+	Guessed                                       bool   // it might belong to another as well
+	Joined                                        int64  // exchanges that belong to it
+	Usage                                         protocol.Usage
 	Conn                                          int
 	Opener                                        frame.Dir
 	Opened, Answered, FirstPart, LastPart, Closed int64
@@ -238,8 +331,10 @@ func (s *Store) exchange(r *row) Exchange {
 		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after), HeldBack: r.heldBack,
 		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
 	}
-	if r.label > 0 {
-		x.Label = string(s.rows.texts.get(r.label - 1))
+	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
+	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
+	if op := s.rows.operation(r); op != r {
+		x.Of, x.Operation = op.first, op.mark
 	}
 	if r.class > 0 {
 		x.Cancelled, x.Class = true, session.Class(r.class-1)

@@ -1,11 +1,6 @@
 package store
 
-import (
-	"slices"
-
-	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/session"
-)
+import "github.com/wirectl/wirectl/frame"
 
 // A series counts the traffic in slots of time, which double in width when the
 // session outlasts them.
@@ -80,52 +75,4 @@ func (t *series) fold() {
 	}
 	t.slots = t.slots[:(len(t.slots)+1)/2]
 	t.slot *= 2
-}
-
-// Kind is what was seen of one kind of message.
-type Kind struct {
-	Protocol string
-	session.Kind
-}
-
-// Stats are the counts of the session.
-type Stats struct {
-	Begin, Slot int64 // of the slots
-	Slots       []Traffic
-	Timed       bool
-	Kinds       []Kind // the most frequent first
-	Cancels     map[session.Class]int64
-	Exchanges   map[session.Outcome]int64
-	Findings    map[string]int64
-}
-
-// Stats returns them.
-func (s *Store) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := Stats{
-		Begin: s.traffic.begin, Slot: s.traffic.slot, Slots: slices.Clone(s.traffic.slots), Timed: s.timed,
-		Cancels: map[session.Class]int64{}, Exchanges: map[session.Outcome]int64{}, Findings: map[string]int64{},
-	}
-	for _, t := range s.trackers.List {
-		st := t.Stats()
-		for class, n := range st.Cancels {
-			if n > 0 {
-				out.Cancels[session.Class(class)] += n
-			}
-		}
-		for name, n := range st.Findings {
-			out.Findings[name] += n
-		}
-		for _, k := range st.Kinds {
-			out.Kinds = append(out.Kinds, Kind{t.Protocol.Name(), *k})
-			for o, n := range k.Outcomes {
-				if n > 0 {
-					out.Exchanges[session.Outcome(o)] += n
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(out.Kinds, func(a, b Kind) int { return int(min(max(b.Frames-a.Frames, -1), 1)) })
-	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session/contract"
 )
 
 // Options are how much a store keeps.
@@ -54,6 +55,7 @@ type Store struct {
 	bytes    keeper
 	metas    metas
 	kinds    names
+	versions names
 	wires    []wire
 	lastWire int
 	trackers track.Trackers
@@ -81,6 +83,9 @@ type Store struct {
 	bookmarks   map[int64]bool   // frames
 	noted       map[int64]string // the texts of marks, by the first frame of the exchange
 	sorted      sorted
+	figures     figures
+	offer       contract.Offer
+	spoken      []protocol.Protocol // by exchanges
 	end         error
 	ended       bool
 }
@@ -95,8 +100,8 @@ type wire struct {
 func New(o Options) *Store {
 	o.fill()
 	s := &Store{
-		opts: o, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges},
-		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(),
+		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}},
+		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),
 	}

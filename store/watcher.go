@@ -1,6 +1,11 @@
 package store
 
 import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -20,19 +25,37 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		}
 		s.openRow(r, e)
 	}
+	if e.Of != 0 && r.of == 0 {
+		if op := s.rows.of(e.Operation().Mark); op != nil && op != r {
+			s.rows.join(op, r)
+		}
+		r.guessed = e.Guessed
+	}
 	at := s.last
 	if f := s.frames.at(seq); f != nil {
 		at = f.time
+		if r.outcome == uint8(session.Open) && e.Outcome.Stopped() {
+			r.cut = s.timed && e.Closed.IsZero() || !s.timed && f.dir() == e.Opener
+		}
 		f.of = e.Mark
-		if back := seq - r.last; back > 0 && back < 1<<32 {
+		op := s.rows.operation(r)
+		if back := seq - op.last; back > 0 && back < 1<<32 {
 			f.before = uint32(back)
 		}
-		r.last = seq
-		r.hit = r.hit || s.filter != nil && s.hits.has(seq)
+		r.last, op.last = seq, max(op.last, seq)
+		if s.filter != nil && s.hits.has(seq) {
+			s.rows.matched(r)
+		}
 	} else if s.timed && !e.Closed.IsZero() {
 		at = e.Closed.UnixNano() // with its connection
 	}
+	s.offer.Changed(e, seq)
 	s.progress(r, e, at)
+	// What ends by a cancel has no time, and what ends with its connection no frame.
+	r.ended = r.ended || !e.Closed.IsZero() && (seq != 0 || e.Outcome == session.Failed)
+	if e.Usage != (protocol.Usage{}) {
+		s.rows.use(r.mark, e.Usage)
+	}
 }
 
 // openRow fills r with a new exchange.
@@ -42,12 +65,33 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.kind = s.kinds.of([]byte(e.Kind))
 	r.id = s.rows.text(e.ID.Text)
 	r.opened = s.stamp(e.First)
-	if f := s.frames.at(e.First); f != nil {
-		r.label = f.label
+	r.spoken = s.spokenOf(e.Protocol)
+	r.version = s.versions.of([]byte(e.Version))
+	if e.Name != "" {
+		r.name = s.rows.text([]byte(e.Name)) + 1
 	}
+	s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
 	if text := s.noted[r.first]; text != "" {
 		s.note(r, text)
 	}
+}
+
+// spokenOf returns the number of a protocol.
+func (s *Store) spokenOf(p protocol.Protocol) uint8 {
+	i := slices.Index(s.spoken, p)
+	if i < 0 {
+		i = len(s.spoken)
+		s.spoken = append(s.spoken, p)
+	}
+	return uint8(i)
+}
+
+// failures counts an exchange with that outcome if it counts as failed.
+func failures(o session.Outcome) int64 {
+	if o.Failed() {
+		return 1
+	}
+	return 0
 }
 
 // progress notes what has become of an exchange at a time.
@@ -70,8 +114,11 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 		if was == session.Open {
 			s.rows.closeRow(r.mark)
 		}
+		if s.rows.operation(r) == r {
+			s.rows.failed += failures(e.Outcome) - failures(was)
+		}
 		r.outcome, r.closed = uint8(e.Outcome), at
-	case was != session.Open && e.BytesIn > r.in: // an answer that did not have to come
+	case was != session.Open && e.BytesIn > r.in && (!s.timed || e.Closed.UnixNano() >= at): // an answer that did not have to come
 		r.closed = at
 	}
 	r.out, r.in = e.BytesOut, e.BytesIn
@@ -92,6 +139,9 @@ func (w watcher) Asked(c *session.Cancel) {
 	r.asked, r.cancel = s.stamp(c.Seq), c.Seq
 	r.class = uint8(c.Class) + 1
 	r.after = uint32(c.Parts)
+	if c.Reason != "" && r.reason == 0 {
+		r.reason = s.rows.text([]byte(c.Reason)) + 1
+	}
 	if c.Class == session.Confirmed {
 		r.confirmed = s.last
 	}

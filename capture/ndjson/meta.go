@@ -2,6 +2,7 @@ package ndjson
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -72,10 +73,10 @@ func place(f *frame.Frame, r *Record) error {
 
 // setAt sets where the payload lies in the raw bytes.
 func setAt(f *frame.Frame, value []byte) bool {
-	var start, end int
-	if n, _ := fmt.Sscanf(string(value), "[%d,%d]", &start, &end); n != 2 || start < 0 || end < start || end > len(f.Raw) {
+	var at [2]int
+	if json.Unmarshal(value, &at) != nil || at[0] < 0 || at[1] < at[0] || at[1] > len(f.Raw) {
 		return false
 	}
-	f.Start, f.End = start, end
+	f.Start, f.End = at[0], at[1]
 	return true
 }

@@ -135,3 +135,11 @@ func TestReaderOfNotes(t *testing.T) {
 		t.Errorf("a frame of that kind came back as %v", all[1].Kind)
 	}
 }
+
+// Where the payload lies is read in whatever way the JSON is written.
+func TestReaderOfSpacedMeta(t *testing.T) {
+	all, _, err := read(`{"raw": "Wzw+XQ==", "meta": { "at": [ 1 , 3 ] , "opcode": "text" }, "size": 2, "framing": "ws", "seq": 1}`, 1<<10)
+	if err != io.EOF || len(all) != 1 || string(all[0].Payload()) != "<>" || all[0].Meta.Apart {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

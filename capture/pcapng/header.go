@@ -36,15 +36,6 @@ func (l *lane) fill(s *capture.Session) {
 	l.Framing = cmp.Or(l.Framing, s.Framing)
 }
 
-// marshal returns v as JSON on one line. It cannot fail for the types above.
-func marshal(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("pcapng: " + err.Error())
-	}
-	return text
-}
-
 func newHeader(s *capture.Session) header {
 	h := header{
 		Version: Version, Protocol: s.Protocol, Framing: s.Framing,

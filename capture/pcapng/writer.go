@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Label is what Wireshark shows of a frame.
@@ -53,7 +54,7 @@ func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record,
 	pw.u16(1) // version 1.0 of pcapng
 	pw.u16(0)
 	pw.u64(math.MaxUint64) // the section has no length that was known ahead
-	comment := marshal(newHeader(&session))
+	comment := jsonscan.MustMarshal(newHeader(&session))
 	if len(comment) > maxOption {
 		return nil, fmt.Errorf("the description of the session takes %d bytes, and there is room for %d", len(comment), maxOption)
 	}
@@ -170,7 +171,7 @@ func (w *Writer) describe(l lane, r *capture.Record) {
 	w.u32(0) // no limit on the length of a packet
 	w.option(optIfName, clip(name))
 	w.option(optTSResol, []byte{9})
-	w.option(optComment, marshal(l))
+	w.option(optComment, jsonscan.MustMarshal(l))
 	w.option(optEnd, nil)
 	w.endBlock(start)
 }

@@ -81,27 +81,20 @@ func (f *files) findParts() error {
 		return err
 	}
 	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), base+"-")
-		if digits, ok = cutSuffix(digits, f.extension(), ok); !ok || len(digits) < 4 {
-			continue
-		}
-		if n, err := strconv.Atoi(digits); err == nil && n > 0 {
-			f.parts = append(f.parts, filepath.Join(dir, e.Name()))
+		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), base+"-"), f.extension())
+		n, err := strconv.Atoi(digits)
+		if err == nil && n > 0 && e.Name() == filepath.Base(f.partName(n)) {
+			f.parts = append(f.parts, f.partName(n))
 			f.number = max(f.number, n)
 		}
 	}
-	slices.SortFunc(f.parts, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(f.parts, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return nil
 }
 
-func cutSuffix(s, suffix string, ok bool) (string, bool) {
-	rest, found := strings.CutSuffix(s, suffix)
-	return rest, ok && found
+// partName is the name of the part of that number.
+func (f *files) partName(n int) string {
+	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), n, f.extension())
 }
 
 // openPart creates the file, or the next part of it.
@@ -112,7 +105,7 @@ func (f *files) openPart() (err error) {
 			return err
 		}
 		f.number++
-		name = fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), f.number, f.extension())
+		name = f.partName(f.number)
 		f.parts = append(f.parts, name)
 	}
 	if f.file, err = outfile.Create(name); err != nil {

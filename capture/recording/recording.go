@@ -36,7 +36,7 @@ var streams = [...]struct{ file, name string }{
 // line is one line of timing.jsonl: a read if it has no event.
 type line struct {
 	Event string `json:"event"` // start, eof, exit or note
-	Dir   string `json:"dir"`   // of a read and an eof
+	Dir   string `json:"dir"`   // of a read and an eof; of an exit, c2s if it was asked for
 	Off   int64  `json:"off"`   // position of the read in its stream
 	Len   int64  `json:"len"`
 	Nanos int64  `json:"t_ns"` // since the recording was begun

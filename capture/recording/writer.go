@@ -194,11 +194,20 @@ func (c *folder) event(r *capture.Record) error {
 	case capture.HalfClosed:
 		return c.line(map[string]any{"event": eventEOF, "dir": streams[r.Dir].name, "off": c.sizes[r.Dir], "err": "EOF"})
 	case capture.Exited:
-		return c.line(map[string]any{"event": eventExit, "code": r.Status, "state": fmt.Sprintf("exit status %d", r.Status)})
+		return c.exit(r, map[string]any{"code": r.Status, "state": fmt.Sprintf("exit status %d", r.Status)})
 	case capture.Signalled:
-		return c.line(map[string]any{"event": eventExit, "code": -1, "signal": r.Status, "state": killed + string(r.Text)})
+		return c.exit(r, map[string]any{"code": -1, "signal": r.Status, "state": killed + string(r.Text)})
 	}
 	return c.line(map[string]any{"event": eventNote, "text": string(r.Text)})
+}
+
+// exit appends the line of how the process ended.
+func (c *folder) exit(r *capture.Record, members map[string]any) error {
+	members["event"] = eventExit
+	if r.Dir == frame.C2U {
+		members["dir"] = streams[r.Dir].name
+	}
+	return c.line(members)
 }
 
 // line appends a line to the timing.

@@ -48,13 +48,39 @@ func Dial(ctx context.Context, dir, name string) (*Conn, error) {
 const awaitEvery = 100 * time.Millisecond
 
 // Await is Dial for a tap that may not be there yet: it waits until it is, and
-// calls waiting, if that is not nil, before it does.
+// calls waiting, if that is not nil, before it does. It does not wait for a name
+// with which several begin.
 func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error) {
+	return await(ctx, waiting, func() (*Conn, error) { return Dial(ctx, dir, name) })
+}
+
+// Next is Await for the tap that follows one that was looked at: it began later
+// and, unless any will do, is named alike.
+func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
+	return await(ctx, nil, func() (*Conn, error) {
+		taps, err := List(dir, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range taps {
+			if !info.Started.After(last.Started) || !any && info.base() != last.base() {
+				continue
+			}
+			if c, err := Dial(ctx, dir, info.Name); !isNotFound(err) {
+				return c, err
+			}
+		}
+		return nil, &NotFoundError{}
+	})
+}
+
+// await dials until there is a tap.
+func await(ctx context.Context, waiting func(), dial func() (*Conn, error)) (*Conn, error) {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()
 	for {
-		c, err := Dial(ctx, dir, name)
-		if none := (*NotFoundError)(nil); !errors.As(err, &none) {
+		c, err := dial()
+		if !isNotFound(err) {
 			return c, err
 		}
 		if waiting != nil {
@@ -69,31 +95,10 @@ func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error)
 	}
 }
 
-// Next is Await for the tap that follows one that was looked at: it began later
-// and, unless any will do, is named alike.
-func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
-	tick := time.NewTicker(awaitEvery)
-	defer tick.Stop()
-	for {
-		taps, err := List(dir, nil)
-		if err != nil {
-			return nil, err
-		}
-		for _, info := range taps {
-			if !info.Started.After(last.Started) || !any && info.base() != last.base() {
-				continue
-			}
-			c, err := Dial(ctx, dir, info.Name)
-			if none := (*NotFoundError)(nil); !errors.As(err, &none) {
-				return c, err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
+// isNotFound reports whether there is no such tap yet.
+func isNotFound(err error) bool {
+	none, ok := errors.AsType[*NotFoundError](err)
+	return ok && !none.Ambiguous()
 }
 
 // Send sends a command. Its answer comes among the records, as an [Answer] with

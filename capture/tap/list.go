@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ func List(dir string, skip func(error)) ([]Info, error) {
 		}
 	}
 	slices.SortFunc(taps, func(a, b Info) int {
-		if c := b.Started.Compare(a.Started); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.Name, b.Name))
 	})
 	return taps, nil
 }
@@ -152,6 +150,11 @@ func (e *NotFoundError) Error() string {
 		return fmt.Sprintf("there is no tap %q, nor any other: wirectl relay and wirectl serve open them", e.Name)
 	}
 	return fmt.Sprintf("there is no tap %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Running), strings.Join(e.Running, ", "))
+}
+
+// Ambiguous reports whether several taps that run begin with the name.
+func (e *NotFoundError) Ambiguous() bool {
+	return e.Name != "" && slices.ContainsFunc(e.Running, func(name string) bool { return strings.HasPrefix(name, e.Name) })
 }
 
 // find returns the taps of that name, or with that beginning of a name if it is

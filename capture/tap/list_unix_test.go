@@ -4,6 +4,7 @@ package tap
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ func TestUnreadable(t *testing.T) {
 	write := func(name, text string) error { return os.WriteFile(file(name), []byte(text), 0o600) }
 	err := errors.Join(
 		write(owned.Name(), `{"pid":`), write("text", "not JSON"), write("empty", ""), write("nobody", `{"pid":-1}`),
+		write("large", fmt.Sprintf(`{"pid":%d%s}`, os.Getpid(), strings.Repeat(" ", maxDescription))),
 		syscall.Mkfifo(file("pipe"), 0o600), os.Symlink(file(whole.Name()), file("link")),
 	)
 	if err != nil {
@@ -36,7 +38,7 @@ func TestUnreadable(t *testing.T) {
 	if len(skipped) != 1 || !strings.Contains(skipped[0], owned.Name()+describes) {
 		t.Errorf("told about %q, want %s", skipped, owned.Name())
 	}
-	for _, name := range []string{"text", "empty", "nobody", "pipe", "link"} {
+	for _, name := range []string{"text", "empty", "nobody", "large", "pipe", "link"} {
 		if _, err := os.Lstat(file(name)); err == nil {
 			t.Errorf("%s is still there", name)
 		}

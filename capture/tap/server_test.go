@@ -192,6 +192,9 @@ func TestNames(t *testing.T) {
 	if _, err := Dial(t.Context(), dir, "go"); err == nil {
 		t.Error("it chose one of two")
 	}
+	if _, err := Await(t.Context(), dir, "go", nil); err == nil || !strings.Contains(err.Error(), "there are: ") {
+		t.Errorf("it awaited one of two: %v", err)
+	}
 	_, err = Dial(t.Context(), dir, strings.Replace(c.Info.Name, "gopls", "gpols", 1))
 	if err == nil || !strings.Contains(err.Error(), "did you mean "+c.Info.Name) {
 		t.Error(err)

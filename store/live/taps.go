@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -39,8 +39,12 @@ func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
 		if gone := (*tap.NotFoundError)(nil); errors.As(err, &gone) {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("tap:%s: %w", info.Name, err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil: // the others can be looked at
+			skip(fmt.Errorf("tap:%s: %w", info.Name, err))
+			continue
 		}
 		taps = append(taps, t)
 	}
@@ -89,14 +93,7 @@ func Age(info tap.Info) string {
 
 // WriteNDJSON writes an object for each tap.
 func WriteNDJSON(w io.Writer, taps []Tap) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	for _, l := range taps {
-		if err := out.Encode(l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return jsonscan.WriteLines(w, taps)
 }
 
 // WriteText writes a table of taps.

@@ -4,7 +4,6 @@
 package segment
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/wirectl/wirectl/capture"
@@ -51,7 +50,7 @@ func (s *Segment) Append(r *capture.Record) bool {
 	}
 	s.copied += int64(n)
 	if n > cap(s.bytes)-len(s.bytes) {
-		s.bytes = memory(max(n, min(2*cap(s.bytes), Size), firstSize))
+		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size), firstSize))
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
@@ -115,31 +114,6 @@ func (s *Segment) Reset() {
 	clear(s.holds)
 	s.holds, s.held, s.copied = s.holds[:0], 0, 0
 	if s.bytes = s.bytes[:0]; cap(s.bytes) > Size {
-		recycle(s.bytes)
 		s.bytes = nil
-	}
-}
-
-// larges is memory that a large record took. To use it again costs less than the copy
-// of the record, and new memory costs more.
-var larges sync.Pool
-
-// largest is how large memory is that is kept to be used again.
-const largest = 4 << 20
-
-// memory returns memory for n bytes.
-func memory(n int) []byte {
-	if n > Size && n <= largest {
-		if b, ok := larges.Get().(*[]byte); ok && cap(*b) >= n {
-			return *b
-		}
-		n += n / 8 // the next may be a little larger
-	}
-	return make([]byte, 0, n)
-}
-
-func recycle(b []byte) {
-	if cap(b) <= largest {
-		larges.Put(&b)
 	}
 }

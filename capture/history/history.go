@@ -1,0 +1,336 @@
+// Package history keeps records of sessions in the user's state folder: captures with a
+// summary beside each. It is a ring: where there is too much, or what is too old, the
+// oldest records go. Who records, and what of a session, is the business of others.
+package history
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// The bounds of the ring.
+const (
+	MaxBytes = 256 << 20
+	MaxAge   = 14 * 24 * time.Hour
+)
+
+// A Level says how much of a session is recorded.
+type Level string
+
+// The levels.
+const (
+	Metadata Level = "metadata" // methods, ids, sizes and times
+	Full     Level = "full"     // what both sides say, without known secrets
+)
+
+// Levels are all of them.
+var Levels = []Level{Metadata, Full}
+
+// A Summary says what a record is of. Its counts are zero until the session has ended.
+type Summary struct {
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Client  string    `json:"client,omitempty"`
+	Server  string    `json:"server,omitempty"`
+	Level   Level     `json:"level"`
+	// Protocols are those that its frames are of.
+	Protocols []string `json:"protocols,omitempty"`
+	Frames    int64    `json:"frames"`
+	Calls     int64    `json:"calls"`
+	Failures  int64    `json:"failures"`
+	Findings  int64    `json:"findings"`
+	// Incomplete says that the record lacks a part of the session.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// A Session is a record that is there.
+type Session struct {
+	Summary
+	// Live says that it is being written, and Lost that whoever wrote it did not end: the
+	// counts are missing.
+	Live bool `json:"live,omitempty"`
+	Lost bool `json:"lost,omitempty"`
+	// Size is that of the capture, in bytes.
+	Size    int64  `json:"size"`
+	Capture string `json:"capture"`
+}
+
+// A Folder holds records.
+type Folder struct {
+	Dir      string
+	maxBytes int64
+}
+
+// Open returns the folder of the user, which may not be there yet: wirectl/sessions in
+// the place for what programs keep.
+func Open(getenv func(string) string) (*Folder, error) {
+	base := getenv("XDG_STATE_HOME")
+	switch home := getenv("HOME"); {
+	case filepath.IsAbs(base):
+	case runtime.GOOS == "windows":
+		base = getenv("LocalAppData")
+	case home == "":
+	case runtime.GOOS == "darwin":
+		base = filepath.Join(home, "Library", "Application Support")
+	default:
+		base = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(base) {
+		return nil, errors.New("the folder for records is not known: set HOME (or LocalAppData on Windows)")
+	}
+	return &Folder{Dir: filepath.Join(base, "wirectl", "sessions"), maxBytes: MaxBytes}, nil
+}
+
+const (
+	summaries = ".json"
+	captures  = ".pcapng"
+	marker    = "off"
+	// idBytes make an id.
+	idBytes = 3
+)
+
+// IsOff reports whether nothing is to be recorded.
+func (f *Folder) IsOff() bool {
+	_, err := os.Stat(filepath.Join(f.Dir, marker))
+	return err == nil
+}
+
+// Switch says whether anything is to be recorded from now on.
+func (f *Folder) Switch(on bool) error {
+	name := filepath.Join(f.Dir, marker)
+	if on {
+		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(name, nil, 0o600)
+}
+
+// Known returns the records of the user, the newest first; none if they cannot be read.
+func Known(getenv func(string) string) []Session {
+	folder, err := Open(getenv)
+	if err != nil {
+		return nil
+	}
+	list, _ := folder.Sessions()
+	return list
+}
+
+// Sessions returns the records that are there, the newest first.
+func (f *Folder) Sessions() ([]Session, error) {
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []Session
+	for _, entry := range entries {
+		id, ok := strings.CutSuffix(entry.Name(), captures)
+		info, err := entry.Info()
+		if !ok || !IsID(id) || err != nil || !info.Mode().IsRegular() {
+			continue // another file, or it has just been removed
+		}
+		s := Session{Size: info.Size(), Capture: filepath.Join(f.Dir, entry.Name())}
+		if s.Summary, err = f.summary(id); err != nil {
+			s.Started = info.ModTime()
+		}
+		s.ID = id
+		if s.Ended.IsZero() {
+			s.Live = held(s.Capture)
+			s.Lost = !s.Live
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Session) int {
+		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+// maxSummary is the longest summary, in bytes.
+const maxSummary = 1 << 20
+
+func (f *Folder) summary(id string) (s Summary, err error) {
+	name := f.path(id, summaries)
+	if info, err := os.Stat(name); err != nil || info.Size() > maxSummary {
+		return s, cmp.Or(err, fmt.Errorf("%s is too large", name))
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(text, &s)
+}
+
+func (f *Folder) path(id, extension string) string { return filepath.Join(f.Dir, id+extension) }
+
+// About says in a line what a record is of.
+func (s *Session) About() string {
+	about := fmt.Sprintf("%s  %s", s.when(), named(s.Server))
+	if s.Client != "" {
+		about += " of " + named(s.Client)
+	}
+	switch {
+	case s.Live:
+		return about + "  (live)"
+	case s.Lost:
+		return about + "  (cut)"
+	}
+	return fmt.Sprintf("%s  %s, %d failed, %s", about, render.Count(s.Calls, "call"), s.Failures, render.Count(s.Findings, "finding"))
+}
+
+func (s *Session) when() string { return s.Started.Local().Format("2006-01-02 15:04") }
+
+// WriteNDJSON writes a record a line.
+func WriteNDJSON(w io.Writer, list []Session) error {
+	return jsonscan.WriteLines(w, list)
+}
+
+// WriteText writes a table of records.
+func WriteText(to io.Writer, list []Session) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tWHEN\tCLIENT\tSERVER\tRECORD\tCALLS\tFAILURES\tFINDINGS")
+	for _, s := range list {
+		counts := fmt.Sprintf("%d\t%d\t%d", s.Calls, s.Failures, s.Findings)
+		switch {
+		case s.Live:
+			counts = "(live)\t-\t-"
+		case s.Lost:
+			counts = "(cut)\t-\t-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.when(), named(s.Client), named(s.Server), named(string(s.Level)), counts)
+	}
+	return w.Flush()
+}
+
+// named is a name for people.
+func named(name string) string { return cmp.Or(render.Safe(name), "-") }
+
+// IsID reports whether a name is, or begins as, that of a record.
+func IsID(name string) bool {
+	return name != "" && len(name) <= 2*idBytes && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// A NotFoundError says that there is no record of that id, or that several begin with it.
+type NotFoundError struct {
+	ID    string
+	Found []string
+}
+
+func (e *NotFoundError) Error() string {
+	if len(e.Found) == 0 {
+		return fmt.Sprintf("no recorded session has the id %q: wirectl sessions lists them", e.ID)
+	}
+	return fmt.Sprintf("the ids of %d recorded sessions begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
+}
+
+// Find returns the record whose id is, or begins with, the one given. The error is a
+// [*NotFoundError] if that is not one record.
+func (f *Folder) Find(id string) (Session, error) {
+	none := &NotFoundError{ID: id}
+	if !IsID(id) {
+		return Session{}, none
+	}
+	all, err := f.Sessions()
+	if err != nil {
+		return Session{}, err
+	}
+	var found []Session
+	for _, s := range all {
+		if strings.HasPrefix(s.ID, id) {
+			found = append(found, s)
+			none.Found = append(none.Found, s.ID)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return Session{}, none
+}
+
+// ErrLive says that a record is being written.
+var ErrLive = errors.New("it is being recorded: end the session first")
+
+// Remove removes a record that is not being written.
+func (f *Folder) Remove(s Session) error {
+	if s.Live {
+		return fmt.Errorf("%s: %w", s.ID, ErrLive)
+	}
+	var err error
+	// The capture first: without it, a summary is nothing. Another process may be removing it, too.
+	for _, name := range []string{s.Capture, f.path(s.ID, summaries), s.Capture + ".notes.json"} {
+		if failed := os.Remove(name); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// trim removes the oldest records until the rest is within bounds, and returns its size.
+// Those that are being written stay.
+func (f *Folder) trim(now time.Time) (size int64, err error) {
+	all, err := f.Sessions()
+	for _, s := range all {
+		size += s.Size
+	}
+	for _, s := range slices.Backward(all) {
+		if s.Live || size <= f.maxBytes && now.Sub(s.Started) <= MaxAge {
+			continue
+		}
+		if failed := f.Remove(s); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		size -= s.Size
+	}
+	return size, err
+}
+
+// Update writes the summary of a record anew.
+func (f *Folder) Update(s *Summary) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	file, err := output.Begin(f.path(s.ID, summaries))
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	return errors.Join(err, file.Close(err == nil))
+}
+
+// newCapture makes the file of a record, with an id that no other has.
+func (f *Folder) newCapture() (id string, file *os.File, err error) {
+	for range 100 {
+		var b [idBytes]byte
+		_, _ = rand.Read(b[:]) // it never fails
+		id = hex.EncodeToString(b[:])
+		file, err = os.OpenFile(f.path(id, captures), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return id, file, err
+		}
+	}
+	return "", nil, err
+}

@@ -1,0 +1,189 @@
+package history
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newFolder(t *testing.T, most int64) *Folder {
+	return &Folder{Dir: filepath.Join(t.TempDir(), "wirectl", "sessions"), maxBytes: most}
+}
+
+// begun starts a record of some bytes.
+func begun(t *testing.T, f *Folder, started time.Time, size int) *Recording {
+	t.Helper()
+	r, err := f.Start(Summary{Started: started, Server: "files", Level: Full})
+	check(t, err)
+	_, err = r.Write(make([]byte, size))
+	check(t, err)
+	return r
+}
+
+// ids are those of the records, the newest first.
+func ids(t *testing.T, f *Folder) (list []string) {
+	t.Helper()
+	all, err := f.Sessions()
+	check(t, err)
+	for _, s := range all {
+		list = append(list, s.ID)
+	}
+	return list
+}
+
+// The oldest records go where there are too many bytes, and those that are too old, but
+// never one that is being written.
+func TestRing(t *testing.T) {
+	f := newFolder(t, 1000)
+	now := time.Now()
+	long := begun(t, f, now.Add(-MaxAge-time.Hour), 300)
+	old := begun(t, f, now.Add(-MaxAge-time.Minute), 100)
+	check(t, old.Finish())
+	if got := ids(t, f); !slices.Equal(got, []string{long.ID}) {
+		t.Errorf("of a record that is too old: %v", got)
+	}
+	first := begun(t, f, now.Add(-3*time.Hour), 300)
+	check(t, first.Finish())
+	second := begun(t, f, now.Add(-2*time.Hour), 300)
+	check(t, second.Finish())
+	third := begun(t, f, now.Add(-time.Hour), 300)
+	check(t, third.Finish())
+	if got := ids(t, f); !slices.Equal(got, []string{third.ID, second.ID, long.ID}) {
+		t.Errorf("%v, want %s, %s and %s", got, third.ID, second.ID, long.ID)
+	}
+	if _, err := os.Stat(f.path(first.ID, summaries)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the summary of a record that has gone: %v", err)
+	}
+	check(t, long.Finish())
+	if got := ids(t, f); !slices.Equal(got, []string{third.ID, second.ID}) {
+		t.Errorf("after the long one: %v", got)
+	}
+}
+
+// A record makes others go while it grows, and ends where only such are left.
+func TestRingIsFull(t *testing.T) {
+	f := newFolder(t, 1000)
+	now := time.Now()
+	other := begun(t, f, now.Add(-time.Hour), 200)
+	check(t, other.Finish())
+	r := begun(t, f, now, 600)
+	_, err := r.Write(make([]byte, 300))
+	check(t, err)
+	_, err = r.Write(make([]byte, 260))
+	check(t, err)
+	if got := ids(t, f); !slices.Equal(got, []string{r.ID}) {
+		t.Errorf("the records are %v", got)
+	}
+	if _, err := r.Write(make([]byte, 260)); !errors.Is(err, errFull) {
+		t.Errorf("a full ring: %v", err)
+	}
+	check(t, r.Finish())
+	if s, err := f.Find(r.ID); err == nil && (!s.Incomplete || s.Size > 1200) {
+		t.Errorf("the record is %+v", s)
+	}
+}
+
+// The state of a record is told by who writes it, and only the user can read it.
+func TestStates(t *testing.T) {
+	f := newFolder(t, 1<<20)
+	r := begun(t, f, time.Now(), 10)
+	s, err := f.Find(r.ID[:4])
+	check(t, err)
+	if !s.Live || s.Lost || s.Size != 10 || s.Server != "files" {
+		t.Errorf("while it is written: %+v", s)
+	}
+	if err := f.Remove(s); !errors.Is(err, ErrLive) {
+		t.Errorf("remove it: %v", err)
+	}
+	check(t, r.file.Close()) // as the end of its process does
+	if s, err = f.Find(r.ID); err != nil || s.Live || !s.Lost {
+		t.Errorf("after a crash: %+v, %v", s, err)
+	}
+	check(t, os.WriteFile(f.path(s.ID, summaries), []byte("{"), 0o600))
+	if s, err = f.Find(r.ID); err != nil || !s.Lost || s.Started.IsZero() {
+		t.Errorf("with half a summary: %+v, %v", s, err)
+	}
+	ended := begun(t, f, time.Now(), 20)
+	ended.Calls = 3
+	check(t, ended.Finish())
+	if s, err = f.Find(ended.ID); err != nil || s.Live || s.Lost || s.Calls != 3 || s.Ended.IsZero() {
+		t.Errorf("at its end: %+v, %v", s, err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, name := range []string{s.Capture, f.path(s.ID, summaries)} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if info, err := os.Stat(f.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v, %v", info.Mode(), err)
+	}
+}
+
+// A record is found by the beginning of its id, if that is one's alone.
+func TestFind(t *testing.T) {
+	f := newFolder(t, 1<<20)
+	check(t, os.MkdirAll(f.Dir, 0o700))
+	for _, id := range []string{"aaa111", "aab222", "bbb333", "../../"} {
+		_ = os.WriteFile(f.path(id, captures), nil, 0o600)
+	}
+	check(t, os.WriteFile(filepath.Join(f.Dir, "other.pcapng"), nil, 0o600))
+	if got := ids(t, f); len(got) != 3 {
+		t.Errorf("the records are %v", got)
+	}
+	for id, want := range map[string]string{
+		"b":      "",
+		"bbb333": "",
+		"aa":     `the ids of 2 recorded sessions begin with "aa": aaa111, aab222`,
+		"c":      `no recorded session has the id "c": wirectl sessions lists them`,
+		"":       `no recorded session has the id "": wirectl sessions lists them`,
+		"../x":   `no recorded session has the id "../x": wirectl sessions lists them`,
+	} {
+		s, err := f.Find(id)
+		if want == "" {
+			if err != nil || s.ID != "bbb333" {
+				t.Errorf("%s: %v, %v", id, s.ID, err)
+			}
+			continue
+		}
+		if none := (*NotFoundError)(nil); !errors.As(err, &none) {
+			t.Errorf("%s: %v", id, err)
+		} else if slices.Sort(none.Found); none.Error() != want {
+			t.Errorf("%s: %v, want %s", id, none, want)
+		}
+	}
+}
+
+// The folder is that of the system's convention.
+func TestOpen(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the folders are those of Linux")
+	}
+	for _, tt := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"HOME": "/h"}, "/h/.local/state/wirectl/sessions"},
+		{map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}, "/s/wirectl/sessions"},
+		{map[string]string{"HOME": "/h", "XDG_STATE_HOME": "s"}, "/h/.local/state/wirectl/sessions"},
+		{map[string]string{}, ""},
+	} {
+		f, err := Open(func(name string) string { return tt.env[name] })
+		if (err == nil) != (tt.want != "") || err == nil && f.Dir != tt.want {
+			t.Errorf("%v: %v, %v", tt.env, f, err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package capture
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// spokenValues has the paths in messages of JSON to values that are the protocol's own, and
+// not what is said by it: those of JSON-RPC, MCP, ACP, LSP and DAP. Lists count for nothing.
+var spokenValues = map[string]bool{
+	"jsonrpc": true, "id": true, "method": true, "error.code": true,
+	"type": true, "seq": true, "request_seq": true,
+	"params.id": true, "params.requestId": true, "params.progressToken": true, "params._meta.progressToken": true,
+	"params.name": true, "params.protocolVersion": true, "params.clientInfo.name": true, "params.clientInfo.version": true,
+	"result.protocolVersion": true, "result.serverInfo.name": true, "result.serverInfo.version": true,
+	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
+	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
+	"params.taskId": true, "params.level": true, "params.token": true,
+}
+
+// spokenInDAP are others, which only DAP has for itself.
+var spokenInDAP = []string{"command", "event"}
+
+// appendOutline appends the outline of a payload that is valid JSON, which is as long: in
+// the place of texts and digits that are not the protocol's own are others. Names of
+// members stay where they look like names.
+func appendOutline(dst, text []byte, dap bool) []byte {
+	var path []string // of names, one for each object that is open; "" for a list
+	from := len(dst)
+	dst = append(dst, text...)
+	for i := 0; i < len(text); {
+		start := i
+		i = tokenEnd(text, i)
+		token := dst[from+start : from+i]
+		switch jsonscan.KindOf(text[start:]) {
+		case jsonscan.Object, jsonscan.Array:
+			path = append(path, "")
+		case jsonscan.String:
+			switch {
+			case len(path) > 0 && isKey(text[i:]):
+				if name := string(token[1 : len(token)-1]); isName(name) {
+					path[len(path)-1] = name
+				} else {
+					path[len(path)-1] = "*"
+					blot(token[1:len(token)-1], '*')
+				}
+			case !isSpoken(path, dap):
+				blot(token[1:len(token)-1], '*')
+			}
+		case jsonscan.Number:
+			if !isSpoken(path, dap) {
+				blotDigits(token)
+			}
+		default:
+			if c := text[start]; (c == '}' || c == ']') && len(path) > 0 {
+				path = path[:len(path)-1]
+			}
+		}
+	}
+	return dst
+}
+
+// isSpoken reports whether the value at a path is the protocol's own.
+func isSpoken(path []string, dap bool) bool {
+	const deepest = 3
+	var names []string
+	for _, name := range path {
+		if name != "" {
+			names = append(names, name)
+		}
+		if len(names) > deepest {
+			return false
+		}
+	}
+	name := strings.Join(names, ".")
+	return spokenValues[name] || dap && slices.Contains(spokenInDAP, name)
+}
+
+// maxName is the longest name of a member that is taken for one.
+const maxName = 40
+
+func isName(name string) bool {
+	return len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$") == ""
+}
+
+func blot(text []byte, with byte) {
+	for i := range text {
+		text[i] = with
+	}
+}
+
+func blotDigits(number []byte) {
+	for i, c := range number {
+		if '0' <= c && c <= '9' {
+			number[i] = '1'
+		}
+	}
+}
+
+// outline leaves the outline of a frame.
+func (x *redactor) outline(r *Record, p protocol.Protocol) {
+	if r.Gap {
+		r.Raw = stars(r.Raw)
+		return
+	}
+	payload := r.Payload()
+	if !r.Compressed && jsonscan.Valid(payload) == nil {
+		x.payload = appendOutline(x.payload[:0], payload, p.Name() == "dap")
+	} else {
+		x.payload = append(x.payload[:0], stars(payload)...)
+	}
+	if r.Meta == nil {
+		x.splice(r, x.payload)
+		return
+	}
+	m := frame.Meta{Framing: r.Meta.Framing, Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code}
+	if h := r.Meta.Head; h != nil {
+		start, query, found := strings.Cut(h.Start, "?")
+		if at := strings.LastIndexByte(query, ' '); found && at >= 0 {
+			start += query[at:] // the version
+		}
+		m.Head = &frame.Head{Start: start}
+		for _, f := range h.Fields {
+			if strings.EqualFold(f.Name, "Content-Type") || strings.EqualFold(f.Name, "Upgrade") {
+				m.Head.Fields = append(m.Head.Fields, f)
+			}
+		}
+	}
+	r.Meta, r.Raw = &m, bytes.Clone(x.payload)
+	r.Start, r.End = 0, len(r.Raw)
+}

@@ -1,0 +1,93 @@
+package capture
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// written are the records that were written.
+type written []Record
+
+func (w *written) Write(r *Record) error {
+	*w = append(*w, r.Clone())
+	return nil
+}
+
+// An outline has the lengths of what was said and the values that are the protocol's own,
+// and nothing else.
+func TestOutline(t *testing.T) {
+	x := Secrets()
+	x.Outline = true
+	for payload, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"read","arguments":{"name":"Zoë","é":[{"id":12}]},"_meta":{"progressToken":7}}}`: `{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"read","arguments":{"name":"****","**":[{"id":11}]},"_meta":{"progressToken":7}}}`,
+		`{"id":1,"result":{"content":[{"type":"text","text":"a \"b\" \u00e9"}],"isError":true,"n":-1.5e+3}}`:                                                 `{"id":1,"result":{"content":[{"type":"text","text":"**************"}],"isError":true,"n":-1.1e+1}}`,
+		`[{"id":1,"method":"a"},{"params":{"id":2,"x":{"id":3}}},["x"]]`:                                                                                     `[{"id":1,"method":"a"},{"params":{"id":2,"x":{"id":1}}},["*"]]`,
+		`{"seq":5,"type":"request","command":"rm"}`:                                                                                                          `{"seq":5,"type":"request","command":"rm"}`,
+		`{"kind":7,"command":"rm"}`: `{"kind":1,"command":"**"}`,
+		`"text"`:                    `"****"`,
+		`no JSON at all {`:          `****************`,
+		`{"id":{"id":5}}`:           `{"id":{"id":1}}`,
+	} {
+		var kept written
+		name := "mcp"
+		if strings.HasPrefix(payload, `{"seq"`) {
+			name = "dap"
+		}
+		r := Record{Framing: "line", Protocol: name, Frame: frame.Frame{Raw: []byte(payload + "\n"), End: len(payload)}}
+		if err := Redact(&kept, &Session{}, x).Write(&r); err != nil || len(kept) != 1 {
+			t.Fatal(err, kept)
+		}
+		if got := string(kept[0].Raw); got != want+"\n" || string(r.Raw) != payload+"\n" {
+			t.Errorf("%s\n got %s\nwant %s", payload, got, want)
+		}
+	}
+}
+
+// What comes in a carrier loses its heads but for what was asked for, and what the unit's process says is left out.
+func TestOutlineOfOthers(t *testing.T) {
+	x := Redaction{Outline: true}
+	var kept written
+	w := Redact(&kept, &Session{}, x)
+	head := &frame.Head{Start: "POST /mcp?key=abc HTTP/1.1", Fields: []frame.Field{{Name: "Cookie", Value: "s=1"}, {Name: "Content-Type", Value: "application/json"}}}
+	for _, r := range []Record{
+		{Kind: Stderr, Text: []byte("opened /home/zoë")},
+		{Frame: frame.Frame{Raw: []byte(`POST /mcp?key=abc {"id":1,"x":"abc"}`), Meta: &frame.Meta{Framing: frame.HTTP, Head: head, Apart: true, Data: []byte(`{"id":1,"x":"abc"}`), Text: "abc"}}},
+		{Frame: frame.Frame{Raw: []byte("abc"), Gap: true, End: 3}},
+		{Frame: frame.Frame{Raw: []byte("Xabc"), Compressed: true, Start: 1, End: 4}},
+	} {
+		if err := w.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(kept) != 3 {
+		t.Fatalf("%d records", len(kept))
+	}
+	for i, want := range []string{`{"id":1,"x":"***"}`, "***", "X***"} {
+		if got := string(kept[i].Raw); got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+	m := kept[0].Meta
+	if m.Head.Start != "POST /mcp HTTP/1.1" || len(m.Head.Fields) != 1 || m.Head.Fields[0].Name != "Content-Type" || m.Text != "" || string(kept[0].Payload()) != `{"id":1,"x":"***"}` {
+		t.Errorf("the head is %+v", m.Head)
+	}
+}
+
+// An outline is JSON of the same length.
+func FuzzOutline(f *testing.F) {
+	f.Add([]byte(`{"id":1,"method":"x","params":{"a":["b\"",-1.2e3,null,true,{}]}}`))
+	f.Add([]byte(`[[],{"\u0061":"\\"}]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if jsonscan.Valid(text) != nil {
+			return
+		}
+		got := appendOutline(nil, text, true)
+		if len(got) != len(text) || jsonscan.Valid(got) != nil || !bytes.Equal(appendOutline(nil, got, true), got) {
+			t.Errorf("%s became %s", text, got)
+		}
+	})
+}

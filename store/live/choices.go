@@ -1,0 +1,50 @@
+package live
+
+import (
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/tap"
+)
+
+// A Choice is a session to look at, and the input that it is.
+type Choice struct{ Name, About, Input string }
+
+// Choices are the taps, and the recorded sessions, to choose from. With recorded ones to
+// choose from, to wait for a tap is a choice, too; without, and with at most one tap,
+// there is none: what runs, or is going to, is all.
+func Choices(getenv func(string) string) ([]Choice, error) {
+	past := pastSessions(getenv)
+	list, err := openTaps(getenv)
+	switch {
+	case err != nil && len(past) == 0:
+		return nil, err
+	case err != nil: // there are no taps here, and no need of one
+		return past, nil //nolint:nilerr // what was recorded is enough
+	case len(past) == 0 && len(list) < 2:
+		return nil, nil
+	case len(list) == 0:
+		list = []Choice{{"live", "wait for a relay or a broker", "live"}}
+	}
+	return append(list, past...), nil
+}
+
+func openTaps(getenv func(string) string) (list []Choice, err error) {
+	dir, err := tap.Dir(getenv)
+	if err != nil {
+		return nil, err
+	}
+	taps, err := tap.List(dir, nil)
+	for _, t := range taps {
+		list = append(list, Choice{t.Name, Age(t) + "  " + t.Controller + " ⇄ " + t.Unit, "tap:" + t.Name})
+	}
+	return list, err
+}
+
+// pastSessions are the recorded sessions. Those that go on have taps.
+func pastSessions(getenv func(string) string) (list []Choice) {
+	for _, s := range history.Known(getenv) {
+		if !s.Live {
+			list = append(list, Choice{s.ID, s.About(), s.ID})
+		}
+	}
+	return list
+}

@@ -1,0 +1,151 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/store"
+)
+
+// A Viewing feeds a store with a session of that name; of taps, with one after the other.
+type Viewing struct {
+	Name   string
+	Opener *source.Opener
+	Store  *store.Store
+	Config decode.Config
+	Follow bool // at the end of a file wait for more
+
+	// Wire is that of a tap; nil if it is none. Waiting says which tap is waited for, "" if
+	// none is that was named. Both are set by Open.
+	Wire    *Wire
+	Waiting string
+
+	session *source.Session // nil while a tap is waited for
+	file    *os.File        // that frames are read from again; or nil
+}
+
+// Open opens the session, unless it is a tap that is not there yet.
+func (v *Viewing) Open(ctx context.Context) (err error) {
+	if source.IsTap(v.Name) {
+		v.Wire = NewWire(v.Store)
+		if v.Name == "live" {
+			return nil
+		}
+		return v.openNamed(ctx)
+	}
+	if v.session, err = v.Opener.Session(ctx, v.Name, v.Config, v.Follow); err != nil {
+		return err
+	}
+	if v.file = captureFile(v.Name, v.session.Input); v.file != nil {
+		v.Store.ReadAgain(pcapng.NewRandom(v.file, v.Config.Limit))
+	}
+	return nil
+}
+
+// captureFile opens the file that a capture is read from once more; nil if it
+// cannot be returned to.
+func captureFile(name string, in decode.Input) *os.File {
+	if r, ok := in.Capture.(capture.Placed); !ok || r.Place() < 0 || name == "-" {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil
+	}
+	return file
+}
+
+// openNamed looks on at the tap of that name. If there is none yet, Waiting says what is
+// waited for, and what runs: the name may be misspelt.
+func (v *Viewing) openNamed(ctx context.Context) error {
+	conn, err := v.Opener.DialTap(ctx, v.Name, nil)
+	if none := (*tap.NotFoundError)(nil); errors.As(err, &none) && !none.Ambiguous() {
+		v.Waiting = "waiting for " + v.Name
+		if len(none.Running) > 0 {
+			v.Waiting += "; there are: " + strings.Join(none.Running, ", ")
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return v.openTap(ctx, conn)
+}
+
+// openTap opens what passes a tap.
+func (v *Viewing) openTap(ctx context.Context, conn *tap.Conn) (err error) {
+	v.session, err = source.Tap(ctx, conn).Session(func(io.Reader) (decode.Input, error) { return v.Wire.Open(conn, v.Config) })
+	return err
+}
+
+// Run feeds the store until ctx ends.
+func (v *Viewing) Run(ctx context.Context) {
+	if v.session == nil {
+		conn, err := v.Opener.AwaitTap(ctx, v.Name)
+		if err == nil {
+			if err = v.openTap(ctx, conn); err != nil {
+				err = fmt.Errorf("%s: %w", source.Label(v.Name), err)
+			}
+		}
+		if err != nil {
+			v.Store.End(err, true)
+			return
+		}
+	}
+	for v.session != nil {
+		Feed(ctx, v.Store, v.session.Input, v.Config, v.Wire)
+		v.session.Close()
+		v.session = nil
+		if v.Wire != nil {
+			v.openNext(ctx)
+		}
+	}
+}
+
+// openNext looks on at the tap that follows the one of the wire, once there is one;
+// at none if ctx ends.
+func (v *Viewing) openNext(ctx context.Context) {
+	for v.session == nil {
+		dir, err := tap.Dir(v.Opener.Getenv)
+		if err != nil {
+			return
+		}
+		conn, err := v.Wire.Next(ctx, dir, v.Name == "live")
+		if err != nil {
+			return
+		}
+		if v.openTap(ctx, conn) != nil {
+			v.session = nil // and at the next
+		}
+	}
+}
+
+// Close closes what frames are read from again.
+func (v *Viewing) Close() {
+	if v.file != nil {
+		v.file.Close()
+	}
+}
+
+// NotesFile is the file beside a session that has what the user made of it. A session
+// that is neither a file nor a folder is gone when it has ended, and has none: "".
+func NotesFile(name string) string {
+	if source.IsTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+		return ""
+	}
+	return filepath.Clean(name) + ".notes.json"
+}
