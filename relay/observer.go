@@ -32,6 +32,9 @@ type observer struct {
 	record  capture.Record
 	timer   *time.Timer
 	stopped chan struct{}
+	// unitLeft says that the unit ended the connection: of the directions that have not
+	// ended, its own ends first. It is set before the queue is closed.
+	unitLeft bool
 }
 
 // A lane is what the observer knows of a direction.
@@ -84,8 +87,12 @@ func (o *observer) observe() {
 		<-o.queue.wake
 		open = o.seeAll()
 	}
-	o.endDirection(frame.C2U, time.Now())
-	o.endDirection(frame.U2C, time.Now())
+	first := frame.C2U
+	if o.unitLeft {
+		first = frame.U2C
+	}
+	o.endDirection(first, time.Now())
+	o.endDirection(first.Opposite(), time.Now())
 }
 
 // seeAll records all that is queued, and reports whether more may come.

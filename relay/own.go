@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/capture"
@@ -140,7 +141,7 @@ func (l *passage) rememberOpener(m *protocol.Message, own bool) {
 		clear(l.openers)
 	}
 	o := &opener{keys: []string{string(m.ID.Text)}, own: own}
-	o.message = protocol.Message{Kind: bytes.Clone(m.Kind), Phase: m.Phase, ID: kept(m.ID), Bind: kept(m.Bind)}
+	o.message = protocol.Message{Kind: bytes.Clone(m.Kind), Phase: m.Phase, ID: kept(m.ID), Bind: kept(m.Bind), Ref: kept(m.Ref)}
 	if !m.Bind.IsZero() && !(own && m.Bind.Space == protocol.SpaceSession) { // which is not its own
 		o.keys = append(o.keys, string(m.Bind.Text))
 	}
@@ -164,20 +165,43 @@ func (l *passage) follow(it *fault.Item) (own bool) {
 		l.rememberOpener(m, false)
 		return false
 	}
+	other := k.passages[l.dir.Opposite()]
+	if of := m.Operation.Of; m.Operation.Does.Ends() && !of.IsZero() {
+		other.forgetOpener(other.openers[string(of.Text)])
+	}
 	token := m.Ref
 	if token.IsZero() {
 		token = m.ID
 	}
-	other := k.passages[l.dir.Opposite()]
 	o := other.openers[string(token.Text)]
 	if o == nil || m.Phase == protocol.Cancel {
 		return false
 	}
-	rules := all.Rules(it.Protocol)
-	if update := rules.Subscribe != "" && string(o.message.Kind) == rules.Subscribe && string(m.Kind) == rules.Update; m.Phase.Ends() && !update {
-		for _, key := range o.keys {
-			delete(other.openers, key)
+	if m.Phase.Ends() && len(m.Version) > 0 {
+		k.version = string(m.Version)
+	}
+	rules := all.Rules(it.Protocol).At(k.version)
+	switch update := rules.Subscribe != "" && string(o.message.Kind) == rules.Subscribe && string(m.Kind) == rules.Update; {
+	case !m.Phase.Ends(), update:
+	case m.Phase == protocol.Close && slices.Contains(rules.Accepted, string(o.message.Kind)): // the operation goes on
+		if !m.Bind.IsZero() {
+			o.message.Bind = kept(m.Bind)
+			o.keys = append(o.keys, string(m.Bind.Text))
+			other.openers[string(m.Bind.Text)] = o
 		}
+	case o.message.ID.Space == protocol.SpaceTurn: // another may wait, which has no other name
+	default:
+		other.forgetOpener(o)
 	}
 	return o.own
+}
+
+// forgetOpener forgets what opened an exchange, which has ended; nil is nothing.
+func (l *passage) forgetOpener(o *opener) {
+	if o == nil {
+		return
+	}
+	for _, key := range o.keys {
+		delete(l.openers, key)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -121,5 +122,61 @@ func TestGateRefusesToResend(t *testing.T) {
 	_, err := g.Control(t.Context(), tap.Command{Do: tap.Resend, Seq: 1})
 	if err == nil || !strings.Contains(err.Error(), "frame 1 asks without an id") {
 		t.Error(err)
+	}
+}
+
+// A turn is cancelled after its request was accepted, until it ends.
+func TestGateCancelsTurns(t *testing.T) {
+	const (
+		begin     = `{"method":"turn/start","id":7,"params":{"threadId":"t","input":[]}}` + "\n"
+		accept    = `{"id":7,"result":{"turn":{"id":"a"}}}` + "\n"
+		completed = `{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"a","status":"interrupted"}}}` + "\n"
+
+		initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2}}` + "\n"
+		agreed     = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":2}}` + "\n"
+		prompt     = `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}` + "\n"
+		accepted   = `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+		idle       = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle"}}}` + "\n"
+
+		user   = `{"type":"user","message":{"role":"user","content":"hi"}}` + "\n"
+		result = `{"type":"result","subtype":"success","is_error":false,"session_id":"s"}` + "\n"
+	)
+	for _, test := range []struct {
+		protocol protocol.Protocol
+		begin    []string // asks and answers in turn
+		id       string
+		cancel   string
+		answer   string // to the cancel; "" if it has none
+		end      string
+		again    bool // another cancel could be sent after the end
+	}{
+		{jsonrpc.Codex, []string{begin, accept}, "7", `{"method":"turn/interrupt","id":2000000001,"params":{"threadId":"t","turnId":"a"}}`, `{"id":2000000001,"result":{}}` + "\n", completed, false},
+		{jsonrpc.ACP, []string{initialize, agreed, prompt, accepted}, "1", `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`, "", idle, false},
+		{claude.Protocol, []string{user}, `""`, `{"type":"control_request","request_id":"2000000001","request":{"subtype":"interrupt"}}`, `{"type":"control_response","response":{"subtype":"success","request_id":"2000000001"}}` + "\n", result, true},
+	} {
+		told := &memory{}
+		g := relay.NewGate(relay.GateConfig{Sink: told.sink()})
+		r := start(t, relay.Config{Gate: g, Framing: frame.Line, Protocol: test.protocol})
+		for i, line := range test.begin {
+			from, to := r.controller, r.unit
+			if i%2 == 1 {
+				from, to = to, from
+			}
+			say(t, from, line)
+			hear(t, to, line)
+		}
+		cancel := tap.Command{Do: tap.Cancel, ID: json.RawMessage(test.id)}
+		if _, err := g.Control(t.Context(), cancel); err != nil {
+			t.Fatalf("%s: %v", test.protocol.Name(), err)
+		}
+		hear(t, r.unit, test.cancel+"\n")
+		say(t, r.unit, test.answer+test.end)
+		hear(t, r.controller, test.end)
+		if _, err := g.Control(t.Context(), cancel); (err == nil) != test.again {
+			t.Errorf("%s: after the end: %v", test.protocol.Name(), err)
+		}
+		r.controller.Close()
+		r.unit.Close()
+		<-r.done
 	}
 }

@@ -24,11 +24,13 @@ type link struct {
 
 	mu      sync.Mutex
 	grammar grammar
-	told    bool // that nothing is changed
+	version string // of the protocol, as far as it was agreed on
+	told    bool   // that nothing is changed
 
 	ends    atomic.Int32 // sources that have ended
 	closing sync.Once
 	closed  chan struct{}
+	cut     atomic.Bool // a fault closed it
 }
 
 // closeLink ends both directions.
@@ -197,6 +199,7 @@ func (l *passage) applySteps(steps []fault.Step) bool {
 			_ = l.link.cancel(s.Cancel, l.dir.Opposite()) // an exchange that has ended meanwhile has no cancel
 		}
 		if s.Close {
+			l.link.cut.Store(true)
 			l.link.closeLink()
 			return false
 		}
@@ -217,7 +220,7 @@ func (k *link) cancel(id []byte, dir frame.Dir) error {
 	if o == nil {
 		return errNoExchange
 	}
-	payload, err := all.AppendCancel(nil, p, &o.message, firstOwn+k.gate.nextName())
+	payload, err := all.AppendCancel(nil, p, &all.Target{Opened: &o.message}, firstOwn+k.gate.nextName())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -103,10 +104,14 @@ type relay struct {
 	ways    [3]*way // by direction
 	result  Result
 	broken  error // why the ends are closed as failed ones; nil if all has ended well
-	exited  chan exit
-	stderr  chan struct{} // closed when standard error has ended
-	done    chan struct{} // closed when the relay ends
-	moving  sync.WaitGroup
+	// dismissed says that the unit's process has ended because of its controller or
+	// because it was told to, and not by itself. The supervisor sets it.
+	dismissed bool
+	silent    atomic.Bool // the unit's output has ended
+	exited    chan exit
+	stderr    chan struct{} // closed when standard error has ended
+	done      chan struct{} // closed when the relay ends
+	moving    sync.WaitGroup
 	// interrupt makes the poller let go of the descriptors; nil if there is none.
 	interrupt func()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -50,6 +51,7 @@ type Shared struct {
 	cfg     SharedConfig
 	toUnit  *outbox
 	altered sync.Once
+	exit    atomic.Pointer[capture.Record] // how the unit's process has ended
 
 	mu       sync.Mutex
 	settled  *sync.Cond // a controller told how to read what the unit says, or that has ended

@@ -178,7 +178,7 @@ func (m *Member) call(t protocol.Token, opens bool) string {
 	if live, ok := m.renamed[n]; ok {
 		return live
 	}
-	if n.space == protocol.SpaceRun && all.Rules(s.grammar.protocol).SharedRuns || !s.routes.others(n, m) {
+	if all.Rules(s.grammar.protocol).IsShared(n.space) || !s.routes.others(n, m) {
 		return n.text
 	}
 	live := s.invent(n)
@@ -337,7 +337,7 @@ func (m *Member) abandon() {
 // cancel sends the unit a cancel. It reports whether the protocol has one.
 func (s *Shared) cancel(r *route) bool {
 	s.named++
-	payload, err := all.AppendCancel(nil, s.grammar.protocol, &r.opened, firstName+s.named)
+	payload, err := all.AppendCancel(nil, s.grammar.protocol, &all.Target{Opened: &r.opened}, firstName+s.named)
 	if err != nil {
 		return false
 	}

@@ -26,6 +26,7 @@ func (r *relay) supervise(ctx context.Context) error {
 			if failed == nil && r.process == nil {
 				failed = err // a process may leave its standard input alone
 			}
+			r.dismissed = r.dismissed || err != nil && failedAt(err) == frame.U2C
 			e.inputEnded()
 		case err := <-toController:
 			toController = nil
@@ -45,6 +46,12 @@ func (r *relay) supervise(ctx context.Context) error {
 			}
 			r.flush(toController)
 			r.result.Exit = &x.Exit
+			select {
+			case sig := <-r.cfg.Signals: // which the process may have had, too
+				e.asked = e.asked || Terminates(sig)
+			default:
+			}
+			r.dismissed = r.dismissed || e.asked
 			if e.asked {
 				return nil // that of ssh, say, which says that it has failed then
 			}
@@ -153,10 +160,20 @@ func (e *ending) inputEnded() {
 	}
 }
 
+// failedAt returns the direction of what the side takes that failed.
+func failedAt(err error) frame.Dir {
+	var failed *sideError
+	if errors.As(err, &failed) {
+		return failed.dir
+	}
+	return frame.DirUnknown
+}
+
 // outputRefused is called when nobody reads the unit's output. Without a relay
 // its next write would have raised SIGPIPE.
 func (e *ending) outputRefused() {
 	if e.relay.process != nil {
+		e.relay.dismissed = true
 		_ = e.relay.process.Signal(brokenPipe)
 		_ = e.relay.process.CloseWrite()
 		e.inputEnded()
@@ -192,7 +209,7 @@ func (e *ending) due() bool {
 		r.warn("one side has ended, and the other goes on and has nothing to say: closed")
 		return true
 	default:
-		e.told = true
+		e.told, r.dismissed = true, true
 		r.warn("the unit goes on though its stdin has ended and it has nothing to say: told to terminate")
 		_ = r.process.Signal(syscall.SIGTERM)
 		e.timer.Reset(r.cfg.Grace)
@@ -242,6 +259,7 @@ const stuck = time.Second
 
 // closeAndWait closes both ends and waits for everything that the relay has started.
 func (r *relay) closeAndWait() {
+	r.dismissed = r.dismissed || r.isCut()
 	close(r.done)
 	r.stalls.stopped.Wait()
 	if r.interrupt != nil {
@@ -249,6 +267,10 @@ func (r *relay) closeAndWait() {
 	}
 	if r.link != nil {
 		r.link.closeLink()
+	}
+	if e, shared := r.cfg.Controller.(*sharedEnd); shared && r.result.Exit != nil {
+		exit := r.exitRecord()
+		e.exit.Store(&exit)
 	}
 	transport.PassGoodbye(r.cfg.Controller, r.cfg.Unit)
 	transport.PassGoodbye(r.cfg.Unit, r.cfg.Controller)
@@ -260,6 +282,9 @@ func (r *relay) closeAndWait() {
 	case <-time.After(stuck):
 	}
 	r.recordExit()
+	if r.seen != nil {
+		r.seen.unitLeft = r.unitLeft()
+	}
 	r.result.Worst = r.stalls.worst()
 	r.result.ToUnit.Bytes = r.ways[frame.C2U].bytes.Load()
 	r.result.ToController.Bytes = r.ways[frame.U2C].bytes.Load()
@@ -269,6 +294,17 @@ func (r *relay) closeAndWait() {
 		r.result.ToUnit.Frames = r.seen.lanes[frame.C2U].frames
 		r.result.ToController.Frames = r.seen.lanes[frame.U2C].frames
 	}
+}
+
+// isCut reports whether a fault has closed the connection.
+func (r *relay) isCut() bool { return r.link != nil && r.link.cut.Load() }
+
+// unitLeft reports whether the relay is over because the unit has ended or failed, by itself.
+func (r *relay) unitLeft() bool {
+	if r.dismissed || errors.Is(r.broken, errInterrupted) || errors.Is(r.broken, context.Canceled) {
+		return false
+	}
+	return r.result.Exit != nil || failedAt(r.broken) == frame.C2U
 }
 
 // closeEnds closes both ends. It aborts them if something failed.
@@ -285,16 +321,31 @@ func (r *relay) closeEnds() {
 	_ = r.cfg.Controller.Close()
 }
 
-// recordExit records how the unit's process ended.
+// recordExit records how the unit's process ended, and on each connection to one that is
+// shared.
 func (r *relay) recordExit() {
-	switch x := r.result.Exit; {
-	case x == nil:
-	case x.Signal != nil:
-		n, _ := x.Signal.(syscall.Signal)
-		r.record(capture.Record{Kind: capture.Signalled, Status: int(n), Text: []byte(x.Signal.String())})
-	default:
-		r.record(capture.Record{Kind: capture.Exited, Status: x.Status})
+	if m, ok := r.cfg.Unit.(*Member); ok {
+		if exit := m.shared.exit.Load(); exit != nil {
+			r.record(*exit)
+		}
+		return
 	}
+	if r.result.Exit != nil {
+		r.record(r.exitRecord())
+	}
+}
+
+// exitRecord returns the record of how the unit's process ended.
+func (r *relay) exitRecord() capture.Record {
+	rec := capture.Record{Kind: capture.Exited, Status: r.result.Exit.Status}
+	if s := r.result.Exit.Signal; s != nil {
+		n, _ := s.(syscall.Signal)
+		rec.Kind, rec.Status, rec.Text = capture.Signalled, int(n), []byte(s.String())
+	}
+	if r.dismissed {
+		rec.Dir = frame.C2U
+	}
+	return rec
 }
 
 // reap waits for the unit's process.

@@ -90,10 +90,7 @@ func (w *way) finishWay(err error) {
 		w.reportEnd(&sideError{w.dir.Opposite(), err})
 		return
 	}
-	if q := w.relay.queue; q != nil {
-		q.pushEnd(w.dir, time.Now())
-		q.rouse()
-	}
+	w.recordEnd()
 	if w.dir == frame.U2C && w.relay.endHeld() {
 		w.reportEnd(nil)
 		return
@@ -106,6 +103,23 @@ func (w *way) finishWay(err error) {
 		err = &sideError{w.dir, err}
 	}
 	w.reportEnd(err)
+}
+
+// recordEnd records the end of the source. That of a controller whose unit has said its
+// last is recorded when the relay ends: how the unit's process ended comes before it. So
+// are those that a fault causes.
+func (w *way) recordEnd() {
+	r := w.relay
+	if w.dir == frame.C2U && r.silent.Load() || r.isCut() {
+		return
+	}
+	if w.dir == frame.U2C {
+		r.silent.Store(true)
+	}
+	if r.queue != nil {
+		r.queue.pushEnd(w.dir, time.Now())
+		r.queue.rouse()
+	}
 }
 
 // reportEnd reports that the way has ended. err is nil after a clean end.

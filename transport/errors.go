@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -47,7 +48,7 @@ func Explain(endpoint string, err error) error {
 		return err
 	}
 	hint := hintFor(err)
-	err = withoutRequest(err)
+	err = cause(err)
 	var op *net.OpError
 	var call *os.SyscallError
 	switch {
@@ -59,12 +60,12 @@ func Explain(endpoint string, err error) error {
 	return &Error{endpoint, err, hint}
 }
 
-// withoutRequest takes away what the libraries say around the cause of a request
-// that failed.
-func withoutRequest(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
-		return request.Err
+// cause takes away what net/url and net/http repeat of an address around the cause of an
+// error.
+func cause(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
 	}
 	return err
 }
@@ -113,17 +114,14 @@ func IsAbsent(err error) bool {
 	if errors.As(err, &file) || errors.As(err, &start) || errors.Is(err, context.Canceled) {
 		return false
 	}
-	for _, absent := range []error{
+	absent := []error{
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ENETUNREACH, syscall.EHOSTUNREACH,
 		fs.ErrNotExist, // of a Unix socket
-	} {
-		if errors.Is(err, absent) {
-			return true
-		}
 	}
 	var dns *net.DNSError
 	var timeout net.Error
-	return errors.As(err, &dns) || errors.As(err, &timeout) && timeout.Timeout()
+	return slices.ContainsFunc(absent, func(e error) bool { return errors.Is(err, e) }) ||
+		errors.As(err, &dns) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // A StartError says why a program did not start, or how one that leads to it, such

@@ -10,9 +10,8 @@ import (
 
 // A socketListener takes connections from a listening TCP or Unix socket.
 type socketListener struct {
-	net   deadlineListener
-	addr  string
-	clean func() error // called after closing
+	net  deadlineListener
+	addr string
 }
 
 type deadlineListener interface {
@@ -22,7 +21,7 @@ type deadlineListener interface {
 
 func (l *socketListener) Addr() string { return l.addr }
 
-func (l *socketListener) Close() error { return errors.Join(l.net.Close(), l.clean()) }
+func (l *socketListener) Close() error { return l.net.Close() }
 
 func (l *socketListener) Accept(ctx context.Context) (Conn, error) {
 	c, err := accept(ctx, l.net)

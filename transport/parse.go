@@ -16,8 +16,8 @@ import (
 
 // builtin are the schemes that need no other package.
 var builtin = []Scheme{
-	{Name: "tcp", Dial: dialTCP, Listen: listenTCP, Check: checkHostPort},
-	{Name: "tls", Dial: dialTLS, Listen: listenTLS, Check: checkHostPort},
+	{Name: "tcp", Dial: dialTCP, Listen: listenTCP, Check: CheckHostPort},
+	{Name: "tls", Dial: dialTLS, Listen: listenTLS, Check: CheckHostPort},
 	{Name: "unix", Dial: dialUnix, Listen: listenUnix, Check: checkUnix},
 	{Name: "ws", Dial: dialWS, Listen: listenWS, Check: checkWS},
 	{Name: "wss", Dial: dialWS, Listen: listenWS, Check: checkWS},
@@ -48,14 +48,7 @@ func IsWord(word string) bool {
 // isName reports whether s may name a scheme: it becomes part of the name of a
 // program that is run.
 func isName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || !('0' <= c && c <= '9') && !strings.ContainsRune("+-._", rune(c))) {
-			return false
-		}
-	}
-	return s != ""
+	return strings.IndexAny(s, letters) == 0 && strings.Trim(s, letters+"0123456789+-._") == ""
 }
 
 // Parse returns the endpoint that words name: "--" or exec and a command line,

@@ -3,7 +3,9 @@ package transport
 import "strings"
 
 // plainChars are those that no shell takes for anything but themselves.
-const plainChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
+const plainChars = letters + "0123456789@%+=:,./_-"
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // quoteWord returns word as it has to be typed for a POSIX shell.
 func quoteWord(word string) string {
@@ -14,12 +16,9 @@ func quoteWord(word string) string {
 }
 
 func quoteWords(words []string) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(quoteWord(w))
+	var quoted []string
+	for _, w := range words {
+		quoted = append(quoted, quoteWord(w))
 	}
-	return b.String()
+	return strings.Join(quoted, " ")
 }

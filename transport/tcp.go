@@ -44,8 +44,8 @@ func (s socket) Descriptors() (read, write syscall.RawConn, err error) {
 	return rc, rc, err
 }
 
-// checkHostPort says why an address is not SCHEME://HOST:PORT.
-func checkHostPort(address string) error {
+// CheckHostPort says why an address is not SCHEME://HOST:PORT.
+func CheckHostPort(address string) error {
 	_, err := HostPort(address)
 	return err
 }
@@ -73,15 +73,6 @@ func checkPort(u *url.URL) error {
 	return nil
 }
 
-// cause takes off what url.Parse repeats of the address.
-func cause(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		return ue.Err
-	}
-	return err
-}
-
 func dialTCP(ctx context.Context, address string, _ Options) (Conn, error) {
 	c, err := dialStream(ctx, address)
 	if err != nil {
@@ -107,7 +98,7 @@ func listenTCP(ctx context.Context, address string, opts Options) (Listener, err
 	if err != nil {
 		return nil, err
 	}
-	return &socketListener{l, "tcp://" + l.Addr().String(), func() error { return nil }}, nil
+	return &socketListener{l, "tcp://" + l.Addr().String()}, nil
 }
 
 func listenStream(ctx context.Context, address string, opts Options) (*net.TCPListener, error) {

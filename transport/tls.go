@@ -80,13 +80,13 @@ func (o *Options) ServerTLSAt(address string) (hostPort string, cfg *tls.Config,
 	if err != nil {
 		return "", nil, err
 	}
-	cfg, err = o.ServerTLS(host)
+	cfg, err = o.serverTLS(host)
 	return hostPort, cfg, err
 }
 
-// ServerTLS returns the settings of a listener at host. Without a certificate it
+// serverTLS returns the settings of a listener at host. Without a certificate it
 // makes one, which Notice is told of; clients on other machines need a real one.
-func (o *Options) ServerTLS(host string) (*tls.Config, error) {
+func (o *Options) serverTLS(host string) (*tls.Config, error) {
 	cfg, err := o.TLS.config()
 	if err != nil {
 		return nil, err

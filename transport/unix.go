@@ -53,7 +53,7 @@ func listenUnix(ctx context.Context, address string, _ Options) (Listener, error
 		return nil, err
 	}
 	// The net package removes the socket when the listener is closed.
-	return &socketListener{l.(*net.UnixListener), "unix://" + path, func() error { return nil }}, nil
+	return &socketListener{l.(*net.UnixListener), "unix://" + path}, nil
 }
 
 // removeStale removes a socket that nobody listens on any more, which the system

@@ -141,13 +141,18 @@ func refuse(client transport.Conn, err error) {
 	if stop.Stop(); silent != nil {
 		return
 	}
-	answer(client, http.StatusBadGateway, err.Error())
+	finish(client, answer(http.StatusBadGateway, err.Error()))
 }
 
-// answer gives a client the last answer of a connection.
-func answer(client transport.Conn, status int, text string) {
+// answer returns the last answer of a connection.
+func answer(status int, text string) []byte {
 	body := "wirectl: " + text + "\n"
-	fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
+}
+
+// finish gives a client that answer.
+func finish(client transport.Conn, answer []byte) {
+	_, _ = client.Write(answer) // a client that has left needs none
 	if client.CloseWrite() == nil {
 		drain(client)
 	}
@@ -216,10 +221,13 @@ func (c *conn) moveBytes() {
 	watching.Wait()
 }
 
-// forbid tells a client that its request for a host is refused.
+// forbid tells a client that its request for a host is refused, which is recorded as an
+// answer.
 func (c *conn) forbid(host string) {
 	c.warn("connection %d: a request for %q was refused: %s", c.number, host, transport.ForeignHost)
-	answer(c.client, http.StatusForbidden, transport.ForeignHost)
+	forbidden := answer(http.StatusForbidden, transport.ForeignHost)
+	c.tap.feed(frame.U2C, forbidden)
+	finish(c.client, forbidden)
 }
 
 // errGone is why a connection is closed whose one side has failed.
@@ -278,7 +286,11 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 func (p *proxy) opened(number int) []capture.Record {
 	now := time.Now()
 	opened := capture.Record{Kind: capture.Opened, Time: now, Text: []byte(p.cfg.Target.String())}
-	note := capture.Record{Kind: capture.Note, Time: now, Text: fmt.Appendf(nil, "requests go on with Host: %s, and those for / to %s", p.cfg.Target.Host, p.cfg.Target.RequestURI())}
+	text := "requests go on with Host: " + p.cfg.Target.Host
+	if path := p.cfg.Target.RequestURI(); path != "/" {
+		text += ", and those for / to " + path
+	}
+	note := capture.Record{Kind: capture.Note, Time: now, Text: []byte(text)}
 	opened.Conn, note.Conn = number, number
 	return []capture.Record{opened, note}
 }

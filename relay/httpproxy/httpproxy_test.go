@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -212,6 +213,28 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// The capture says what requests are changed to, and not that nothing is.
+func TestNotes(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for path, want := range map[string]string{
+		"":     "requests go on with Host: " + host,
+		"/":    "requests go on with Host: " + host,
+		"/mcp": "requests go on with Host: " + host + ", and those for / to /mcp",
+	} {
+		address, seen, stop := start(t, server, path)
+		c := client(t)
+		get(t, c, "GET", address, "")
+		c.CloseIdleConnections()
+		stop()
+		is := func(rec capture.Record) bool { return rec.Kind == capture.Note && string(rec.Text) == want }
+		if !slices.ContainsFunc(seen.list, is) {
+			t.Errorf("%q: no note %q", path, want)
+		}
+	}
+}
+
 // A page of another site, whose name was made to lead here, does not reach the server,
 // to which it would look like any client.
 func TestForeignHost(t *testing.T) {
@@ -219,7 +242,7 @@ func TestForeignHost(t *testing.T) {
 		t.Error("the server was asked")
 	}))
 	defer server.Close()
-	address, _, _ := start(t, server, "/mcp")
+	address, seen, stop := start(t, server, "/mcp")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -232,6 +255,11 @@ func TestForeignHost(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("the answer is %s", resp.Status)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	stop()
+	if lines := seen.lines(); len(lines) != 2 || !strings.HasPrefix(lines[1], "u2c http ") {
+		t.Errorf("the refusal is not recorded: %q", lines)
 	}
 }
 

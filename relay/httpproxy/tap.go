@@ -50,10 +50,14 @@ func (p *proxy) tap(number int) *tap {
 		sink.Write(r)
 	}, number, carrier.Options{Kind: carrier.HTTP1, Limit: p.cfg.Limit})
 	t.done.Go(func() {
+		var ended [3]bool
 		for b := range t.pieces {
-			if b.data == nil {
+			switch {
+			case ended[b.dir]: // the server has, and the proxy refuses one more request
+			case b.data == nil:
+				ended[b.dir] = true
 				w.End(b.dir, b.read)
-			} else {
+			default:
 				w.Feed(b.dir, b.data, b.read, time.Time{})
 			}
 		}

@@ -1,26 +1,62 @@
 package wrap
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // A Server is one that a configuration names.
 type Server struct {
-	Name string
-	// Wrapped says that it runs through wirectl.
+	// Name is what Wrap takes. That of a server that is only for one project begins with
+	// the project, and a colon.
+	Name    string
+	Project string
+	// Remote says that it is reached over HTTP.
+	Remote bool
+	// NoCommand says that it is neither started nor reached: it may be a
+	// part of the client.
+	NoCommand bool
+	// Wrapped says that it runs through wirectl, and Record what of its sessions is
+	// recorded: "" is nothing.
 	Wrapped bool
+	Record  string
+}
+
+// Short is the name without the project.
+func (s Server) Short() string {
+	if s.Project == "" {
+		return s.Name
+	}
+	return strings.TrimPrefix(s.Name, s.Project+":")
 }
 
 // Servers returns the servers of a configuration, each once and in their order:
-// of one that is broken, those before that place.
-func Servers(config []byte) []Server {
-	text, _ := plain(config)
-	names, _, _ := servers(text, "")
+// of one that is broken, those before that place, with the error.
+func (f Format) Servers(config []byte) ([]Server, error) {
+	all, err := f.read(config)
 	var list []Server
-	for i, name := range names {
-		if slices.Contains(names[:i], name) {
+	for _, e := range all {
+		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == e.full() }) {
 			continue
 		}
-		e, err := find(config, name)
-		list = append(list, Server{name, err == nil && e.wrapped() >= 0})
+		s := Server{Name: e.full(), Project: e.project}
+		if e.command.span == (span{}) {
+			s.Remote, s.NoCommand = e.remote, !e.remote && err == nil
+		}
+		if at := e.wrapped(); at >= 0 && e.fault() == nil {
+			s.Wrapped, s.Record = true, e.recorded(at)
+		}
+		list = append(list, s)
 	}
-	return list
+	return list, err
+}
+
+// recorded is the level in the arguments of a relay, which end at that place.
+func (e *entry) recorded(at int) string {
+	for _, v := range e.args[:at] {
+		if level, ok := strings.CutPrefix(v.text, "--record="); ok {
+			return level
+		}
+	}
+	return ""
 }

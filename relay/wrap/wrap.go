@@ -1,13 +1,14 @@
 // Package wrap puts a relay between an MCP client and one of its servers, by an
-// edit of the client's configuration: the JSON, with or without comments, of
-// Claude Desktop, Cursor, Windsurf, VS Code, Zed and others. Only the command of
-// that server changes; every other byte of the file stays as it is.
+// edit of the client's configuration: JSON, with or without comments, TOML or YAML.
+// Only the command of that server changes; every other byte of the file stays as it is.
 package wrap
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,72 +16,127 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
+// A Format is how a configuration is written.
+type Format uint8
+
+// The formats.
+const (
+	JSON Format = iota // with comments and trailing commas, too
+	TOML
+	YAML
+)
+
+// FormatOf returns the format that the name of a file tells.
+func FormatOf(name string) Format {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".toml":
+		return TOML
+	case ".yaml", ".yml":
+		return YAML
+	}
+	return JSON
+}
+
 // Why a server cannot be wrapped or unwrapped.
 var (
 	ErrWrapped    = errors.New("it runs through wirectl already")
 	ErrNotWrapped = errors.New("it does not run through wirectl")
 	ErrRemote     = errors.New("it is reached over HTTP, and has no command")
 	ErrNoCommand  = errors.New("it has no command")
-	ErrOddArgs    = errors.New("its args are no list")
+	ErrOddArgs    = errors.New("its args are no list of strings")
+	ErrUnquoted   = errors.New("its command is not in quotes: put it in quotes")
 	ErrTwice      = errors.New("it says a thing twice")
+	ErrUnread     = errors.New("it is written in a way that cannot be edited")
 )
 
-// A NotFoundError says that a configuration has no server of that name.
+// A RemoteError is [ErrRemote] with the address of the server, and the headers that its
+// client sends.
+type RemoteError struct {
+	URL    string
+	Header http.Header
+	// Bridges says that [Format.Bridge] can give it a command, and Why why it was not to.
+	Bridges bool
+	Why     string
+}
+
+func (e *RemoteError) Error() string {
+	if e.Why != "" {
+		return "it is reached over HTTP: " + e.Why
+	}
+	return ErrRemote.Error()
+}
+
+func (e *RemoteError) Unwrap() error { return ErrRemote }
+
+// A NotFoundError says that a configuration has no server of that name, or several.
 type NotFoundError struct {
 	Name string
 	// Servers are the names that there are.
 	Servers []string
+	several bool
 }
 
 func (e *NotFoundError) Error() string {
-	if len(e.Servers) == 0 {
-		return "no servers are in it: there is no mcpServers, servers, context_servers or agent_servers"
+	list := strings.Join(e.Servers, ", ")
+	switch {
+	case len(e.Servers) == 0:
+		return "no servers are in it: there is no mcpServers, servers, context_servers, agent_servers, mcp_servers or extensions"
+	case e.Name == "":
+		return "name one of its servers, or write --all: " + list
+	case e.several:
+		return fmt.Sprintf("several servers have the name %q: choose one of %s", e.Name, list)
 	}
-	if e.Name == "" {
-		return "its servers are: " + strings.Join(e.Servers, ", ")
-	}
-	return fmt.Sprintf("there is no server %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Servers), strings.Join(e.Servers, ", "))
+	return fmt.Sprintf("there is no server %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Servers), list)
 }
 
 // Wrap returns the configuration in which a server runs through what with says:
 // a program, and its arguments up to the "exec" that the server's own command is
 // put behind. It is not the "--" that means the same, since there are clients,
 // and npx, that keep that word for themselves.
-func Wrap(config []byte, server string, with []string) ([]byte, error) {
-	e, err := find(config, server)
+func (f Format) Wrap(config []byte, server string, with []string) ([]byte, error) {
+	e, err := f.entry(config, server)
 	if err != nil {
 		return nil, err
 	}
 	if e.wrapped() >= 0 {
 		return nil, ErrWrapped
 	}
-	words := quoted(append(slices.Clone(with[1:]), "exec"))
-	words = append(words, ", "...)
+	between := ", "
+	if e.item != "" {
+		between = e.item
+	}
+	words := quoted(append(slices.Clone(with[1:]), "exec"), between)
+	words = append(words, between...)
 	words = append(words, config[e.command.from:e.command.to]...)
-	edits := []edit{{e.command, quoted(with[:1])}}
+	edits := []edit{{e.command.span, quoted(with[:1], "")}}
 	switch {
 	case !e.hasArgs:
-		text := append([]byte(begins), words...)
+		text := append([]byte(e.begins), words...)
 		edits = append(edits, edit{span{e.command.to, e.command.to}, append(text, ends...)})
+	case e.item != "":
+		first := e.args[0].from
+		edits = append(edits, edit{span{first, first}, append(words, between...)})
 	default:
 		if len(e.args) > 0 {
 			words = append(words, ',')
 		}
 		edits = append(edits, edit{span{e.list.from + 1, e.list.from + 1}, words})
 	}
-	return apply(config, edits), nil
+	wrapped := apply(config, edits)
+	if back, err := f.Unwrap(wrapped, server); err != nil || !bytes.Equal(back, config) {
+		return nil, ErrUnread
+	}
+	return wrapped, nil
 }
 
-// What stands around arguments that Wrap had to add. A list that was there has
-// no blank behind its bracket, so that Unwrap knows which is which.
-const (
-	begins = `, "args": [ `
-	ends   = ` ]`
-)
+// ends stands behind arguments that Wrap had to add, and before them what begins says.
+// A list that was there has no blank behind its bracket, so that Unwrap knows which
+// is which.
+const ends = ` ]`
 
 // Unwrap is the reverse of Wrap: it gives back the configuration as it was.
-func Unwrap(config []byte, server string) ([]byte, error) {
-	e, err := find(config, server)
+func (f Format) Unwrap(config []byte, server string) ([]byte, error) {
+	e, err := f.entry(config, server)
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +144,37 @@ func Unwrap(config []byte, server string) ([]byte, error) {
 	if at < 0 {
 		return nil, ErrNotWrapped
 	}
+	if e.isBridge() {
+		return f.unbridge(config, e)
+	}
 	own := e.args[at]
-	edits := []edit{{e.command, config[own.from:own.to]}}
-	added := bytes.HasPrefix(config[e.command.to:], []byte(begins)) && e.list.from == e.command.to+len(begins)-2
-	switch {
-	case added && at == len(e.args)-1:
+	if own.fixed {
+		return nil, ErrUnquoted
+	}
+	edits := []edit{{e.command.span, config[own.from:own.to]}}
+	added := bytes.HasPrefix(config[e.command.to:], []byte(e.begins)) && e.list.from == e.command.to+len(e.begins)-2
+	switch last := at == len(e.args)-1; {
+	case added && last:
 		edits = append(edits, edit{span{e.command.to, e.list.to}, nil})
-	case at == len(e.args)-1:
+	case e.item != "" && last:
+		edits = append(edits, edit{e.list, []byte(" []")})
+	case e.item != "":
+		edits = append(edits, edit{span{e.args[0].from, e.args[at+1].from}, nil})
+	case last:
 		edits = append(edits, edit{span{e.list.from + 1, own.to}, nil})
 	default:
-		comma := own.to + bytes.IndexByte(e.text[own.to:], ',')
-		edits = append(edits, edit{span{e.list.from + 1, comma + 1}, nil})
+		comma := bytes.IndexByte(e.text[own.to:], ',')
+		edits = append(edits, edit{span{e.list.from + 1, own.to + comma + 1}, nil})
 	}
-	return apply(config, edits), nil
+	text := apply(config, edits)
+	after, err := f.entry(text, server)
+	if err != nil || after.command.text != own.text || !slices.EqualFunc(after.args, e.args[at+1:], sameText) {
+		return nil, ErrUnread
+	}
+	return text, nil
 }
+
+func sameText(a, b value) bool { return a.text == b.text && a.string == b.string }
 
 // An edit puts text in the place of a span.
 type edit struct {
@@ -118,11 +191,12 @@ func apply(text []byte, edits []edit) []byte {
 	return out
 }
 
-// quoted is words as elements of a JSON array.
-func quoted(words []string) (list []byte) {
+// quoted is words as elements of a list, with that between them. What JSON has in
+// quotes means the same in TOML and YAML.
+func quoted(words []string, between string) (list []byte) {
 	for i, w := range words {
 		if i > 0 {
-			list = append(list, ", "...)
+			list = append(list, between...)
 		}
 		list = jsonscan.AppendQuote(list, []byte(w))
 	}

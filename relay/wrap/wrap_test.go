@@ -64,16 +64,16 @@ func TestWrap(t *testing.T) {
 			`{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "x" ]},"t":{}}, "a":2}`,
 		},
 	} {
-		got, err := Wrap([]byte(tt.config), "s", with)
+		got, err := JSON.Wrap([]byte(tt.config), "s", with)
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tt.about, got, err, tt.want)
 			continue
 		}
-		back, err := Unwrap(got, "s")
+		back, err := JSON.Unwrap(got, "s")
 		if err != nil || string(back) != tt.config {
 			t.Errorf("%s: back:\n got %s, %v\nwant %s", tt.about, back, err, tt.config)
 		}
-		if _, err := Wrap(got, "s", with); !errors.Is(err, ErrWrapped) {
+		if _, err := JSON.Wrap(got, "s", with); !errors.Is(err, ErrWrapped) {
 			t.Errorf("%s: wrapped twice: %v", tt.about, err)
 		}
 	}
@@ -87,18 +87,18 @@ func TestUnwrapByHand(t *testing.T) {
 		`["relay","exec","npx","exec","pkg"]`:            `["exec","pkg"]`,
 		`["relay","--name=exec","-q","exec","npx","--"]`: `["--"]`,
 	} {
-		got, err := Unwrap([]byte(`{"servers":{"s":{"command":"wirectl","args":`+args+`}}}`), "s")
+		got, err := JSON.Unwrap([]byte(`{"servers":{"s":{"command":"wirectl","args":`+args+`}}}`), "s")
 		if want = `{"servers":{"s":{"command":"npx","args":` + want + `}}}`; err != nil || string(got) != want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", args, got, err, want)
 		}
 	}
 	// An argument was added to those that Wrap had to add.
 	const config, want = `{"servers":{"s":{"command":"wirectl", "args": [ "relay", "exec", "npx", "pkg" ]}}}`, `{"servers":{"s":{"command":"npx", "args": [ "pkg" ]}}}`
-	if got, err := Unwrap([]byte(config), "s"); err != nil || string(got) != want {
+	if got, err := JSON.Unwrap([]byte(config), "s"); err != nil || string(got) != want {
 		t.Errorf("%s:\n got %s, %v\nwant %s", config, got, err, want)
 	}
 	for _, args := range []string{`["relay"]`, `["relay","exec"]`, `["relay","--",5]`, `[]`, `["unit","--","npx"]`} {
-		if _, err := Unwrap([]byte(`{"mcpServers":{"s":{"command":"wirectl","args":`+args+`}}}`), "s"); !errors.Is(err, ErrNotWrapped) {
+		if _, err := JSON.Unwrap([]byte(`{"mcpServers":{"s":{"command":"wirectl","args":`+args+`}}}`), "s"); !errors.Is(err, ErrNotWrapped) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
@@ -107,7 +107,9 @@ func TestUnwrapByHand(t *testing.T) {
 // What cannot be wrapped says why.
 func TestErrors(t *testing.T) {
 	for config, want := range map[string]string{
-		`{}`: "no servers are in it: there is no mcpServers, servers, context_servers or agent_servers",
+		`{}`:  "no servers are in it: there is no mcpServers, servers, context_servers, agent_servers, mcp_servers or extensions",
+		" \n": "no servers are in it",
+		`{"`:  "invalid JSON: line 1, column ",
 		`{"mcpServers":{"everything":{},"files":{}}}`:                                  `there is no server "file" (did you mean files?); there are: everything, files`,
 		`{"mcpServers":{"file":{"url":"http://x"}}}`:                                   ErrRemote.Error(),
 		`{"mcpServers":{"file":{"httpUrl":"http://x"}}}`:                               ErrRemote.Error(),
@@ -119,12 +121,12 @@ func TestErrors(t *testing.T) {
 		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" is there 2 times`,
 		`{"mcpServers":{"file":{"command":"/opt/wirectl","args":["relay","--","x"]}}}`: ErrWrapped.Error(),
 	} {
-		_, err := Wrap([]byte(config), "file", with)
+		_, err := JSON.Wrap([]byte(config), "file", with)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)
 		}
 	}
-	if _, err := Wrap([]byte(`{"mcpServers":{"s":{"command":"a"}}`), "s", with); err == nil {
+	if _, err := JSON.Wrap([]byte(`{"mcpServers":{"s":{"command":"a"}}`), "s", with); err == nil {
 		t.Error("it takes a configuration that is cut")
 	}
 }
@@ -169,15 +171,15 @@ func FuzzWrap(f *testing.F) {
 		f.Add([]byte(config))
 	}
 	f.Fuzz(func(t *testing.T, config []byte) {
-		wrapped, err := Wrap(config, "s", with)
+		wrapped, err := JSON.Wrap(config, "s", with)
 		if err != nil {
 			return
 		}
-		back, err := Unwrap(wrapped, "s")
+		back, err := JSON.Unwrap(wrapped, "s")
 		if err != nil || !bytes.Equal(back, config) {
 			t.Errorf("%s\nbecame %s\nand then %s, %v", config, wrapped, back, err)
 		}
-		e, _ := find(config, "s")
+		e, _ := JSON.entry(config, "s")
 		first := e.command.from
 		last := len(config) - e.command.to
 		if e.hasArgs {
@@ -196,11 +198,11 @@ func TestServers(t *testing.T) {
 		``:                nil,
 		`no JSON`:         nil,
 		`{"servers":"x"}`: nil,
-		`{"servers":{"files":{"command":"a"},"web":{"url":"http://x"}, /* and */ "files":{},}}`:                   {{"files", false}, {"web", false}},
-		`{"mcp":{"servers":{"in":{"command":"/opt/wirectl","args":["relay","--","x"]}}},"mcpServers":{"out":{}}}`: {{"in", true}, {"out", false}},
-		`{"mcpServers":{"first":{"command":"a"},"second":`:                                                        {{"first", false}, {"second", false}},
+		`{"servers":{"files":{"command":"a"},"web":{"url":"http://x"}, /* and */ "files":{},}}`:                   {{Name: "files"}, {Name: "web", Remote: true}},
+		`{"mcp":{"servers":{"in":{"command":"/opt/wirectl","args":["relay","--","x"]}}},"mcpServers":{"out":{}}}`: {{Name: "in", Wrapped: true}, {Name: "out", NoCommand: true}},
+		`{"mcpServers":{"first":{"command":"a"},"second":`:                                                        {{Name: "first"}, {Name: "second"}},
 	} {
-		if got := Servers([]byte(config)); !slices.Equal(got, want) {
+		if got, _ := JSON.Servers([]byte(config)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // HTTP/2, with or without TLS. Whatever the service is, and whatever of metadata,
 // deadlines, compression and resets its calls use, passes as it is.
 var Below = []transport.Scheme{
-	{Name: "grpc", Dial: dialBelow, Listen: listenBelow, Check: check},
-	{Name: "grpcs", Dial: dialBelow, Listen: listenBelow, Check: check},
+	{Name: "grpc", Dial: dialBelow, Listen: listenBelow, Check: transport.CheckHostPort},
+	{Name: "grpcs", Dial: dialBelow, Listen: listenBelow, Check: transport.CheckHostPort},
 }
 
 // alpn is what gRPC over TLS is agreed on as.

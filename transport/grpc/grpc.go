@@ -32,19 +32,14 @@ import (
 
 // Schemes are grpc:// and, by TLS, grpcs://.
 var Schemes = []transport.Scheme{
-	{Name: "grpc", Dial: dial, Listen: listen, Check: check},
-	{Name: "grpcs", Dial: dial, Listen: listen, Check: check},
+	{Name: "grpc", Dial: dial, Listen: listen, Check: transport.CheckHostPort},
+	{Name: "grpcs", Dial: dial, Listen: listen, Check: transport.CheckHostPort},
 }
 
 const (
 	service = "latis.v1.LatisService"
 	method  = "Connect"
 )
-
-func check(address string) error {
-	_, err := transport.HostPort(address)
-	return err
-}
 
 // An opaque is a message whose bytes pass as they are.
 type opaque []byte

@@ -104,19 +104,15 @@ func listen(ctx context.Context, address string, opts transport.Options) (transp
 	if err != nil {
 		return nil, err
 	}
-	hostPort, err := opts.ListenOn(u.Host)
-	if err != nil {
-		return nil, err
-	}
+	var hostPort string
 	var cfg *tls.Config
 	if u.Scheme == "grpcs" {
-		host, _, err := net.SplitHostPort(hostPort)
-		if err != nil {
-			return nil, err
-		}
-		if cfg, err = opts.ServerTLS(host); err != nil {
-			return nil, err
-		}
+		hostPort, cfg, err = opts.ServerTLSAt(address)
+	} else {
+		hostPort, err = opts.ListenOn(u.Host)
+	}
+	if err != nil {
+		return nil, err
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
 	if err != nil {

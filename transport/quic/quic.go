@@ -27,13 +27,7 @@ const (
 )
 
 // Schemes is quic://.
-var Schemes = []transport.Scheme{{
-	Name: "quic", Dial: dial, Listen: listen,
-	Check: func(address string) error {
-		_, err := transport.HostPort(address)
-		return err
-	},
-}}
+var Schemes = []transport.Scheme{{Name: "quic", Dial: dial, Listen: listen, Check: transport.CheckHostPort}}
 
 // protocols are those to agree on: plain bytes first, which cost less, and which
 // have a half-close. Subprotocols that a person names come in their place.

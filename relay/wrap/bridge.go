@@ -1,0 +1,125 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const (
+	// HeadersVariable is the variable of the environment with the headers for a server
+	// over HTTP, as lines of NAME: VALUE.
+	HeadersVariable = "WIRECTL_HEADERS"
+	// entryVariable is that with the entry as it was before Bridge.
+	entryVariable = "WIRECTL_WRAPPED"
+)
+
+// addressed are the members of an entry that say how a server over HTTP is reached, which a
+// command replaces. What is in logins may tell the client to get a token, or is not what a
+// server over HTTP has.
+var (
+	addresses = []string{"url", "httpUrl", "serverUrl"}
+	addressed = append([]string{"type", "transport", "headers"}, addresses...)
+	logins    = []string{"oauth", "auth", "authProviderType", "headersHelper", "env", "envFile", "command", "args"}
+)
+
+// bridges reports whether the server of an entry, which is reached over HTTP, can be given
+// a command without a loss.
+func (e *entry) bridges() bool {
+	var seen []string
+	found := 0
+	for _, m := range e.members {
+		if slices.Contains(addresses, m.key) {
+			found++
+		}
+		if slices.Contains(logins, m.key) || slices.Contains(seen, m.key) || m.key == "headers" && e.headers == nil {
+			return false
+		}
+		seen = append(seen, m.key)
+	}
+	for name, value := range e.headers {
+		if name == "" || strings.ContainsAny(name+value, "\r\n\x00") || strings.Contains(name, ":") {
+			return false
+		}
+	}
+	return e.whole != span{} && found == 1
+}
+
+// header are the headers that the client sends.
+func (e *entry) header() http.Header {
+	h := http.Header{}
+	for name, value := range e.headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// isBridge reports whether the command of an entry is one that Bridge made.
+func (e *entry) isBridge() bool { return e.whole != span{} && e.env[entryVariable] != "" }
+
+// Bridge returns the configuration in which a server that is reached over HTTP has a
+// command: a program, and its arguments up to the address. Headers are in its
+// environment, and so is the entry as it was, for Unwrap.
+func (f Format) Bridge(config []byte, server string, with []string) ([]byte, error) {
+	e, err := f.entry(config, server)
+	if remote, ok := errors.AsType[*RemoteError](err); !ok || !remote.Bridges {
+		if err == nil {
+			err = ErrUnread
+		}
+		return nil, err
+	}
+	var headers strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(e.headers)) {
+		headers.WriteString(name + ": " + e.headers[name] + "\n")
+	}
+	env := []string{entryVariable, string(config[e.whole.from:e.whole.to])}
+	if headers.Len() > 0 {
+		env = append([]string{HeadersVariable, headers.String()}, env...)
+	}
+
+	text := []byte(`{ `)
+	for _, m := range e.members {
+		switch {
+		case m.key == "type":
+			text = append(text, `"type": "stdio", `...)
+		case !slices.Contains(addressed, m.key):
+			text = append(jsonscan.AppendQuote(text, []byte(m.key)), ": "...)
+			text = append(append(text, e.text[m.from:m.to]...), ", "...)
+		}
+	}
+	text = append(append(text, `"command": `...), quoted(with[:1], "")...)
+	text = append(append(text, `, "args": [`...), quoted(append(slices.Clone(with[1:]), e.url), ", ")...)
+	text = append(text, `], "env": { `...)
+	for i := 0; i < len(env); i += 2 {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(jsonscan.AppendQuote(text, []byte(env[i])), ": "...)
+		text = jsonscan.AppendQuote(text, []byte(env[i+1]))
+	}
+	text = append(text, ` } }`...)
+
+	bridged := apply(config, []edit{{e.whole, text}})
+	if back, err := f.Unwrap(bridged, server); err != nil || !bytes.Equal(back, config) {
+		return nil, ErrUnread
+	}
+	return bridged, nil
+}
+
+// unbridge is the reverse of Bridge.
+func (f Format) unbridge(config []byte, e *entry) ([]byte, error) {
+	text := apply(config, []edit{{e.whole, []byte(e.env[entryVariable])}})
+	after, err := f.read(text)
+	if err != nil {
+		return nil, ErrUnread
+	}
+	if own, err := pick(after, e.full()); err != nil || !own.remote || own.url != e.args[len(e.args)-1].text {
+		return nil, ErrUnread
+	}
+	return text, nil
+}

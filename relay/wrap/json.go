@@ -1,0 +1,147 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A jsonReader collects the entries of a configuration in JSON.
+type jsonReader struct {
+	text  []byte
+	s     jsonscan.Scanner
+	found []*entry
+}
+
+func readJSON(config []byte) ([]*entry, error) {
+	if len(bytes.TrimSpace(config)) == 0 {
+		return nil, nil // as clients make the file
+	}
+	text, err := plain(config)
+	r := &jsonReader{text: text}
+	r.s.Init(text)
+	r.readMembers("")
+	if end := r.s.End(); err == nil {
+		err = end
+	}
+	return r.found, err
+}
+
+// readMembers reads the object that lists of servers are in, of a project or of all.
+func (r *jsonReader) readMembers(project string) {
+	s := &r.s
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "mcpServers", "servers", "context_servers", "agent_servers":
+			r.readServers(project)
+		case "mcp": // in the settings of VS Code
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "servers" {
+					r.readServers(project)
+				}
+			}
+		case "projects": // of Claude Code
+			for ok := project == "" && s.Object(); ok && s.Next(); {
+				r.readMembers(string(s.Key()))
+			}
+		}
+	}
+}
+
+func (r *jsonReader) readServers(project string) {
+	for ok := r.s.Object(); ok && r.s.Next(); {
+		e := &entry{name: string(r.s.Key()), project: project, text: r.text, begins: `, "args": [ `}
+		r.found = append(r.found, e)
+		from := r.s.Offset()
+		r.readEntry(e, "command")
+		e.whole = span{from, r.s.Offset()}
+	}
+}
+
+// readEntry reads an entry, whose command has the key command.
+func (r *jsonReader) readEntry(e *entry, command string) {
+	s := &r.s
+	for ok := s.Object(); ok && s.Next(); {
+		key, from := string(s.Key()), s.Offset()
+		switch {
+		case key == command && s.Peek() == jsonscan.String:
+			e.twice = e.twice || e.command.span != span{}
+			e.command = r.value()
+		case key == "command" && s.Peek() == jsonscan.Object: // of older versions of Zed
+			r.readEntry(e, "path")
+		case key == "args" && s.Peek() != jsonscan.Array:
+			e.oddArgs = true
+		case key == "args":
+			e.twice = e.twice || e.hasArgs
+			r.readArgs(e)
+		case slices.Contains(addresses, key):
+			e.remote, e.url = true, r.value().text
+		case key == "headers":
+			e.headers = r.readStrings()
+		case key == "env" && s.Peek() == jsonscan.Object:
+			e.env = r.readStrings()
+		default:
+			r.value()
+		}
+		e.members = append(e.members, member{key, span{from, s.Offset()}})
+	}
+}
+
+// readStrings reads an object whose members are strings; nil if it is none.
+func (r *jsonReader) readStrings() map[string]string {
+	found := map[string]string{}
+	whole := r.s.Peek() == jsonscan.Object
+	if !whole {
+		r.value()
+	}
+	for ok := whole && r.s.Object(); ok && r.s.Next(); {
+		key := string(r.s.Key())
+		v := r.value()
+		found[key], whole = v.text, whole && v.string
+	}
+	if !whole {
+		return nil
+	}
+	return found
+}
+
+func (r *jsonReader) readArgs(e *entry) {
+	from := r.s.Offset()
+	e.hasArgs, e.args = true, nil
+	for ok := r.s.Array(); ok && r.s.Elem(); {
+		e.args = append(e.args, r.value())
+	}
+	e.list = span{from, r.s.Offset()}
+}
+
+// value reads the value that comes next.
+func (r *jsonReader) value() value {
+	from := r.s.Offset()
+	token := r.s.Value()
+	v := value{span: span{from, from + len(token)}, string: jsonscan.KindOf(token) == jsonscan.String}
+	if v.string {
+		text, _ := jsonscan.Unquote(token)
+		v.text = string(text)
+	}
+	return v
+}
+
+// plain turns into JSON what may be JSON with comments, trailing commas and a byte
+// order mark: blanks take theirs, so that every position stays. What is broken is
+// returned as it is, with the error.
+func plain(config []byte) ([]byte, error) {
+	text := bytes.Clone(config)
+	if bytes.HasPrefix(text, []byte("\ufeff")) {
+		copy(text, "   ")
+	}
+	text, err := hujson.Standardize(text)
+	if err != nil {
+		err = errors.New("invalid JSON: " + strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	return text, err
+}

@@ -1,0 +1,88 @@
+package wrap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// read reads a configuration's servers: of one that is broken, those before that place,
+// with the error.
+func (f File) read() ([]Server, error) {
+	config, err := os.ReadFile(f.Name)
+	servers, faulty := FormatOf(f.Name).Servers(config)
+	return servers, errors.Join(err, faulty)
+}
+
+// WriteText lists configurations, and their servers. It tells faulty of one that is broken.
+func WriteText(w io.Writer, files []File, faulty func(File, error)) error {
+	for _, file := range files {
+		servers, err := file.read()
+		if err != nil {
+			faulty(file, err)
+		}
+		text := fmt.Appendf(nil, "%s  %s\n", file.Client, render.Safe(file.Name))
+		for _, s := range servers {
+			text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
+		}
+		switch {
+		case err != nil && len(servers) > 0:
+			text = append(text, "  (the rest cannot be read)\n"...)
+		case err != nil:
+			text = append(text, "  (cannot be read)\n"...)
+		case len(servers) == 0:
+			text = append(text, "  (no servers)\n"...)
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state says how a server runs.
+func (s Server) state() string {
+	switch {
+	case s.Remote:
+		return "(over HTTP)"
+	case s.NoCommand:
+		return "(no command)"
+	case s.Record != "":
+		return "(wrapped, records " + render.Safe(s.Record) + ")"
+	case s.Wrapped:
+		return "(wrapped)"
+	}
+	return "(not wrapped)"
+}
+
+// A listed server is a line of NDJSON.
+type listed struct {
+	Client  string `json:"client"`
+	Config  string `json:"config"`
+	Server  string `json:"server"`
+	Project string `json:"project,omitempty"`
+	Remote  bool   `json:"remote,omitempty"`
+	Wrapped bool   `json:"wrapped"`
+	Record  string `json:"record,omitempty"`
+}
+
+// WriteNDJSON is WriteText with a line of JSON for each server.
+func WriteNDJSON(w io.Writer, files []File, faulty func(File, error)) error {
+	enc := jsonscan.NewEncoder(w)
+	for _, file := range files {
+		servers, err := file.read()
+		if err != nil {
+			faulty(file, err)
+		}
+		for _, s := range servers {
+			if err := enc.Encode(listed{file.Client, file.Name, s.Name, s.Project, s.Remote, s.Wrapped, s.Record}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

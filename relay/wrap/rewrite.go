@@ -1,0 +1,164 @@
+package wrap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Rewriting is an edit of a client's configuration.
+type Rewriting struct {
+	// Text is the configuration after the edit, and Changed the servers that it changed.
+	Text    []byte
+	Changed []string
+	// Passed says why servers were passed over where all were to be changed.
+	Passed []error
+
+	file    string
+	format  Format
+	before  []byte
+	servers []Server
+	names   []string // of those to change
+	all     bool
+	// unbridged says of servers over HTTP why they are not bridged; "" of those that are.
+	unbridged map[string]string
+	secrets   [][]byte // headers of those that are, as a configuration has them
+}
+
+// Open reads the configuration in a file, to change the entry of one server, or of all.
+func Open(file, server string, all bool) (*Rewriting, error) {
+	r := &Rewriting{file: file, format: FormatOf(file), names: []string{server}, all: all}
+	var err error
+	if r.before, err = os.ReadFile(file); err != nil {
+		return nil, err
+	}
+	if r.servers, err = r.format.Servers(r.before); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if all {
+		r.names = nil
+		for _, s := range r.servers {
+			r.names = append(r.names, s.Name)
+		}
+	}
+	return r, nil
+}
+
+// Before is the configuration as it was.
+func (r *Rewriting) Before() []byte { return r.before }
+
+// Wrap has servers run through what with says; see [Format.Wrap]. One that is reached over
+// HTTP is bridged, where no login of the client is lost by it; the advice on others is for
+// a relay that records as much.
+func (r *Rewriting) Wrap(ctx context.Context, with []string, record string) error {
+	return r.rewrite(record, nil, func(config []byte, server string) ([]byte, error) {
+		return r.wrapOrBridge(ctx, config, server, append(slices.Clone(with), "--name="+r.short(server)))
+	})
+}
+
+func (r *Rewriting) wrapOrBridge(ctx context.Context, config []byte, server string, with []string) ([]byte, error) {
+	text, err := r.format.Wrap(config, server, with)
+	remote, ok := errors.AsType[*RemoteError](err)
+	if !ok || !remote.Bridges {
+		return text, err
+	}
+	why, known := r.unbridged[server]
+	if !known {
+		why = reasonNot(ctx, remote)
+		if r.unbridged == nil {
+			r.unbridged = map[string]string{}
+		}
+		r.unbridged[server] = why
+	}
+	if why != "" {
+		remote.Why = why
+		return nil, remote
+	}
+	for _, values := range remote.Header {
+		for _, value := range values { // as it is, in the headers' variable, and in that of the entry
+			for range 3 {
+				r.secrets = append(r.secrets, []byte(value))
+				quoted := jsonscan.AppendQuote(nil, []byte(value))
+				value = string(quoted[1 : len(quoted)-1])
+			}
+		}
+	}
+	return r.format.Bridge(config, server, with)
+}
+
+// Masked is a configuration without the headers of servers that are bridged.
+func (r *Rewriting) Masked(config []byte) []byte {
+	for _, secret := range r.secrets {
+		if len(secret) > 0 {
+			config = bytes.ReplaceAll(config, secret, []byte("…"))
+		}
+	}
+	return config
+}
+
+// Unwrap gives back the servers' entries.
+func (r *Rewriting) Unwrap() error {
+	return r.rewrite("", ErrRemote, r.format.Unwrap)
+}
+
+// rewrite edits the entries. Where all are to be changed, those without a command or with
+// nothing to change are passed over in silence, and those of silent as well.
+func (r *Rewriting) rewrite(record string, silent error, edit func(config []byte, server string) ([]byte, error)) error {
+	r.Text, r.Changed, r.Passed = r.before, nil, nil
+	for _, name := range r.names {
+		text, err := edit(r.Text, name)
+		switch {
+		case err == nil:
+			r.Text, r.Changed = text, append(r.Changed, name)
+		case !r.all:
+			return r.refused(name, record, err)
+		case errors.Is(err, silent), errors.Is(err, ErrWrapped), errors.Is(err, ErrNotWrapped), errors.Is(err, ErrNoCommand):
+		default:
+			r.Passed = append(r.Passed, r.refused(name, record, err))
+		}
+	}
+	return nil
+}
+
+// short is the name of a server within its project.
+func (r *Rewriting) short(server string) string {
+	for _, s := range r.servers {
+		if s.Name == server {
+			return s.Short()
+		}
+	}
+	return server
+}
+
+// refused says where it failed, and what to try.
+func (r *Rewriting) refused(server, record string, err error) error {
+	if none := (*NotFoundError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%s: %w", r.file, err)
+	}
+	err = fmt.Errorf("%s: %s: %w", r.file, server, err)
+	if remote := (*RemoteError)(nil); errors.As(err, &remote) {
+		if record != "" {
+			record = " --record " + record
+		}
+		err = fmt.Errorf("%w: run wirectl relay%s --listen http://127.0.0.1:7000 %s, and put that address in its place", err, record, shown(remote.URL))
+	}
+	return err
+}
+
+// shown is an address that may be printed: one that may have a secret is not.
+func shown(address string) string {
+	const longest = 20 // of a part that is a name
+	u, err := url.Parse(address)
+	secret := func(part string) bool { return len(part) > longest }
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || slices.ContainsFunc(strings.Split(u.Path, "/"), secret) {
+		return "URL with its url"
+	}
+	return address
+}

@@ -1,0 +1,198 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/wirectl/wirectl/internal/yamlfile"
+)
+
+// A yamlReader collects the entries of a configuration in YAML.
+type yamlReader struct {
+	text  []byte
+	lines []int // where each begins
+	found []*entry
+}
+
+// readYAML reads the configuration of Goose: what is in extensions.
+func readYAML(config []byte) ([]*entry, error) {
+	if err := yamlfile.Check(config); err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(config) || bytes.HasPrefix(config, []byte("\ufeff")) {
+		return nil, errors.New("it is no UTF-8, or begins with a byte order mark")
+	}
+	r := &yamlReader{text: config}
+	// The parser miscounts where there are blanks or CR at the end of lines.
+	var trimmed []byte
+	at := 0
+	for line := range bytes.Lines(config) {
+		r.lines = append(r.lines, at)
+		at += len(line)
+		trimmed = append(append(trimmed, bytes.TrimRight(line, " \t\r\n")...), '\n')
+	}
+	file, err := parser.ParseBytes(trimmed, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, doc := range file.Docs {
+		for _, m := range members(doc.Body) {
+			if key(m) == "extensions" {
+				r.readServers(m.Value, newline(config))
+			}
+		}
+	}
+	return r.found, nil
+}
+
+// members are those of a mapping; none if it is no mapping.
+func members(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+func key(m *ast.MappingValueNode) string {
+	if s, ok := m.Key.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return ""
+}
+
+func (r *yamlReader) readServers(list ast.Node, newline string) {
+	for _, m := range members(list) {
+		e := &entry{name: key(m), text: r.text}
+		r.found = append(r.found, e)
+		flow := false
+		if n, ok := m.Value.(*ast.MappingNode); ok {
+			flow = n.IsFlowStyle
+		}
+		for _, m := range members(m.Value) {
+			r.readMember(e, m, flow, newline)
+		}
+	}
+}
+
+func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, newline string) {
+	switch key(m) {
+	case "cmd":
+		e.twice = e.twice || e.command.span != span{}
+		if v, ok := r.value(m.Value); ok && v.string {
+			e.command = v
+		}
+		if e.begins = ", args: [ "; !flow {
+			e.begins = newline + r.indent(m.Key.GetToken()) + "args: [ "
+		}
+	case "args":
+		e.twice = e.twice || e.hasArgs
+		r.readArgs(e, m, newline)
+	case "uri", "url":
+		if s, ok := m.Value.(*ast.StringNode); ok {
+			e.remote, e.url = true, s.Value
+		}
+	}
+}
+
+func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode, newline string) {
+	list, ok := m.Value.(*ast.SequenceNode)
+	if !ok {
+		e.oddArgs = true
+		return
+	}
+	e.hasArgs, e.args = true, nil
+	for _, n := range list.Values {
+		v, ok := r.value(n)
+		e.args, e.oddArgs = append(e.args, v), e.oddArgs || !ok
+	}
+	switch from, open := r.offset(list.Start); {
+	case e.oddArgs || !open:
+		e.oddArgs = true
+	case list.IsFlowStyle:
+		to, closed := r.offset(list.End)
+		e.list, e.oddArgs = span{from, to + 1}, !closed
+	default:
+		// From behind the colon, for a list that is to become empty.
+		colon, ok := r.offset(m.Start)
+		indent := r.indent(list.Start)
+		e.list, e.item = span{colon + 1, e.args[len(e.args)-1].to}, newline+indent+"- "
+		e.oddArgs = !ok || strings.Trim(indent, " ") != ""
+	}
+}
+
+// offset returns where a token begins, and whether it is there.
+func (r *yamlReader) offset(t *token.Token) (int, bool) {
+	if t == nil || t.Position.Line < 1 || t.Position.Line > len(r.lines) {
+		return 0, false
+	}
+	at := r.lines[t.Position.Line-1]
+	for range t.Position.Column - 1 {
+		_, size := utf8.DecodeRune(r.text[at:])
+		at += size
+	}
+	ok := bytes.HasPrefix(r.text[at:], []byte(t.Value))
+	switch t.Type {
+	case token.DoubleQuoteType:
+		ok = bytes.HasPrefix(r.text[at:], []byte(`"`))
+	case token.SingleQuoteType:
+		ok = bytes.HasPrefix(r.text[at:], []byte(`'`))
+	}
+	return at, ok
+}
+
+// indent is what stands ahead of a token on its line.
+func (r *yamlReader) indent(t *token.Token) string {
+	at, _ := r.offset(t)
+	return string(r.text[bytes.LastIndexByte(r.text[:at], '\n')+1 : at])
+}
+
+// value returns a value that is on one line.
+func (r *yamlReader) value(n ast.Node) (v value, ok bool) {
+	scalar, isScalar := n.(ast.ScalarNode)
+	if !isScalar {
+		return v, false
+	}
+	t := n.GetToken()
+	from, ok := r.offset(t)
+	if !ok {
+		return v, false
+	}
+	if s, isString := scalar.(*ast.StringNode); isString {
+		v.string, v.text = true, s.Value
+	}
+	length := len(t.Value)
+	switch t.Type {
+	case token.DoubleQuoteType, token.SingleQuoteType:
+		length = quotedLength(r.text[from:])
+	default:
+		v.fixed = strings.ContainsAny(t.Value, ",[]{}#\"'\n") || strings.Contains(t.Value, ": ")
+	}
+	v.span = span{from, from + length}
+	return v, length > 0
+}
+
+// quotedLength is the length of the string in quotes that a text begins with; 0 if it
+// does not end on its line.
+func quotedLength(text []byte) int {
+	quote := text[0]
+	for i := 1; i < len(text) && text[i] != '\n'; i++ {
+		switch {
+		case text[i] == '\\' && quote == '"':
+			i++
+		case text[i] == quote && quote == '\'' && i+1 < len(text) && text[i+1] == quote:
+			i++
+		case text[i] == quote:
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,257 @@
+package mcphttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/mcphttp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A bridge is a connection to a server, and what the server was asked for.
+type bridge struct {
+	*testing.T
+	conn  transport.Conn
+	lines *bufio.Reader
+
+	mu  sync.Mutex
+	log []string
+}
+
+// dial connects to a server that serve is, which gets the body of each request.
+func dial(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, body string)) *bridge {
+	t.Helper()
+	b := &bridge{T: t}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		words := []string{r.Method}
+		for _, name := range []string{"Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"} {
+			words = append(words, r.Header[name]...)
+		}
+		b.mu.Lock()
+		b.log = append(b.log, strings.Join(words, " "))
+		b.mu.Unlock()
+		serve(w, r, string(body))
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &mcphttp.Endpoint{
+		URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"Authorization": {"Bearer t"}}},
+		Grace: 5 * time.Second, Pause: time.Millisecond,
+	}
+	if b.conn, err = e.Dial(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.conn.Close() })
+	b.lines = bufio.NewReader(b.conn)
+	return b
+}
+
+func (b *bridge) send(lines ...string) {
+	b.Helper()
+	for _, line := range lines {
+		if _, err := io.WriteString(b.conn, line+"\n"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bridge) want(lines ...string) {
+	b.Helper()
+	for _, want := range lines {
+		if got, err := b.lines.ReadString('\n'); err != nil || got != want+"\n" {
+			b.Fatalf("got %q, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func (b *bridge) wantLog(want ...string) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.log, want) {
+		b.Errorf("the requests are %q, want %q", b.log, want)
+	}
+}
+
+func event(w http.ResponseWriter, lines string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, lines+"\n\n")
+	w.(http.Flusher).Flush()
+}
+
+// A session: headers that the server gives and agrees on go with every request, answers and
+// events come out as lines, and what the server refuses is an error of the request alone.
+func TestBridge(t *testing.T) {
+	b := dial(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		switch {
+		case strings.Contains(body, `"initialize"`):
+			w.Header().Set("Mcp-Session-Id", "s")
+			_, _ = io.WriteString(w, "{\n \"jsonrpc\":\"2.0\", \"id\": 0, \"result\": {\"protocolVersion\":\"2025-06-18\"}}")
+		case r.Method == http.MethodGet:
+			event(w, "data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/tools/list_changed\"}")
+			<-r.Context().Done()
+		case strings.Contains(body, `"id":"a"`):
+			event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
+			event(w, `data: {"jsonrpc":"2.0","id":"a","result":{}}`)
+		case strings.Contains(body, `"id":2`):
+			http.Error(w, "no\x1bsuch session", http.StatusNotFound)
+		case strings.Contains(body, `"id":3`):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	})
+	b.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`)
+	b.want(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}`)
+	b.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	b.want(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	b.send(`{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
+	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`)
+	b.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	b.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"HTTP 404 Not Found: \"no\\x1bsuch session\""}}`)
+	b.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+	b.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
+	if err := b.conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(b.lines); len(rest) > 0 || err != nil {
+		t.Errorf("the end is %q, %v", rest, err)
+	}
+	later := " Bearer t s 2025-06-18"
+	b.wantLog("POST Bearer t", "POST"+later, "GET"+later, "POST"+later, "POST"+later, "POST"+later, "DELETE"+later)
+}
+
+// A request that carries the version of MCP has headers of its own, and is cancelled by
+// closing its stream, while others go on.
+func TestBridgeStateless(t *testing.T) {
+	left := make(chan struct{})
+	b := dial(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		if strings.Contains(body, `"id":1`) {
+			event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
+			<-r.Context().Done()
+			close(left)
+			return
+		}
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+	request := `{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	b.send(fmt.Sprintf(request, 1, "tools/call", `"name":"wäit"`))
+	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
+	b.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	<-left
+	b.send(fmt.Sprintf(request, 2, "resources/read", `"uri":"file:///a"`))
+	b.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	b.wantLog("POST Bearer t 2026-07-28 tools/call =?base64?d8OkaXQ=?=", "POST Bearer t 2026-07-28 resources/read file:///a")
+}
+
+// A stream that breaks fails the connection, after what it brought.
+func TestBridgeBrokenStream(t *testing.T) {
+	b := dial(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
+		panic(http.ErrAbortHandler)
+	})
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
+	_, err := b.lines.ReadString('\n')
+	if want := "the stream of tools/call (id 1) ended before its answer: unexpected EOF"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if _, err := io.WriteString(b.conn, "{}\n"); err == nil {
+		t.Error("a connection that failed takes more")
+	}
+}
+
+// A stream whose events have ids goes on in another one.
+func TestBridgeResumed(t *testing.T) {
+	b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		switch r.Header.Get("Last-Event-Id") {
+		case "":
+			event(w, "id: 1\ndata:")
+			panic(http.ErrAbortHandler)
+		case "1":
+			event(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}")
+		default:
+			event(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
+		}
+	})
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	b.wantLog("POST Bearer t", "GET Bearer t 1", "GET Bearer t 2")
+}
+
+// Answers that are still to come are waited for when the input ends, and a call that hangs
+// holds nothing up after that.
+func TestBridgeEnds(t *testing.T) {
+	for name, hangs := range map[string]bool{"answered": false, "hanging": true} {
+		t.Run(name, func(t *testing.T) {
+			asked, ended := make(chan struct{}), make(chan struct{})
+			b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+				close(asked)
+				select {
+				case <-ended:
+					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+				case <-r.Context().Done():
+				}
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+			<-asked
+			if err := b.conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if hangs {
+				if err := b.conn.Close(); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			close(ended)
+			b.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			if _, err := b.lines.ReadByte(); err != io.EOF {
+				t.Errorf("the end is %v", err)
+			}
+		})
+	}
+}
+
+// What comes from a server that says nothing sensible is one line each, and no crash.
+func TestBridgeNonsense(t *testing.T) {
+	b := dial(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+		if !json.Valid([]byte(body)) {
+			http.Error(w, "no JSON", http.StatusBadRequest)
+			return
+		}
+		_, _ = io.WriteString(w, "[{\"id\":\r\n1,\"result\":[]}]")
+	})
+	b.send(``, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	b.want(`[{"id":1,"result":[]}]`)
+	b.send(`{"id":`)
+	b.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"HTTP 400 Bad Request: \"no JSON\""}}`)
+	_, err := b.conn.Write(bytes.Repeat([]byte("x"), mcphttp.MaxBody+1))
+	if want := "a line is over the limit of 16777216 bytes"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,427 @@
+// Package mcphttp speaks the transport of MCP over HTTP: each message is posted, and
+// answered by JSON or by a stream of events. It knows where messages begin and end, and what
+// of them HTTP repeats in headers; the rest it leaves to its callers.
+package mcphttp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/sse"
+	"github.com/wirectl/wirectl/transport"
+)
+
+const (
+	// MaxBody is the longest message that is accepted, in bytes.
+	MaxBody = 16 << 20
+	// maxRefusal bounds what is read of an answer that refuses a request, in bytes.
+	maxRefusal = 64 << 10
+	// maxRedirects is how many redirects are followed, as by package net/http.
+	maxRedirects = 10
+	// parting is how long a server may take to end a session.
+	parting = time.Second
+	// endpointPatience is how long a server of the older transport may take to say where
+	// to post.
+	endpointPatience = 10 * time.Second
+)
+
+// ErrEnded says that the server ended the stream that brings all answers.
+var ErrEnded = errors.New("the server ended the stream of events")
+
+var errNoEvents = errors.New("what the server has for a GET is no stream of events")
+
+// A StatusError is an answer whose status says that the request was refused.
+type StatusError struct {
+	Code   int
+	Status string // such as "404 Not Found"
+	Body   []byte // the beginning of it
+	IsJSON bool   // the body is called so
+}
+
+func (e *StatusError) Error() string {
+	body := bytes.TrimSpace(e.Body[:min(len(e.Body), 512)])
+	if len(body) == 0 {
+		return "HTTP " + e.Status
+	}
+	return fmt.Sprintf("HTTP %s: %q", e.Status, body)
+}
+
+// A FaultError says that the server broke the protocol.
+type FaultError struct{ Err error }
+
+func (e *FaultError) Error() string { return "the server broke the protocol: " + e.Err.Error() }
+func (e *FaultError) Unwrap() error { return e.Err }
+
+func faultf(format string, args ...any) error { return &FaultError{fmt.Errorf(format, args...)} }
+
+// errLongEvent is the error of an event that is longer than any other body may be.
+var errLongEvent = faultf("an event is over the limit of %d bytes", MaxBody)
+
+// Options are what requests over HTTP carry.
+type Options struct {
+	// Client makes the requests; nil is http.DefaultClient.
+	Client *http.Client
+	Header http.Header
+}
+
+// HTTPClient returns what makes the requests. It follows no redirect to another server:
+// headers, and so keys, would go there.
+func (o *Options) HTTPClient() *http.Client {
+	c := *cmp.Or(o.Client, http.DefaultClient)
+	c.CheckRedirect = sameServer
+	return &c
+}
+
+// Do makes a request. Its error says, as that of any endpoint does, what to try next.
+func (o *Options) Do(req *http.Request) (*http.Response, error) {
+	resp, err := o.HTTPClient().Do(req)
+	if err != nil {
+		return nil, transport.Explain(req.URL.Redacted(), err)
+	}
+	return resp, nil
+}
+
+func sameServer(req *http.Request, via []*http.Request) error {
+	switch from, to := via[0].URL, req.URL; {
+	case to.Scheme != from.Scheme || to.Host != from.Host:
+		return fmt.Errorf("it sends on to another server, %s: name that instead if it is to be asked", to.Redacted())
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("it sends on for more than %d times", maxRedirects)
+	}
+	return nil
+}
+
+// A Config is what a client needs to know.
+type Config struct {
+	URL string
+	Options
+	// Older allows the older transport of MCP, HTTP with SSE, for a server that refuses
+	// the first post.
+	Older bool
+	// Receive takes each message of the server, one at a time. Its error ends the stream
+	// that the message came in.
+	Receive func(payload []byte) error
+	// Fail is told why a stream that [Client.Send] or the older transport reads ended.
+	Fail func(error)
+}
+
+// A Client posts messages to a server. Its methods may be called from several goroutines.
+type Client struct {
+	cfg     Config
+	alive   context.Context // ends with the client
+	stop    context.CancelFunc
+	streams sync.WaitGroup
+
+	mu      sync.Mutex
+	url     string // where to post
+	sent    bool   // a message was accepted
+	session string // the Mcp-Session-Id that the server gave
+	version string // of MCP, that was agreed on
+	taking  sync.Mutex
+}
+
+// NewClient returns a client, which has to be closed.
+func NewClient(cfg Config) *Client {
+	alive, stop := context.WithCancel(context.Background())
+	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop}
+}
+
+// Agree notes the version of MCP that was agreed on.
+func (c *Client) Agree(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+// Send posts a message with headers of its own. What the answer streams is read by a
+// goroutine.
+func (c *Client) Send(ctx context.Context, payload []byte, header http.Header) error {
+	answer, err := c.Post(ctx, payload, header)
+	if err != nil {
+		return err
+	}
+	c.streams.Go(func() {
+		if err := answer.Read(c.Receive); err != nil && c.alive.Err() == nil {
+			c.cfg.Fail(err)
+		}
+	})
+	return nil
+}
+
+// Post posts a message with headers of its own, in the older way if the server knows no
+// newer. The error is a [*StatusError] if the server refuses it. The answer lasts until it is
+// read or closed, or the client is closed; ctx bounds the time until there is one.
+func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (*Answer, error) {
+	answer, err := c.request(ctx, http.MethodPost, payload, header)
+	if c.isOlder(err) {
+		refusal := err
+		bounded, cancel := context.WithTimeout(ctx, endpointPatience)
+		defer cancel()
+		if err := c.listen(bounded); err != nil {
+			if _, ok := errors.AsType[*FaultError](err); ok {
+				return nil, err
+			}
+			return nil, refusal // it says more than that the older way is none
+		}
+		answer, err = c.request(ctx, http.MethodPost, payload, header)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = true
+	c.session = cmp.Or(answer.resp.Header.Get("Mcp-Session-Id"), c.session)
+	return answer, nil
+}
+
+// Events asks for the stream of what the server says by itself, or for the rest of any
+// stream after the event with that id.
+func (c *Client) Events(ctx context.Context, after string) (*Answer, error) {
+	header := http.Header{}
+	if after != "" {
+		header.Set("Last-Event-ID", after)
+	}
+	answer, err := c.request(ctx, http.MethodGet, nil, header)
+	if err == nil && !answer.IsEvents() {
+		answer.Close()
+		return nil, errNoEvents
+	}
+	return answer, err
+}
+
+// request makes a request.
+func (c *Client) request(ctx context.Context, method string, payload []byte, header http.Header) (*Answer, error) {
+	bounded, end := context.WithCancel(context.WithoutCancel(ctx))
+	release := context.AfterFunc(c.alive, end)
+	cancel := func() {
+		release()
+		end()
+	}
+	stop := context.AfterFunc(ctx, cancel)
+	c.mu.Lock()
+	to := c.url
+	c.mu.Unlock()
+	req, err := http.NewRequestWithContext(bounded, method, to, bytes.NewReader(payload))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	c.setHeader(req.Header, method)
+	maps.Copy(req.Header, header)
+	resp, err := c.cfg.Do(req) //nolint:bodyclose // the answer closes it
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	stop() // from here on the caller waits for the answer, and not for us
+	answer := &Answer{resp: resp, cancel: cancel}
+	if resp.StatusCode >= 400 {
+		defer answer.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // as much as there is
+		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json"}
+	}
+	return answer, nil
+}
+
+func (c *Client) setHeader(h http.Header, method string) {
+	maps.Copy(h, c.cfg.Header)
+	switch method {
+	case http.MethodPost:
+		h.Set("Content-Type", "application/json")
+		h.Set("Accept", "application/json, text/event-stream")
+	case http.MethodGet:
+		h.Set("Accept", "text/event-stream")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session != "" {
+		h.Set("Mcp-Session-Id", c.session)
+	}
+	if c.version != "" {
+		h.Set("Mcp-Protocol-Version", c.version)
+	}
+}
+
+// Receive hands a message to whoever takes them; several answers may be read at once.
+func (c *Client) Receive(payload []byte) error {
+	c.taking.Lock()
+	defer c.taking.Unlock()
+	return c.cfg.Receive(payload)
+}
+
+// isOlder reports whether the error of the first post says that the server may speak the
+// older transport of MCP, HTTP with SSE, where nothing is posted to the URL that a client
+// begins with.
+func (c *Client) isOlder(err error) bool {
+	refused, ok := errors.AsType[*StatusError](err)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch refused.Code {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return !c.sent && c.cfg.Older
+	}
+	return false
+}
+
+// listen opens the stream of events that brings all answers, and waits for the
+// one that says where to post.
+func (c *Client) listen(ctx context.Context) error {
+	answer, err := c.Events(ctx, "")
+	if err != nil {
+		return err
+	}
+	known := make(chan error, 1) // whether it is said where to post
+	c.streams.Go(func() {
+		defer answer.Close()
+		said := false
+		err := answer.events(func(name string, data []byte) error {
+			if name != "endpoint" {
+				return c.Receive(data)
+			}
+			if !said {
+				said = true
+				known <- c.postTo(answer.resp.Request.URL, string(data))
+			}
+			return nil
+		})
+		err = cmp.Or(err, ErrEnded)
+		switch {
+		case !said:
+			known <- err
+		case c.alive.Err() == nil:
+			c.cfg.Fail(err)
+		}
+	})
+	select {
+	case err := <-known:
+		return err
+	case <-ctx.Done():
+		answer.Close()
+		return context.Cause(ctx)
+	}
+}
+
+// postTo sets where to post, which must not lead to another server: headers, and
+// so tokens, would go there.
+func (c *Client) postTo(from *url.URL, reference string) error {
+	to, err := from.Parse(reference)
+	switch {
+	case err != nil:
+		return faultf("the server says to post to %q: %w", reference, err)
+	case to.Scheme != from.Scheme || to.Host != from.Host:
+		return faultf("the server says to post to %s, which is another one", to)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.url = to.String()
+	return nil
+}
+
+// Close ends the session, if the server has given one, and what is under way.
+func (c *Client) Close() error {
+	defer c.streams.Wait()
+	defer c.stop()
+	c.mu.Lock()
+	session := c.session
+	c.session = ""
+	c.mu.Unlock()
+	if session == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.alive, parting)
+	defer cancel()
+	answer, err := c.request(ctx, http.MethodDelete, nil, http.Header{"Mcp-Session-Id": {session}})
+	if _, ok := errors.AsType[*StatusError](err); ok { // it need not allow that
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the session could not be ended: %w", err)
+	}
+	answer.Close()
+	return nil
+}
+
+// An Answer is what a server answers a request with.
+type Answer struct {
+	resp   *http.Response
+	cancel context.CancelFunc
+	// last is the id of the last event; "" if there is none.
+	last string
+}
+
+// AnswerOf is what a response holds.
+func AnswerOf(resp *http.Response) *Answer { return &Answer{resp: resp, cancel: func() {}} }
+
+// Close ends the answer, and if it is a stream with it the request. It may be called again,
+// and while the answer is read.
+func (a *Answer) Close() {
+	a.cancel()
+	a.resp.Body.Close()
+}
+
+// Read hands each message of the answer to receive, and closes the answer.
+func (a *Answer) Read(receive func(payload []byte) error) error {
+	defer a.Close()
+	switch {
+	case a.IsAccepted(): // what there is to say comes elsewhere
+		return nil
+	case a.IsEvents():
+		return a.events(func(_ string, data []byte) error { return receive(data) })
+	}
+	body, err := a.Body()
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	return receive(body)
+}
+
+// Body is all of an answer that is no stream.
+func (a *Answer) Body() ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(a.resp.Body, MaxBody+1))
+	if err == nil && len(body) > MaxBody {
+		err = faultf("the answer is over the limit of %d bytes", MaxBody)
+	}
+	return body, err
+}
+
+// IsAccepted reports whether the message was accepted without an answer to it.
+func (a *Answer) IsAccepted() bool { return a.resp.StatusCode == http.StatusAccepted }
+
+// IsEvents reports whether the answer is a stream of events.
+func (a *Answer) IsEvents() bool { return a.media() == "text/event-stream" }
+
+func (a *Answer) media() string {
+	media, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
+	return media
+}
+
+// events hands the name and the data of each server-sent event to take.
+func (a *Answer) events(take func(name string, data []byte) error) error {
+	for e, err := range sse.Events(a.resp.Body, MaxBody, errLongEvent) {
+		if err != nil {
+			return err
+		}
+		a.last = cmp.Or(e.ID, a.last)
+		if len(e.Data) == 0 {
+			continue
+		}
+		if err := take(e.Name, e.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

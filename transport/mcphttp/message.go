@@ -1,0 +1,87 @@
+package mcphttp
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// stateless is the first version of MCP without initialize, whose requests carry the
+// version, and are cancelled by closing their streams.
+const stateless = "2026-07-28"
+
+// A message is as much of one as HTTP needs to know. A batch, and what is no message, has
+// nothing of it.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string          `json:"name"`
+		URI       string          `json:"uri"`
+		TaskID    string          `json:"taskId"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	} `json:"params"`
+	Result struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	} `json:"result"`
+}
+
+func parse(payload []byte) (m message) {
+	_ = json.Unmarshal(payload, &m) // what is of another type is left out
+	return m
+}
+
+func (m *message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
+
+func (m *message) isResponse() bool { return m.Method == "" && len(m.ID) > 0 }
+
+// isStateless reports whether a request is of a version without sessions.
+func (m *message) isStateless() bool { return m.Params.Meta.Version >= stateless }
+
+func (m *message) title() string { return cmp.Or(m.Method, "the answer to request "+string(m.ID)) }
+
+// header is what HTTP repeats of a message that carries its version.
+func (m *message) header() http.Header {
+	if !m.isStateless() {
+		return nil
+	}
+	return m.headerOf(m.Params.Meta.Version)
+}
+
+// Header is what HTTP repeats of a message of a version of MCP without a handshake.
+func Header(version string, payload []byte) http.Header {
+	m := parse(payload)
+	return m.headerOf(version)
+}
+
+func (m *message) headerOf(version string) http.Header {
+	h := http.Header{}
+	h.Set("Mcp-Protocol-Version", headerValue(version))
+	h.Set("Mcp-Method", headerValue(m.Method))
+	switch m.Method {
+	case "tools/call", "prompts/get":
+		h.Set("Mcp-Name", headerValue(m.Params.Name))
+	case "resources/read":
+		h.Set("Mcp-Name", headerValue(m.Params.URI))
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		h.Set("Mcp-Name", headerValue(m.Params.TaskID))
+	}
+	return h
+}
+
+// headerValue is text as the value of a header, which may hold nothing but ASCII.
+func headerValue(text string) string {
+	isPlain := text == strings.TrimSpace(text) && !strings.HasPrefix(text, "=?base64?")
+	for i := range len(text) {
+		isPlain = isPlain && text[i] >= ' ' && text[i] <= '~'
+	}
+	if isPlain {
+		return text
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
+}
