@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -23,17 +22,15 @@ type backend struct {
 	slots   chan struct{}                         // nil without a limit
 	limiter *rate.Limiter                         // nil without a limit
 	breaker *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
-	*counts
+	metrics *metrics
+	label   string // of what is counted of it
 }
 
-// counts are of all backends of one name, of one configuration after the other.
-type counts struct {
-	attempts, retries, running atomic.Int64
-	failures                   [provider.Unsupported + 1]atomic.Int64 // by cause
-}
-
-func newBackend(cfg *Backend, n *counts, s *mask.Secrets) *backend {
-	b := &backend{Backend: cfg, counts: n, secrets: s}
+func newBackend(cfg *Backend, n *metrics, s *mask.Secrets) *backend {
+	b := &backend{Backend: cfg, secrets: s, metrics: n, label: label(cfg.Name)}
+	n.attempts.WithLabelValues(b.label) // which is there from now on, as are these
+	n.retries.WithLabelValues(b.label)
+	n.working.WithLabelValues(b.label)
 	if cfg.Concurrency > 0 {
 		b.slots = make(chan struct{}, cfg.Concurrency)
 	}
@@ -57,11 +54,8 @@ func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.State() =
 func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
-		c.Completion.Reset()
-		started := c.Started
-		if len(c.Hops) > 0 {
-			started = time.Now()
-		}
+		c.Completion = provider.Completion{}
+		started := time.Now()
 		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]
 		err := r.attempt(ctx, c, hop)
@@ -73,7 +67,7 @@ func (r *route) complete(ctx context.Context, c *Call, name string) error {
 		if !ok {
 			return err
 		}
-		r.retries.Add(1)
+		r.metrics.retries.WithLabelValues(r.label).Inc()
 		if waited := wait.For(ctx, pause); waited != nil {
 			return waited
 		}
@@ -145,14 +139,15 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 		}
 	}
 	hop.Sent = true
-	r.attempts.Add(1)
-	r.running.Add(1)
+	r.metrics.attempts.WithLabelValues(r.label).Inc()
+	working := r.metrics.working.WithLabelValues(r.label)
+	working.Inc()
 	err := r.ask(ctx, c, hop)
-	r.running.Add(-1)
+	working.Dec()
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	r.failures[CauseOf(err)].Add(1)
+	r.metrics.failures.WithLabelValues(r.label, CauseOf(err).String()).Inc()
 	var e *provider.Error
 	if r.KeyEnv != "" && errors.As(err, &e) && e.KeyRefused() {
 		told := *e
@@ -175,14 +170,6 @@ func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	return err
 }
 
-// call has the provider do what is asked of it.
-func (r *route) call(ctx context.Context, req *provider.Request, c *Call) error {
-	if c.count {
-		return r.Provider.(provider.Counter).CountTokens(ctx, req, &c.Completion)
-	}
-	return r.Provider.Complete(ctx, req, &c.Completion)
-}
-
 // begun marks an error of a call of which parts had been emitted: making it
 // again would repeat them.
 func begun(err error, began bool) error {
@@ -196,4 +183,35 @@ func begun(err error, began bool) error {
 	marked := *e
 	marked.Began = true
 	return &marked
+}
+
+// try asks the provider of r, within the limits of time.
+func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.Total > 0 {
+		defer time.AfterFunc(r.Total, func() { cancel(errTotal) }).Stop()
+	}
+	began := false
+	if c.Emit != nil {
+		var first *time.Timer
+		if r.FirstPart > 0 {
+			first = time.AfterFunc(r.FirstPart, func() { cancel(errFirstPart) })
+			defer first.Stop()
+		}
+		req.Emit = func(p provider.Part) error {
+			if !began && first != nil {
+				first.Stop()
+			}
+			began = true
+			return c.Emit(p)
+		}
+	}
+	var err error
+	if c.count {
+		err = r.Provider.(provider.Counter).CountTokens(ctx, req, &c.Completion)
+	} else {
+		err = r.Provider.Complete(ctx, req, &c.Completion)
+	}
+	return begun(err, began)
 }

@@ -23,6 +23,7 @@ type Broker struct {
 	ids     atomic.Int64
 	running atomic.Int64
 	ledger  ledger
+	metrics *metrics
 	watch   Watcher
 	trace   func(parent string) string
 	start   time.Time
@@ -35,8 +36,8 @@ type Watcher interface {
 
 // New returns a broker for the configuration. The watcher may be nil.
 func New(cfg Config, w Watcher) (*Broker, error) {
-	b := &Broker{watch: w, start: time.Now()}
-	b.ledger.accounts = map[accountKey]*account{}
+	b := &Broker{watch: w, start: time.Now(), metrics: newMetrics()}
+	b.ledger.accounts = map[accountKey]*Usage{}
 	return b, b.Reload(cfg)
 }
 
@@ -46,10 +47,10 @@ func New(cfg Config, w Watcher) (*Broker, error) {
 func (b *Broker) Trace(f func(parent string) string) { b.trace = f }
 
 // Reload makes cfg the configuration of all calls from now on; those that run
-// end as they began. A backend that keeps its name counts on; its limits and its
+// end as they began. What is counted of a backend goes by its name; its limits and its
 // breaker begin anew. If cfg is faulty, nothing changes.
 func (b *Broker) Reload(cfg Config) error {
-	t, err := newTable(cfg, b.table.Load())
+	t, err := newTable(cfg, b.metrics)
 	if err != nil {
 		return err
 	}
@@ -57,8 +58,7 @@ func (b *Broker) Reload(cfg Config) error {
 	return nil
 }
 
-// A Call is one prompt for one model, and what came of it. Its owner may use it
-// again after Reset.
+// A Call is one prompt for one model, and what came of it.
 type Call struct {
 	// Door and Client say who asks; Ref is the id that the client gave.
 	Door, Client, Ref string
@@ -88,21 +88,9 @@ type Call struct {
 	// Tap publishes what is said to providers; it may be nil.
 	Tap Tap
 
-	found found
+	model *model                     // that it went to
 	trace func(parent string) string // of the broker
 	count bool                       // for tokens alone
-}
-
-// found is what a call was led to by its names. The next call of its owner mostly
-// has the same.
-type found struct {
-	table   *table
-	asked   string
-	model   *model
-	name    string
-	ledger  *ledger
-	key     accountKey
-	account *account
 }
 
 // A Tap makes the exchanges at which a call's words to a provider are seen.
@@ -124,13 +112,6 @@ type Hop struct {
 	Traceparent string
 }
 
-// Reset makes c ready for another call and keeps its memory.
-func (c *Call) Reset() {
-	completion, hops := c.Completion, c.Hops[:0]
-	completion.Reset()
-	*c = Call{Completion: completion, Hops: hops, found: c.found}
-}
-
 // Do makes a call. When it fails, [Message] says what the client may know.
 func (b *Broker) Do(ctx context.Context, c *Call) error {
 	err := b.run(ctx, c)
@@ -139,7 +120,9 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 }
 
 func (b *Broker) ended(c *Call, err error) {
-	b.ledger.addCall(c, err)
+	o := outcomeOf(err)
+	model := b.ledger.addCall(c, o, b.table.Load().secrets)
+	b.metrics.addCall(c.Door, model, c, o)
 	if b.watch != nil {
 		b.watch.Ended(c, newReport(c, err))
 	}
@@ -176,11 +159,7 @@ func (b *Broker) run(ctx context.Context, c *Call) error {
 	b.running.Add(1)
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)
-	if len(c.Hops) == 1 {
-		c.Took = c.Hops[0].Took // to look at the clock again would cost more than what came since
-	} else {
-		c.Took = time.Since(c.Started)
-	}
+	c.Took = time.Since(c.Started)
 	return err
 }
 
@@ -192,22 +171,17 @@ func (c *Call) below(parent string) string {
 	return c.trace(parent)
 }
 
-func (b *Broker) do(ctx context.Context, t *table, c *Call) error {
-	if f := &c.found; f.table != t || f.asked != c.Model {
-		m, name, err := t.find(c.Model)
-		if err != nil {
-			return err
-		}
-		f.table, f.asked, f.model, f.name = t, c.Model, m, name
+func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
+	if c.model, c.Name, err = t.find(c.Model); err != nil {
+		return err
 	}
-	c.Name = c.found.name
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if c.count {
-		return c.found.model.count(ctx, c)
+		return c.model.count(ctx, c)
 	}
-	return c.told(c.found.model.complete(ctx, c))
+	return c.told(c.model.complete(ctx, c))
 }
 
 // told is err, or if that only says that a provider was passed over, what was wrong

@@ -48,8 +48,7 @@ func (e *UnknownModelError) Error() string {
 
 // Message is what a client may know of an error. It has no detail of a provider.
 func Message(err error) string {
-	var unknown *UnknownModelError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*UnknownModelError](err); ok {
 		return unknown.Error()
 	}
 	switch {
@@ -62,12 +61,10 @@ func Message(err error) string {
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
 	}
-	var large *provider.TooLargeError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*provider.TooLargeError](err); ok {
 		return large.Error()
 	}
-	var pe *provider.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		return problem(pe)
 	}
 	return internalError
@@ -112,8 +109,7 @@ func problem(e *provider.Error) string {
 // CauseOf returns the cause of an error that a provider made, Internal for
 // every other.
 func CauseOf(err error) provider.Cause {
-	var e *provider.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Cause
 	}
 	return provider.Internal

@@ -50,12 +50,12 @@ type route struct {
 	weight int
 }
 
-// newTable makes a table that stands in for an older one, or for none.
-func newTable(cfg Config, older *table) (*table, error) {
+// newTable makes a table, of which is counted in n.
+func newTable(cfg Config, n *metrics) (*table, error) {
 	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
-		if err := t.addModel(&cfg.Models[i], known, older, cfg.Secrets); err != nil {
+		if err := t.addModel(&cfg.Models[i], known, n); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +68,7 @@ func newTable(cfg Config, older *table) (*table, error) {
 	return t, t.check()
 }
 
-func (t *table) addModel(m *Model, known map[*Backend]*backend, older *table, s *mask.Secrets) error {
+func (t *table) addModel(m *Model, known map[*Backend]*backend, n *metrics) error {
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
@@ -76,7 +76,7 @@ func (t *table) addModel(m *Model, known map[*Backend]*backend, older *table, s 
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
-			b = newBackend(r.Backend, older.countsOf(r.Backend.Name), s)
+			b = newBackend(r.Backend, n, t.secrets)
 			known[r.Backend] = b
 			t.backends = append(t.backends, b)
 		}
@@ -88,18 +88,6 @@ func (t *table) addModel(m *Model, known map[*Backend]*backend, older *table, s 
 		t.patterns = append(t.patterns, made)
 	}
 	return nil
-}
-
-// countsOf returns what was counted of a backend, by its name.
-func (t *table) countsOf(name string) *counts {
-	if t != nil {
-		for _, b := range t.backends {
-			if b.Name == name {
-				return b.counts
-			}
-		}
-	}
-	return new(counts)
 }
 
 // link finds the fallbacks of a model.

@@ -41,14 +41,6 @@ type Config struct {
 	Secrets []string
 }
 
-// Default is the configuration without a file: one model, which a mock answers.
-const Default = `default: mock
-providers:
-  mock: {kind: mock}
-models:
-  mock: {provider: mock}
-`
-
 // An Env is the world that a configuration is read in.
 type Env struct {
 	Getenv   func(string) string
@@ -58,10 +50,10 @@ type Env struct {
 // OSEnv is the world outside.
 func OSEnv() Env { return Env{os.Getenv, yamlfile.Read} }
 
-// Load reads the file of that name; "" is [Default].
+// Load reads the file of that name; "" is an empty one.
 func Load(name string, env Env) (*Config, error) {
 	if name == "" {
-		return Parse("the built-in configuration", []byte(Default), env)
+		return Parse("the built-in configuration", nil, env)
 	}
 	data, err := env.ReadFile(name)
 	if err != nil {
@@ -70,7 +62,8 @@ func Load(name string, env Env) (*Config, error) {
 	return Parse(name, data, env)
 }
 
-// Parse reads a configuration. The name is for errors.
+// Parse reads a configuration. The name is for errors. Where it says nothing of models,
+// there is one, which a mock answers.
 func Parse(name string, data []byte, env Env) (*Config, error) {
 	d, err := parse(name, data)
 	if err != nil {

@@ -26,7 +26,7 @@ var world = config.Env{
 
 // Without a file, or with one that says nothing of models, a mock answers.
 func TestDefault(t *testing.T) {
-	for name, text := range map[string]string{"built in": config.Default, "empty": "", "a comment": "# later\n", "a byte order mark": "\uFEFFdefault: mock\n", "no models": "listen: {rlm: 1234}\n"} {
+	for name, text := range map[string]string{"built in": "default: mock\nproviders: {mock: {kind: mock}}\nmodels: {mock: {provider: mock}}\n", "empty": "", "a comment": "# later\n", "a byte order mark": "\uFEFFdefault: mock\n", "no models": "listen: {rlm: 1234}\n"} {
 		c, err := config.Parse("c.yaml", []byte(text), world)
 		if err != nil || c.Broker.Default != "mock" || len(c.Broker.Models) != 1 || c.Broker.Models[0].Name != "mock" {
 			t.Errorf("%s: %+v, %v", name, c, err)
@@ -215,7 +215,7 @@ func TestOnlyModelIsTheDefault(t *testing.T) {
 // broker.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		config.Default, "a: [", "&a {default: *a}", "<<: {default: a}", "? [a]: b", "models: {a: {routes: [{provider: m}]}}\nproviders: {m: {kind: mock}}",
+		"default: mock\nproviders: {mock: {kind: mock}}\nmodels: {mock: {provider: mock}}\n", "a: [", "&a {default: *a}", "<<: {default: a}", "? [a]: b", "models: {a: {routes: [{provider: m}]}}\nproviders: {m: {kind: mock}}",
 		"providers: {m: {kind: mock, mock: {script: [{when: x, tool_calls: [{arguments: {a: .inf}}]}]}}}", "!!binary x", "limits: {idle: 1h}",
 	} {
 		f.Add([]byte(text))

@@ -41,8 +41,7 @@ type document struct {
 func parse(name string, data []byte) (*document, error) {
 	d := &document{name: name}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // which some editors write
-	var limit *yamlfile.Error
-	if errors.As(yamlfile.Check(data), &limit) {
+	if limit, ok := errors.AsType[*yamlfile.Error](yamlfile.Check(data)); ok {
 		return nil, &Error{name, limit.Line, limit.Column, limit.Msg}
 	}
 	tree, err := parser.ParseBytes(data, 0)
@@ -117,8 +116,7 @@ func pairs(node ast.Node) []*ast.MappingValueNode {
 // translate says where the YAML module found a fault.
 func (d *document) translate(err error) error {
 	e := &Error{Name: d.name, Msg: err.Error()}
-	var de *durationError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*durationError](err); ok {
 		return &Error{d.name, de.Position.Line, de.Position.Column, de.Error()}
 	}
 	var ye yaml.Error

@@ -75,11 +75,17 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 	if err := b.fitsKind(path, p); err != nil {
 		return nil, err
 	}
-	made, err := kinds[p.Kind](p, key, header)
-	if err != nil {
-		return nil, b.at(path, "%v", err)
+	if p.Kind == "mock" {
+		made, err := newMock(&p.Mock)
+		if err != nil {
+			return nil, b.at(path, "%v", err)
+		}
+		return made, nil
 	}
-	return made, nil
+	return kinds[p.Kind](provider.Config{
+		BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: header,
+		Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop,
+	}), nil
 }
 
 // fitsKind checks that a provider is of a kind there is, and sets nothing that is
@@ -148,18 +154,12 @@ func (b *builder) mock(path []string, m *Mock) error {
 
 func isFailure(status int) bool { return status >= 400 && status <= 599 }
 
-// kinds makes the providers.
-var kinds = map[string]func(p *Provider, key string, h http.Header) (provider.Provider, error){
-	"mock": newMock,
-	"openai": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
-		return openai.New(openai.Config{BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect)}), nil
-	},
-	"anthropic": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
-		return anthropic.New(anthropic.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop}), nil
-	},
-	"gemini": func(p *Provider, key string, h http.Header) (provider.Provider, error) {
-		return gemini.New(gemini.Config{BaseURL: p.BaseURL, Key: key, Header: h, Connect: time.Duration(p.Timeouts.Connect), Drop: p.Drop}), nil
-	},
+// kinds makes the providers, but for the mock, which has a configuration of its own.
+var kinds = map[string]func(provider.Config) provider.Provider{
+	"mock":      nil,
+	"openai":    func(c provider.Config) provider.Provider { return openai.New(c) },
+	"anthropic": func(c provider.Config) provider.Provider { return anthropic.New(c) },
+	"gemini":    func(c provider.Config) provider.Provider { return gemini.New(c) },
 }
 
 // credential is the name of a header whose value is likely to be a secret, even where it
@@ -186,9 +186,9 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 	return h, nil
 }
 
-func newMock(p *Provider, _ string, _ http.Header) (provider.Provider, error) {
-	cfg := mock.Config{Prefix: p.Mock.Prefix, Latency: time.Duration(p.Mock.Latency), Pause: time.Duration(p.Mock.Pause)}
-	for _, l := range p.Mock.Script {
+func newMock(m *Mock) (*mock.Mock, error) {
+	cfg := mock.Config{Prefix: m.Prefix, Latency: time.Duration(m.Latency), Pause: time.Duration(m.Pause)}
+	for _, l := range m.Script {
 		line := mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)}
 		for _, call := range l.ToolCalls {
 			args := []byte("{}")
@@ -202,7 +202,7 @@ func newMock(p *Provider, _ string, _ http.Header) (provider.Provider, error) {
 		}
 		cfg.Script = append(cfg.Script, line)
 	}
-	for _, f := range p.Mock.Faults {
+	for _, f := range m.Faults {
 		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})
 	}
 	return mock.New(cfg), nil
@@ -220,8 +220,7 @@ func (b *builder) secret(path []string, s Secret) (found string, err error) {
 	case s.File != "":
 		data, err := b.env.ReadFile(s.File)
 		if err != nil {
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
+			if pe, ok := errors.AsType[*fs.PathError](err); ok {
 				err = pe.Err
 			}
 			return "", b.at(path, "cannot read %s: %v", s.File, err)

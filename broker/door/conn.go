@@ -20,18 +20,16 @@ type Conn struct {
 	Client string
 
 	server *Server
-	buf    []byte // nil while the client is silent
-	r, w   int    // what was read and not consumed is buf[r:w]
-	out    []byte // what is to be written
+	small  [512]byte // what a client is read into that was silent
+	buf    []byte    // nil while the client is silent
+	r, w   int       // what was read and not consumed is buf[r:w]
+	out    []byte    // what is to be written
 	idle   atomic.Bool
-	readBy time.Time // the read deadline that is set for the next request, if any
-	first  firstRead
 	raw    syscall.RawConn // nil where there is no socket
 
 	writing sync.Mutex
-	writeBy time.Time // the write deadline that is set
-	early   int       // how many bytes of the next answer are written already
-	failed  error     // the first failure to write, which lasts
+	early   int   // how many bytes of the next answer are written already
+	failed  error // the first failure to write, which lasts
 }
 
 func newConn(nc net.Conn, s *Server) *Conn {
@@ -39,33 +37,14 @@ func newConn(nc net.Conn, s *Server) *Conn {
 	if sc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
-	c.Client = host(nc.RemoteAddr())
+	c.Client, _, _ = net.SplitHostPort(nc.RemoteAddr().String())
 	return c
 }
 
-// host returns the host of an address, without a string made for this machine's.
-func host(addr net.Addr) string {
-	if a, ok := addr.(*net.TCPAddr); ok && a.Zone == "" && a.IP.Equal(loopback) {
-		return "127.0.0.1"
-	}
-	name, _, _ := net.SplitHostPort(addr.String())
-	return name
-}
+// smallBuffer is what a usual request fits in, in bytes.
+const smallBuffer = 16 << 10
 
-var loopback = net.IPv4(127, 0, 0, 1)
-
-// Buffers that are used again: what a usual request fits in, and what large ones
-// grew to, up to a limit.
-const (
-	smallBuffer = 16 << 10
-	largeBuffer = 1 << 20
-	keptBuffer  = 4 << 20
-)
-
-var (
-	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
-	largeBuffers sync.Pool
-)
+var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
 func (c *Conn) release() {
 	keep(c.buf)
@@ -76,11 +55,6 @@ func (c *Conn) release() {
 func keep(b []byte) {
 	if cap(b) == smallBuffer {
 		smallBuffers.Put((*[smallBuffer]byte)(b[:smallBuffer]))
-		return
-	}
-	if n := cap(b); n >= largeBuffer && n <= keptBuffer {
-		kept := b[:n]
-		largeBuffers.Put(&kept)
 	}
 }
 
@@ -102,17 +76,8 @@ func (c *Conn) grow(n int) {
 }
 
 func buffer(n int) []byte {
-	switch {
-	case n <= smallBuffer:
+	if n <= smallBuffer {
 		return smallBuffers.Get().(*[smallBuffer]byte)[:]
-	case n < largeBuffer:
-		return make([]byte, n)
-	}
-	if b, ok := largeBuffers.Get().(*[]byte); ok {
-		if cap(*b) >= n {
-			return (*b)[:cap(*b)]
-		}
-		largeBuffers.Put(b)
 	}
 	return make([]byte, n)
 }
@@ -128,13 +93,14 @@ func (c *Conn) Await() error {
 	if c.server.Stopping() {
 		return io.EOF
 	}
-	if err := c.setIdle(time.Now()); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.server.Times.Idle)); err != nil {
 		return err
 	}
 	if c.server.Stopping() { // since the deadline was set
 		c.interrupt()
 	}
-	n, err := c.readFirst()
+	c.buf = c.small[:]
+	n, err := c.Conn.Read(c.buf)
 	c.idle.Store(false)
 	c.w = n
 	if n > 0 {
@@ -146,40 +112,17 @@ func (c *Conn) Await() error {
 	return err
 }
 
-// setIdle sets the deadline for the next request. To set one costs as much as to
-// find the model: the one that is set stays while it is far enough away.
-func (c *Conn) setIdle(now time.Time) error {
-	idle := c.server.Times.Idle
-	if c.readBy.Sub(now) >= idle {
-		return nil
-	}
-	c.readBy = now.Add(idle + idle/8)
-	return c.SetReadDeadline(c.readBy)
-}
-
-// setRead sets another deadline for reading.
-func (c *Conn) setRead(t time.Time) {
-	c.readBy = time.Time{}
-	_ = c.SetReadDeadline(t)
-}
-
 // longAgo ends a read that waits.
 var longAgo = time.Unix(1, 0)
 
 func (c *Conn) interrupt() { _ = c.SetReadDeadline(longAgo) }
 
-// Begin sets the time for a request that has begun. A server that is stopping
-// takes in what has begun.
-func (c *Conn) Begin() {
-	c.setRead(time.Now().Add(c.server.Times.Read))
-}
+// Begin sets the time for a request that has begun, of n bytes as far as is known. A
+// server that is stopping takes in what has begun.
+func (c *Conn) Begin(n int) { _ = c.SetReadDeadline(time.Now().Add(scaled(c.server.Times.Read, n))) }
 
-// Extend gives a request of n bytes the further time that its size allows it.
-func (c *Conn) Extend(n int) {
-	if steps := n >> 16; steps > 0 {
-		c.setRead(time.Now().Add(c.server.Times.Read + time.Duration(steps)*c.server.Times.Read/64))
-	}
-}
+// scaled is a time with what is added to it for n bytes.
+func scaled(d time.Duration, n int) time.Duration { return d + time.Duration(n>>16)*d/64 }
 
 // Buffered returns what was read and not consumed. It is valid until the next
 // call of a method that reads.
@@ -211,7 +154,7 @@ func (c *Conn) Drain(n int64) {
 	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = cw.CloseWrite()
 	}
-	c.setRead(time.Now().Add(drainTime))
+	_ = c.SetReadDeadline(time.Now().Add(drainTime))
 	c.r, c.w = 0, 0
 	c.grow(smallBuffer)
 	for n > 0 {
@@ -246,7 +189,7 @@ func (c *Conn) Flush() error {
 	out := c.out[min(c.early, len(c.out)):]
 	c.early = max(0, c.early-len(c.out))
 	if c.failed == nil {
-		c.failed = c.setWrite(time.Duration(len(out)>>16) * c.server.Times.Write / 64)
+		c.failed = c.setWrite(len(out))
 	}
 	if c.failed == nil {
 		_, c.failed = c.Conn.Write(out)
@@ -255,25 +198,9 @@ func (c *Conn) Flush() error {
 	return c.failed
 }
 
-// setWrite sets the deadline for a write that may take so much longer than usual.
-// As in setIdle, one that is far enough away stays.
-func (c *Conn) setWrite(longer time.Duration) error {
-	now, limit := time.Now(), c.server.Times.Write+longer
-	if left := c.writeBy.Sub(now); left >= limit && left <= 2*limit {
-		return nil
-	}
-	c.writeBy = now.Add(limit + limit/8)
-	return c.SetWriteDeadline(c.writeBy)
-}
-
-// Reserve makes room for n bytes of answers.
-func (c *Conn) Reserve(n int) {
-	if n <= cap(c.out)-len(c.out) {
-		return
-	}
-	fresh := append(buffer(len(c.out) + n)[:0], c.out...)
-	c.Rest()
-	c.out = fresh
+// setWrite sets the deadline for a write of n bytes.
+func (c *Conn) setWrite(n int) error {
+	return c.SetWriteDeadline(time.Now().Add(scaled(c.server.Times.Write, n)))
 }
 
 // Rest lets go of the buffer of answers, which have been written, as it is to be

@@ -30,7 +30,6 @@ type Server struct {
 	stopping atomic.Bool
 	group    sync.WaitGroup
 	cancel   context.CancelCauseFunc
-	next     chan *Conn // to the goroutines that wait for one; closed when no more come
 	accepted atomic.Int64
 }
 
@@ -85,13 +84,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	s.Times.SetDefaults()
-	s.listener, s.cancel, s.next = ln, cancel, make(chan *Conn)
+	s.listener, s.cancel = ln, cancel
 	s.mu.Unlock()
 	if s.stopping.Load() {
 		ln.Close()
 	}
 	err := s.accept(ctx, ln)
-	close(s.next)
 	s.group.Wait()
 	cancel(nil)
 	if s.stopping.Load() {
@@ -114,42 +112,10 @@ func (s *Server) accept(ctx context.Context, ln net.Listener) error {
 		for s.open() >= most && !s.stopping.Load() {
 			time.Sleep(acceptPause)
 		}
-		s.start(ctx, s.openConn(nc))
+		c := s.openConn(nc)
+		s.group.Go(func() { s.handle(ctx, c) })
 	}
 }
-
-// start serves a connection in a goroutine: where connections come quickly, in one
-// that has served another, whose stack has grown to what it takes.
-func (s *Server) start(ctx context.Context, c *Conn) {
-	select {
-	case s.next <- c:
-		return
-	default:
-	}
-	s.group.Go(func() {
-		var timer *time.Timer
-		for c := c; ; {
-			s.handle(ctx, c)
-			if timer == nil {
-				timer = time.NewTimer(workerIdle)
-				defer timer.Stop()
-			} else {
-				timer.Reset(workerIdle)
-			}
-			select {
-			case c = <-s.next:
-			case <-timer.C:
-				return
-			}
-			if c == nil { // there will be none
-				return
-			}
-		}
-	})
-}
-
-// workerIdle is how long a goroutine waits for another connection.
-const workerIdle = 50 * time.Millisecond
 
 // ServeConn serves one connection, of any transport, and returns when it has
 // ended.

@@ -11,8 +11,7 @@ import (
 // Infinity, which Python writes unless it is told not to.
 func InvalidJSON(payload []byte, err error) string {
 	const sentence = "Invalid JSON payload"
-	var syntax *jsonscan.SyntaxError
-	if errors.As(err, &syntax) && syntax.Offset < len(payload) {
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok && syntax.Offset < len(payload) {
 		at := payload[max(0, syntax.Offset-1):] // -Infinity fails at its second byte
 		word := strings.TrimLeft(string(at[:min(len(at), 10)]), "-:,[ ")
 		if strings.HasPrefix(word, "NaN") || strings.HasPrefix(word, "Infinity") {

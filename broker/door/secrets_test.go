@@ -48,7 +48,7 @@ const (
 
 var dialects = []dialect{
 	{
-		"openai", func(url string) provider.Provider { return backends.New(backends.Config{BaseURL: url, Key: key}) },
+		"openai", func(url string) provider.Provider { return backends.New(provider.Config{BaseURL: url, Key: key}) },
 		`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"%s%s"},"finish_reason":"stop"}]}`,
 		`{"id":"x","choices":[{"index":0,"message":{"content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":\"%s%s\"}"}}]},"finish_reason":"tool_calls"}]}`,
 		`{"id":"x","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}`,
@@ -58,7 +58,7 @@ var dialects = []dialect{
 		`{"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]",
 	},
 	{
-		"anthropic", func(url string) provider.Provider { return anthropic.New(anthropic.Config{BaseURL: url, Key: key}) },
+		"anthropic", func(url string) provider.Provider { return anthropic.New(provider.Config{BaseURL: url, Key: key}) },
 		`{"type":"message","content":[{"type":"text","text":"%s"},{"type":"text","text":"%s"}],"stop_reason":"end_turn"}`,
 		`{"type":"message","content":[{"type":"tool_use","id":"c","name":"f","input":{"a":"%s%s"}}],"stop_reason":"tool_use"}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}`,
@@ -68,7 +68,7 @@ var dialects = []dialect{
 		anthropicEnd,
 	},
 	{
-		"gemini", func(url string) provider.Provider { return gemini.New(gemini.Config{BaseURL: url, Key: key}) },
+		"gemini", func(url string) provider.Provider { return gemini.New(provider.Config{BaseURL: url, Key: key}) },
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"%s"},{"text":"%s"}]},"finishReason":"STOP"}]}`,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"%s%s"}}}]},"finishReason":"STOP"}]}`,
 		`{"candidates":[{"content":{"parts":[{"text":"%s"}]}}]}`,
@@ -214,9 +214,10 @@ func TestKeysStayInside(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			var answer string
-			status := http.StatusOK
+			status, kind := http.StatusOK, "application/json"
 			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", kind)
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, answer)
 			}))
@@ -266,6 +267,9 @@ func TestKeysStayInside(t *testing.T) {
 				check(fmt.Sprint("parts cut at ", i), false, true)
 				answer = events(d.begin, fmt.Sprintf(d.text, key[:i]), fmt.Sprintf(d.text, key[i:]), d.end)
 				check(fmt.Sprint("stream cut at ", i), true, true)
+				kind = "text/event-stream"
+				check(fmt.Sprint("stream for a whole answer cut at ", i), false, false)
+				kind = "application/json"
 				if d.name == "gemini" {
 					answer = events(fmt.Sprintf(d.args, key), d.end) // arguments come whole
 				} else {

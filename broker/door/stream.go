@@ -181,7 +181,7 @@ func (m *progress) deadline(t *Times) time.Time {
 	if m.have == 0 && m.left == 0 {
 		return time.Now().Add(t.Idle)
 	}
-	return m.begun.Add(t.Read + time.Duration(m.size>>16)*t.Read/64)
+	return m.begun.Add(scaled(t.Read, int(m.size)))
 }
 
 func (m *progress) add(p []byte) {

@@ -27,7 +27,7 @@ func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop f
 	ended := make(chan struct{})
 	timer := time.AfterFunc(watchDelay, func() {
 		defer close(ended)
-		c.setRead(time.Time{})
+		_ = c.SetReadDeadline(time.Time{})
 		if c.isGone(first, &over) {
 			cancel(broker.ErrGone)
 		}

@@ -36,14 +36,12 @@ func New(b *broker.Broker, c Config) []service.Door {
 	if c.Access.Token != "" {
 		guard = service.Token
 	}
-	overWS := latis.NewWS(c.Latis, p)
-	overWS.MaxConns, overWS.Times.Read = c.Limits.Connections, time.Duration(c.Limits.Read)
 	doors := []service.Door{
 		{Name: "rlm", Server: c.limited(rlm.New(b, p))},
 		{Name: "proxy", Guard: guard, Server: c.limited(proxy.New(b, p, c.Access))},
 		{Name: "nexus", Server: c.limited(nexus.New(b, p, c.Access.Token, c.Stop))},
 		{Name: "latis", Server: c.limited(latis.New(c.Latis, p))},
-		{Name: "latis_ws", Server: overWS},
+		{Name: "latis_ws", Server: c.limited(latis.NewWS(c.Latis, p))},
 		{Name: "openai", Guard: guard, Server: c.limited(openai.New(b, p, c.Access))},
 		{Name: "admin", Guard: guard, Server: c.limited(admin.New(b, c.Access))},
 	}

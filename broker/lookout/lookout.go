@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
@@ -62,7 +63,10 @@ func (e *URLError) Unwrap() error { return e.Err }
 // Open opens what the configuration asks for.
 func Open(cfg Config) (*Lookout, error) {
 	l := &Lookout{Config: cfg}
-	for _, open := range []func() error{l.openSpans, l.openTaps, l.openFailures, l.openLog, l.openCalls} {
+	if cfg.Failures != nil {
+		l.watchers = append(l.watchers, failures{cfg.Failures})
+	}
+	for _, open := range []func() error{l.openSpans, l.openTaps, l.openLog, l.openCalls} {
 		if err := open(); err != nil {
 			return nil, errors.Join(err, l.End())
 		}
@@ -73,8 +77,8 @@ func Open(cfg Config) (*Lookout, error) {
 // End ends all of it, the newest first.
 func (l *Lookout) End() error {
 	var errs []error
-	for i := len(l.ends) - 1; i >= 0; i-- {
-		errs = append(errs, l.ends[i]())
+	for _, end := range slices.Backward(l.ends) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }
@@ -85,9 +89,7 @@ type fan []capture.Writer
 func (f fan) Write(r *capture.Record) error {
 	var errs []error
 	for _, w := range f {
-		if err := w.Write(r); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, w.Write(r))
 	}
 	return errors.Join(errs...)
 }
@@ -130,7 +132,7 @@ func (l *Lookout) openTap(session capture.Session) capture.Writer {
 		for _, arg := range l.Program {
 			command = append(command, string(l.Secrets.Hide([]byte(arg))))
 		}
-		info := tap.Info{Pid: os.Getpid(), Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
+		info := tap.Info{Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
 		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
 			l.ends = append(l.ends, server.Close)
@@ -144,21 +146,14 @@ func (l *Lookout) openTap(session capture.Session) capture.Writer {
 // openFile opens a file that lines are written to.
 func (l *Lookout) openFile(name string, open func(string) (*os.File, error)) (io.Writer, error) {
 	if name == "-" {
-		return l.Stdout, nil
+		return l.Secrets.Writer(l.Stdout), nil
 	}
 	f, err := open(name)
-	if err == nil {
-		l.ends = append(l.ends, f.Close)
+	if err != nil {
+		return nil, err
 	}
-	return f, err
-}
-
-// openFailures has a line written for each call that fails.
-func (l *Lookout) openFailures() error {
-	if l.Failures != nil {
-		l.watchers = append(l.watchers, failures{l.Failures})
-	}
-	return nil
+	l.ends = append(l.ends, f.Close)
+	return l.Secrets.Writer(f), nil
 }
 
 // failures logs each call that failed. A prompt or an answer is in none of its lines.
@@ -169,8 +164,7 @@ func (f failures) Ended(c *broker.Call, r *broker.Report) {
 		return
 	}
 	about := []any{"door", c.Door, "model", cmp.Or(c.Name, c.Model), "error", broker.Message(r.Err)}
-	var pe *provider.Error
-	if errors.As(r.Err, &pe) && len(c.Hops) > 0 {
+	if pe, ok := errors.AsType[*provider.Error](r.Err); ok && len(c.Hops) > 0 {
 		about = append(about, "provider", c.Hops[len(c.Hops)-1].Provider, "cause", pe.Cause.String())
 		if pe.Status != 0 {
 			about = append(about, "status", pe.Status)
@@ -181,45 +175,42 @@ func (f failures) Ended(c *broker.Call, r *broker.Report) {
 }
 
 func (l *Lookout) openLog() error {
-	name := l.Log
-	if name == "" {
+	if l.Log == "" {
 		return nil
 	}
-	w, err := l.openFile(name, output.Append)
+	w, err := l.openFile(l.Log, output.Append)
 	if err != nil {
 		return err
 	}
-	log := observe.NewLog(l.Secrets.Writer(w), l.LogPrompts)
+	log := observe.NewLog(w, l.LogPrompts)
 	l.watchers = append(l.watchers, log)
 	l.ends = append(l.ends, log.Err)
 	return nil
 }
 
 func (l *Lookout) openCalls() error {
-	name := l.Calls
-	if name == "" {
+	if l.Calls == "" {
 		return nil
 	}
-	w, err := l.openFile(name, output.Create)
+	w, err := l.openFile(l.Calls, output.Create)
 	if err != nil {
 		return err
 	}
-	calls := observe.NewCalls(l.Secrets.Writer(w), rlm.AppendCompletion)
+	calls := observe.NewCalls(w, rlm.AppendCompletion)
 	l.watchers = append(l.watchers, calls)
 	l.ends = append(l.ends, calls.Err)
 	return nil
 }
 
 func (l *Lookout) openSpans() error {
-	url := l.OTLP
-	if url == "" {
+	if l.OTLP == "" {
 		return nil
 	}
 	header, err := observe.Headers(cmp.Or(l.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), l.Getenv("OTEL_EXPORTER_OTLP_HEADERS")))
 	if err != nil {
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
-	spans, err := observe.NewSpans(url, header, l.Secrets)
+	spans, err := observe.NewSpans(l.OTLP, header, l.Secrets)
 	if err != nil {
 		return &URLError{fmt.Errorf("--otlp: %w", err)}
 	}

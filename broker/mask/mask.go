@@ -320,7 +320,12 @@ type nesting struct {
 	path, indexed    int // how long these are without its members
 	outside          int // how long indexed is without the nesting itself
 	key              []byte
+	thought          bool // a part of Gemini is a thought of the model
+	said             span // the text of a part of Gemini
 }
+
+// A span is data[start:end] of an event.
+type span struct{ start, end int }
 
 // maxPath bounds what is told apart: an answer may nest for as long as it likes.
 const maxPath = 256
@@ -342,6 +347,7 @@ func (w *walk) event(e *event) {
 		case '{', '[':
 			w.stack = append(w.stack, nesting{object: c == '{', wantsKey: c == '{', path: len(w.path), indexed: len(w.indexed), outside: len(w.indexed)})
 		case '}', ']':
+			w.endPart(e, data)
 			top := w.top()
 			w.path, w.indexed = w.path[:top.path], w.indexed[:top.outside]
 			w.stack = w.stack[:len(w.stack)-1]
@@ -351,6 +357,10 @@ func (w *walk) event(e *event) {
 			end := closing(data, i+1)
 			w.text(e, data, i+1, end)
 			i = end
+		case 't', 'f': // of true and false
+			if len(w.stack) > 0 && string(w.top().key) == "thought" {
+				w.top().thought = c == 't'
+			}
 		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 			w.number(c)
 		}
@@ -405,7 +415,28 @@ func (w *walk) text(e *event, data []byte, start, end int) {
 		if !bytes.Equal(w.path, w.indexed) {
 			w.part(w.indexed, e, data, start, end)
 		}
+		if string(w.path) == geminiText {
+			w.top().said = span{start, end}
+		}
 	}
+}
+
+// geminiText is the path of a text of Gemini. Thoughts stand among what the model says,
+// and only a member beside the text tells them apart.
+const geminiText = "candidates/content/parts/text/"
+
+// endPart masks the text of a part of Gemini once it is known whether it is a thought:
+// what is said is joined without the thoughts in between, and the other way round.
+func (w *walk) endPart(e *event, data []byte) {
+	top := w.top()
+	if top.said == (span{}) {
+		return
+	}
+	name := geminiText + "said"
+	if top.thought {
+		name = geminiText + "thought"
+	}
+	w.part([]byte(name), e, data, top.said.start, top.said.end)
 }
 
 // key notes the key of the member that begins.

@@ -160,6 +160,44 @@ func texts(events []string) (list []string) {
 	return list
 }
 
+// A key that Gemini cuts in two around a thought is hidden in what is said, and one
+// around what is said in the thoughts: in a whole answer and over events. The member that
+// tells them apart may stand on either side of the text.
+func TestThoughtBetween(t *testing.T) {
+	var s mask.Secrets
+	s.Add(key)
+	said := []string{`{"text":"%s"}`, `{"thought":false,"text":"%s"}`}
+	thoughts := []string{`{"thought":true,"text":"%s"}`, `{"text":"%s","thought":true}`}
+	check := func(around, between string, i int) {
+		t.Helper()
+		parts := func(first, second string) []string {
+			return []string{fmt.Sprintf(around, "say "+first), fmt.Sprintf(between, "hm"), fmt.Sprintf(around, second+" s")}
+		}
+		whole := func(parts ...string) string {
+			return `{"candidates":[{"content":{"parts":[` + strings.Join(parts, ",") + `]}}]}`
+		}
+		given, want := parts(key[:i], key[i:]), parts(strings.Repeat("*", i), strings.Repeat("*", len(key)-i))
+		if got := string(s.Hide([]byte(whole(given...)))); got != whole(want...) {
+			t.Errorf("cut at %d: %s, want %s", i, got, whole(want...))
+		}
+		if i < 4 {
+			return // over events, so short a beginning waits for the next one alone
+		}
+		got := strings.Join(texts(streamed(&s, whole(given[0]), whole(given[1]), whole(given[2]))), "")
+		if want := strings.Join(texts(want), ""); got != want {
+			t.Errorf("%s around %s, cut at %d: %q, want %q", around, between, i, got, want)
+		}
+	}
+	for i := 1; i < len(key); i++ {
+		for _, text := range said {
+			for _, thought := range thoughts {
+				check(text, thought, i)
+				check(thought, text, i)
+			}
+		}
+	}
+}
+
 // Only the end of a text that may begin a key waits, and for no longer than needed.
 func TestHeld(t *testing.T) {
 	var s mask.Secrets

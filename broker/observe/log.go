@@ -5,6 +5,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // All tells several watchers.
@@ -28,16 +30,38 @@ func (a All) Ended(c *broker.Call, r *broker.Report) {
 // Version is the version of the lines of a Log.
 const Version = 1
 
+// lines writes lines of JSON.
+type lines struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+func (l *lines) write(v any) {
+	line, err := jsonscan.Marshal(v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		_, err = l.w.Write(append(line, '\n'))
+	}
+	l.err = cmp.Or(l.err, err)
+}
+
+// Err returns the first error of writing.
+func (l *lines) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 // A Log writes a line for each call. docs/broker.md describes them.
 type Log struct {
-	mu      sync.Mutex
-	w       io.Writer
+	lines
 	prompts bool
-	err     error
 }
 
 // NewLog returns a log to w. Prompts and responses are in it only if asked for.
-func NewLog(w io.Writer, prompts bool) *Log { return &Log{w: w, prompts: prompts} }
+func NewLog(w io.Writer, prompts bool) *Log { return &Log{lines{w: w}, prompts} }
 
 // An entry is a line.
 type entry struct {
@@ -106,31 +130,11 @@ func (l *Log) Ended(c *broker.Call, r *broker.Report) {
 
 func newHop(h *broker.Hop) hop {
 	made := hop{Provider: h.Provider, Model: h.Model, Sent: h.Sent, Seconds: h.Took.Seconds()}
-	var pe *provider.Error
-	if errors.As(h.Err, &pe) {
+	if pe, ok := errors.AsType[*provider.Error](h.Err); ok {
 		made.Cause, made.Status = pe.Cause.String(), pe.Status
 		if pe.Err != nil {
 			made.Detail = pe.Err.Error()
 		}
 	}
 	return made
-}
-
-func (l *Log) write(v any) {
-	line, err := json.Marshal(v)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil {
-		_, err = l.w.Write(append(line, '\n'))
-	}
-	if l.err == nil {
-		l.err = err
-	}
-}
-
-// Err returns the first error of writing.
-func (l *Log) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
 }

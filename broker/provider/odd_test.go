@@ -35,7 +35,7 @@ func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) er
 		}
 	}))
 	defer backend.Close()
-	p := openai.New(openai.Config{BaseURL: backend.URL})
+	p := openai.New(provider.Config{BaseURL: backend.URL})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var c provider.Completion
@@ -159,7 +159,7 @@ func TestEndsOfGemini(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, answer)
 			}))
-			p := gemini.New(gemini.Config{BaseURL: backend.URL, Header: http.Header{"X-Team": {"red"}}})
+			p := gemini.New(provider.Config{BaseURL: backend.URL, Header: http.Header{"X-Team": {"red"}}})
 			r := &provider.Request{Model: "m", Prompt: []byte(`"hi"`)}
 			if stream {
 				r.Emit = func(provider.Part) error { return nil }
@@ -203,7 +203,7 @@ func TestCallsOfAnthropic(t *testing.T) {
 				_, _ = io.WriteString(w, `data: {"type":"message_stop"}`+"\n\n")
 			}
 		}))
-		p := anthropic.New(anthropic.Config{BaseURL: backend.URL})
+		p := anthropic.New(provider.Config{BaseURL: backend.URL})
 		var c provider.Completion
 		if err := p.Complete(t.Context(), r, &c); err != nil || fmt.Sprintf("%s", c.ToolCalls) != want {
 			t.Errorf("%s: got %s, %v; want %s", answer, c.ToolCalls, err, want)

@@ -2,9 +2,37 @@ package provider
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
+
+// ReadMembers reads an object: it sets the values that have a place, by their keys. It
+// reports whether the text is an object, and what is wrong with it as JSON.
+func ReadMembers(text []byte, places map[string]*[]byte) (object bool, err error) {
+	var s jsonscan.Scanner
+	s.Init(text)
+	object = s.Object()
+	for object && s.Next() {
+		if place := places[string(s.Key())]; place != nil {
+			*place = s.Value()
+		}
+	}
+	return object, s.End()
+}
+
+// Elements yields those of an array.
+func Elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(array)
+		for ok := s.Array(); ok && s.Elem(); {
+			if !yield(s.Value()) {
+				return
+			}
+		}
+	}
+}
 
 // ValidPrompt reports whether a valid JSON value is a prompt: a string, an
 // object, or an array of objects.
@@ -114,17 +142,10 @@ type Message struct {
 
 // EachMessage yields the messages of a JSON array. What is no object is passed
 // over.
-func EachMessage(messages []byte) func(yield func(Message) bool) {
+func EachMessage(messages []byte) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		var s jsonscan.Scanner
-		s.Init(messages)
-		for ok := s.Array(); ok && s.Elem(); {
-			if s.Peek() != jsonscan.Object {
-				s.Skip()
-				continue
-			}
-			raw := s.Value()
-			if raw == nil || !yield(message(raw)) {
+		for raw := range Elements(messages) {
+			if jsonscan.KindOf(raw) == jsonscan.Object && !yield(message(raw)) {
 				return
 			}
 		}
@@ -156,10 +177,7 @@ func contentText(content []byte) []byte {
 		return jsonscan.AppendQuote(nil, content)
 	}
 	text := []byte{'"'}
-	var s jsonscan.Scanner
-	s.Init(content)
-	for ok := s.Array(); ok && s.Elem(); {
-		part := s.Value()
+	for part := range Elements(content) {
 		if raw, ok := jsonscan.Get(part, "text"); ok && jsonscan.KindOf(raw) == jsonscan.String {
 			text = append(text, raw[1:len(raw)-1]...)
 		}

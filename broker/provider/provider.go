@@ -9,7 +9,9 @@ package provider
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -24,6 +26,20 @@ type Provider interface {
 	// and the backend is told, by the closing of its connection, to stop.
 	// Errors that are worth an answer of their own are of type [*Error].
 	Complete(ctx context.Context, r *Request, c *Completion) error
+}
+
+// A Config is where a provider's backend is and how it knows us.
+type Config struct {
+	BaseURL    string // "" is that of whom the kind is called after
+	APIVersion string // of Azure; for openai alone
+	Key        string
+	Header     http.Header
+	Connect    time.Duration
+	// MaxTokens is the limit that requests get which have none, where there has to be
+	// one; 0 is 4096.
+	MaxTokens int
+	// Drop is as in [Kind].
+	Drop []string
 }
 
 // A Counter is a provider that can say how many tokens a message of Anthropic's is.
@@ -108,39 +124,29 @@ type Completion struct {
 	// Message is the message of Anthropic's that answered the request's, as
 	// Chat is; nil elsewhere.
 	Message []byte
-
-	scratch, room []byte
-}
-
-// Reset empties c but keeps its memory for the next call: what was in c is good
-// up to here.
-func (c *Completion) Reset() {
-	*c = Completion{ToolCalls: c.ToolCalls[:0], scratch: c.scratch[:0], room: c.room}
-	if cap(c.room) > maxKept {
-		c.room = nil
-	}
 }
 
 // SetText sets the text to the JSON string token that is prefix, which needs no
 // escapes, followed by what is in token.
 func (c *Completion) SetText(prefix string, token []byte) {
-	b := append(c.scratch[:0], '"')
-	b = append(b, prefix...)
-	b = append(b, token[1:]...)
-	c.scratch, c.Text = b, b
+	c.Text = slices.Concat([]byte(`"`+prefix), token[1:])
 }
 
-// Room returns n bytes for an answer of which the completion will be a part. They
-// are the completion's own, and good until its Reset.
-func (c *Completion) Room(n int) []byte {
-	if cap(c.room) < n {
-		c.room = make([]byte, n)
+// AppendText appends a string token to the completion's text. It is for streams.
+func (c *Completion) AppendText(token []byte) {
+	c.Seal()
+	c.Text = append(append(c.Text[:len(c.Text)-1], token[1:len(token)-1]...), '"')
+}
+
+// Seal gives a completion without text the empty one.
+func (c *Completion) Seal() {
+	if c.Text == nil {
+		c.Text = []byte(`""`)
 	}
-	return c.room[:n]
 }
 
-// maxKept is how much room is kept for the next call.
-const maxKept = 64 << 10
+// Room returns n bytes for an answer of which the completion will be a part.
+func (c *Completion) Room(n int) []byte { return make([]byte, n) }
 
 // Plain returns the text without quotes and escapes.
 func (c *Completion) Plain() string { return Unquote(c.Text) }
@@ -149,15 +155,6 @@ func (c *Completion) Plain() string { return Unquote(c.Text) }
 func Unquote(token []byte) string {
 	text, _ := jsonscan.Unquote(token)
 	return string(text)
-}
-
-// UnquoteAs is Unquote for a token that likely says what the one before it said:
-// if so, it takes no memory.
-func UnquoteAs(before string, token []byte) string {
-	if len(token) == len(before)+2 && string(token[1:len(token)-1]) == before && strings.IndexByte(before, '\\') < 0 {
-		return before
-	}
-	return Unquote(token)
 }
 
 // Quote returns text as a JSON string token.

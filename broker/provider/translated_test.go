@@ -253,8 +253,8 @@ func TestDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is to be asked in truth
 	for want, p := range map[string]provider.Provider{
-		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              anthropic.New(anthropic.Config{Drop: drop}),
-		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(gemini.Config{Drop: drop}),
+		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              anthropic.New(provider.Config{Drop: drop}),
+		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(provider.Config{Drop: drop}),
 	} {
 		var sent overheard
 		if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(chat + "}"), Exchange: &sent}, new(provider.Completion)); err == nil || string(sent) != want {
@@ -342,7 +342,7 @@ func TestSaidElsewhere(t *testing.T) {
 			`"content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]`, `"parts":[{"fileData":{"fileUri":"https://example.com/a.png"}}]`,
 		},
 	} {
-		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(anthropic.Config{}), tt.gemini: gemini.New(gemini.Config{})} {
+		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(provider.Config{}), tt.gemini: gemini.New(provider.Config{})} {
 			var sent overheard
 			if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(tt.chat), Exchange: &sent}, new(provider.Completion)); err == nil || !strings.Contains(string(sent), want) {
 				t.Errorf("%s:\nsent %s (%v)\nwant %s in it", tt.chat, sent, err, want)
@@ -372,7 +372,7 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 		if tt.message != "" {
 			r.Message = []byte(tt.message)
 		}
-		if err := openai.New(openai.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
+		if err := openai.New(provider.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
 			t.Errorf("%q: sent %s (%v), want %s", tt.base, sent, err, tt.want)
 		}
 	}
@@ -395,7 +395,7 @@ func TestSignatures(t *testing.T) {
 	cancel() // nobody is to be asked in truth
 	for model, want := range map[string]bool{"gemini-3-pro-preview": true, "gemini-3.1-flash": true, "gemini-flash-latest": true, "gemini-2.5-flash": false, "gemini-1.5-pro": false, "gemma-3-27b": false} {
 		var sent overheard
-		err := gemini.New(gemini.Config{}).Complete(ctx, &provider.Request{Model: model, Chat: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
+		err := gemini.New(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Chat: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
 		if err == nil || strings.Contains(string(sent), signed) != want || strings.Contains(string(sent), "thoughtSignature") != want {
 			t.Errorf("%s: sent %s (%v)", model, sent, err)
 		}

@@ -75,7 +75,7 @@ func startCounting(t *testing.T, chunks ...string) (*counting, *openai.Provider)
 	t.Helper()
 	k := &counting{chunks, make(chan string, 8)}
 	server := httptest.NewServer(k)
-	p := openai.New(openai.Config{BaseURL: server.URL})
+	p := openai.New(provider.Config{BaseURL: server.URL})
 	t.Cleanup(func() {
 		p.CloseIdleConnections()
 		server.Close()

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,12 +30,6 @@ type Publisher struct {
 	conns atomic.Int64
 	clock func() time.Time
 	hide  func([]byte) []byte
-
-	// What is written is made here: a record for each would be garbage at once.
-	record capture.Record
-	meta   frame.Meta
-	text   []byte
-	heads  map[head]*frame.Head // by start line: these are kept, so there is one for all
 }
 
 // New returns a publisher to w, which has to be quick: see package capture/tap. The
@@ -61,19 +54,8 @@ func (p *Publisher) Open(name, protocol, framing string) *Conn {
 		return nil
 	}
 	c := &Conn{p: p, number: int(p.conns.Add(1)), protocol: protocol, framing: framing}
-	r := c.begin(capture.Opened)
-	p.text = append(p.text[:0], name...)
-	r.Text = p.text
-	c.write()
+	c.write(capture.Record{Kind: capture.Opened, Text: []byte(name)})
 	return c
-}
-
-// Number returns the number of the connection, 0 for a nil Conn.
-func (c *Conn) Number() int {
-	if c == nil {
-		return 0
-	}
-	return c.number
 }
 
 // Frame publishes a frame, of which raw[start:] is the payload.
@@ -86,9 +68,7 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 			raw = slices.Concat(raw[:start], hidden)
 		}
 	}
-	r := c.begin(capture.Frame)
-	r.Raw, r.Start, r.End, r.Dir = raw, start, len(raw), dir
-	c.write()
+	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: raw, Start: start, End: len(raw), Dir: dir}})
 }
 
 // maxUnread bounds what is published of a request that could not be read.
@@ -101,9 +81,7 @@ func (c *Conn) Unread(raw []byte, fault error) {
 		return
 	}
 	raw = c.p.hide(raw[:min(len(raw), maxUnread)])
-	r := c.begin(capture.Frame)
-	r.Raw, r.Dir, r.Gap, r.Flaw = raw, frame.C2U, true, fault
-	c.write()
+	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: raw, Dir: frame.C2U, Gap: true, Flaw: fault}})
 }
 
 // HTTP publishes a request or a response. A connection has one of each. Header
@@ -116,12 +94,20 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	case len(body) == 0:
 		signal = frame.Request
 	}
-	c.http(dir, signal, head{start: start}, body)
+	c.http(dir, signal, &frame.Head{Start: start}, body)
+}
+
+// Response publishes a response with that status.
+func (c *Conn) Response(status int, body []byte) { c.HTTP(frame.U2C, statusLine(status), body) }
+
+func statusLine(status int) string {
+	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
 }
 
 // Events publishes that a response begins that is a stream of events.
-func (c *Conn) Events(start string) {
-	c.http(frame.U2C, frame.Response, head{start: start, events: true}, nil)
+func (c *Conn) Events(status int) {
+	fields := []frame.Field{{Name: "Content-Type", Value: "text/event-stream"}}
+	c.http(frame.U2C, frame.Response, &frame.Head{Start: statusLine(status), Fields: fields}, nil)
 }
 
 // Event publishes the data of one event of a stream.
@@ -130,50 +116,23 @@ func (c *Conn) Event(data []byte) {
 	if !carrier.BeginsJSON(data) {
 		signal = frame.Event
 	}
-	c.http(frame.U2C, signal, head{}, data)
+	c.http(frame.U2C, signal, nil, data)
 }
 
 // EventsEnd publishes that a stream has no more events.
-func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, head{}, nil) }
+func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, nil, nil) }
 
-// http publishes a frame of HTTP. One whose head has no start line has none.
-func (c *Conn) http(dir frame.Dir, signal frame.Signal, head head, body []byte) {
+// http publishes a frame of HTTP. The head is nil where there is none.
+func (c *Conn) http(dir frame.Dir, signal frame.Signal, head *frame.Head, body []byte) {
 	if c == nil || dir == frame.U2C && c.left.Load() {
 		return
 	}
 	body = c.p.hide(body)
-	r, p := c.begin(capture.Frame), c.p
-	p.meta = frame.Meta{Framing: frame.HTTP, Signal: signal}
-	if head.start != "" {
-		head.start = string(p.hide([]byte(head.start)))
-		p.meta.Head = p.headOf(head)
+	if head != nil {
+		head.Start = string(c.p.hide([]byte(head.Start)))
 	}
-	r.Raw, r.End, r.Dir, r.Stream, r.Meta = body, len(body), dir, 1, &p.meta
-	c.write()
-}
-
-// A head is what is told of one.
-type head struct {
-	start  string
-	events bool
-}
-
-// maxHeads bounds the heads that are there for all; most are of a few kinds.
-const maxHeads = 100
-
-func (p *Publisher) headOf(of head) *frame.Head {
-	h := p.heads[of]
-	if h == nil {
-		h = &frame.Head{Start: of.start}
-		if of.events {
-			h.Fields = []frame.Field{{Name: "Content-Type", Value: "text/event-stream"}}
-		}
-		if p.heads == nil || len(p.heads) >= maxHeads {
-			p.heads = map[head]*frame.Head{}
-		}
-		p.heads[of] = h
-	}
-	return h
+	meta := &frame.Meta{Framing: frame.HTTP, Signal: signal, Head: head}
+	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: body, End: len(body), Dir: dir, Stream: 1, Meta: meta}})
 }
 
 // Left notes that it is the controller who ends the connection. An answer that it
@@ -190,19 +149,13 @@ func (c *Conn) Close() {
 	if c == nil {
 		return
 	}
-	c.end(true)
-	c.end(false)
-}
-
-// end publishes that the direction of the side which ends the connection has ended,
-// or that of the other.
-func (c *Conn) end(first bool) {
-	r := c.begin(capture.HalfClosed)
-	r.Dir = frame.U2C
-	if c.left.Load() == first {
-		r.Dir = frame.C2U
+	dirs := []frame.Dir{frame.U2C, frame.C2U}
+	if c.left.Load() {
+		slices.Reverse(dirs)
 	}
-	c.write()
+	for _, dir := range dirs {
+		c.write(capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Dir: dir}})
+	}
 }
 
 // Note publishes a remark.
@@ -210,33 +163,21 @@ func (c *Conn) Note(format string, args ...any) {
 	if c == nil {
 		return
 	}
-	r, p := c.begin(capture.Note), c.p
-	p.text = fmt.Appendf(p.text[:0], format, args...)
-	r.Text = p.hide(p.text)
-	c.write()
+	c.write(capture.Record{Kind: capture.Note, Text: c.p.hide(fmt.Appendf(nil, format, args...))})
 }
 
-// begin locks the publisher and begins a record, which write writes.
-func (c *Conn) begin(kind capture.Kind) *capture.Record {
+func (c *Conn) write(r capture.Record) {
 	p := c.p
 	p.mu.Lock()
-	p.record = capture.Record{Kind: kind, Protocol: c.protocol, Framing: c.framing, Time: p.clock(), Frame: frame.Frame{Conn: c.number}}
-	return &p.record
-}
-
-func (c *Conn) write() {
-	p := c.p
 	defer p.mu.Unlock()
-	r := &p.record
+	r.Protocol, r.Framing, r.Time, r.Conn = c.protocol, c.framing, p.clock(), c.number
 	if r.Kind == capture.Frame {
 		p.seq++
 		r.Seq = p.seq
 		r.Offset = c.offsets[r.Dir]
 		c.offsets[r.Dir] += int64(len(r.Raw))
 	}
-	// A writer that fails says so itself; the traffic goes on.
-	_ = p.to.Write(r)
-	p.record.Raw = nil // it is another's
+	_ = p.to.Write(&r) // a writer that fails says so itself; the traffic goes on
 }
 
 // Tap returns the tap for a call that came by c.
@@ -269,10 +210,8 @@ type exchange struct {
 func (e *exchange) Sent(url string, body []byte) {
 	e.to.Close()
 	c := e.call
-	name := strconv.AppendInt(append(make([]byte, 0, 128), "call "...), c.ID, 10)
-	name = append(append(append(name, ": "...), c.Door...), " connection "...)
-	name = append(strconv.AppendInt(name, int64(e.from.number), 10), " to provider "...)
-	e.to = e.from.p.Open(string(append(name, e.hop.Provider...)), "json", frame.HTTP)
+	name := fmt.Sprintf("call %d: %s connection %d to provider %s", c.ID, c.Door, e.from.number, e.hop.Provider)
+	e.to = e.from.p.Open(name, "json", frame.HTTP)
 	id := ""
 	if c.Ref != "" {
 		id = ", id " + c.Ref
@@ -282,21 +221,15 @@ func (e *exchange) Sent(url string, body []byte) {
 }
 
 // Received publishes an answer.
-func (e *exchange) Received(status int, body []byte) {
-	e.to.HTTP(frame.U2C, statusLine(status), body)
-}
+func (e *exchange) Received(status int, body []byte) { e.to.Response(status, body) }
 
 // Event publishes an event of an answer.
 func (e *exchange) Event(status int, data []byte) {
 	if !e.events {
 		e.events = true
-		e.to.Events(statusLine(status))
+		e.to.Events(status)
 	}
 	e.to.Event(data)
-}
-
-func statusLine(status int) string {
-	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
 }
 
 // Ended publishes how the attempt ended, on both connections if it was

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ func TestSideBySide(t *testing.T) {
 		group.Go(func() {
 			c := p.Open(fmt.Sprintf("client %d", i), "json", frame.HTTP)
 			for j := range 100 {
-				line := fmt.Sprintf("POST /%d/%d HTTP/1.1", c.Number(), j)
+				line := fmt.Sprintf("POST /%d/%d HTTP/1.1", i, j)
 				c.HTTP(frame.C2U, line, []byte(line))
 				c.Note("%s", line)
 			}
@@ -68,7 +69,7 @@ func TestEvents(t *testing.T) {
 	var records kept
 	c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
 	c.HTTP(frame.C2U, "POST / HTTP/1.1", []byte(`{}`))
-	c.Events("HTTP/1.1 200 OK")
+	c.Events(http.StatusOK)
 	c.Event([]byte(`{"id":"chatcmpl-1"}`))
 	c.Event([]byte("[DONE]"))
 	c.EventsEnd()

@@ -153,17 +153,11 @@ func (s *Service) Addr(name string) string {
 	return ""
 }
 
-// AppendAddresses appends a JSON object with the addresses of the open doors.
-func (s *Service) AppendAddresses(b []byte) []byte {
-	b = append(b, '{')
-	for i, d := range s.doors {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(jsonscan.AppendQuote(b, []byte(d.Name)), ':')
-		b = jsonscan.AppendQuote(b, []byte(s.listeners[i].Addr().String()))
-	}
-	return append(b, '}')
+// Addresses returns a JSON object with the addresses of the open doors.
+func (s *Service) Addresses() []byte {
+	addrs := map[string]string{}
+	s.Each(func(name, addr string) { addrs[name] = addr })
+	return jsonscan.MustMarshal(addrs)
 }
 
 // Each calls f with the name and address of each open door.

@@ -4,7 +4,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // New returns a server of the door.
@@ -37,7 +37,7 @@ var pages = map[string]func(b *broker.Broker) any{
 }
 
 func (h handler) serve(_ context.Context, r *web.Request, w *web.Response) {
-	page, metrics := pages[r.Path], r.Path == "/metrics"
+	page, metrics := pages[r.URL.Path], r.URL.Path == "/metrics"
 	switch {
 	case page == nil && !metrics:
 		w.JSON(http.StatusNotFound, failure("Not found"))
@@ -50,18 +50,9 @@ func (h handler) serve(_ context.Context, r *web.Request, w *web.Response) {
 		w.Serve(r, h.metrics)
 		return
 	}
-	body, err := json.Marshal(page(h.broker))
-	if err != nil {
-		w.JSON(http.StatusInternalServerError, failure("Internal error"))
-		return
-	}
-	w.JSON(http.StatusOK, body)
+	w.JSON(http.StatusOK, jsonscan.MustMarshal(page(h.broker)))
 }
 
 func failure(message string) []byte {
-	b, err := json.Marshal(map[string]string{"error": message})
-	if err != nil {
-		return []byte("{}")
-	}
-	return b
+	return jsonscan.MustMarshal(map[string]string{"error": message})
 }

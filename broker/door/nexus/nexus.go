@@ -58,9 +58,9 @@ type handler struct {
 const agentPath = "/agent/"
 
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
-	id, ofAgent := strings.CutPrefix(r.Path, agentPath)
+	id, ofAgent := strings.CutPrefix(r.URL.Path, agentPath)
 	switch {
-	case r.Path != "/" && r.Path != "/rpc" && !ofAgent:
+	case r.URL.Path != "/" && r.URL.Path != "/rpc" && !ofAgent:
 		w.JSON(http.StatusNotFound, failure(nil, codeRequest, "Not found"))
 	case r.Method != http.MethodPost:
 		w.Set("Allow", "POST")
@@ -78,13 +78,13 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 
 // rpc answers a request, which is for an agent or, if a is nil, for the door.
 func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *agent) {
-	tap := h.publish.Open("nexus client "+r.Remote(), "nexus", frame.HTTP)
+	tap := h.publish.Open("nexus client "+r.RemoteAddr, "nexus", frame.HTTP)
 	defer tap.Close()
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	req, fault := parse(r.Body)
 	if fault != nil {
 		body := failure(nil, fault.Code, fault.Message)
-		tap.HTTP(frame.U2C, web.StatusLine(http.StatusBadRequest), body)
+		tap.Response(http.StatusBadRequest, body)
 		w.JSON(http.StatusBadRequest, body)
 		return
 	}
@@ -97,7 +97,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 	default:
 		body = jsonscan.MustMarshal(response{Version: "2.0", ID: req.id, Result: result})
 	}
-	tap.HTTP(frame.U2C, web.StatusLine(http.StatusOK), body)
+	tap.Response(http.StatusOK, body)
 	ends := a == nil && (req.method == "shutdown" || req.method == "shutdown_server")
 	if ends {
 		w.Close()

@@ -23,24 +23,10 @@ type fault struct {
 }
 
 func parse(body []byte) (*request, *fault) {
-	var s jsonscan.Scanner
-	s.Init(body)
 	req := &request{}
 	var version, method []byte
-	object := s.Object()
-	for object && s.Next() {
-		switch string(s.Key()) {
-		case "jsonrpc":
-			version = s.Value()
-		case "id":
-			req.id = s.Value()
-		case "method":
-			method = s.Value()
-		case "params":
-			req.params = s.Value()
-		}
-	}
-	if s.End() != nil {
+	object, err := provider.ReadMembers(body, map[string]*[]byte{"jsonrpc": &version, "id": &req.id, "method": &method, "params": &req.params})
+	if err != nil {
 		return nil, &fault{codeParse, "Parse error"}
 	}
 	if jsonscan.KindOf(req.id) == jsonscan.Null {

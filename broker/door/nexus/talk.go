@@ -93,19 +93,23 @@ func failed(err error) *fault {
 
 // call is a call for the conversation, without a prompt.
 func (t *talk) call(r *web.Request, id []byte, tap *publish.Conn) *broker.Call {
-	return &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header("Traceparent"), Tap: tap.Tap()}
+	return &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap()}
 }
 
 // reserve makes id that of a send, which a cancel by it then ends. The send is over
 // when release is called.
 func (t *talk) reserve(ctx context.Context, id []byte) (sending context.Context, release func(), f *fault) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if !t.register(string(id), cancel) {
-		cancel(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sends[string(id)] != nil {
 		return nil, nil, &fault{codeParams, "request_id is in use: " + string(id)}
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.sends[string(id)] = cancel
 	return ctx, func() {
-		t.unregister(string(id))
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.sends, string(id))
 		cancel(nil)
 	}, nil
 }
@@ -116,22 +120,6 @@ func plain(id []byte) string {
 		return provider.Unquote(id)
 	}
 	return string(id)
-}
-
-func (t *talk) register(id string, cancel context.CancelCauseFunc) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sends[id] != nil {
-		return false
-	}
-	t.sends[id] = cancel
-	return true
-}
-
-func (t *talk) unregister(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.sends, id)
 }
 
 // take waits for its turn and says content.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backend "github.com/wirectl/wirectl/broker/provider/openai"
 )
@@ -18,7 +19,7 @@ import (
 // a backend that answers at once. Client and backend allocate nothing.
 func BenchmarkCompletion(b *testing.B) {
 	const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"forty-two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
-	p := backend.New(backend.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
+	p := backend.New(provider.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
 	b.Cleanup(p.CloseIdleConnections)
 	conn := doortest.Dial(b, strings.TrimPrefix(start(b, p), "http://"))
 	body := `{"model":"mock","messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`

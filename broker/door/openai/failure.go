@@ -43,8 +43,7 @@ func (e *exchange) fail(err error) {
 
 // retryAfter hands on how long a backend wants to be left alone.
 func (e *exchange) retryAfter(err error) {
-	var pe *provider.Error
-	if errors.As(err, &pe) && pe.RetryAfter > 0 {
+	if pe, ok := errors.AsType[*provider.Error](err); ok && pe.RetryAfter > 0 {
 		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
 	}
 }

@@ -35,10 +35,9 @@ func (h *handler) message(ctx context.Context, r *web.Request, w *web.Response) 
 		w.JSON(http.StatusMethodNotAllowed, messageFailure("Method not allowed", http.StatusMethodNotAllowed))
 		return
 	}
-	var m message
-	m.open(h, r, w)
+	m := message{exchange: h.open(r, w)}
+	defer m.tap.Close()
 	m.complete(ctx)
-	m.tap.Close()
 }
 
 func (m *message) complete(ctx context.Context) {
@@ -51,7 +50,7 @@ func (m *message) complete(ctx context.Context) {
 	m.call.Model, m.call.Message = provider.Unquote(q.Model), m.r.Body
 	m.call.Chat, m.call.ChatErr = q.chat()
 	m.call.MessageHeader = handedOn(m.r)
-	m.count = m.r.Path == countPath
+	m.count = m.r.URL.Path == countPath
 	if m.stream = q.streams() && !m.count; m.stream {
 		m.call.Emit = m.emit
 	}
@@ -73,7 +72,7 @@ func (m *message) complete(ctx context.Context) {
 func handedOn(r *web.Request) http.Header {
 	var header http.Header
 	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta"} {
-		if value := r.Header(name); value != "" && printable(value) {
+		if value := r.Header.Get(name); value != "" && printable(value) {
 			if header == nil {
 				header = http.Header{}
 			}

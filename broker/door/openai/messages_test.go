@@ -62,7 +62,7 @@ func TestCountTokens(t *testing.T) {
 		_, _ = io.WriteString(w, `{"input_tokens": 17}`)
 	}))
 	defer backend.Close()
-	beside := anthropic.New(anthropic.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
+	beside := anthropic.New(provider.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
 	defer beside.CloseIdleConnections()
 	url := start(t, beside)
 	header := http.Header{"Anthropic-Beta": {"theirs-1,theirs-2"}, "Anthropic-Version": {"2099-01-01"}, "X-Api-Key": {"their key"}, "X-Other": {"o"}}
@@ -216,7 +216,7 @@ func TestMessagePassed(t *testing.T) {
 		_, _ = io.WriteString(w, thinking)
 	}))
 	defer backend.Close()
-	p := anthropic.New(anthropic.Config{BaseURL: backend.URL})
+	p := anthropic.New(provider.Config{BaseURL: backend.URL})
 	defer p.CloseIdleConnections()
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "a", Provider: p}, Model: "big"}}}}}, nil)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
@@ -55,20 +54,19 @@ const (
 )
 
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
-	name, one := strings.CutPrefix(r.Path, modelsPath+"/")
+	name, one := strings.CutPrefix(r.URL.Path, modelsPath+"/")
 	switch {
-	case r.Path == chatPath && r.Method == http.MethodPost:
-		e := exchanges.Get().(*exchange)
-		e.open(h, r, w)
+	case r.URL.Path == chatPath && r.Method == http.MethodPost:
+		e := h.open(r, w)
+		defer e.tap.Close()
 		e.complete(ctx)
-		e.close()
-	case r.Path == chatPath:
+	case r.URL.Path == chatPath:
 		notAllowed(r, w, "POST")
-	case r.Path == messagesPath, r.Path == countPath:
+	case r.URL.Path == messagesPath, r.URL.Path == countPath:
 		h.message(ctx, r, w)
-	case strings.HasPrefix(r.Path, messagesPath+"/"):
-		w.JSON(http.StatusNotFound, messageFailure("Unknown request URL: "+r.Method+" "+r.Path, http.StatusNotFound))
-	case r.Path != modelsPath && (!one || name == ""):
+	case strings.HasPrefix(r.URL.Path, messagesPath+"/"):
+		w.JSON(http.StatusNotFound, messageFailure("Unknown request URL: "+r.Method+" "+r.URL.Path, http.StatusNotFound))
+	case r.URL.Path != modelsPath && (!one || name == ""):
 		w.JSON(http.StatusNotFound, failure(unknownURL(r), invalid, "", "unknown_url"))
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		notAllowed(r, w, "GET, HEAD")
@@ -87,8 +85,8 @@ func notAllowed(r *web.Request, w *web.Response, allowed string) {
 // unknownURL says that there is nothing at a path, and what there is or, to a client
 // that has been given another base URL than it should, which one that is.
 func unknownURL(r *web.Request) string {
-	text := "Unknown request URL: " + r.Method + " " + r.Path
-	switch "/v1" + r.Path {
+	text := "Unknown request URL: " + r.Method + " " + r.URL.Path
+	switch "/v1" + r.URL.Path {
 	case chatPath, modelsPath:
 		return text + " (the base URL of this API ends in /v1)"
 	}
@@ -137,69 +135,31 @@ type exchange struct {
 	native            bool   // the backend's own chunks are passed on
 	model             []byte // the token of the model's name
 	chunks            []byte // the buffer of what is streamed
-	// around is what a chunk has on either side of its text, by its choice. To write
-	// each chunk by encoding/json would take an eighth of the time.
-	around  [][][]byte
-	created int64
+	created           int64
 }
 
-// exchanges are used again: what one took of memory is there for the next.
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
-
-func (e *exchange) open(h *handler, r *web.Request, w *web.Response) {
-	e.handler, e.r, e.w = h, r, w
-	if h.publish != nil {
-		e.tap = h.publish.Open("openai client "+r.Remote(), "json", frame.HTTP)
-	}
+func (h *handler) open(r *web.Request, w *web.Response) exchange {
+	return exchange{handler: h, r: r, w: w, tap: h.publish.Open("openai client "+r.RemoteAddr, "json", frame.HTTP)}
 }
-
-func (e *exchange) close() {
-	e.tap.Close()
-	model := e.call.Model
-	e.call.Reset()
-	e.call.Model = model // likely to be the next one's
-	*e = exchange{call: e.call, chunks: e.chunks[:0]}
-	if cap(e.chunks) <= maxChunks {
-		exchanges.Put(e)
-	}
-}
-
-// maxChunks is how large a buffer is kept.
-const maxChunks = 64 << 10
 
 // read reads the request. The fault is a sentence for the client, param what it
 // is about.
 func (e *exchange) read() (fault, param string) {
-	var s jsonscan.Scanner
-	s.Init(e.r.Body)
-	object, messages := s.Object(), jsonscan.Invalid
-	for object && s.Next() {
-		switch string(s.Key()) {
-		case "model":
-			e.model = s.Value()
-		case "messages":
-			messages = s.Peek()
-			s.Skip()
-		case "stream":
-			e.stream = s.Peek() == jsonscan.True
-			s.Skip()
-		case "stream_options":
-			v, _ := jsonscan.Get(s.Value(), "include_usage")
-			e.withUsage = jsonscan.KindOf(v) == jsonscan.True
-		case "n":
-			e.call.Choices = choices(s.Value())
-		}
-	}
-	switch err := s.End(); {
+	var messages, stream, options, n []byte
+	object, err := provider.ReadMembers(e.r.Body, map[string]*[]byte{"model": &e.model, "messages": &messages, "stream": &stream, "stream_options": &options, "n": &n})
+	usage, _ := jsonscan.Get(options, "include_usage")
+	e.stream, e.withUsage = string(stream) == "true", string(usage) == "true"
+	e.call.Choices = choices(n)
+	switch {
 	case err != nil:
 		return "We could not parse the JSON body of your request" + where(err) + ".", ""
 	case !object:
 		return "The body of your request must be a JSON object.", ""
 	case e.model != nil && jsonscan.KindOf(e.model) != jsonscan.String:
 		return "Invalid type for 'model': expected a string.", "model"
-	case messages == jsonscan.Invalid:
+	case messages == nil:
 		return "Missing required parameter: 'messages'.", "messages"
-	case messages != jsonscan.Array:
+	case jsonscan.KindOf(messages) != jsonscan.Array:
 		return "Invalid type for 'messages': expected an array of objects.", "messages"
 	}
 	return "", ""
@@ -216,7 +176,7 @@ func where(err error) string {
 
 // choices reads how many choices are asked for, as a call has it.
 func choices(n []byte) int {
-	if jsonscan.KindOf(n) == jsonscan.Null {
+	if n == nil || jsonscan.KindOf(n) == jsonscan.Null {
 		return 0
 	}
 	if n, err := strconv.Atoi(string(n)); err == nil && n > 0 {
@@ -226,15 +186,13 @@ func choices(n []byte) int {
 }
 
 func (e *exchange) complete(ctx context.Context) {
-	if e.tap != nil {
-		e.tap.HTTP(frame.C2U, e.r.Start(), e.r.Body)
-	}
+	e.tap.HTTP(frame.C2U, e.r.Start(), e.r.Body)
 	if fault, param := e.read(); fault != "" {
 		e.json(http.StatusBadRequest, failure(fault, invalid, param, ""))
 		return
 	}
 	c := &e.call
-	c.Model, c.Chat = provider.UnquoteAs(c.Model, e.model), e.r.Body
+	c.Model, c.Chat = provider.Unquote(e.model), e.r.Body
 	if e.stream {
 		c.Emit = e.emit
 	}
@@ -255,8 +213,8 @@ func (e *exchange) complete(ctx context.Context) {
 // do makes the call, which ends early when the client goes away.
 func (e *exchange) do(ctx context.Context) error {
 	c := &e.call
-	c.Door, c.Client, c.Ref = Name, e.r.Client, e.r.Header("X-Request-Id")
-	c.Parent, c.Tap = e.r.Header("Traceparent"), e.tap.Tap()
+	c.Door, c.Client, c.Ref = Name, e.r.Client, e.r.Header.Get("X-Request-Id")
+	c.Parent, c.Tap = e.r.Header.Get("Traceparent"), e.tap.Tap()
 	if e.count {
 		return e.broker.Count(ctx, c)
 	}
@@ -264,9 +222,7 @@ func (e *exchange) do(ctx context.Context) error {
 }
 
 func (e *exchange) json(status int, body []byte) {
-	if e.tap != nil {
-		e.tap.HTTP(frame.U2C, web.StatusLine(status), body)
-	}
+	e.tap.Response(status, body)
 	e.w.JSON(status, body)
 }
 

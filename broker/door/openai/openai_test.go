@@ -79,7 +79,7 @@ func TestRetryAfter(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer backend.Close()
-	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	behind := backends.New(provider.Config{BaseURL: backend.URL})
 	defer behind.CloseIdleConnections()
 	url := start(t, behind)
 	for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestWords(t *testing.T) {
 			w.WriteHeader(code)
 			_, _ = io.WriteString(w, body)
 		}))
-		behind := backends.New(backends.Config{BaseURL: backend.URL})
+		behind := backends.New(provider.Config{BaseURL: backend.URL})
 		got, said := post(t, start(t, behind), hello+"}")
 		behind.CloseIdleConnections()
 		backend.Close()
@@ -176,7 +176,7 @@ func TestWords(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer backend.Close()
-	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	behind := backends.New(provider.Config{BaseURL: backend.URL})
 	defer behind.CloseIdleConnections()
 	late := provided(func(context.Context, *provider.Request) error {
 		return &provider.Error{Cause: provider.TimedOut, Err: context.DeadlineExceeded}
@@ -266,8 +266,8 @@ func TestChoices(t *testing.T) {
 	unasked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the backend was asked") }))
 	defer unasked.Close()
 	for kind, p := range map[string]provider.Provider{
-		"anthropic": anthropic.New(anthropic.Config{BaseURL: unasked.URL}),
-		"gemini":    gemini.New(gemini.Config{BaseURL: unasked.URL}),
+		"anthropic": anthropic.New(provider.Config{BaseURL: unasked.URL}),
+		"gemini":    gemini.New(provider.Config{BaseURL: unasked.URL}),
 	} {
 		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for a provider of the kind ` + kind + `, which this model goes to. Ask once for each choice, or ask a model of a provider of the kind openai. The broker leaves it out if its configuration says drop: [n] at the provider.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
 		for _, more := range []string{`,"n":2}`, `,"n":2,"stream":true}`, `,"n":"x"}`} {
@@ -420,7 +420,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	backend := httptest.NewServer(http.HandlerFunc(answer))
 	defer backend.Close()
-	p := backends.New(backends.Config{BaseURL: backend.URL})
+	p := backends.New(provider.Config{BaseURL: backend.URL})
 	defer p.CloseIdleConnections()
 	front := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, p), nil, web.Access{}))
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -70,7 +71,7 @@ func TestPublished(t *testing.T) {
 		t.Run(tt.about, func(t *testing.T) {
 			backend := start(t, mock.New(tt.backend))
 			w := &watcher{map[int][]string{}, make(chan []string, 2)}
-			b := doortest.Broker(t, backends.New(backends.Config{BaseURL: backend + "/v1"}))
+			b := doortest.Broker(t, backends.New(provider.Config{BaseURL: backend + "/v1"}))
 			front := "http://" + doortest.Serve(t, openai.New(b, publish.New(w, nil), web.Access{}))
 			postTo(t, front+tt.path, tt.body)
 			want := []string{fmt.Sprint(tt.client)}

@@ -3,9 +3,7 @@ package openai
 import (
 	"bytes"
 	"net/http"
-	"slices"
 
-	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -20,17 +18,11 @@ func (e *exchange) emit(p provider.Part) error {
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
+		delta := &content{Text: p.Text}
 		if first {
-			e.delta(&content{Role: "assistant", Text: p.Text}, nil)
-			break
+			delta.Role = "assistant"
 		}
-		for i := range max(e.call.Completion.Choices, 1) {
-			if i == len(e.around) {
-				empty := e.answer(chunk, []choice{{Index: i, Delta: &content{Text: []byte(`""`)}}}, nil)
-				e.around = append(e.around, bytes.SplitN(empty, []byte(`""}`), 2))
-			}
-			e.send(slices.Concat(e.around[i][0], p.Text, []byte("}"), e.around[i][1]))
-		}
+		e.delta(delta, nil)
 	}
 	return e.flush()
 }
@@ -51,7 +43,7 @@ func (e *exchange) begin() {
 	}
 	e.w.Set("Cache-Control", "no-cache")
 	e.w.Stream(http.StatusOK)
-	e.tap.Events(web.StatusLine(http.StatusOK))
+	e.tap.Events(http.StatusOK)
 }
 
 // end ends the stream. Where the backend does not speak OpenAI, nothing of the

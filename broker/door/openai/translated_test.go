@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/broker/provider"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
@@ -147,7 +148,7 @@ func asking(t *testing.T) func(members string) (body, answer string) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"so"}}]}`)
 	}))
 	t.Cleanup(backend.Close)
-	behind := backends.New(backends.Config{BaseURL: backend.URL})
+	behind := backends.New(provider.Config{BaseURL: backend.URL})
 	t.Cleanup(behind.CloseIdleConnections)
 	url := start(t, behind)
 	return func(members string) (body, answer string) {

@@ -35,20 +35,20 @@ type handler struct {
 	publish *publish.Publisher
 }
 
-// A query is the body of a request. nil is a value that is missing or null.
+// A query is the body of a request. nil is a value that is missing.
 type query struct{ prompt, prompts, model, id []byte }
 
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
-	batched := r.Path == "/llm_query_batched"
-	if r.Method != "POST" || !batched && r.Path != "/llm_query" {
+	batched := r.URL.Path == "/llm_query_batched"
+	if r.Method != "POST" || !batched && r.URL.Path != "/llm_query" {
 		w.JSON(404, failure("Not found"))
 		return
 	}
-	tap := h.publish.Open("proxy client "+r.Remote(), "json", frame.HTTP)
+	tap := h.publish.Open("proxy client "+r.RemoteAddr, "json", frame.HTTP)
 	defer tap.Close()
 	tap.HTTP(frame.C2U, r.Start(), r.Body)
 	status, body := h.answer(ctx, r, batched, tap)
-	tap.HTTP(frame.U2C, web.StatusLine(status), body)
+	tap.Response(status, body)
 	w.JSON(status, body)
 }
 
@@ -84,24 +84,10 @@ func read(r *web.Request) (q query, fault string) {
 	case len(r.Body) == 0:
 		return q, "Missing request body"
 	}
-	var s jsonscan.Scanner
-	s.Init(r.Body)
-	object := s.Object()
-	for object && s.Next() {
-		switch string(s.Key()) {
-		case "prompt":
-			q.prompt = s.Value()
-		case "prompts":
-			q.prompts = s.Value()
-		case "model":
-			q.model = s.NotNull()
-		case "correlation_id":
-			q.id = s.NotNull()
-		}
-	}
+	object, err := provider.ReadMembers(r.Body, map[string]*[]byte{"prompt": &q.prompt, "prompts": &q.prompts, "model": &q.model, "correlation_id": &q.id})
 	switch {
-	case s.End() != nil:
-		return q, door.InvalidJSON(r.Body, s.End())
+	case err != nil:
+		return q, door.InvalidJSON(r.Body, err)
 	case !object:
 		return q, "Request body must be a JSON object"
 	}
@@ -109,7 +95,10 @@ func read(r *web.Request) (q query, fault string) {
 }
 
 func (q *query) check(batched bool) string {
-	isString := func(raw []byte) bool { return raw == nil || jsonscan.KindOf(raw) == jsonscan.String }
+	isString := func(raw []byte) bool {
+		kind := jsonscan.KindOf(raw)
+		return kind == jsonscan.String || kind == jsonscan.Null || raw == nil
+	}
 	fault := ""
 	if batched {
 		fault = q.checkPrompts()
@@ -132,7 +121,7 @@ func (q *query) checkPrompts() string {
 		return "Invalid prompts"
 	}
 	count := 0
-	for range each(q.prompts) {
+	for range provider.Elements(q.prompts) {
 		if count++; count > broker.MaxBatch {
 			return fmt.Sprintf("Too many prompts (max %d)", broker.MaxBatch)
 		}
@@ -140,25 +129,12 @@ func (q *query) checkPrompts() string {
 	return ""
 }
 
-// each yields the elements of an array.
-func each(raw []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		var s jsonscan.Scanner
-		s.Init(raw)
-		for ok := s.Array(); ok && s.Elem(); {
-			if !yield(s.Value()) {
-				return
-			}
-		}
-	}
-}
-
 func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn) []*broker.Call {
 	if !batched {
 		return []*broker.Call{call(r, q, q.prompt, tap)}
 	}
 	var calls []*broker.Call
-	for prompt := range each(q.prompts) {
+	for prompt := range provider.Elements(q.prompts) {
 		if provider.ValidPrompt(prompt) {
 			calls = append(calls, call(r, q, prompt, tap))
 		}
@@ -169,7 +145,7 @@ func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn
 func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Call {
 	return &broker.Call{
 		Door: Name, Client: r.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
-		Prompt: prompt, Parent: r.Header("Traceparent"), Tap: tap.Tap(),
+		Prompt: prompt, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap(),
 	}
 }
 
@@ -177,7 +153,7 @@ func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Cal
 // are those of the valid prompts.
 func responses(prompts []byte, calls []*broker.Call, errs []error) []byte {
 	texts := []any{}
-	for prompt := range each(prompts) {
+	for prompt := range provider.Elements(prompts) {
 		if !provider.ValidPrompt(prompt) {
 			texts = append(texts, "Error: Invalid prompt")
 			continue

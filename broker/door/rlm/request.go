@@ -41,7 +41,6 @@ const (
 // parse reads a payload. Of a key that is there twice the last counts, as in
 // Python.
 func (r *request) parse(payload []byte) error {
-	*r = request{unknown: r.unknown[:0]}
 	var s jsonscan.Scanner
 	s.Init(payload)
 	object := s.Object()
@@ -61,7 +60,7 @@ func (r *request) parse(payload []byte) error {
 	}
 	switch {
 	case s.End() != nil:
-		*r = request{unknown: r.unknown[:0]}
+		*r = request{}
 		return wireError(door.InvalidJSON(payload, s.End()))
 	case !object:
 		return errNotObject
@@ -103,7 +102,7 @@ func (r *request) checkPrompts() error {
 		return errPrompts
 	}
 	count := 0
-	for prompt := range r.each() {
+	for prompt := range provider.Elements(r.prompts) {
 		if !provider.ValidPrompt(prompt) {
 			return errItem
 		}
@@ -115,23 +114,6 @@ func (r *request) checkPrompts() error {
 		return errEmpty
 	}
 	return nil
-}
-
-// each yields the prompts.
-func (r *request) each() func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		if r.prompts == nil {
-			yield(r.prompt)
-			return
-		}
-		var s jsonscan.Scanner
-		s.Init(r.prompts)
-		for ok := s.Array(); ok && s.Elem(); {
-			if !yield(s.Value()) {
-				return
-			}
-		}
-	}
 }
 
 func (r *request) unknownKeys() error {

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
+	"slices"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
@@ -39,32 +39,20 @@ func New(b *broker.Broker, p *publish.Publisher) *door.Server {
 // answers are written together when no whole request waits.
 type session struct {
 	*door.Conn
-	*desk  // nil while the client is silent
 	broker *broker.Broker
 	tap    *publish.Conn
 }
-
-// A desk is what it takes to answer requests, one after the other.
-type desk struct {
-	req   request
-	model string
-	call  broker.Call
-}
-
-var desks = sync.Pool{New: func() any { return new(desk) }}
 
 // maxOut is how much is kept before it is written, though requests wait.
 const maxOut = 64 << 10
 
 func (s *session) serve(ctx context.Context) {
-	defer s.leave()
 	for {
 		if len(s.Buffered()) == 0 {
 			if s.Flush() != nil {
 				return
 			}
 			s.Rest()
-			s.leave()
 			if s.Await() != nil {
 				return
 			}
@@ -85,15 +73,6 @@ func (s *session) serve(ctx context.Context) {
 	}
 }
 
-// leave lets others have the desk.
-func (s *session) leave() {
-	if s.desk != nil {
-		s.call.Reset()
-		desks.Put(s.desk)
-		s.desk = nil
-	}
-}
-
 // waits reports whether a whole request has been read already.
 func (s *session) waits() bool {
 	head := s.Buffered()
@@ -108,7 +87,7 @@ func (s *session) waits() bool {
 func (s *session) next() ([]byte, bool) {
 	head := s.Buffered()
 	if len(head) < prefix {
-		s.Begin()
+		s.Begin(0)
 		if err := s.Fill(prefix); err != nil {
 			s.stalled(err)
 			return nil, false
@@ -125,8 +104,7 @@ func (s *session) next() ([]byte, bool) {
 		if s.Flush() != nil {
 			return nil, false
 		}
-		s.Begin()
-		s.Extend(n)
+		s.Begin(n)
 		if err := s.Fill(prefix + n); err != nil {
 			if !s.stalled(err) && errors.Is(err, io.EOF) {
 				s.refuse("Connection error", frame.ErrTruncated)
@@ -166,19 +144,15 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	if s.tap != nil {
 		s.tap.Frame(frame.C2U, s.Buffered()[:prefix+len(payload)], prefix)
 	}
-	if s.desk == nil {
-		s.desk = desks.Get().(*desk)
-	}
-	err := s.req.parse(payload)
-	s.model = provider.UnquoteAs(s.model, s.req.model)
-	if err == nil && s.req.prompts != nil {
-		s.prepare(&s.call, s.req.prompts)
-		err = s.broker.Admit(&s.call)
+	var req request
+	err := req.parse(payload)
+	if err == nil && req.prompts != nil {
+		err = s.broker.Admit(s.call(&req, req.prompts))
 	}
 	if len(payload) > maxOut {
-		s.Reserve(2*len(payload) + maxOut) // prompts come back, and an echo doubles them
+		s.SetOut(slices.Grow(s.Out(), 2*len(payload)+maxOut)) // prompts come back, and an echo doubles them
 	}
-	r := begin(s.Out(), s.req.id)
+	r := begin(s.Out(), req.id)
 	if err != nil {
 		r.fail(err.Error())
 		s.finish(&r, true)
@@ -190,9 +164,9 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	if s.Flush() != nil {
 		return
 	}
-	r = begin(s.Out(), s.req.id)
+	r = begin(s.Out(), req.id)
 	watched, stop := s.Watch(ctx, 0) // the first byte of any length up to the limit
-	s.results(watched, &r)
+	s.results(watched, &req, &r)
 	if errors.Is(watched.Err(), broker.ErrGone) {
 		s.tap.Left() // without the byte that may have been written ahead
 	}
@@ -200,18 +174,16 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	s.finish(&r, false)
 }
 
-func (s *session) results(ctx context.Context, r *response) {
+func (s *session) results(ctx context.Context, req *request, r *response) {
 	r.results()
-	if s.req.prompts == nil {
-		s.prepare(&s.call, s.req.prompt)
-		r.result(&s.call, s.broker.Do(ctx, &s.call))
+	if req.prompts == nil {
+		c := s.call(req, req.prompt)
+		r.result(c, s.broker.Do(ctx, c))
 		return
 	}
 	var calls []*broker.Call
-	for prompt := range s.req.each() {
-		c := new(broker.Call)
-		s.prepare(c, prompt)
-		calls = append(calls, c)
+	for prompt := range provider.Elements(req.prompts) {
+		calls = append(calls, s.call(req, prompt))
 	}
 	for i, err := range s.batch(ctx, calls) {
 		if r.result(calls[i], err); r.isTooLarge() {
@@ -233,11 +205,10 @@ func (s *session) batch(ctx context.Context, calls []*broker.Call) []error {
 	})
 }
 
-func (s *session) prepare(c *broker.Call, prompt []byte) {
-	c.Reset()
-	c.Door, c.Client, c.Model, c.Prompt = Name, s.Client, s.model, prompt
-	c.Tap = s.tap.Tap()
+func (s *session) call(req *request, prompt []byte) *broker.Call {
+	c := &broker.Call{Door: Name, Client: s.Client, Model: provider.Unquote(req.model), Prompt: prompt, Tap: s.tap.Tap()}
 	if c.Tap != nil {
-		c.Ref = provider.Unquote(s.req.id)
+		c.Ref = provider.Unquote(req.id)
 	}
+	return c
 }

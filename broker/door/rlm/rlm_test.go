@@ -298,7 +298,7 @@ func (j *judged) Write(r *capture.Record) error {
 			j.first = r.Dir
 			break
 		}
-		j.tracker.EndBy(r.Conn, j.first, r.Time)
+		j.tracker.EndBy(r.Conn, session.Ending{First: j.first}, r.Time)
 		close(j.closed)
 	}
 	return nil

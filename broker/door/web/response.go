@@ -40,7 +40,7 @@ func (w *Response) Send(status int, contentType string, body []byte) {
 // Serve lets a handler of net/http answer.
 func (w *Response) Serve(r *Request, h http.Handler) {
 	w.sent = true
-	h.ServeHTTP(extending{w.w, w}, r.http)
+	h.ServeHTTP(extending{w.w, w}, r.Request)
 }
 
 // extending sets the time for each write of such a handler.
@@ -48,6 +48,9 @@ type extending struct {
 	http.ResponseWriter
 	of *Response
 }
+
+// Unwrap returns what such a handler takes the connection over from.
+func (e extending) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 func (e extending) Write(p []byte) (int, error) {
 	e.of.extend(len(p))

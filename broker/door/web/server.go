@@ -183,7 +183,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls.Add(1)
 	defer s.calls.Done()
 	out := &Response{w: w, control: http.NewResponseController(w), write: s.Times.Write}
-	req := &Request{Method: r.Method, Path: r.URL.Path, Client: r.RemoteAddr, http: r}
+	req := &Request{Request: r, Client: r.RemoteAddr}
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		req.Client = host
 	}
@@ -197,7 +197,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault = s.readBody(req, out)
 	}
 	if fault != nil {
-		out.refuse(fault.Status, s.cfg.Fault(req.Path, fault), r.Body, 4*s.cfg.Limit+1<<20)
+		out.refuse(fault.Status, s.cfg.Fault(r.URL.Path, fault), r.Body, 4*s.cfg.Limit+1<<20)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -229,10 +229,10 @@ const readStep = 16 << 10
 // readBody reads the whole body, to its end, so that net/http notices from then on
 // when the client leaves.
 func (s *Server) readBody(r *Request, w *Response) *Fault {
-	if r.http.ContentLength > s.cfg.Limit {
+	if r.ContentLength > s.cfg.Limit {
 		return s.tooLarge()
 	}
-	begun, src := time.Now(), r.http.Body
+	begun, src := time.Now(), r.Request.Body
 	for {
 		if len(r.Body) == cap(r.Body) {
 			if int64(len(r.Body)) > s.cfg.Limit {
@@ -266,7 +266,7 @@ func (s *Server) readBody(r *Request, w *Response) *Fault {
 // too much.
 func (r *Request) grow(limit int64) bool {
 	size := int64(max(readStep, 2*cap(r.Body)))
-	if n := r.http.ContentLength; n >= 0 {
+	if n := r.ContentLength; n >= 0 {
 		size = min(size, n+1) // one more, to see the end
 	}
 	size = min(size, limit+1)

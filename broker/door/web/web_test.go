@@ -26,14 +26,14 @@ const limit = 1000
 
 // echo answers with the method, the path and the body.
 func echo(_ context.Context, r *web.Request, w *web.Response) {
-	if r.Path == "/stream" {
+	if r.URL.Path == "/stream" {
 		w.Stream(200)
 		for _, word := range strings.Fields(string(r.Body)) {
 			_ = w.Chunk([]byte(word))
 		}
 		return
 	}
-	w.Send(200, "text/plain", fmt.Appendf(nil, "%s %s %t %s", r.Method, r.Path, r.HasLength(), r.Body))
+	w.Send(200, "text/plain", fmt.Appendf(nil, "%s %s %t %s", r.Method, r.URL.Path, r.HasLength(), r.Body))
 }
 
 func config() web.Config {
@@ -200,7 +200,7 @@ func TestBodiesInFlight(t *testing.T) {
 func TestPanic(t *testing.T) {
 	cfg := config()
 	cfg.Handler = func(ctx context.Context, r *web.Request, w *web.Response) {
-		if r.Path == "/panic" {
+		if r.URL.Path == "/panic" {
 			panic("on purpose")
 		}
 		echo(ctx, r, w)

@@ -9,35 +9,22 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Config is where the backend is and how it knows us.
-type Config struct {
-	BaseURL string // "" is Anthropic's
-	Key     string
-	Header  http.Header
-	Connect time.Duration
-	// MaxTokens is the limit that requests get which have none; 0 is 4096.
-	MaxTokens int
-	// Drop is as in [provider.Kind].
-	Drop []string
-}
-
 // Provider is the provider.
 type Provider struct {
-	client    *upstream.Client
+	*upstream.Client
 	kind      provider.Kind
 	maxTokens int
 	beta      []string // what every request asks for
 }
 
 // New returns the provider.
-func New(cfg Config) *Provider {
+func New(cfg provider.Config) *Provider {
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	maps.Copy(h, cfg.Header)
 	if cfg.Key != "" {
@@ -95,14 +82,14 @@ const betaHeader = "Anthropic-Beta"
 // asked for of features that are not for everybody adds up.
 func (p *Provider) post(ctx context.Context, path string, body []byte, r *provider.Request) (*upstream.Response, error) {
 	if r.Message == nil {
-		return p.client.Post(ctx, path, body, r)
+		return p.Post(ctx, path, body, r)
 	}
 	own := r.MessageHeader
 	if len(p.beta) > 0 && own[betaHeader] != nil {
 		own = maps.Clone(own)
 		own[betaHeader] = slices.Concat(p.beta, own[betaHeader])
 	}
-	return p.client.PostAs(ctx, path, own, body, r)
+	return p.PostAs(ctx, path, own, body, r)
 }
 
 // body writes the request in the words of the API: the client's own if those
@@ -316,6 +303,3 @@ func finish(stop string) string {
 	}
 	return stop
 }
-
-// CloseIdleConnections closes the connections that no call uses.
-func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

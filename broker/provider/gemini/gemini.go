@@ -10,30 +10,20 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Config is where the backend is and how it knows us.
-type Config struct {
-	BaseURL string // "" is Google's
-	Key     string
-	Header  http.Header
-	Connect time.Duration
-	Drop    []string // as in [provider.Kind]
-}
-
 // Provider is the provider.
 type Provider struct {
-	client *upstream.Client
-	kind   provider.Kind
+	*upstream.Client
+	kind provider.Kind
 }
 
 // New returns the provider.
-func New(cfg Config) *Provider {
+func New(cfg provider.Config) *Provider {
 	h := http.Header{}
 	maps.Copy(h, cfg.Header)
 	if cfg.Key != "" {
@@ -52,13 +42,13 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	}
 	path := "/v1beta/models/" + url.PathEscape(r.Model)
 	if r.Emit != nil {
-		resp, err := p.client.Post(ctx, path+":streamGenerateContent?alt=sse", body, r)
+		resp, err := p.Post(ctx, path+":streamGenerateContent?alt=sse", body, r)
 		if err != nil {
 			return err
 		}
 		return stream(ctx, resp, r, c)
 	}
-	resp, err := p.client.Post(ctx, path+":generateContent", body, r)
+	resp, err := p.Post(ctx, path+":generateContent", body, r)
 	if err != nil {
 		return err
 	}
@@ -172,6 +162,3 @@ func finish(reason string, calls bool) string {
 	}
 	return "stop"
 }
-
-// CloseIdleConnections closes the connections that no call uses.
-func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

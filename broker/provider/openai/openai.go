@@ -12,33 +12,23 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Config is where the backend is and how it knows us.
-type Config struct {
-	// BaseURL is what stands before /chat/completions; "" is OpenAI's. With
-	// APIVersion it is that of an Azure resource.
-	BaseURL, APIVersion string
-	Key                 string
-	Header              http.Header
-	Connect             time.Duration
-}
-
 // Provider is the provider.
 type Provider struct {
-	client   *upstream.Client
+	*upstream.Client
 	version  string
 	itself   bool // it is OpenAI
 	refusals refusals
 }
 
-// New returns the provider.
-func New(cfg Config) *Provider {
+// New returns the provider. The base URL is what stands before /chat/completions; with
+// an API version it is that of an Azure resource.
+func New(cfg provider.Config) *Provider {
 	h := http.Header{}
 	maps.Copy(h, cfg.Header)
 	switch {
@@ -49,7 +39,7 @@ func New(cfg Config) *Provider {
 		h.Set("Authorization", "Bearer "+cfg.Key)
 	}
 	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
-	return &Provider{client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, itself: strings.HasPrefix(base, "https://api.openai.com/")}
+	return &Provider{Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, itself: strings.HasPrefix(base, "https://api.openai.com/")}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
@@ -60,7 +50,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}
-	resp, err := p.client.Post(ctx, p.path(r.Model), p.body(r), r)
+	resp, err := p.Post(ctx, p.path(r.Model), p.body(r), r)
 	if err != nil {
 		return err
 	}
@@ -68,7 +58,18 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
-	return read(answer, c)
+	var a completion
+	if a.decode(answer) != nil || len(a.Choices) == 0 {
+		return upstream.Malformed("it is no chat completion")
+	}
+	var calls calls
+	first := &a.Choices[0]
+	calls.addPieces(first.Message.Calls)
+	c.Text, c.Finish, c.ToolCalls = first.Message.text(), first.Finish, calls.list()
+	a.Usage.count(c)
+	c.Seal()
+	c.Chat = answer
+	return nil
 }
 
 func (p *Provider) path(model string) string {
@@ -109,77 +110,3 @@ func withNewLimit(body []byte) []byte {
 	}
 	return body
 }
-
-// read reads a chat completion.
-func read(answer []byte, c *provider.Completion) error {
-	var s jsonscan.Scanner
-	s.Init(answer)
-	chosen := false
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "choices":
-			for array := s.Array(); array && s.Elem(); {
-				if !chosen {
-					readChoice(&s, c)
-					chosen = true
-				}
-			}
-		case "usage":
-			readUsage(&s, c)
-		}
-	}
-	if s.End() != nil || !chosen {
-		return upstream.Malformed("it is no chat completion")
-	}
-	c.Seal()
-	c.Chat = answer
-	return nil
-}
-
-func readChoice(s *jsonscan.Scanner, c *provider.Completion) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "finish_reason":
-			c.Finish = provider.Reason(s.Value())
-		case "message":
-			readMessage(s, c)
-		}
-	}
-}
-
-func readMessage(s *jsonscan.Scanner, c *provider.Completion) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "content":
-			if s.Peek() == jsonscan.String {
-				c.Text = s.Value()
-			}
-		case "refusal":
-			if token := s.Value(); isRefused(token) {
-				c.Text = token
-			}
-		case "tool_calls":
-			readToolCalls(s.Value(), c)
-		}
-	}
-}
-
-// isRefused reports whether a token says why a model will not answer: that is what it
-// says then, rather than its content.
-func isRefused(token []byte) bool {
-	return jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`)
-}
-
-func readUsage(s *jsonscan.Scanner, c *provider.Completion) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "prompt_tokens":
-			c.Usage.Input = cmp.Or(count(s.Value()), c.Usage.Input)
-		case "completion_tokens":
-			c.Usage.Output = cmp.Or(count(s.Value()), c.Usage.Output)
-		}
-	}
-}
-
-// CloseIdleConnections closes the connections that no call uses.
-func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }

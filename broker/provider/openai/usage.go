@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,15 +28,14 @@ func asks(chat []byte) bool {
 // for the count.
 func withOption(body []byte) []byte {
 	at := bytes.IndexByte(body, '{') + 1
-	b := append(make([]byte, 0, len(body)+len(option)+1), body[:at]...)
-	return append(append(append(b, option...), ','), body[at:]...)
+	return slices.Concat(body[:at], []byte(option+","), body[at:])
 }
 
 const space = " \t\r\n"
 
 // unasked returns a chunk as it would be had nobody asked for the count, nil if it
-// would not be there.
-func unasked(chunk []byte) []byte {
+// would not be there: it has the count, and no choices.
+func unasked(chunk []byte, choices bool) []byte {
 	var s jsonscan.Scanner
 	s.Init(chunk)
 	last, start, end := -1, -1, -1 // where the member before ends; where the count is
@@ -49,7 +49,7 @@ func unasked(chunk []byte) []byte {
 		last = at + len(value)
 	}
 	switch {
-	case usage == jsonscan.Object && first(chunk, "choices") == nil:
+	case usage == jsonscan.Object && !choices:
 		return nil
 	case usage != jsonscan.Null:
 		return chunk
@@ -59,7 +59,7 @@ func unasked(chunk []byte) []byte {
 		start = bytes.IndexByte(chunk, '{') + 1
 		rest = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(rest, space), []byte(",")), space)
 	}
-	return append(append(make([]byte, 0, len(chunk)), chunk[:start]...), rest...)
+	return slices.Concat(chunk[:start], rest)
 }
 
 // isRefusal reports whether an error may be what backends say that do not know the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/sse"
@@ -67,6 +68,37 @@ func isDocument(r *bufio.Reader) bool {
 	b, _ := r.Peek(1)
 	return len(b) > 0 && (b[0] == '{' || b[0] == '<')
 }
+
+// isStream reports whether an answer has the type of a stream of events and does not
+// begin as a document.
+func (r *Response) isStream() bool {
+	if media, _, _ := mime.ParseMediaType(r.contentType); media != "text/event-stream" {
+		return false
+	}
+	body := bufio.NewReader(r.Body)
+	r.readFrom(body)
+	return !isDocument(body)
+}
+
+// readFrom has the rest of the body read through from.
+func (r *Response) readFrom(from io.Reader) {
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{from, r.Body}
+}
+
+// unasked reads a stream of events although the request asked for a whole answer. A secret
+// that is split over events is only found by reading them as events.
+func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
+	err := Events(ctx, resp, r, func([]byte) (bool, error) { return false, nil })
+	if err == ErrEnded || err == errNoStream { //nolint:errorlint // they come bare
+		return errUnasked
+	}
+	return err
+}
+
+var errUnasked = Malformed("it is a stream of events, and none was asked for")
 
 var errNoStream = Malformed("it is no stream of events")
 

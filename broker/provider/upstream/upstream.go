@@ -35,12 +35,15 @@ type Response struct {
 	Length int64
 	Body   io.ReadCloser
 
+	contentType              string
 	retryAfter, retryAfterMs string
 }
 
 const (
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64 << 20
+	// maxRefusal is how much is read of an answer that is not 2xx, in bytes.
+	maxRefusal = 64 << 10
 	// maxIdle is how many connections are kept that no call uses.
 	maxIdle = 256
 )
@@ -91,7 +94,7 @@ func (c *Client) PostAs(ctx context.Context, path string, own http.Header, body 
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		return nil, refused(resp, r)
+		return nil, refused(ctx, resp, r)
 	}
 	return resp, nil
 }
@@ -117,7 +120,7 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 	}
 	return &Response{
 		StatusCode: resp.StatusCode, Length: resp.ContentLength, Body: resp.Body,
-		retryAfter: resp.Header.Get("Retry-After"), retryAfterMs: resp.Header.Get("Retry-After-Ms"),
+		contentType: resp.Header.Get("Content-Type"), retryAfter: resp.Header.Get("Retry-After"), retryAfterMs: resp.Header.Get("Retry-After-Ms"),
 	}, nil
 }
 
@@ -137,11 +140,17 @@ func bare(err error) error {
 }
 
 // refused is the error for an answer that is not 2xx.
-func refused(resp *Response, r *provider.Request) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	body = r.Secrets.Hide(body)
-	if r.Exchange != nil {
-		r.Exchange.Received(resp.StatusCode, body)
+func refused(ctx context.Context, resp *Response, r *provider.Request) error {
+	resp.readFrom(io.LimitReader(resp.Body, maxRefusal))
+	var body []byte
+	if resp.isStream() {
+		_ = unasked(ctx, resp, r) // it has no code
+	} else {
+		body, _ = io.ReadAll(resp.Body)
+		body = r.Secrets.Hide(body)
+		if r.Exchange != nil {
+			r.Exchange.Received(resp.StatusCode, body)
+		}
 	}
 	word := code(body)
 	if resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusTooManyRequests {
@@ -189,6 +198,9 @@ func (r *Response) wait(now time.Time) time.Duration {
 // Body reads an answer to its end. A short one is in the room of c.
 func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.Completion) ([]byte, error) {
 	defer resp.Body.Close()
+	if resp.isStream() {
+		return nil, unasked(ctx, resp, r)
+	}
 	body, err := readAll(resp, c)
 	if err != nil {
 		return nil, broken(ctx, err)

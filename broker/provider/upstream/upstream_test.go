@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 )
@@ -87,6 +88,44 @@ func TestNoStream(t *testing.T) {
 		var pe *provider.Error
 		if got != want || !errors.As(err, &pe) || (pe.Cause == provider.Overloaded) != (got.events == "") {
 			t.Errorf("%q: seen %q, %v", answer, got, err)
+		}
+		c.CloseIdleConnections()
+		backend.Close()
+	}
+}
+
+// A stream of events that answers a request for a whole answer is recorded as events, with
+// the key that two of them share masked. JSON and pages under its type are read as they are.
+func TestUnaskedStream(t *testing.T) {
+	const key = "sk-planted"
+	for _, tt := range []struct {
+		status       int
+		kind, answer string
+		want         seen
+		isError      bool
+	}{
+		{200, "text/event-stream", `data: {"delta":{"text":"sk-pl"}}` + "\n\n" + `data: {"delta":{"text":"anted"}}` + "\n\n", seen{events: `{"delta":{"text":"*****"}}{"delta":{"text":"*****"}}`}, true},
+		{500, "Text/Event-Stream; charset=utf-8", `data: {"delta":{"text":"sk-pl"}}` + "\n\n" + `data: {"delta":{"text":"anted"}}` + "\n\n", seen{events: `{"delta":{"text":"*****"}}{"delta":{"text":"*****"}}`}, true},
+		{200, "text/event-stream", `{"a":"sk-planted"}`, seen{answer: `200 {"a":"**********"}`}, false},
+		{500, "text/event-stream", `<p>sk-planted`, seen{answer: `500 <p>**********`}, true},
+		{200, "application/json", "data: x\n\n", seen{answer: "200 data: x\n\n"}, false},
+	} {
+		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", tt.kind)
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.answer)
+		}))
+		c := upstream.New(backend.URL, http.Header{}, 0)
+		var got seen
+		r := &provider.Request{Exchange: &got, Secrets: new(mask.Secrets)}
+		r.Secrets.Add(key)
+		resp, err := c.Post(t.Context(), "/", []byte("{}"), r) //nolint:bodyclose // Body closes it
+		if err == nil {
+			_, err = upstream.Body(t.Context(), resp, r, new(provider.Completion))
+		}
+		var pe *provider.Error
+		if got != tt.want || (err != nil) != tt.isError || tt.isError && (!errors.As(err, &pe) || pe.Cause != provider.Overloaded) {
+			t.Errorf("%d %s %q: seen %q, %v", tt.status, tt.kind, tt.answer, got, err)
 		}
 		c.CloseIdleConnections()
 		backend.Close()

@@ -1,0 +1,229 @@
+// Package host runs a broker: its configuration, its doors, what sees what it does, and
+// a program beside it.
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/doors"
+	"github.com/wirectl/wirectl/broker/lookout"
+	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/broker/script"
+	"github.com/wirectl/wirectl/broker/service"
+)
+
+// Options say how a broker runs.
+type Options struct {
+	Config  string // the file; "" is the built-in configuration
+	Getenv  func(string) string
+	Listen  []string // where doors listen: DOOR=ADDR
+	AnyPort bool
+	Remote  bool          // doors may listen beyond this machine
+	Drain   time.Duration // for calls that run at the end
+	Quiet   bool
+
+	Lookout        lookout.Config
+	Program        []string // that runs beside the broker; none if it is empty
+	PrintAddresses bool
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Latis makes what serves the connections of the doors for latis.
+	Latis func(*broker.Broker, *slog.Logger) latis.Serve
+	// Linger asks for time to end in after an interrupt.
+	Linger func(time.Duration)
+}
+
+// A Host runs a broker.
+type Host struct {
+	// Config is the configuration as it was loaded.
+	Config *config.Config
+
+	options Options
+	log     *slog.Logger
+	broker  *broker.Broker
+	secrets mask.Secrets // masked in all that is written or answered
+	stop    context.CancelFunc
+}
+
+// An AddressError says that the address of a door is none.
+type AddressError struct{ Err error }
+
+func (e *AddressError) Error() string { return e.Err.Error() }
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// Load reads the configuration.
+func Load(o Options) (*Host, error) {
+	h := &Host{options: o, log: slog.New(slog.DiscardHandler)}
+	if !o.Quiet {
+		h.log = slog.New(slog.NewTextHandler(h.secrets.Writer(o.Stderr), nil))
+	}
+	var err error
+	h.Config, err = h.load()
+	return h, err
+}
+
+func (h *Host) load() (*config.Config, error) {
+	env := config.OSEnv()
+	env.Getenv = h.options.Getenv
+	cfg, err := config.Load(h.options.Config, env)
+	if err == nil {
+		cfg.Token = cmp.Or(cfg.Token, env.Getenv("WIRECTL_TOKEN"))
+		h.secrets.Add(cfg.Secrets...)
+		h.secrets.Add(cfg.Token)
+		cfg.Broker.Secrets = &h.secrets
+	}
+	return cfg, err
+}
+
+// Addresses are where the doors listen, by the configuration and the options.
+func (h *Host) Addresses() (map[string]string, error) {
+	addrs, err := h.Config.Addresses(h.options.Listen, h.options.AnyPort)
+	if err != nil {
+		return nil, &AddressError{err}
+	}
+	return addrs, nil
+}
+
+// warn tells a person.
+func (h *Host) warn(text string) {
+	fmt.Fprintf(h.secrets.Writer(h.options.Stderr), "wirectl: %s\n", text)
+}
+
+// Run serves until something ends it, and shuts the doors in an orderly way. It returns
+// the status of the program, if there is one.
+func (h *Host) Run(ctx context.Context) (int, error) {
+	cfg := h.options.Lookout
+	cfg.Program, cfg.Secrets, cfg.Stdout, cfg.Getenv, cfg.Warn = h.options.Program, &h.secrets, h.options.Stdout, h.options.Getenv, h.warn
+	if !h.options.Quiet {
+		cfg.Failures = h.log
+	}
+	out, err := lookout.Open(cfg)
+	if err != nil {
+		return 0, err
+	}
+	status, err := h.serve(ctx, out)
+	return status, errors.Join(err, out.End())
+}
+
+func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err error) {
+	if h.broker, err = broker.New(h.Config.Broker, out.Watcher()); err != nil {
+		return 0, err
+	}
+	h.broker.Trace(out.Trace)
+	ctx, h.stop = context.WithCancel(ctx)
+	defer h.stop()
+	addrs, err := h.Addresses()
+	if err != nil {
+		return 0, err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	svc, err := service.Open(ctx, doors.New(h.broker, doors.Config{
+		Addrs:  addrs,
+		Access: web.Access{Token: h.Config.Token, AnyHost: h.options.Remote, MaxBody: h.Config.Limits.BodyBytes},
+		Limits: h.Config.Limits, Publisher: out.Publisher, Latis: h.options.Latis(h.broker, h.log), Stop: h.stop,
+	}), h.options.Remote)
+	if err != nil {
+		return 0, err
+	}
+	h.options.Linger(h.options.Drain + shutdownTime)
+	// The doors outlive an interrupt: it begins their shutdown.
+	svc.Start(context.WithoutCancel(ctx))
+	if err = h.tell(svc); err == nil {
+		status, err = h.wait(ctx, svc, signals)
+	}
+	draining, done := context.WithTimeout(context.WithoutCancel(ctx), h.options.Drain)
+	defer done()
+	svc.Shutdown(draining)
+	for _, u := range h.broker.Usage() {
+		h.log.Info("used", "model", u.Model, "door", u.Door, "client", u.Client, "calls", u.Calls(), "ok", u.OK,
+			"input_tokens", u.InputTokens, "output_tokens", u.OutputTokens)
+	}
+	return status, err
+}
+
+// shutdownTime is how long a shutdown may take after the drain.
+const shutdownTime = 5 * time.Second
+
+// tell says where the doors are.
+func (h *Host) tell(svc *service.Service) error {
+	if h.options.PrintAddresses {
+		_, err := h.options.Stdout.Write(append(svc.Addresses(), '\n'))
+		return err
+	}
+	if len(h.options.Program) == 0 {
+		svc.Each(func(name, addr string) { h.log.Info("listening", "door", name, "addr", addr) })
+	}
+	return nil
+}
+
+// wait waits for what ends the broker: the program's end, a signal, an interrupt,
+// or a door that fails. Where there is a program it waits for that, too.
+func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os.Signal) (int, error) {
+	hasProgram := len(h.options.Program) > 0
+	ended := make(chan exit, 1)
+	if hasProgram {
+		go func() {
+			status, err := script.Run(ctx, script.Program{
+				Args: h.options.Program, Stdin: h.options.Stdin, Stdout: h.options.Stdout, Stderr: h.options.Stderr,
+				Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"),
+			})
+			ended <- exit{status, err}
+		}()
+	}
+	for {
+		select {
+		case e := <-ended:
+			return e.status, e.err
+		case err := <-svc.Failed():
+			return 0, err
+		case <-ctx.Done():
+			if !hasProgram {
+				return 0, nil
+			}
+			e := <-ended // the program was told to end
+			return e.status, e.err
+		case sig := <-signals:
+			if sig == syscall.SIGTERM {
+				h.stop()
+			} else {
+				h.reload()
+			}
+		}
+	}
+}
+
+// An exit is the end of the program.
+type exit struct {
+	status int
+	err    error
+}
+
+// reload makes the configuration as it is now that of all further calls. A bad
+// one changes nothing.
+func (h *Host) reload() {
+	cfg, err := h.load()
+	if err == nil {
+		err = h.broker.Reload(cfg.Broker)
+	}
+	if err != nil {
+		h.warn(fmt.Sprintf("the configuration stays as it was: %v", err))
+		return
+	}
+	h.log.Info("configuration reloaded", "models", strings.Join(h.broker.Models(), " "))
+}

@@ -1,0 +1,108 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A completion is an answer, or a chunk of one.
+type completion struct {
+	Choices []choice        `json:"choices"`
+	Usage   usage           `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type choice struct {
+	Index   int     `json:"index"`
+	Finish  string  `json:"finish_reason"`
+	Message message `json:"message"`
+	Delta   message `json:"delta"` // in place of the message, in a chunk
+}
+
+type message struct {
+	Content json.RawMessage `json:"content"`
+	Refusal json.RawMessage `json:"refusal"`
+	Calls   []toolCall      `json:"tool_calls"`
+}
+
+type toolCall struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type usage struct {
+	Input  int64 `json:"prompt_tokens"`
+	Output int64 `json:"completion_tokens"`
+}
+
+// decode reads an answer, which must be JSON in UTF-8 because parts of it go on as they
+// are. A member of another type than it should have is passed over.
+func (a *completion) decode(data []byte) error {
+	if err := jsonscan.Valid(data); err != nil {
+		return err
+	}
+	err := json.Unmarshal(data, a)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
+		return nil
+	}
+	return err
+}
+
+// text returns the token of what is said, nil if nothing is: why a model will not
+// answer, or else the content.
+func (m *message) text() []byte {
+	if jsonscan.KindOf(m.Refusal) == jsonscan.String && len(m.Refusal) > len(`""`) {
+		return m.Refusal
+	}
+	if jsonscan.KindOf(m.Content) == jsonscan.String {
+		return m.Content
+	}
+	return nil
+}
+
+// count adds what was counted; a chunk counts from the beginning.
+func (u usage) count(c *provider.Completion) {
+	if u.Input > 0 {
+		c.Usage.Input = u.Input
+	}
+	if u.Output > 0 {
+		c.Usage.Output = u.Output
+	}
+}
+
+// calls are tool calls that come in pieces, by their index.
+type calls []toolCall
+
+// maxCalls bounds the tool calls of one completion.
+const maxCalls = 1000
+
+func (k *calls) addPieces(pieces []toolCall) {
+	for i, piece := range pieces {
+		if piece.Index != nil {
+			i = max(*piece.Index, 0)
+		}
+		i = min(i, maxCalls)
+		for len(*k) <= i {
+			*k = append(*k, toolCall{})
+		}
+		call := &(*k)[i]
+		call.ID += piece.ID
+		call.Function.Name += piece.Function.Name
+		call.Function.Arguments += piece.Function.Arguments
+	}
+}
+
+// list returns the calls.
+func (k calls) list() (list []provider.ToolCall) {
+	for _, c := range k {
+		list = append(list, provider.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: provider.Arguments(c.Function.Arguments)})
+	}
+	return list
+}
