@@ -9,16 +9,33 @@ import (
 )
 
 func beginACP(ctx context.Context, r *RPC) error {
-	_, err := r.ask(ctx, "initialize", object{
+	params := object{
 		"protocolVersion":    1,
 		"clientCapabilities": object{"fs": object{"readTextFile": false, "writeTextFile": false}, "terminal": false},
 		"clientInfo":         object{"name": "wirectl", "version": r.options.Version},
-	})
-	return err
+	}
+	if r.options.ACPVersion == 2 {
+		params = object{
+			"protocolVersion": 2,
+			"capabilities":    object{},
+			"info":            object{"name": "wirectl", "version": r.options.Version},
+		}
+	}
+	result, err := r.ask(ctx, "initialize", params)
+	if err != nil {
+		return err
+	}
+	var agreed struct {
+		Version json.Number `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(result, &agreed) // an agent that names none speaks version 1
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version = agreed.Version.String()
+	return nil
 }
 
-// NewSession opens a session of ACP, which prompts then belong to.
-func (r *RPC) NewSession(ctx context.Context) (id string, err error) {
+func openACP(ctx context.Context, r *RPC) (string, error) {
 	result, err := r.ask(ctx, "session/new", object{"cwd": r.options.Dir, "mcpServers": []object{}})
 	if err != nil {
 		return "", err
@@ -29,20 +46,31 @@ func (r *RPC) NewSession(ctx context.Context) (id string, err error) {
 	if err := json.Unmarshal(result, &s); err != nil || s.ID == "" {
 		return "", faultf("the result of session/new names no session: %s", result)
 	}
-	r.session = s.ID
 	return s.ID, nil
 }
 
-// Prompt is the call of ACP that sends a prompt in the session.
-func (r *RPC) Prompt(text string) Call {
-	return settled(func(ctx context.Context, out func(Part)) error {
-		params := object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
-		result, err := r.request(ctx, "session/prompt", jsonscan.MustMarshal(params), out)
-		if err == nil {
-			out(Part{Aside: true, Name: "result", JSON: result})
-		}
-		return err
-	})
+func promptACP(r *RPC, text string) (method string, params any) {
+	return "session/prompt", object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
+}
+
+// acceptedACP reports whether the turn goes on after the answer to its prompt, as in
+// version 2.
+func acceptedACP(r *RPC, _ []byte) bool { return r.agreed() == "2" }
+
+// turnEndACP tells that an agent of version 2 is idle.
+func turnEndACP(r *RPC, m *rpcMessage) (turnEnd, bool) {
+	var p struct {
+		Session string `json:"sessionId"`
+		Update  struct {
+			Kind       string `json:"sessionUpdate"`
+			State      string `json:"state"`
+			StopReason string `json:"stopReason"`
+		} `json:"update"`
+	}
+	if m.Method != "session/update" || json.Unmarshal(m.Params, &p) != nil || p.Session != r.session || p.Update.Kind != "state_update" || p.Update.State != "idle" {
+		return turnEnd{}, false
+	}
+	return turnEnd{result: jsonscan.MustMarshal(object{"stopReason": p.Update.StopReason})}, true
 }
 
 func cancelACP(r *RPC, _ string, params []byte) []byte {

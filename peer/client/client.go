@@ -9,7 +9,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,10 +190,4 @@ func (w *Watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
-}
-
-// errorAs finds an error of a type in the chain of err.
-func errorAs[E error](err error) (e E, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
 }

@@ -25,9 +25,18 @@ type Dialect struct {
 	last string
 	// request makes a request, or without an id a notification.
 	request func(id, method string, params []byte) []byte
-	// cancel makes the message that cancels the request of that id; nil if
-	// there is none.
+	// cancel makes the message that cancels the request of that id, or the turn that
+	// goes on; it is nil, or makes nil, if there is none.
 	cancel func(r *RPC, id string, params []byte) []byte
+	// open opens a session of an agent, prompt makes the request of a prompt in it, and
+	// accepted reports whether its answer only accepts it, so that turnEnd finds the end;
+	// nil where there are no prompts.
+	open     func(ctx context.Context, r *RPC) (id string, err error)
+	prompt   func(r *RPC, text string) (method string, params any)
+	accepted func(r *RPC, result []byte) bool
+	turnEnd  func(r *RPC, m *rpcMessage) (turnEnd, bool)
+	// named says that a turn is cancelled by the name that the answer gives it.
+	named bool
 	// plain turns a message into JSON-RPC's terms.
 	plain func(*rpcMessage) *rpcMessage
 	// result is what an answer says.
@@ -57,7 +66,13 @@ var (
 	}
 	ACP = &Dialect{
 		Protocol: jsonrpc.ACP, framing: frame.Line, begin: beginACP, request: rpcRequest, cancel: cancelACP,
+		open: openACP, prompt: promptACP, accepted: acceptedACP, turnEnd: turnEndACP,
 		plain: asIs, result: rpcResult, part: partACP, serve: serveACP, response: rpcResponse,
+	}
+	Codex = &Dialect{
+		Protocol: jsonrpc.Codex, framing: frame.Line, begin: beginCodex, request: codexRequest, cancel: cancelCodex,
+		open: openCodex, prompt: promptCodex, accepted: acceptedCodex, turnEnd: turnEndCodex, named: true,
+		plain: asIs, result: rpcResult, part: partCodex, serve: serveCodex, response: codexResponse,
 	}
 	LSP = &Dialect{
 		Protocol: jsonrpc.LSP, framing: frame.Header, begin: beginLSP, end: endLSP, last: "shutdown", request: rpcRequest, cancel: cancelLSP,

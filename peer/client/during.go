@@ -47,3 +47,21 @@ func settled(c Call) Call {
 		})
 	}
 }
+
+// await waits for an answer. There is none when done is closed, for the reason that is
+// known then, or when ctx ends.
+func await[T any](ctx context.Context, answer <-chan T, done <-chan struct{}, reason *error) (a T, err error) {
+	select {
+	case a = <-answer:
+		return a, nil
+	case <-done:
+		select {
+		case a = <-answer: // it was the last that came
+			return a, nil
+		default:
+			return a, *reason
+		}
+	case <-ctx.Done():
+		return a, context.Cause(ctx)
+	}
+}

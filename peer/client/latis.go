@@ -18,11 +18,11 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// confirmation is how long a cancel may wait for what follows it.
+// confirmation is how long the end of what was cancelled may take.
 const confirmation = 5 * time.Second
 
-// errUnconfirmed ends a wait for what follows a cancel.
-var errUnconfirmed = faultf("it was cancelled, and nothing followed within %v", confirmation)
+// errUnconfirmed ends the wait for the end of what was cancelled.
+var errUnconfirmed = faultf("it was cancelled, and had not ended %v later", confirmation)
 
 // A Latis is a connection to a unit, on which any number of calls may be made at
 // once.
@@ -103,19 +103,8 @@ func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(
 
 // wait waits for the end of a call.
 func (l *Latis) wait(ctx context.Context, c *latisCall) error {
-	select {
-	case err := <-c.ended:
-		return err
-	case <-l.link.done:
-		select {
-		case err := <-c.ended: // it was the last that came
-			return err
-		default:
-			return l.link.err
-		}
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	answered, err := await(ctx, c.ended, l.link.done, &l.link.err)
+	return cmp.Or(err, answered)
 }
 
 func (l *Latis) do(ctx context.Context, m *latisv1.ConnectRequest, take func(*latisv1.ConnectResponse) (bool, error)) error {
@@ -131,6 +120,9 @@ type LatisPrompt struct {
 	Content  string
 	Metadata map[string]string
 	Cancel   CancelAfter
+	// AwaitEnd waits after a cancel for the end of the answer, however long it
+	// takes. Otherwise an answer that goes on for 5 s is a fault of the unit.
+	AwaitEnd bool
 	// Beside, if not nil, is made when the prompt has been sent, and ends with it
 	// or later.
 	Beside Call
@@ -260,10 +252,13 @@ func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
-	defer cancel()
 	defer r.latis.forget(asked.id)
-	return r.latis.wait(limited, c)
+	if !r.prompt.AwaitEnd {
+		limited, cancel := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
+		defer cancel()
+		ctx = limited
+	}
+	return r.latis.wait(ctx, c)
 }
 
 // unexpected is the error of a message that ends a call in another way than by

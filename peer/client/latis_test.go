@@ -7,7 +7,10 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -185,5 +188,46 @@ func sendAnswer(t *testing.T, nc net.Conn, answer string) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A unit that goes on after a cancel is at fault after a while, unless the caller
+// wants to see the end.
+func TestLatisAwaitEnd(t *testing.T) {
+	for await, want := range map[bool]string{
+		true:  "",
+		false: "the peer broke its protocol: it was cancelled, and had not ended 5s later",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			var unit sync.WaitGroup
+			defer unit.Wait()
+			unit.Go(func() {
+				defer theirs.Close()
+				requests := frame.NewScanner(theirs, frame.Len32)
+				chunk := func() { sendAnswer(t, theirs, `{"id":"1","responseChunk":{"content":"on"}}`) }
+				if !requests.Scan() {
+					t.Errorf("there is no prompt: %v", requests.Err())
+				}
+				chunk()
+				if !requests.Scan() {
+					t.Errorf("there is no cancel: %v", requests.Err())
+				}
+				time.Sleep(4 * time.Second)
+				chunk()
+				time.Sleep(time.Minute)
+				if await {
+					sendAnswer(t, theirs, `{"id":"1","responseComplete":{}}`)
+				}
+			})
+			l := client.DialLatis(pipe{ours}, client.NewWatch(latis.Protocol, nil))
+			call := l.Prompt(client.LatisPrompt{Content: "hi", Cancel: client.CancelAfter{Parts: 1}, AwaitEnd: await})
+			if err := call(t.Context(), func(client.Part) {}); (err == nil) != (want == "") || err != nil && err.Error() != want {
+				t.Errorf("to await the end: %v: %v, want %q", await, err, want)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -112,7 +113,7 @@ func (l *Load) add(t Timing, err error) {
 
 // goesOn reports whether the next call may succeed though one failed so.
 func goesOn(err error) bool {
-	_, ok := errorAs[*PeerError](err)
+	_, ok := errors.AsType[*PeerError](err)
 	return ok
 }
 

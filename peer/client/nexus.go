@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
 // A Nexus asks a server that speaks JSON-RPC over HTTP.
@@ -78,19 +80,17 @@ func (c *Nexus) SendFor(d time.Duration, params []byte) Call {
 		limited, cancel := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
 		defer cancel()
 		asked := c.Call("cancel", jsonscan.MustMarshal(object{"request_id": named["request_id"]}))
-		if err := asked(limited, func(Part) {}); err != nil { // the answer says no more than the send's own
-			leave()
-			<-ended //nolint:errcheck // it was given up
-			return cmp.Or(context.Cause(limited), err)
+		err := asked(limited, func(Part) {}) // whose answer says no more than the send's own
+		if err == nil {
+			select {
+			case err := <-ended:
+				return err
+			case <-limited.Done():
+			}
 		}
-		select {
-		case err := <-ended:
-			return err
-		case <-limited.Done():
-			leave()
-			<-ended //nolint:errcheck // it was given up
-			return context.Cause(limited)
-		}
+		leave()
+		<-ended //nolint:errcheck // it was given up
+		return cmp.Or(context.Cause(limited), err)
 	})
 }
 
@@ -101,17 +101,16 @@ func (c *Nexus) post(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for k, v := range c.http.Header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, c.http.Header)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := readBody(resp.Body)
-	if err = cmp.Or(err, resp.Body.Close()); err != nil {
-		return nil, err
+	defer resp.Body.Close()
+	answer, err := mcphttp.AnswerOf(resp).Body()
+	if err != nil {
+		return nil, ofHTTP(err)
 	}
 	if resp.StatusCode >= 400 && !answers(answer) {
 		return nil, &PeerError{Code: "HTTP " + resp.Status, Message: strings.TrimSpace(string(answer[:min(len(answer), 512)]))}

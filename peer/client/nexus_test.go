@@ -73,6 +73,21 @@ func TestNexusCancel(t *testing.T) {
 	}
 }
 
+// A send that was cancelled before it had an answer has no content.
+func TestNexusCancelledAtOnce(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"cancelled":true}}`)
+	}))
+	defer http.DefaultClient.CloseIdleConnections()
+	defer server.Close()
+	var parts []client.Part
+	err := client.NewNexus(server.URL, client.NewWatch(nexus.Protocol, nil), client.HTTPOptions{}).Call("send", []byte(`{"content":"a poem"}`))(t.Context(),
+		func(p client.Part) { parts = append(parts, p) })
+	if err != nil || len(parts) != 1 || parts[0].Name != "cancelled" || !parts[0].Aside {
+		t.Errorf("%v, %v", parts, err)
+	}
+}
+
 // A server that leaves a cancel, or what it cancelled, without an answer is not waited for.
 func TestNexusCancelUnheard(t *testing.T) {
 	for _, answered := range []bool{false, true} {

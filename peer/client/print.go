@@ -39,7 +39,7 @@ func (p *Printer) Part(part Part) {
 		_ = p.Finish() // a value begins a line; the error is kept
 		p.write(render.AppendJSON(nil, part.JSON, "  ", "", nil))
 	default:
-		p.write(p.shown(part.Text))
+		p.write(shownOn(p.Terminal, part.Text))
 	}
 }
 
@@ -61,9 +61,7 @@ func (p *Printer) endText() {
 	}
 }
 
-// shown is text as it is, or as a terminal may show it.
-func (p *Printer) shown(text string) []byte { return shownOn(p.Terminal, text) }
-
+// shownOn is text as it is, or as a terminal may show it.
 func shownOn(terminal bool, text string) []byte {
 	if !terminal {
 		return []byte(text)

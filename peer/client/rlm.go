@@ -57,23 +57,11 @@ func (c *RLM) Ask(q RLMRequest) Call {
 		if err := l.send(ctx, q.payload("wirectl-"+strconv.FormatInt(n, 10))); err != nil {
 			return err
 		}
-		return q.wait(ctx, l, answer, out)
-	}
-}
-
-func (q *RLMRequest) wait(ctx context.Context, l *link, answer chan *rlmResponse, out func(Part)) error {
-	select {
-	case m := <-answer:
-		return q.read(m, out)
-	case <-l.done:
-		select {
-		case m := <-answer: // it was the last that came
-			return q.read(m, out)
-		default:
-			return l.err
+		m, err := await(ctx, answer, l.done, &l.err)
+		if err != nil {
+			return err
 		}
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return q.read(m, out)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
@@ -25,11 +26,14 @@ type RPC struct {
 	mu   sync.Mutex
 	last int
 	open map[string]*rpcCall // by the token of the id
-	// session is what session methods of ACP are about.
+	// session is what session methods of ACP are about, or the thread of Codex.
 	session string
-	// version is that of MCP which was agreed on; "" before.
+	// version is that of MCP or ACP which was agreed on; "" before.
 	version string
-	err     error // why there will be no more answers
+	turning sync.Mutex // held while a turn goes on
+	turn    *turn      // that goes on, or nil
+	turnID  string     // of Codex
+	err     error      // why there will be no more answers
 	ended   chan struct{}
 	parted  atomic.Bool // a call was what the goodbye asks
 }
@@ -42,8 +46,14 @@ type RPCOptions struct {
 	Allow bool
 	// Dir is the folder that the peer is to work in.
 	Dir string
+	// ACPVersion is the version of ACP to speak; 0 is 1.
+	ACPVersion int
 	// NoHandshake leaves out the messages that a dialect begins with.
 	NoHandshake bool
+	// Stateless speaks MCP as it is from 2026-07-28 on: each request states its version,
+	// and Inputs answer what a server asks for, by its key.
+	Stateless bool
+	Inputs    map[string]json.RawMessage
 }
 
 // An rpcWire takes messages to the peer. What comes from there goes to receive.
@@ -82,11 +92,11 @@ type rpcMessage struct {
 // that keeps the bounds of messages each message of the dialect is one of those.
 func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPCOptions) (*RPC, error) {
 	r := newRPC(d, o)
+	framing := d.framing
 	if m, ok := nc.(transport.Messenger); ok {
-		r.wire = newMessageWire(r, m, w)
-		return r, r.begin(ctx)
+		nc, framing = &lined{Messenger: m}, frame.Line
 	}
-	l := newLink(nc, 1, d.framing, w, func(payload []byte, _ *protocol.Message) error { return r.receive(payload) })
+	l := newLink(nc, 1, framing, w, func(payload []byte, _ *protocol.Message) error { return r.receive(payload) })
 	r.wire = l
 	l.start()
 	go func() {
@@ -139,6 +149,14 @@ func (r *RPC) fail(err error) {
 func (r *RPC) Call(method string, params []byte) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		result, err := r.request(ctx, method, params, out)
+		for round := 0; err == nil && r.options.Stateless; round++ {
+			var again []byte
+			if again, err = r.retryMCP(method, params, result, round); again == nil {
+				break
+			}
+			out(Part{Aside: true, Name: "input_required", JSON: result})
+			result, err = r.request(ctx, method, again, out)
+		}
 		if err != nil {
 			return err
 		}
@@ -157,6 +175,10 @@ func (r *RPC) Notify(method string, params []byte) Call {
 
 // request makes a request and returns its result.
 func (r *RPC) request(ctx context.Context, method string, params []byte, out func(Part)) ([]byte, error) {
+	params, err := r.stated(params)
+	if err != nil {
+		return nil, err
+	}
 	c := &rpcCall{out: out, answer: make(chan *rpcMessage, 1)}
 	r.mu.Lock()
 	r.last++
@@ -171,24 +193,26 @@ func (r *RPC) request(ctx context.Context, method string, params []byte, out fun
 	if err := r.wire.send(ctx, r.dialect.request(id, method, params)); err != nil {
 		return nil, err
 	}
-	select {
-	case m := <-c.answer:
+	m, err := await(ctx, c.answer, r.ended, &r.err)
+	if err == nil {
 		return r.dialect.result(m)
-	case <-r.ended:
-		select {
-		case m := <-c.answer: // it was the last that came
-			return r.dialect.result(m)
-		default:
-			return nil, r.err
-		}
-	case <-ctx.Done():
-		if cancel := r.dialect.cancel; cancel != nil {
-			bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
-			defer stop()
-			_ = r.wire.send(bounded, cancel(r, id, params)) // we are leaving anyhow
-		}
-		return nil, context.Cause(ctx)
 	}
+	r.cancelRequest(ctx, id, params)
+	return nil, err
+}
+
+// cancelRequest cancels a request, or the turn that it began, if ctx has ended.
+func (r *RPC) cancelRequest(ctx context.Context, id string, params []byte) {
+	if r.dialect.cancel == nil || ctx.Err() == nil || r.leavingCancels() {
+		return
+	}
+	payload := r.dialect.cancel(r, id, params)
+	if payload == nil {
+		return
+	}
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	defer stop()
+	_ = r.wire.send(bounded, payload) // we are leaving anyhow
 }
 
 // nextID returns an id for a message whose answer nobody waits for.
@@ -237,6 +261,7 @@ func (r *RPC) take(m *rpcMessage) error {
 		if out := r.listener(); out != nil {
 			out(part)
 		}
+		r.endTurn(m)
 		return nil
 	}
 	result, refusal := r.dialect.serve(r, m)
@@ -264,13 +289,17 @@ func (r *RPC) answered(m *rpcMessage) *rpcCall {
 // isNull reports whether a member is not there, or null, which some write instead.
 func isNull(member json.RawMessage) bool { return member == nil || string(member) == "null" }
 
-// listener returns who listens to notifications: the call that was made last.
+// listener returns who listens to notifications: the call that was made last, or the turn
+// that goes on.
 func (r *RPC) listener() func(Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.open[strconv.Itoa(r.last)]
-	if c == nil {
-		return nil
+	switch {
+	case c != nil:
+		return c.out
+	case r.turn != nil:
+		return r.turn.out
 	}
-	return c.out
+	return nil
 }

@@ -93,6 +93,13 @@ const (
 	acpHello = `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false},"clientInfo":{"name":"wirectl","version":"v"},"protocolVersion":1}}
 < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}
 `
+	codexTurn = `> {"method":"initialize","id":1,"params":{"clientInfo":{"name":"wirectl","title":"wirectl","version":"v"}}}
+< {"id":1,"result":{"userAgent":"x"}}
+> {"method":"initialized"}
+> {"method":"thread/start","id":2,"params":{"cwd":"/a b"}}
+< {"id":2,"result":{"thread":{"id":"t1"}}}
+> {"method":"turn/start","id":3,"params":{"input":[{"text":"hi","type":"text"}],"threadId":"t1"}}
+`
 	lspHello = `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"window":{"workDoneProgress":true},"workspace":{"configuration":true,"workspaceFolders":true}},"clientInfo":{"name":"wirectl","version":"v"},"processId":null,"rootUri":"file:///a%20b"}}
 < {"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}
 > {"jsonrpc":"2.0","method":"initialized","params":{}}
@@ -107,6 +114,14 @@ func method(name, params string) func(*client.RPC) client.Call {
 	return func(r *client.RPC) client.Call { return r.Call(name, []byte(params)) }
 }
 
+// prompted opens a session and sends a prompt in it.
+func prompted(r *client.RPC) client.Call {
+	if _, err := r.NewSession(context.Background()); err != nil {
+		panic(err)
+	}
+	return r.Prompt("hi")
+}
+
 var dialogues = []dialogue{
 	{
 		"mcp", client.MCP, mcpHello + `> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"<x>"}}
@@ -119,8 +134,8 @@ var dialogues = []dialogue{
 > {"jsonrpc":"2.0","id":2,"result":{"action":"decline"}}
 < {"jsonrpc":"2.0","id":3,"method":"sampling/createMessage","params":{}}
 > {"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"the user refused: wirectl send has no model"}}
-< {"jsonrpc":"2.0","id":"four","method":"tasks/list"}
-> {"jsonrpc":"2.0","id":"four","error":{"code":-32601,"message":"Method not found: tasks/list"}}
+< {"jsonrpc":"2.0","id":"four","method":"tasks/other"}
+> {"jsonrpc":"2.0","id":"four","error":{"code":-32601,"message":"Method not found: tasks/other"}}
 < {"jsonrpc":"2.0","id":2,"result":{"content":[9007199254740993]}}`,
 		method("tools/call", `{"name":"<x>"}`),
 		heard{text: []string{`{"content":[9007199254740993]}`}, asides: []string{"notifications/message"}},
@@ -159,14 +174,34 @@ var dialogues = []dialogue{
 < {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"plan"}}}
 < {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"lo"}}}}
 < {"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`,
-		func(r *client.RPC) client.Call {
-			if _, err := r.NewSession(context.Background()); err != nil {
-				panic(err)
-			}
-			return r.Prompt("hi")
-		},
+		prompted,
 		heard{text: []string{"Hel", "lo"}, asides: []string{"session/update", "result"}},
 		"",
+	},
+	{
+		"codex", client.Codex, codexTurn + `< {"id":3,"result":{"turn":{"id":"u1","status":"inProgress"}}}
+< {"method":"turn/started","params":{"threadId":"t1","turn":{"id":"u1","status":"inProgress"}}}
+< {"method":"item/started","params":{"threadId":"t1","turnId":"u1","item":{"type":"agentMessage","id":"i1"}}}
+< {"method":"item/agentMessage/delta","params":{"threadId":"t1","turnId":"u1","itemId":"i1","delta":"Hel"}}
+< {"id":0,"method":"item/commandExecution/requestApproval","params":{"threadId":"t1","turnId":"u1","itemId":"c1"}}
+> {"id":0,"result":{"decision":"decline"}}
+< {"id":1,"method":"mcpServer/elicitation/request","params":{"threadId":"t1","turnId":"u1"}}
+> {"id":1,"result":{"action":"decline"}}
+< {"id":2,"method":"item/tool/call","params":{"threadId":"t1","turnId":"u1"}}
+> {"error":{"code":-32601,"message":"Method not found: item/tool/call"},"id":2}
+< {"method":"turn/completed","params":{"threadId":"t2","turn":{"id":"u2","status":"completed"}}}
+< {"method":"item/agentMessage/delta","params":{"threadId":"t1","turnId":"u1","itemId":"i1","delta":"lo"}}
+< {"method":"turn/completed","params":{"threadId":"t1","turn":{"id":"u1","status":"completed","error":null}}}`,
+		prompted,
+		heard{text: []string{"Hel", "lo"}, asides: []string{"turn/started", "item/started", "turn/completed", "turn/completed", "result"}},
+		"",
+	},
+	{
+		"a turn of codex fails, before it was said to have begun", client.Codex, codexTurn + `< {"method":"turn/completed","params":{"threadId":"t1","turn":{"id":"u1","status":"failed","error":{"message":"no model"}}}}
+< {"id":3,"result":{"turn":{"id":"u1","status":"inProgress"}}}`,
+		prompted,
+		heard{asides: []string{"turn/completed"}},
+		"failed: no model",
 	},
 	{
 		"lsp", client.LSP, lspHello + `> {"jsonrpc":"2.0","id":2,"method":"textDocument/hover","params":{}}
@@ -342,6 +377,9 @@ func TestCancels(t *testing.T) {
 > {"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}`, method("x", ""), heard{}, ""},
 		{"acp", client.ACP, acpHello + `> {"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s"}}
 > {"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`, method("session/prompt", `{"sessionId":"s"}`), heard{}, ""},
+		{"codex", client.Codex, codexTurn + `< {"id":3,"result":{"turn":{"id":"u1","status":"inProgress"}}}
+< {"method":"item/agentMessage/delta","params":{"threadId":"t1","turnId":"u1","itemId":"i1","delta":"x"}}
+> {"method":"turn/interrupt","id":4,"params":{"threadId":"t1","turnId":"u1"}}`, prompted, heard{text: []string{"x"}}, ""},
 		{"dap", client.DAP, dapHello + `> {"seq":2,"type":"request","command":"evaluate"}
 > {"seq":3,"type":"request","command":"cancel","arguments":{"requestId":2}}`, method("evaluate", ""), heard{}, ""},
 	} {
@@ -422,6 +460,54 @@ func TestHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{"POST", "POST s 2025-03-26", "POST s 2025-03-26", "POST s 2025-03-26", "DELETE s 2025-03-26"}; !slices.Equal(log, want) {
+		t.Errorf("the requests are %q, want %q", log, want)
+	}
+}
+
+// Over HTTP the head of each request of MCP 2026-07-28 says what its body says, errors
+// come with a status and a body, and to close the stream of an answer is the cancel.
+func TestStatelessHTTP(t *testing.T) {
+	var log []string
+	left := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		log = append(log, strings.Join([]string{r.Method, r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name")}, " "))
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.Contains(string(body), "server/discover"):
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"public"}}`)
+		case strings.Contains(string(body), "none"):
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"Method not found"}}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"p\",\"progress\":1}}\n\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			close(left)
+		}
+	}))
+	defer s.Close()
+	w := client.NewWatch(client.MCP.Protocol, nil)
+	r, err := client.DialHTTP(t.Context(), s.URL, client.MCP, w, client.RPCOptions{Version: "v", Stateless: true}, client.HTTPOptions{Client: s.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *client.PeerError
+	if err := r.Call("resources/read", []byte(`{"uri":"x://none"}`))(t.Context(), func(client.Part) {}); !errors.As(err, &refused) || refused.Code != "-32601" {
+		t.Errorf("the error is %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = r.Call("tools/call", []byte(`{"name":"größe","_meta":{"progressToken":"p"}}`))(ctx, func(client.Part) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	<-left
+	want := []string{"POST 2026-07-28 server/discover ", "POST 2026-07-28 resources/read x://none", "POST 2026-07-28 tools/call =?base64?Z3LDtsOfZQ==?="}
+	if !slices.Equal(log, want) {
 		t.Errorf("the requests are %q, want %q", log, want)
 	}
 }

@@ -67,7 +67,7 @@ func (c *Theory) Run(q RunRequest) Call {
 			q.RunID = jsonscan.MustMarshal("run-" + rand.Text())
 		}
 		ws, resp, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{ //nolint:bodyclose // there is none after an upgrade
-			HTTPClient: c.http.client(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
+			HTTPClient: c.http.HTTPClient(), HTTPHeader: c.http.Header, Subprotocols: []string{theoryProtocol},
 		})
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 			err = &transport.RefusedError{Code: resp.StatusCode, Status: resp.Status}

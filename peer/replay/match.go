@@ -2,11 +2,14 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -27,6 +30,9 @@ type heard struct {
 	well    bool
 	gap     bool
 	digest  [jsondiff.DigestSize]byte
+
+	exchange int  // the one of the recording that it belongs to; 0 if there is none
+	ends     bool // it ends that
 }
 
 // isJSON reports whether text is one value of JSON.
@@ -56,7 +62,12 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 		}
 		return changes
 	}
-	w := jsondiff.Walk{Ignore: r.options.Match.Ignore}
+	w := jsondiff.Walk{Ignore: r.options.Match.Ignore, Named: func(key string, _ []byte) bool { return key != "id" }}
+	w.Reordered = func(keys []string, recorded, live []byte) {
+		if !contract.IsList(keys) {
+			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
+		}
+	}
 	w.Leaf = func(keys []string, recorded, live []byte) {
 		if !r.sameLeaf(st, h, keys, recorded, live) {
 			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
@@ -69,13 +80,20 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 // sameLeaf reports whether two values say the same: ids do if they name the same
 // thing.
 func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte) bool {
-	if len(keys) == 0 || recorded == nil || live == nil || !jsondiff.HoldsID(keys[len(keys)-1]) {
+	key := ""
+	if n := len(keys); n > 0 {
+		key = keys[n-1]
+		if _, err := strconv.Atoi(key); err == nil && n > 1 { // the place in a list
+			key = keys[n-2]
+		}
+	}
+	if recorded == nil || live == nil || !jsondiff.HoldsID(key) {
 		return jsondiff.Same(recorded, live)
 	}
-	if isProcess(st, keys[len(keys)-1]) {
+	if isProcess(st, key) {
 		return true
 	}
-	u := utteranceOf(keys[len(keys)-1], recorded)
+	u := utteranceOf(key, recorded)
 	isToken := namesSame(st, h, recorded, live)
 	learns := r.script.isName(r.options.Side, u) && (!isToken || jsonscan.KindOf(recorded) == jsonscan.String)
 	called, known := r.names.others[u]
@@ -157,8 +175,8 @@ func (r *run) counterpartOf(h *heard) (found, instead *step) {
 	case h.message.Phase == protocol.Open:
 		return r.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open }), nil
 	}
-	if exchange := r.live.exchangeOf(r.options.Side.Opposite(), &h.message, r.expects); exchange != 0 {
-		if found, instead = r.inExchange(h, exchange); found != nil || instead != nil {
+	if h.exchange != 0 {
+		if found, instead = r.inExchange(h, h.exchange); found != nil || instead != nil {
 			return found, instead
 		}
 	}
@@ -169,25 +187,35 @@ func (r *run) counterpartOf(h *heard) (found, instead *step) {
 	}), nil
 }
 
-// alike returns the recorded frame, of those that may, that says the same, is
-// about the same, or at least is of the same kind: the first of each.
+// alike returns the recorded frame, of those that may, that says the same of the same
+// turn or task, says the same, is about the same, or at least is of the same kind: the
+// first of each.
 func (r *run) alike(h *heard, may func(*step) bool) *step {
-	var about, kind *step
+	var same, about, kind *step
 	for st := range r.missing {
 		switch {
 		case !may(st) || !bytes.Equal(st.message.Kind, h.message.Kind):
-		case st.digest == h.digest:
+		case st.digest == h.digest && r.refersAlike(st, h):
 			return st
+		case same == nil && st.digest == h.digest:
+			same = st
 		case about == nil && bytes.Equal(st.message.Label, h.message.Label):
 			about = st
 		case kind == nil:
 			kind = st
 		}
 	}
-	if about != nil {
-		return about
+	return cmp.Or(same, about, kind)
+}
+
+// refersAlike reports whether two messages refer to the same, whatever it is called live.
+func (r *run) refersAlike(st *step, h *heard) bool {
+	recorded, live := st.message.Ref, h.message.Ref
+	if recorded.IsZero() || recorded.Space == protocol.SpaceID || bytes.Equal(recorded.Text, live.Text) {
+		return true
 	}
-	return kind
+	called, ok := r.names.others[utteranceOf("", recorded.Text)]
+	return ok && called == string(live.Text)
 }
 
 // inExchange looks for the counterpart among what is to come in an exchange.

@@ -41,11 +41,12 @@ func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][
 type names struct {
 	side   frame.Dir // ours
 	tokens map[name]string
+	own    map[name]string      // what our own ids are called this time
 	others map[utterance]string // as written in JSON
 }
 
 func newNames(side frame.Dir) *names {
-	return &names{side, make(map[name]string), make(map[utterance]string)}
+	return &names{side, make(map[name]string), make(map[name]string), make(map[utterance]string)}
 }
 
 // meet learns the names that the peer gave the exchange that it opens.
@@ -60,7 +61,7 @@ func (n *names) meet(recorded, live *protocol.Message) {
 // rename returns the payload of a step of ours with the ids that hold live; the
 // recorded payload itself if they are the same.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
-	if !st.well || len(n.tokens)+len(n.others) == 0 && !begins(st) {
+	if !st.well || len(n.tokens)+len(n.own)+len(n.others) == 0 && !begins(st) {
 		return st.payload
 	}
 	if r, ok := p.(protocol.Renamer); ok {
@@ -93,6 +94,9 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 		}
 	}
 	if n.isOurs(m, t) {
+		if called, ok := n.own[name{n.side, t.Space, string(t.Text)}]; ok {
+			return []byte(called)
+		}
 		return nil
 	}
 	if live, ok := n.tokens[name{n.side.Opposite(), t.Space, string(t.Text)}]; ok {

@@ -1,9 +1,10 @@
 package replay
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // AppendNDJSON appends a frame as a line of NDJSON, with the time since start.
@@ -59,7 +60,7 @@ func (r *Result) AppendNDJSON(b []byte) []byte {
 		Replay string `json:"replay"`
 		*Result
 		Diverged bool `json:"diverged"`
-	}{"result", r, r.Divergence != nil})
+	}{"result", r, r.Differences > 0})
 }
 
 // AppendNDJSON appends a point of a sweep as a line of NDJSON.
@@ -93,12 +94,5 @@ func (p *Point) AppendNDJSON(b []byte) []byte {
 	}{"cancel", p.After, p.Reached, p.Why, class, p.Parts, p.Bytes, milliseconds(p.Took), p.Confirmed, findings})
 }
 
-func appendLine(b []byte, v any) []byte {
-	buf := bytes.NewBuffer(b)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("replay: " + err.Error()) // only text, numbers and valid JSON are in it
-	}
-	return buf.Bytes()
-}
+// appendLine appends what has only text, numbers and valid JSON in it.
+func appendLine(b []byte, v any) []byte { return append(append(b, jsonscan.MustMarshal(v)...), '\n') }

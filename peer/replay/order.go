@@ -77,7 +77,7 @@ func (s *Script) groups(side frame.Dir) []int {
 				groups[i] = groups[s.opened[open[n-1]].step]
 			}
 		}
-		if theirs && st.message.Phase.Ends() {
+		if theirs && st.ends {
 			ended[st.exchange] = true
 		}
 		for len(open) > 0 && ended[open[len(open)-1]] {

@@ -77,6 +77,46 @@ c2u {"seq":3,"type":"request","command":"pause","arguments":{"threadId":9}}
 u2c {"seq":3,"type":"response","request_seq":3,"command":"pause","success":true}`,
 			strings.NewReplacer(`"threadId":9`, `"threadId":10`, `{"seq":2,"type":"request"`, `{"seq":40,"type":"request"`, `"request_seq":2`, `"request_seq":40`),
 		},
+		{
+			"threads and turns of codex", "codex", frame.Line, `c2u {"id":1,"method":"thread/start","params":{}}
+u2c {"id":1,"result":{"thread":{"id":"th"}}}
+c2u {"id":2,"method":"turn/start","params":{"threadId":"th","input":[]}}
+u2c {"id":2,"result":{"turn":{"id":"tu","status":"inProgress"}}}
+u2c {"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"tu","itemId":"i","delta":"tu"}}
+u2c {"id":0,"method":"item/commandExecution/requestApproval","params":{"threadId":"th","turnId":"tu","itemId":"i"}}
+c2u {"id":3,"method":"turn/interrupt","params":{"threadId":"th","turnId":"tu"}}
+u2c {"id":3,"result":{}}
+u2c {"method":"turn/completed","params":{"threadId":"th","turn":{"id":"tu","status":"interrupted"}}}
+c2u {"id":4,"method":"turn/start","params":{"threadId":"th","input":[]}}
+u2c {"id":4,"result":{"turn":{"id":"tv","status":"inProgress"}}}
+c2u {"id":5,"method":"turn/steer","params":{"threadId":"th","expectedTurnId":"tv","input":[]}}
+u2c {"id":5,"result":{"turnId":"tv"}}
+u2c {"method":"turn/completed","params":{"threadId":"th","turn":{"id":"tv","status":"completed"}}}`,
+			strings.NewReplacer(`"th"`, `"thread-of-today"`, `d":"tu"`, `d":"turn-of-today"`, `"tv"`, `"turn-of-later"`, `"id":0,`, `"id":7,`),
+		},
+		{
+			"states of retries, and tasks", "mcp", frame.Line, `c2u {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{}}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{},"requestState":"one"}}
+c2u {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a","arguments":{},"inputResponses":{},"requestState":"one"}}
+u2c {"jsonrpc":"2.0","id":2,"result":{"resultType":"task","taskId":"t","status":"working"}}
+c2u {"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"t"}}
+u2c {"jsonrpc":"2.0","id":3,"result":{"taskId":"t","status":"working"}}
+c2u {"jsonrpc":"2.0","id":4,"method":"tasks/cancel","params":{"taskId":"t"}}
+u2c {"jsonrpc":"2.0","id":4,"result":{}}`,
+			strings.NewReplacer(`"one"`, `"another"`, `"t"`, `"task"`),
+		},
+		{
+			"turns of ACP 2", "acp", frame.Line, `c2u {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2}}
+u2c {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":2}}
+c2u {"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/"}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}
+c2u {"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+u2c {"jsonrpc":"2.0","id":2,"result":{}}
+u2c {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","messageId":"m"}}}
+c2u {"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}
+u2c {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"cancelled"}}}`,
+			strings.NewReplacer(`"s"`, `"session"`),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			here, there := both(t, tt.protocol, tt.framing, tt.recording, tt.live.Replace(tt.recording), replay.Options{Match: replay.Matcher{Exact: true}, Timeout: 10 * time.Second})
@@ -157,7 +197,7 @@ u2c {"jsonrpc":"2.0","id":2`, replay.Matcher{Exact: true, Skip: []string{"notifi
 			live := strings.Replace(conversation, tt.from, tt.to, 1)
 			here, _ := both(t, "mcp", frame.Line, conversation, live, replay.Options{Match: tt.match, Timeout: patience(tt.want)})
 			got := ""
-			if d := here.Divergence; d != nil {
+			if d := here.Divergence(); d != nil {
 				got = string(d.What) + ": " + d.Text
 			}
 			if got != tt.want || here.err != nil {
@@ -175,6 +215,32 @@ func patience(want string) time.Duration {
 	return 20 * time.Second
 }
 
+// A turn that goes on after its answer is answered by what ends it: what comes before may
+// be more or fewer if it is not compared, and what follows waits for the end.
+func TestPartsOfTurns(t *testing.T) {
+	recording := `c2u {"id":2,"method":"turn/start","params":{"threadId":"th","input":[]}}
+u2c {"id":2,"result":{"turn":{"id":"tu","status":"inProgress"}}}
+u2c {"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"tu","itemId":"i","delta":"a"}}
+u2c {"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"tu","itemId":"i","delta":"b"}}
+u2c {"method":"turn/completed","params":{"threadId":"th","turn":{"id":"tu","status":"completed"}}}
+c2u {"id":4,"method":"thread/read","params":{"threadId":"th"}}
+u2c {"id":4,"result":{}}`
+	fewer := strings.Replace(recording, "\n"+`u2c {"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"tu","itemId":"i","delta":"b"}}`, "", 1)
+	here, _ := both(t, "codex", frame.Line, recording, fewer, replay.Options{Timeout: 20 * time.Second})
+	if here.Divergence() != nil || here.err != nil || here.Missing != 1 {
+		t.Errorf("%+v, %v: %d missing", here.Divergence(), here.err, here.Missing)
+	}
+	here, _ = both(t, "codex", frame.Line, fewer, recording, replay.Options{Timeout: 20 * time.Second})
+	if here.Divergence() != nil || here.err != nil || here.Extra != 1 {
+		t.Errorf("%+v, %v: %d more", here.Divergence(), here.err, here.Extra)
+	}
+	failed := strings.Replace(recording, `"completed"}}}`, `"failed"}}}`, 1)
+	here, _ = both(t, "codex", frame.Line, recording, failed, replay.Options{Match: replay.Matcher{Exact: true}, Timeout: 20 * time.Second})
+	if d := here.Divergence(); d == nil || d.Text != "frame 5, turn/completed is not as recorded" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Parts may be more or fewer if they are not compared.
 func TestChunks(t *testing.T) {
 	recording := `c2u {"id":"1","promptSend":{"content":"go"}}
@@ -188,14 +254,14 @@ u2c {"id":"1","responseComplete":{"requestId":"1"}}`
 u2c {"id":"2"`, 1)
 	for _, live := range []string{one, three} {
 		here, _ := both(t, "latis", frame.Len32, recording, live, replay.Options{Match: replay.Matcher{Exact: true}, Timeout: time.Second})
-		if here.Divergence == nil {
+		if here.Divergence() == nil {
 			t.Error("a part more or less is not noticed")
 		}
 	}
 	for _, match := range []replay.Matcher{{Exact: true, IgnoreChunks: true}, {}} {
 		here, _ := both(t, "latis", frame.Len32, recording, three, replay.Options{Match: match, Timeout: 20 * time.Second})
-		if here.Divergence != nil || here.err != nil || here.Extra != 1 {
-			t.Errorf("%+v, %v: %d more", here.Divergence, here.err, here.Extra)
+		if here.Divergence() != nil || here.err != nil || here.Extra != 1 {
+			t.Errorf("%+v, %v: %d more", here.Divergence(), here.err, here.Extra)
 		}
 	}
 }
@@ -256,10 +322,10 @@ func TestServe(t *testing.T) {
 	const clients = 5
 	served := make(chan error, 1)
 	results := 0
-	scripts := parse(t, conversation, "mcp", frame.Line).Scripts(frame.U2C)
+	players := []replay.Player{parse(t, conversation, "mcp", frame.Line).Scripts(frame.U2C)[0]}
 	go func() {
-		served <- replay.Serve(t.Context(), l, scripts, replay.Options{Side: frame.U2C}, clients, func(_ int, r replay.Result, err error) {
-			if err == nil && r.Divergence == nil {
+		served <- replay.Serve(t.Context(), l, players, replay.Options{Side: frame.U2C}, clients, func(_ int, r replay.Result, err error) {
+			if err == nil && r.Divergence() == nil {
 				results++
 			}
 		})

@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -17,6 +19,12 @@ func (r *run) arrived(a arrival) error {
 		return nil // where bytes that are no frame are cut means nothing
 	}
 	h := r.hear(&a.frame)
+	if h.well {
+		from := r.options.Side.Opposite()
+		h.exchange = r.live.exchangeOf(from, &h.message, r.expects)
+		h.ends = r.live.ends(from, &h.message, h.exchange)
+	}
+	r.heard = h
 	st, instead := r.counterpartOf(h)
 	var seq int64
 	if st != nil {
@@ -24,22 +32,27 @@ func (r *run) arrived(a arrival) error {
 	}
 	r.trace(r.options.Side.Opposite(), seq, h.payload, &h.message, h.gap)
 	if st == nil {
-		r.unforeseen(h, instead)
-		return nil
+		return r.unforeseen(h, instead)
 	}
 	changes, err := r.compare(st, h)
 	if err != nil {
 		return err
 	}
 	if len(changes) > 0 && r.sweep == nil {
-		r.result.Divergence = &Divergence{
-			What: Differs, Recorded: st.side(), Live: h.side(), Changes: changes,
-			Text: fmt.Sprintf("%s is not as recorded", st),
-		}
+		r.differs(st, h, changes)
 		return nil
 	}
+	r.result.Matched++
 	r.match(st, h)
 	return nil
+}
+
+// differs notes that a frame is not as recorded.
+func (r *run) differs(st *step, h *heard, changes []Change) {
+	r.diverge(Divergence{What: Differs, Changes: changes, Text: fmt.Sprintf("%s is not as recorded", st)}, st, h, true)
+	if !r.stopped {
+		r.match(st, h)
+	}
 }
 
 // hear reads a frame of the peer.
@@ -59,8 +72,7 @@ func (r *run) hear(f *frame.Frame) *heard {
 
 // match takes a live frame for a recorded one.
 func (r *run) match(st *step, h *heard) {
-	r.result.Matched++
-	if h.message.Phase.Ends() {
+	if h.ends {
 		r.passParts(st)
 	}
 	if st.opens != 0 {
@@ -89,19 +101,48 @@ func (r *run) passParts(end *step) {
 }
 
 // unforeseen handles a frame that has no counterpart.
-func (r *run) unforeseen(h *heard, instead *step) {
+func (r *run) unforeseen(h *heard, instead *step) error {
 	m := &h.message
 	allowed := r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
 	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
-		return
+		return nil
 	}
-	d := &Divergence{What: Unforeseen, Live: h.side(), Text: fmt.Sprintf("%s has no counterpart in the recording", h)}
-	if instead != nil {
-		d.What, d.Recorded = Differs, instead.side()
-		d.Text = fmt.Sprintf("%s comes where %s was to come", h, instead)
+	if instead == nil {
+		r.diverge(Divergence{What: Unforeseen, Text: fmt.Sprintf("%s has no counterpart in the recording", h)}, nil, h, true)
+		return nil
 	}
-	r.result.Divergence = d
+	r.diverge(Divergence{What: Differs, Text: fmt.Sprintf("%s comes where %s was to come", h, instead)}, instead, h, true)
+	if r.stopped || !h.ends {
+		return nil
+	}
+	return r.endEarly(h, instead)
+}
+
+// endEarly ends an exchange of which more was to come, or another end.
+func (r *run) endEarly(h *heard, instead *step) error {
+	for _, st := range r.expected(instead.exchange) {
+		switch {
+		case r.came[st.index]:
+		case st.message.Phase == h.message.Phase && bytes.Equal(st.message.Kind, h.message.Kind):
+			changes, err := r.compare(st, h)
+			if len(changes) > 0 {
+				r.differs(st, h, changes)
+			} else if err == nil {
+				r.match(st, h)
+			}
+			return err
+		case st.ends:
+			r.match(st, h)
+			return nil
+		case st != instead:
+			r.result.Missing++
+			r.consume(st)
+		default:
+			r.consume(st)
+		}
+	}
+	return nil
 }
 
 // peerEnded records that the peer has ended its side.
@@ -113,27 +154,32 @@ func (r *run) peerEnded(err error) error {
 	if r.sweep != nil || r.options.Side == frame.U2C {
 		return nil
 	}
-	if st := r.first(anyStep); st != nil {
-		text := "the peer ended"
-		if err != nil {
-			text = fmt.Sprintf("reading from the peer failed: %v;", err)
+	text := "the peer ended"
+	if err != nil {
+		text = fmt.Sprintf("reading from the peer failed: %v;", err)
+	}
+	for st := range r.missing {
+		r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("%s, and %s was still to come", text, st)}, st, nil, false)
+		if !r.options.KeepGoing {
+			break
 		}
-		r.result.Divergence = &Divergence{What: Gone, Recorded: st.side(), Text: fmt.Sprintf("%s, and %s was still to come", text, st)}
 	}
 	return nil
 }
 
-// timeout says what did not come in time.
+// timeout says what did not come in time. To keep going, it passes over all that has to
+// come before more is sent.
 func (r *run) timeout() {
 	st := r.first(anyStep)
 	if st == nil {
-		r.result.Divergence = &Divergence{What: Late, Recorded: r.writing.side(), Text: fmt.Sprintf("the peer does not read: %s could not be sent within %v", r.writing, r.options.Timeout)}
+		r.diverge(Divergence{What: Late, Text: fmt.Sprintf("the peer does not read: %s could not be sent within %v", r.writing, r.options.Timeout)}, r.writing, nil, false)
 		return
 	}
-	text := fmt.Sprintf("%s did not come within %v", st, r.options.Timeout)
-	for i, next := range r.script.steps {
-		if next.dir == r.options.Side && r.lacks[i] > 0 {
-			text += fmt.Sprintf("; %s waits for it", next)
+	text, next := r.lateness(st), len(r.script.steps)
+	for i, waiting := range r.script.steps {
+		if waiting.dir == r.options.Side && r.lacks[i] > 0 {
+			text += fmt.Sprintf("; %s waits for it", waiting)
+			next = i
 			break
 		}
 	}
@@ -142,7 +188,21 @@ func (r *run) timeout() {
 			text += fmt.Sprintf("; it answers %s", o)
 		}
 	}
-	r.result.Divergence = &Divergence{What: Late, Recorded: st.side(), Text: text}
+	r.diverge(Divergence{What: Late, Text: text}, st, nil, true)
+	if r.stopped {
+		return
+	}
+	r.consume(st)
+	for _, late := range slices.Collect(r.missing) {
+		if late.index < next {
+			r.diverge(Divergence{What: Late, Text: r.lateness(late)}, late, nil, true)
+			r.consume(late)
+		}
+	}
+}
+
+func (r *run) lateness(st *step) string {
+	return fmt.Sprintf("%s did not come within %v", st, r.options.Timeout)
 }
 
 func anyStep(*step) bool { return true }

@@ -28,6 +28,10 @@ type Options struct {
 	// Timeout bounds how long the controller waits for a frame; 0 waits for
 	// ever. A unit waits for ever in any case: when to ask is up to its client.
 	Timeout time.Duration
+	// KeepGoing goes on behind a difference, as if the frame had been as recorded.
+	KeepGoing bool
+	// Cases asks for what came of each frame.
+	Cases bool
 	// Match judges the peer's frames.
 	Match Matcher
 	// Limit is the largest payload in bytes that is read; 0 is the default of
@@ -80,6 +84,26 @@ type Result struct {
 	// have.
 	Missing int64         `json:"missing"`
 	Took    time.Duration `json:"took_ns"`
-	// Divergence is where the peer left the recording; nil if it did not.
-	Divergence *Divergence `json:"-"`
+	// Differences counts where the peer left the recording, and Divergences are these
+	// places, the first first.
+	Differences int64         `json:"differences"`
+	Divergences []*Divergence `json:"-"`
+	// Cases are the recorded frames of the peer, in order, and what came of each, if
+	// that was asked for.
+	Cases []Case `json:"-"`
+}
+
+// A Case is a frame that was expected of the peer, or one that was not.
+type Case struct {
+	Name       string
+	Divergence *Divergence // nil if it came as recorded
+	Skipped    bool        // the run ended before, or nothing was expected of it
+}
+
+// Divergence returns where the peer left the recording first; nil if it did not.
+func (r *Result) Divergence() *Divergence {
+	if len(r.Divergences) == 0 {
+		return nil
+	}
+	return r.Divergences[0]
 }

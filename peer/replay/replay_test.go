@@ -81,7 +81,7 @@ func (o outcome) check(t *testing.T, side string) {
 	if o.err != nil {
 		t.Errorf("%s: %v", side, o.err)
 	}
-	if d := o.Divergence; d != nil {
+	if d := o.Divergence(); d != nil {
 		t.Errorf("%s: %s: %s\n%+v\n%+v\n%+v", side, d.What, d.Text, d.Recorded, d.Live, d.Changes)
 	}
 	if o.Missing != 0 || o.Extra != 0 {

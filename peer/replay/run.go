@@ -36,6 +36,7 @@ type run struct {
 	left   int       // theirs to come
 
 	live  *ledger
+	heard *heard // what came last of the peer
 	names *names
 
 	incoming chan arrival
@@ -45,6 +46,7 @@ type run struct {
 	closed   bool  // our side is, for writing
 	ended    bool  // the peer's side is
 	gapped   bool  // what came last was no frame
+	stopped  bool  // by a divergence
 
 	sweep  *sweep // nil unless a cancel is to be tried
 	result Result
@@ -64,7 +66,8 @@ const quiet = time.Second
 // Run plays the script over a connection, which it closes. The error is about the
 // connection or the run; that the peer is not as recorded is in the result.
 func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
-	return newRun(ctx, s, conn, &o, nil).play()
+	r := newRun(ctx, s, conn, &o, nil)
+	return r.playBy(r.loop)
 }
 
 func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *sweep) *run {
@@ -72,7 +75,7 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
 		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
 		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
-		queues: make([][]*step, len(s.opened)), live: newLedger(), names: newNames(o.Side),
+		queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol), names: newNames(o.Side),
 		incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
 		sweep: w, result: Result{Conn: s.Conn},
 	}
@@ -98,24 +101,28 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 	return r
 }
 
-// play runs until all is said, or the peer diverges.
-func (r *run) play() (Result, error) {
+// playBy runs a loop until all is said, or the peer diverges.
+func (r *run) playBy(loop func() error) (Result, error) {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	stop, cancel := context.WithCancel(r.ctx)
 	r.wire = overWire(stop, r.conn, r.script.Framing)
-	go func() { defer close(readerDone); r.readPeer(stop) }()
+	scanner := r.newScanner()
+	go func() { defer close(readerDone); r.readPeer(stop, scanner) }()
 	go func() { defer close(writerDone); r.writeOutgoing(stop) }()
-	err := r.loop()
+	err := loop()
 	cancel()
 	closing := r.conn.Close()
 	<-readerDone
 	<-writerDone
 	r.settle()
-	if err == nil && r.result.Divergence == nil && !errors.Is(closing, io.ErrClosedPipe) {
+	if err == nil && r.result.Differences == 0 && !errors.Is(closing, io.ErrClosedPipe) {
 		err = closing
 	}
 	r.result.Missing += int64(r.left)
 	r.result.Took = time.Since(r.started)
+	if r.options.Cases {
+		r.result.Cases = r.cases()
+	}
 	return r.result, err
 }
 
@@ -130,8 +137,8 @@ func (r *run) settle() {
 	}
 }
 
-// readPeer reads the peer's frames and passes them to the main loop.
-func (r *run) readPeer(ctx context.Context) {
+// newScanner returns the scanner of the peer's frames.
+func (r *run) newScanner() *frame.Scanner {
 	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
 	if limit == 0 {
@@ -140,6 +147,11 @@ func (r *run) readPeer(ctx context.Context) {
 	s.SetLimit(limit)
 	s.SetAccept(all.Plausible(r.script.Protocol))
 	s.ResyncAtOnce()
+	return s
+}
+
+// readPeer reads the peer's frames and passes them to the main loop.
+func (r *run) readPeer(ctx context.Context, s *frame.Scanner) {
 	more := true
 	for more {
 		more = s.Scan()
@@ -264,7 +276,7 @@ func (r *run) linger() time.Duration {
 // done reports whether the run is at its end.
 func (r *run) done() bool {
 	switch {
-	case r.result.Divergence != nil:
+	case r.stopped:
 		return true
 	case !r.ended || r.writing != nil:
 		return false

@@ -49,8 +49,9 @@ type step struct {
 	well    bool // message is what the payload means
 	digest  [jsondiff.DigestSize]byte
 
-	exchange int // the one it belongs to, from 1; 0 if there is none
-	opens    int // the one that it opens; 0 if it opens none
+	exchange int  // the one it belongs to, from 1; 0 if there is none
+	opens    int  // the one that it opens; 0 if it opens none
+	ends     bool // it ends the one that it belongs to
 }
 
 // An opening is how an exchange began.
@@ -147,7 +148,7 @@ func (s *Script) prepare(side frame.Dir) {
 	}
 	s.ready, s.uttered = true, make(map[utterance][3]bool)
 	s.opened = make([]opening, 1)
-	book := newLedger()
+	book := newLedger(s.Protocol)
 	ended := map[int]bool{}
 	for _, st := range s.steps {
 		st.parseMessage(s.Protocol)
@@ -160,7 +161,7 @@ func (s *Script) prepare(side frame.Dir) {
 		if st.well {
 			s.place(st, book, func(n int) bool { return !ended[n] })
 		}
-		if st.exchange != 0 && st.message.Phase.Ends() {
+		if st.exchange != 0 && st.ends {
 			ended[st.exchange] = true
 		}
 		s.hear(st)
@@ -215,6 +216,7 @@ func (s *Script) place(st *step, book *ledger, open func(int) bool) {
 			st.exchange = st.opens
 		}
 	}
+	st.ends = book.ends(st.dir, m, st.exchange)
 	if st.exchange != 0 {
 		o := &s.opened[st.exchange]
 		o.steps = append(o.steps, st.index)

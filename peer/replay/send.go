@@ -44,6 +44,7 @@ func (r *run) sendFrame(st *step) {
 	if st.opens != 0 {
 		r.live.openExchange(st.dir, &m, st.opens)
 	}
+	r.live.ends(st.dir, &m, st.exchange)
 	r.writing = st
 	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
 	r.outgoing <- raw
@@ -73,7 +74,7 @@ func (r *run) sent(err error) error {
 		return r.broken(st, err)
 	}
 	r.result.Sent++
-	if st != r.sweep.message() {
+	if st.index != made {
 		r.pass(st)
 	}
 	return nil
@@ -85,9 +86,7 @@ func (r *run) broken(st *step, err error) error {
 		r.ended, r.ready = true, nil
 		return nil
 	}
-	r.result.Divergence = &Divergence{
-		What: Gone, Recorded: st.side(), Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err),
-	}
+	r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err)}, st, nil, false)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -16,7 +17,7 @@ import (
 // A Sweep says which request is cancelled, and when.
 type Sweep struct {
 	// Request is the number of the frame that opens it; 0 chooses the first of
-	// the controller's that the recording answers in parts.
+	// the controller's that the recording answers in parts, or with a task.
 	Request int64
 	// At is after how many parts to cancel; -1 tries every point.
 	At int
@@ -100,7 +101,7 @@ func (s *Script) target(request int64) (int, error) {
 			continue
 		}
 		for _, i := range o.steps {
-			if s.steps[i].message.Phase == protocol.Part {
+			if s.steps[i].message.Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
 				return n, s.cancellable(n)
 			}
 		}
@@ -112,8 +113,21 @@ func (s *Script) target(request int64) (int, error) {
 }
 
 func (s *Script) cancellable(exchange int) error {
-	_, err := all.AppendCancel(nil, s.Protocol, &s.steps[s.opened[exchange].step].message, 1)
+	st := s.steps[s.opened[exchange].step]
+	_, err := all.AppendCancel(nil, s.Protocol, &all.Target{Opened: &st.message, Payload: st.payload, Name: s.calledOf(exchange)}, 1)
 	return err
+}
+
+// calledOf returns the name under which an exchange goes on after its answer; none if it
+// does not.
+func (s *Script) calledOf(exchange int) protocol.Token {
+	o := s.opened[exchange]
+	for _, i := range o.steps {
+		if st := s.steps[i]; st.dir != o.from && st.message.Phase == protocol.Close {
+			return st.message.Bind
+		}
+	}
+	return protocol.Token{}
 }
 
 func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, after int) (*Point, error) {
@@ -121,11 +135,10 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(ctx, s, conn, &o, &sweep{
-		target: target, after: after, settle: w.Settle,
-		tracker: session.New(s.Protocol, session.Options{}), ours: map[int64]bool{},
-	})
-	if _, err := r.play(); err != nil {
+	p := &sweep{target: target, after: after, settle: w.Settle, named: !s.calledOf(target).IsZero(), ours: map[int64]bool{}}
+	p.tracker = session.New(s.Protocol, session.Options{Watcher: p})
+	r := newRun(ctx, s, conn, &o, p)
+	if _, err := r.playBy(r.loop); err != nil {
 		return nil, err
 	}
 	return r.sweep.point(), nil
@@ -134,6 +147,7 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 // A sweep is one point of it, while it is tried.
 type sweep struct {
 	target  int
+	named   bool // a cancel names what the answer to the request names
 	after   int
 	settle  time.Duration
 	tracker *session.Tracker
@@ -141,23 +155,41 @@ type sweep struct {
 	seq       int64
 	ours      map[int64]bool
 	opening   int64
-	opened    protocol.Message
-	parts     int
-	heard     bool // the peer was, of whatever
-	ended     bool // the request was
-	cancel    *step
+	request   all.Target
+	parts     int64
+	heard     bool  // the peer was, of whatever
+	ended     bool  // the request was
+	made      int64 // how many frames are no frames of the recording
+	asked     bool  // the cancel was sent
 	cancelled int64 // the number of the cancel; 0 if it was not sent
+	since     time.Time
+	poll      poll
 	closing   bool
 	why       string
 }
 
-// message is the cancel, which is no frame of the recording.
-func (w *sweep) message() *step {
-	if w == nil {
-		return nil
-	}
-	return w.cancel
+// A poll asks how a task goes.
+type poll struct {
+	id      string // of the request that is open; "" if none is
+	last    time.Time
+	current bool // the task was asked for after the cancel
 }
+
+// pollEvery is how much time passes between polls.
+const pollEvery = 100 * time.Millisecond
+
+// Changed implements [session.Watcher]: it follows the operation of the request.
+func (w *sweep) Changed(e *session.Exchange, _ int64) {
+	if w.opening != 0 && e.First == w.opening && e.Of == 0 {
+		w.parts, w.ended = e.Parts, e.Outcome != session.Open
+	}
+}
+
+// Asked implements [session.Watcher].
+func (w *sweep) Asked(*session.Cancel) {}
+
+// Found implements [session.Watcher].
+func (w *sweep) Found(session.Finding) {}
 
 // leavesOut reports whether a frame of the controller is not sent: what follows
 // the request and answers nothing.
@@ -184,55 +216,88 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 	w.seq++
 	w.ours[w.seq] = d == r.options.Side
 	w.heard = w.heard || d != r.options.Side
-	f := session.Frame{Seq: w.seq, Time: time.Now(), Conn: 1, Dir: d, Size: len(payload), Payload: payload, Gap: gap}
+	f := session.Frame{Seq: w.seq, Time: time.Now(), Conn: 1, Dir: d, Size: len(payload), Framing: r.script.Framing, Payload: payload, Gap: gap}
 	if gap {
 		f.Fault, m = frame.ErrMalformed, nil
 	} else if err := r.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
 		f.Fault, m = err, nil
 	}
+	if d == r.options.Side && m != nil && r.writing != nil && r.writing.opens == w.target {
+		w.opening, w.request = w.seq, all.Target{Opened: m, Payload: payload}
+	}
 	w.tracker.Feed(f, m)
-	switch {
-	case m == nil:
-	case d == r.options.Side:
-		if r.writing != nil && r.writing.opens == w.target {
-			w.opening, w.opened = w.seq, *m
-		}
-	case r.live.exchangeOf(d, m, r.expects) == w.target:
-		if m.Phase == protocol.Part {
-			w.parts++
-		}
-		w.ended = w.ended || m.Phase.Ends()
+	if d == r.options.Side || m == nil || m.Phase == protocol.Part || m.Phase == protocol.Note {
+		return
+	}
+	if r.heard.exchange == w.target && m.Phase == protocol.Close && w.request.Name.IsZero() {
+		w.request.Name = m.Bind
+	}
+	if w.poll.id != "" && string(m.ID.Text) == w.poll.id {
+		w.poll.id = ""
 	}
 }
 
-// act sends the cancel when its time has come.
+// act sends the cancel when its time has come, and asks for a task.
 func (w *sweep) act(r *run) {
 	switch {
-	case w.cancel != nil || w.opening == 0:
-		return
+	case w.opening == 0 || w.closing:
+	case w.asked:
+		if !w.ended {
+			w.pollTask(r)
+		}
 	case w.ended:
 		w.stop(r, whyEnded)
-		return
-	case w.parts < w.after:
+	case w.named && w.request.Name.IsZero():
+	case w.parts < int64(w.after):
+		w.pollTask(r)
+	default:
+		payload, err := all.AppendCancel(nil, r.script.Protocol, &w.request, r.script.freshID()+w.made)
+		if err == nil {
+			err = w.send(r, payload)
+		}
+		if err != nil {
+			w.stop(r, err.Error())
+			return
+		}
+		w.asked, w.cancelled, w.since = true, w.seq, time.Now()
+	}
+}
+
+// pollTask asks for a task when it is time to.
+func (w *sweep) pollTask(r *run) {
+	if w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
 		return
 	}
-	payload, err := all.AppendCancel(nil, r.script.Protocol, &w.opened, r.script.freshID())
-	if err != nil {
+	n := r.script.freshID() + w.made
+	payload, ok := all.AppendPoll(nil, &w.request, n)
+	if !ok {
+		return
+	}
+	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.asked
+	if err := w.send(r, payload); err != nil {
 		w.stop(r, err.Error())
-		return
 	}
+}
+
+// send begins to write a frame that is not of the recording.
+func (w *sweep) send(r *run, payload []byte) error {
 	raw, err := frame.Append(nil, r.script.Framing, payload)
 	if err != nil {
-		w.stop(r, err.Error())
-		return
+		return err
 	}
-	w.cancel = &step{index: -1, dir: r.options.Side, payload: payload, well: true}
-	_ = r.script.Protocol.Parse(payload, &w.cancel.message) // it was made to be read
-	r.writing = w.cancel
-	r.trace(r.options.Side, 0, payload, &w.cancel.message, false)
-	w.cancelled = w.seq
+	st := &step{index: made, dir: r.options.Side, payload: payload, well: true}
+	if err := r.script.Protocol.Parse(payload, &st.message); err != nil {
+		return err
+	}
+	w.made++
+	r.writing = st
+	r.trace(r.options.Side, 0, payload, &st.message, false)
 	r.outgoing <- raw
+	return nil
 }
+
+// made is the index of a frame that is not of the recording.
+const made = -1
 
 // freshID is a number that no request of the script has.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
@@ -245,10 +310,16 @@ const starting = 5 * time.Second
 
 // pause says how long to wait for what may still come.
 func (w *sweep) pause(r *run) pause {
+	if w.request.Name.Space == protocol.SpaceTask && w.poll.id == "" && !w.ended && !w.closing && r.writing == nil {
+		if left := w.settle - time.Since(w.since); !w.asked || !w.poll.current || left > 0 {
+			return pause{time: pollEvery - time.Since(w.poll.last)}
+		}
+		w.endOurSide(r)
+	}
 	switch {
-	case w.cancel == nil && r.options.Timeout == 0:
+	case !w.asked && r.options.Timeout == 0:
 		return pause{forever: true}
-	case w.cancel == nil:
+	case !w.asked:
 		return pause{time: r.options.Timeout, over: func() {
 			w.stop(r, fmt.Sprintf("the peer was silent for %v", r.options.Timeout))
 		}}

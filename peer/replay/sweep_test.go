@@ -27,6 +27,9 @@ type peer struct {
 	part      func(id string, n int) string
 	last      func(id string) string
 	cancelled func(id string, n int) []string
+	// accepted is said before the first part, and polled answers what asks for a task.
+	accepted func(id string) string
+	polled   func(id string) []string
 
 	starts time.Duration // how long it takes to
 	parts  int           // of a whole answer
@@ -83,8 +86,19 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 			for _, answer := range p.cancelled(id, stop) {
 				say(answer)
 			}
+		case string(m.Kind) == "tasks/cancel":
+			for _, answer := range p.cancelled(string(m.ID.Text), stop) {
+				say(answer)
+			}
+		case m.Phase == protocol.Open && id != "":
+			for _, answer := range p.polled(string(m.ID.Text)) {
+				say(answer)
+			}
 		case m.Phase == protocol.Open && id == "":
 			id = string(m.ID.Text)
+			if p.accepted != nil {
+				say(p.accepted(id))
+			}
 			for n := range min(stop, p.parts) {
 				say(p.part(id, n))
 			}
@@ -205,6 +219,111 @@ u2c {"jsonrpc":"2.0","id":3,"result":{}}`
 	p.dials = 3
 	if got := p.sweep(t, recording, frame.Line, 3); strings.Join(got, "\n") != "3 it had ended" {
 		t.Errorf("a point behind the end: %q", got)
+	}
+}
+
+// A turn that goes on after its answer is interrupted by its name, once it has one, and ends
+// with its own message.
+func TestSweepCodex(t *testing.T) {
+	const interrupt = "1000004"
+	completed := func(status string) string {
+		return `{"method":"turn/completed","params":{"threadId":"th","turn":{"id":"live","status":"` + status + `"}}}`
+	}
+	delta := `{"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"live","itemId":"i","delta":"x"}}`
+	p := &peer{
+		protocol: "codex", framing: frame.Line, parts: 3,
+		accepted: func(id string) string {
+			return `{"id":` + id + `,"result":{"turn":{"id":"live","status":"inProgress"}}}`
+		},
+		part: func(string, int) string { return delta },
+		last: func(string) string { return completed("completed") },
+		cancelled: func(_ string, n int) []string {
+			ok := `{"id":` + interrupt + `,"result":{}}`
+			switch n {
+			case 1:
+				return []string{delta, ok, completed("interrupted")}
+			case 2:
+				return []string{ok, delta, completed("completed")}
+			case 3:
+				return []string{ok}
+			}
+			return []string{ok, completed("interrupted")}
+		},
+	}
+	got := p.sweep(t, `c2u {"id":7,"method":"turn/start","params":{"threadId":"th","input":[]}}
+u2c {"id":7,"result":{"turn":{"id":"then","status":"inProgress"}}}
+u2c {"method":"item/agentMessage/delta","params":{"threadId":"th","turnId":"then","itemId":"i","delta":"x"}}
+u2c {"method":"turn/completed","params":{"threadId":"th","turn":{"id":"then","status":"completed"}}}`, frame.Line, -1)
+	want := `0 confirmed 0 true
+1 confirmed 1 true
+2 ignored 1 false cancel-ignored !
+3 silent 0 false cancel-silent !`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+// A turn of Claude Code is interrupted without a name.
+func TestSweepClaude(t *testing.T) {
+	part := `{"type":"assistant","message":{"role":"assistant","content":[]},"session_id":"s"}`
+	p := &peer{
+		protocol: "claude", framing: frame.Line, parts: 1,
+		part: func(string, int) string { return part },
+		last: func(string) string { return `{"type":"result","subtype":"success","is_error":false,"session_id":"s"}` },
+		cancelled: func(string, int) []string {
+			return []string{
+				`{"type":"control_response","response":{"subtype":"success","request_id":"1000003"}}`,
+				`{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","session_id":"s"}`,
+			}
+		},
+	}
+	p.dials = 1
+	got := p.sweep(t, `c2u {"type":"user","message":{"role":"user","content":"x"}}
+u2c {"type":"assistant","message":{"role":"assistant","content":[]},"session_id":"r"}
+u2c {"type":"result","subtype":"success","is_error":false,"session_id":"r"}`, frame.Line, 1)
+	if want := "1 confirmed 0 true"; strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A task is asked for until it has ended: before the cancel, for its parts, and after it.
+func TestSweepTask(t *testing.T) {
+	status := func(id, status string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"taskId":"live","status":%q}}`, id, status)
+	}
+	for _, test := range []struct {
+		after  string // the status after the cancel, "" for none that ends the task
+		at     int
+		want   string
+		polled int // at least
+	}{
+		{"cancelled", 0, "0 confirmed 0 true", 1},
+		{"cancelled", 2, "2 confirmed 0 true", 3},
+		{"completed", 1, "1 ignored 3 false", 5},
+		{"", 1, "1 silent 10 false", 11},
+	} {
+		var polls, dead int
+		p := &peer{
+			protocol: "mcp", framing: frame.Line,
+			accepted: func(id string) string {
+				return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"task","taskId":"live","status":"working"}}`
+			},
+			cancelled: func(id string, _ int) []string {
+				dead = polls
+				return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`}
+			},
+		}
+		p.polled = func(id string) []string {
+			if polls++; test.after == "" || polls <= test.at || test.after == "completed" && polls < 5 {
+				return []string{status(id, "working")}
+			}
+			return []string{status(id, test.after)}
+		}
+		got := p.sweep(t, `c2u {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"then","status":"working"}}`, frame.Line, test.at)
+		if strings.Join(got, "\n") != test.want || dead != test.at || polls < test.polled {
+			t.Errorf("%q, want %q; cancelled after %d polls of %d", got, test.want, dead, polls)
+		}
 	}
 }
 

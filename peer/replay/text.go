@@ -11,8 +11,15 @@ import (
 )
 
 // AppendText appends a divergence for people: what differs, and below it both
-// frames side by side in at most width cells.
+// frames side by side in at most width cells; with 0 nothing is cut to a width.
 func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte {
+	if b = d.appendChanges(b, width, style); len(d.Changes) > 0 {
+		b = append(b, '\n')
+	}
+	return appendBeside(b, d.Recorded, d.Live, width, style)
+}
+
+func (d *Divergence) appendChanges(b []byte, width int, style *render.Style) []byte {
 	for i, c := range d.Changes {
 		if i == maxChanges {
 			b = fmt.Appendf(b, "  and %d more\n", len(d.Changes)-i)
@@ -22,13 +29,10 @@ func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte
 		if c.Path != "" {
 			b = append(style.Key.Append(b, render.Safe(c.Path)), ": "...)
 		}
-		b = append(style.String.Append(b, shown(c.Recorded)), " → "...)
-		b = append(style.String.Append(b, shown(c.Live)), '\n')
+		b = append(style.String.Append(b, shown(c.Recorded, width)), " → "...)
+		b = append(style.String.Append(b, shown(c.Live, width)), '\n')
 	}
-	if len(d.Changes) > 0 {
-		b = append(b, '\n')
-	}
-	return appendBeside(b, d.Recorded, d.Live, width, style)
+	return b
 }
 
 const (
@@ -40,9 +44,13 @@ const (
 
 // appendBeside appends two frames side by side; one of them may be nil.
 func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style) []byte {
-	column := max((width-3)/2, 10)
-	b = appendRow(b, row{"recorded: " + recorded.title(), "live: " + live.title(), false}, column, &render.Style{Error: style.Dim, Dim: style.Dim})
+	title := row{"recorded: " + recorded.title(), "live: " + live.title(), false}
 	rows := rowsOf(recorded.lines(), live.lines())
+	column := max((width-3)/2, 10)
+	if width == 0 {
+		column = widest(append(rows, title))
+	}
+	b = appendRow(b, title, column, &render.Style{Error: style.Dim, Dim: style.Dim})
 	from := 0
 	for from < len(rows) && !rows[from].differ {
 		from++
@@ -68,6 +76,15 @@ func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style
 type row struct {
 	left, right string
 	differ      bool
+}
+
+// widest is the width of a column that cuts no row.
+func widest(rows []row) int {
+	column := 0
+	for _, r := range rows {
+		column = max(column, render.Cells([]byte(render.Safe(r.left))), render.Cells([]byte(render.Safe(r.right))))
+	}
+	return column
 }
 
 // rowsOf puts lines that are the same beside each other.
@@ -217,14 +234,20 @@ func Summary(points []*Point) string {
 	return text
 }
 
-// shown returns a value as people see it; what is absent is a dash.
-func shown(value string) string {
-	const most = 60 // cells
-	if value == "" {
+// shown returns a value as people see it in lines of that width, which may be 0; what
+// is absent is a dash.
+func shown(value string, width int) string {
+	switch {
+	case value == "":
 		return "–"
+	case width == 0:
+		return render.Safe(value)
 	}
-	return string(render.AppendFit(nil, []byte(value), most))
+	return string(render.AppendFit(nil, []byte(value), maxShown))
 }
+
+// maxShown is how much of a value is shown, in cells.
+const maxShown = 60
 
 // Summary says in words what came of a run.
 func (r *Result) Summary() string {

@@ -108,9 +108,6 @@ func (c *client) request() *Request {
 	if q.Inputs == nil {
 		q.Inputs = o.Payload
 	}
-	if q.Inputs == nil {
-		q.Inputs = values{}
-	}
 	if q.Outputs == nil {
 		q.Outputs = values{}
 	}

@@ -37,12 +37,13 @@ const (
 type Files struct {
 	// Root is the folder that /artifacts/ stands for; "" if there is none.
 	Root string
-	// PlainHTTP admits http:// beside https:// on hosts that are loopback.
+	// PlainHTTP admits this machine, and http:// beside https:// where it is loopback.
 	PlainHTTP bool
-	// Client fetches and stores; nil is http.DefaultClient.
-	Client *http.Client
+	// PrivateNetwork admits private addresses of other machines.
+	PrivateNetwork bool
 
-	log *slog.Logger // has the errors that clients must not see; nil discards them
+	client *http.Client // fetches and stores
+	log    *slog.Logger // has the errors that clients must not see; nil discards them
 }
 
 // hydrate returns the inputs with the values that they name. What names none is
@@ -144,47 +145,39 @@ func (f *Files) isPlain(text string) bool {
 	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
 }
 
-// client returns what fetches and stores. A server may send it on only to where a
-// request could have sent it.
-func (f *Files) client() *http.Client {
-	c := *http.DefaultClient
-	if f.Client != nil {
-		c = *f.Client
-	}
-	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		switch to := req.URL; {
-		case to.Scheme != "https" && !f.isPlain(to.String()):
-			return fmt.Errorf("it sends to %s://%s, which is not https", to.Scheme, to.Host)
-		case len(via) >= maxRedirects:
-			return errors.New("it sends elsewhere too often")
+func (f *Files) fetch(ctx context.Context, address string, room int64) (data []byte, err error) {
+	err = f.ask(ctx, http.MethodGet, address, nil, func(resp *http.Response) error {
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("the server answers %s", resp.Status)
 		}
-		return nil
-	}
-	return &c
+		data, err = readAll(resp.Body, room)
+		return err
+	})
+	return data, err
 }
 
-func (f *Files) fetch(ctx context.Context, address string, room int64) ([]byte, error) {
+// ask makes a request, whose answer is taken in within the time that there is.
+func (f *Files) ask(ctx context.Context, method, address string, body []byte, answered func(*http.Response) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("its URL is none")
+		return errors.New("its URL is none")
 	}
-	resp, err := f.client().Do(req)
+	if method == http.MethodPut {
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, unreachable(err)
+		return unreachable(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the server answers %s", resp.Status)
-	}
-	return readAll(resp.Body, room)
+	return answered(resp)
 }
 
 // unreachable says what is wrong without the URL, whose signature is a secret.
 func unreachable(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
 	return fmt.Errorf("the server cannot be reached: %w", err)
@@ -235,22 +228,12 @@ func withoutQuery(place string) string {
 }
 
 func (f *Files) put(ctx context.Context, address string, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, address, bytes.NewReader(data))
-	if err != nil {
-		return errors.New("its URL is none")
-	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := f.client().Do(req)
-	if err != nil {
-		return unreachable(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		return fmt.Errorf("the server answers %s", resp.Status)
-	}
-	return nil
+	return f.ask(ctx, http.MethodPut, address, data, func(resp *http.Response) error {
+		if resp.StatusCode >= 300 {
+			return fmt.Errorf("the server answers %s", resp.Status)
+		}
+		return nil
+	})
 }
 
 // artifact opens the folder of the artifacts of a run and returns it with the name
@@ -333,8 +316,7 @@ func regular(root *os.Root, name string) error {
 
 // reason is the error without the path of this machine.
 func reason(err error) error {
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +48,7 @@ func TestFiles(t *testing.T) {
 	}
 	store := newStore()
 	defer store.Close()
-	files := theory.Files{Root: root, PlainHTTP: true, Client: store.Client()}
+	files := theory.Files{Root: root, PlainHTTP: true}
 	var log bytes.Buffer // read when all runs have ended
 	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files, Log: slog.New(slog.NewTextHandler(&log, nil))})
 
@@ -104,7 +105,7 @@ func TestPortsStayHidden(t *testing.T) {
 		http.Redirect(w, r, "http:/"+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer away.Close()
-	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: theory.Files{PlainHTTP: true, Client: away.Client()}})
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: theory.Files{PlainHTTP: true}})
 	ran := 0
 	for _, tt := range []struct{ name, message string }{
 		{`"inputs":{"a":"%s"}`, "it cannot be fetched"},
@@ -120,6 +121,73 @@ func TestPortsStayHidden(t *testing.T) {
 			}
 			if _, message, _ := strings.Cut(got, `"message":"the `); !strings.HasSuffix(message, `: `+tt.message+`"}}`) {
 				t.Errorf("%s: got %s", place, got)
+			}
+		}
+	}
+}
+
+// Nor does a client learn of ports from the time that an answer takes: nothing connects to
+// this machine unless that is admitted. The port here is open and never answers, so a
+// connection to it would last until a timeout.
+func TestSilentPortsStayHidden(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, port, err := net.SplitHostPort(silent.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{})
+	for i, values := range []string{`"inputs":{"a":"https://127.0.0.1:%s/x"}`, `"inputs":{"a":"https://localhost:%s/x"}`, `"inputs":{"a":1},"outputs":{"a":"https://127.0.0.1:%s/x"}`} {
+		p := connect(t, address)
+		p.send(fmt.Sprintf(`{"kind":"Request","control":{"run_id":%d},`+values+`}`, i, port))
+		got := ""
+		for !strings.Contains(got, `"kind":"Response"`) {
+			got = p.next()
+		}
+		if !strings.Contains(got, "it cannot be fetched") && !strings.Contains(got, "its server did not accept it") {
+			t.Errorf("%s: got %s", values, got)
+		}
+	}
+	own, err := net.Dial("tcp", silent.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Errorf("the runtime has connected from %s", first.RemoteAddr())
+	}
+}
+
+// What is not public is only reached if a flag admits it.
+func TestAdmit(t *testing.T) {
+	const public, private, here = "public", "private", "here"
+	kinds := map[string]string{
+		"127.0.0.1": here, "127.8.9.10": here, "::1": here, "0.0.0.0": here, "::": here,
+		"10.0.0.1": private, "172.16.0.1": private, "192.168.255.254": private, "100.64.0.1": private, "169.254.169.254": private,
+		"fe80::1%eth7": private, "fd00::1": private, "224.0.0.1": private, "255.255.255.255": private,
+		"1.1.1.1": public, "2606:4700:4700::1111": public,
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range own {
+		kinds[a.(*net.IPNet).IP.String()] = here
+	}
+	for address, kind := range kinds {
+		ip := netip.MustParseAddr(address)
+		for _, files := range []theory.Files{{}, {PlainHTTP: true}, {PrivateNetwork: true}} {
+			admitted := kind == public || kind == here && files.PlainHTTP || kind == private && files.PrivateNetwork
+			if err := files.Admit(ip); (err == nil) != admitted {
+				t.Errorf("%s with %+v: %v", ip, files, err)
 			}
 		}
 	}

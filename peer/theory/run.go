@@ -1,10 +1,12 @@
 package theory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,14 +61,13 @@ func (r *run) leave(c *client) {
 	c.drop() // so that what it is being sent does not hold up the run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, one := range r.clients {
-		if one == c {
-			r.clients = append(r.clients[:i], r.clients[i+1:]...)
-			if len(r.clients) == 0 && r.final == nil {
-				r.orphan = time.AfterFunc(r.runtime.options.Orphan, func() { r.cancel(errOrphaned) })
-			}
-			return
-		}
+	i := slices.Index(r.clients, c)
+	if i < 0 {
+		return
+	}
+	r.clients = slices.Delete(r.clients, i, i+1)
+	if len(r.clients) == 0 && r.final == nil {
+		r.orphan = time.AfterFunc(r.runtime.options.Orphan, func() { r.cancel(errOrphaned) })
 	}
 }
 
@@ -117,10 +118,7 @@ func (r *run) control(content json.RawMessage, allowed bool) {
 	if err := json.Unmarshal(content, &op); err != nil || !allowed {
 		op = controlOp{By: op.By}
 	}
-	by := op.By
-	if by == "" {
-		by = "controller"
-	}
+	by := cmp.Or(op.By, "controller")
 	phase := phases[op.Op]
 	switch {
 	case phase == "" || r.ctx.Err() != nil:

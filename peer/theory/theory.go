@@ -11,11 +11,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
@@ -152,7 +155,7 @@ func New(h Handler, o Options) *Runtime {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Files.log = o.Log
+	o.Files.log, o.Files.client = o.Log, o.Files.newClient()
 	t := &Runtime{handler: h, options: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.MaxRuns), clients: map[*client]bool{}, runs: map[string]*run{}}
 	t.ctx, t.stop = context.WithCancelCause(context.Background())
 	t.mux.HandleFunc("GET /healthz", t.healthz)
@@ -182,6 +185,7 @@ func (t *Runtime) Close() {
 	}
 	t.mu.Unlock()
 	t.connected.Wait()
+	t.options.Files.client.CloseIdleConnections()
 }
 
 // ServeHTTP answers a request.
@@ -200,7 +204,7 @@ func (t *Runtime) healthz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
-	if !offers(r, Subprotocol) {
+	if !httpguts.HeaderValuesContainsToken(r.Header["Sec-Websocket-Protocol"], Subprotocol) {
 		http.Error(w, "the subprotocol "+Subprotocol+" is required", http.StatusForbidden)
 		return
 	}
@@ -267,11 +271,22 @@ func (t *Runtime) keepRun(r *run) {
 func (t *Runtime) forget(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, k := range t.kept {
-		if k == r {
-			t.kept = append(t.kept[:i], t.kept[i+1:]...)
-			delete(t.runs, r.request.id.key())
-			return
-		}
+	if i := slices.Index(t.kept, r); i >= 0 {
+		t.kept = slices.Delete(t.kept, i, i+1)
+		delete(t.runs, r.request.id.key())
 	}
+}
+
+// Serve serves until ctx ends.
+func (t *Runtime) Serve(ctx context.Context, l net.Listener) error {
+	s := &http.Server{Handler: t, ReadHeaderTimeout: 30 * time.Second}
+	defer t.Close()
+	defer context.AfterFunc(ctx, func() {
+		t.Close() // every run is answered before its connection ends
+		s.Close()
+	})()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }

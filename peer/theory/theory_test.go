@@ -600,6 +600,18 @@ func TestProcessControls(t *testing.T) {
 	}
 }
 
+// A process reads a run id that is a number as the client wrote it.
+func TestProcessNumber(t *testing.T) {
+	needShell(t)
+	script := `read -r line; case $line in *'"run_id":9007199254740993,'*) echo '{"kind":"Response","status":"success"}';; esac`
+	_, url := serve(t, &theory.Process{Argv: []string{"sh", "-c", script}}, theory.Options{})
+	p := connect(t, url)
+	p.send(`{"kind":"Request","control":{"run_id":9007199254740993}}`)
+	for _, want := range []string{ack, started, completed, success(`{}`)} {
+		p.expect(strings.Replace(want, `"r"`, "9007199254740993", 1))
+	}
+}
+
 // A Python tool is run by the worker that is built in.
 func TestTool(t *testing.T) {
 	python, err := exec.LookPath("python3")
@@ -679,6 +691,10 @@ def entry(payload, emit=None, ctrl=None):
         assert not ctrl.is_set()
         assert ctrl.wait(60)
         return {}
+    if inputs["do"] == "budgets":
+        while not ctrl.budgets and not ctrl.wait(0.01):
+            pass
+        return dict(ctrl.budgets, run_id=run_id)
     assert inputs["raw"] == b"\xff\x00", inputs
     return {"kind": "Response", "control": control, "outputs": {"raw": b"\xfe" + inputs["raw"], "inline": b"\xff", "nothing": None}}
 `
@@ -692,6 +708,7 @@ def entry(payload, emit=None, ctrl=None):
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ inputs, want string }{
+		{`{"do":"budgets"}`, success(`{"run_id":"r","time_s":1.5,"tokens":500}`)},
 		{`{"do":"go","raw":"/artifacts/r/raw"}`, `{"kind":"Response","control":{"run_id":"r","status":"success","cost_micro":5,"final":true},"outputs":{"inline":{"$bytes":"/w=="},"nothing":"/artifacts/r/nothing","raw":"/artifacts/r/out"}}`},
 		{`{"do":"fail"}`, `{"kind":"Response","control":{"run_id":"r","status":"error","cost_micro":5,"final":true},"outputs":{},"error":{"code":"ERR_PROVIDER","message":"no quota"}}`},
 		{`{"do":"wait"}`, failure("ERR_PREEMPTED", "the run was preempted")},
@@ -700,8 +717,12 @@ def entry(payload, emit=None, ctrl=None):
 		p := connect(t, url)
 		p.send(`{"kind":"Request","control":{"run_id":"r"},"inputs":` + tt.inputs + `,"outputs":{"raw":"/artifacts/r/out","nothing":"/artifacts/r/nothing"}}`)
 		p.expect(ack, started, strings.Replace(started, "started", "mock", 1))
-		if strings.Contains(tt.inputs, "wait") {
+		switch {
+		case strings.Contains(tt.inputs, "wait"):
 			p.send(`{"kind":"control","content":{"op":"preempt"}}`)
+		case strings.Contains(tt.inputs, "budgets"):
+			p.send(`{"kind":"control","content":{"op":"set_budget","tokens":500,"time_s":1.5}}`)
+			p.expect(`{"kind":"Event","control":{"run_id":"r"},"data":{"phase":"budget_updated","by":"controller","budgets":{"tokens":500,"time_s":1.5}}}`)
 		}
 		got := p.next()
 		if strings.Contains(got, `"kind":"Event"`) { // completed, or preempted

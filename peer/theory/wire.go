@@ -2,25 +2,12 @@ package theory
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
-
-// offers reports whether a handshake asks for a subprotocol.
-func offers(r *http.Request, name string) bool {
-	for _, line := range r.Header.Values("Sec-Websocket-Protocol") {
-		for one := range strings.SplitSeq(line, ",") {
-			if strings.TrimSpace(one) == name {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // An incoming message is an opener or a control.
 type incoming struct {

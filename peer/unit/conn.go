@@ -305,7 +305,7 @@ func (c *conn) createSession(id string, metadata map[string]string) {
 	}
 	s, err := c.unit.sessions.create(metadata)
 	if err != nil {
-		c.failWith(id, err)
+		c.sendError(id, err)
 		return
 	}
 	c.enter(s)
@@ -316,7 +316,7 @@ func (c *conn) createSession(id string, metadata map[string]string) {
 func (c *conn) resumeSession(id, name string) {
 	s, state, err := c.unit.sessions.resume(name)
 	if err != nil {
-		c.failWith(id, err)
+		c.sendError(id, err)
 		return
 	}
 	c.enter(s)
@@ -326,7 +326,7 @@ func (c *conn) resumeSession(id, name string) {
 
 func (c *conn) destroySession(id, name string) {
 	if err := c.unit.sessions.remove(name); err != nil {
-		c.failWith(id, err)
+		c.sendError(id, err)
 		return
 	}
 	c.sendAnswer(id, &latisv1.Ack{SessionId: name})
@@ -348,14 +348,6 @@ func (c *conn) sendError(id string, e *Error) {
 	code, _ := cutText(e.Code, maxComplaint)
 	text, _ := cutText(e.Message, maxComplaint)
 	c.sendAnswer(id, &latisv1.Error{Code: strings.ToValidUTF8(code, "\uFFFD"), Message: strings.ToValidUTF8(text, "\uFFFD")})
-}
-
-// failWith is fail for an error that is an *Error.
-func (c *conn) failWith(id string, err error) {
-	var e *Error
-	if errors.As(err, &e) {
-		c.sendError(id, e)
-	}
 }
 
 // sendAnswer queues the answer to a request for the next flush.

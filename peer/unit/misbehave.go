@@ -3,6 +3,7 @@ package unit
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -92,16 +93,22 @@ var Misbehaviours = []*Misbehaviour{
 	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
 
-// MisbehaviourNamed returns the misbehaviour of that name.
-func MisbehaviourNamed(name string) (*Misbehaviour, error) {
-	var names []string
+// MisbehaviourNames are the names of all, with commas between them.
+func MisbehaviourNames() string { return strings.Join(misbehaviourNames(), ", ") }
+
+func misbehaviourNames() (names []string) {
 	for _, m := range Misbehaviours {
-		if m.Name == name {
-			return m, nil
-		}
 		names = append(names, m.Name)
 	}
-	return nil, fmt.Errorf("no rule is called %q%s; there are: %s", name, nearest.Question(name, names), strings.Join(names, ", "))
+	return names
+}
+
+// MisbehaviourNamed returns the misbehaviour of that name.
+func MisbehaviourNamed(name string) (*Misbehaviour, error) {
+	if i := slices.Index(misbehaviourNames(), name); i >= 0 {
+		return Misbehaviours[i], nil
+	}
+	return nil, fmt.Errorf("no rule is called %q%s; there are: %s", name, nearest.Question(name, misbehaviourNames()), MisbehaviourNames())
 }
 
 // A deviation is a misbehaviour on one connection.

@@ -58,7 +58,26 @@ var notOfUnits = map[string]string{
 	"duplicate-key":   "messages are no JSON",
 	"invalid-utf8":    "tracking does not look into the texts of protobuf",
 	"stray-output":    "in len32 a line is a length over the limit: log-line",
+	"unknown-step":    "latis has no steps of a turn",
+	"total-falls":     "latis tells of no tokens",
+	"request-timeout": "controllers give up",
+	"wrong-framing":   "latis has no framing of its own for pipes",
+	"unknown-version": "latis states no version",
+	"line-separator":  "len32 has no lines",
+	"other-operation": "latis has no tasks",
+	"mixed-versions":  "latis states no version",
+	"open-stream":     "latis streams nothing over HTTP",
 	"flawed-framing":  "len32 has one way to write a frame",
+
+	"wrong-version":    "latis has one version",
+	"header-mismatch":  "latis is not spoken over HTTP",
+	"undeclared":       "prompts declare nothing",
+	"wrong-result":     "answers have no types",
+	"wrong-retry":      "controllers retry",
+	"cancel-forbidden": "controllers cancel",
+
+	"unstated-version":        "latis states no version",
+	"died-with-open-requests": "a unit that misbehaves goes on",
 }
 
 // There is a misbehaviour for each finding that a unit can cause.

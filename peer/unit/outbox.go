@@ -112,9 +112,6 @@ func (o *outbox) defers(f func()) bool {
 	return true
 }
 
-// hasRoom waits until there is room, and reports whether writing goes on.
-func (o *outbox) hasRoom(ctx context.Context) bool { return o.await(ctx) == nil }
-
 // flush writes the added messages, or leaves them to the goroutine that is writing.
 func (o *outbox) flush() {
 	o.mu.Lock()

@@ -36,7 +36,7 @@ type sessions struct {
 }
 
 // create makes a session and attaches the caller to it.
-func (s *sessions) create(metadata map[string]string) (*session, error) {
+func (s *sessions) create(metadata map[string]string) (*session, *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) >= maxSessions {
@@ -49,7 +49,7 @@ func (s *sessions) create(metadata map[string]string) (*session, error) {
 }
 
 // resume attaches the caller to a session and returns its state.
-func (s *sessions) resume(id string) (*session, map[string]string, error) {
+func (s *sessions) resume(id string) (*session, map[string]string, *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.all[id]
@@ -88,7 +88,7 @@ func (s *sessions) leave(n *session) {
 }
 
 // remove destroys a session: its prompts are cancelled.
-func (s *sessions) remove(id string) error {
+func (s *sessions) remove(id string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.all[id]

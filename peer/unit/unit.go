@@ -138,7 +138,7 @@ func (c *conn) readMessages(nc transport.Conn) error {
 				c.takeMessage(frames[i].Payload())
 			}
 			c.out.flush()
-			if !c.out.hasRoom(c.ctx) {
+			if c.out.await(c.ctx) != nil {
 				return nil // the error is the outbox's to tell
 			}
 		}

@@ -1,0 +1,302 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// heardFrom handles a frame of the client.
+func (r *repetition) heardFrom(a arrival) error {
+	if a.last {
+		r.ended = true
+		return nil
+	}
+	h := r.hear(&a.frame)
+	m := &h.message
+	gapped := r.gapped
+	if r.gapped = h.gap; gapped && h.gap {
+		return nil // where bytes that are no frame are cut means nothing
+	}
+	if t := r.turnOf(h); h.well && t != nil && m.Phase != protocol.Open {
+		r.replied(t, h)
+		return nil
+	}
+	sc, err := r.sceneFor(h)
+	switch {
+	case err != nil:
+		return err
+	case sc != nil:
+		r.startTurn(sc, h)
+	case h.well && m.Phase == protocol.Open:
+		r.refuse(h)
+	default:
+		r.extra(h)
+	}
+	return nil
+}
+
+// extra notes a frame that is neither expected nor to be answered.
+func (r *repetition) extra(h *heard) {
+	r.result.Extra++
+	r.trace(frame.C2U, 0, h.payload, &h.message, h.gap)
+}
+
+// turnOf returns the turn that a frame of the client refers to, or nil. A reference without
+// text is to any that waits for such a frame.
+func (r *repetition) turnOf(h *heard) *turn {
+	m := &h.message
+	token, opener := m.Ref, frame.U2C
+	switch {
+	case m.Phase == protocol.Cancel:
+		opener = frame.C2U
+	case token.IsZero():
+		token = m.ID
+	}
+	switch {
+	case token.IsZero():
+		return nil
+	case len(token.Text) == 0:
+		for _, t := range r.turns {
+			if t.stepLike(h) >= 0 {
+				return t
+			}
+		}
+		return nil
+	}
+	return r.live[name{opener, token.Space, string(token.Text)}]
+}
+
+// replied handles what the client says in a turn: whether it is as recorded makes no
+// difference.
+func (r *repetition) replied(t *turn, h *heard) {
+	i := t.stepLike(h)
+	if i < 0 {
+		r.extra(h)
+		return
+	}
+	st := t.steps[i]
+	t.came[i] = true
+	if st.opens != 0 { // a cancel that is answered itself
+		t.names.meet(&st.message, &h.message)
+		r.nameTurn(t, frame.C2U, &h.message)
+	}
+	r.learn(t, st, h)
+	r.advance(t)
+}
+
+// stepLike returns the index of the step of the client that a frame may be; -1 for none.
+func (t *turn) stepLike(h *heard) int {
+	for i, st := range t.steps {
+		m, l := &st.message, &h.message
+		like := m.Phase == l.Phase && bytes.Equal(m.Kind, l.Kind) || m.Phase.Ends() && l.Phase.Ends()
+		if !t.came[i] && st.dir == frame.C2U && like {
+			return i
+		}
+	}
+	return -1
+}
+
+// sceneFor returns the scene that a frame of the client is the cue of, or nil. A request
+// that was recorded several times gets one answer after the other, and then the last. By
+// whom it is asked makes no difference: a handshake is answered in any case.
+func (r *repetition) sceneFor(h *heard) (*scene, error) {
+	sum := r.book.digest(h.form, h.payload, &h.message)
+	if list := r.book.alike[sum]; len(list) > 0 {
+		n := min(r.times[sum], len(list)-1)
+		r.times[sum]++
+		return list[n], nil
+	}
+	if !h.well {
+		return nil, nil
+	}
+	var kind *scene
+	match := &r.options.Match
+	for _, sc := range r.book.scenes {
+		if !sc.opensLike(h) {
+			continue
+		}
+		r.script, r.names = sc.script, newNames(frame.U2C)
+		switch {
+		case match.Form != nil:
+			changes, err := r.forms(sc.cue, h)
+			if err != nil || len(changes) == 0 {
+				return sc, err
+			}
+		case h.message.Phase != protocol.Open, begins(sc.cue):
+			return sc, nil
+		case match.Exact:
+			if len(r.asks(sc.cue, h)) == 0 {
+				return sc, nil
+			}
+		case bytes.Equal(sc.cue.message.Label, h.message.Label):
+			return sc, nil
+		case kind == nil:
+			kind = sc
+		}
+	}
+	return kind, nil
+}
+
+// asks returns how a request differs from a recorded one. Empty parameters are none.
+func (r *repetition) asks(cue *step, h *heard) []Change {
+	return slices.DeleteFunc(r.payloads(cue, h), func(c Change) bool {
+		return c.Path == "params" && (c.Recorded == "" && c.Live == "{}" || c.Recorded == "{}" && c.Live == "")
+	})
+}
+
+// opensLike reports whether the cue of a scene is of the kind of a frame.
+func (sc *scene) opensLike(h *heard) bool {
+	return sc.cue != nil && sc.cue.message.Phase == h.message.Phase && bytes.Equal(sc.cue.message.Kind, h.message.Kind)
+}
+
+// refuse answers a request that was never recorded with an error that has the nearest
+// recorded one. Where the protocol has no such error, the connection ends.
+func (r *repetition) refuse(h *heard) {
+	r.trace(frame.C2U, 0, h.payload, &h.message, false)
+	sc, changes := r.nearest(h)
+	d := Divergence{What: Unforeseen, Changes: changes, Text: h.String() + " was never recorded"}
+	var cue *step
+	if sc == nil {
+		d.Text += r.question(h)
+	} else {
+		cue = sc.cue
+		d.Text += "; the nearest is " + cue.String() + ", which differs in " + inWords(changes)
+	}
+	r.diverge(d, cue, h, true)
+	if _, ok := r.book.script.Protocol.(*jsonrpc.Dialect); !ok {
+		r.stopped = true
+		return
+	}
+	answer := refusal(h, &d, cue)
+	raw, err := frame.Append(nil, r.book.script.Framing, answer)
+	if err != nil {
+		r.stopped = true
+		return
+	}
+	var m protocol.Message
+	_ = r.book.script.Protocol.Parse(answer, &m) // for people alone
+	r.trace(frame.U2C, 0, answer, &m, false)
+	r.refused = append(r.refused, raw)
+}
+
+// nearest returns the scene whose cue differs least from a request, and how. What is about
+// the same, such as a tool, is nearer than what is not.
+func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
+	isAbout := false
+	for _, sc := range r.book.scenes {
+		if !sc.opensLike(h) {
+			continue
+		}
+		r.script, r.names = sc.script, newNames(frame.U2C)
+		about, differ := bytes.Equal(sc.cue.message.Label, h.message.Label), r.asks(sc.cue, h)
+		if best == nil || about && !isAbout || about == isAbout && len(differ) < len(changes) {
+			best, changes, isAbout = sc, differ, about
+		}
+	}
+	return best, changes
+}
+
+// question says which kind of request was perhaps meant.
+func (r *repetition) question(h *heard) string {
+	var kinds []string
+	for _, sc := range r.book.scenes {
+		if sc.cue != nil && sc.cue.message.Phase == protocol.Open && !slices.Contains(kinds, string(sc.cue.message.Kind)) {
+			kinds = append(kinds, string(sc.cue.message.Kind))
+		}
+	}
+	if len(kinds) == 0 {
+		return "; no request was"
+	}
+	const most = 20
+	text := nearest.Question(string(h.message.Kind), kinds) + "; recorded are " + strings.Join(kinds[:min(len(kinds), most)], ", ")
+	if len(kinds) > most {
+		text += fmt.Sprintf(" and %d more", len(kinds)-most)
+	}
+	return text
+}
+
+// inWords writes what differs between a recorded request and a live one.
+func inWords(changes []Change) string {
+	const most = 3
+	var words []string
+	for _, c := range changes[:min(len(changes), most)] {
+		words = append(words, cmp.Or(c.Path, "its bytes")+": "+shown(c.Recorded, maxShown)+" → "+shown(c.Live, maxShown))
+	}
+	if n := len(changes) - most; n > 0 {
+		words = append(words, "and "+render.Count(int64(n), "more value"))
+	}
+	return strings.Join(words, ", ")
+}
+
+// A refusal is built of bounded pieces.
+const (
+	serverError  = -32000 // the first of the codes that JSON-RPC leaves to servers
+	maxNearest   = 64 << 10
+	maxReasons   = 100
+	maxReasonLen = 1000
+)
+
+// refusal returns an error of JSON-RPC, with the nearest request and what differs.
+func refusal(h *heard, d *Divergence, cue *step) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), h.message.ID.Text...)
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), serverError, 10)
+	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(d.Text))
+	if cue == nil {
+		return append(b, "}}"...)
+	}
+	b = strconv.AppendInt(append(b, `,"data":{"frame":`...), cue.seq, 10)
+	if len(cue.payload) <= maxNearest {
+		b = jsonscan.AppendCompact(append(b, `,"nearest":`...), cue.payload)
+	}
+	b = append(b, `,"differences":[`...)
+	for i, c := range d.Changes[:min(len(d.Changes), maxReasons)] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonscan.AppendQuote(append(b, `{"path":`...), []byte(c.Path))
+		for _, side := range [][2]string{{"recorded", c.Recorded}, {"live", c.Live}} {
+			if side[1] != "" {
+				b = append(append(b, `,"`+side[0]+`":`...), value(side[1])...)
+			}
+		}
+		b = append(b, '}')
+	}
+	return append(b, "]}}}"...)
+}
+
+// value returns a JSON value, or the beginning of a long one as a string.
+func value(text string) []byte {
+	if len(text) <= maxReasonLen {
+		return jsonscan.AppendCompact(nil, []byte(text))
+	}
+	return jsonscan.AppendQuote(nil, []byte(strings.ToValidUTF8(text[:maxReasonLen], "")+"…"))
+}
+
+// numberOf returns the number that an id is; 0 if it is none.
+func numberOf(id []byte) int64 {
+	n, _ := strconv.ParseInt(string(id), 10, 64)
+	return n
+}
+
+// freshID returns an id like another that is not used yet.
+func freshID(id string, n int64) string {
+	text, isQuoted := strings.CutSuffix(id, `"`)
+	switch _, err := strconv.ParseInt(id, 10, 64); {
+	case err == nil:
+		return strconv.FormatInt(n, 10)
+	case isQuoted:
+		return fmt.Sprintf(`%s-%d"`, text, n)
+	}
+	return fmt.Sprintf("%s-%d", id, n)
+}

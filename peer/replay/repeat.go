@@ -1,0 +1,340 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session/jsondiff"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A Repeater plays the unit of a recording for clients that ask what was recorded any
+// number of times and in any order. A [Script] is played once, from its beginning to its
+// end.
+type Repeater struct {
+	script *Script // of the first connection
+	ignore []jsondiff.Path
+	scenes []*scene
+	alike  map[[jsondiff.DigestSize]byte][]*scene // by their cue
+	own    int64                                  // the largest number that the unit gave a request of its own
+}
+
+// A scene is a frame of the client with all that hangs together with it.
+type scene struct {
+	script *Script
+	cue    *step   // nil for what the unit says before anything has come
+	steps  []*step // in order, without the cue
+	pause  []time.Duration
+}
+
+// NewRepeater returns a repeater for the connections of a recording that speak as the
+// first does. They were prepared for the side frame.U2C. What the paths lead to makes no
+// difference between requests.
+func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
+	p := &Repeater{script: scripts[0], ignore: ignore, alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
+	for _, s := range scripts {
+		if s.Protocol == p.script.Protocol && s.Framing == p.script.Framing {
+			p.addScript(s)
+		}
+	}
+	return p
+}
+
+func (p *Repeater) addScript(s *Script) {
+	groups, order := s.groups(frame.U2C), s.orderOf(frame.U2C)
+	byGroup := make(map[int]*scene)
+	for i, st := range s.steps {
+		if st.dir == frame.U2C && st.opens != 0 {
+			p.own = max(p.own, numberOf(st.message.ID.Text))
+		}
+		sc := byGroup[groups[i]]
+		if sc == nil {
+			sc = &scene{script: s}
+			byGroup[groups[i]] = sc
+			if groups[i] > 0 || s == p.script {
+				p.scenes = append(p.scenes, sc)
+			}
+		}
+		if groups[i] == i+1 {
+			sc.cue = st
+			sum := p.digest(st.form, st.bytes(), &st.message)
+			p.alike[sum] = append(p.alike[sum], sc)
+			continue
+		}
+		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, order.pause[i])
+	}
+}
+
+func (p *Repeater) digest(form, payload []byte, m *protocol.Message) [jsondiff.DigestSize]byte {
+	if form != nil {
+		payload = form
+	}
+	if s := m.Ref.Space; s == protocol.SpaceTask || s == protocol.SpaceTurn { // which the unit has named as then
+		other := *m
+		other.Ref = protocol.Token{}
+		m = &other
+	}
+	return jsondiff.Digest(payload, m, p.ignore)
+}
+
+// A turn is a scene that is being played.
+type turn struct {
+	*scene
+	came  []bool // of the steps of the client
+	next  int
+	names *names
+	ids   []name // under which the turn is known
+	moved time.Time
+}
+
+// speaks reports whether the next step is the unit's.
+func (t *turn) speaks() bool { return t.next < len(t.steps) && t.steps[t.next].dir == frame.U2C }
+
+// over reports whether the unit has nothing more to say.
+func (t *turn) over() bool {
+	return !slices.ContainsFunc(t.steps[t.next:], func(st *step) bool { return st.dir == frame.U2C })
+}
+
+// A repetition is a connection to a client. Its script and names are those of the turn
+// that is looked at.
+type repetition struct {
+	*run
+	book    *Repeater
+	turns   []*turn // in progress, oldest first
+	live    map[name]*turn
+	times   map[[jsondiff.DigestSize]byte]int // how often a frame of the client has come
+	played  map[*scene]bool
+	fresh   int64 // the number of the unit's last request
+	shared  map[utterance]string
+	busy    bool     // a frame is being written
+	now     *turn    // whose frame that is; nil if it is of none
+	refused [][]byte // answers that are to be written, before those of turns
+}
+
+// Bounds for a connection: the scenes that are played at once, of which the oldest gives
+// way, and the refusals that wait to be written, before no more is read.
+const (
+	maxTurns   = 10_000
+	maxRefused = 100
+)
+
+// Run answers a client until it leaves. The result has a divergence for each request
+// that was never recorded.
+func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
+	cases := o.Cases
+	o.KeepGoing, o.Cases = true, false
+	r := &repetition{
+		run: &run{
+			ctx: ctx, script: p.script, options: &o, conn: conn, started: time.Now(), names: newNames(o.Side),
+			incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
+			result: Result{Conn: p.script.Conn},
+		},
+		book: p, live: make(map[name]*turn), times: make(map[[jsondiff.DigestSize]byte]int),
+		played: make(map[*scene]bool), fresh: p.own, shared: make(map[utterance]string),
+	}
+	for _, sc := range p.scenes {
+		if sc.cue == nil {
+			r.startTurn(sc, nil)
+		}
+	}
+	result, err := r.playBy(r.loop)
+	if cases {
+		result.Cases = r.cases()
+	}
+	return result, err
+}
+
+// cases returns the requests of the recording, and those that were not in it.
+func (r *repetition) cases() (list []Case) {
+	for _, sc := range r.book.scenes {
+		if sc.cue != nil && sc.cue.message.Phase == protocol.Open {
+			list = append(list, Case{Name: sc.cue.String(), Skipped: !r.played[sc]})
+		}
+	}
+	for _, d := range r.result.Divergences {
+		list = append(list, Case{Name: d.Live.title(), Divergence: d})
+	}
+	return list
+}
+
+func (r *repetition) loop() error {
+	for {
+		wait, ready := r.sendSoonest()
+		if r.stopped || r.ended && !r.busy && !ready {
+			return nil
+		}
+		if err := r.await(wait, ready); err != nil {
+			return err
+		}
+	}
+}
+
+// sendSoonest begins to write the frame that is due first, if one is. Otherwise it
+// returns how long it is until then, and whether any is to be written.
+func (r *repetition) sendSoonest() (wait time.Duration, ready bool) {
+	if r.busy {
+		return 0, false
+	}
+	if len(r.refused) > 0 {
+		raw := r.refused[0]
+		r.refused = r.refused[1:]
+		r.write(raw, nil)
+		return 0, true
+	}
+	var best *turn
+	var due time.Time
+	for _, t := range r.turns {
+		if !t.speaks() {
+			continue
+		}
+		at := t.moved
+		if r.options.Speed > 0 {
+			at = at.Add(time.Duration(float64(t.pause[t.next]) / r.options.Speed))
+		}
+		if best == nil || at.Before(due) {
+			best, due = t, at
+		}
+	}
+	if best == nil {
+		return 0, false
+	}
+	if wait = time.Until(due); wait <= 0 {
+		r.speak(best)
+	}
+	return wait, true
+}
+
+func (r *repetition) write(raw []byte, t *turn) {
+	r.busy, r.now = true, t
+	r.outgoing <- raw
+}
+
+// await waits for the client, for the end of a write, or until a frame is due.
+func (r *repetition) await(wait time.Duration, ready bool) error {
+	var due <-chan time.Time
+	if ready && !r.busy {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
+	}
+	incoming := r.incoming
+	if r.ended || len(r.refused) > maxRefused {
+		incoming = nil
+	}
+	select {
+	case a := <-incoming:
+		return r.heardFrom(a)
+	case err := <-r.written:
+		r.wrote(err)
+	case <-due:
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// wrote notes that a frame has been written. A client that reads no more has left.
+func (r *repetition) wrote(err error) {
+	t := r.now
+	r.busy, r.now = false, nil
+	if err != nil {
+		r.ended, r.stopped = true, true
+		return
+	}
+	r.result.Sent++
+	if t != nil {
+		t.next++
+		r.advance(t)
+	}
+}
+
+// speak begins to write the next frame of a turn.
+func (r *repetition) speak(t *turn) {
+	st := t.steps[t.next]
+	r.script, r.names = t.script, t.names
+	raw, payload := r.bytesOf(st)
+	m := st.message
+	if st.well {
+		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
+	}
+	switch {
+	case st.opens != 0:
+		r.nameTurn(t, frame.U2C, &m)
+	case m.Phase == protocol.Close && !st.ends: // it goes on under the name that the unit gives it
+		r.nameTurn(t, frame.C2U, &m)
+	}
+	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
+	r.write(raw, t)
+}
+
+// nameTurn binds a turn to the names of an exchange that it has with the client.
+func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
+	for _, token := range []protocol.Token{m.ID, m.Bind} {
+		if !token.IsZero() {
+			n := name{opener, token.Space, string(token.Text)}
+			r.live[n] = t
+			t.ids = append(t.ids, n)
+		}
+	}
+}
+
+// startTurn begins to play a scene. It answers h, unless nothing has come yet.
+func (r *repetition) startTurn(sc *scene, h *heard) {
+	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C), moved: time.Now()}
+	t.names.others = r.shared
+	if h != nil {
+		t.names.meet(&sc.cue.message, &h.message)
+		r.nameTurn(t, frame.C2U, &h.message)
+		r.learn(t, sc.cue, h)
+	}
+	if r.played[sc] || sc.script != r.book.script {
+		r.renumber(t)
+	}
+	r.played[sc] = true
+	if r.turns = append(r.turns, t); len(r.turns) > maxTurns {
+		r.endTurn(r.turns[0])
+	}
+	r.advance(t)
+}
+
+// renumber gives the unit's own requests ids that it has not used yet.
+func (r *repetition) renumber(t *turn) {
+	for _, st := range t.steps {
+		if st.dir == frame.U2C && st.opens != 0 && !st.message.ID.IsZero() {
+			r.fresh++
+			id := st.message.ID
+			t.names.own[name{frame.U2C, id.Space, string(id.Text)}] = freshID(string(id.Text), r.fresh)
+		}
+	}
+}
+
+// advance passes over what has come, and ends a turn in which nothing more is said.
+func (r *repetition) advance(t *turn) {
+	t.moved = time.Now()
+	for t.next < len(t.steps) && t.came[t.next] {
+		t.next++
+	}
+	if t.over() {
+		r.endTurn(t)
+	}
+}
+
+func (r *repetition) endTurn(t *turn) {
+	r.turns = slices.DeleteFunc(r.turns, func(other *turn) bool { return other == t })
+	for _, n := range t.ids {
+		if r.live[n] == t {
+			delete(r.live, n)
+		}
+	}
+}
+
+// learn takes over how the client calls what it has named.
+func (r *repetition) learn(t *turn, st *step, h *heard) {
+	r.script, r.names = t.script, t.names
+	r.payloads(st, h)
+	r.result.Matched++
+	r.trace(frame.C2U, st.seq, h.payload, &h.message, h.gap)
+}

@@ -1,0 +1,125 @@
+package replay_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/peer/replay"
+)
+
+// The unit that repeats says what was recorded when it is asked as in the recording,
+// whatever the protocol.
+func TestRepeaterSaysWhatWasRecorded(t *testing.T) {
+	for _, name := range fixtures.Sessions() {
+		t.Run(name, func(t *testing.T) {
+			for _, script := range load(t, name).Scripts(frame.C2U) {
+				if !script.Has(frame.C2U) || !script.Has(frame.U2C) {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				match := replay.Matcher{Exact: true}
+				controller, unit := pipes(t)
+				there := make(chan outcome, 1)
+				go func() {
+					r, err := replay.NewRepeater([]*replay.Script{script}, nil).Run(ctx, unit, replay.Options{Side: frame.U2C, Match: match})
+					there <- outcome{r, err}
+				}()
+				here := start(ctx, script, controller, replay.Options{Side: frame.C2U, Match: match, Timeout: 10 * time.Second})
+				(<-here).check(t, "controller")
+				end := <-there
+				end.Extra = 0 // such as a cancel that comes too late
+				end.check(t, "unit")
+			}
+		})
+	}
+}
+
+// A repeated scene in which the unit asks the client has ids of its own, and what the
+// client answers goes on with the scene that asked.
+func TestRepeatedScenesAskAnew(t *testing.T) {
+	const recording = `c2u {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s"}}
+u2c {"jsonrpc":"2.0","id":4,"method":"sampling/createMessage","params":{"id":4}}
+u2c {"jsonrpc":"2.0","id":"r","method":"roots/list"}
+c2u {"jsonrpc":"2.0","id":4,"result":{"model":"m"}}
+c2u {"jsonrpc":"2.0","id":"r","result":{"roots":[]}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	synctest.Test(t, func(t *testing.T) {
+		near, far := bubblePipes()
+		done := make(chan outcome, 1)
+		go func() {
+			r, err := replay.NewRepeater(parse(t, recording, "mcp", frame.Line).Scripts(frame.U2C), nil).Run(t.Context(), far, replay.Options{Side: frame.U2C})
+			done <- outcome{r, err}
+		}()
+		lines := bufio.NewScanner(near)
+		talk := func(ask string, want ...string) {
+			t.Helper()
+			if _, err := fmt.Fprintln(near, ask); err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range want {
+				if lines.Scan(); lines.Text() != w {
+					t.Errorf("after %s\n%s, want\n%s", ask, lines.Text(), w)
+				}
+			}
+		}
+		talk(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"s"}}`,
+			`{"jsonrpc":"2.0","id":4,"method":"sampling/createMessage","params":{"id":4}}`, `{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+		talk(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"s"}}`,
+			`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{"id":4}}`, `{"jsonrpc":"2.0","id":"r-6","method":"roots/list"}`)
+		talk(`{"jsonrpc":"2.0","id":"r-6","result":{"roots":[1]}}`)
+		talk(`{"jsonrpc":"2.0","id":5,"error":{"code":1,"message":"no"}}`, `{"jsonrpc":"2.0","id":8,"result":{"content":[]}}`)
+		talk(`{"jsonrpc":"2.0","id":4,"result":{"model":"m"}}`)
+		talk(`{"jsonrpc":"2.0","id":"r","result":{"roots":[]}}`, `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+		if err := near.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if rest, _ := io.ReadAll(near); len(rest) > 0 {
+			t.Errorf("it says more: %s", rest)
+		}
+		(<-done).check(t, "unit")
+	})
+}
+
+// A client that only asks, and reads no refusal, is not read any further.
+func TestRefusalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := bubblePipes()
+		done := make(chan outcome, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			r, err := replay.NewRepeater(parse(t, conversation, "mcp", frame.Line).Scripts(frame.U2C), nil).Run(ctx, far, replay.Options{Side: frame.U2C, Match: replay.Matcher{Exact: true}})
+			done <- outcome{r, err}
+		}()
+		asked := 0
+		go func() {
+			for ; ; asked++ {
+				if _, err := fmt.Fprintf(near, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"c"}}`+"\n", asked); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if asked < 100 || asked > 200 {
+			t.Errorf("%d requests were read", asked)
+		}
+		cancel()
+		near.Close()
+		o := <-done
+		if o.Differences < 100 || o.Divergence() == nil || !strings.HasPrefix(o.Divergence().Text, "tools/call 0 was never recorded; the nearest is frame 1, tools/call 1, which differs in params.name") {
+			t.Errorf("%d differences, the first %+v", o.Differences, o.Divergence())
+		}
+		if !slices.ContainsFunc(o.Divergences, func(d *replay.Divergence) bool { return d.What == replay.Unforeseen }) {
+			t.Error("none is unforeseen")
+		}
+	})
+}
