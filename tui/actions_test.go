@@ -234,7 +234,7 @@ func TestMouse(t *testing.T) {
 	sc.press("esc", "1")
 	sc.send(tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
 	sc.send(sc.size)
-	sc.shows("── tools/call index · 1")
+	sc.shows("── index · tools/call · 1")
 	sc.press("4")
 	lines := strings.Split(sc.text(), "\n")
 	ping := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, " ping ") })
@@ -356,5 +356,19 @@ func TestPick(t *testing.T) {
 	defer typing.Close()
 	if got, err := tui.Pick(ctx, choices, tui.Config{Input: keys, Output: io.Discard}); got != -1 || err != nil {
 		t.Errorf("%d, %v", got, err)
+	}
+}
+
+// A cancel is offered only where the wire takes one.
+func TestCancelIsOffered(t *testing.T) {
+	s := kept(t, "mcp-cancel")
+	for _, tt := range []struct {
+		wire tui.Wire
+		want bool
+	}{{nil, false}, {&wired{refuses: "only to look at"}, false}, {&wired{}, true}} {
+		sc := newScreen(t, s, tui.Config{Name: "live", Wire: tt.wire}, 200, 40)
+		if got := strings.Contains(sc.text(), "X inject a cancel"); got != tt.want {
+			t.Errorf("%v: a cancel is offered: %v, want %v", tt.wire, got, tt.want)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"image/color"
 	"io"
 	"os"
+	"runtime"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -166,4 +168,20 @@ func beginning(b []byte, more bool) int {
 		}
 	}
 	return 0
+}
+
+// Background is the theme for the terminal, as far as its environment tells, and
+// whether the terminal may be asked for its background. Old consoles would print the
+// question, and screen has no background of its own.
+func Background(getenv func(string) string) (theme string, ask bool) {
+	name := getenv("TERM")
+	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && getenv("TMUX") == ""
+	theme = "dark"
+	// "15;0": the number of the foreground's colour and of the background's.
+	colors := strings.Split(getenv("COLORFGBG"), ";")
+	switch colors[len(colors)-1] {
+	case "7", "15":
+		theme = "light"
+	}
+	return theme, !silent && runtime.GOOS != "windows"
 }

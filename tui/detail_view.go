@@ -23,7 +23,7 @@ func (m *Model) detailView(n int) []string {
 		list = append(list, m.payload(rows)...)
 	}
 	if ledger := belowLines(f, n) - 1; ledger > 0 {
-		list = append(list, m.rule(f.Exchange.Kind+" "+idOf(f.Exchange.ID)+" · "+f.Exchange.OutcomeName()))
+		list = append(list, m.rule(exchangeTitle(f.Exchange)+" · "+f.Exchange.OutcomeName()))
 		list = append(list, m.ledger(f, ledger, f.Seq)...)
 	}
 	return padded(list, n)
@@ -42,6 +42,12 @@ func (m *Model) lineRows() int {
 // about it, and what the lines are.
 func (m *Model) aboveLines(f *store.Detail, n int) []string {
 	list := []string{m.detailHead(f)}
+	if f.Exchange != nil {
+		if facts := m.facts(f.Exchange); facts != "" {
+			lines := m.wrapped(m.theme.Dim, render.Safe(facts))
+			list = append(list, lines[:min(len(lines), max(n/4, 1))]...)
+		}
+	}
 	for _, x := range f.Findings {
 		list = append(list, m.findingLine(&x))
 		list = append(list, m.advice(&x)...)

@@ -3,6 +3,7 @@ package tui
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ func completions(text string, kinds []string) (list []string) {
 			list = append(list, w)
 		}
 	}
-	for _, f := range store.Fields {
+	for _, f := range slices.Concat(store.Fields, []string{"name"}) {
 		if strings.HasPrefix(f, last) {
 			list = append(list, f)
 		}

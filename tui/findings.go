@@ -78,7 +78,11 @@ func (m *Model) finding(l *line, f *store.Finding) {
 	l.pad(1)
 	l.glyph(paint, glyph)
 	l.pad(1)
-	l.left(paint, f.Name, 16)
+	name := 16
+	if m.width >= 100 {
+		name = 23 // of the longest
+	}
+	l.left(paint, f.Name, name)
 	var frames []string
 	for _, seq := range f.Frames {
 		frames = append(frames, "#"+count(seq))

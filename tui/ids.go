@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"maps"
+	"cmp"
 	"strings"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/store"
 )
@@ -18,6 +19,7 @@ type idsState struct {
 	sort     store.Sort
 	group    store.Grouping
 	folds    store.Folds
+	unfolded store.Folds // operations
 	openOnly bool
 	at       store.Spot // the selected one; zero is the first, whichever it is
 	moved    int        // since the last page
@@ -28,7 +30,7 @@ type idsState struct {
 
 func (st *idsState) query(n int) store.IDsQuery {
 	return store.IDsQuery{
-		Sort: st.sort, Group: st.group, Folds: store.Folds{All: st.folds.All, But: maps.Clone(st.folds.But)}, OpenOnly: st.openOnly,
+		Sort: st.sort, Group: st.group, Folds: st.folds.Clone(), Unfolded: st.unfolded.Clone(), OpenOnly: st.openOnly,
 		At: st.at, Move: st.moved, Line: st.line, N: n,
 	}
 }
@@ -45,20 +47,36 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 	}
 }
 
-// fold folds away what stands below the selected heading, or below that of the
-// selected exchange, or unfolds it.
+// fold folds away what stands below the selected heading or operation, or unfolds it.
+// Of what stands below one it folds that.
 func (st *idsState) fold(p store.IDs) {
 	i := p.Index - p.Top
-	if st.group == store.Ungrouped || i < 0 || i >= len(p.List) {
+	if i < 0 || i >= len(p.List) {
 		return
 	}
-	if g := p.List[i].Group; g != nil {
-		st.folds.Turn(g.Number)
-		return
+	switch x := &p.List[i]; {
+	case x.Group != nil:
+		st.folds.Turn(x.Group.Number)
+	case x.Operation != 0:
+		st.unfolded.Turn(x.Operation)
+		st.at = store.Spot{Number: x.Operation}
+		st.line = max(st.line-1, 0)
+	case x.Joined > 0:
+		st.unfolded.Turn(x.Mark)
+	case st.group != store.Ungrouped:
+		st.folds.Turn(x.Within)
+		st.at = store.Spot{Number: x.Within, Heading: true}
+		st.line = max(st.line-1, 0)
 	}
-	st.folds.Turn(p.List[i].Within)
-	st.at = store.Spot{Number: p.List[i].Within, Heading: true}
-	st.line = max(st.line-1, 0)
+}
+
+// foldAll folds or unfolds all groups, or all operations if there are no groups.
+func (st *idsState) foldAll() {
+	of := &st.folds
+	if st.group == store.Ungrouped {
+		of = &st.unfolded
+	}
+	*of = store.Folds{All: !of.All && len(of.But) == 0}
 }
 
 // selected returns the selected exchange; nil if that is a heading.
@@ -87,8 +105,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Fold):
 		st.fold(m.page.ids)
 	case key.Matches(k, keys.FoldAll):
-		folded := st.folds.All || len(st.folds.But) > 0
-		st.folds = store.Folds{All: !folded}
+		st.foldAll()
 	case key.Matches(k, keys.Live):
 		st.openOnly = !st.openOnly
 		st.at, st.line = store.Spot{}, 0
@@ -110,7 +127,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 
 // columns are the widths of the table.
 type idColumns struct {
-	conn, id, kind, lane, parts, bytes, latency, outcome int
+	conn, fold, id, kind, lane, parts, bytes, latency, outcome int
 }
 
 func (m *Model) idColumns() idColumns {
@@ -119,7 +136,7 @@ func (m *Model) idColumns() idColumns {
 	case m.width >= 76 && m.width < 90:
 		c = idColumns{id: 9, kind: 14, latency: 6, outcome: 12}
 	case m.width < 76:
-		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 11}
+		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 12}
 	case m.width < 130:
 		c = idColumns{id: 8, kind: 20, parts: 5, bytes: 5, latency: 6, outcome: 17}
 	case m.width > 180:
@@ -128,7 +145,11 @@ func (m *Model) idColumns() idColumns {
 	if m.page.overview.Conns > 1 && m.width >= 100 {
 		c.conn = 4
 	}
-	used := 0
+	if m.page.overview.Joined > 0 {
+		c.fold = 2
+	}
+	c.kind = max(c.kind, min(m.page.overview.Longest, m.width/3))
+	used := c.fold
 	for _, w := range []int{c.conn, c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
 		if w > 0 {
 			used += w + 1
@@ -183,8 +204,9 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	if c.conn > 0 {
 		l.left(th.Dim, "CONN", c.conn)
 	}
+	l.pad(c.fold)
 	l.left(th.Dim, "ID", c.id)
-	l.left(th.Dim, "KIND", c.kind)
+	l.left(th.Dim, "NAME", c.kind)
 	m.axis(l, w)
 	l.pad(1)
 	if c.parts > 0 {
@@ -213,6 +235,9 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if c.conn > 0 {
 		l.left(th.Dim, count(int64(x.Conn)), c.conn)
 	}
+	if c.fold > 0 {
+		m.foldMark(l, x)
+	}
 	l.left(th.ID, idOf(x.ID), c.id)
 	l.named(th, x, c.kind)
 	m.lane(l, x, w)
@@ -231,6 +256,27 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.left(paint, name, c.outcome-2)
 }
 
+// foldMark draws in two cells whether something belongs to an exchange, or that it belongs
+// to the one above and whether that is guessed.
+func (m *Model) foldMark(l *line, x *store.Exchange) {
+	th := m.theme
+	switch {
+	case x.Operation != 0:
+		l.glyph(th.Dim, glyphBelow)
+		if x.Guessed {
+			l.glyph(th.Warning, glyphGuessed)
+			return
+		}
+	case x.Joined == 0:
+		l.pad(1)
+	case m.ids.unfolded.Has(x.Mark):
+		l.glyph(th.Key, glyphUnfolded)
+	default:
+		l.glyph(th.Key, glyphFolded)
+	}
+	l.pad(1)
+}
+
 // groupRow draws the heading of a group: how many are in it, and how they do.
 func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 	th := m.theme
@@ -244,7 +290,7 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 	if name == "" {
 		name = "(no kind)"
 	}
-	l.left(th.Title, name, c.conn+c.id+c.kind+2)
+	l.left(th.Title, name, c.conn+c.fold+c.id+c.kind+2)
 	for _, s := range []struct {
 		n     int64
 		paint render.Paint
@@ -283,15 +329,16 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// named appends the kind of an exchange, and what it is called if there is room.
+// named appends the name of what an exchange asks for, and its kind if there is room; its
+// kind alone if it has no name.
 func (l *line) named(th *theme, x *store.Exchange, width int) {
-	n := l.fit(th.Kind, x.Kind, width)
+	n := l.fit(th.Kind, cmp.Or(x.Name, x.Kind), width)
 	l.used += n
-	if x.Label != "" && width-n > 3 {
+	if x.Name != "" && width-n > 3 {
 		l.pad(1)
-		label := l.fit(th.Dim, x.Label, width-n-1)
-		l.used += label
-		n += 1 + label
+		kind := l.fit(th.Dim, x.Kind, width-n-1)
+		l.used += kind
+		n += 1 + kind
 	}
 	l.pad(width - n + 1)
 }
@@ -346,12 +393,12 @@ func arrow(l *line, th *theme, d frame.Dir) {
 
 // outcome returns how the end of an exchange is drawn.
 func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
-	if x.Cancelled && x.Class != session.Confirmed {
+	if x.Cancelled && x.Class != session.Confirmed && x.Outcome != session.TimedOut {
 		switch x.Class {
 		case session.Crossed, session.LateResult, session.Ignored:
 			return th.After, glyphCancel
 		case session.Silent:
-			if x.Outcome != session.Cancelled {
+			if !x.Outcome.Stopped() {
 				return th.Silent, glyphSilent
 			}
 		case session.Pending:
@@ -363,7 +410,7 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 	switch x.Outcome {
 	case session.Done:
 		return th.Done, glyphDone
-	case session.Failed:
+	case session.Failed, session.ToolError, session.TimedOut:
 		return th.Failed, glyphFailed
 	case session.Cancelled:
 		return th.Cancelled, glyphStopped
@@ -386,6 +433,61 @@ func (m *Model) previewRows() int {
 	return 0
 }
 
+// exchangeTitle names an exchange: slow_tool · tools/call · 3.
+func exchangeTitle(x *store.Exchange) string {
+	title := x.Kind
+	if x.Name != "" {
+		title = x.Name + " · " + title
+	}
+	if x.ID != "" {
+		title += " · " + idOf(x.ID)
+	}
+	return title
+}
+
+// facts says what of an exchange has no column: why it ended, which version it is judged
+// by, what it used, and what it belongs to.
+func (m *Model) facts(x *store.Exchange) string {
+	var list []string
+	if x.Outcome.Inferred() {
+		list = append(list, x.Outcome.String()+" is inferred from the reason of its cancel")
+	}
+	if x.Reason != "" {
+		list = append(list, "reason: "+x.Reason)
+	}
+	if x.Version != "" {
+		list = append(list, "version "+x.Version)
+	}
+	if u := usageOf(x.Usage); u != "" {
+		list = append(list, "tokens: "+u)
+	}
+	if x.Joined > 0 {
+		list = append(list, count(x.Joined)+" "+plural(x.Joined, "exchange belongs", "exchanges belong")+" to it")
+	}
+	if x.Of != 0 {
+		of := "belongs to the operation of #" + count(x.Of)
+		if x.Guessed {
+			of += ", a guess: another is like it"
+		}
+		list = append(list, of)
+	}
+	return strings.Join(list, " · ")
+}
+
+// usageOf writes tokens; "" if there are none.
+func usageOf(u protocol.Usage) string {
+	var list []string
+	for _, t := range []struct {
+		n    int64
+		what string
+	}{{u.Input, "input"}, {u.Cached, "cached"}, {u.Output, "output"}} {
+		if t.n != 0 {
+			list = append(list, count(t.n)+" "+t.what)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // preview draws the frames of the selected exchange.
 func (m *Model) preview(n int) []string {
 	x := m.ids.selected(m.page.ids)
@@ -393,9 +495,12 @@ func (m *Model) preview(n int) []string {
 	if x == nil || d == nil || d.Exchange == nil {
 		return padded(nil, n)
 	}
-	title := strings.TrimSpace(x.Kind+" "+x.Label) + " · " + idOf(x.ID)
+	title := exchangeTitle(x)
 	if x.Note != "" {
 		title += " · " + x.Note
+	}
+	if facts := m.facts(x); facts != "" {
+		title += " · " + facts
 	}
 	list := []string{m.rule(title)}
 	list = append(list, m.ledger(d, n-1, 0)...)

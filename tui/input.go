@@ -208,7 +208,7 @@ func (m *Model) move(by int) tea.Cmd {
 	case viewFindings:
 		m.findings.move(by, m.page.findings.Total, m.findingRows())
 	case viewStats:
-		m.stats.move(by, len(m.page.stats.Kinds), m.statsRows())
+		m.moveInStats(by)
 	case viewPeers:
 		m.peers.move(by, len(m.page.peers.Peers), m.peersRows())
 	}
@@ -230,11 +230,14 @@ func (m *Model) click(row int) tea.Cmd {
 		by = row/findingLines + m.page.findings.From - m.findings.at
 	case viewStats:
 		row -= m.statsHead() - m.listHead()
-		top := m.stats.from(m.statsRows())
-		if row < 0 || row >= min(m.statsRows(), len(m.page.stats.Kinds)-top) {
+		lines, top := m.statLines(), m.stats.from(m.statsRows())
+		if row < 0 || row >= min(m.statsRows(), len(lines)-top) || !lines[row+top].selectable() {
 			return nil
 		}
-		by = row + top - m.stats.at
+		_, at := m.selectedStat()
+		if by = row + top - at; by != 0 {
+			m.stats.at = at
+		}
 	case viewPeers:
 		top := m.peers.from(m.peersRows())
 		if row >= min(m.peersRows(), len(m.page.peers.Peers)-top) {
@@ -281,9 +284,13 @@ func (m *Model) openSelected() tea.Cmd {
 			return m.openFrame(f.Frames[len(f.Frames)-1])
 		}
 	case viewStats:
-		if i := m.stats.at; i < len(m.page.stats.Kinds) {
+		switch s, _ := m.selectedStat(); {
+		case s.name != nil:
 			m.view = viewIDs
-			return m.setFilter("kind==" + quoteValue(m.page.stats.Kinds[i].Name))
+			return m.setFilter("kind==" + quoteValue(s.name.Kind) + " and name==" + quoteValue(s.name.Name))
+		case s.kind != nil:
+			m.view = viewIDs
+			return m.setFilter("kind==" + quoteValue(s.kind.Name))
 		}
 	case viewPeers:
 		if i := m.peers.at; i < len(m.page.peers.Peers) && m.page.peers.Peers[i].Conn != 0 {

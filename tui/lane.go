@@ -56,23 +56,49 @@ func (w window) cell(at int64) int {
 // session, or numbers of frames.
 func (m *Model) axis(l *line, w window) {
 	end := l.used + w.width
-	label := func(at int64) string {
-		if !m.page.overview.Timed {
-			return "#" + count(at)
-		}
-		if at <= m.page.overview.First {
-			return "0"
-		}
-		return span(at - m.page.overview.First)
-	}
-	step := 16
+	const step = 16
+	var ticks []int64
 	lanes := slices.ContainsFunc(m.page.ids.List, func(x store.Exchange) bool { return x.Group == nil })
 	for x := 0; lanes && x+8 <= w.width; x += step {
 		at := w.from + int64(float64(w.to-w.from)*float64(x)/float64(max(w.width-1, 1)))
+		ticks = append(ticks, at)
+	}
+	for i, label := range m.tickLabels(ticks) {
 		l.glyph(m.theme.Rule, "╷")
-		l.left(m.theme.Dim, label(at), min(step-2, w.width-x-2))
+		l.left(m.theme.Dim, label, min(step-2, w.width-i*step-2))
 	}
 	l.pad(end - l.used)
+}
+
+// tickLabels names places on the axis, with as many digits as it takes to tell them
+// apart. A place ahead of the session, or the same as the one before, has no name.
+func (m *Model) tickLabels(at []int64) []string {
+	labels, o := make([]string, len(at)), &m.page.overview
+	for more := 0; more <= maxDigits; more++ {
+		for i, t := range at {
+			switch {
+			case i > 0 && t == at[i-1]:
+			case o.Timed && t >= o.First:
+				labels[i] = spanTo(t-o.First, more)
+			case !o.Timed && t > 0:
+				labels[i] = "#" + count(t)
+			}
+		}
+		if !repeats(labels) {
+			break
+		}
+	}
+	return labels
+}
+
+// repeats reports whether a label that is no blank is that of the place before.
+func repeats(labels []string) bool {
+	for i := 1; i < len(labels); i++ {
+		if labels[i] != "" && labels[i] == labels[i-1] {
+			return true
+		}
+	}
+	return false
 }
 
 // lane draws the life of an exchange over time.

@@ -159,7 +159,7 @@ func (m *Model) refresh() tea.Cmd {
 	}
 	ages := m.page.overview.Open > 0 && !m.page.overview.Ended && time.Since(m.drawn) > time.Second/5
 	searching := m.page.overview.Filter != "" && m.page.overview.Searched < m.page.overview.Frames-m.page.overview.Dropped
-	if m.store.Version() == m.version && !ages && !searching && !m.page.ids.Stale {
+	if m.store.Version() == m.version && !ages && !searching && !m.page.ids.Stale && !m.page.stats.Stale {
 		return nil
 	}
 	m.version = m.store.Version()

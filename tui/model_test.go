@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/store"
 )
@@ -220,5 +221,75 @@ func TestWireIsChanged(t *testing.T) {
 	m.applyChanges()
 	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that meet kind==a", false}) {
 		t.Errorf("held %q, and says %v", w.on, said)
+	}
+}
+
+// A filter that was kept says where it comes from, until another one is set.
+func TestFilterOfTheLastVisit(t *testing.T) {
+	for _, width := range []int{40, 80, 120} {
+		m := New(faulty(t, 3), Config{Filter: "kind==other", FilterKept: true})
+		m.Init()
+		m.changes.settle()
+		m.Update(tea.WindowSizeMsg{Width: width, Height: 24})
+		show := func() string {
+			m.showPage(m.ask()().(page))
+			return strings.Split(ansi.Strip(m.draw()), "\n")[2]
+		}
+		if line := show(); !strings.HasPrefix(line, " filter") || !strings.Contains(line, "kind==other") || width >= 80 && !strings.HasPrefix(line, " filter of the last visit (x clears it) kind==other · 0 of 3 frames") {
+			t.Errorf("%d: %q", width, line)
+		}
+		m.setFilter("kind==object")
+		if line := show(); !strings.HasPrefix(line, " filter kind==object · ") {
+			t.Errorf("%d: another filter: %q", width, line)
+		}
+	}
+}
+
+// No two ticks of the axis read the same, however short or late what is seen is.
+func TestTicksDiffer(t *testing.T) {
+	const first = 1_700_000_000_000_000_000
+	for _, tt := range []struct {
+		untimed  bool
+		from, by int64
+		want     string
+	}{
+		{false, first, 166_000_000, "0 166ms 332ms"},
+		{false, first + 2_000_000_000, 100_000, "2.0000s 2.0001s 2.0002s"},
+		{false, first + 59_999_000_000, 500_000, "59.9990s 59.9995s 1m00.00"},
+		{false, first + 602_100_000_000, 100_000_000, "10m02.1 10m02.2 10m02.3"},
+		{false, first + 2*3600_000_000_000, 1_000_000_000, "2h00m00 2h00m01 2h00m02"},
+		{false, first - 1_000_000_000, 1_000_000_000, " 0 1.00s"},
+		{true, 7, 1, "#7 #8 #9"},
+		{true, 7, 0, "#7  "},
+	} {
+		m := New(faulty(t, 1), Config{})
+		m.page.overview.Timed, m.page.overview.First = !tt.untimed, first
+		if got := strings.Join(m.tickLabels([]int64{tt.from, tt.from + tt.by, tt.from + 2*tt.by}), " "); got != tt.want {
+			t.Errorf("from %d by %d: %q, want %q", tt.from, tt.by, got, tt.want)
+		}
+	}
+}
+
+// A unit that ended as it should is no warning; one that failed is.
+func TestStateOfAnEndedUnit(t *testing.T) {
+	for _, tt := range []struct {
+		record  capture.Record
+		want    string
+		warning bool
+	}{
+		{capture.Record{Kind: capture.Exited}, "exit status 0", false},
+		{capture.Record{Kind: capture.Exited, Status: 1}, "exit status 1", true},
+		{capture.Record{Kind: capture.Signalled, Text: []byte("killed")}, "ended by killed", true},
+	} {
+		s := faulty(t, 1)
+		s.Event(&tt.record)
+		m := New(s, Config{Theme: "dark", Color: true})
+		m.view = viewPeers
+		m.showPage(m.ask()().(page))
+		l := newLine(120)
+		m.peerRow(l, &m.page.peers.Peers[0], 20)
+		if got := l.String(); strings.Contains(got, m.theme.Warning.On+tt.want) != tt.warning || !strings.Contains(got, tt.want) {
+			t.Errorf("%s, as a warning: %v: %q", tt.want, tt.warning, got)
+		}
 	}
 }

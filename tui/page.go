@@ -20,6 +20,8 @@ type page struct {
 	stats    store.Stats
 	peers    store.Peers
 	detail   *store.Detail // all but its bytes
+
+	changeable bool // the wire takes commands
 }
 
 // ask returns the command that asks the store for the screen.
@@ -30,8 +32,12 @@ func (m *Model) ask() tea.Cmd {
 		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()),
 		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(),
 	}
-	s := m.store
-	return func() tea.Msg { return w.get(s) }
+	s, wire := m.store, m.config.Wire
+	return func() tea.Msg {
+		p := w.get(s)
+		p.changeable = wire != nil && wire.Refuses() == ""
+		return p
+	}
 }
 
 // A want is what the screen needs of the store. It has nothing of the model, which goes

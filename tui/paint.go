@@ -145,13 +145,21 @@ func digits(v float64) int {
 }
 
 // span writes a duration in six cells at most.
-func span(ns int64) string {
+func span(ns int64) string { return spanTo(ns, 0) }
+
+// maxDigits is how many digits spanTo adds at most.
+const maxDigits = 12
+
+// spanTo is span with that many more digits.
+func spanTo(ns int64, more int) string {
 	v, unit := float64(ns), "ns"
 	switch {
 	case ns < 0:
 		return "-"
 	case ns == 0:
 		return "0"
+	case ns >= 60e9 && more > 0:
+		return clock(ns, more-1)
 	case ns >= 100*3600e9:
 		return strconv.FormatInt(ns/(24*3600e9), 10) + "d"
 	case ns >= 3600e9:
@@ -165,7 +173,21 @@ func span(ns int64) string {
 	case ns >= 1e3:
 		v, unit = v/1e3, "µs"
 	}
-	return strconv.FormatFloat(v, 'f', digits(v), 64) + unit
+	return strconv.FormatFloat(v, 'f', digits(v)+more, 64) + unit
+}
+
+// clock writes a duration of minutes or more with that many decimals of its seconds.
+func clock(ns int64, decimals int) string {
+	s := strconv.FormatInt(ns/60e9, 10) + "m"
+	if ns >= 3600e9 {
+		s = strconv.FormatInt(ns/3600e9, 10) + "h" + two(ns/60e9%60) + "m"
+	}
+	s += two(ns / 1e9 % 60)
+	if decimals = min(decimals, 9); decimals > 0 {
+		fraction := strconv.FormatInt(1e9+ns%1e9, 10)
+		s += "." + fraction[1:1+decimals]
+	}
+	return s
 }
 
 func two(n int64) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }

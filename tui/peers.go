@@ -113,8 +113,10 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 	}
 	state, paint := "open", th.Done
 	switch {
-	case p.Exit != "":
+	case p.Failed:
 		state, paint = p.Exit, th.Warning
+	case p.Exit != "":
+		state, paint = p.Exit, th.Dim
 	case p.Half[frame.C2U] && p.Half[frame.U2C]:
 		state, paint = "closed", th.Dim
 	case p.Half[frame.C2U]:

@@ -68,7 +68,7 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View draws the list.
 func (p *picker) View() string {
 	head := newLine(p.width)
-	head.text(p.theme.Title, " several sessions run: which one?", p.width)
+	head.text(p.theme.Title, " which session?", p.width)
 	out := head.String() + "\n"
 	top := p.list.from(p.rows())
 	for i := top; i < min(top+p.rows(), len(p.choices)); i++ {

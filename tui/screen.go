@@ -137,6 +137,9 @@ func (m *Model) counts(right *line) {
 		stat(o.Exchanges, "id", "ids", th.Number)
 	}
 	stat(o.Open, "in flight", "in flight", th.Open)
+	if n := o.Failed; n > 0 && m.width >= 80 {
+		stat(n, "failed", "failed", th.Failed)
+	}
 	if n := o.Lost; n > 0 {
 		stat(n, "missed", "missed", th.Warning)
 	}
@@ -219,8 +222,12 @@ func (m *Model) clickTab(x int) tea.Cmd {
 func (m *Model) filterLine() string {
 	th, o := m.theme, &m.page.overview
 	l := newLine(m.width)
-	l.text(th.Key, " filter ", 8)
-	l.text(render.Paint{}, m.filter, m.width-40)
+	label, paint := " filter ", th.Key
+	if m.config.FilterKept && m.filter == strings.TrimSpace(m.config.Filter) {
+		label, paint = " filter of the last visit (x clears it) ", th.Warning
+	}
+	l.text(paint, label, max(m.width-32, 8))
+	l.text(render.Paint{}, m.filter, max(m.width-32-l.used, 12))
 	l.text(th.Dim, " · "+count(o.Matches)+" of "+count(o.Frames)+" frames", 40)
 	if o.Searched < o.Frames-o.Dropped {
 		l.text(th.Dim, " · looking…", 12)
@@ -328,7 +335,10 @@ func (m *Model) hints(l *line) {
 	case m.detail != nil:
 		list = []key.Binding{k.Back, k.Help, k.Pane, k.Fold, k.Search, k.JQ, k.Copy, k.Write}
 	case m.view == viewIDs:
-		list = append(list, k.Sort, k.Group, k.Live, k.Wider, k.Cancel)
+		list = append(list, k.Sort, k.Group, k.Live, k.Wider)
+		if m.page.changeable {
+			list = append(list, k.Cancel)
+		}
 	case m.view == viewFrames:
 		list = append(list, k.Search, k.Follow, k.Bookmark, k.Diff, k.Write)
 	}

@@ -1,22 +1,89 @@
 package tui
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
 
-// statsRows is how many kinds fit.
+// statsRows is how many lines of the tables fit.
 func (m *Model) statsRows() int { return max(m.body()-m.statsHead(), 1) }
 
-// statsHead is how many rows stand above the kinds: the traffic, the totals, and
-// three more.
-func (m *Model) statsHead() int { return 4 + len(m.totals()) + 3 }
+// statsHead is how many rows stand above the tables: the traffic, the totals, and two
+// more.
+func (m *Model) statsHead() int { return 4 + len(m.totals()) + 2 }
 
-// statsView draws the traffic over time, and a row for each kind.
+// A statLine is a line of the tables: what is told of a name or of a kind, or neither.
+type statLine struct {
+	name *stats.Name
+	kind *store.Kind
+	draw func(*line)
+}
+
+func (s *statLine) selectable() bool { return s.name != nil || s.kind != nil }
+
+// statLines returns the tables: what exchanges name, and the kinds of messages.
+func (m *Model) statLines() (list []statLine) {
+	st := &m.page.stats
+	if len(st.Names) > 0 {
+		list = append(list, statLine{draw: m.namesHead})
+		for i := range st.Names {
+			n := &st.Names[i]
+			list = append(list, statLine{name: n, draw: func(l *line) { m.nameRow(l, n) }})
+		}
+		if st.Tools != nil {
+			list = append(list, statLine{draw: m.definitions})
+		}
+		list = append(list, statLine{draw: func(*line) {}})
+	}
+	list = append(list, statLine{draw: m.kindsHead})
+	for i := range st.Kinds {
+		k := &st.Kinds[i]
+		list = append(list, statLine{kind: k, draw: func(l *line) { m.kindRow(l, k) }})
+	}
+	return list
+}
+
+// moveInStats moves in the tables, past their headings.
+func (m *Model) moveInStats(by int) {
+	lines, n := m.statLines(), m.statsRows()
+	m.stats.move(by, len(lines), n)
+	step := 1
+	if by < 0 {
+		step = -1
+	}
+	for range 2 { // there may be none further on
+		for at := m.stats.at; at >= 0 && at < len(lines); at += step {
+			if lines[at].selectable() {
+				m.stats.move(at-m.stats.at, len(lines), n)
+				if at == 1 {
+					m.stats.top = 0
+				}
+				return
+			}
+		}
+		step = -step
+	}
+}
+
+// selectedStat returns the selected line; the first if that is a heading.
+func (m *Model) selectedStat() (statLine, int) {
+	lines := m.statLines()
+	for at := m.stats.at; at < len(lines); at++ {
+		if lines[at].selectable() {
+			return lines[at], at
+		}
+	}
+	return statLine{}, -1
+}
+
+// statsView draws the traffic over time, and a row for each name and each kind.
 func (m *Model) statsView(n int) []string {
 	th, st := m.theme, &m.page.stats
 	var list []string
@@ -47,12 +114,13 @@ func (m *Model) statsView(n int) []string {
 		l.text(th.Number, m.peak(most, len(values), s.rate), 16)
 		list = append(list, l.String())
 	}
-	list = append(append(list, m.totals()...), m.latencies(), "", m.kindsHead())
-	top := m.stats.from(m.statsRows())
-	for i := top; i < min(top+m.statsRows(), len(st.Kinds)); i++ {
+	list = append(append(list, m.totals()...), m.latencies(), "")
+	lines, top := m.statLines(), m.stats.from(m.statsRows())
+	_, at := m.selectedStat()
+	for i := top; i < min(top+m.statsRows(), len(lines)); i++ {
 		l := newLine(m.width)
-		m.kindRow(l, &st.Kinds[i])
-		if i == m.stats.at {
+		lines[i].draw(l)
+		if i == at {
 			l.selected(th)
 		}
 		list = append(list, l.String())
@@ -92,20 +160,36 @@ func (m *Model) peak(most int64, values int, rate bool) string {
 	return "max " + size(int64(float64(most)/seconds)) + "/s"
 }
 
-// totals draws how exchanges ended and, below it, what became of cancels.
+// totals draws how exchanges ended and, below it, what became of cancels, and the tokens
+// that were used.
 func (m *Model) totals() []string {
 	th, st := m.theme, &m.page.stats
 	ends, cancels := m.tally("exchanges"), m.tally("cancels")
 	for o := session.Open; o <= session.Abandoned; o++ {
-		ends.addFigure(th.Number, st.Exchanges[o], o.String())
+		paint := th.Number
+		if o.Failed() {
+			paint = th.Failed
+		}
+		ends.addFigure(paint, st.Exchanges[o], o.String())
 	}
 	for c := session.Pending; c <= session.Silent; c++ {
 		cancels.addFigure(th.Cancel, st.Cancels[c], c.String())
 	}
-	if !cancels.any {
-		return append([]string{""}, ends.lines()...)
+	tokens := m.tally("tokens")
+	tokens.addFigure(th.Number, st.Usage.Input, "input")
+	tokens.addFigure(th.Number, st.Usage.Cached, "cached")
+	tokens.addFigure(th.Number, st.Usage.Output, "output")
+	list := ends.lines()
+	if cancels.any {
+		list = append(list, cancels.lines()...)
 	}
-	return append(ends.lines(), cancels.lines()...)
+	if tokens.any {
+		list = append(list, tokens.lines()...)
+	}
+	if len(list) == 1 {
+		return append([]string{""}, list...)
+	}
+	return list
 }
 
 // A tally counts things of several kinds, in as many lines as it takes.
@@ -142,21 +226,17 @@ func (t *tally) addFigure(paint render.Paint, n int64, what string) {
 
 func (t *tally) lines() []string { return append(t.full, t.line.String()) }
 
-// latencies draws how the latencies of the selected kind are spread.
+// latencies draws how the latencies of the selected kind are spread, or of the kind of
+// what is selected.
 func (m *Model) latencies() string {
-	th, st := m.theme, &m.page.stats
+	th := m.theme
 	l := newLine(m.width)
 	l.pad(1)
 	l.left(th.Dim, "latency", 11)
-	// The selected kind, or the next one that is answered.
-	at := m.stats.at
-	for at < len(st.Kinds) && st.Kinds[at].Latency.Count == 0 {
-		at++
-	}
-	if at >= len(st.Kinds) {
+	k := m.answeredKind()
+	if k == nil {
 		return l.String()
 	}
-	k := &st.Kinds[at]
 	var values []int64
 	most := int64(0)
 	for _, n := range k.Latency.Buckets() {
@@ -179,16 +259,85 @@ func (m *Model) latencies() string {
 	return l.String()
 }
 
-func (m *Model) kindsHead() string {
+// answeredKind returns the kind that is selected, or of which something is, or the next
+// one that is answered; nil if none is.
+func (m *Model) answeredKind() *store.Kind {
+	kinds := m.page.stats.Kinds
+	selected, _ := m.selectedStat()
+	at := slices.IndexFunc(kinds, func(k store.Kind) bool {
+		return selected.kind != nil && k.Protocol == selected.kind.Protocol && k.Name == selected.kind.Name ||
+			selected.name != nil && k.Protocol == selected.name.Protocol && k.Name == selected.name.Kind
+	})
+	for at = max(at, 0); at < len(kinds); at++ {
+		if kinds[at].Latency.Count > 0 {
+			return &kinds[at]
+		}
+	}
+	return nil
+}
+
+func (m *Model) namesHead(l *line) {
 	th := m.theme
-	l := newLine(m.width)
+	l.pad(1)
+	l.left(th.Dim, "NAME", m.nameWidth())
+	l.right(th.Dim, "CALLS", 7)
+	l.right(th.Dim, "ERRORS", 6)
+	for _, name := range []string{"P50", "P99", "BYTES", "~TOKENS", "DEFINED"} {
+		l.whole(th.Dim, name, 7)
+	}
+	if l.used+8 <= l.room {
+		l.pad(1)
+		l.text(th.Dim, "KIND", l.room)
+	}
+}
+
+func (m *Model) nameWidth() int { return max(12, min(40, m.width-60)) }
+
+// nameRow draws what is known of what has a name. Tokens are estimates.
+func (m *Model) nameRow(l *line, n *stats.Name) {
+	th := m.theme
+	l.pad(1)
+	l.left(th.Kind, n.Name, m.nameWidth())
+	l.right(th.Number, count(n.Calls), 7)
+	l.right(th.Failed, number(n.Errors), 6)
+	p50, p99 := "", ""
+	if q := n.Latency; q != nil {
+		p50, p99 = span(int64(q.P50)), span(int64(q.P99))
+	}
+	l.whole(render.Paint{}, p50, 7)
+	l.whole(render.Paint{}, p99, 7)
+	bytes, tokens, defined := "", "", ""
+	if n.Calls > 0 {
+		bytes, tokens = size(n.ResultBytes), "~"+size(n.ResultTokens)
+	}
+	if n.DefinitionBytes > 0 {
+		defined = size(n.DefinitionBytes)
+	}
+	l.whole(th.Number, bytes, 7)
+	l.whole(th.Dim, tokens, 7)
+	l.whole(th.Number, defined, 7)
+	if l.used+8 <= l.room {
+		l.pad(1)
+		l.text(th.Dim, n.Kind, l.room)
+	}
+}
+
+// definitions says what the tools cost that servers define.
+func (m *Model) definitions(l *line) {
+	t := m.page.stats.Tools
+	l.pad(1)
+	l.text(m.theme.Bold, "sent with every conversation: "+count(t.Count)+" "+plural(t.Count, "tool", "tools")+", "+size(t.Bytes)+" bytes, ~"+size(t.Tokens)+" tokens", l.room)
+	l.text(m.theme.Dim, "  (~ is an estimate: bytes/4)", l.room)
+}
+
+func (m *Model) kindsHead(l *line) {
+	th := m.theme
 	l.pad(1)
 	l.left(th.Dim, "KIND", m.kindWidth())
 	for _, name := range []string{"FRAMES", "BYTES", "P50", "P90", "P99", "MAX", "1ST"} {
 		l.whole(th.Dim, name, 7)
 	}
 	l.whole(th.Dim, "PARTS/S", 8)
-	return l.String()
 }
 
 func (m *Model) kindWidth() int { return max(12, min(40, m.width-68)) }
@@ -211,6 +360,10 @@ func (m *Model) kindRow(l *line, k *store.Kind) {
 	}
 	quantile(&k.FirstPart, 0.5)
 	if rate := k.PartsPerSecond(); rate > 0 {
-		l.whole(th.Number, size(int64(rate)), 8)
+		text := strconv.FormatFloat(rate, 'f', 1, 64)
+		if rate >= 100 {
+			text = size(int64(rate))
+		}
+		l.whole(th.Number, text, 8)
 	}
 }

@@ -110,6 +110,8 @@ const (
 
 	glyphFolded   = "▸"
 	glyphUnfolded = "▾"
+	glyphBelow    = "└"
+	glyphGuessed  = "?"
 )
 
 // bars are how full a slot of time is.

@@ -32,8 +32,10 @@ type Config struct {
 	Color bool
 	// Ask has the terminal asked for its background, which then decides the theme.
 	Ask bool
-	// Filter is set from the beginning.
-	Filter string
+	// Filter is set from the beginning. FilterKept says that it was kept from the last
+	// visit, of which the screen tells.
+	Filter     string
+	FilterKept bool
 	// Input is where keys come from, the controlling terminal if it is nil, and
 	// Output the terminal.
 	Input  io.Reader

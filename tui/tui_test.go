@@ -122,10 +122,12 @@ func (s *screen) shows(texts ...string) {
 	}
 }
 
-var sizes = []struct {
+type size struct {
 	name          string
 	width, height int
-}{{"60x15", 60, 15}, {"120x40", 120, 40}, {"200x60", 200, 60}}
+}
+
+var sizes = []size{{"60x15", 60, 15}, {"120x40", 120, 40}, {"200x60", 200, 60}}
 
 // The views of recorded sessions, at three sizes. Every line fits.
 func TestGolden(t *testing.T) {

@@ -5,8 +5,11 @@ const $ = (id) => document.getElementById(id);
 const ROW = 22, HEAD = 24, END = 222;
 const FONT = '13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const ARROW = [" ", "→", "←"];
-let d, view = "ids", shown = [], picked = -1, from = 0, to = 1, whole = [0, 1], ends = [0, 1], drag = null, queued = false;
+let d, view = "ids", shown = [], named = [], picked = -1, from = 0, to = 1, whole = [0, 1], ends = [0, 1], drag = null, queued = false;
 const ticks = new Map(); // exchange → indexes of its frames
+const below = new Map(); // operation → indexes of the exchanges that belong to it
+const unfolded = new Set(); // operations
+let longest = 0; // name of an exchange, in characters
 let style = {}; // the colours of the page
 
 async function unpack() {
@@ -20,6 +23,10 @@ function begin(data) {
   const f = d.frames;
   for (const k of Object.keys(f)) f[k] = f[k] || [];
   f.of.forEach((x, i) => { if (x >= 0) { const l = ticks.get(x); l ? l.push(i) : ticks.set(x, [i]); } });
+  d.exchanges.forEach((x, i) => {
+    if (x.of >= 0) { const l = below.get(x.of); l ? l.push(i) : below.set(x.of, [i]); }
+    longest = Math.max(longest, (x.name || x.kind).length);
+  });
   let min = Infinity, max = -Infinity;
   for (const t of f.time) { if (t < min) min = t; if (t > max) max = t; }
   for (const x of d.exchanges || []) max = Math.max(max, x.end); // with its connection
@@ -27,8 +34,10 @@ function begin(data) {
   ends = [min, max];
   whole = [min - (max - min) * 0.01, max + (max - min) * 0.01];
   [from, to] = whole;
+  const failed = d.exchanges.filter((x) => x.of < 0 && x.state === "failed").length;
   const n = (v, w) => v.toLocaleString("en") + " " + w + (v === 1 ? "" : "s");
-  $("about").textContent = [d.protocols.join(", "), n(f.seq.length, "frame"), n(d.exchanges.length, "exchange"), n(d.findings.length, "finding"),
+  $("about").textContent = [d.protocols.join(", "), n(f.seq.length, "frame"), n(d.exchanges.length, "exchange"),
+    failed ? failed.toLocaleString("en") + " failed" : "", n(d.findings.length, "finding"),
     d.begun ? new Date(d.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "", d.gone ? n(d.gone, "earlier exchange") + " left out" : "",
     d.dropped ? n(d.dropped, "earlier frame") + " left out" : "", d.untold ? n(d.untold, "payload") + " left out" : ""].filter(Boolean).join(" · ");
   for (const b of document.querySelectorAll("#tabs [data-view]")) {
@@ -53,6 +62,7 @@ function legend() {
     const mark = document.createElement("canvas"), e = part("");
     mark.width = mark.height = 28; mark.style.width = mark.style.height = "14px"; mark.style.verticalAlign = "-2px"; mark.dataset.state = state;
     e.append(mark, " " + text);
+    if (state === "failed") e.title = "failed, tool-error or timed-out";
     $("legend").append(e);
   }
   const colored = () => {
@@ -100,21 +110,27 @@ function turn(to) {
 function filter() {
   const q = $("search").value, f = d.frames, re = new RegExp(q.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i"), has = (text) => re.test(text);
   const frame = (i) => has(f.id[i]) || has(d.kinds[f.kind[i]]) || has(f.says[i]) || has(f.payload[i]);
-  const exchange = (x) => has(x.id) || has(x.kind + " " + (x.label || "")) || has(x.outcome);
+  const exchange = (x) => has(x.id) || has(x.kind + " " + (x.name || "")) || has(x.outcome + " " + x.state);
   if (view === "ids") {
-    shown = [...d.exchanges.keys()].filter((i) => !q || exchange(d.exchanges[i]) || (ticks.get(i) || []).some(frame));
+    const match = (i) => exchange(d.exchanges[i]) || (ticks.get(i) || []).some(frame);
+    shown = [...d.exchanges.keys()].filter((i) => {
+      const x = d.exchanges[i];
+      if (x.of >= 0) return unfolded.has(x.of) && (!q || match(i));
+      return !q || match(i) || (below.get(i) || []).some(match);
+    });
   } else if (view === "frames") {
     shown = [...f.seq.keys()].filter((i) => !q || frame(i));
   } else if (view === "findings") {
     shown = [...d.findings.keys()].filter((i) => !q || has(JSON.stringify(d.findings[i])));
   } else {
     shown = [...d.stats.keys()].filter((i) => !q || has(d.stats[i].kind));
+    named = d.names.filter((x) => !q || has(x.kind + " " + x.name));
   }
   $("list").dataset.count = shown.length;
   draw();
 }
 
-function draw() { if (!queued) { queued = true; requestAnimationFrame(paint); } }
+function draw() { if (d && !queued) { queued = true; requestAnimationFrame(paint); } }
 
 // paint makes the rows that are seen, and no others.
 function paint() {
@@ -175,7 +191,34 @@ function hit(rows, x, y) {
   const e = row(rows, [], y, () => pick(firstOf(x)));
   if (picked >= 0 && d.frames.of[picked] === x) e.classList.add("picked");
   e.dataset.exchange = x;
-  e.title = d.exchanges[x].kind + " " + (d.exchanges[x].label || "") + " " + d.exchanges[x].id;
+  e.title = (d.exchanges[x].name || "") + " " + d.exchanges[x].kind + " " + d.exchanges[x].id;
+  if (!below.has(x)) return;
+  const b = part(unfolded.has(x) ? "▾" : "▸", "fold", "button");
+  b.title = "what belongs to it (o)"; b.setAttribute("aria-expanded", unfolded.has(x));
+  b.onclick = (ev) => { ev.stopPropagation(); fold(x); };
+  e.append(b);
+}
+
+// fold folds an operation, or unfolds it.
+function fold(x) {
+  if (x === undefined) return;
+  const op = d.exchanges[x].of >= 0 ? d.exchanges[x].of : x;
+  if (!unfolded.delete(op) && below.has(op)) unfolded.add(op);
+  filter();
+}
+
+// foldAll folds all operations, or unfolds them.
+function foldAll() {
+  const any = unfolded.size > 0;
+  unfolded.clear();
+  if (!any) for (const op of below.keys()) unfolded.add(op);
+  filter();
+}
+
+// framesOf returns the frames of an exchange and of what belongs to it.
+function framesOf(x) {
+  const own = ticks.get(x) || [], more = below.get(x);
+  return more ? [own, ...more.map((i) => ticks.get(i) || [])].flat().sort((a, b) => a - b) : own;
 }
 
 const side = (dir) => ["", "c2u", "u2c"][dir];
@@ -191,7 +234,8 @@ function frameRow(rows, i, y) {
 // bare is an id without the quotes of JSON.
 const bare = (id) => id.replace(/^"(.*)"$/, "$1");
 
-const label = (w) => w < 900 ? 250 : 350;
+const idAt = () => below.size ? 60 : 42, nameAt = (w) => idAt() + (w < 900 ? 62 : 94);
+const label = (w) => Math.min(Math.max(w < 900 ? 250 : 350, nameAt(w) + longest * 8.3 + 14), Math.max(w * 0.4, 250));
 const x0 = (w) => label(w), x1 = (w) => Math.max(label(w) + 40, w - END);
 const at = (t, w) => x0(w) + (t - from) / (to - from) * (x1(w) - x0(w));
 const clip = (c, text, w) => { let n = text.length; if (c.measureText(text).width <= w) return text; while (n > 0 && c.measureText(text.slice(0, n) + "…").width > w) n = Math.floor(n * 0.9); return text.slice(0, n) + "…"; };
@@ -202,11 +246,13 @@ function lane(c, i, y, w) {
   c.textAlign = "left";
   c.fillStyle = style[x.dir === 2 ? "u2c" : "c2u"]; c.fillText(ARROW[x.dir], 24, mid);
   if (x.findings) { c.fillStyle = style.failed; c.fillText("!", 12, mid); }
-  c.fillStyle = style.id; c.fillText(clip(c, bare(x.id) || "·", narrow ? 54 : 84), 42, mid);
-  const left = narrow ? 104 : 136;
-  c.fillStyle = style.fg; c.fillText(clip(c, x.kind, label(w) - left - 14), left, mid);
-  const after = left + c.measureText(x.kind + " ").width;
-  if (x.label && after < label(w) - 50) { c.fillStyle = style.dim; c.fillText(clip(c, x.label, label(w) - after - 14), after, mid); }
+  if (x.of >= 0) { c.fillStyle = style.dim; c.fillText(x.guessed ? "└?" : "└", 42, mid); }
+  c.fillStyle = style.id; c.fillText(clip(c, bare(x.id) || "·", narrow ? 54 : 84), idAt(), mid);
+  const left = nameAt(w), name = clip(c, x.name || x.kind, label(w) - left - 14);
+  c.font = "600 " + FONT; c.fillStyle = style.fg; c.fillText(name, left, mid);
+  const after = left + c.measureText(name + " ").width;
+  c.font = FONT;
+  if (x.name && after < label(w) - 40) { c.fillStyle = style.dim; c.fillText(clip(c, x.kind, label(w) - after - 14), after, mid); }
   c.save(); c.beginPath(); c.rect(x0(w) - 6, y, x1(w) - x0(w) + 14, ROW); c.clip();
   const a = at(x.opened, w), b = Math.max(at(x.end, w), a + 1), cut = x.cancel ? at(x.asked, w) : Infinity;
   c.fillStyle = style.wait; c.fillRect(a, mid - 1, Math.min(b, cut) - a, 2); c.fillRect(a - 1, mid - 5, 2, 10);
@@ -236,15 +282,25 @@ function span(us) {
   return us < 6e7 ? (us / 1e6).toPrecision(3) + "s" : Math.floor(us / 6e7) + "m" + Math.floor(us / 1e6) % 60 + "s";
 }
 
+// tick is span with as many digits as steps of the axis take.
+function tick(us, step) {
+  const size = Math.abs(us), unit = size < 1e3 ? 1 : size < 1e6 ? 1e3 : 1e6;
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9)), sign = us < 0 ? "-" : "";
+  if (size < 6e7) return sign + (size / unit).toFixed(digits) + (unit === 1 ? "µs" : unit === 1e3 ? "ms" : "s");
+  const seconds = Math.round(size / 1e6 * 10 ** digits) / 10 ** digits;
+  return sign + Math.floor(seconds / 60) + "m" + (seconds % 60).toFixed(digits) + "s";
+}
+
 // axis draws the scale of the lanes, and its lines behind them.
 function axis(c, w, h) {
   c.textAlign = "left"; c.fillStyle = style.dim;
-  c.fillText("id", 42, HEAD / 2); c.fillText("kind", w < 900 ? 104 : 136, HEAD / 2); c.fillText("outcome", x1(w) + 34, HEAD / 2);
+  c.fillText("id", idAt(), HEAD / 2); c.fillText("name", nameAt(w), HEAD / 2); c.fillText("outcome", x1(w) + 34, HEAD / 2);
   c.textAlign = "right"; c.fillText("took", w - 12, HEAD / 2);
   c.textAlign = "left";
-  const raw = (to - from) / 6, unit = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
+  const raw = (to - from) / 6, unit = 10 ** Math.floor(Math.log10(raw)), round = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
+  const step = d.timed ? round : Math.max(1, round);
   for (let t = Math.ceil(from / step) * step; t < to; t += step) {
-    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : span(t)) : "#" + (Math.round(t) || 0).toLocaleString("en");
+    const x = at(t, w), text = d.timed ? (Math.abs(t) < step / 2 ? "0" : tick(t, step)) : "#" + (Math.round(t) || 0).toLocaleString("en");
     c.fillStyle = style.line; c.fillRect(x, 6, 1, HEAD - 6);
     c.fillStyle = style.grid; c.fillRect(x, HEAD, 1, h);
     if (x + 4 + c.measureText(text).width < x1(w) + 30) { c.fillStyle = style.dim; c.fillText(text, x + 5, HEAD / 2); }
@@ -263,21 +319,35 @@ function found(rows, f, y) {
 const indexOf = (seq) => seq - d.frames.seq[0];
 
 function stats(rows) {
-  const box = part("", "", "div"), cards = part("", "cards", "div"), table = document.createElement("table"), head = table.insertRow(), chart = document.createElement("canvas");
+  const box = part("", "", "div"), cards = part("", "cards", "div"), table = document.createElement("table"), head = table.insertRow(), names = document.createElement("table"), chart = document.createElement("canvas");
   box.id = "stats"; chart.id = "traffic";
   const n = (v) => v.toLocaleString("en"), card = (v, what, name) => { const e = part("", name, "div"); e.append(part(v, "", "b"), part(what, "dim")); cards.append(e); };
   const f = d.frames, outcomes = new Map();
   card(n(f.seq.length), "frames"); card(n(f.size.reduce((a, b) => a + b, 0)), "bytes of payload");
   if (d.timed && f.time.length) card(span(f.time[f.time.length - 1] - f.time[0]), "from first to last");
-  for (const x of d.exchanges) outcomes.set(x.outcome, (outcomes.get(x.outcome) || 0) + 1);
-  for (const [what, count] of [...outcomes].sort((a, b) => b[1] - a[1])) card(n(count), what);
+  for (const x of d.exchanges) outcomes.set(x.outcome, [x.state, (outcomes.get(x.outcome) || [0, 0])[1] + 1]);
+  for (const [what, [state, count]] of [...outcomes].sort((a, b) => b[1][1] - a[1][1])) card(n(count), what, state === "failed" ? "error" : "");
+  if (d.usage) card(tokens(d.usage), "tokens");
   if (d.findings.length) card(n(d.findings.length), "findings", "warning");
+  const took = (ms) => ms === undefined ? "" : span(ms * 1e3);
+  if (named.length) {
+    const top = names.insertRow();
+    for (const h of ["name", "calls", "errors", "p50", "p99", "bytes", "~tokens", "defined", "kind"]) top.append(part(h, "", "th"));
+    for (const x of named) {
+      const cells = names.insertRow();
+      for (const v of [x.name, n(x.calls), x.errors ? n(x.errors) : "", took(x.p50), took(x.p99), x.calls ? n(x.bytes) : "", x.calls ? "~" + n(x.tokens) : "", x.defined ? n(x.defined) : "", x.kind]) cells.insertCell().textContent = v;
+      cells.cells[2].className = "error"; cells.cells[8].className = "dim";
+    }
+    names.id = "names";
+    const t = d.tools, sum = names.createCaption();
+    sum.textContent = (t ? "sent with every conversation: " + n(t.count) + (t.count === 1 ? " tool, " : " tools, ") + n(t.bytes) + " bytes, ~" + n(t.tokens) + " tokens · " : "") + "~ is an estimate: bytes/4";
+  }
   for (const h of ["kind", "frames", "bytes", "answers", "p50", "p90", "p99", "max"]) head.append(part(h, "", "th"));
   for (const i of shown) {
-    const k = d.stats[i], cells = table.insertRow(), took = (ms) => ms === undefined ? "" : span(ms * 1e3);
+    const k = d.stats[i], cells = table.insertRow();
     for (const v of [k.kind, n(k.frames), n(k.bytes), k.count ? n(k.count) : "", took(k.p50), took(k.p90), took(k.p99), took(k.max)]) cells.insertCell().textContent = v;
   }
-  box.append(cards, chart, table);
+  box.append(cards, chart, names, table);
   rows.append(box);
   traffic(chart);
 }
@@ -308,9 +378,9 @@ function pick(i) {
   $("detail").hidden = false;
   $("what").replaceChildren(part("#" + f.seq[i] + " "), part(ARROW[f.dir[i]] + " ", side(f.dir[i])), part(d.kinds[f.kind[i]] + " "), part(bare(f.id[i]), "id"));
   $("facts").className = "dim";
-  $("facts").textContent = f.size[i].toLocaleString("en") + " bytes · connection " + f.conn[i] + (d.timed ? " · " + (f.time[i] / 1e6).toFixed(6) + " s" : "") + (x ? " · " + x.kind + " " + bare(x.id) + ": " + x.outcome : "");
+  $("facts").textContent = f.size[i].toLocaleString("en") + " bytes · connection " + f.conn[i] + (d.timed ? " · " + (f.time[i] / 1e6).toFixed(6) + " s" : "") + (x ? " · " + facts(x) : "");
   $("found").replaceChildren(...d.findings.filter((w) => w.frames.includes(f.seq[i])).map((w) => part(w.name + ": " + w.message + " (" + w.rule + ")", w.severity, "div")));
-  const list = ticks.get(f.of[i]) || [], start = Math.max(0, Math.min(list.indexOf(i) - 100, list.length - 500));
+  const list = framesOf(f.of[i]), start = Math.max(0, Math.min(list.indexOf(i) - 100, list.length - 500));
   $("ledger").replaceChildren(...list.slice(start, start + 500).map((k) => {
     const e = part("", "columns" + (k === i ? " picked" : "") + (x.cancel && f.time[k] > x.asked ? " late" : ""), "div");
     e.append(part(d.timed ? "+" + span(f.time[k] - x.opened) : "", "r dim"), part("#" + f.seq[k], "r dim"), part(ARROW[f.dir[k]], side(f.dir[k])), part(d.kinds[f.kind[k]], "name"), part(f.says[k]));
@@ -321,6 +391,21 @@ function pick(i) {
   colored(pretty(f.payload[i]));
   draw();
 }
+
+// facts says what became of an exchange, and what of it has no column.
+function facts(x) {
+  const list = [(x.name ? x.name + " " : "") + x.kind + " " + bare(x.id) + ": " + x.outcome];
+  if (x.inferred) list.push("inferred from the reason of its cancel");
+  if (x.reason) list.push("reason: " + x.reason);
+  if (x.version) list.push("version " + x.version);
+  if (x.usage) list.push("tokens: " + tokens(x.usage));
+  const more = below.get(d.exchanges.indexOf(x));
+  if (more) list.push(more.length + (more.length === 1 ? " exchange belongs" : " exchanges belong") + " to it");
+  if (x.of >= 0) { const op = d.exchanges[x.of]; list.push("belongs to " + (op.name || op.kind) + " " + bare(op.id) + (x.guessed ? ", a guess: another is like it" : "")); }
+  return list.join(" · ");
+}
+
+const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? usage[i].toLocaleString("en") + " " + what : "").filter(Boolean).join(", ");
 
 // colored shows a payload, that of JSON in colours.
 function colored(text) {
@@ -382,6 +467,7 @@ $("close").onclick = () => { $("detail").hidden = true; picked = -1; draw(); };
 addEventListener("keydown", (e) => {
   if (e.target === $("search")) { if (e.key === "Escape") $("search").blur(); return; }
   const act = { "/": () => { e.preventDefault(); $("search").focus(); }, "+": () => zoom(2), "-": () => zoom(0.5), 0: () => $("fit").click(), Escape: () => $("close").click(),
+    o: () => fold(d.frames.of[picked] >= 0 ? d.frames.of[picked] : undefined), O: foldAll,
     ArrowLeft: () => pan(-(to - from) / 8), ArrowRight: () => pan((to - from) / 8), j: () => pick(picked + 1), k: () => pick(picked - 1) }[e.key];
   if (act && !e.ctrlKey && !e.metaKey) act();
 });

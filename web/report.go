@@ -13,12 +13,16 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"html"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -68,8 +72,7 @@ func hash(text string) string {
 func writeData(w io.Writer, s *store.Store, title string) error {
 	b64 := base64.NewEncoder(base64.StdEncoding, w)
 	zip := gzip.NewWriter(b64)
-	enc := json.NewEncoder(zip)
-	enc.SetEscapeHTML(false)
+	enc := jsonscan.NewEncoder(zip)
 	if err := enc.Encode(collect(s, title)); err != nil {
 		return err
 	}
@@ -94,6 +97,9 @@ type data struct {
 	Exchanges []exchange `json:"exchanges"`
 	Findings  []finding  `json:"findings"`
 	Stats     []kind     `json:"stats"`
+	Names     []name     `json:"names"`
+	Tools     *tools     `json:"tools,omitempty"`
+	Usage     []int64    `json:"usage,omitempty"` // tokens: input, cached, output
 }
 
 type frames struct {
@@ -112,7 +118,13 @@ type frames struct {
 type exchange struct {
 	ID       string  `json:"id"`
 	Kind     string  `json:"kind"`
-	Label    string  `json:"label,omitempty"`
+	Name     string  `json:"name,omitempty"`
+	Version  string  `json:"version,omitempty"`
+	Reason   string  `json:"reason,omitempty"` // of its cancel
+	Of       int     `json:"of"`               // index of its operation; -1 if it is one
+	Guessed  bool    `json:"guessed,omitempty"`
+	Inferred bool    `json:"inferred,omitempty"` // its outcome
+	Usage    []int64 `json:"usage,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
 	Opened   float64 `json:"opened"`
@@ -148,6 +160,34 @@ type kind struct {
 	Max    float64 `json:"max,omitempty"`
 }
 
+// A name is what exchanges name, such as a tool, or a tool that is defined.
+type name struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	Calls   int64    `json:"calls"`
+	Errors  int64    `json:"errors,omitempty"`
+	P50     *float64 `json:"p50,omitempty"` // milliseconds
+	P99     *float64 `json:"p99,omitempty"`
+	Bytes   int64    `json:"bytes"`             // of results
+	Tokens  int64    `json:"tokens"`            // an estimate of what they are
+	Defined int64    `json:"defined,omitempty"` // bytes
+}
+
+// tools are those that are defined.
+type tools struct {
+	Count  int64 `json:"count"`
+	Bytes  int64 `json:"bytes"`
+	Tokens int64 `json:"tokens"`
+}
+
+// usageOf returns the tokens of an exchange; nil if there are none.
+func usageOf(u protocol.Usage) []int64 {
+	if u == (protocol.Usage{}) {
+		return nil
+	}
+	return []int64{u.Input, u.Cached, u.Output}
+}
+
 // collect reads everything from the store.
 func collect(s *store.Store, title string) *data {
 	o := s.Overview()
@@ -172,17 +212,23 @@ func collect(s *store.Store, title string) *data {
 func (d *data) exchanges(s *store.Store, o *store.Overview, since func(int64) float64) map[uint32]int {
 	index := map[uint32]int{}
 	d.Exchanges = []exchange{}
-	for _, x := range s.IDs(store.IDsQuery{Sort: store.ByArrival, N: 1 << 30}).List {
+	for _, x := range s.IDs(store.IDsQuery{Sort: store.ByArrival, Unfolded: store.Folds{All: true}, N: 1 << 30}).List {
 		end := max(x.Closed, x.LastPart, x.Confirmed)
 		if x.Open() {
 			end = o.Last
 		}
 		e := exchange{
-			ID: text(x.ID), Kind: text(x.Kind), Label: text(x.Label), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
+			ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
 			Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
-			Bytes: x.In + x.Out, Findings: x.Findings,
+			Bytes: x.In + x.Out, Findings: x.Findings, Of: -1, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage),
+		}
+		if op, ok := index[x.Operation]; ok {
+			e.Of = op
 		}
 		e.State = strings.ReplaceAll(e.Outcome, " ", "-")
+		if x.Outcome.Failed() && strings.HasPrefix(e.Outcome, x.Outcome.String()) {
+			e.State = session.Failed.String()
+		}
 		if x.Cancelled {
 			e.Asked = since(x.Asked)
 		}
@@ -268,5 +314,29 @@ func (d *data) stats(s *store.Store) {
 			row.Count, row.P50, row.P90, row.P99, row.Max = h.Count, ms(0.5), ms(0.9), ms(0.99), ms(1)
 		}
 		d.Stats = append(d.Stats, row)
+	}
+	d.names(&st)
+	d.Usage = usageOf(st.Usage)
+}
+
+// names takes over what exchanges name, of which trackers bound the number.
+func (d *data) names(st *store.Stats) {
+	d.Names = []name{}
+	ms := func(m stats.Millis) *float64 {
+		v := float64(time.Duration(m).Microseconds()) / 1e3
+		return &v
+	}
+	for _, n := range st.Names {
+		row := name{
+			Name: text(n.Name), Kind: text(n.Kind), Calls: n.Calls, Errors: n.Errors,
+			Bytes: n.ResultBytes, Tokens: n.ResultTokens, Defined: n.DefinitionBytes,
+		}
+		if q := n.Latency; q != nil {
+			row.P50, row.P99 = ms(q.P50), ms(q.P99)
+		}
+		d.Names = append(d.Names, row)
+	}
+	if t := st.Tools; t != nil {
+		d.Tools = &tools{t.Count, t.Bytes, t.Tokens}
 	}
 }

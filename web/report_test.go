@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,5 +106,81 @@ func TestLongSession(t *testing.T) {
 	}
 	if untold := data["untold"]; untold == nil || size > 20<<20 {
 		t.Errorf("%d bytes of payloads are shown, and %v left out", size, untold)
+	}
+}
+
+// Ticks of the axis read differently, however small its steps are.
+func TestTicksDiffer(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip(err)
+	}
+	html, _ := page(t, "session", "")
+	tick := regexp.MustCompile(`(?s)function tick\(.*?\n}\n`).FindString(html)
+	for asked, want := range map[string]string{
+		"0.5e6, 1e5":          "500ms 600ms 700ms",
+		"2e6, 100":            "2.0000s 2.0001s 2.0002s",
+		"602e6, 1e5":          "10m2.0s 10m2.1s 10m2.2s",
+		"119999999.9999, 5e6": "2m0s 2m5s 2m10s",
+		"-200, 100":           "-200µs -100µs 0µs",
+	} {
+		const print = "; const f = (at, step) => console.log([0, 1, 2].map((i) => tick(at + i * step, step)).join(' ')); f("
+		got, err := exec.Command(node, "-e", tick+print+asked+")").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: %s, want %s (%v)", asked, got, want, err)
+		}
+	}
+}
+
+// What is asked for has its name, each failure looks like one, and an exchange that belongs
+// to an operation stands after it.
+func TestOperations(t *testing.T) {
+	_, data := page(t, "operations", `{"jsonrpc":"2.0","id":0,"method":"tools/list"}
+{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"slow","inputSchema":{}},{"name":"unused"}]}}
+{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bad","arguments":{}}}
+{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"job","arguments":{}}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"Request timed out"}}
+{"jsonrpc":"2.0","id":2,"result":{"isError":true,"content":[]}}
+{"jsonrpc":"2.0","id":3,"result":{"resultType":"task","taskId":"k","status":"working"}}
+{"jsonrpc":"2.0","id":4,"method":"ping"}
+{"jsonrpc":"2.0","id":4,"result":{}}
+{"jsonrpc":"2.0","id":5,"method":"tasks/get","params":{"taskId":"k"}}
+{"jsonrpc":"2.0","id":5,"result":{"taskId":"k","status":"completed"}}
+`)
+	var got []string
+	for _, e := range data["exchanges"].([]any) {
+		x := e.(map[string]any)
+		got = append(got, fmt.Sprint(x["id"], " ", x["name"], " ", x["state"], " ", x["outcome"], " ", x["of"], " ", x["reason"]))
+	}
+	want := []string{
+		"0 <nil> done done -1 <nil>", "1 slow failed timed-out? -1 Request timed out", "2 bad failed tool-error -1 <nil>",
+		"3 job done done -1 <nil>", "5 <nil> done done 3 <nil>", "4 <nil> done done -1 <nil>",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the exchanges are\n%q, want\n%q", got, want)
+	}
+	got = nil
+	for _, e := range data["names"].([]any) {
+		n := e.(map[string]any)
+		got = append(got, fmt.Sprint(n["name"], " ", n["calls"], " ", n["errors"], " ", n["defined"]))
+	}
+	if want = []string{"slow 1 1 32", "bad 1 1 <nil>", "job 1 <nil> <nil>", "unused 0 <nil> 17"}; !slices.Equal(got, want) {
+		t.Errorf("the names are %q, want %q", got, want)
+	}
+	if tools := fmt.Sprint(data["tools"]); tools != "map[bytes:49 count:2 tokens:12]" {
+		t.Errorf("the tools are %s", tools)
+	}
+}
+
+// Of names without number the page has some.
+func TestNamesAreBounded(t *testing.T) {
+	var stream strings.Builder
+	for n := range 20_000 {
+		fmt.Fprintf(&stream, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t%d"}}`+"\n", n, n)
+	}
+	_, data := page(t, "names", stream.String())
+	if n := len(data["names"].([]any)); n != 1000 {
+		t.Errorf("the page has %d names", n)
 	}
 }

@@ -1,0 +1,283 @@
+// Package watch looks on at a relay: by a tap, a capture, a judge, who prints and counts,
+// and a record among the sessions of the user.
+package watch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/judge"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/relay/serve"
+	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// Options say what is relayed, and what looks on.
+type Options struct {
+	Controller string   // how the session calls it
+	Command    []string // the words that name the unit
+	Unit       transport.Endpoint
+	Config     decode.Config // how to read what passes
+
+	Grace, Patience time.Duration
+	// AnswerPatience is how long a request may wait until that is told; 0 is for ever.
+	AnswerPatience time.Duration
+	Quiet          bool // no summary
+
+	Name    string // of the tap; "" is that of the unit
+	NoTap   bool
+	Control bool         // viewers of the tap may change things
+	Faults  *fault.Plan  // or nil
+	Hold    *query.Where // or nil
+
+	// Capture is the file to record into; "" is none, and - is Stdout.
+	Capture   string
+	Redaction capture.Redaction // of the capture
+	Recorder  recorder.Config   // of the capture: its policy and its parts
+
+	Level  history.Level // of the record; "" is none
+	Client string        // of the record
+
+	Print          decode.View // what is printed of each frame; nil is nothing
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Signals        <-chan os.Signal
+	Warn           func(text string)
+	// Alarm tells of what is told even where nothing else is.
+	Alarm func(text string)
+}
+
+// A Watch is all that sees what passes a relay.
+type Watch struct {
+	Server *serve.Server // that relays
+
+	options  Options
+	fan      *relay.Fan  // nil if nobody watches
+	hub      *tap.Hub    // nil if there is no tap
+	tap      *tap.Server // nil if there is none
+	recorder *recorder.Recorder
+	record   *record      // nil if the session is not recorded among others
+	judge    *judge.Judge // nil if nobody wants to know
+}
+
+// session describes what is relayed.
+func (o *Options) session() capture.Session {
+	s := capture.Session{
+		Created: time.Now(), Controller: o.Controller, Unit: o.Unit.String(),
+		Altered: o.Faults != nil || o.Hold != nil, // and not only from when a viewer asks for it
+	}
+	if o.Config.Framing != nil {
+		s.Framing = o.Config.Framing.Name()
+	}
+	if o.Config.Protocol != nil {
+		s.Protocol = o.Config.Protocol.Name()
+	}
+	return s
+}
+
+// New returns what the options ask for.
+func New(o Options) (*Watch, error) {
+	w := &Watch{options: o}
+	s := o.session()
+	var sinks []capture.Writer
+	if !o.NoTap {
+		w.hub = tap.NewHub(s, tap.Options{})
+		sinks = append(sinks, w.hub)
+	}
+	if o.Capture != "" {
+		sink, err := w.openCapture(s)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, sink)
+	}
+	w.record = o.newRecord(s)
+	if o.Print != nil || !o.Quiet || w.record != nil {
+		w.judge = o.newJudge(s, w.record)
+		sinks = append(sinks, w.judge)
+	}
+	if len(sinks) > 0 {
+		w.fan = relay.NewFan(o.Warn, sinks...)
+	}
+	gate := w.newGate()
+	if w.hub != nil {
+		w.tap = w.openTap(s, gate)
+	}
+	w.Server = &serve.Server{Unit: o.Unit, Altered: w.alter, Relay: relay.Config{
+		Sink: w.fan, Gate: gate,
+		Framing: o.Config.Framing, Protocol: o.Config.Protocol, Limit: o.Config.Limit,
+		Stderr: o.Stderr, Grace: o.Grace, Patience: o.Patience,
+		Signals: o.Signals, Warn: o.Warn,
+	}}
+	return w, nil
+}
+
+// newJudge returns who prints and counts.
+func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
+	cfg := o.Config
+	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
+		cfg.Notice = o.Warn // of methods that it lacks
+	}
+	j := judge.New(s, o.Stderr, cfg, o.Print, r.writer())
+	if o.AnswerPatience > 0 && !o.Quiet {
+		j.Watch(o.AnswerPatience, o.Warn)
+	}
+	return j
+}
+
+// openCapture begins the capture.
+func (w *Watch) openCapture(s capture.Session) (capture.Writer, error) {
+	o, x := &w.options, w.options.Redaction
+	x.Blind = capture.BlindSpot(o.Warn)
+	if !x.IsEmpty() {
+		s = x.Session(s)
+	}
+	cfg := o.Recorder
+	cfg.Session, cfg.Label, cfg.Notice = s, convert.Labels(o.Config.Protocol), o.Warn
+	var err error
+	if o.Capture == "-" {
+		w.recorder, err = recorder.New(o.Stdout, cfg)
+	} else {
+		w.recorder, err = recorder.Create(o.Capture, cfg)
+	}
+	if err != nil || x.IsEmpty() {
+		return w.recorder, err
+	}
+	return capture.Redact(w.recorder, &s, x), nil
+}
+
+// newGate returns what changes what passes; nil if nothing is to be changed.
+func (w *Watch) newGate() *relay.Gate {
+	o := &w.options
+	if o.Faults == nil && !o.Control {
+		return nil
+	}
+	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter}
+	if w.hub != nil {
+		cfg.Find = w.hub.Find
+	}
+	return relay.NewGate(cfg)
+}
+
+// alter marks what is kept as altered.
+func (w *Watch) alter() {
+	if w.hub != nil {
+		w.hub.Alter()
+	}
+	if w.recorder != nil {
+		w.recorder.Alter()
+	}
+}
+
+// openTap opens the tap. A relay works without one.
+func (w *Watch) openTap(s capture.Session, gate *relay.Gate) *tap.Server {
+	o := &w.options
+	dir, err := tap.Dir(o.Getenv)
+	if err == nil {
+		var server *tap.Server
+		info := tap.Info{
+			Name: o.name(), Command: append([]string{"relay"}, o.Command...),
+			Controller: s.Controller, Unit: s.Unit, Protocol: s.Protocol, Framing: s.Framing, Started: s.Created,
+		}
+		var control tap.Controller
+		if o.Control {
+			control = gate
+		}
+		if server, err = tap.Listen(dir, info, w.hub, control); err == nil {
+			return server
+		}
+	}
+	o.Warn(fmt.Sprintf("there is no tap: %v", err))
+	return nil
+}
+
+// runners run the program that a later word names.
+var runners = []string{"npx", "uvx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "go", "run", "env", "sh", "bash"}
+
+// name is what the tap is called: after the unit, its program or else its address, if
+// the options do not say.
+func (o *Options) name() string {
+	name := ""
+	for _, word := range o.Command {
+		if strings.HasPrefix(word, "-") || word == "exec" {
+			continue
+		}
+		word = strings.TrimSuffix(word, "/")
+		name = word[strings.LastIndexByte(word, '/')+1:]
+		if !slices.Contains(runners, name) {
+			break
+		}
+	}
+	return cmp.Or(o.Name, name, "relay")
+}
+
+// closing is how long the capture and the judge may take for what is left. A
+// signal makes an end of it, unless it is the one that ended the relay, which may
+// come again within the time of repeating: from the terminal, and from a program
+// such as timeout that passes it on.
+const (
+	closing   = 10 * time.Second
+	repeating = 500 * time.Millisecond
+)
+
+// Close ends watching, and says what was seen, and how the unit's process ended.
+func (w *Watch) Close(exit *transport.Exit) error {
+	if w.hub != nil {
+		w.hub.Close()
+	}
+	if w.tap != nil {
+		w.tap.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	var signalled sync.WaitGroup
+	signalled.Go(func() {
+		for began := time.Now(); ctx.Err() == nil; {
+			_, _ = serve.Signalled(ctx, w.options.Signals, nil)
+			if time.Since(began) > repeating {
+				cancel()
+			}
+		}
+	})
+	defer signalled.Wait()
+	defer cancel()
+	var err error
+	if w.recorder != nil {
+		err = w.recorder.Close(ctx)
+	}
+	if w.judge != nil {
+		w.judge.End(ctx, w.options.Warn)
+		if summary := w.Server.Summary(w.judge.Summary()); summary != "" {
+			w.options.Warn(summary + ended(exit))
+		}
+	}
+	if w.record != nil {
+		w.record.close(ctx, w.judge.Counts())
+	}
+	return err
+}
+
+// ended says how the unit's process ended; "" if it was none.
+func ended(exit *transport.Exit) string {
+	switch {
+	case exit == nil:
+		return ""
+	case exit.Signal != nil:
+		return fmt.Sprintf("; the unit %v (status %d)", exit, exit.Code())
+	}
+	return fmt.Sprintf("; the unit %v", exit)
+}
