@@ -4,9 +4,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/internal/yamlfile"
-	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/watch"
 )
 
 // alterFlags are the flags that ask for what passes to be changed.
@@ -33,25 +33,18 @@ func (f *faultRules) Set(text string) error {
 
 func (f *faultRules) String() string { return "" }
 
-// An alteration is what the command line asks to be changed.
-type alteration struct {
-	faults  *fault.Plan
-	hold    *query.Where
-	control bool // viewers may change things
-}
-
-// alterationOf reads the flags; it returns nil if nothing is to be changed.
-func alterationOf(c *cli.Context) (*alteration, error) {
-	a := &alteration{control: c.Bool("control") || c.IsSet("hold")}
+// alteration reads the flags that ask for changes into the options.
+func alteration(c *cli.Context, o *watch.Options) error {
+	o.Control = c.Bool("control") || c.IsSet("hold")
 	rules, _ := c.Generic("fault").(*faultRules)
 	plan := &fault.Plan{}
 	if name := c.String("fault-file"); name != "" {
 		data, err := yamlfile.Read(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if plan, err = fault.ParseFile(data); err != nil {
-			return nil, usagef("%s: %w", name, err)
+			return usagef("%s: %w", name, err)
 		}
 	}
 	plan.Rules = append(plan.Rules, rules.rules...)
@@ -59,45 +52,16 @@ func alterationOf(c *cli.Context) (*alteration, error) {
 		plan.Seed = c.Uint64("fault-seed")
 	}
 	if len(plan.Rules) > 0 {
-		a.faults = plan
+		o.Faults = plan
 	}
 	if expr := c.String("hold"); expr != "" {
 		var err error
-		if a.hold, err = query.Parse(expr, fault.Fields); err != nil {
-			return nil, usagef("--hold: %w", err)
+		if o.Hold, err = query.Parse(expr, fault.Fields); err != nil {
+			return usagef("--hold: %w", err)
 		}
 	}
-	if a.control && c.Bool("no-tap") {
-		return nil, usagef("--hold and --control are served by the tap, and --no-tap turns it off")
+	if o.Control && c.Bool("no-tap") {
+		return usagef("--hold and --control are served by the tap, and --no-tap turns it off")
 	}
-	if a.faults == nil && !a.control {
-		return nil, nil
-	}
-	return a, nil
-}
-
-// fromTheStart reports whether all of the session is altered, and not only from
-// when a viewer asks for it.
-func (a *alteration) fromTheStart() bool { return a != nil && (a.faults != nil || a.hold != nil) }
-
-// newGate returns what changes what passes; nil if nothing is to be changed.
-func (w *watch) newGate(a *alteration) *relay.Gate {
-	if a == nil {
-		return nil
-	}
-	cfg := relay.GateConfig{Faults: a.faults, Hold: a.hold, Sink: w.fan, Altered: w.altered}
-	if w.hub != nil {
-		cfg.Find = w.hub.Find
-	}
-	return relay.NewGate(cfg)
-}
-
-// altered marks what is kept as altered.
-func (w *watch) altered() {
-	if w.hub != nil {
-		w.hub.Alter()
-	}
-	if w.recorder != nil {
-		w.recorder.Alter()
-	}
+	return nil
 }

@@ -38,7 +38,7 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 			if got.Opts, err = inv.transportOptions(c); err != nil || c.String("listen") == "" {
 				return err
 			}
-			l, err := inv.listen(c)
+			l, err := inv.listen(c, false)
 			if err != nil {
 				return err
 			}

@@ -3,9 +3,11 @@ package commands
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/fixtures"
@@ -13,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay/wrap"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/lint"
 )
 
 // completeWord is the command by which the scripts of package completions ask.
@@ -60,7 +63,9 @@ func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Com
 	case "CONFIG", "OUT", "INTENT", "PROGRAM":
 		found.Shell = ":files"
 	case "FILE", "SESSION", "IN", "A", "B":
-		found.Candidates, found.Shell = append(tapCandidates(inv.Getenv), fixtureCandidates()...), ":files"
+		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), sessionCandidates(inv.Getenv), fixtureCandidates()), ":files"
+	case "ID":
+		found.Candidates = sessionCandidates(inv.Getenv)
 	case "SERVER":
 		found.Candidates = serverCandidates(inv.Getenv, seen)
 	case "PROTOCOL":
@@ -106,7 +111,8 @@ func serverCandidates(getenv func(string) string, seen []string) []candidate {
 		return nil
 	}
 	var list []candidate
-	for _, server := range wrap.Servers(config) {
+	servers, _ := wrap.FormatOf(file).Servers(config) // of one that is broken, those before that place
+	for _, server := range servers {
 		about := ""
 		if server.Wrapped {
 			about = "runs through wirectl"
@@ -119,45 +125,41 @@ func serverCandidates(getenv func(string) string, seen []string) []candidate {
 	return list
 }
 
-func fixtureCandidates() []candidate {
-	var list []candidate
-	for _, name := range fixtures.Sessions() {
-		list = append(list, candidate{Value: "fixture:" + name, About: "a session that is built in"})
+// sessionCandidates are the recorded sessions.
+func sessionCandidates(getenv func(string) string) []candidate {
+	return candidatesOf(history.Known(getenv), func(s history.Session) candidate { return candidate{Value: s.ID, About: render.Safe(s.About())} })
+}
+
+// candidatesOf returns what stands for each item of a list.
+func candidatesOf[T any](list []T, of func(T) candidate) []candidate {
+	var found []candidate
+	for _, item := range list {
+		found = append(found, of(item))
 	}
-	return list
+	return found
+}
+
+func fixtureCandidates() []candidate {
+	return candidatesOf(fixtures.Sessions(), func(name string) candidate {
+		return candidate{Value: "fixture:" + name, About: "a session that is built in"}
+	})
 }
 
 func findingCandidates() []candidate {
-	var list []candidate
-	for _, rule := range session.Findings {
-		list = append(list, candidate{Value: rule.Name, About: rule.Rule})
-	}
-	return list
+	return candidatesOf(lint.Rules, func(r session.Rule) candidate { return candidate{Value: r.Name, About: r.Rule} })
 }
 
 func severityCandidates() []candidate {
-	var list []candidate
-	for _, s := range []session.Severity{session.Error, session.Warning, session.Note} {
-		list = append(list, candidate{Value: s.String()})
-	}
-	return list
+	return candidatesOf([]session.Severity{session.Error, session.Warning, session.Note}, func(s session.Severity) candidate {
+		return candidate{Value: s.String()}
+	})
 }
 
 // addressCandidates are the schemes of endpoints.
 func addressCandidates() []candidate {
-	var list []candidate
-	for _, e := range endpointCandidates {
-		if strings.HasSuffix(e.Value, "://") {
-			list = append(list, e)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(endpointCandidates), func(e candidate) bool { return !strings.HasSuffix(e.Value, "://") })
 }
 
 func doorCandidates() []candidate {
-	var list []candidate
-	for _, d := range config.Doors {
-		list = append(list, candidate{Value: d.Name + "="})
-	}
-	return list
+	return candidatesOf(config.Doors, func(d config.Door) candidate { return candidate{Value: d.Name + "="} })
 }

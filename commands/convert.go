@@ -46,11 +46,7 @@ func convertCommand(inv *invocation) *cli.Command {
 }
 
 func formatNames() string {
-	var names []string
-	for _, f := range convert.Formats {
-		names = append(names, string(f))
-	}
-	return strings.Join(names, ", ")
+	return namesOf(convert.Formats, func(f convert.Format) string { return string(f) })
 }
 
 // A conversion is what the command line asks convert for.

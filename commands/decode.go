@@ -12,7 +12,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
-	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/encode"
@@ -20,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
 )
 
@@ -64,11 +64,14 @@ func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("follow") && len(names) > 1 {
-		return usagef("--follow waits at the end of one input, and %s is never come to: name one", label(names[1]))
+	if err := followsOne(c, names); err != nil {
+		return err
 	}
 	cfg, err := decodeConfig(c)
 	if err != nil {
+		return err
+	}
+	if cfg.Match, err = frameCondition(c.String("where")); err != nil {
 		return err
 	}
 	newView, err := decodeView(inv, c, verbose)
@@ -94,32 +97,11 @@ func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 	switch {
 	case total.Faults == 0:
 	case err == nil:
-		return &faultError{faultSummary(total)}
+		return &faultError{total.FaultError()}
 	case isUnread(err): // which does not say what is wrong with the others
-		report(inv.Stderr, faultSummary(total))
+		report(inv.Stderr, total.FaultError())
 	}
 	return err
-}
-
-// faultCount says how much of what was decoded is faulty.
-func faultCount(r decode.Result) string {
-	s := fmt.Sprintf("%s in %s", render.Count(r.Faults, "fault"), render.Count(r.Frames, "frame"))
-	if r.Skipped.Bytes > 0 {
-		s += "; " + render.Count(r.Skipped.Bytes, "byte") + " skipped"
-	}
-	return s
-}
-
-// faultSummary says where that begins, too: what is shown need not have it.
-func faultSummary(r decode.Result) error {
-	count := faultCount(r)
-	switch {
-	case r.First == nil:
-		return errors.New(count)
-	case r.Faults > 1:
-		count += "; the first"
-	}
-	return fmt.Errorf("%s: %w", count, r.First)
 }
 
 // decodeAll decodes the inputs one after the other, as connections of their
@@ -134,13 +116,10 @@ func decodeAll(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 			cfg.Conn = i + 1
 		}
 		result, err := decodeOne(inv, c, name, cfg, newView)
-		total.Frames += result.Frames
-		total.Faults += result.Faults
-		total.Skipped.Faults += result.Skipped.Faults
-		total.Skipped.Bytes += result.Skipped.Bytes
-		if total.First == nil && result.First != nil {
-			total.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+		if result.First != nil {
+			result.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 		}
+		total.Merge(&result)
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		cfg.Skip -= result.Passed
 		if c.IsSet("head") {
@@ -166,6 +145,13 @@ func decodeOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, 
 		out = inv.ndjson()
 	}
 	result, err := decode.Run(c.Context, src.Input, out, cfg, newView)
+	if err == nil && cfg.Notice != nil && result.Frames == 0 && result.Faults == 0 && result.Framing == nil {
+		if src.Input.Capture != nil {
+			cfg.Notice("the input has no frames")
+		} else {
+			cfg.Notice("the input is empty")
+		}
+	}
 	return result, located(name, result.Framing, err)
 }
 
@@ -179,22 +165,12 @@ func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
 }
 
 // remarks returns what tells people of the notes in a capture; nil if they do not
-// want to know. Of those with which a tap answers its viewers, it tells what they
-// have lost.
+// want to know.
 func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *capture.Record) {
 	if c.Bool("quiet") {
 		return nil
 	}
-	return func(seq int64, rec *capture.Record) {
-		text := string(rec.Text)
-		if n, ofTap := tap.ParseNote(rec); ofTap {
-			if n.Lost == 0 {
-				return
-			}
-			text = render.Count(n.Lost, "frame") + " went by unseen"
-		}
-		inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text))
-	}
+	return advice.Remarks(func(seq int64, text string) { inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text)) })
 }
 
 // tell tells people what a jq filter says, which may quote the wire.
@@ -215,21 +191,12 @@ func located(name string, framing frame.Framing, err error) error {
 		return err
 	case errors.Is(err, decode.ErrNoMessage):
 		return usagef("%s: %w", label(name), err)
-	case isFault(err):
+	case frame.IsFault(err), errors.Is(err, frame.ErrUnknown), capture.IsFault(err):
 		return &faultError{advice.On(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case errors.As(err, &fe), errors.As(err, &ce):
 		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}
 	return err
-}
-
-// isFault reports whether an error is about what was read, and not about the
-// reading.
-func isFault(err error) bool {
-	return slices.ContainsFunc([]error{
-		frame.ErrTruncated, frame.ErrTooLarge, frame.ErrMalformed, frame.ErrUnknown,
-		capture.ErrCut, capture.ErrMalformed, capture.ErrTooLarge, capture.ErrForeign,
-	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
 // maxWorkers is how many workers decode has at most: more would only wait for
@@ -267,14 +234,30 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 	if p := stream.protocol; c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
 		cfg.Workers = 1 // to hand a batch over would cost more than to count it
 	}
-	if expr := c.String("where"); expr != "" {
-		where, err := query.Parse(expr, ndjson.Keys)
-		if err != nil {
-			return cfg, usagef("--where: %w", err)
-		}
-		cfg.Match = func(it *decode.Item) bool { return where.Match(it) }
-	}
 	return cfg, nil
+}
+
+// followsOne says why --follow cannot be.
+func followsOne(c *cli.Context, names []string) error {
+	if c.Bool("follow") && len(names) > 1 {
+		return usagef("--follow waits at the end of one input, and %s is never come to: name one", label(names[1]))
+	}
+	return nil
+}
+
+// frameCondition returns the condition of --where; nil if there is none.
+func frameCondition(expr string) (func(*decode.Item) bool, error) {
+	if expr == "" {
+		return nil, nil
+	}
+	where, err := query.Parse(expr, ndjson.Keys)
+	if err == nil {
+		return func(it *decode.Item) bool { return where.Match(it) }, nil
+	}
+	if _, other := query.Parse(expr, calls.Keys, calls.Flags...); other == nil {
+		return nil, usagef("--where: %w; wirectl calls has it: a frame has no outcome, its call does", err)
+	}
+	return nil, usagef("--where: %w", err)
 }
 
 // decodeView reads the flags that say what to print.
@@ -312,7 +295,7 @@ func printsLines(c *cli.Context) bool {
 
 // outputView returns the view that --output names.
 func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.View, error) {
-	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	style, err := inv.style(c, inv.Stdout)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +305,7 @@ func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	}
 	switch c.String("output") {
 	case "text":
-		return decode.Text{Width: inv.width(), Verbose: verbose, Clock: clock, Style: render.Palette(colorful)}.View, nil
+		return decode.Text{Width: inv.width(inv.Stdout), Verbose: verbose, Clock: clock, Style: style}.View, nil
 	case "ndjson":
 		return decode.NDJSON, nil
 	case "raw":

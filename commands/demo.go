@@ -1,20 +1,13 @@
 package commands
 
 import (
-	"context"
 	"errors"
-	"io"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/output"
-	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/demo"
-	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
@@ -57,48 +50,15 @@ func runDemo(inv *invocation, c *cli.Context) error {
 	if inv.draws() {
 		return monitorDemo(inv, c)
 	}
-	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	style, err := inv.style(c, inv.Stdout)
 	if err != nil {
 		return err
 	}
-	return played(c, func(in decode.Input, _ func()) error {
-		view := decode.Text{Width: inv.width(), Clock: decode.Relative, Style: render.Palette(colorful)}
+	return demo.Play(c.Context, c.Float64("pace"), func(in decode.Input, _ func()) error {
+		view := decode.Text{Width: inv.width(inv.Stdout), Clock: decode.Relative, Style: style}
 		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
 		return err
 	})
-}
-
-// played plays the demonstration beside what show does with it, which may stop
-// it.
-func played(c *cli.Context, show func(in decode.Input, stop func()) error) error {
-	ctx, cancel := context.WithCancel(c.Context)
-	r, w := io.Pipe()
-	stop := func() { cancel(); r.Close() }
-	defer stop()
-	played := make(chan error, 1)
-	go func() {
-		err := playDemo(ctx, w, c.Float64("pace"))
-		w.CloseWithError(err)
-		played <- err
-	}()
-	in, err := decode.Open(r, decode.Config{})
-	if err == nil {
-		err = show(in, stop)
-	}
-	stop()
-	if failed := <-played; err == nil && !errors.Is(failed, context.Canceled) && !errors.Is(failed, io.ErrClosedPipe) {
-		err = failed
-	}
-	return err
-}
-
-// playDemo writes the demonstration to w, as a capture.
-func playDemo(ctx context.Context, w io.Writer, pace float64) error {
-	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
-	if err != nil {
-		return err
-	}
-	return demo.Run(ctx, relay.NewFan(func(string) {}, sink), pace)
 }
 
 func recordDemo(c *cli.Context, name string) error {
@@ -106,7 +66,7 @@ func recordDemo(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(playDemo(c.Context, f, c.Float64("pace")), f.Close())
+	return errors.Join(demo.Write(c.Context, f, c.Float64("pace")), f.Close())
 }
 
 func monitorDemo(inv *invocation, c *cli.Context) error {
@@ -118,7 +78,7 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
-	return played(c, func(in decode.Input, stop func()) error {
+	return demo.Play(c.Context, c.Float64("pace"), func(in decode.Input, stop func()) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)

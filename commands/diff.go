@@ -9,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/cmdline"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -21,12 +20,15 @@ func diffCommand(inv *invocation) *cli.Command {
 		Usage:     "compare two sessions, exchange by exchange",
 		ArgsUsage: "A B",
 		Description: "Ids are renamed into alignment, JSON is compared as values, and what two sides say at\n" +
-			"the same time may cross in any order. The status is 3 when the sessions differ.\n\n" +
+			"the same time may cross in any order. Items of arrays are matched by name, uri, id or\n" +
+			"method. A turn, a task and a call with its retries are one exchange each. Of the tools,\n" +
+			"prompts and resources of an MCP server it says which changes break clients. The status is\n" +
+			"3 when the sessions differ.\n\n" +
 			"   wirectl diff before.pcapng after.pcapng\n" +
 			"   wirectl diff --ignore-field 'result.*.time' before.pcapng after.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
-			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},
+			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys and names of items with dots between them, * for any"},
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "do not compare messages of that `KIND`, nor what answers them"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare into which parts an answer is cut"},
 			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took more than `FACTOR` times as long"},
@@ -89,22 +91,29 @@ func diffOptions(c *cli.Context) (diff.Options, error) {
 	if c.IsSet("latency") && !(o.Latency >= 1) {
 		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
 	}
+	var err error
+	o.Ignore, err = ignoredFields(c)
+	return o, err
+}
+
+// ignoredFields reads --ignore-field.
+func ignoredFields(c *cli.Context) (list []jsondiff.Path, err error) {
 	for _, text := range cmdline.ListOf(c, "ignore-field") {
 		path, err := jsondiff.ParsePath(text)
 		if err != nil {
-			return o, usagef("--ignore-field: %w", err)
+			return nil, usagef("--ignore-field: %w", err)
 		}
-		o.Ignore = append(o.Ignore, path)
+		list = append(list, path)
 	}
-	return o, nil
+	return list, nil
 }
 
 // diffOutput reads the flags that say how to print.
 func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) error, error) {
 	switch c.String("output") {
 	case "text":
-		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return func(r *diff.Report, w io.Writer) error { return r.Text(w, render.Palette(colorful)) }, err
+		style, err := inv.style(c, inv.Stdout)
+		return func(r *diff.Report, w io.Writer) error { return r.Text(w, style) }, err
 	case "ndjson":
 		return (*diff.Report).NDJSON, nil
 	}
@@ -121,7 +130,7 @@ func diffView(s *diff.Session) decode.View {
 
 // diffRecord returns what is compared of an item, until the next.
 func diffRecord(it *decode.Item) diff.Record {
-	r := diff.Record{Seq: it.Seq, Time: it.Time, Conn: it.Frame.Conn, Dir: it.Frame.Dir, Payload: it.Payload}
+	r := diff.Record{Seq: it.Seq, Time: it.Time, Conn: it.Frame.Conn, Dir: it.Frame.Dir, Protocol: it.Protocol, Payload: it.Payload}
 	switch {
 	case it.Frame.Gap:
 		r.Payload = it.Frame.Raw

@@ -37,7 +37,7 @@ func endpointFlags() []cli.Flag {
 		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: the `PROGRAM` that reaches containers (default: docker, podman or nerdctl)"},
 		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "give a process `TIME` to end when its standard input was closed, and again after SIGTERM"},
 		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket, TLS and QUIC: offer, or take, the subprotocol `NAME`"},
-		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket: send the header `NAME: VALUE` with the request"},
+		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket and HTTP: send the header `NAME: VALUE` with the request"},
 		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the authorities in `FILE` (PEM), rather than the system's; a listener then wants certificates of its clients"},
 		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "show the certificate in `FILE` (PEM)"},
 		&cli.StringFlag{Name: "tls-key", Category: category, Usage: "the key of --tls-cert, in `FILE` (PEM)"},
@@ -72,26 +72,14 @@ func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoin
 	return e, nil
 }
 
-// listen listens at the address that --listen gives.
-func (inv *invocation) listen(c *cli.Context) (transport.Listener, error) {
+// listen listens at the address that --listen gives; unanswered for whoever answers
+// clients by [transport.Answer].
+func (inv *invocation) listen(c *cli.Context, unanswered bool) (transport.Listener, error) {
 	opts, err := inv.transportOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	return listenWith(c, opts)
-}
-
-// listenUnanswered is listen for whoever answers clients by [transport.Answer].
-func (inv *invocation) listenUnanswered(c *cli.Context) (transport.Listener, error) {
-	opts, err := inv.transportOptions(c)
-	if err != nil {
-		return nil, err
-	}
-	opts.Unanswered = true
-	return listenWith(c, opts)
-}
-
-func listenWith(c *cli.Context, opts transport.Options) (transport.Listener, error) {
+	opts.Unanswered = unanswered
 	l, err := transport.Listen(c.Context, c.String("listen"), opts)
 	if wrong := (*transport.AddressError)(nil); errors.As(err, &wrong) {
 		return nil, usagef("%w", err)

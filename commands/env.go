@@ -20,8 +20,9 @@ type Env struct {
 	Getenv func(string) string
 	// IsTerminal reports whether a stream of this Env is a terminal.
 	IsTerminal func(stream any) bool
-	// Width is the width of the terminal behind Stdout in cells, 0 if there is none.
-	Width func() int
+	// Width is the width of the terminal behind a stream of this Env in cells, 0 if
+	// there is none.
+	Width func(stream any) int
 	// Linger asks for more time to end in after an interrupt than a command has
 	// otherwise.
 	Linger func(time.Duration)
@@ -38,13 +39,7 @@ func OSEnv() Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv:     os.Getenv,
 		IsTerminal: isTerminal,
-		Width: func() int {
-			w, _, err := term.GetSize(int(os.Stdout.Fd()))
-			if err != nil {
-				return 0
-			}
-			return w
-		},
+		Width:      widthOf,
 		Linger:     func(time.Duration) {},
 		Terminable: func() {},
 		Signals:    func() (<-chan os.Signal, func()) { return nil, func() {} },
@@ -54,6 +49,18 @@ func OSEnv() Env {
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func widthOf(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
 }
 
 // ndjson is where NDJSON goes: standard output, but a terminal gets nothing that
@@ -84,16 +91,14 @@ func (env Env) output(c *cli.Context) io.Writer {
 	return env.Stdout
 }
 
-// defaultWidth is how wide lines are that do not go to a terminal, in cells.
-const defaultWidth = 120
-
-// width is how wide a line of output may be, in cells.
-func (env Env) width() int {
-	if w := env.Width(); w > 0 {
+// width is how wide a line of output on a stream may be, in cells: as wide as its
+// terminal, or as COLUMNS asks for. 0 sets no bound: what no terminal shows is not cut.
+func (env Env) width(stream any) int {
+	if w := env.Width(stream); w > 0 {
 		return w
 	}
 	if w, err := strconv.Atoi(env.Getenv("COLUMNS")); err == nil && w > 0 {
 		return w
 	}
-	return defaultWidth
+	return 0
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 )
@@ -82,6 +83,20 @@ func TestEveryOperandCompletes(t *testing.T) {
 	if err := os.WriteFile(config, []byte(`{"servers":{"files":{"command":"npx"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	folder, err := history.Open(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := folder.Start(history.Summary{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := record.Finish(); err != nil {
+			t.Error(err)
+		}
+	}()
 	alone := map[string]bool{"METHOD": true, "PARAMS": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
 	inv := newInvocation(Env{Getenv: os.Getenv})
 	app := newApp(inv)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/lint"
 )
 
@@ -25,11 +28,17 @@ func lintCommand(inv *invocation) *cli.Command {
 			"the messages mean together. The status is 3 when something was found.\n\n" +
 			"   wirectl lint session.pcapng\n" +
 			"   wirectl lint --fail-on error,late-result --ignore unsafe-id session.pcapng\n" +
-			"   wirectl lint -o sarif session.pcapng > wirectl.sarif",
+			"   wirectl lint -o sarif session.pcapng > wirectl.sarif\n" +
+			"   wirectl lint --baseline tools.json --max-duration tools/call=2s live.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson, junit or sarif"},
 			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: `WHAT` is error, warning or note, which include what is worse, or the name of a finding"},
 			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report this `FINDING`"},
+			&cli.StringSliceFlag{Name: "expect-tool", Usage: "the tool of that `NAME` is to be listed by the MCP server"},
+			&cli.StringSliceFlag{Name: "forbid-tool", Usage: "the tool of that `NAME` is not to be listed"},
+			&cli.StringSliceFlag{Name: "max-duration", Usage: "how long exchanges of a kind may take: `KIND=TIME` such as tools/call=2s"},
+			&cli.IntFlag{Name: "max-definition-bytes", Usage: "the definition of a tool is to have at most `N` bytes of compact JSON"},
+			&cli.StringFlag{Name: "baseline", Usage: "the tools are to be those in `FILE`, which the command baseline writes"},
 		}, sessionFlags()...),
 		Action: inv.does(runLint),
 	}
@@ -53,7 +62,11 @@ func runLint(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	report := &lint.Report{Policy: policy}
+	terms, err := lintContract(inv, c)
+	if err != nil {
+		return err
+	}
+	report := &lint.Report{Policy: policy, Contract: terms}
 	write, err := lintOutput(inv, c, report)
 	if err != nil {
 		return err
@@ -64,7 +77,7 @@ func runLint(inv *invocation, c *cli.Context) error {
 	}
 	inv.reportsAtEnd = true
 	failed := inv.each(names, func(_ int, name string) error {
-		s, err := lintOne(inv, c, name, cfg)
+		s, err := lintOne(inv, c, name, cfg, &terms)
 		if err == nil || s.Frames > 0 {
 			report.Add(s)
 		}
@@ -79,22 +92,63 @@ func runLint(inv *invocation, c *cli.Context) error {
 	return cmp.Or(failed, verdict(inv, c, report))
 }
 
-func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config) (lint.Session, error) {
+func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, terms *lint.Contract) (lint.Session, error) {
+	check := lint.NewCheck(terms)
 	ts := track.Trackers{Forms: true}
-	result, err := trackSession(inv, c, name, cfg, &ts)
+	if !terms.IsEmpty() {
+		ts.Watcher = check
+	}
+	result, _, err := trackSession(inv, c, name, cfg, &ts, messages(check.AddMessage))
 	s := lint.Session{Name: label(name), Frames: result.Frames}
 	for _, t := range ts.List {
 		s.Add(t.Tracker)
 	}
+	s.AddCheck(check, ts.Timed)
 	return s, err
+}
+
+// lintContract reads the flags that ask for more than a protocol does.
+func lintContract(inv *invocation, c *cli.Context) (lint.Contract, error) {
+	terms := lint.Contract{
+		Expect: cmdline.ListOf(c, "expect-tool"), Forbid: cmdline.ListOf(c, "forbid-tool"), MaxDuration: make(map[string]time.Duration),
+		MaxDefinition: c.Int("max-definition-bytes"),
+	}
+	if c.IsSet("max-definition-bytes") && terms.MaxDefinition <= 0 {
+		return terms, usagef("invalid --max-definition-bytes %d: want a number over 0", terms.MaxDefinition)
+	}
+	for _, name := range terms.Forbid {
+		if slices.Contains(terms.Expect, name) {
+			return terms, usagef("tool %s cannot be expected and forbidden: give one of --expect-tool and --forbid-tool", name)
+		}
+	}
+	for _, text := range cmdline.ListOf(c, "max-duration") {
+		kind, limit, err := lint.ParseDuration(text)
+		if err != nil {
+			return terms, usagef("invalid --max-duration %w", err)
+		}
+		terms.MaxDuration[kind] = limit
+	}
+	name := c.String("baseline")
+	if name == "" {
+		return terms, nil
+	}
+	text, err := inv.readFile(c.Context, name)
+	if err != nil {
+		return terms, misnamed(err)
+	}
+	terms.Baseline, err = contract.ReadBaseline(text)
+	if err != nil {
+		return terms, usagef("%s is no baseline: %w; wirectl baseline SESSION > %[1]s writes one", name, err)
+	}
+	return terms, nil
 }
 
 // lintOutput reads the flags that say how to print.
 func lintOutput(inv *invocation, c *cli.Context, r *lint.Report) (func(io.Writer) error, error) {
 	switch c.String("output") {
 	case "text":
-		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return func(w io.Writer) error { return r.Text(w, render.Palette(colorful)) }, err
+		style, err := inv.style(c, inv.Stdout)
+		return func(w io.Writer) error { return r.Text(w, style) }, err
 	case "ndjson":
 		return r.NDJSON, nil
 	case "junit":

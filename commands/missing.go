@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/nearest"
 )
@@ -41,6 +42,9 @@ func instead(path string) string {
 	}
 	if meant := nearest.Of(name, names); meant != "" {
 		return " (did you mean " + dir + meant + "?)"
+	}
+	if history.IsID(path) {
+		return ", and no recorded session has that id: wirectl sessions lists them"
 	}
 	return ""
 }

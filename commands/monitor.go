@@ -1,20 +1,15 @@
 package commands
 
 import (
+	"cmp"
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/store"
@@ -30,7 +25,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Description: "Draws what passes a relay or a broker, a capture, a recording, NDJSON or the bytes\n" +
 			"of one direction, while it comes. The key ? shows what there is to do.\n\n" +
-			"   wirectl monitor                        # what runs: a relay, a broker\n" +
+			"   wirectl monitor                        # what runs, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
 			"   producer | wirectl monitor -",
@@ -63,132 +58,50 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
+	if name, err = inv.opener().Resolve(name); err != nil {
+		return err
+	}
 	if name == "live" {
 		screen.Waiting = "waiting: try wirectl relay -- PROGRAM or wirectl serve"
 	}
-	notes, err := store.OpenNotes(notesFile(name))
+	notes, err := store.OpenNotes(live.NotesFile(name))
 	if err != nil {
 		return err
 	}
 	if screen.Filter == "" {
-		screen.Filter = notes.Kept.Filter
+		screen.Filter, screen.FilterKept = notes.Kept.Filter, true
 	}
 	s := store.New(store.Options{Spill: !source.IsTap(name), Config: cfg})
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	if err := watchOn(inv, c, name, s, screen, cfg); err != nil {
+	v := &live.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow")}
+	if err := draw(c.Context, v, screen); err != nil {
 		return err
 	}
 	return notes.Keep(s.Notes())
 }
 
-// notesFile is the file beside a session that has what the user made of it. A session
-// that is neither a file nor a folder is gone when it has ended, and has none: "".
-func notesFile(name string) string {
-	if source.IsTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
-		return ""
-	}
-	return filepath.Clean(name) + ".notes.json"
-}
-
-// watchOn draws what comes from a source until the user has enough.
-func watchOn(inv *invocation, c *cli.Context, name string, s *store.Store, screen tui.Config, cfg decode.Config) error {
-	ctx, stop := context.WithCancel(c.Context)
+// draw draws a session until the user has enough.
+func draw(ctx context.Context, v *live.Viewing, screen tui.Config) error {
+	feeding, stop := context.WithCancel(ctx)
 	defer stop()
-	var wire *live.Wire
-	open := func() (*source.Session, error) { return inv.openSession(ctx, name, cfg, c.Bool("follow")) }
-	if source.IsTap(name) {
-		wire = live.NewWire(s)
-		screen.Wire, screen.Next = wire, true
-		open = func() (*source.Session, error) { return openWire(inv, ctx, name, wire, cfg) }
+	if err := v.Open(feeding); err != nil {
+		return unopened(v.Name, err)
 	}
-	var src *source.Session
-	if name != "live" { // which may be waited for
-		var err error
-		if src, err = open(); err != nil {
-			return err
-		}
-		if file := captureFile(name, src.Input); file != nil {
-			defer file.Close()
-			s.ReadAgain(pcapng.NewRandom(file, cfg.Limit))
-		}
+	defer v.Close()
+	if v.Wire != nil {
+		screen.Wire, screen.Next = v.Wire, true
 	}
+	screen.Waiting = cmp.Or(v.Waiting, screen.Waiting)
 	// What reads keeps all processors busy. A key is answered by threads that
 	// have slept, which the system lets run at once if they may.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if src == nil {
-			var err error
-			if src, err = open(); err != nil {
-				s.End(err, true)
-				return
-			}
-		}
-		for src != nil {
-			live.Feed(ctx, s, src.Input, cfg, wire)
-			src.Close()
-			if src = nil; wire != nil {
-				src = openNext(inv, ctx, name == "live", wire, cfg)
-			}
-		}
-	}()
-	err := tui.Run(c.Context, s, screen)
-	stop()
-	<-done
-	return err
-}
-
-// captureFile opens the file that a capture is read from once more; nil if it
-// cannot be returned to.
-func captureFile(name string, in decode.Input) *os.File {
-	if r, ok := in.Capture.(capture.Placed); !ok || r.Place() < 0 || source.IsTap(name) || name == "-" {
-		return nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil
-	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		file.Close()
-		return nil
-	}
-	return file
-}
-
-// openWire looks on at a tap, through which its wire can be changed.
-func openWire(inv *invocation, ctx context.Context, name string, w *live.Wire, cfg decode.Config) (*source.Session, error) {
-	conn, err := inv.opener().DialTap(ctx, name, nil)
-	if err != nil {
-		return nil, err
-	}
-	src, err := onWire(ctx, conn, w, cfg)
-	return src, unopened(name, err)
-}
-
-// openNext looks on at the tap that follows the one of a wire, once there is one;
-// nil if the user has enough.
-func openNext(inv *invocation, ctx context.Context, any bool, w *live.Wire, cfg decode.Config) *source.Session {
-	for {
-		dir, err := tap.Dir(inv.Getenv)
-		if err != nil {
-			return nil
-		}
-		conn, err := w.Next(ctx, dir, any)
-		if err != nil {
-			return nil
-		}
-		if src, err := onWire(ctx, conn, w, cfg); err == nil {
-			return src
-		}
-	}
-}
-
-// onWire opens what passes a tap.
-func onWire(ctx context.Context, conn *tap.Conn, w *live.Wire, cfg decode.Config) (*source.Session, error) {
-	return source.Tap(ctx, conn).Session(func(io.Reader) (decode.Input, error) { return w.Open(conn, cfg) })
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer stop()
+	reading.Go(func() { v.Run(feeding) })
+	return tui.Run(ctx, v.Store, screen)
 }
 
 // draws reports whether standard output is a terminal that can be drawn on.
@@ -221,23 +134,19 @@ func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string,
 	case !inv.IsTerminal(inv.Stdin):
 		return "-", nil
 	}
-	dir, err := tap.Dir(inv.Getenv)
-	if err != nil {
-		return "", err
-	}
-	taps, err := tap.List(dir, nil)
-	if err != nil || len(taps) < 2 {
+	sessions, err := live.Choices(inv.Getenv)
+	if err != nil || len(sessions) == 0 {
 		return "live", err
 	}
 	var choices []tui.Choice
-	for _, t := range taps {
-		choices = append(choices, tui.Choice{Name: t.Name, About: live.Age(t) + "  " + t.Controller + " ⇄ " + t.Unit})
+	for _, s := range sessions {
+		choices = append(choices, tui.Choice{Name: s.Name, About: s.About})
 	}
 	i, err := tui.Pick(ctx, choices, screen)
 	if err != nil || i < 0 {
 		return "", err
 	}
-	return "tap:" + taps[i].Name, nil
+	return sessions[i].Input, nil
 }
 
 // newScreen reads the flags that say how to draw.
@@ -245,7 +154,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	theme, ask := c.String("theme"), false
 	switch {
 	case theme == "auto":
-		theme, ask = background(inv), tellsBackground(inv)
+		theme, ask = tui.Background(inv.Getenv)
 	case !slices.Contains(tui.Themes, theme):
 		return tui.Config{}, usagef("--theme is auto, %s, and not %q", strings.Join(tui.Themes, " or "), theme)
 	}
@@ -261,23 +170,4 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 		screen.Input = inv.Stdin
 	}
 	return screen, err
-}
-
-// background is the theme for the terminal, as far as its environment tells.
-func background(inv *invocation) string {
-	// "15;0": the number of the foreground's colour and of the background's.
-	colors := strings.Split(inv.Getenv("COLORFGBG"), ";")
-	switch colors[len(colors)-1] {
-	case "7", "15":
-		return "light"
-	}
-	return "dark"
-}
-
-// tellsBackground reports whether the terminal may be asked for its background. Old
-// consoles would print the question, and screen has no background of its own.
-func tellsBackground(inv *invocation) bool {
-	name := inv.Getenv("TERM")
-	silent := name == "" || name == "linux" || strings.HasPrefix(name, "screen") && inv.Getenv("TMUX") == ""
-	return !silent && runtime.GOOS != "windows"
 }

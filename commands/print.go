@@ -1,6 +1,10 @@
 package commands
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/internal/render"
+)
 
 // quietFlag is of the commands that say on standard error what they do.
 func quietFlag() cli.Flag {
@@ -10,6 +14,12 @@ func quietFlag() cli.Flag {
 // colorFlag is of the commands that colour what is named.
 func colorFlag(what string) cli.Flag {
 	return &cli.StringFlag{Name: "color", Value: "auto", Usage: "colour " + what + ": auto, always or never"}
+}
+
+// style is that of what a command prints to a stream of the environment.
+func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
+	colorful, err := env.colorful(c.String("color"), stream)
+	return render.Palette(colorful), err
 }
 
 // colorful decides, for a stream of the environment, whether its output has

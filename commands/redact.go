@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
@@ -26,4 +27,13 @@ func redactionOf(c *cli.Context, cfg decode.Config, secrets bool) (x capture.Red
 		x.Values = append(x.Values, value)
 	}
 	return x, nil
+}
+
+// checkCapture refuses a --capture whose name promises another format.
+func checkCapture(c *cli.Context) error {
+	name := c.String("capture")
+	if format, _ := convert.FormatOf(name); format == "" || format == convert.Pcapng {
+		return nil
+	}
+	return usagef("--capture writes pcapng, and %s is no name for that: end it with .pcapng, and wirectl convert makes the other of it", name)
 }

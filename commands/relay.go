@@ -1,22 +1,25 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
+	"github.com/wirectl/wirectl/relay/serve"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/watch"
 )
 
 func relayCommand(inv *invocation) *cli.Command {
@@ -33,7 +36,10 @@ func relayCommand(inv *invocation) *cli.Command {
 			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
 			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit\n" +
 			"   wirectl relay --listen grpc://127.0.0.1:7000 grpc://127.0.0.1:50051\n" +
-			"   wirectl relay --listen http://127.0.0.1:7000 http://127.0.0.1:3001/mcp",
+			"   wirectl relay --listen http://127.0.0.1:7000 http://127.0.0.1:3001/mcp\n" +
+			"   wirectl relay http://127.0.0.1:3001/mcp\n\n" +
+			"The last one is for a client of MCP that speaks on standard input and output. Headers,\n" +
+			"such as a token, come from the environment: WIRECTL_HEADERS has lines of NAME: VALUE.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced; - is standard output, with --listen"},
 			&cli.StringFlag{Name: "capture-policy", Value: string(recorder.Spill), Usage: "what to do with frames that the file is too slow for: spill, block, drop"},
@@ -42,10 +48,13 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "redact", Usage: "keep what has the name `KEY`, such as apiKey, out of the capture"},
 			&cli.StringSliceFlag{Name: "redact-value", Usage: "keep what matches `REGEX` out of the capture"},
 			&cli.BoolFlag{Name: "redact-secrets", Usage: "keep what is known to be secret, such as tokens and passwords, out of the capture"},
+			&cli.StringFlag{Name: "record", Usage: "record among the sessions that wirectl sessions lists: metadata or full"},
+			&cli.StringFlag{Name: "client", Usage: "with --record, say that the client is `NAME`"},
 			&cli.BoolFlag{Name: "no-tap", Usage: "open no tap, so that decode live, monitor and taps do not find it"},
 			&cli.StringFlag{Name: "name", Usage: "call the tap `NAME`, rather than after the unit"},
 			&cli.BoolFlag{Name: "print", Usage: "write decoded lines to standard error as frames pass"},
 			&cli.DurationFlag{Name: "patience", Value: 5 * time.Second, Usage: "tell when a side lets bytes wait for that `TIME`"},
+			&cli.DurationFlag{Name: "answer-patience", Value: 10 * time.Second, Usage: "tell once of each request that has had no answer for that `TIME`; 0 tells of none"},
 			quietFlag(),
 			grpcEncodingFlag(),
 			colorFlag("what --print writes"),
@@ -63,12 +72,8 @@ func relayCommand(inv *invocation) *cli.Command {
 type relaying struct {
 	*invocation
 	c       *cli.Context
-	cfg     decode.Config
-	unit    transport.Endpoint
-	alter   *alteration // nil if nothing is to be changed
-	watch   *watch
-	warn    func(text string)
-	signals <-chan os.Signal
+	options watch.Options
+	server  *serve.Server
 }
 
 func runRelay(inv *invocation, c *cli.Context) error {
@@ -78,17 +83,18 @@ func runRelay(inv *invocation, c *cli.Context) error {
 	}
 	signals, release := inv.Signals()
 	defer release()
-	v.signals = signals
-	var err error
-	if v.watch, err = v.newWatch(); err != nil {
+	v.options.Signals = signals
+	w, err := watch.New(v.options)
+	if err != nil {
 		return err
 	}
+	v.server = w.Server
 	result, err := v.run(c.Context)
 	if err == nil {
 		err = statusOf(&result)
 	}
-	failed := v.watch.end()
-	if failed != nil && v.watch.server.Exited() { // the status is that of the unit's command
+	failed := w.Close(result.Exit)
+	if failed != nil && v.server.Exited() { // the status is that of the unit's command
 		v.say("relay", fmt.Sprintf("the capture is not whole: %v", failed))
 		return err
 	}
@@ -97,8 +103,8 @@ func runRelay(inv *invocation, c *cli.Context) error {
 
 // run relays in the way that was asked for.
 func (v *relaying) run(ctx context.Context) (relay.Result, error) {
-	s, none := v.watch.server, relay.Result{}
-	if unit, isHTTP := v.unit.(transport.HTTP); isHTTP {
+	s, none := v.server, relay.Result{}
+	if unit, isHTTP := v.options.Unit.(transport.HTTP); isHTTP {
 		return v.proxy(ctx, unit.URL())
 	}
 	if v.c.String("listen") == "" {
@@ -112,11 +118,7 @@ func (v *relaying) run(ctx context.Context) (relay.Result, error) {
 		}
 		return s.Once(ctx, stdio)
 	}
-	listen := v.listenUnanswered
-	if v.c.Bool("shared") {
-		listen = v.listen
-	}
-	l, err := listen(v.c)
+	l, err := v.listen(v.c, !v.c.Bool("shared"))
 	if err != nil {
 		return none, err
 	}
@@ -127,16 +129,13 @@ func (v *relaying) run(ctx context.Context) (relay.Result, error) {
 	if v.c.Bool("reflect") {
 		s.Reflect(ctx)
 	}
-	v.warn("listening on " + l.Addr())
+	v.options.Warn("listening on " + l.Addr())
 	return s.Serve(ctx, l)
 }
 
 // proxy stands between HTTP clients and the server that is the unit.
 func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, error) {
-	address, ok := strings.CutPrefix(v.c.String("listen"), "http://")
-	if !ok {
-		return relay.Result{}, usagef("%s is reached by requests: take them with --listen http://127.0.0.1:7000", target)
-	}
+	address := strings.TrimPrefix(v.c.String("listen"), "http://")
 	opts, err := v.unitOptions(v.c)
 	if err != nil {
 		return relay.Result{}, err
@@ -145,62 +144,101 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, er
 	if err != nil {
 		return relay.Result{}, err
 	}
-	v.warn("listening on http://" + strings.TrimPrefix(l.Addr(), "tcp://"))
-	return v.watch.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts, Remote: opts.Remote})
+	v.options.Warn("listening on http://" + strings.TrimPrefix(l.Addr(), "tcp://"))
+	return v.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts, Remote: opts.Remote})
 }
 
 // read reads operands and flags.
 func (v *relaying) read() error {
+	c := v.c
+	alarm := func(text string) { v.say("relay", text) }
+	v.options = watch.Options{
+		Controller: cmp.Or(c.String("listen"), "stdio"), Command: v.Endpoint,
+		Grace: c.Duration("grace"), Patience: c.Duration("patience"), AnswerPatience: c.Duration("answer-patience"),
+		Quiet: c.Bool("quiet"), Name: c.String("name"), NoTap: c.Bool("no-tap"),
+		Capture: c.String("capture"), Level: history.Level(c.String("record")), Client: c.String("client"),
+		Recorder: recorder.Config{Policy: recorder.Policy(c.String("capture-policy")), SplitSize: c.Int64("split-size"), Keep: c.Int("keep")},
+		Stdout:   v.Stdout, Stderr: v.Stderr, Getenv: v.Getenv, Warn: alarm, Alarm: alarm,
+	}
+	o := &v.options
+	if o.Quiet {
+		o.Warn = func(string) {}
+	}
+	if o.Patience <= 0 {
+		return usagef("--patience is a time such as 5s, and not %v", o.Patience)
+	}
+	if o.AnswerPatience < 0 {
+		return usagef("invalid --answer-patience %v: want a duration such as 10s, or 0 for never", o.AnswerPatience)
+	}
 	var err error
-	v.warn = func(text string) { v.say("relay", text) }
-	if v.c.Bool("quiet") {
-		v.warn = func(string) {}
-	}
-	if v.c.Duration("patience") <= 0 {
-		return usagef("--patience is a time such as 5s, and not %v", v.c.Duration("patience"))
-	}
-	if v.unit, err = v.endpoint(v.c, 0); err != nil {
+	if o.Unit, err = v.endpoint(c, 0); err != nil {
 		return err
 	}
-	if v.alter, err = alterationOf(v.c); err != nil {
+	if unit, ok := o.Unit.(transport.HTTP); ok && !strings.HasPrefix(c.String("listen"), "http://") {
+		if o.Unit, err = v.bridge(unit); err != nil {
+			return err
+		}
+	}
+	if err = alteration(c, o); err != nil {
 		return err
 	}
-	if err := v.check(); err != nil {
+	if err = v.check(); err != nil {
 		return err
 	}
-	v.cfg, err = decodeConfig(v.c)
+	if o.Config, err = decodeConfig(c); err != nil {
+		return err
+	}
+	if o.Redaction, err = redactionOf(c, o.Config, c.Bool("redact-secrets")); err != nil {
+		return err
+	}
+	o.Print, err = v.printed()
 	return err
+}
+
+// printed is what --print has printed of each frame; nil if nothing is.
+func (v *relaying) printed() (decode.View, error) {
+	if !v.c.Bool("print") {
+		return nil, nil
+	}
+	style, err := v.style(v.c, v.Stderr)
+	return decode.Text{Width: v.width(v.Stderr), Clock: decode.Relative, Style: style}.View(), err
 }
 
 // check refuses what cannot be done as asked, before anything begins.
 func (v *relaying) check() error {
-	c := v.c
-	_, isHTTP := v.unit.(transport.HTTP)
-	listen, policy := c.String("listen"), recorder.Policy(c.String("capture-policy"))
+	c, o := v.c, &v.options
+	_, isHTTP := o.Unit.(transport.HTTP)
+	listen := c.String("listen")
 	switch {
 	case listen == "" && slices.Equal(v.Endpoint, []string{"stdio"}):
 		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
-	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(v.unit.String()):
+	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(o.Unit.String()):
 		return usagef("%w", relay.ErrNoFraming)
-	case isHTTP && v.alter != nil:
+	case isHTTP && (o.Faults != nil || o.Control):
 		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
-		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", v.unit)
-	case c.Bool("reflect") && (!isGRPC(listen) || !isGRPC(v.unit.String())):
+		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", o.Unit)
+	case c.Bool("reflect") && (!isGRPC(listen) || !isGRPC(o.Unit.String())):
 		return usagef("--reflect asks a unit for what gRPC calls mean: it stands between --listen grpc://… and grpc://…")
 	case c.Bool("shared") && (isHTTP || listen == ""):
 		return usagef("--shared is about controllers that --listen takes, of a unit that is a stream")
-	case c.String("capture") == "-" && listen == "":
+	case o.Capture == "-" && listen == "":
 		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
-	case !slices.Contains(recorder.Policies, policy):
-		return usagef("--capture-policy is spill, block or drop, and not %q", policy)
-	case c.Int64("split-size") < 0 || c.Int("keep") < 0:
+	case !slices.Contains(recorder.Policies, o.Recorder.Policy):
+		return usagef("--capture-policy is spill, block or drop, and not %q", o.Recorder.Policy)
+	case o.Recorder.SplitSize < 0 || o.Recorder.Keep < 0:
 		return usagef("--split-size and --keep are positive")
-	case c.IsSet("keep") && c.Int64("split-size") == 0:
+	case c.IsSet("keep") && o.Recorder.SplitSize == 0:
 		return usagef("--keep chooses among the parts that --split-size makes: give both")
 	}
+	switch {
+	case c.IsSet("record") && !slices.Contains(history.Levels, o.Level):
+		return usagef("invalid --record %q: want metadata or full", o.Level)
+	case c.IsSet("client") && !c.IsSet("record"):
+		return usagef("--client is for a record of the session: add --record metadata or --record full")
+	}
 	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
-		if c.IsSet(name) && c.String("capture") == "" {
+		if c.IsSet(name) && o.Capture == "" {
 			return usagef("--%s is about a capture: name it with --capture", name)
 		}
 	}

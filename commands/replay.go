@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,9 +15,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/replay"
-	"github.com/wirectl/wirectl/session/jsondiff"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -41,7 +38,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.Float64Flag{Name: "speed", Value: 1, Usage: "divide the recorded times by `FACTOR`"},
 			&cli.BoolFlag{Name: "fast", Usage: "do not wait for the recorded times at all"},
 			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for a frame of the peer, as a `TIME` such as 5s"},
-			&cli.StringFlag{Name: "match", Usage: "when a frame is as recorded, by what `HOW` says: exact compares values, kind does not, and jq:EXPR compares what a filter makes of both (default: exact, and kind with --as unit)"},
+			&cli.StringFlag{Name: "match", Usage: "when a frame is as recorded, by what `HOW` says: exact compares values, kind does not, and jq:EXPR compares what a filter makes of both (default: exact, and kind with --as unit, unless --repeat)"},
 			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys with dots between them, * for any"},
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "neither wait for frames of that `KIND` nor miss them"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare the parts of an answer, nor how many there are"},
@@ -52,7 +49,9 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "cancel-at", Usage: "cancel a request after its `N`th part, or with N all once for each point of its answer"},
 			&cli.Int64Flag{Name: "request", Usage: "with --cancel-at, cancel the request in frame `N` (default: the first that is answered in parts)"},
 			&cli.DurationFlag{Name: "settle", Value: 500 * time.Millisecond, Usage: "with --cancel-at, the `TIME` to listen when nothing comes any more"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text or ndjson"},
+			&cli.BoolFlag{Name: "keep-going", Usage: "go on after a difference, and report all of them"},
+			&cli.BoolFlag{Name: "repeat", Usage: "with --as unit, answer a recorded request any number of times and in any order, and others with an error"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text, ndjson or junit"},
 		}, listenFlags(), sessionFlags()),
 		Action: inv.does(runReplay),
 	})
@@ -65,10 +64,7 @@ type player struct {
 	side    frame.Dir
 	options replay.Options
 	scripts []*replay.Script
-	style   *render.Style
-	ndjson  bool
-	out     io.Writer // of the report
-	writing sync.Mutex
+	report  replay.Reporter
 	exits   transport.Exits
 }
 
@@ -94,12 +90,11 @@ func runReplay(inv *invocation, c *cli.Context) error {
 
 // newPlayer reads the flags.
 func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
-	p := &player{invocation: inv, c: c, out: inv.output(c), ndjson: c.String("output") == "ndjson"}
-	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	p := &player{invocation: inv, c: c}
+	style, err := inv.style(c, inv.Stdout)
 	if err != nil {
 		return nil, err
 	}
-	p.style = render.Palette(colorful)
 	switch c.String("as") {
 	case "controller":
 		p.side = frame.C2U
@@ -111,8 +106,8 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	switch {
 	case len(inv.Operands) == 0:
 		return nil, usagef("replay takes a SESSION, and an ENDPOINT behind it")
-	case !slices.Contains([]string{"text", "ndjson"}, c.String("output")):
-		return nil, usagef("--output is text or ndjson, and not %q", c.String("output"))
+	case !slices.Contains(replay.Forms, c.String("output")):
+		return nil, usagef("--output is text, ndjson or junit, and not %q", c.String("output"))
 	case !slices.Contains([]string{"", "stdout", "-"}, c.String("to")):
 		return nil, usagef("--to is stdout, and not %q: name any other peer as ENDPOINT", c.String("to"))
 	case !(c.Float64("speed") > 0):
@@ -121,13 +116,21 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	if err := p.agree(); err != nil {
 		return nil, err
 	}
-	p.options = replay.Options{Side: p.side, Speed: c.Float64("speed"), Timeout: c.Duration("timeout"), Limit: c.Int("limit-bytes")}
+	p.options = replay.Options{
+		Side: p.side, Speed: c.Float64("speed"), Timeout: c.Duration("timeout"), Limit: c.Int("limit-bytes"),
+		KeepGoing: c.Bool("keep-going"), Cases: c.String("output") == replay.JUnit,
+	}
+	p.report = replay.Reporter{Form: c.String("output"), Style: style, Brief: c.Bool("keep-going") || c.Bool("repeat")}
+	p.reportTo(inv.output(c), inv.Stdout)
 	if c.Bool("fast") {
 		p.options.Speed = 0
 	}
 	p.options.Match, err = p.matcher()
 	return p, err
 }
+
+// reportTo has the report written to what stands before a stream of the environment.
+func (p *player) reportTo(w, stream io.Writer) { p.report.Out, p.report.Width = w, p.width(stream) }
 
 // agree says which flags do not go together.
 func (p *player) agree() error {
@@ -141,6 +144,10 @@ func (p *player) agree() error {
 		return usagef("--listen serves clients: give --as unit")
 	case c.IsSet("cancel-at") && p.side == frame.U2C:
 		return usagef("it is the controller that cancels: --cancel-at does not go with --as unit")
+	case c.Bool("repeat") && p.side == frame.C2U:
+		return usagef("--repeat answers requests: give --as unit")
+	case c.IsSet("cancel-at") && c.String("output") == "junit":
+		return usagef("--cancel-at reports as text or ndjson, and not as junit")
 	case c.IsSet("cancel-at") && !peer:
 		return usagef("--cancel-at needs a peer: name an ENDPOINT")
 	}
@@ -156,15 +163,11 @@ func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.sid
 func (p *player) matcher() (m replay.Matcher, err error) {
 	c := p.c
 	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), cmdline.ListOf(c, "ignore-kind")
-	for _, text := range cmdline.ListOf(c, "ignore-field") {
-		path, err := jsondiff.ParsePath(text)
-		if err != nil {
-			return m, usagef("--ignore-field: %w", err)
-		}
-		m.Ignore = append(m.Ignore, path)
+	if m.Ignore, err = ignoredFields(c); err != nil {
+		return m, err
 	}
 	kind := "exact"
-	if p.side == frame.U2C {
+	if p.side == frame.U2C && !c.Bool("repeat") {
 		kind = "kind"
 	}
 	kind = cmp.Or(c.String("match"), kind)
@@ -226,6 +229,7 @@ func (p *player) load() error {
 		p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return s.Conn != p.c.Int("conn") })
 	}
 	p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return !s.Has(p.side) })
+	p.report.Named = len(p.scripts) > 1 && !p.c.Bool("repeat")
 	if len(p.scripts) == 0 {
 		return fmt.Errorf("%s: the %s says nothing in it", label(name), p.c.String("as"))
 	}
@@ -248,9 +252,9 @@ func (p *player) play() error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	p.options.Trace = p.trace(start)
-	for _, s := range p.scripts {
+	p.options.Trace = p.report.Trace(time.Now())
+	var failed error
+	for _, s := range p.players() {
 		conn, err := dial(p.c.Context)
 		if err != nil {
 			return err
@@ -259,36 +263,47 @@ func (p *player) play() error {
 		if err != nil {
 			return err
 		}
-		if err := p.report(p.Operands[0], &result); err != nil {
-			return err
+		err = p.tellResult(p.Operands[0], &result)
+		failed = cmp.Or(failed, err)
+		if fault := (*faultError)(nil); err != nil && (!errors.As(err, &fault) || !p.options.KeepGoing) {
+			break
 		}
 	}
-	return nil
+	return cmp.Or(p.report.Close(), failed)
+}
+
+// players are what is played, one after the other.
+func (p *player) players() (list []replay.Player) {
+	if p.c.Bool("repeat") {
+		return []replay.Player{replay.NewRepeater(p.scripts, p.options.Match.Ignore)}
+	}
+	for _, s := range p.scripts {
+		list = append(list, s)
+	}
+	return list
 }
 
 // serve plays the unit for all who come.
 func (p *player) serve() error {
-	l, err := p.listen(p.c)
+	l, err := p.listen(p.c, false)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if !p.c.Bool("quiet") {
-		fmt.Fprintf(p.Stderr, "wirectl: listening at %s\n", l.Addr())
-	}
-	p.options.Trace = p.trace(time.Now())
+	announce(p.invocation, p.c, l)
+	p.options.Trace = p.report.Trace(time.Now())
 	var failed error
-	err = replay.Serve(p.c.Context, l, p.scripts, p.options, p.c.Int("clients"), func(client int, r replay.Result, err error) {
+	err = replay.Serve(p.c.Context, l, p.players(), p.options, p.c.Int("clients"), func(client int, r replay.Result, err error) {
 		who := fmt.Sprintf("client %d", client)
 		if err == nil {
-			err = p.report(who, &r)
+			err = p.tellResult(who, &r)
 		}
 		if err != nil && p.c.Context.Err() == nil {
 			p.say(who, err.Error())
 			failed = err
 		}
 	})
-	return cmp.Or(err, failed)
+	return cmp.Or(p.report.Close(), err, failed)
 }
 
 // sweep cancels a request at one point of its answer, or at all.
@@ -304,19 +319,8 @@ func (p *player) sweep() error {
 	var points []*replay.Point
 	sweep := replay.Sweep{Request: p.c.Int64("request"), At: at, Settle: p.c.Duration("settle"), Dial: dial}
 	err = p.scripts[0].Sweep(p.c.Context, p.options, sweep, func(point *replay.Point) error {
-		var b []byte
-		switch {
-		case p.ndjson:
-			b = point.AppendNDJSON(b)
-		case len(points) == 0:
-			b = append(b, replay.Title...)
-			fallthrough
-		default:
-			b = point.AppendText(b, p.style)
-		}
 		points = append(points, point)
-		_, err := p.out.Write(b)
-		return err
+		return p.report.AddPoint(point)
 	})
 	if errors.Is(err, replay.ErrNoRequest) {
 		return fmt.Errorf("%s: %w: name one with --request", label(p.Operands[0]), err)
@@ -357,42 +361,18 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 		return nil, err
 	}
 	if e.String() == "stdio" {
-		p.out = p.Stderr
+		p.reportTo(p.Stderr, p.Stderr)
 	}
 	return transport.Shown{Endpoint: e, Stderr: p.Stderr, Ended: p.exits.Add, Lingers: lingers(p.invocation, p.c)}.Dial, nil
 }
 
-// trace returns what writes each frame; nil if nobody wants that.
-func (p *player) trace(start time.Time) func(replay.Event) {
-	if !p.ndjson {
-		return nil
-	}
-	return func(e replay.Event) {
-		p.writing.Lock()
-		defer p.writing.Unlock()
-		_, _ = p.out.Write(e.AppendNDJSON(nil, start)) // the report fails, too, and says so
-	}
-}
-
-// report writes what came of a run, and fails if the peer was not as recorded.
-func (p *player) report(who string, r *replay.Result) error {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	var b []byte
-	d := r.Divergence
-	if d != nil && p.ndjson {
-		b = d.AppendNDJSON(b, r.Conn)
-	} else if d != nil {
-		b = d.AppendText(b, p.width(), p.style)
-	}
-	if p.ndjson {
-		b = r.AppendNDJSON(b)
-	}
-	if _, err := p.out.Write(b); err != nil {
+// tellResult reports what came of a run, and fails if the peer was not as recorded.
+func (p *player) tellResult(who string, r *replay.Result) error {
+	if err := p.report.AddResult(who, r); err != nil {
 		return err
 	}
-	if d != nil {
-		return p.fault(d)
+	if r.Differences > 0 {
+		return p.fault(r)
 	}
 	if !p.c.Bool("quiet") {
 		p.say(who, r.Summary())
@@ -402,8 +382,8 @@ func (p *player) report(who string, r *replay.Result) error {
 
 // fault is what a divergence is to the caller. Of a peer that has gone it says how its
 // program ended; one that never led to the peer is no fault of that.
-func (p *player) fault(d *replay.Divergence) error {
-	err := errors.New(d.Text)
+func (p *player) fault(r *replay.Result) error {
+	d, err := r.Divergence(), errors.New(r.DifferenceText())
 	failed := p.exits.Failed()
 	var start *transport.StartError
 	switch {

@@ -21,7 +21,7 @@ func env(stdin io.Reader, stdout, stderr io.Writer) commands.Env {
 		Stdin: stdin, Stdout: stdout, Stderr: stderr,
 		Getenv:     func(string) string { return "" },
 		IsTerminal: func(any) bool { return false },
-		Width:      func() int { return 0 },
+		Width:      func(any) int { return 0 },
 	}
 }
 

@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
-	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -24,22 +24,22 @@ func sendCommand(inv *invocation) *cli.Command {
 		Usage:     "ask a peer, and stream what it answers",
 		ArgsUsage: "PROTOCOL [METHOD [PARAMS]] ENDPOINT",
 		Description: "Is the controller for one request, or for many with -n. PROTOCOL is latis, rlm, theory,\n" +
-			"nexus, or mcp, acp, lsp, dap and jsonrpc, of which the handshake is done first. PARAMS is\n" +
+			"nexus, a2a, or mcp, acp, codex, lsp, dap and jsonrpc, of which the handshake is done first. PARAMS is\n" +
 			"JSON. The status is 1 when the peer answers an error, 3 when it breaks its protocol.\n\n" +
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl send --prompt 'a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
 			"   wirectl send mcp tools/list '{}' -- npx server\n" +
 			"   wirectl send -n 10000 -c 64 latis ping tcp://127.0.0.1:7000",
 		Flags: append(listenFlags(),
-			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "latis, rlm, acp, nexus: ask `TEXT`, or what standard input holds if it is -"},
+			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "latis, rlm, acp, codex, a2a, nexus: ask `TEXT`, or what standard input holds if it is -"},
 			&cli.StringFlag{Name: "prompts", Usage: "rlm: ask all prompts of `FILE` as one batch: a JSON array, or one on each line"},
 			&cli.StringFlag{Name: "model", Usage: "rlm: ask the model `NAME`"},
 			&cli.StringSliceFlag{Name: "metadata", Usage: "latis: send `KEY=VALUE` with the prompt, or with the session that is created"},
-			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory, nexus: cancel after `N` parts, or after a time such as 200ms; a send of nexus after a time alone"},
+			&cli.StringFlag{Name: "cancel-after", Usage: "latis, theory, a2a, nexus: cancel after `N` parts, or after a time such as 200ms; a send of nexus after a time alone"},
 			&cli.BoolFlag{Name: "state", Usage: "latis: ask for the state, also while a prompt is worked on"},
 			&cli.BoolFlag{Name: "subscribe", Usage: "latis: show every change of the state, until the prompt ends or you interrupt"},
 			&cli.StringFlag{Name: "session", Usage: "latis: work in the session `ID`, which is resumed, or in a new one if it is new"},
-			&cli.StringSliceFlag{Name: "input", Usage: "theory: give the tool the input `NAME=VALUE`; VALUE is JSON, or else text"},
+			&cli.StringSliceFlag{Name: "input", Usage: "theory, mcp with --stateless: give the input `NAME=VALUE` that the tool takes, or asks for; VALUE is JSON, or else text"},
 			&cli.StringFlag{Name: "input-file", Usage: "theory: give the tool the inputs in `FILE`, a JSON object; - is standard input"},
 			&cli.StringSliceFlag{Name: "output-to", Usage: "theory: have the output `NAME=PLACE` stored at a URL or in /artifacts/"},
 			&cli.BoolFlag{Name: "stream", Usage: "theory: print the text of tokens on standard error as it comes"},
@@ -47,11 +47,13 @@ func sendCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "request", Usage: "theory: send the Request in `FILE`, as theory resolve prints it; other flags change it"},
 			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "theory: the dialect to write: D (the documented one), C, B or A (the oldest)"},
 			&cli.StringFlag{Name: "mode", Value: "real", Usage: "theory: how to run: real or mock"},
-			&cli.StringFlag{Name: "token", Usage: "nexus, theory, mcp, acp, jsonrpc over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
-			&cli.BoolFlag{Name: "allow", Usage: "acp: grant what the agent asks permission for, rather than to refuse it"},
-			&cli.BoolFlag{Name: "notify", Usage: "mcp, acp, lsp, jsonrpc: send METHOD as a notification, which nothing answers"},
-			&cli.BoolFlag{Name: "no-handshake", Usage: "mcp, acp, lsp, dap: send METHOD as the first message"},
-			&cli.StringFlag{Name: "dir", Usage: "mcp, acp, lsp: let the peer work in the folder `DIR` (default: this one)"},
+			&cli.StringFlag{Name: "token", Usage: "nexus, theory, a2a, mcp, acp, jsonrpc over HTTP: show the bearer `TOKEN` (nexus default: what the server has written for its clients)"},
+			&cli.BoolFlag{Name: "allow", Usage: "acp, codex: grant what the agent asks permission for, rather than to refuse it"},
+			&cli.IntFlag{Name: "acp-version", Value: 1, Usage: "acp: speak version `N` of the protocol, 1 or 2, which is a draft"},
+			&cli.BoolFlag{Name: "notify", Usage: "mcp, acp, codex, lsp, jsonrpc: send METHOD as a notification, which nothing answers"},
+			&cli.BoolFlag{Name: "stateless", Usage: "mcp: speak version 2026-07-28, in which each request states its version and nothing is initialized"},
+			&cli.BoolFlag{Name: "no-handshake", Usage: "mcp, acp, codex, lsp, dap: send METHOD as the first message"},
+			&cli.StringFlag{Name: "dir", Usage: "mcp, acp, codex, lsp: let the peer work in the folder `DIR` (default: this one)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text (the answer) or ndjson (every message)"},
 			&cli.BoolFlag{Name: "timing", Usage: "say on standard error how long it took"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "make `N` requests and print how long they took"},
@@ -109,7 +111,11 @@ func runSend(inv *invocation, c *cli.Context) error {
 	if finished := finish(); err == nil {
 		err = finished
 	}
-	return s.judge(s.withExit(err), ctx.Err() != nil)
+	err = s.watch.Outcome(s.withExit(err), ctx.Err() != nil, c.Context.Err() != nil, s.told)
+	if fault := (*client.FaultError)(nil); errors.As(err, &fault) {
+		return &faultError{err}
+	}
+	return err
 }
 
 // newSending reads the operands.
@@ -177,49 +183,8 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 	return err
 }
 
-// judge turns an error into the status that belongs to it, and tells what else was
-// found wrong with the peer. Who gave up does not know what would have come.
-func (s *sending) judge(err error, gaveUp bool) error {
-	if werr := s.watch.Err(); err == nil {
-		err = werr
-	}
-	var worst *session.Finding
-	found, own := s.watch.Findings()
-	for _, f := range own {
-		if f.Severity >= session.Warning {
-			fmt.Fprintf(s.Stderr, "wirectl: what was sent breaks a rule: %s: %s\n", f.Name, render.Safe(f.Message))
-		}
-	}
-	for _, f := range found {
-		if gaveUp && f.Name == "no-final" {
-			continue
-		}
-		if f.Severity == session.Error && worst == nil {
-			worst = &f
-			continue
-		}
-		if f.Severity >= session.Warning {
-			fmt.Fprintf(s.Stderr, "wirectl: %v: %s: %s\n", f.Severity, f.Name, render.Safe(f.Message))
-		}
-	}
-	if fault, ok := asError[*client.FaultError](err); ok {
-		return &faultError{fault}
-	}
-	if worst != nil && s.c.Context.Err() == nil && (err == nil || worst.Name != "unanswered") {
-		if err != nil {
-			fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(err.Error()))
-		}
-		return &faultError{fmt.Errorf("the peer broke its protocol: %s: %s", worst.Name, worst.Message)}
-	}
-	if answered, ok := asError[*client.PeerError](err); ok {
-		hint := ""
-		if strings.HasPrefix(answered.Code, "HTTP 404") || strings.HasPrefix(answered.Code, "HTTP 405") {
-			hint = ": check the path in the address (that of MCP is often /mcp)"
-		}
-		return fmt.Errorf("the peer answered an error: %w%s", answered, hint)
-	}
-	return err
-}
+// told tells what was found, which may quote the wire.
+func (s *sending) told(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(text)) }
 
 // prompt returns the text of --prompt, and whether there is any.
 func (s *sending) prompt() (string, bool, error) {

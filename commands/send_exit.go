@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -41,7 +40,7 @@ func (s *sending) withExit(err error) error {
 	case errors.Is(err, client.ErrEnded):
 		return fmt.Errorf("%w: %w", err, failed)
 	case !s.c.Bool("quiet"):
-		fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(failed.Error()))
+		s.told(failed.Error())
 	}
 	return err
 }

@@ -13,7 +13,7 @@ func awaited(inv *invocation, c *cli.Context) (transport.Endpoint, error) {
 	if len(inv.Endpoint) > 0 || len(inv.Operands) > 3 {
 		return nil, usagef("--listen waits for the peer, and an ENDPOINT is where it waits: give one of them")
 	}
-	l, err := inv.listen(c)
+	l, err := inv.listen(c, false)
 	if err != nil {
 		return nil, err
 	}

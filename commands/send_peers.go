@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -19,12 +17,14 @@ import (
 	"github.com/wirectl/wirectl/peer/client"
 	runtime "github.com/wirectl/wirectl/peer/theory"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
 // A dialer reaches the peer when all flags have been read.
@@ -34,7 +34,7 @@ type dialer struct {
 }
 
 // sendProtocols are those that send speaks.
-var sendProtocols = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "lsp", "dap", "jsonrpc"}
+var sendProtocols = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "codex", "a2a", "lsp", "dap", "jsonrpc"}
 
 // dialer returns how the protocol is spoken that was named.
 func (s *sending) dialer() (*dialer, error) {
@@ -42,7 +42,7 @@ func (s *sending) dialer() (*dialer, error) {
 		return nil, usagef("PARAMS is JSON, and not %q", s.params)
 	}
 	switch s.protocol {
-	case rlm.Protocol.Name(), theory.Protocol.Name(), nexus.Protocol.Name():
+	case rlm.Protocol.Name(), theory.Protocol.Name(), nexus.Protocol.Name(), a2a.Name:
 		if s.c.String("listen") != "" {
 			return nil, usagef("--listen waits for one connection, and %s makes one for each request: name an ENDPOINT", s.protocol)
 		}
@@ -57,6 +57,8 @@ func (s *sending) dialer() (*dialer, error) {
 		{nexus.Protocol, s.nexus},
 		{jsonrpc.MCP, s.rpc(client.MCP)},
 		{jsonrpc.ACP, s.rpc(client.ACP)},
+		{jsonrpc.A2A, s.a2a},
+		{jsonrpc.Codex, s.rpc(client.Codex)},
 		{jsonrpc.LSP, s.rpc(client.LSP)},
 		{jsonrpc.DAP, s.rpc(client.DAP)},
 		{jsonrpc.Plain, s.rpc(client.Plain)},
@@ -168,7 +170,7 @@ func readPrompts(s *sending, name string) ([]json.RawMessage, error) {
 }
 
 func (s *sending) theory() (*dialer, error) {
-	q, err := s.theoryRequest()
+	q, err := theoryRequest(s)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +191,7 @@ func (s *sending) theory() (*dialer, error) {
 }
 
 // theoryRequest is that of --request, with what other flags change in it.
-func (s *sending) theoryRequest() (q client.RunRequest, err error) {
+func theoryRequest(s *sending) (q client.RunRequest, err error) {
 	if q.Dialect, err = theoryDialect(s.c); err != nil {
 		return q, err
 	}
@@ -210,7 +212,7 @@ func (s *sending) theoryRequest() (q client.RunRequest, err error) {
 	if q.Mode == "" || s.c.IsSet("mode") {
 		q.Mode = s.c.String("mode")
 	}
-	if q.Inputs, err = s.inputs(read.Inputs); err != nil {
+	if q.Inputs, err = inputsOf(s, read.Inputs); err != nil {
 		return q, err
 	}
 	places, err := pairs(s.c, "output-to")
@@ -228,8 +230,8 @@ func (s *sending) theoryRequest() (q client.RunRequest, err error) {
 	return q, nil
 }
 
-// inputs are those requested, and those of --input-file and --input.
-func (s *sending) inputs(requested map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+// inputsOf are those requested, and those of --input-file and --input.
+func inputsOf(s *sending, requested map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
 	maps.Copy(inputs, requested)
 	if name := s.c.String("input-file"); name != "" {
@@ -296,22 +298,47 @@ func (s *sending) nexus() (*dialer, error) {
 	}}, nil
 }
 
+func (s *sending) a2a() (*dialer, error) {
+	e, ok := s.endpoint.(transport.HTTP)
+	if !ok {
+		return nil, usagef("a2a is spoken over HTTP: the ENDPOINT is the URL of the agent's JSON-RPC interface, and not %v", s.endpoint)
+	}
+	text, hasPrompt, err := s.prompt()
+	switch {
+	case err != nil:
+		return nil, err
+	case hasPrompt == (s.method != ""):
+		return nil, usagef("a2a sends --prompt TEXT or a METHOD, one of them: wirectl send --prompt hi a2a %v", s.endpoint)
+	}
+	after, err := s.cancelAfter()
+	switch {
+	case err != nil:
+		return nil, err
+	case after != (client.CancelAfter{}) && !hasPrompt:
+		return nil, usagef("--cancel-after cancels the task of a --prompt: leave it out, or send CancelTask")
+	}
+	h, err := s.httpOptions()
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{jsonrpc.A2A, func(context.Context) (*peer, error) {
+		c := client.NewA2A(e.String(), s.watch, h)
+		if hasPrompt {
+			return &peer{c.Ask(text, after), nothing}, nil
+		}
+		return &peer{c.Call(s.method, s.params), nothing}, nil
+	}}, nil
+}
+
 // httpOptions are what requests over HTTP carry, and whom they trust.
-func (s *sending) httpOptions() (client.HTTPOptions, error) {
+func (s *sending) httpOptions() (mcphttp.Options, error) {
 	opts, err := s.transportOptions(s.c)
 	if err != nil {
-		return client.HTTPOptions{}, err
+		return mcphttp.Options{}, err
 	}
 	if token := s.c.String("token"); token != "" {
 		opts.Header.Set("Authorization", "Bearer "+token)
 	}
-	h := client.HTTPOptions{Header: opts.Header, Client: http.DefaultClient}
-	u, err := url.Parse(s.endpoint.String())
-	if err != nil || u.Scheme != "https" && u.Scheme != "wss" {
-		return h, err
-	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig, err = opts.ClientTLS(u.Hostname())
-	h.Client = &http.Client{Transport: t}
-	return h, err
+	client, err := httpClient(&opts, s.endpoint.String())
+	return mcphttp.Options{Header: opts.Header, Client: client}, err
 }

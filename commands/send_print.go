@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -52,12 +51,6 @@ func (s *sending) printer() *client.Printer {
 		Silent: s.c.String("output") == "ndjson", Alone: s.protocol == theory.Protocol.Name(),
 		Quiet: s.c.Bool("quiet"), Stream: s.c.Bool("stream"),
 	}
-}
-
-// asError finds an error of a type in the chain of err.
-func asError[E error](err error) (e E, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
 }
 
 // readFile reads a whole file; "-" is standard input.

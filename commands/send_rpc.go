@@ -19,9 +19,21 @@ func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
 		case s.method == "" && !hasPrompt:
 			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
 		}
-		o := client.RPCOptions{Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
+		version := s.c.Int("acp-version")
+		if version != 1 && version != 2 {
+			return nil, usagef("invalid --acp-version %d: want 1 or 2", version)
+		}
+		o := client.RPCOptions{ACPVersion: version, Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
 		if o.Dir, err = filepath.Abs(s.c.String("dir")); err != nil { // of none it is the working directory
 			return nil, err
+		}
+		if o.Stateless = s.c.Bool("stateless"); s.c.IsSet("input") {
+			if !o.Stateless {
+				return nil, usagef("--input answers a server of MCP 2026-07-28: add --stateless")
+			}
+			if o.Inputs, err = inputsOf(s, nil); err != nil {
+				return nil, err
+			}
 		}
 		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
 			r, err := dialRPC(s, ctx, d, o)

@@ -2,14 +2,14 @@ package commands
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
@@ -41,11 +41,11 @@ func runStats(inv *invocation, c *cli.Context) error {
 	if !slices.Contains(statsOutputs, c.String("output")) {
 		return usagef("--output is text, json or ndjson, and not %q", c.String("output"))
 	}
-	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+	style, err := inv.style(c, inv.Stdout)
 	if err != nil {
 		return err
 	}
-	ts, failed := countAll(inv, c, names)
+	ts, offer, failed := countAll(inv, c, names)
 	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
@@ -53,32 +53,34 @@ func runStats(inv *invocation, c *cli.Context) error {
 	for _, t := range ts.List {
 		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
+	report.AddTools(stats.ToolsOf(offer))
 	if c.String("output") == "text" {
-		return cmp.Or(report.Text(inv.Stdout, inv.width(), render.Palette(colorful)), failed)
+		return cmp.Or(report.Text(inv.Stdout, inv.width(inv.Stdout), style), failed)
 	}
-	enc := json.NewEncoder(inv.ndjson())
-	enc.SetEscapeHTML(false)
+	enc := jsonscan.NewEncoder(inv.ndjson())
 	if c.String("output") == "json" {
 		enc.SetIndent("", "  ")
 	}
 	return cmp.Or(enc.Encode(report), failed)
 }
 
-// countAll reads all sessions into the same trackers.
-func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, error) {
+// countAll reads all sessions into the same trackers, and returns the tools that servers
+// offer, too.
+func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, *contract.Offer, error) {
 	cfg, err := decodeConfig(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inv.reportsAtEnd = true
-	ts := &track.Trackers{OneWay: true}
+	offer := &contract.Offer{SizesAlone: true}
+	ts := &track.Trackers{OneWay: true, Watcher: offer}
 	err = inv.each(names, func(_ int, name string) error {
-		result, err := trackSession(inv, c, name, cfg, ts)
+		result, _, err := trackSession(inv, c, name, cfg, ts, messages(offer.AddMessage))
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", faultCount(result)))
+			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", result.FaultCount()))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		return err
 	})
-	return ts, err
+	return ts, offer, err
 }

@@ -36,29 +36,20 @@ func payloadFlags() []cli.Flag {
 	}
 }
 
-func framingNames() string {
+// namesOf lists names for people.
+func namesOf[T any](list []T, name func(T) string) string {
 	var names []string
-	for _, f := range frame.Framings() {
-		names = append(names, f.Name())
+	for _, item := range list {
+		names = append(names, name(item))
 	}
 	return strings.Join(names, ", ")
 }
 
-func protocolNames() string {
-	var names []string
-	for _, p := range all.List() {
-		names = append(names, p.Name())
-	}
-	return strings.Join(names, ", ")
-}
+func framingNames() string { return namesOf(frame.Framings(), frame.Framing.Name) }
 
-func carrierNames() string {
-	var names []string
-	for _, k := range carrier.Kinds() {
-		names = append(names, k.String())
-	}
-	return strings.Join(names, ", ")
-}
+func protocolNames() string { return namesOf(all.List(), protocol.Protocol.Name) }
+
+func carrierNames() string { return namesOf(carrier.Kinds(), carrier.Kind.String) }
 
 // carrierOf returns the carrier that the flags name; Auto if they do not.
 func carrierOf(c *cli.Context) (carrier.Kind, error) {

@@ -8,10 +8,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/peer/theory"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	dialect "github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -41,7 +43,8 @@ func theoryCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "refuse", Usage: "serve: refuse runs beyond --max-runs rather than have them wait"},
 			&cli.StringFlag{Name: "dialect", Value: "D", Usage: "serve: which dialect to speak: D (the documented one), C, B or A (the oldest)"},
 			&cli.StringFlag{Name: "artifacts", Usage: "serve: the `DIR` that /artifacts/ stands for"},
-			&cli.BoolFlag{Name: "plain-http", Usage: "serve: fetch inputs and store outputs by http:// too, on this machine only"},
+			&cli.BoolFlag{Name: "plain-http", Usage: "serve: fetch inputs and store outputs on this machine too, also by http://"},
+			&cli.BoolFlag{Name: "private-network", Usage: "serve: fetch inputs and store outputs at private addresses of other machines too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "serve: say nothing on standard error but errors"},
 			&cli.StringFlag{Name: "run-id", Usage: "resolve: the `ID` of the run (default: that of the intent, or a new one)"},
 			&cli.StringFlag{Name: "mode", Usage: "resolve: how to run if not as the intent says: mock or real"},
@@ -64,10 +67,14 @@ func runTheory(inv *invocation, c *cli.Context) error {
 	return usagef("write wirectl theory serve, or wirectl theory resolve")
 }
 
+// runsEnd is how long a runtime that was told to end may take to answer its runs. Their
+// workers have two seconds to end by themselves.
+const runsEnd = 10 * time.Second
+
 func serveTheory(inv *invocation, c *cli.Context) error {
 	o := theory.Options{
 		Digest: c.String("digest"), MaxRuns: c.Int("max-runs"), Refuse: c.Bool("refuse"),
-		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http")},
+		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http"), PrivateNetwork: c.Bool("private-network")},
 		Log:   inv.logger(c.Bool("quiet")), Remote: c.Bool("remote"),
 	}
 	var err error
@@ -97,20 +104,15 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 		fmt.Fprintf(inv.Stderr, "wirectl: listening at ws://%s/run\n", l.Addr())
 	}
 	inv.Terminable()
+	inv.Linger(runsEnd)
 	return theory.New(handler, o).Serve(c.Context, l)
 }
 
 // theoryHandler returns what answers runs.
 func theoryHandler(inv *invocation, c *cli.Context, o *theory.Options) (theory.Handler, error) {
 	program, command, dir := inv.Endpoint, c.String("handler"), c.String("tool")
-	given := 0
-	for _, is := range []bool{len(program) > 0, command != "", dir != ""} {
-		if is {
-			given++
-		}
-	}
 	switch {
-	case given > 1:
+	case len(program) > 0 && command+dir != "", command != "" && dir != "":
 		return nil, usagef("give one of --handler CMD, --tool DIR and -- PROGRAM")
 	case len(program) > 0 && program[0] != "--" && program[0] != "exec" || len(program) == 1:
 		return nil, usagef("a program is written behind --, as in -- python3 handler.py")
@@ -148,8 +150,7 @@ func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 	if err != nil {
 		return withUnset(c, err, "run-id", "world", "s3")
 	}
-	e := json.NewEncoder(inv.ndjson())
-	e.SetEscapeHTML(false)
+	e := jsonscan.NewEncoder(inv.ndjson())
 	e.SetIndent("", "  ")
 	return e.Encode(intent)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 )
 
 // readThrough shows all of a session to one view, in order. A fault of the
@@ -18,7 +18,7 @@ import (
 func readThrough(inv *invocation, c *cli.Context, name string, cfg decode.Config, newView func(decode.Input, decode.Config) decode.View) (result decode.Result, cut bool, err error) {
 	cfg.Workers, cfg.Resync = 1, true
 	cfg.Notice = inv.notice(c, name)
-	src, err := inv.openSession(c.Context, name, cfg, false)
+	src, err := inv.openSession(c.Context, name, cfg, c.Bool("follow"))
 	if err != nil {
 		return decode.Result{}, false, err
 	}
@@ -32,21 +32,41 @@ func readThrough(inv *invocation, c *cli.Context, name string, cfg decode.Config
 	return result, false, located(name, result.Framing, err)
 }
 
-// trackSession feeds ts with a session. What is open where a capture is cut is not
-// taken for unanswered.
-func trackSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, ts *track.Trackers) (decode.Result, error) {
+// trackSession feeds ts with a session, of which see is shown each frame before, if it is
+// not nil. What is open where a capture is cut, or reading was interrupted, is not taken
+// for unanswered. It returns when the last frame was read, too.
+func trackSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, ts *track.Trackers, see func(*decode.Item) error) (decode.Result, time.Time, error) {
 	var f *track.Follower
-	cfg.Ended = func(conn int, dir frame.Dir, at time.Time) { f.Ended(conn, dir, at) }
+	cfg.Event = func(rec *capture.Record) { f.Event(rec) }
 	result, cut, err := readThrough(inv, c, name, cfg, func(in decode.Input, cfg decode.Config) decode.View {
 		f = track.NewFollower(ts, in, cfg)
-		return f.View
+		if see == nil {
+			return f.View
+		}
+		return func(dst []byte, it *decode.Item) ([]byte, error) {
+			if err := see(it); err != nil {
+				return dst, err
+			}
+			return f.View(dst, it)
+		}
 	})
 	switch {
 	case f == nil:
-	case cut:
+		return result, time.Time{}, err
+	case cut || c.Context.Err() != nil:
 		f.Release()
 	default:
 		f.End()
 	}
-	return result, err
+	return result, f.Last, err
+}
+
+// messages returns what tells of each message that is shown to it.
+func messages(tell func(seq int64, m *protocol.Message, payload []byte)) func(*decode.Item) error {
+	return func(it *decode.Item) error {
+		if !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw) {
+			tell(it.Seq, &it.Message, it.Payload)
+		}
+		return nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -122,5 +123,52 @@ func TestStatsKeepConnectionsApart(t *testing.T) {
 	status, out, errs := run(t, answered, "stats", "-q", "-o", "ndjson", other)
 	if status != 0 || !strings.Contains(out, `"exchanges":{"open":1}`) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+}
+
+// The filter with which the monitor begins may be a word, which is no condition on frames.
+func TestMonitorBeginsWithWord(t *testing.T) {
+	var out, errs bytes.Buffer
+	e := env(nil, &out, &errs)
+	e.IsTerminal = func(stream any) bool { return stream == e.Stdout }
+	args := []string{"wirectl", "monitor", "--where", "failed", "nowhere.pcapng"}
+	if status := commands.Run(t.Context(), e, args); status != 1 || !strings.Contains(errs.String(), "nowhere.pcapng") {
+		t.Errorf("status %d: %s", status, &errs)
+	}
+}
+
+// Where a capture is cut, or reading was interrupted, calls are open and not abandoned.
+func TestCallsOfCutCapture(t *testing.T) {
+	whole := captured(t,
+		`>{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`)
+	for outcome, content := range map[string][]byte{"abandoned": whole, "open": whole[:len(whole)-10]} {
+		if status, out, _ := run(t, content, "calls", "-q", "-o", "ndjson"); status != 0 || !strings.Contains(out, `"outcome":"`+outcome+`"`) {
+			t.Errorf("status %d: %s", status, out)
+		}
+	}
+}
+
+// A table fits the terminal, and lines for it have nothing that a terminal would act on.
+func TestCallsOnTerminal(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "session.pcapng")
+	content := captured(t, `>{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+strings.Repeat("long", 50)+`\u001b[2J"}}`)
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, output := range []string{"text", "csv", "ndjson"} {
+		var out, errs bytes.Buffer
+		e := env(nil, &out, &errs)
+		e.IsTerminal = func(stream any) bool { return stream == e.Stdout }
+		e.Width = func(any) int { return 80 }
+		status := commands.Run(t.Context(), e, []string{"wirectl", "calls", "-q", "-o", output, "--color", "never", name})
+		if status != 0 || strings.ContainsRune(out.String(), '\x1b') || !strings.Contains(out.String(), "longlong") {
+			t.Errorf("%s: status %d: %q%s", output, status, &out, &errs)
+		}
+		for line := range strings.Lines(out.String()) {
+			if output == "text" && utf8.RuneCountInString(line) > 81 {
+				t.Errorf("%q", line)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/unit"
@@ -36,7 +37,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
 			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "let a session be resumed for `TIME` after its connection has ended"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
-			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + misbehaviourNames()},
+			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + unit.MisbehaviourNames()},
 			quietFlag(),
 		),
 		Action: inv.does(runUnit),
@@ -48,14 +49,6 @@ const sessionTTL = 10 * time.Minute
 
 // unitEnd is how long a unit that was told to end may take to tell its controllers.
 const unitEnd = 3 * time.Second
-
-func misbehaviourNames() string {
-	var names []string
-	for _, m := range unit.Misbehaviours {
-		names = append(names, m.Name)
-	}
-	return strings.Join(names, ", ")
-}
 
 func runUnit(inv *invocation, c *cli.Context) error {
 	log := inv.logger(c.Bool("quiet"))
@@ -76,7 +69,7 @@ func runUnit(inv *invocation, c *cli.Context) error {
 	case c.String("listen") != "" && c.String("dial") != "":
 		return usagef("--listen waits for controllers and --dial goes to one: give one of them")
 	case c.String("listen") != "":
-		l, err := inv.listen(c)
+		l, err := inv.listen(c, false)
 		if err != nil {
 			return err
 		}
@@ -159,11 +152,11 @@ func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, er
 
 // providerOf returns the agent that is a model of the broker.
 func providerOf(inv *invocation, c *cli.Context, model string) (unit.Agent, error) {
-	s, err := newServing(inv, c)
+	h, err := host.Load(hostOptions(inv, c))
 	if err != nil {
-		return nil, err
+		return nil, hostError(err)
 	}
-	b, err := broker.New(s.config.Broker, nil)
+	b, err := broker.New(h.Config.Broker, nil)
 	if err != nil {
 		return nil, err
 	}

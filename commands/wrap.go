@@ -1,13 +1,20 @@
 package commands
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay/wrap"
 )
 
@@ -16,27 +23,25 @@ func wrapCommand(inv *invocation) *cli.Command {
 		Name:      "wrap",
 		Category:  between,
 		Usage:     "run a server of an MCP client through the relay",
-		ArgsUsage: "CONFIG SERVER",
-		Description: "Rewrites one server's entry in the JSON configuration of a client (Claude Desktop,\n" +
-			"Cursor, VS Code, Zed and others), so that it starts the server through wirectl relay.\n" +
-			"Every other byte stays; a copy of the file is left beside it. Start the client again,\n" +
-			"and look on.\n\n" +
+		ArgsUsage: "[CONFIG [SERVER]]",
+		Description: "Rewrites one server's entry, or with --all every one, in the configuration of a client:\n" +
+			"Claude Desktop, Claude Code, VS Code, Cursor, Windsurf, Zed, Codex, Gemini CLI, Goose\n" +
+			"and others. The client then starts the server through wirectl relay. Every other byte\n" +
+			"stays; a copy of the file is left beside it. Start the client again, and look on.\n" +
+			"A server over HTTP gets a command that bridges to it, unless it wants a login.\n" +
+			"Without a CONFIG it lists the configurations that it finds, and their servers.\n\n" +
+			"   wirectl wrap\n" +
 			"   wirectl wrap .vscode/mcp.json files\n" +
+			"   wirectl wrap --all --record metadata ~/.codex/config.toml\n" +
 			"   wirectl decode live\n" +
 			"   wirectl unwrap .vscode/mcp.json files",
 		Flags: []cli.Flag{
-			dryRunFlag(),
+			allFlag(), dryRunFlag(),
 			&cli.StringFlag{Name: "capture", Usage: "have the relay record into `FILE`"},
+			&cli.StringFlag{Name: "record", Usage: "have the relay record every session for wirectl sessions; without the flag, wrap asks on a terminal: metadata, full or none"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 		},
-		Action: func(c *cli.Context) error {
-			with, err := wrapping(c)
-			if err != nil {
-				return err
-			}
-			return rewrite(inv, c, func(config []byte, server string) ([]byte, error) {
-				return wrap.Wrap(config, server, append(with, "--name="+server))
-			})
-		},
+		Action: inv.does(runWrap),
 	}
 }
 
@@ -45,16 +50,61 @@ func unwrapCommand(inv *invocation) *cli.Command {
 		Name:      "unwrap",
 		Category:  between,
 		Usage:     "undo what wrap did",
-		ArgsUsage: "CONFIG SERVER",
-		Description: "Gives a server's entry back as it was before wirectl wrap.\n\n" +
+		ArgsUsage: "CONFIG [SERVER]",
+		Description: "Gives a server's entry back as it was before wirectl wrap, or with --all every one.\n\n" +
 			"   wirectl unwrap .vscode/mcp.json files",
-		Flags:  []cli.Flag{dryRunFlag()},
-		Action: func(c *cli.Context) error { return rewrite(inv, c, wrap.Unwrap) },
+		Flags: []cli.Flag{allFlag(), dryRunFlag()},
+		Action: func(c *cli.Context) error {
+			r, err := rewriting(inv, c)
+			if err != nil {
+				return err
+			}
+			return writeConfig(inv, c, r, r.Unwrap())
+		},
 	}
+}
+
+func allFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "all", Usage: "every server of the configuration"}
 }
 
 func dryRunFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "dry-run", Usage: "only print which lines would change"}
+}
+
+func runWrap(inv *invocation, c *cli.Context) error {
+	if len(inv.Operands) == 0 && !c.Bool("all") {
+		return listClients(inv, c)
+	}
+	with, err := wrapping(c)
+	if err != nil {
+		return err
+	}
+	r, err := rewriting(inv, c)
+	if err != nil {
+		return err
+	}
+	advised := history.Level(c.String("record"))
+	if !slices.Contains(history.Levels, advised) {
+		advised = ""
+	}
+	if err = r.Wrap(c.Context, with, string(advised)); err != nil { // before anything is asked
+		return refused(err)
+	}
+	level, err := recordLevel(inv, c)
+	if err != nil {
+		return err
+	}
+	if level != "" {
+		with = append(with, "--record="+string(level))
+		if client := wrap.ClientOf(inv.Getenv, inv.Operands[0]); client != "" {
+			with = append(with, "--client="+client)
+		}
+	}
+	if err = writeConfig(inv, c, r, r.Wrap(c.Context, with, string(advised))); err != nil || level == "" || c.Bool("dry-run") {
+		return err
+	}
+	return tellRecording(inv, level)
 }
 
 // wrapping is what a server is to run through. Clients start servers in folders
@@ -77,42 +127,113 @@ func wrapping(c *cli.Context) ([]string, error) {
 	return with, nil
 }
 
-// rewrite edits the entry of a server in a configuration.
-func rewrite(inv *invocation, c *cli.Context, edit func(config []byte, server string) ([]byte, error)) error {
-	if n := len(inv.Operands); n < 1 || n > 2 {
-		return usagef("%s takes a CONFIG and a SERVER in it", c.Command.Name)
+// rewriting reads the operands.
+func rewriting(inv *invocation, c *cli.Context) (*wrap.Rewriting, error) {
+	n, all := len(inv.Operands), c.Bool("all")
+	switch {
+	case all && n != 1:
+		return nil, usagef("%s --all takes one CONFIG, and no SERVER", c.Command.Name)
+	case n < 1 || n > 2:
+		return nil, usagef("%s takes a CONFIG and a SERVER in it", c.Command.Name)
 	}
-	file, server := inv.Operands[0], ""
-	if len(inv.Operands) > 1 {
-		server = inv.Operands[1]
+	return wrap.Open(inv.Operands[0], append(inv.Operands[1:], "")[0], all)
+}
+
+// refused says of an error whether the command line is to blame.
+func refused(err error) error {
+	if none := (*wrap.NotFoundError)(nil); errors.As(err, &none) {
+		return usagef("%w", err)
 	}
-	before, err := os.ReadFile(file)
+	return err
+}
+
+// writeConfig writes the file, unless the edit of it has failed.
+func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) error {
+	if err != nil {
+		return refused(err)
+	}
+	for _, err := range r.Passed {
+		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.Safe(err.Error()))
+	}
+	file := inv.Operands[0]
+	switch {
+	case len(r.Changed) == 0:
+		inv.say(file, "nothing to "+c.Command.Name)
+		return nil
+	case c.Bool("dry-run"):
+		return wrap.WriteDiff(inv.Stdout, file, r.Masked(r.Before()), r.Masked(r.Text))
+	}
+	backup, err := wrap.Replace(file, r.Before(), r.Text)
 	if err != nil {
 		return err
 	}
-	after, err := edit(before, server)
-	if err != nil {
-		return notRewritten(file, server, err)
-	}
-	if c.Bool("dry-run") {
-		return wrap.WriteDiff(inv.Stdout, file, before, after)
-	}
-	backup, err := wrap.Replace(file, before, after)
-	if err != nil {
-		return err
-	}
-	inv.say(file, fmt.Sprintf("%sped %s; what was there is in %s", c.Command.Name, server, backup))
+	inv.say(file, fmt.Sprintf("%sped %s; what was there is in %s", c.Command.Name, strings.Join(r.Changed, ", "), backup))
 	return nil
 }
 
-// notRewritten says where it failed, and what to try.
-func notRewritten(file, server string, err error) error {
-	if none := (*wrap.NotFoundError)(nil); errors.As(err, &none) {
-		return usagef("%s: %w", file, err)
+// recordLevel is how much of sessions is to be recorded; "" is nothing.
+func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
+	name := c.String("record")
+	if !c.IsSet("record") && !c.Bool("dry-run") && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
+		fmt.Fprint(inv.Stderr, "Record the sessions? metadata (methods, ids, sizes, times), full (what both sides say), or none [none]: ")
+		src := source.Interruptible(c.Context, inv.Stdin)
+		defer src.Close()
+		line, err := bufio.NewReader(src).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		name = strings.TrimSpace(line)
 	}
-	err = fmt.Errorf("%s: %s: %w", file, server, err)
-	if errors.Is(err, wrap.ErrRemote) {
-		err = fmt.Errorf("%w: run wirectl relay --listen http://127.0.0.1:7000 URL with its url, and put that address in its place", err)
+	switch level := history.Level(name); {
+	case name == "" || name == "none":
+		return "", nil
+	case slices.Contains(history.Levels, level):
+		return level, nil
 	}
-	return err
+	return "", usagef("invalid --record %q: want metadata, full or none", name)
+}
+
+// tellRecording says where records go, what is kept, and how to stop it.
+func tellRecording(inv *invocation, level history.Level) error {
+	folder, err := history.Open(inv.Getenv)
+	if err != nil {
+		return err
+	}
+	file, kept := inv.Operands[0], "methods, ids, sizes and times, but not what is said"
+	if level == history.Full {
+		kept = "what both sides say, without what is known to be secret; redaction misses some secrets"
+	}
+	inv.say(file, fmt.Sprintf("sessions are recorded in %s: %s", folder.Dir, kept))
+	inv.say(file, fmt.Sprintf("the newest %d MiB of the last %d days stay, readable by you alone; wirectl sessions lists them", history.MaxBytes>>20, int(history.MaxAge.Hours()/24)))
+	inv.say(file, "to stop it: wirectl sessions off, or wirectl unwrap")
+	if folder.IsOff() {
+		inv.say(file, "recording is off now; wirectl sessions on turns it on")
+	}
+	return nil
+}
+
+// listClients lists the configurations on this machine.
+func listClients(inv *invocation, c *cli.Context) error {
+	output := c.String("output")
+	if output != "text" && output != "ndjson" {
+		return usagef("invalid --output %q: want text or ndjson", output)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	files, err := wrap.Found(inv.Getenv, here)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		clients := namesOf(wrap.Clients, func(c wrap.Client) string { return c.Name })
+		fmt.Fprintf(inv.Stderr, "wirectl: no configuration was found of %s: name it, as in wirectl wrap CONFIG SERVER\n", clients)
+		return nil
+	}
+	faulty := func(file wrap.File, err error) { inv.say(file.Name, err.Error()) }
+	if output == "ndjson" {
+		return wrap.WriteNDJSON(inv.ndjson(), files, faulty)
+	}
+	return wrap.WriteText(inv.Stdout, files, faulty)
 }

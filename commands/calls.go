@@ -1,0 +1,149 @@
+package commands
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/query"
+)
+
+func callsCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "calls",
+		Category:  reading,
+		Usage:     "list the calls of a session: tool, duration, bytes, outcome",
+		ArgsUsage: "[SESSION…]",
+		Description: "Reads captures, recordings, NDJSON, the bytes of one direction or the tap of what runs,\n" +
+			"and lists each request with its answer: in the order in which they began, or for what\n" +
+			"is still running as they end. A turn of an agent, a call with its retries and a task are\n" +
+			"one call, with all requests that belong to it.\n\n" +
+			"   wirectl calls session.pcapng\n" +
+			"   wirectl calls --where 'failed and name==search' live\n" +
+			"   wirectl calls --slowest 10 -o csv session.pcapng > slow.csv",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or csv"},
+			&cli.BoolFlag{Name: "exchanges", Usage: "list the exchanges that belong to a call, too, below it: retries, polls, questions of the unit"},
+			&cli.BoolFlag{Name: "failed", Usage: "list only calls that failed: with an error, by the word of their tool, or by a timeout"},
+			&cli.BoolFlag{Name: "cancelled", Usage: "list only calls that were cancelled, even if they were answered nevertheless"},
+			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` calls that took longest, the slowest first"},
+			&cli.StringFlag{Name: "where", Usage: "list only calls that match `EXPR`: FIELD==VALUE, !=, ~ (contains), >, failed, cancelled, inferred, joined by and"},
+			&cli.BoolFlag{Name: "follow", Usage: "wait at the end of a file for more, and list calls as they end"},
+		}, sessionFlags()...),
+		Action: inv.does(runCalls),
+	}
+}
+
+func runCalls(inv *invocation, c *cli.Context) error {
+	names, err := inv.sources()
+	if err != nil {
+		return err
+	}
+	if err := followsOne(c, names); err != nil {
+		return err
+	}
+	cfg, err := decodeConfig(c)
+	if err != nil {
+		return err
+	}
+	live := c.Bool("follow") || len(names) == 1 && inv.mayStillRun(names[0])
+	list, err := newCallList(inv, c, live)
+	if err != nil {
+		return err
+	}
+	failed := listCalls(inv, c, names, cfg, list)
+	if err := list.Finish(); err != nil {
+		return err
+	}
+	switch {
+	case failed == nil && list.Slowest > 0 && list.Untimed():
+		return usagef("--slowest ranks by times, and this input has none: leave it out")
+	case !c.Bool("quiet"):
+		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", list.Summary())
+	}
+	return failed
+}
+
+// listCalls reads all sessions into the list.
+func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, list *calls.List) error {
+	log := &calls.Log{Show: list.Show, Live: list.Live, Unfold: list.Unfolded}
+	ts := &track.Trackers{OneWay: true, Watcher: log}
+	return inv.each(names, func(_ int, name string) error {
+		cfg.Note = remarks(inv, c, name)
+		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
+			log.First = it.First
+			return list.Err()
+		})
+		log.Finish(last)
+		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
+			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", result.FaultCount()))
+		}
+		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
+		return cmp.Or(err, list.Err())
+	})
+}
+
+// mayStillRun reports whether an input is written while it is read: a tap, or a pipe.
+func (inv *invocation) mayStillRun(name string) bool {
+	if source.IsTap(name) {
+		return true
+	}
+	info, err := os.Stat(name)
+	if name == "-" {
+		in, isFile := inv.Stdin.(*os.File)
+		if !isFile {
+			return false
+		}
+		info, err = in.Stat()
+	}
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// newCallList reads the flags that say what to list, and how.
+func newCallList(inv *invocation, c *cli.Context, live bool) (*calls.List, error) {
+	list := &calls.List{Live: live, Unfolded: c.Bool("exchanges")}
+	var err error
+	if list.Choice, err = callChoice(c); err != nil {
+		return nil, err
+	}
+	list.Out, list.Format, err = callFormat(inv, c, live && list.Slowest == 0)
+	return list, err
+}
+
+// callChoice reads the flags that choose.
+func callChoice(c *cli.Context) (calls.Choice, error) {
+	choice := calls.Choice{Failed: c.Bool("failed"), Cancelled: c.Bool("cancelled"), Slowest: c.Int("slowest")}
+	if c.IsSet("slowest") && choice.Slowest < 1 {
+		return choice, usagef("invalid --slowest %d: want a number from 1", choice.Slowest)
+	}
+	if expr := c.String("where"); expr != "" {
+		where, err := query.Parse(expr, calls.Keys, calls.Flags...)
+		if err != nil {
+			return choice, usagef("--where: %w", err)
+		}
+		choice.Where = where
+	}
+	return choice, nil
+}
+
+// callFormat reads the flags that say how to print.
+func callFormat(inv *invocation, c *cli.Context, live bool) (io.Writer, calls.Format, error) {
+	switch c.String("output") {
+	case "text":
+		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
+		return inv.Stdout, &calls.Text{Width: inv.width(inv.Stdout), Live: live, Style: render.Palette(colorful)}, err
+	case "ndjson":
+		return inv.ndjson(), calls.NDJSON(), nil
+	case "csv":
+		return inv.bytes(), calls.CSV(), nil
+	}
+	return nil, nil, usagef("--output is text, ndjson or csv, and not %q", c.String("output"))
+}

@@ -1,0 +1,112 @@
+package commands
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/internal/render"
+)
+
+func sessionsCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "sessions",
+		Category:  reading,
+		Usage:     "list the recorded sessions of wrapped servers",
+		ArgsUsage: "[list | rm [ID…] | off | on]",
+		Description: "Lists what wirectl wrap --record has recorded, the newest first. Any command that\n" +
+			"reads a session takes one by its id, or the beginning of it. rm removes some, or with\n" +
+			"--all every one that has ended. off ends recording for all servers, from their next\n" +
+			"start, without an edit of their configurations; on undoes that.\n\n" +
+			"   wirectl sessions\n" +
+			"   wirectl lint 3f9a1c\n" +
+			"   wirectl sessions rm 3f9a1c",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
+			&cli.BoolFlag{Name: "all", Usage: "rm: remove every session that has ended"},
+		},
+		Action: inv.does(runSessions),
+	}
+}
+
+func runSessions(inv *invocation, c *cli.Context) error {
+	folder, err := history.Open(inv.Getenv)
+	if err != nil {
+		return err
+	}
+	words := append(inv.Operands, "list")
+	switch verb := words[0]; {
+	case verb == "rm":
+		return removeSessions(inv, c, folder, inv.Operands[1:])
+	case c.Bool("all"), len(inv.Operands) > 1, verb != "list" && verb != "on" && verb != "off":
+		return usagef("write wirectl sessions list, sessions rm ID, sessions rm --all, sessions off or sessions on")
+	case verb == "list":
+		return listSessions(inv, c, folder)
+	default:
+		if err := folder.Switch(verb == "on"); err != nil {
+			return err
+		}
+		inv.say("sessions", "recording is "+verb+" for servers that are started from now on")
+		return nil
+	}
+}
+
+func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error {
+	list, err := folder.Sessions()
+	if err != nil {
+		return err
+	}
+	switch output := c.String("output"); {
+	case output == "ndjson":
+		return history.WriteNDJSON(inv.ndjson(), list)
+	case output != "text":
+		return usagef("invalid --output %q: want text or ndjson", output)
+	case len(list) > 0:
+		if err := history.WriteText(inv.Stdout, list); err != nil {
+			return err
+		}
+	default:
+		inv.say("sessions", "none is recorded in "+folder.Dir+"; wirectl wrap --record has servers recorded")
+	}
+	if folder.IsOff() {
+		inv.say("sessions", "recording is off")
+	}
+	return nil
+}
+
+// removeSessions removes those of these ids, or all that have ended.
+func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids []string) error {
+	if (len(ids) == 0) != c.Bool("all") {
+		return usagef("sessions rm takes the IDs of sessions, or --all")
+	}
+	var list []history.Session
+	for _, id := range ids {
+		s, err := folder.Find(id)
+		if err != nil {
+			return usagef("%w", err)
+		}
+		list = append(list, s)
+	}
+	if c.Bool("all") {
+		all, err := folder.Sessions()
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			if !s.Live {
+				list = append(list, s)
+			}
+		}
+	}
+	var removed []string
+	for _, s := range list {
+		if err := folder.Remove(s); err != nil {
+			return err
+		}
+		removed = append(removed, s.ID)
+	}
+	what := render.Count(int64(len(removed)), "session")
+	inv.say("sessions", strings.TrimSuffix("removed "+what+": "+strings.Join(removed, ", "), ": "))
+	return nil
+}
