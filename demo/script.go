@@ -51,7 +51,7 @@ func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
 		s.at(c, at, prompt(l, fmt.Sprintf(kind, i), cancelAfter))
 	}
 	s.at(c, 26*time.Second, l.State())
-	return c.wait()
+	return c.group.Wait()
 }
 
 // insist cancels what a unit goes on with all the same, and what ends before the
@@ -64,7 +64,7 @@ func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
 	defer l.Close()
 	s.at(c, 4*time.Second, prompt(l, hasty, 1))
 	s.at(c, 9*time.Second, prompt(l, "stubborn: "+long, 4))
-	return c.wait()
+	return c.group.Wait()
 }
 
 // overwhelm sends more than a unit that does not read can take.
@@ -77,7 +77,7 @@ func (s *stage) overwhelm(ctx context.Context, e transport.Endpoint) error {
 	for i := range 12 {
 		s.at(c, 2*time.Second+time.Duration(i)*100*time.Millisecond, prompt(l, strings.Repeat("a long document ", 64<<10), 0))
 	}
-	return c.wait()
+	return c.group.Wait()
 }
 
 // meet dials a unit, for a crowd of calls.
@@ -90,7 +90,7 @@ func meet(ctx context.Context, e transport.Endpoint) (*client.Latis, *crowd, err
 }
 
 func prompt(l *client.Latis, content string, cancelAfter int) client.Call {
-	return l.Prompt(client.LatisPrompt{Content: content, Cancel: client.CancelAfter{Parts: cancelAfter}})
+	return l.Prompt(client.LatisPrompt{Content: content, Cancel: client.CancelAfter{Parts: cancelAfter}, AwaitEnd: true})
 }
 
 // A crowd is calls that are made at their times.
@@ -113,5 +113,3 @@ func (s *stage) at(c *crowd, d time.Duration, call client.Call) {
 		return err
 	})
 }
-
-func (c *crowd) wait() error { return c.group.Wait() }

@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"protocol", "transport"},
 	{"session", "capture"},
 	{"decode", "relay", "broker", "peer"},
-	{"store"},
+	{"store", "watch"},
 	{"tui", "web", "demo"},
 	{"commands"},
 	{".", "test"},

@@ -70,3 +70,63 @@ func interrupted(t *testing.T, endpoint []string, env ...string) (status int) {
 	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode()
 }
+
+// The monitor lets the user choose among recorded sessions, and wrap asks whether to
+// record.
+func TestTerminalChoices(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, ".mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers":{"files":{"command":"cat"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+state, "XDG_RUNTIME_DIR="+dir, "TERM=xterm-256color", "COLORFGBG=15;0")
+	relay := exec.Command("wirectl", "relay", "-q", "--no-tap", "--record", "full", "--name=files", "--", "cat")
+	relay.Env, relay.Stdin = env, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`+"\n")
+	if err := relay.Run(); err != nil {
+		t.Fatal(err)
+	}
+	typing(t, env, []string{"monitor", "--theme", "dark"}, "wait for a relay", "\x1b[B\r", "tools/list", "q")
+	typing(t, env, []string{"wrap", config, "files"}, "Record the sessions?", "full\n", "sessions are recorded in", "")
+	wrapped, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(wrapped), `"--record=full", "--client=Claude Code", "--name=files"`) {
+		t.Errorf("%s, %v", wrapped, err)
+	}
+}
+
+// typing runs wirectl on a terminal. When it has written each first of two texts, the
+// second is typed.
+func typing(t *testing.T, env, args []string, texts ...string) {
+	t.Helper()
+	cmd := exec.Command("wirectl", args...)
+	cmd.Env = env
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 100})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var all strings.Builder
+	buf := make([]byte, 1024)
+	for from := 0; ; {
+		n, err := terminal.Read(buf)
+		all.Write(buf[:n])
+		if len(texts) > 0 && strings.Contains(all.String()[from:], texts[0]) {
+			from = all.Len()
+			if _, err := io.WriteString(terminal, texts[1]); err != nil {
+				t.Fatal(err)
+			}
+			texts = texts[2:]
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err := cmd.Wait(); err != nil || len(texts) > 0 {
+		t.Errorf("%v: %v; it has not written %q:\n%q", args, err, texts, all.String())
+	}
+}

@@ -4,7 +4,10 @@ module github.com/wirectl/wirectl/test/interop
 
 go 1.26.0
 
-require github.com/creack/pty v1.1.24
+require (
+	github.com/creack/pty v1.1.24
+	github.com/google/go-cmp v0.7.0
+)
 
 require (
 	github.com/google/jsonschema-go v0.4.3 // indirect

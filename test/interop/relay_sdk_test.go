@@ -2,9 +2,12 @@ package interop
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,56 +23,178 @@ type phrase struct {
 	Text string `json:"text"`
 }
 
-// serveGoSDK serves two tools until its client leaves: one answers, and the other
-// waits for the cancel.
-func serveGoSDK() error {
+// goServer has four tools: one answers, one waits for the cancel, one asks for input, and
+// one changes the list of tools.
+func goServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "interop", Version: "1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "upper"}, func(_ context.Context, _ *mcp.CallToolRequest, in phrase) (*mcp.CallToolResult, phrase, error) {
 		return nil, phrase{strings.ToUpper(in.Text)}, nil
 	})
 	mcp.AddTool(server, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ phrase) (*mcp.CallToolResult, phrase, error) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second): // over HTTP the SDK may not tell that its client has left
+		}
 		return nil, phrase{}, ctx.Err()
 	})
-	return server.Run(context.Background(), &mcp.StdioTransport{})
+	object := map[string]any{"type": "object"}
+	server.AddTool(&mcp.Tool{Name: "book", InputSchema: object}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if req.Params.InputResponses["confirm"] != nil {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "booked"}}}, nil
+		}
+		ask := mcp.InputRequestMap{"confirm": &mcp.ElicitParams{Message: "Sure?", RequestedSchema: object}}
+		return &mcp.CallToolResult{InputRequests: ask, RequestState: "asked"}, nil
+	})
+	server.AddTool(&mcp.Tool{Name: "change", InputSchema: object}, func(_ context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		mcp.AddTool(server, &mcp.Tool{Name: "more"}, func(context.Context, *mcp.CallToolRequest, phrase) (*mcp.CallToolResult, phrase, error) {
+			return nil, phrase{}, nil
+		})
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "changed"}}}, nil
+	})
+	return server
 }
+
+// serveGoSDK serves until its client leaves.
+func serveGoSDK() error { return goServer().Run(context.Background(), &mcp.StdioTransport{}) }
 
 // Client and server of the Go SDK do not notice the relay between them; and the
 // capture has the calls, the cancel, and nothing that is wrong.
 func TestRelayGoSDK(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
-	file := filepath.Join(t.TempDir(), "session.pcapng")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	relay := exec.CommandContext(ctx, wirectl, "relay", "-q", "--no-tap", "--capture", file, "--", self)
-	relay.Env = append(os.Environ(), serveMCP+"=1")
-	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil)
-	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: relay}, nil)
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "session.pcapng")
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			relay := exec.CommandContext(ctx, wirectl, "relay", "-q", "--no-tap", "--capture", file, "--", self)
+			relay.Env = append(os.Environ(), serveMCP+"=1")
+			speakGoSDK(t, ctx, &mcp.CommandTransport{Command: relay}, version)
+			judgeMCP(t, file, "notifications/cancelled", retriesOf[version])
+		})
+	}
+}
+
+// So it is over HTTP.
+func TestRelayGoSDKOverHTTP(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			server := goServer()
+			unit := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+				&mcp.StreamableHTTPOptions{Stateless: version == "2026-07-28"}))
+			defer unit.Close()
+			file := filepath.Join(t.TempDir(), "session.pcapng")
+			cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", "http://127.0.0.1:0", "--capture", file, unit.URL)
+			address, stop := listening(t, cmd, listeningOn)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			speakGoSDK(t, ctx, &mcp.StreamableClientTransport{Endpoint: address}, version)
+			stop()
+			judgeMCP(t, file, "cancelled", retriesOf[version])
+		})
+	}
+}
+
+// speakGoSDK makes a call, one that is asked for input, one that is cancelled, and one that
+// makes the server tell of a change.
+func speakGoSDK(t *testing.T, ctx context.Context, transport mcp.Transport, version string) {
+	t.Helper()
+	changed := make(chan struct{}, 8)
+	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+		},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+	})
+	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	check(t, err)
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "upper", Arguments: phrase{"hello"}})
-	check(t, err)
-	if got := result.Content[0].(*mcp.TextContent).Text; got != `{"text":"HELLO"}` {
-		t.Errorf("upper says %s", got)
+	for _, call := range []struct {
+		name string
+		with any
+		want string
+	}{
+		{"upper", phrase{"hello"}, `{"text":"HELLO"}`},
+		{"book", map[string]any{}, "booked"},
+		{"change", map[string]any{}, "changed"},
+	} {
+		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: call.name, Arguments: call.with})
+		check(t, err)
+		if got := result.Content[0].(*mcp.TextContent).Text; got != call.want {
+			t.Errorf("%s says %s", call.name, got)
+		}
+	}
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		t.Error("no change was told")
 	}
 	short, leave := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer leave()
 	if _, err := session.CallTool(short, &mcp.CallToolParams{Name: "wait", Arguments: phrase{}}); err == nil {
 		t.Error("a cancelled call has a result")
 	}
-	check(t, session.Ping(ctx, nil))
+	_, err = session.ListTools(ctx, nil)
+	check(t, err)
 	check(t, session.Close())
+}
 
+// retriesOf is how often a call is made again that asks for input, by version: before, the
+// server asks.
+var retriesOf = map[string]int{"2025-11-25": 0, "2026-07-28": 1}
+
+// judgeMCP looks into a capture in which calls were made again and one was cancelled: it has
+// the calls, as operations, and nothing that is wrong.
+func judgeMCP(t *testing.T, file, cancelled string, want int) {
+	t.Helper()
 	stats, _ := command(t, nil, "stats", "-q", file)
-	if !strings.Contains(string(stats), " tools/call ") || !strings.Contains(string(stats), "notifications/cancelled") {
+	if !strings.Contains(string(stats), "\ntools/call ") || !strings.Contains(string(stats), cancelled) {
 		t.Errorf("the capture lacks a call or the cancel:\n%s", stats)
 	}
-	for _, want := range []string{"kind==tools/call", "phase==cancel"} {
-		if out, _ := command(t, nil, "decode", "-q", "--where", want, file); len(out) == 0 {
-			t.Errorf("no frame has %s", want)
+	calls, _ := command(t, nil, "calls", "-q", "--exchanges", "-o", "ndjson", file)
+	retries := 0
+	for line := range strings.Lines(string(calls)) {
+		if strings.Contains(line, `"operation":`) && strings.Contains(line, `"kind":"tools/call"`) {
+			retries++
 		}
 	}
+	if retries != want {
+		t.Errorf("%d retries, want %d:\n%s", retries, want, calls)
+	}
 	command(t, nil, "lint", "-q", "--fail-on", "error", file)
+}
+
+// Client and server of the TypeScript SDK speak 2026-07-28 through the relay: a call that is
+// asked for input, a subscription that its client ends, and a call that is cancelled.
+func TestRelayTypeScriptSDK(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "session.pcapng")
+	speak := func(t *testing.T, args ...string) {
+		t.Helper()
+		result := node(t, "node/mcp26.mjs", append([]string{"client"}, args...)...)
+		for what, want := range map[string]any{"reached": "in eu", "tools": "book,change,reach,wait", "booked": "booked Ariel", "changed": true, "cancelled": true, "ended": "local"} {
+			if result[what] != want {
+				t.Errorf("%s: %v, want %v", what, result[what], want)
+			}
+		}
+	}
+	t.Run("stdio", func(t *testing.T) {
+		speak(t, "stdio", wirectl, "relay", "-q", "--no-tap", "--capture", file, "--", need(t, "node"), "node/mcp26.mjs", npm(t), "serve-stdio")
+		judgeMCP(t, file, "notifications/cancelled", 1)
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/mcp26.mjs", npm(t), "serve-http"), regexp.MustCompile(`on port (\d+)`))
+		cmd := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", "http://127.0.0.1:0", "--capture", file, "http://127.0.0.1:"+port+"/mcp")
+		address, stop := listening(t, cmd, listeningOn)
+		speak(t, "http", address)
+		stop()
+		judgeMCP(t, file, "cancelled", 2) // one because of its headers
+	})
+	t.Run("send", func(t *testing.T) {
+		out, _ := command(t, nil, "send", "-q", "--stateless", "--input", `confirm={"action":"accept","content":{"yes":true}}`, "mcp", "tools/call", `{"name":"book","arguments":{"ship":"Ariel"}}`,
+			"--", need(t, "node"), "node/mcp26.mjs", npm(t), "serve-stdio")
+		if !strings.Contains(string(out), "booked Ariel") {
+			t.Errorf("the server says %s", out)
+		}
+	})
 }
 
 // The client of the ACP SDK and its example agent do not notice the relay between

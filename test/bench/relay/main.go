@@ -120,7 +120,8 @@ func clock(path string, times, want int, command string) func() (float64, error)
 func roundTrip(b *harness.Bench) error {
 	const name = "added to the p50 of a 100-byte round trip on one processor"
 	const captured = "the same with tap and capture: p50 to that without"
-	if !b.Wants(name) && !b.Wants(captured) {
+	const recorded = "a wrapped server that is recorded in full: added p50 to that without"
+	if !b.Wants(name) && !b.Wants(captured) && !b.Wants(recorded) {
 		return nil
 	}
 	ping := func(command string) func() (float64, error) {
@@ -134,16 +135,20 @@ func roundTrip(b *harness.Bench) error {
 		}
 	}
 	trips, err := harness.Turns(b.Rounds, ping("peer echo"), ping("wirectl relay -q --no-tap -- peer echo"),
-		ping("wirectl relay -q --capture "+filepath.Join(b.Dir, "capture")+" -- peer echo"))
+		ping("wirectl relay -q --capture "+filepath.Join(b.Dir, "capture")+" -- peer echo"), ping("wirectl relay -q -- peer echo"),
+		ping("env XDG_STATE_HOME="+b.Dir+" wirectl relay -q --record full -- peer echo"))
 	if err != nil {
 		return err
 	}
-	var added []float64
-	for i, direct := range trips[0] {
-		added = append(added, trips[1][i]-direct)
+	added := func(to []float64) (list []float64) {
+		for i, direct := range trips[0] {
+			list = append(list, to[i]-direct)
+		}
+		return list
 	}
-	b.AtMost(name, added, 9, "µs")
+	b.AtMost(name, added(trips[1]), 9, "µs")
 	b.AtMost(captured, harness.Ratio(trips[2], trips[1]), 1.5, "")
+	b.AtMost(recorded, harness.Ratio(added(trips[4]), added(trips[3])), 1.5, "")
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"strings"
@@ -41,95 +42,56 @@ func write(program, version, created, file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-type document struct {
-	Version       string         `json:"spdxVersion"`
-	License       string         `json:"dataLicense"`
-	ID            string         `json:"SPDXID"`
-	Name          string         `json:"name"`
-	Namespace     string         `json:"documentNamespace"`
-	Creation      creation       `json:"creationInfo"`
-	Packages      []pack         `json:"packages"`
-	Relationships []relationship `json:"relationships"`
-}
+// An object is one of JSON, by the names that SPDX gives its members.
+type object = map[string]any
 
-type creation struct {
-	Created  string   `json:"created"`
-	Creators []string `json:"creators"`
-}
-
-type pack struct {
-	ID        string     `json:"SPDXID"`
-	Name      string     `json:"name"`
-	Version   string     `json:"versionInfo"`
-	Purpose   string     `json:"primaryPackagePurpose"`
-	Download  string     `json:"downloadLocation"`
-	Analyzed  bool       `json:"filesAnalyzed"`
-	License   string     `json:"licenseDeclared"`
-	Concluded string     `json:"licenseConcluded"`
-	Copyright string     `json:"copyrightText"`
-	Checksums []checksum `json:"checksums,omitempty"`
-	Refs      []ref      `json:"externalRefs"`
-	Comment   string     `json:"comment,omitempty"`
-}
-
-type checksum struct {
-	Algorithm string `json:"algorithm"`
-	Value     string `json:"checksumValue"`
-}
-
-type ref struct {
-	Category string `json:"referenceCategory"`
-	Type     string `json:"referenceType"`
-	Locator  string `json:"referenceLocator"`
-}
-
-type relationship struct {
-	From string `json:"spdxElementId"`
-	Type string `json:"relationshipType"`
-	To   string `json:"relatedSpdxElement"`
-}
+// A document is what is known of a program so far.
+type document struct{ packages, relationships []object }
 
 const unsaid = "NOASSERTION"
 
 // describe returns the document of a program with that checksum.
-func describe(version, created, sum string, info *buildinfo.BuildInfo) *document {
-	d := &document{
-		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT",
-		Name:      path.Base(info.Main.Path) + " " + version,
-		Namespace: "https://" + info.Main.Path + "/sbom/" + sum,
-		Creation:  creation{created, []string{"Organization: " + info.Main.Path, "Tool: tools/sbom"}},
-	}
-	program := module("SPDXRef-Program", info.Main.Path, version)
-	program.Purpose, program.License = "APPLICATION", "Apache-2.0"
-	program.Checksums = []checksum{{"SHA256", sum}}
-	program.Comment = settings(info)
-	d.add("DESCRIBES", d.ID, program)
-	d.add("DEPENDS_ON", program.ID, module("SPDXRef-Go", "stdlib", strings.TrimPrefix(info.GoVersion, "go")))
+func describe(version, created, sum string, info *buildinfo.BuildInfo) object {
+	var d document
+	d.add("DESCRIBES", "SPDXRef-DOCUMENT", "SPDXRef-Program", info.Main.Path, version, object{
+		"primaryPackagePurpose": "APPLICATION",
+		"licenseDeclared":       "Apache-2.0",
+		"checksums":             []object{{"algorithm": "SHA256", "checksumValue": sum}},
+		"comment":               settings(info),
+	})
+	d.add("DEPENDS_ON", "SPDXRef-Program", "SPDXRef-Go", "stdlib", strings.TrimPrefix(info.GoVersion, "go"), nil)
 	for i, m := range info.Deps {
-		at := m
-		if m.Replace != nil {
-			at = m.Replace
+		m = cmp.Or(m.Replace, m)
+		more := object{}
+		if m.Sum != "" {
+			more["comment"] = "go.sum " + m.Sum
 		}
-		p := module(fmt.Sprintf("SPDXRef-Module-%d", i+1), at.Path, at.Version)
-		if at.Sum != "" {
-			p.Comment = "go.sum " + at.Sum
-		}
-		d.add("DEPENDS_ON", program.ID, p)
+		d.add("DEPENDS_ON", "SPDXRef-Program", fmt.Sprintf("SPDXRef-Module-%d", i+1), m.Path, m.Version, more)
 	}
-	return d
+	return object{
+		"spdxVersion":       "SPDX-2.3",
+		"dataLicense":       "CC0-1.0",
+		"SPDXID":            "SPDXRef-DOCUMENT",
+		"name":              path.Base(info.Main.Path) + " " + version,
+		"documentNamespace": "https://" + info.Main.Path + "/sbom/" + sum,
+		"creationInfo":      object{"created": created, "creators": []string{"Organization: " + info.Main.Path, "Tool: tools/sbom"}},
+		"packages":          d.packages,
+		"relationships":     d.relationships,
+	}
 }
 
-func (d *document) add(how, from string, p pack) {
-	d.Packages = append(d.Packages, p)
-	d.Relationships = append(d.Relationships, relationship{from, how, p.ID})
-}
-
-func module(id, name, version string) pack {
-	return pack{
-		ID: id, Name: name, Version: cmp.Or(version, unsaid), Purpose: "LIBRARY",
-		Download: unsaid, License: unsaid, Concluded: unsaid, Copyright: unsaid,
-		Refs: []ref{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + name + "@" + version}},
+// add adds a package, of which more is said than of most, and how it belongs to another.
+func (d *document) add(how, from, id, name, version string, more object) {
+	p := object{
+		"SPDXID": id, "name": name, "versionInfo": cmp.Or(version, unsaid), "primaryPackagePurpose": "LIBRARY",
+		"downloadLocation": unsaid, "filesAnalyzed": false, "licenseDeclared": unsaid, "licenseConcluded": unsaid, "copyrightText": unsaid,
+		"externalRefs": []object{{
+			"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": "pkg:golang/" + name + "@" + version,
+		}},
 	}
+	maps.Copy(p, more)
+	d.packages = append(d.packages, p)
+	d.relationships = append(d.relationships, object{"spdxElementId": from, "relationshipType": how, "relatedSpdxElement": id})
 }
 
 // settings says how the program was built.

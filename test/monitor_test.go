@@ -1,0 +1,117 @@
+//go:build unix
+
+package test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+)
+
+// A monitor is wirectl monitor on a terminal of its own.
+type monitor struct {
+	*testing.T
+	terminal io.ReadWriter
+	seen     strings.Builder
+}
+
+// monitored runs the monitor until all that do types and sees is done, and then quits it.
+func monitored(t *testing.T, args []string, env []string, do func(*monitor)) {
+	t.Helper()
+	cmd := program(t, "wirectl", append([]string{"monitor"}, args...)...)
+	cmd.Env = append(cmd.Env, env...)
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	m := &monitor{T: t, terminal: terminal}
+	do(m)
+	_, _ = io.WriteString(terminal, "q")
+	_, _ = io.Copy(io.Discard, terminal) // to the end
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the monitor ends with %v", err)
+	}
+}
+
+// program is one of the programs that scripts have.
+func program(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Args = append([]string{name}, args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm")
+	return cmd
+}
+
+// sees waits for a text on the screen.
+func (m *monitor) sees(text string) {
+	m.Helper()
+	buf := make([]byte, 4096)
+	for !strings.Contains(ansi.Strip(m.seen.String()), text) {
+		n, err := m.terminal.Read(buf)
+		m.seen.Write(buf[:n])
+		if err != nil {
+			m.Fatalf("no %q on the screen, %v:\n%q", text, err, m.seen.String())
+		}
+	}
+}
+
+// The monitor waits for a tap that is named, as it does for any.
+func TestMonitorWaitsForTap(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tap") // a short name, because sockets have no long ones
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	env := []string{"XDG_RUNTIME_DIR=" + dir}
+	capture := filepath.Join(dir, "one.pcapng")
+	if out, err := program(t, "wirectl", "convert", "fixture:mcp-cancel", capture).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	monitored(t, []string{"tap:server"}, env, func(m *monitor) {
+		m.sees("waiting for tap:server")
+		tapped := program(t, "tapped", "server", capture)
+		tapped.Env = append(tapped.Env, env...)
+		input, err := tapped.StdinPipe()
+		if err == nil {
+			err = tapped.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(input, "\n")
+		m.sees("late result")
+		input.Close()
+		if err := tapped.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A filter that was kept with a file does not hide its frames in silence.
+func TestMonitorTellsOfFilter(t *testing.T) {
+	capture := filepath.Join(t.TempDir(), "one.pcapng")
+	if out, err := program(t, "wirectl", "convert", "fixture:mcp-cancel", capture).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	monitored(t, []string{capture}, nil, func(m *monitor) {
+		m.sees("late result")
+		_, _ = io.WriteString(m.terminal, "fkind==nothing\r")
+		m.sees("filter kind==nothing")
+	})
+	monitored(t, []string{capture}, nil, func(m *monitor) { m.sees("filter of the last visit (x clears it) ") })
+	monitored(t, []string{"--where", "kind==other", capture}, nil, func(m *monitor) { m.sees("filter kind==other") })
+}

@@ -1,0 +1,155 @@
+package test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Of every recorded session the golden file of its name lists what a reader would say of
+// it: the operations, and the exchanges that belong to each, what became of cancels, and
+// what is wrong.
+func TestRecordings(t *testing.T) {
+	for name, fsys := range recordings(t) {
+		t.Run(name, func(t *testing.T) {
+			got := understood(t, fsys)
+			golden := filepath.Join("testdata", "recordings.golden", name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Each retry in the recordings of MCP over stdio has one operation that it can continue, but
+// for one of two equal calls that were answered with equal states.
+func TestRetriesAreLinked(t *testing.T) {
+	retries, guessed := 0, 0
+	for _, name := range []string{"mcp26-ts-stdio", "mcp26-ts-mrtr-stdio", "mcp26-go-stdio", "mcp26-tasks-stdio-made"} {
+		for _, tr := range follow(t, recordings(t)[name]) {
+			kinds := map[int64]string{}
+			for e := range tr.Exchanges() {
+				kinds[e.First] = e.Kind
+			}
+			for e := range tr.Exchanges() {
+				if e.Of == 0 || kinds[e.Of] != e.Kind {
+					continue
+				}
+				if retries++; e.Guessed {
+					guessed++
+				}
+			}
+		}
+	}
+	if retries != 16 || guessed != 1 {
+		t.Errorf("%d retries, of which %d are guessed; want 16 and 1", retries, guessed)
+	}
+}
+
+// recordings returns all recorded sessions by name.
+func recordings(t *testing.T) map[string]fs.FS {
+	t.Helper()
+	all := map[string]fs.FS{}
+	for _, name := range fixtures.Sessions() {
+		all[name] = fixtures.Session(name)
+	}
+	folders, err := os.ReadDir("testdata/recordings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		all[folder.Name()] = os.DirFS(filepath.Join("testdata", "recordings", folder.Name()))
+	}
+	return all
+}
+
+// follow returns the trackers of a recorded session.
+func follow(t *testing.T, fsys fs.FS) []track.Tracker {
+	t.Helper()
+	cfg := decode.Config{Workers: 1, Resync: true}
+	r, err := decode.OpenRecording(fsys, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := decode.Input{Capture: r}
+	ts := track.Trackers{Forms: true}
+	f := track.NewFollower(&ts, in, cfg)
+	cfg.Event = f.Event
+	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
+		t.Log(err)
+	}
+	f.End()
+	return ts.List
+}
+
+// understood says what trackers know of a session.
+func understood(t *testing.T, fsys fs.FS) string {
+	t.Helper()
+	var b strings.Builder
+	for _, tr := range follow(t, fsys) {
+		fmt.Fprintf(&b, "%s\n\n", strings.Join(append([]string{tr.Protocol.Name()}, tr.Versions()...), " "))
+		exchanges := slices.SortedFunc(tr.Exchanges(), func(a, b *session.Exchange) int {
+			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Conn, b.Conn))
+		})
+		parts := map[int64][]*session.Exchange{}
+		for _, e := range exchanges {
+			parts[e.Of] = append(parts[e.Of], e)
+		}
+		for _, e := range parts[0] {
+			fmt.Fprintf(&b, "%4d %s\n", e.First, said(e))
+			for _, part := range parts[e.First] {
+				fmt.Fprintf(&b, "%4d   %s\n", part.First, said(part))
+			}
+		}
+		var rest []string
+		for c := range tr.Cancels() {
+			rest = append(rest, fmt.Sprintf("%4d %s of %s at %d: %v, %d parts after", c.Seq, c.Kind, c.TargetKind, c.TargetSeq, c.Class, c.Parts))
+		}
+		for f := range tr.Findings() {
+			rest = append(rest, fmt.Sprintf("%4d %v %s %v", f.Frames[len(f.Frames)-1], f.Severity, f.Name, f.Frames))
+		}
+		if len(rest) > 0 {
+			fmt.Fprintf(&b, "\n%s\n", strings.Join(rest, "\n"))
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}
+
+// said is an exchange on a line.
+func said(e *session.Exchange) string {
+	line := e.Title() + ": " + e.Outcome.String()
+	if e.Guessed {
+		line = "? " + line
+	}
+	if e.Version != "" {
+		line += ", version " + e.Version
+	}
+	if e.Parts > 0 {
+		line += fmt.Sprintf(", %d parts", e.Parts)
+	}
+	return line
+}
