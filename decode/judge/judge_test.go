@@ -48,24 +48,30 @@ func TestBehind(t *testing.T) {
 
 // What is left when the time is over is not missed.
 func TestJudgeIsCutShort(t *testing.T) {
-	j := New(capture.Session{}, io.Discard, decode.Config{}, nil, nil)
-	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	r := capture.Record{Protocol: "mcp", Framing: "line", Time: time.Unix(1, 0), Frame: frame.Frame{Dir: frame.C2U, Raw: raw, End: len(raw)}}
-	_ = j.Write(&r)
-	for j.waiting.Load() > 0 {
-		runtime.Gosched()
-	}
-	j.mu.Lock() // the judge is busy
-	for range 2 {
-		_ = j.Write(&r)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	time.AfterFunc(10*time.Millisecond, j.mu.Unlock)
-	j.End(ctx, func(string) {})
-	if got := j.Summary(); !strings.Contains(got, "analysed: ") || strings.Contains(got, "unanswered") {
-		t.Error(got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		held := make(holding)
+		j := New(capture.Session{}, io.Discard, decode.Config{}, nil, held)
+		raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		r := capture.Record{Protocol: "mcp", Framing: "line", Time: time.Unix(1, 0), Frame: frame.Frame{Dir: frame.C2U, Raw: raw, End: len(raw)}}
+		for range 3 {
+			_ = j.Write(&r)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		time.AfterFunc(10*time.Millisecond, func() { close(held) }) // once the rest is given up
+		j.End(ctx, func(string) {})
+		if got := j.Summary(); !strings.Contains(got, "analysed: ") || strings.Contains(got, "unanswered") {
+			t.Error(got)
+		}
+	})
+}
+
+// holding is a writer that waits until it is let go.
+type holding chan struct{}
+
+func (h holding) Write(*capture.Record) error {
+	<-h
+	return nil
 }
 
 // A request that has had no answer for a time is told of, once, and not while it is not
