@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/replay"
 )
@@ -20,32 +18,18 @@ import (
 // whatever the protocol. Scenes that run beside each other have no order but that of
 // their times, so these are kept.
 func TestRepeaterSaysWhatWasRecorded(t *testing.T) {
-	for _, name := range fixtures.Sessions() {
-		t.Run(name, func(t *testing.T) {
-			for _, script := range load(t, name).Scripts(frame.C2U) {
-				if script.Has(frame.C2U) && script.Has(frame.U2C) {
-					synctest.Test(t, func(t *testing.T) { repeatOnce(t, script) })
-				}
-			}
-		})
-	}
-}
-
-func repeatOnce(t *testing.T, script *replay.Script) {
-	options := replay.Options{Match: replay.Matcher{Exact: true}, Speed: 1, Timeout: 24 * time.Hour}
-	client, unit := options, options
-	client.Side, unit.Side = frame.C2U, frame.U2C
-	near, far := bubblePipes()
-	there := make(chan outcome, 1)
-	go func() {
-		r, err := replay.NewRepeater([]*replay.Script{script}, nil).Run(t.Context(), far, unit)
-		there <- outcome{r, err}
-	}()
-	here := start(t.Context(), script, near, client)
-	(<-here).check(t, "controller")
-	end := <-there
-	end.Extra = 0 // such as a cancel that comes too late
-	end.check(t, "unit")
+	eachScript(t, func(t *testing.T, script *replay.Script) {
+		near, far := bubblePipes()
+		there := make(chan outcome, 1)
+		go func() {
+			r, err := replay.NewRepeater([]*replay.Script{script}, nil).Run(t.Context(), far, inTime(frame.U2C))
+			there <- outcome{r, err}
+		}()
+		(<-start(t.Context(), script, near, inTime(frame.C2U))).check(t, "controller")
+		end := <-there
+		end.Extra = 0 // such as a cancel that comes too late
+		end.check(t, "unit")
+	})
 }
 
 // A repeated scene in which the unit asks the client has ids of its own, and what the
