@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"frame", "fixtures", "completions"},
 	{"protocol", "transport"},
 	{"session", "capture"},
-	{"decode", "relay", "broker", "peer"},
+	{"decode", "relay", "broker", "rlm", "peer"},
 	{"store", "watch"},
 	{"tui", "web", "demo"},
 	{"commands"},
