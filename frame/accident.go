@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"regexp"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -121,7 +122,11 @@ func prefix(prefixes ...string) func([]byte) bool {
 	}
 }
 
-func pattern(expr string) func([]byte) bool { return regexp.MustCompile(expr).Match }
+// pattern compiles expr when it is first used: most runs never look.
+func pattern(expr string) func([]byte) bool {
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+	return func(data []byte) bool { return compiled().Match(data) }
+}
 
 // isUTF16 reports whether data begins with a byte order mark of UTF-16, or is
 // ASCII text with every other byte zero.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"regexp"
+	"sync"
 
 	"github.com/wirectl/wirectl/frame"
 )
@@ -29,7 +30,7 @@ const (
 const HeadSize = 8 << 10
 
 // A request line is known by its method, its target and its version.
-var requestLine = regexp.MustCompile(`^[A-Z]{3,16} [^ \r\n]+ HTTP/1\.[01]$`)
+var requestLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]{3,16} [^ \r\n]+ HTTP/1\.[01]$`) })
 
 // Detect tells the carrier of a connection by the first bytes of one of its
 // directions. It asks for more only while they may begin a carrier other than
@@ -67,7 +68,7 @@ func request(head []byte) Guess {
 	line, _, whole := bytes.Cut(head[:min(len(head), HeadSize)], []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	switch {
-	case whole && requestLine.Match(line):
+	case whole && requestLine().Match(line):
 		return Guess{Kind: HTTP1, Dir: frame.C2U, Why: "it begins with the request line of HTTP"}
 	case !whole && len(head) < HeadSize && mayBeRequest(line):
 		return Guess{More: true}

@@ -27,7 +27,7 @@ type Misbehaviour struct {
 
 // Misbehaviours are all of them, in the order of the findings.
 var Misbehaviours = []*Misbehaviour{
-	{Name: "orphan", About: "answers a request that nobody made", first: appendFrame(nil, response("nobody-asked", &latisv1.Pong{}))},
+	{Name: "orphan", About: "answers a request that nobody made", first: []byte("\x00\x00\x00\x11\x0a\x0cnobody-asked\xfa\x01\x00")},
 	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		d.out.addMessage(m)
 		if m.GetResponseComplete() != nil {

@@ -1,6 +1,10 @@
 package latis
 
 import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/protobuf"
@@ -8,9 +12,13 @@ import (
 )
 
 var (
-	request  = protobuf.Compile((&latisv1.ConnectRequest{}).ProtoReflect().Descriptor())
-	response = protobuf.Compile((&latisv1.ConnectResponse{}).ProtoReflect().Descriptor())
+	request  = sync.OnceValue(func() *protobuf.Schema { return compile(&latisv1.ConnectRequest{}) })
+	response = sync.OnceValue(func() *protobuf.Schema { return compile(&latisv1.ConnectResponse{}) })
 )
+
+func compile(m proto.Message) *protobuf.Schema {
+	return protobuf.Compile(m.ProtoReflect().Descriptor())
+}
 
 // AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
 // message without a payload that is known is written as a ConnectRequest.
@@ -25,18 +33,18 @@ func (latis) AppendEdited(dst, payload []byte, e protobuf.Editor) ([]byte, error
 
 func schemaOf(payload []byte) *protobuf.Schema {
 	if isResponse(payload) {
-		return response
+		return response()
 	}
-	return request
+	return request()
 }
 
 // AppendPayload appends the message that the protojson describes. Which of the
 // two it is shows in the names of its members.
 func (latis) AppendPayload(dst, json []byte) ([]byte, error) {
 	if describesResponse(json) {
-		return response.AppendWire(dst, json)
+		return response().AppendWire(dst, json)
 	}
-	return request.AppendWire(dst, json)
+	return request().AppendWire(dst, json)
 }
 
 func isResponse(payload []byte) bool {
