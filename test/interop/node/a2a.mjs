@@ -1,0 +1,130 @@
+// Client and agent of the A2A SDK, of version 0.3 or 1.0, in one of its bindings. The agent
+// answers "count" with a task that sends three pieces, "wait" with one that waits for its
+// cancel, and "hold" with one that waits for "release" and its id. The client writes what
+// it got as one line of JSON.
+import http from "node:http";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { randomUUID } from "node:crypto";
+
+const [modules, role, version, binding, address] = process.argv.slice(2);
+const resolve = createRequire(modules + "/").resolve;
+const load = (name) => import(pathToFileURL(resolve(name)));
+const sdk = (part = "") => load("a2a-" + version + part);
+const isNewer = version === "1.0";
+
+// What both versions say, in the words of each.
+const { TaskState, Role } = await sdk();
+const state = (word) => (isNewer ? TaskState["TASK_STATE_" + word.toUpperCase()] : word);
+const texts = (text) => [isNewer ? { content: { $case: "text", value: text }, mediaType: "text/plain", filename: "" } : { kind: "text", text }];
+const message = (role, text, more) => ({
+  ...(isNewer ? { role: Role["ROLE_" + role.toUpperCase()], extensions: [], referenceTaskIds: [], contextId: "", taskId: "" } : { kind: "message", role }),
+  messageId: randomUUID(), parts: texts(text), ...more,
+});
+const request = (text) => ({ ...(isNewer && { tenant: "" }), message: message("user", text) });
+const about = (id) => ({ ...(isNewer && { tenant: "" }), id });
+const card = (url) => ({
+  name: "interop", description: "", version: "1", skills: [], capabilities: { streaming: true, extensions: [] }, defaultInputModes: ["text"], defaultOutputModes: ["text"],
+  ...(isNewer
+    ? { supportedInterfaces: [{ url, protocolBinding: binding, protocolVersion: "1.0", tenant: "" }], securitySchemes: {}, securityRequirements: [], signatures: [] }
+    : { url, preferredTransport: binding, protocolVersion: "0.3.0" }),
+});
+
+// An agent that knows how its tasks go on.
+async function agent() {
+  const { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } = await sdk("/server");
+  const waiting = new Map(); // what lets a task go on
+  const tell = (bus, of) => {
+    const event = (form, kind, data) => bus.publish(isNewer ? AgentEvent[form](data) : { kind, ...data });
+    const ids = { taskId: of.taskId, contextId: of.contextId };
+    return {
+      task: () => event("task", "task", { id: ids.taskId, contextId: ids.contextId, status: { state: state("working") }, artifacts: [], history: [] }),
+      status: (word) => event("statusUpdate", "status-update", { ...ids, status: { state: state(word) }, final: true }),
+      piece: (text, append, lastChunk) =>
+        event("artifactUpdate", "artifact-update", { ...ids, append, lastChunk, artifact: { artifactId: "a", name: "", description: "", parts: texts(text), extensions: [] } }),
+      message: (text) => event("message", "message", message("agent", text, { contextId: ids.contextId })),
+    };
+  };
+  const executor = {
+    async execute(context, bus) {
+      const say = tell(bus, context);
+      const part = context.userMessage.parts[0];
+      const [word, id] = (isNewer ? part.content.value : part.text).split(" ");
+      if (word === "release") {
+        waiting.get(id)("completed");
+        say.message("released");
+        return bus.finished();
+      }
+      say.task();
+      say.piece("1", false, false);
+      let end = "completed";
+      if (word !== "count") end = await new Promise((go) => waiting.set(context.taskId, go));
+      if (end === "completed") {
+        say.piece("2", true, false);
+        say.piece("3", true, true);
+      }
+      say.status(end);
+      bus.finished();
+    },
+    async cancelTask(id) {
+      waiting.get(id)("canceled");
+    },
+  };
+  return new DefaultRequestHandler(card(""), new InMemoryTaskStore(), executor);
+}
+
+async function serve() {
+  const requestHandler = await agent();
+  if (binding === "GRPC") {
+    const { Server, ServerCredentials } = await load("@grpc/grpc-js");
+    const { A2AService, grpcService, UserBuilder } = await sdk("/server/grpc");
+    const server = new Server();
+    server.addService(A2AService, grpcService({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (err, port) => console.log(err ?? "on port " + port));
+    return;
+  }
+  const { jsonRpcHandler, restHandler, UserBuilder } = await sdk("/server/express");
+  const handler = binding === "JSONRPC" ? jsonRpcHandler : restHandler;
+  const app = (await load("express")).default();
+  app.use(handler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+  const server = http.createServer(app).listen(0, "127.0.0.1", () => console.log("on port " + server.address().port));
+}
+
+async function client() {
+  const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = await sdk("/client");
+  const { GrpcTransportFactory } = await sdk("/client/grpc");
+  const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()] });
+  const client = await factory.createFromAgentCard(card(address));
+  const got = {};
+  // follow reads a stream and notes what it says, until it ends or seen says to leave it.
+  const follow = async (name, stream, seen = () => false) => {
+    const said = (got[name] = []);
+    for await (const event of stream) {
+      const of = isNewer ? event.payload.value : event;
+      const form = isNewer ? event.payload.$case : event.kind;
+      const task = of.taskId ?? of.id;
+      const word = of.status && (isNewer ? TaskState[of.status.state].slice(11).toLowerCase() : of.status.state);
+      const piece = of.artifact && (isNewer ? of.artifact.parts[0].content.value : of.artifact.parts[0].text);
+      said.push(word ?? piece ?? form);
+      if (await seen(said.length, task)) break;
+    }
+    got[name] = said.join(" ");
+  };
+  await follow("count", client.sendMessageStream(request("count")));
+  await follow("wait", client.sendMessageStream(request("wait")), async (n, task) => {
+    if (n === 2) await client.cancelTask(about(task));
+  });
+  let held;
+  const leave = new AbortController();
+  await follow("hold", client.sendMessageStream(request("hold"), { signal: leave.signal }), (n, task) => {
+    held = task;
+    return n === 2;
+  });
+  leave.abort();
+  await follow("resubscribe", client.resubscribeTask(about(held)), async (n) => {
+    if (n === 1) await client.sendMessage(request("release " + held));
+  });
+  console.log(JSON.stringify(got));
+}
+
+await { serve, client }[role]();
