@@ -318,10 +318,15 @@ func (p *player) sweep() error {
 	}
 	var points []*replay.Point
 	sweep := replay.Sweep{Request: p.c.Int64("request"), At: at, Settle: p.c.Duration("settle"), Dial: dial}
-	err = p.scripts[0].Sweep(p.c.Context, p.options, sweep, func(point *replay.Point) error {
-		points = append(points, point)
-		return p.report.AddPoint(point)
-	})
+	for _, s := range p.scripts {
+		err = s.Sweep(p.c.Context, p.options, sweep, func(point *replay.Point) error {
+			points = append(points, point)
+			return p.report.AddPoint(point)
+		})
+		if !errors.Is(err, replay.ErrNoRequest) {
+			break // the others have nothing to do with it
+		}
+	}
 	if errors.Is(err, replay.ErrNoRequest) {
 		return fmt.Errorf("%s: %w: name one with --request", label(p.Operands[0]), err)
 	}

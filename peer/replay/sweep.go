@@ -1,9 +1,13 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -73,7 +77,7 @@ func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Poin
 		if err != nil {
 			return err
 		}
-		if !p.Reached && w.At < 0 && after > 0 && p.Why == whyEnded {
+		if !p.Reached && w.At < 0 && after > 0 && (p.Why == whyEnded || p.Why == whyInput) {
 			return nil
 		}
 		if err := yield(p); err != nil {
@@ -86,12 +90,17 @@ func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Poin
 	return nil
 }
 
-const whyEnded = "it had ended"
+// Why a point is not reached, if it is no fault of the peer.
+const (
+	whyEnded = "it had ended"
+	whyInput = "it asked for input, and the recording has none"
+)
 
 // target returns the exchange that is to be cancelled.
 func (s *Script) target(request int64) (int, error) {
 	for n, o := range s.opened {
-		if n == 0 || o.from != frame.C2U || s.steps[o.step].message.Phase != protocol.Open {
+		m := &s.steps[o.step].message
+		if n == 0 || o.from != frame.C2U || m.Phase != protocol.Open {
 			continue
 		}
 		if request != 0 {
@@ -99,6 +108,9 @@ func (s *Script) target(request int64) (int, error) {
 				return n, s.cancellable(n)
 			}
 			continue
+		}
+		if m.Operation.Does == protocol.Open && !m.Operation.Of.IsZero() {
+			continue // it asks for what another has begun
 		}
 		for _, i := range o.steps {
 			if s.steps[i].message.Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
@@ -119,15 +131,51 @@ func (s *Script) cancellable(exchange int) error {
 }
 
 // calledOf returns the name under which an exchange goes on after its answer; none if it
-// does not.
+// does not, as with a task that has ended by then.
 func (s *Script) calledOf(exchange int) protocol.Token {
 	o := s.opened[exchange]
 	for _, i := range o.steps {
 		if st := s.steps[i]; st.dir != o.from && st.message.Phase == protocol.Close {
+			if st.message.Bind.Space == protocol.SpaceTask && !st.message.GoesOn {
+				break
+			}
 			return st.message.Bind
 		}
 	}
 	return protocol.Token{}
+}
+
+// retriesOf returns the requests by which the controller went on with an exchange that was
+// answered with a demand for input: by their step, that of the answer.
+func (s *Script) retriesOf(exchange int) map[int]int {
+	retries := map[int]int{}
+	at := s.opened[exchange].step
+	for {
+		first, answer := s.steps[at], -1
+		for _, i := range s.opened[first.opens].steps {
+			if m := &s.steps[i].message; m.Phase == protocol.Close && m.GoesOn && m.Bind.IsZero() {
+				answer = i
+			}
+		}
+		if answer < 0 {
+			return retries
+		}
+		next := slices.IndexFunc(s.steps[answer:], func(st *step) bool {
+			_, taken := retries[st.index]
+			return !taken && st.dir == first.dir && st.opens != 0 && continues(&st.message, &first.message, s.steps[answer].message.State)
+		})
+		if next < 0 {
+			return retries
+		}
+		at = answer + next
+		retries[at] = answer
+	}
+}
+
+// continues reports whether a request continues another, whose answer gave it a state.
+func continues(m, other *protocol.Message, state []byte) bool {
+	return m.Continues && m.Ref.IsZero() && bytes.Equal(m.Kind, other.Kind) && bytes.Equal(m.Label, other.Label) &&
+		bytes.Equal(m.Arguments, other.Arguments) && bytes.Equal(m.State, state)
 }
 
 func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, after int) (*Point, error) {
@@ -135,7 +183,7 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 	if err != nil {
 		return nil, err
 	}
-	p := &sweep{target: target, after: after, settle: w.Settle, named: !s.calledOf(target).IsZero(), ours: map[int64]bool{}}
+	p := &sweep{target: target, after: after, settle: w.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target), ours: map[int64]bool{}, parts: map[int64]int64{}}
 	p.tracker = session.New(s.Protocol, session.Options{Watcher: p})
 	r := newRun(ctx, s, conn, &o, p)
 	if _, err := r.playBy(r.loop); err != nil {
@@ -148,6 +196,7 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 type sweep struct {
 	target  int
 	named   bool // a cancel names what the answer to the request names
+	retries map[int]int
 	after   int
 	settle  time.Duration
 	tracker *session.Tracker
@@ -155,14 +204,18 @@ type sweep struct {
 	seq       int64
 	ours      map[int64]bool
 	opening   int64
-	request   all.Target
-	parts     int64
-	heard     bool  // the peer was, of whatever
-	ended     bool  // the request was
-	made      int64 // how many frames are no frames of the recording
-	asked     bool  // the cancel was sent
-	cancelled int64 // the number of the cancel; 0 if it was not sent
+	request   all.Target      // or the last retry of it
+	asking    int             // which exchange that is
+	wanting   bool            // it was answered with a demand for input
+	retried   int             // how often
+	parts     map[int64]int64 // of the request and its retries, by their numbers
+	heard     bool            // the peer was, of whatever
+	ended     bool            // the request was
+	made      int64           // how many frames are no frames of the recording
+	asked     bool            // the cancel was sent
+	cancelled int64           // the number of the cancel; 0 if it was not sent
 	since     time.Time
+	polls     bool // the operation has to be asked how it goes
 	poll      poll
 	closing   bool
 	why       string
@@ -180,8 +233,11 @@ const pollEvery = 100 * time.Millisecond
 
 // Changed implements [session.Watcher]: it follows the operation of the request.
 func (w *sweep) Changed(e *session.Exchange, _ int64) {
+	if _, ok := w.parts[e.First]; ok {
+		w.parts[e.First] = e.Parts
+	}
 	if w.opening != 0 && e.First == w.opening && e.Of == 0 {
-		w.parts, w.ended = e.Parts, e.Outcome != session.Open
+		w.ended = e.Outcome != session.Open
 	}
 }
 
@@ -192,9 +248,14 @@ func (w *sweep) Asked(*session.Cancel) {}
 func (w *sweep) Found(session.Finding) {}
 
 // leavesOut reports whether a frame of the controller is not sent: what follows
-// the request and answers nothing.
+// the request, answers nothing and is no retry.
 func (w *sweep) leavesOut(s *Script, st *step) bool {
-	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !(st.well && st.message.Phase.Ends())
+	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.message.Phase.Ends())
+}
+
+func (w *sweep) isRetry(st *step) bool {
+	_, ok := w.retries[st.index]
+	return ok
 }
 
 // loosen lets the answers that follow the request wait for nothing but what they
@@ -205,7 +266,9 @@ func (w *sweep) loosen(s *Script, o *order) {
 			continue
 		}
 		o.before[st.index], o.needs[st.index] = -1, nil
-		if st.exchange != 0 {
+		if answer, ok := w.retries[st.index]; ok {
+			o.needs[st.index] = []int{answer}
+		} else if st.exchange != 0 {
 			o.needs[st.index] = []int{s.opened[st.exchange].step}
 		}
 	}
@@ -222,19 +285,39 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 	} else if err := r.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
 		f.Fault, m = err, nil
 	}
-	if d == r.options.Side && m != nil && r.writing != nil && r.writing.opens == w.target {
-		w.opening, w.request = w.seq, all.Target{Opened: m, Payload: payload}
+	if d == r.options.Side && m != nil && r.writing != nil {
+		w.begins(r.writing, all.Target{Opened: m, Payload: payload})
 	}
 	w.tracker.Feed(f, m)
 	if d == r.options.Side || m == nil || m.Phase == protocol.Part || m.Phase == protocol.Note {
 		return
 	}
-	if r.heard.exchange == w.target && m.Phase == protocol.Close && w.request.Name.IsZero() {
-		w.request.Name = m.Bind
+	if m.Phase == protocol.Close && w.opening != 0 && r.heard.exchange == w.asking {
+		w.wanting = m.GoesOn && m.Bind.IsZero()
+		if w.request.Name.IsZero() {
+			w.request.Name = m.Bind
+			_, w.polls = all.AppendPoll(nil, &w.request, 0)
+		}
 	}
 	if w.poll.id != "" && string(m.ID.Text) == w.poll.id {
 		w.poll.id = ""
 	}
+}
+
+// begins notes that the request, or a retry of it, is written.
+func (w *sweep) begins(st *step, request all.Target) {
+	switch {
+	case st.index == made:
+		return
+	case st.opens == w.target:
+		w.opening, w.request, w.asking = w.seq, request, st.opens
+	case w.isRetry(st):
+		w.request, w.asking, w.wanting = request, st.opens, false
+		w.retried++
+	default:
+		return
+	}
+	w.parts[w.seq] = 0
 }
 
 // act sends the cancel when its time has come, and asks for a task.
@@ -242,13 +325,18 @@ func (w *sweep) act(r *run) {
 	switch {
 	case w.opening == 0 || w.closing:
 	case w.asked:
+		r.ready = slices.DeleteFunc(r.ready, func(i int) bool { return w.isRetry(r.script.steps[i]) })
 		if !w.ended {
 			w.pollTask(r)
 		}
 	case w.ended:
 		w.stop(r, whyEnded)
+	case w.wanting:
+		if w.retried == len(w.retries) {
+			w.stop(r, whyInput)
+		}
 	case w.named && w.request.Name.IsZero():
-	case w.parts < int64(w.after):
+	case sum(maps.Values(w.parts)) < int64(w.after):
 		w.pollTask(r)
 	default:
 		payload, err := all.AppendCancel(nil, r.script.Protocol, &w.request, r.script.freshID()+w.made)
@@ -263,16 +351,20 @@ func (w *sweep) act(r *run) {
 	}
 }
 
+func sum(numbers iter.Seq[int64]) (n int64) {
+	for v := range numbers {
+		n += v
+	}
+	return n
+}
+
 // pollTask asks for a task when it is time to.
 func (w *sweep) pollTask(r *run) {
-	if w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
+	if !w.polls || w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
 		return
 	}
 	n := r.script.freshID() + w.made
-	payload, ok := all.AppendPoll(nil, &w.request, n)
-	if !ok {
-		return
-	}
+	payload, _ := all.AppendPoll(nil, &w.request, n)
 	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.asked
 	if err := w.send(r, payload); err != nil {
 		w.stop(r, err.Error())
@@ -310,7 +402,7 @@ const starting = 5 * time.Second
 
 // pause says how long to wait for what may still come.
 func (w *sweep) pause(r *run) pause {
-	if w.request.Name.Space == protocol.SpaceTask && w.poll.id == "" && !w.ended && !w.closing && r.writing == nil {
+	if w.polls && w.poll.id == "" && !w.ended && !w.closing && r.writing == nil {
 		if left := w.settle - time.Since(w.since); !w.asked || !w.poll.current || left > 0 {
 			return pause{time: pollEvery - time.Since(w.poll.last)}
 		}

@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -86,15 +87,15 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 			for _, answer := range p.cancelled(id, stop) {
 				say(answer)
 			}
-		case string(m.Kind) == "tasks/cancel":
+		case m.Operation.Does == protocol.Cancel:
 			for _, answer := range p.cancelled(string(m.ID.Text), stop) {
 				say(answer)
 			}
-		case m.Phase == protocol.Open && id != "":
+		case m.Phase == protocol.Open && id != "" && !m.Continues:
 			for _, answer := range p.polled(string(m.ID.Text)) {
 				say(answer)
 			}
-		case m.Phase == protocol.Open && id == "":
+		case m.Phase == protocol.Open:
 			id = string(m.ID.Text)
 			if p.accepted != nil {
 				say(p.accepted(id))
@@ -103,7 +104,9 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 				say(p.part(id, n))
 			}
 			if stop > p.parts {
-				say(p.last(id))
+				if last := p.last(id); last != "" {
+					say(last)
+				}
 			}
 		}
 	}
@@ -323,6 +326,140 @@ func TestSweepTask(t *testing.T) {
 u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"then","status":"working"}}`, frame.Line, test.at)
 		if strings.Join(got, "\n") != test.want || dead != test.at || polls < test.polled {
 			t.Errorf("%q, want %q; cancelled after %d polls of %d", got, test.want, dead, polls)
+		}
+	}
+}
+
+// A task of A2A is cancelled by the name that the first event of its stream gives it, in the
+// words of its version. Nobody asks how it goes: the stream tells.
+func TestSweepA2A(t *testing.T) {
+	for _, test := range []struct{ method, cancel, task, piece, end string }{
+		{
+			"SendStreamingMessage", "CancelTask", `{"task":{"id":%q,"contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}`,
+			`{"artifactUpdate":{"taskId":%q,"contextId":"c","artifact":{"artifactId":"a","parts":[]}}}`,
+			`{"statusUpdate":{"taskId":%q,"contextId":"c","status":{"state":"TASK_STATE_%s"}}}`,
+		},
+		{
+			"message/stream", "tasks/cancel", `{"kind":"task","id":%q,"contextId":"c","status":{"state":"working"}}`,
+			`{"kind":"artifact-update","taskId":%q,"contextId":"c","artifact":{"artifactId":"a","parts":[]}}`,
+			`{"kind":"status-update","taskId":%q,"contextId":"c","status":{"state":"%s"},"final":true}`,
+		},
+	} {
+		answer := func(id, form string, args ...any) string {
+			if test.method == "message/stream" && len(args) > 1 {
+				args[1] = strings.ToLower(args[1].(string))
+			}
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, fmt.Sprintf(form, args...))
+		}
+		p := &peer{
+			protocol: "a2a", framing: frame.Line, parts: 3,
+			accepted: func(id string) string { return answer(id, test.task, "live") },
+			part:     func(id string, _ int) string { return answer(id, test.piece, "live") },
+			last:     func(id string) string { return answer(id, test.end, "live", "COMPLETED") },
+			cancelled: func(id string, n int) []string {
+				refused := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"no"}}`
+				switch n {
+				case 1:
+					return []string{answer("7", test.piece, "live"), answer("7", test.end, "live", "CANCELED"), answer(id, test.task, "live")}
+				case 2:
+					return []string{refused, answer("7", test.piece, "live"), answer("7", test.end, "live", "COMPLETED")}
+				case 3:
+					return []string{answer("7", test.end, "live", "CANCELED"), answer("7", test.piece, "live"), refused}
+				}
+				return []string{answer("7", test.end, "live", "CANCELED"), refused}
+			},
+		}
+		got := p.sweep(t, `c2u {"jsonrpc":"2.0","id":7,"method":"`+test.method+`","params":{"message":{"messageId":"m"}}}
+u2c `+answer("7", test.task, "then")+`
+u2c `+answer("7", test.piece, "then")+`
+u2c `+answer("7", test.end, "then", "COMPLETED"), frame.Line, -1)
+		want := `0 confirmed 0 true
+1 confirmed 1 true
+2 ignored 1 false
+3 confirmed 0 true after-end !`
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", test.method, strings.Join(got, "\n"), want)
+		}
+	}
+}
+
+// A task of A2A that no stream tells of is asked for; a task that has ended when the message
+// is answered, or that another message began, is not cancelled.
+func TestSweepA2ATask(t *testing.T) {
+	task := func(id, name, state string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"task":{"id":"` + name + `","contextId":"c","status":{"state":"TASK_STATE_` + state + `"}}}}`
+	}
+	bare := func(id, state string) []string {
+		return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{"id":"live","contextId":"c","status":{"state":"TASK_STATE_` + state + `"}}}`}
+	}
+	const done = `c2u {"jsonrpc":"2.0","id":5,"method":"SendMessage","params":{"message":{"messageId":"m"}}}
+u2c {"jsonrpc":"2.0","id":5,"result":{"task":{"id":"d","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"}}}}
+c2u {"jsonrpc":"2.0","id":6,"method":"GetTask","params":{"id":"e"}}
+u2c {"jsonrpc":"2.0","id":6,"result":{"id":"e","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}`
+	p := &peer{
+		protocol: "a2a", framing: frame.Line,
+		accepted:  func(id string) string { return task(id, "live", "WORKING") },
+		polled:    func(id string) []string { return bare(id, "WORKING") },
+		cancelled: func(id string, _ int) []string { return bare(id, "CANCELED") },
+	}
+	got := p.sweep(t, `c2u {"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":{"messageId":"m"}}}
+u2c `+task("7", "then", "WORKING"), frame.Line, 0)
+	if want := "0 confirmed 0 true"; strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	err := parse(t, done, "a2a", frame.Line).Scripts(frame.C2U)[0].Sweep(t.Context(), replay.Options{}, replay.Sweep{At: -1}, nil)
+	if !errors.Is(err, replay.ErrNoRequest) {
+		t.Error(err)
+	}
+}
+
+// A call that is answered with a demand for input goes on with its retry, and that is what
+// is cancelled then. After a cancel there is no retry.
+func TestSweepRetry(t *testing.T) {
+	progress := func(id string, n int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n)
+	}
+	asks := func(id string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"input_required","requestState":"live","inputRequests":{"k":{"method":"roots/list"}}}}`
+	}
+	call := func(id int, more string) string {
+		return fmt.Sprintf(`c2u {"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"a":1}%s,"_meta":{"progressToken":%d,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}}`, id, more, id)
+	}
+	first := call(1, "") + `
+u2c {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0}}
+u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"then","inputRequests":{"k":{"method":"roots/list"}}}}`
+	retry := "\n" + call(2, `,"inputResponses":{"k":{"roots":[]}},"requestState":"then"`) + `
+u2c {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[]}}`
+	// Each request has one part. The peer asks for input after the first, and answers the
+	// retry only where that is never cancelled.
+	for _, test := range []struct {
+		recording string
+		at        int
+		want      string
+		named     string
+	}{
+		{first + retry, 2, "2 silent 0 false", "2"},
+		{first + retry, 3, "3 it had ended", ""},
+		{first, 2, "2 it asked for input, and the recording has none", ""},
+	} {
+		asked, named := 0, ""
+		p := &peer{protocol: "mcp", framing: frame.Line, parts: 1, dials: 2, part: progress}
+		p.last = func(id string) string {
+			if asked++; asked == 1 {
+				return asks(id)
+			}
+			if test.at < 3 {
+				return ""
+			}
+			return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","content":[]}}`
+		}
+		p.cancelled = func(id string, _ int) []string {
+			named = id
+			return nil
+		}
+		got := p.sweep(t, test.recording, frame.Line, test.at)
+		if strings.Join(got, "\n") != test.want || named != test.named {
+			t.Errorf("%q, want %q; cancelled was %q", got, test.want, named)
 		}
 	}
 }

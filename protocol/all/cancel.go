@@ -3,8 +3,10 @@ package all
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -29,6 +31,9 @@ type Target struct {
 func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, error) {
 	if t.Name.Space == protocol.SpaceTask {
 		return t.appendTask(dst, "tasks/cancel", n), nil
+	}
+	if p == protocol.Protocol(jsonrpc.A2A) {
+		return dst, fmt.Errorf("the answer to %s names no task, and only tasks are cancelled", t.Opened.Kind)
 	}
 	c, ok := cancels[p.Name()]
 	token := t.Opened.ID
@@ -60,17 +65,28 @@ func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, 
 }
 
 // AppendPoll appends the payload that asks how the operation of a request goes. It reports
-// whether there is one: only tasks are asked for.
+// whether there is one: only tasks are asked for, and not if a stream tells of them.
 func AppendPoll(dst []byte, t *Target, n int64) (_ []byte, ok bool) {
-	if t.Name.Space != protocol.SpaceTask {
+	if t.Name.Space != protocol.SpaceTask || slices.Contains(a2a.Rules.Streams, string(t.Opened.Kind)) {
 		return dst, false
 	}
 	return t.appendTask(dst, "tasks/get", n), true
 }
 
-// appendTask appends a request about a task. It says of its sender what the request said
-// that became the task.
+// appendTask appends a request about a task; method is its name in MCP and A2A 0.3. It says
+// of its sender what the request said that became the task.
 func (t *Target) appendTask(dst []byte, method string, n int64) []byte {
+	if m, version := a2a.ByName(t.Opened.Kind); m != nil {
+		if string(version) != a2a.V03 {
+			m, _ = a2a.ByName([]byte(method))
+			method = m.Newer
+		}
+		dst = fmt.Appendf(dst, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"id":%s`, n, method, t.Name.Text)
+		if tenant, ok := jsonscan.Get(t.Payload, "params", "tenant"); ok {
+			dst = fmt.Appendf(dst, `,"tenant":%s`, tenant)
+		}
+		return append(dst, "}}"...)
+	}
 	dst = fmt.Appendf(dst, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"taskId":%s`, n, method, t.Name.Text)
 	open := `,"_meta":{`
 	for _, key := range []string{"protocolVersion", "clientInfo", "clientCapabilities"} {

@@ -86,6 +86,20 @@ func TestAppendCancelOfOperation(t *testing.T) {
 			`{"jsonrpc":"2.0","id":9,"method":"tasks/cancel","params":{"taskId":"k"}}`,
 			`{"jsonrpc":"2.0","id":9,"method":"tasks/get","params":{"taskId":"k"}}`,
 		},
+		{
+			jsonrpc.A2A, `{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{"tenant":"t","message":{}}}`, task,
+			`{"jsonrpc":"2.0","id":9,"method":"CancelTask","params":{"id":"k","tenant":"t"}}`, "",
+		},
+		{
+			jsonrpc.A2A, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{}}}`, task,
+			`{"jsonrpc":"2.0","id":9,"method":"tasks/cancel","params":{"id":"k"}}`,
+			`{"jsonrpc":"2.0","id":9,"method":"tasks/get","params":{"id":"k"}}`,
+		},
+		{
+			jsonrpc.A2A, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{}}}`,
+			protocol.Token{},
+			"the answer to SendMessage names no task, and only tasks are cancelled", "",
+		},
 		{claude.Protocol, `{"type":"user","message":{"role":"user","content":"hi"}}`, protocol.Token{}, `{"type":"control_request","request_id":"9","request":{"subtype":"interrupt"}}`, ""},
 		{claude.Protocol, `{"type":"control_request","request_id":"q","request":{"subtype":"hook_callback"}}`, protocol.Token{}, `{"type":"control_cancel_request","request_id":"q"}`, ""},
 		{jsonrpc.MCP, call, protocol.Token{}, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ""},
