@@ -160,16 +160,25 @@ type Step struct {
 	ID   Token
 }
 
-// Usage is what a model was given and gave, in tokens. Cached are those of the input that
-// were read from a cache.
-type Usage struct{ Input, Cached, Output int64 }
+// Usage is what a model was given and gave, in tokens, and what that cost, in millionths of
+// a dollar. Cached are those of the input that were read from a cache.
+type Usage struct{ Input, Cached, Output, Cost int64 }
 
-// Spent is all that Of has used; what is zero was not said. Cost is in millionths of a
-// dollar. Anew says that Of counts from the beginning again.
+// Plus returns the sum of both.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost}
+}
+
+// Minus returns what u is more than v, and 0 for what is less.
+func (u Usage) Minus(v Usage) Usage {
+	return Usage{max(0, u.Input-v.Input), max(0, u.Cached-v.Cached), max(0, u.Output-v.Output), max(0, u.Cost-v.Cost)}
+}
+
+// Spent is all that Of has used; what is zero was not said. Anew says that Of counts from
+// the beginning again.
 type Spent struct {
 	Of    Token
 	Usage Usage
-	Cost  int64
 	Anew  bool
 }
 

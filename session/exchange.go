@@ -45,9 +45,8 @@ type Exchange struct {
 	Accepted time.Time
 	// Joined counts the exchanges that belong to it.
 	Joined int
-	// Usage and Cost, in millionths of a dollar, are those of the operation.
+	// Usage is that of the operation.
 	Usage protocol.Usage
-	Cost  int64
 	// First and Last are the numbers of the first and the last frame, and
 	// Frames those of the first 16.
 	First, Last int64

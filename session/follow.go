@@ -9,7 +9,7 @@ import (
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	ev := t.countMessage(f, s, m)
 	t.check(&ev)
-	ev.spent = t.spendingOf(&ev)
+	ev.used = t.usageOf(&ev)
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
 	}
@@ -28,7 +28,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	t.judge(&ev, m, e)
 	if e != nil {
-		t.use(e.Operation(), ev.spent)
+		t.use(e.Operation(), ev.used)
 	}
 	if e != nil && e.Operation() != e {
 		t.changed(e.Operation(), f.Seq)

@@ -349,7 +349,7 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 		}
 	}
 	if e == nil || e.Operation() != op { // else it is counted with its exchange
-		t.use(op, ev.spent)
+		t.use(op, ev.used)
 	}
 	t.changed(op, ev.f.Seq)
 }

@@ -60,7 +60,7 @@ type Tracker struct {
 	names     int // of all kinds
 	versions  map[string]string
 	steps     map[key]bool           // begun, and whether they have ended
-	spent     map[key]protocol.Spent // by session or thread: what was last said of it
+	spent     map[key]protocol.Usage // by session or thread: what was last said of it
 }
 
 // Options are how a tracker differs from the usual one.
@@ -140,7 +140,7 @@ type event struct {
 	scope *scope
 	from  frame.Dir // where it comes from, if that is known
 	kind  *Kind
-	spent spending
+	used  protocol.Usage
 }
 
 // Feed takes in a frame and its message, which is nil if the frame carries

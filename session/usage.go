@@ -2,62 +2,47 @@ package session
 
 import "github.com/wirectl/wirectl/protocol"
 
-// A spending is what a message says was used since the last one that said it.
-type spending struct {
-	usage protocol.Usage
-	cost  int64
-}
-
 // maxSpent bounds how many sessions and threads are remembered of which it is known what
 // they have used.
 const maxSpent = 1 << 12
 
-// spendingOf returns what a message says was used. Totals are compared with those of the
-// message before.
-func (t *Tracker) spendingOf(ev *event) spending {
-	m := ev.m
-	now := m.Spent
-	if now.Of.IsZero() {
-		return spending{usage: m.Usage}
+// usageOf returns what a message says was used since the last one that said it. Totals are
+// compared with those of the message before.
+func (t *Tracker) usageOf(ev *event) protocol.Usage {
+	used, all := ev.m.Usage, ev.m.Spent.Usage
+	if ev.m.Spent.Of.IsZero() {
+		return used
 	}
-	at := t.keyOf(ev.scope, ev.from, now.Of)
-	if now.Anew {
+	at := t.keyOf(ev.scope, ev.from, ev.m.Spent.Of)
+	if ev.m.Spent.Anew {
 		delete(t.spent, at)
-		return spending{}
+		return protocol.Usage{}
 	}
 	before := t.spent[at]
-	s := spending{usage: m.Usage}
+	if all.Cost == 0 {
+		all.Cost = before.Cost
+	}
+	since := all.Minus(before)
 	switch {
-	case now.Usage == protocol.Usage{}:
-		now.Usage = before.Usage
-	case before.Usage != protocol.Usage{}:
-		s.usage = protocol.Usage{
-			Input:  max(0, now.Usage.Input-before.Usage.Input),
-			Cached: max(0, now.Usage.Cached-before.Usage.Cached),
-			Output: max(0, now.Usage.Output-before.Usage.Output),
-		}
+	case all == protocol.Usage{Cost: all.Cost}: // it tells of no tokens
+		all.Input, all.Cached, all.Output = before.Input, before.Cached, before.Output
+		used.Cost = since.Cost
+	case before == protocol.Usage{Cost: before.Cost}: // nor did what came before
+		used.Cost = since.Cost
+	default:
+		used = since
 	}
-	if now.Cost == 0 {
-		now.Cost = before.Cost
-	}
-	s.cost = max(0, now.Cost-before.Cost)
-	if t.rules.Totals && (now.Cost < before.Cost || now.Usage.Input < before.Usage.Input || now.Usage.Output < before.Usage.Output) {
+	if t.rules.Totals && (all.Cost < before.Cost || all.Input < before.Input || all.Output < before.Output) {
 		t.report(totalFalls, ev.f, nil, "%s tells less than was used before", ev.kind.Name)
 	}
 	if t.spent == nil || len(t.spent) >= maxSpent {
-		t.spent = make(map[key]protocol.Spent)
+		t.spent = make(map[key]protocol.Usage)
 	}
-	now.Of.Text = nil // it borrows
-	t.spent[at] = now
-	return s
+	t.spent[at] = all
+	return used
 }
 
 // use adds what was used to an operation, and to all that was.
-func (t *Tracker) use(op *Exchange, s spending) {
-	for _, u := range []*protocol.Usage{&op.Usage, &t.used} {
-		u.Input += s.usage.Input
-		u.Cached += s.usage.Cached
-		u.Output += s.usage.Output
-	}
-	op.Cost += s.cost
+func (t *Tracker) use(op *Exchange, u protocol.Usage) {
+	op.Usage, t.used = op.Usage.Plus(u), t.used.Plus(u)
 }

@@ -180,7 +180,7 @@ func (c *selection) count(r *row) {
 		c.out.Cancels[session.Class(r.class-1)]++
 	}
 	if u, ok := c.rows.usage[r.mark]; ok {
-		addUsage(&c.out.Usage, u)
+		c.out.Usage = c.out.Usage.Plus(u)
 	}
 	if name := c.rows.optional(r.name); name != "" {
 		n := k.named[name]
@@ -230,12 +230,6 @@ func (c *selection) addTo(k *session.Kind, r *row, latency bool) {
 		k.FirstPart.Add(time.Duration(r.firstPart - r.opened))
 		k.Streaming += time.Duration(r.lastPart - r.firstPart)
 	}
-}
-
-func addUsage(to *protocol.Usage, u protocol.Usage) {
-	to.Input += u.Input
-	to.Cached += u.Cached
-	to.Output += u.Output
 }
 
 // fly notes how many exchanges are in flight of those that begin and end at these times.

@@ -153,11 +153,11 @@ func (r *rows) openedBy(seq int64) iter.Seq[*row] {
 	}
 }
 
-// use notes the tokens that an exchange has used.
+// use notes what an exchange has used.
 func (r *rows) use(mark uint32, u protocol.Usage) {
 	was := r.usage[mark]
 	r.usage[mark] = u
-	addUsage(&r.used, protocol.Usage{Input: u.Input - was.Input, Cached: u.Cached - was.Cached, Output: u.Output - was.Output})
+	r.used = r.used.Plus(u.Minus(was))
 }
 
 // matched notes that the filter matches a frame of x.

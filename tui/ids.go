@@ -461,6 +461,9 @@ func (m *Model) facts(x *store.Exchange) string {
 	if u := usageOf(x.Usage); u != "" {
 		list = append(list, "tokens: "+u)
 	}
+	if x.Usage.Cost > 0 {
+		list = append(list, "cost: "+render.Dollars(x.Usage.Cost))
+	}
 	if x.Joined > 0 {
 		list = append(list, count(x.Joined)+" "+plural(x.Joined, "exchange belongs", "exchanges belong")+" to it")
 	}

@@ -145,17 +145,17 @@ func TestStatsObeyTheFilter(t *testing.T) {
 	}
 }
 
-// Tokens are told of an exchange, and of all.
+// Tokens and their cost are told of an exchange, and of all.
 func TestUsage(t *testing.T) {
 	s := said(t, "claude", `
 > {"type":"user","message":{"role":"user","content":"x"}}
 +100ms
-< {"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"y","usage":{"input_tokens":1200,"cache_read_input_tokens":300,"output_tokens":45}}
+< {"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"y","total_cost_usd":0.02315,"usage":{"input_tokens":1200,"cache_read_input_tokens":300,"output_tokens":45}}
 `)
 	sc := newScreen(t, s, tui.Config{Name: "s"}, 120, 40)
-	sc.shows("tokens: 1,500 input, 300 cached, 45 output")
+	sc.shows("tokens: 1,500 input, 300 cached, 45 output · cost: $0.0232")
 	sc.press("4")
-	sc.shows("tokens      1,500 input  300 cached  45 output")
+	sc.shows("tokens      1,500 input  300 cached  45 output  $0.0232 cost")
 	sc.press("f", "open", "enter")
 	if strings.Contains(sc.text(), "1,500") {
 		t.Errorf("nothing is in flight:\n%s", sc.text())

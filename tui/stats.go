@@ -161,7 +161,7 @@ func (m *Model) peak(most int64, values int, rate bool) string {
 }
 
 // totals draws how exchanges ended and, below it, what became of cancels, and the tokens
-// that were used.
+// that were used, with what they cost.
 func (m *Model) totals() []string {
 	th, st := m.theme, &m.page.stats
 	ends, cancels := m.tally("exchanges"), m.tally("cancels")
@@ -179,6 +179,9 @@ func (m *Model) totals() []string {
 	tokens.addFigure(th.Number, st.Usage.Input, "input")
 	tokens.addFigure(th.Number, st.Usage.Cached, "cached")
 	tokens.addFigure(th.Number, st.Usage.Output, "output")
+	if st.Usage.Cost > 0 {
+		tokens.add(th.Number, render.Dollars(st.Usage.Cost), "cost")
+	}
 	list := ends.lines()
 	if cancels.any {
 		list = append(list, cancels.lines()...)
@@ -210,11 +213,13 @@ func (m *Model) tally(label string) *tally {
 }
 
 func (t *tally) addFigure(paint render.Paint, n int64, what string) {
-	if n == 0 {
-		return
+	if n != 0 {
+		t.add(paint, count(n), what)
 	}
+}
+
+func (t *tally) add(paint render.Paint, number, what string) {
 	t.any = true
-	number := count(n)
 	if t.line.used+len(number)+1+len(what) > t.line.room {
 		t.full = append(t.full, t.line.String())
 		t.line = newLine(t.m.width)

@@ -327,7 +327,8 @@ function stats(rows) {
   if (d.timed && f.time.length) card(span(f.time[f.time.length - 1] - f.time[0]), "from first to last");
   for (const x of d.exchanges) outcomes.set(x.outcome, [x.state, (outcomes.get(x.outcome) || [0, 0])[1] + 1]);
   for (const [what, [state, count]] of [...outcomes].sort((a, b) => b[1][1] - a[1][1])) card(n(count), what, state === "failed" ? "error" : "");
-  if (d.usage) card(tokens(d.usage), "tokens");
+  if (d.usage && tokens(d.usage)) card(tokens(d.usage), "tokens");
+  if (d.usage && d.usage[3]) card(dollars(d.usage[3]), "cost");
   if (d.findings.length) card(n(d.findings.length), "findings", "warning");
   const took = (ms) => ms === undefined ? "" : span(ms * 1e3);
   if (named.length) {
@@ -398,7 +399,8 @@ function facts(x) {
   if (x.inferred) list.push("inferred from the reason of its cancel");
   if (x.reason) list.push("reason: " + x.reason);
   if (x.version) list.push("version " + x.version);
-  if (x.usage) list.push("tokens: " + tokens(x.usage));
+  if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));
+  if (x.usage && x.usage[3]) list.push("cost: " + dollars(x.usage[3]));
   const more = below.get(d.exchanges.indexOf(x));
   if (more) list.push(more.length + (more.length === 1 ? " exchange belongs" : " exchanges belong") + " to it");
   if (x.of >= 0) { const op = d.exchanges[x.of]; list.push("belongs to " + (op.name || op.kind) + " " + bare(op.id) + (x.guessed ? ", a guess: another is like it" : "")); }
@@ -406,6 +408,7 @@ function facts(x) {
 }
 
 const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? usage[i].toLocaleString("en") + " " + what : "").filter(Boolean).join(", ");
+const dollars = (micros) => "$" + (micros / 1e6).toFixed(micros < 100 ? 6 : 4);
 
 // colored shows a payload, that of JSON in colours.
 function colored(text) {

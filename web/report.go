@@ -99,7 +99,7 @@ type data struct {
 	Stats     []kind     `json:"stats"`
 	Names     []name     `json:"names"`
 	Tools     *tools     `json:"tools,omitempty"`
-	Usage     []int64    `json:"usage,omitempty"` // tokens: input, cached, output
+	Usage     []int64    `json:"usage,omitempty"` // tokens: input, cached, output; and the cost, in millionths of a dollar
 }
 
 type frames struct {
@@ -180,12 +180,12 @@ type tools struct {
 	Tokens int64 `json:"tokens"`
 }
 
-// usageOf returns the tokens of an exchange; nil if there are none.
+// usageOf returns what an exchange has used; nil if nothing is known of that.
 func usageOf(u protocol.Usage) []int64 {
 	if u == (protocol.Usage{}) {
 		return nil
 	}
-	return []int64{u.Input, u.Cached, u.Output}
+	return []int64{u.Input, u.Cached, u.Output, u.Cost}
 }
 
 // collect reads everything from the store.

@@ -173,6 +173,22 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// The page has the tokens and the cost of each operation, and of all.
+func TestUsage(t *testing.T) {
+	_, data := page(t, "usage", `{"type":"user","message":{"role":"user","content":"x"}}
+{"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"y","total_cost_usd":0.02,"usage":{"input_tokens":12,"output_tokens":4}}
+{"type":"user","message":{"role":"user","content":"x"}}
+{"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"y","total_cost_usd":0.05}
+`)
+	got := fmt.Sprint(data["usage"])
+	for _, x := range data["exchanges"].([]any) {
+		got += fmt.Sprint(" ", x.(map[string]any)["usage"])
+	}
+	if want := "[12 0 4 50000] [12 0 4 20000] [0 0 0 30000]"; got != want {
+		t.Errorf("%s was used, want %s", got, want)
+	}
+}
+
 // Of names without number the page has some.
 func TestNamesAreBounded(t *testing.T) {
 	var stream strings.Builder

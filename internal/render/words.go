@@ -16,6 +16,14 @@ func Count(n int64, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
+// Dollars writes an amount in millionths of a dollar: "$0.0123".
+func Dollars(micros int64) string {
+	if micros < 100 {
+		return fmt.Sprintf("$%.6f", float64(micros)/1e6)
+	}
+	return fmt.Sprintf("$%.4f", float64(micros)/1e6)
+}
+
 // Clip returns the beginning of text, at most n bytes, cut between runes.
 func Clip[T string | []byte](text T, n int) T {
 	if len(text) <= n {

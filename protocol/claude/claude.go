@@ -195,7 +195,7 @@ func (w *wire) interpretResult(m *protocol.Message) {
 	m.Kind, m.From, m.Text = kindNamed(w.kind, w.subtype), frame.U2C, w.content
 	m.Usage = protocol.Usage{Cached: jsonwalk.Count(w.cachedTokens), Output: jsonwalk.Count(w.outputTokens)}
 	m.Usage.Input = jsonwalk.Count(w.inputTokens) + jsonwalk.Count(w.createdTokens) + m.Usage.Cached
-	m.Spent = protocol.Spent{Of: protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}, Cost: jsonwalk.Micros(w.cost)}
+	m.Spent = protocol.Spent{Of: protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}, Usage: protocol.Usage{Cost: jsonwalk.Micros(w.cost)}}
 	if string(w.terminalReason) != "completed" { // which says nothing
 		m.Label = w.terminalReason
 	}

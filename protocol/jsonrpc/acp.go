@@ -62,7 +62,7 @@ func readTurnACP(e *envelope, m *protocol.Message) {
 		m.Usage.Input = max(0, m.Usage.Input-m.Usage.Output)
 	}
 	if string(e.value[CostCurrency]) == `"USD"` {
-		m.Spent = protocol.Spent{Of: m.Ref, Cost: jsonwalk.Micros(e.value[CostAmount])}
+		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.value[CostAmount])}}
 	}
 	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
 	switch string(e.value[UpdateKind]) {

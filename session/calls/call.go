@@ -62,7 +62,7 @@ type Call struct {
 var Keys = []string{
 	"frame", "operation", "guessed", "exchanges", "conn", "stream", "dir", "protocol", "version", "id", "kind", "name",
 	"start", "first_part_ms", "duration_ms", "parts", "bytes_out", "bytes_in", "outcome", "inferred", "failed", "cancelled",
-	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens",
+	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd",
 }
 
 // Flags are the fields that are true or not there.
@@ -145,6 +145,12 @@ func (c *Call) appendResult(dst []byte, key string) []byte {
 		return appendCount(dst, c.Usage.Cached)
 	case "output_tokens":
 		return appendCount(dst, c.Usage.Output)
+	case "cost_usd":
+		if c.Usage.Cost == 0 {
+			return dst
+		}
+		number, _ := stats.Dollars(c.Usage.Cost).MarshalJSON() // which does not fail
+		return append(dst, number...)
 	}
 	return dst
 }

@@ -40,18 +40,19 @@ const (
 	inColumn
 	givenColumn
 	gaveColumn
+	costColumn
 	outcomeColumn
 	columns
 )
 
 var (
-	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "tokens out", "outcome"}
+	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "tokens out", "cost", "outcome"}
 	// usual are the widths before anything is known; 0 for a column that is not shown then.
-	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 10}
+	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 0, 10}
 	// rare are the columns that are shown only where they tell something.
-	rare = []int{versionColumn, givenColumn, gaveColumn}
+	rare = []int{versionColumn, givenColumn, gaveColumn, costColumn}
 	// spared are the columns that a narrow terminal does not show, the first of them first.
-	spared = []int{kindColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, versionColumn, idColumn, inColumn}
+	spared = []int{kindColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, costColumn, versionColumn, idColumn, inColumn}
 )
 
 const (
@@ -111,6 +112,9 @@ func (t *Text) rowOf(c *Call) []string {
 	}
 	row[versionColumn], row[idColumn] = c.Version, c.ID
 	row[givenColumn], row[gaveColumn] = tokensCell(c.Usage.Input), tokensCell(c.Usage.Output)
+	if c.Usage.Cost > 0 {
+		row[costColumn] = render.Dollars(c.Usage.Cost)
+	}
 	if !c.Start.IsZero() {
 		row[startColumn] = fmt.Sprintf("%.3f", c.Offset.Seconds())
 	}

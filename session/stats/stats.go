@@ -25,15 +25,17 @@ type Report struct {
 	Frames   int64               `json:"frames"`
 	Bytes    int64               `json:"bytes"`
 	// Operations are those of the exchanges that belong to no other; nil if that is all.
-	Operations Counts   `json:"operations,omitempty"`
-	Exchanges  Counts   `json:"exchanges"`
-	Usage      *Usage   `json:"tokens,omitempty"`
-	Cancels    Counts   `json:"cancels"`
-	Kinds      []Kind   `json:"kinds"`
-	Names      []Name   `json:"names,omitempty"`
-	Tools      *Tools   `json:"tools,omitempty"`
-	Gaps       []Gap    `json:"gaps,omitempty"`
-	HeldBack   []Holdup `json:"held_back,omitempty"`
+	Operations Counts `json:"operations,omitempty"`
+	Exchanges  Counts `json:"exchanges"`
+	Usage      *Usage `json:"tokens,omitempty"`
+	// Cost is what that cost, as agents say.
+	Cost     Dollars  `json:"cost_usd,omitempty"`
+	Cancels  Counts   `json:"cancels"`
+	Kinds    []Kind   `json:"kinds"`
+	Names    []Name   `json:"names,omitempty"`
+	Tools    *Tools   `json:"tools,omitempty"`
+	Gaps     []Gap    `json:"gaps,omitempty"`
+	HeldBack []Holdup `json:"held_back,omitempty"`
 
 	operations Counts
 }
@@ -116,6 +118,14 @@ func (m Millis) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(float64(m)/1e3)/1e3, 'f', -1, 64), nil
 }
 
+// Dollars is an amount in millionths of a dollar, that JSON has in dollars.
+type Dollars int64
+
+// MarshalJSON writes the number.
+func (d Dollars) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(d)/1e6, 'f', -1, 64), nil
+}
+
 // A Gap is the longest that an exchange waited for the next part.
 type Gap struct {
 	Exchange
@@ -169,6 +179,7 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	if versions := t.Versions(); len(versions) > 0 {
 		r.Versions[protocol] = versions
 	}
+	r.Cost += Dollars(s.Usage.Cost)
 	if u := s.Usage; u.Input+u.Cached+u.Output > 0 {
 		if r.Usage == nil {
 			r.Usage = new(Usage)

@@ -43,6 +43,9 @@ func (r *Report) headline() string {
 	if u := r.Usage; u != nil {
 		line += fmt.Sprintf(", %s in (%d cached), %d out", render.Count(u.Input, "token"), u.Cached, u.Output)
 	}
+	if r.Cost > 0 {
+		line += ", " + render.Dollars(int64(r.Cost))
+	}
 	if about := r.about(); about != "" {
 		line = about + ": " + line
 	}

@@ -125,11 +125,11 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 		}
 		return fmt.Sprintf("%s appends=%v last=%v", m.Piece.Of, m.Piece.Appends, m.Piece.Last), true
 	case "usage":
-		return fmt.Sprint(m.Usage), true
+		return tokens(m.Usage), true
 	case "spent":
-		return fmt.Sprint(m.Spent.Usage), true
+		return tokens(m.Spent.Usage), true
 	case "cost":
-		return strconv.FormatInt(m.Spent.Cost, 10), true
+		return strconv.FormatInt(m.Spent.Usage.Cost, 10), true
 	case "label":
 		return string(m.Label), true
 	case "text":
@@ -311,3 +311,6 @@ func Texts(t *testing.T, p protocol.Protocol, want map[string]string) {
 		}
 	}
 }
+
+// tokens writes the tokens that were used.
+func tokens(u protocol.Usage) string { return fmt.Sprintf("{%d %d %d}", u.Input, u.Cached, u.Output) }
