@@ -106,6 +106,9 @@ type Rules struct {
 	// kind opened has made, as tokens of SpaceSession have it; nil for none. It
 	// may be nil.
 	Session func(opened string, answer *Message, payload []byte) []byte
+	// Options returns what a request of the kind asked lets its answer choose from, or what
+	// the answer chooses, as JSON; nil where there is no choice. It may be nil.
+	Options func(asked string, m *Message, payload []byte) [][]byte
 	// Steps says that a step of an operation begins before it goes on.
 	Steps bool
 	// Totals says that what a session or a thread has used in all never falls.

@@ -28,6 +28,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	t.judge(&ev, m, e)
 	if e != nil {
+		if t.rules.Options != nil {
+			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
+		}
 		t.use(e.Operation(), ev.used)
 	}
 	if e != nil && e.Operation() != e {

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Judge is Feed for a request over HTTP that has no message, and breaks the rules of its
@@ -29,13 +31,18 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	}
 	j := &t.judged
 	j.Version, j.Message, j.Payload, j.Stated, j.Asked = version, m, ev.f.Payload, ev.f.Stated, ""
-	j.Broken, j.Declares, j.Needs = j.Broken[:0], 0, 0
+	j.Broken, j.Declares, j.Needs, j.Declared = j.Broken[:0], 0, 0, ev.scope.declared
 	if e != nil && m.Phase != protocol.Open {
 		j.Asked = e.Kind
 	}
 	t.rules.Judge(j)
 	for _, b := range j.Broken {
-		t.report(ruleNamed(b.Finding), ev.f, asked(ev, e), "%s", plain(b.How))
+		r := ruleNamed(b.Finding)
+		severity := Findings[r].Severity
+		if b.Tolerated {
+			severity = min(severity, Warning)
+		}
+		t.addFinding(r, severity, ev.f.Conn, append(asked(ev, e), ev.f.Seq), plain(b.How))
 	}
 	t.declare(ev, e)
 	j.Message, j.Payload, j.Stated = nil, nil, nil // it borrows nothing any longer
@@ -56,6 +63,7 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 		return
 	default:
 		declared = e.declares
+		ev.scope.declared |= j.Declares
 	}
 	missing := j.Needs &^ declared
 	if missing == 0 || !t.judges() {
@@ -68,6 +76,30 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 		}
 	}
 	t.report(undeclared, ev.f, asked(ev, e), "%s needs %s, which was not declared", ev.kind.Name, strings.Join(names, ", "))
+}
+
+// checkOptions reports an answer that chooses what its request did not offer, or that chooses
+// at all although its side has cancelled what the request is for.
+func (t *Tracker) checkOptions(f *Frame, e *Exchange, phase protocol.Phase, options [][]byte) {
+	for _, option := range options {
+		id, isText := jsonscan.Unquote(option)
+		if !isText {
+			continue
+		}
+		hash := maphash.Bytes(t.table.seed, id)
+		if phase == protocol.Open {
+			if len(e.inputs) < maxInputs {
+				e.inputs = append(e.inputs, hash)
+			}
+			continue
+		}
+		if n := len(e.inputs); n > 0 && n < maxInputs && !slices.Contains(e.inputs, hash) {
+			t.report(wrongResult, f, []int64{e.First}, "%s is answered with %s, which it does not offer", e.Title(), plain(string(clip(option, maxText))))
+		}
+		if c := e.Operation().cancel; c != nil && c.of != e && c.Conn == f.Conn && c.duty == protocol.MustConfirm && c.Seq > e.First {
+			t.report(cancelIgnored, f, []int64{e.First, c.Seq}, "%s is answered with an option after %s", e.Title(), c.Kind)
+		}
+	}
 }
 
 // asked returns the number of the frame that opened e, if that is not the frame of ev.

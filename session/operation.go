@@ -315,6 +315,9 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 	if op == nil {
 		return
 	}
+	if of.Space == protocol.SpaceTask {
+		t.checkInputs(ev, op)
+	}
 	brings := does == protocol.Part && ev.m.Phase == protocol.Open
 	if brings && e != op && op.settled { // unless that is refused, something else begins
 		e.about, e.tooLate = false, true
@@ -352,6 +355,26 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 		t.use(op, ev.used)
 	}
 	t.changed(op, ev.f.Seq)
+}
+
+// checkInputs notes what the status of a task asks for, and reports an answer to what none
+// has asked for. Where there are several connections, the answer may be seen before that.
+func (t *Tracker) checkInputs(ev *event, op *Exchange) {
+	if ev.m.Inputs == nil || ev.f.Framing == nil {
+		return
+	}
+	keys := t.keysOf(nil, ev.m.Inputs)
+	if ev.m.Phase == protocol.Open {
+		if !isSubset(keys, op.inputs) && t.judges() {
+			t.report(wrongRetry, ev.f, []int64{op.First}, "%s answers what the task of %s has not asked for", ev.kind.Name, op.Title())
+		}
+		return
+	}
+	for _, k := range keys {
+		if len(op.inputs) < maxInputs && !slices.Contains(op.inputs, k) {
+			op.inputs = append(op.inputs, k)
+		}
+	}
 }
 
 // checkState reports that a task which has ended is in another state. What was asked before

@@ -119,3 +119,36 @@ func (e *envelope) readUpdate(s *jsonscan.Scanner) {
 func (e *envelope) readUsage(s *jsonscan.Scanner) {
 	e.readMembers(s, member{"totalTokens", UsageTotalTokens}, member{"cachedReadTokens", UsageCachedTokens}, member{"outputTokens", UsageOutputTokens})
 }
+
+// permissionOptions returns the ids of the options of a permission, or that which its answer
+// chooses.
+func permissionOptions(asked string, m *protocol.Message, payload []byte) (ids [][]byte) {
+	if asked != "session/request_permission" {
+		return nil
+	}
+	if m.Phase != protocol.Open {
+		if id, ok := jsonscan.Get(payload, "result", "outcome", "optionId"); ok {
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	options, _ := jsonscan.Get(payload, "params", "options")
+	var s jsonscan.Scanner
+	s.Init(options)
+	for ok := s.Array(); ok && s.Elem(); {
+		if id, ok := jsonscan.Get(s.Value(), "optionId"); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// judgeACP2 finds a chunk of a message that does not say of which.
+func judgeACP2(j *protocol.Judged) {
+	switch m := j.Message; string(m.Label) {
+	case "user_message_chunk", "agent_message_chunk", "agent_thought_chunk":
+		if _, ok := jsonscan.Get(j.Payload, "params", "update", "messageId"); !ok && len(j.Payload) > 0 && string(m.Kind) == "session/update" {
+			j.Break(missingField, "%s has no messageId", m.Label)
+		}
+	}
+}

@@ -19,6 +19,7 @@ const (
 	Error
 
 	ParamsArguments          // params.arguments
+	ParamsInputRequests      // params.inputRequests
 	ParamsInputResponses     // params.inputResponses
 	ParamsRequestState       // params.requestState
 	ParamsStatus             // params.status
@@ -130,6 +131,8 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 		switch string(s.Key()) {
 		case "arguments":
 			e.value[ParamsArguments] = s.Value()
+		case "inputRequests":
+			e.value[ParamsInputRequests] = s.Value()
 		case "inputResponses":
 			e.value[ParamsInputResponses] = s.Value()
 		case "notifications":

@@ -99,7 +99,7 @@ func readTaskMCP(e *envelope, m *protocol.Message) {
 		if subscription := e.value[MetaSubscriptionID]; subscription != nil {
 			m.Phase, m.Ref = protocol.Part, jsonwalk.Token(subscription, protocol.SpaceID)
 		}
-		m.Operation = taskEffect(e.value[ParamsStatus], e.token(ofTask))
+		m.Operation, m.Inputs = taskEffect(e.value[ParamsStatus], e.token(ofTask)), e.value[ParamsInputRequests]
 	}
 }
 

@@ -25,12 +25,15 @@ const (
 	mcpResourcesChanged
 	mcpResourceUpdates
 	mcpTaskUpdates
+	mcpBegun // by initialize, whose answer says what the server can do
+	mcpLogging
 )
 
 var mcpFeatures = []string{
 	"the capability sampling", "the capability roots", "the capability elicitation", "the capability elicitation.url",
 	"the capability " + tasksExtension, "a logLevel",
 	"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds",
+	"initialize", "the capability logging",
 }
 
 const tasksExtension = "io.modelcontextprotocol/tasks"
@@ -78,7 +81,11 @@ func judgeMCP(j *protocol.Judged) {
 			return
 		}
 	}
-	if j.Version < mcp2026 || len(j.Payload) == 0 {
+	switch {
+	case len(j.Payload) == 0:
+		return
+	case j.Version < mcp2026:
+		judgeLogging(j)
 		return
 	}
 	var s jsonscan.Scanner
@@ -104,6 +111,24 @@ const (
 	missingField   = "missing-field"
 	headerMismatch = "header-mismatch"
 )
+
+// judgeLogging: before 2026-07-28 a server that logs has said so in its answer to initialize.
+// The client need not ask for it.
+func judgeLogging(j *protocol.Judged) {
+	switch {
+	case j.Message.Phase == protocol.Close && j.Asked == "initialize":
+		capabilities, ok := jsonscan.Get(j.Payload, "result", "capabilities")
+		if !ok {
+			return
+		}
+		j.Declares = mcpBegun
+		if _, ok := jsonscan.Get(capabilities, "logging"); ok {
+			j.Declares |= mcpLogging
+		}
+	case string(j.Message.Kind) == "notifications/message" && j.Declared&mcpBegun != 0:
+		j.Needs = mcpLogging
+	}
+}
 
 // judgeRequest: each request says its version and what its client can do.
 func judgeRequest(j *protocol.Judged, e *envelope) {
@@ -139,6 +164,11 @@ func judgeResult(j *protocol.Judged, e *envelope) {
 		}
 		if e.value[ResultInputRequests] == nil && e.value[ResultRequestState] == nil {
 			j.Break(missingField, "the result of %s %s has neither inputRequests nor requestState", j.Asked, j.Message.ID.Text)
+		}
+		for name, request := range members(e.value[ResultInputRequests]) {
+			if _, ok := jsonscan.Get(request, "params", "elicitationId"); ok {
+				j.Advise(wrongVersion, "%s has no elicitationId, which the input request %s of %s %s has", j.Version, name, j.Asked, j.Message.ID.Text)
+			}
 		}
 		j.Needs = inputs(e.value[ResultInputRequests])
 		return

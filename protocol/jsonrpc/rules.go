@@ -37,7 +37,7 @@ var (
 		Versions: []protocol.VersionRules{{From: "2", Rules: &acp2Rules}},
 		Newest:   "2",
 	})
-	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}})
+	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}, Judge: judgeACP2})
 
 	// LSPRules: a cancelled request is answered by an error, -32800 as a rule,
 	// or by its result. Progress can be the server's own.
@@ -110,6 +110,7 @@ func acpRules(r protocol.Rules) protocol.Rules {
 		id, _ := jsonscan.Get(payload, "result", "sessionId")
 		return id
 	}
+	r.Options = permissionOptions
 	r.Cancels = []protocol.CancelRule{
 		{Kind: "$/cancel_request", Target: protocol.MustAnswer},
 		{Target: protocol.MustConfirm},
@@ -117,7 +118,9 @@ func acpRules(r protocol.Rules) protocol.Rules {
 	r.Sources = [][2]string{
 		{"missing-request", "a client begins with initialize"},
 		{"unknown-step", "in version 1 a tool_call_update names a tool_call"},
-		{"cancel-ignored", "a prompt cancelled by session/cancel ends with the stop reason cancelled"},
+		{"cancel-ignored", "a prompt cancelled by session/cancel ends with the stop reason cancelled, and the permissions that it waits for are answered as cancelled"},
+		{"wrong-result", "the option that answers a permission is one of those offered"},
+		{"missing-field", "in version 2 each chunk of a message has its messageId"},
 		{"cancel-silent", "a prompt cancelled by session/cancel ends with the stop reason cancelled, and another request is answered too"},
 		{"stray-output", "an agent writes nothing to its stdout but messages"},
 	}
@@ -144,9 +147,9 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{"missing-ack", "the first message of a subscription is notifications/subscriptions/acknowledged"},
 		{"cancel-forbidden", "initialize is never cancelled, and a task by tasks/cancel"},
 		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name repeat what the body says, and Mcp-Session-Id the session"},
-		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests"},
+		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests; tasks/update has the last too"},
 		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
-		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares"},
+		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares, and before 2026-07-28 logs only if it declares logging"},
 		{"late-part", "progress stops when its request has completed"},
 		{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
 		{"stray-output", "a server writes nothing to its stdout but messages"},
