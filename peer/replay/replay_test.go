@@ -3,7 +3,6 @@ package replay_test
 import (
 	"context"
 	"io"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,30 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A pipe is one end of two pipes of the system.
-type pipe struct{ r, w *os.File }
-
-func (p pipe) Read(b []byte) (int, error)  { return p.r.Read(b) }
-func (p pipe) Write(b []byte) (int, error) { return p.w.Write(b) }
-func (p pipe) CloseWrite() error           { return p.w.Close() }
-func (p pipe) Close() error {
-	p.w.Close()
-	return p.r.Close()
-}
-
-func pipes(t *testing.T) (controller, unit pipe) {
-	t.Helper()
-	r1, w1, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r2, w2, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pipe{r2, w1}, pipe{r1, w2}
-}
 
 // load returns the recording of a fixture.
 func load(t *testing.T, name string) *replay.Session {
