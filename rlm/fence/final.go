@@ -1,0 +1,113 @@
+package fence
+
+import (
+	"strings"
+	"unicode"
+)
+
+// A Marker is a final answer that a model gave in its text.
+type Marker struct {
+	// Variable says that Arg names the variable that holds the answer, which only the
+	// environment can look up.
+	Variable bool
+	Arg      string // without white space around it; may be empty
+}
+
+// Final returns the final answer of a text. It looks for FINAL_VAR(name) and then for
+// FINAL(text). Of several, it takes the last one if that begins its line, else the first
+// that begins a line. Markers inside fences do not count; words are those of [Blocks].
+//
+// The argument ends at the balancing parenthesis, with regard to quotes and backslashes.
+// Where there is none, as after an apostrophe, it ends at the last closing parenthesis.
+func Final(text string, words []string) (Marker, bool) {
+	fenced := scan(text, words).fenced
+	if name, ok := argument(text, fenced, "FINAL_VAR("); ok {
+		return Marker{Variable: true, Arg: strings.Trim(strings.Trim(name, `"`), "'")}, true
+	}
+	if answer, ok := argument(text, fenced, "FINAL("); ok {
+		return Marker{Arg: answer}, true
+	}
+	return Marker{}, false
+}
+
+// Unwrap returns the answer that a reply gives where no code can be run: the text of
+// FINAL, or the whole reply. There are no variables that FINAL_VAR could name.
+func Unwrap(reply string) string {
+	if answer, ok := argument(reply, scan(reply, nil).fenced, "FINAL("); ok {
+		return answer
+	}
+	return reply
+}
+
+// argument returns what a marker such as FINAL( encloses.
+func argument(text string, fenced []span, marker string) (arg string, ok bool) {
+	start := find(text, fenced, marker)
+	if start < 0 {
+		return "", false
+	}
+	text = text[start:]
+	end := balance(text)
+	if end < 0 {
+		end = strings.LastIndexByte(text, ')')
+	}
+	if end < 0 {
+		return "", false
+	}
+	return strings.TrimSpace(text[:end]), true
+}
+
+// find returns where the argument of the marker that counts begins, or -1.
+func find(text string, fenced []span, marker string) int {
+	first, last := -1, -1
+	for pos := 0; pos < len(text); {
+		if len(fenced) > 0 && pos >= fenced[0].start {
+			pos, fenced = max(pos, fenced[0].end), fenced[1:]
+			continue
+		}
+		line, next := lineAt(text, pos)
+		if len(fenced) > 0 {
+			line = line[:min(len(line), fenced[0].start-pos)]
+		}
+		if at := strings.LastIndex(line, marker); at >= 0 {
+			indent := len(line) - len(strings.TrimLeftFunc(line, unicode.IsSpace))
+			begins := strings.HasPrefix(line[indent:], marker)
+			if begins && first < 0 {
+				first = pos + indent + len(marker)
+			}
+			last = -1
+			if begins && at == indent {
+				last = pos + at + len(marker)
+			}
+		}
+		pos = next
+	}
+	if last >= 0 {
+		return last
+	}
+	return first
+}
+
+// balance returns where the parenthesis is that closes the one before text, or -1.
+func balance(text string) int {
+	depth, quote := 1, byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
