@@ -1,0 +1,205 @@
+// Package runlog writes and reads the logs of recursive language models: files of JSON
+// lines, the first about the run, the others about one turn each.
+//
+// It is version 1 of a schema that other implementations and their viewers share. They
+// take every line that is not of type metadata for a turn, so no other type is written.
+// They ignore keys that they do not know, and so does the [Reader]. Added here are
+// error, finish_reason, metadata of a call, and total_cost.
+package runlog
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Version is the version of the schema.
+const Version = 1
+
+// Metadata is the first line of a log.
+type Metadata struct {
+	SchemaVersion     int            `json:"schema_version,omitempty"` // set by the Writer
+	Type              string         `json:"type,omitempty"`           // set by the Writer
+	Timestamp         string         `json:"timestamp,omitempty"`      // ISO 8601; "" is set by the Writer
+	RootModel         string         `json:"root_model"`
+	MaxDepth          int            `json:"max_depth"`
+	MaxIterations     int            `json:"max_iterations"`
+	Backend           string         `json:"backend"`
+	BackendKwargs     map[string]any `json:"backend_kwargs"`
+	EnvironmentType   string         `json:"environment_type"`
+	EnvironmentKwargs map[string]any `json:"environment_kwargs"`
+	OtherBackends     []string       `json:"other_backends"` // nil is null
+	CorrelationID     string         `json:"correlation_id,omitempty"`
+}
+
+// An Iteration is the line of a turn.
+type Iteration struct {
+	SchemaVersion int         `json:"schema_version,omitempty"` // set by the Writer
+	Type          string      `json:"type,omitempty"`           // set by the Writer
+	Iteration     int         `json:"iteration"`                // from 1
+	Timestamp     string      `json:"timestamp,omitempty"`      // ISO 8601; "" is set by the Writer
+	Prompt        Messages    `json:"prompt"`
+	Response      Text        `json:"response"`
+	CodeBlocks    []CodeBlock `json:"code_blocks"`
+	FinalAnswer   *Text       `json:"final_answer"`
+	Seconds       float64     `json:"iteration_time"`
+	CorrelationID string      `json:"correlation_id,omitempty"`
+	Usage         *Usage      `json:"iteration_usage_summary,omitempty"`
+	Cumulative    *Usage      `json:"cumulative_usage_summary,omitempty"` // with sub-calls
+	FinishReason  string      `json:"finish_reason,omitempty"`            // in the last line
+}
+
+// A CodeBlock is a block of code and what came of it.
+type CodeBlock struct {
+	Code   string `json:"code"`
+	Result Result `json:"result"`
+}
+
+// A Result is what came of a block of code.
+type Result struct {
+	Stdout        string           `json:"stdout"`
+	Stderr        string           `json:"stderr"` // the error of the code included; viewers know no other place
+	Locals        map[string]Text  `json:"locals"`
+	Seconds       float64          `json:"execution_time"`
+	CorrelationID string           `json:"correlation_id,omitempty"`
+	Calls         []ChatCompletion `json:"rlm_calls"`
+}
+
+// A ChatCompletion is one call of a model, or a whole run.
+type ChatCompletion struct {
+	RootModel        string          `json:"root_model"`
+	Prompt           json.RawMessage `json:"prompt"` // a string, an object or an array of messages
+	Response         Text            `json:"response"`
+	Usage            Usage           `json:"usage_summary"`
+	PromptTokens     int64           `json:"prompt_tokens"`     // see SetTokens
+	CompletionTokens int64           `json:"completion_tokens"` // see SetTokens
+	Seconds          float64         `json:"execution_time"`
+	ToolCalls        json.RawMessage `json:"tool_calls,omitempty"`
+	FinishReason     string          `json:"finish_reason,omitempty"`
+	Error            string          `json:"error,omitempty"`
+	Run              *Run            `json:"metadata,omitempty"` // of a call that was a child run
+}
+
+// SetTokens sets PromptTokens and CompletionTokens to what the root model has used.
+func (c *ChatCompletion) SetTokens() {
+	used := c.Usage.Models[c.RootModel]
+	c.PromptTokens, c.CompletionTokens = used.InputTokens, used.OutputTokens
+}
+
+// A Run is the log of a child run, inside of the call that started it.
+type Run struct {
+	Metadata   Metadata    `json:"run_metadata"`
+	Iterations []Iteration `json:"iterations"`
+}
+
+// Usage is what models have used.
+type Usage struct {
+	Models    map[string]ModelUsage `json:"model_usage_summaries"`
+	TotalCost float64               `json:"total_cost,omitempty"` // in dollars; 0 if not known
+}
+
+// ModelUsage is what one model has used.
+type ModelUsage struct {
+	Calls        int64   `json:"total_calls"`
+	InputTokens  int64   `json:"total_input_tokens"`
+	OutputTokens int64   `json:"total_output_tokens"`
+	TotalCost    float64 `json:"total_cost,omitempty"`
+}
+
+// A Text is written as a string. Where another program has written something else, it is
+// the JSON of that.
+type Text string
+
+// UnmarshalJSON reads any JSON.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	*t = ""
+	switch b[0] {
+	case 'n':
+		return nil
+	case '"':
+		return json.Unmarshal(b, (*string)(t))
+	}
+	*t = Text(b)
+	return nil
+}
+
+// A Message is one of a conversation.
+type Message struct {
+	Role    string `json:"role"`
+	Content Text   `json:"content"`
+}
+
+// Messages are a conversation. Viewers want an array with string contents. Where another
+// program has written a single prompt, it is one message of the user.
+type Messages []Message
+
+// UnmarshalJSON reads an array of messages, a message, or a string.
+func (m *Messages) UnmarshalJSON(b []byte) error {
+	switch b[0] {
+	case 'n':
+		*m = nil
+		return nil
+	case '[':
+		return json.Unmarshal(b, (*[]Message)(m))
+	}
+	one := Message{Role: "user"}
+	if b[0] != '{' {
+		err := json.Unmarshal(b, &one.Content)
+		*m = Messages{one}
+		return err
+	}
+	err := json.Unmarshal(b, &one)
+	if one.Content == "" {
+		one.Content = Text(b)
+	}
+	*m = Messages{one}
+	return err
+}
+
+// After returns the messages that follow those that m has in common with earlier.
+func (m Messages) After(earlier Messages) Messages {
+	n := 0
+	for n < min(len(m), len(earlier)) && m[n] == earlier[n] {
+		n++
+	}
+	return m[n:]
+}
+
+// localChars bounds the representation of a variable.
+const localChars = 2000
+
+// reserved are the names that every run has.
+var reserved = []string{
+	"context", "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "FINAL", "FINAL_VAR", "SHOW_VARS",
+	"answer", "history", "RLM_CORRELATION_ID", "RLM_DEPTH",
+}
+
+// Locals returns the variables that belong into the log: without the names of every run
+// and those in also, such as tools; without names that begin with an underscore; each
+// hidden and then cut to 2,000 characters. A nil hide hides nothing.
+func Locals(vars map[string]string, hide func(string) string, also ...string) map[string]Text {
+	kept := make(map[string]Text, len(vars))
+	for name, value := range vars {
+		if strings.HasPrefix(name, "_") || slices.Contains(reserved, name) || slices.Contains(also, name) {
+			continue
+		}
+		if hide != nil {
+			value = hide(value)
+		}
+		kept[name] = Text(firstChars(value, localChars))
+	}
+	return kept
+}
+
+func firstChars(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}

@@ -1,0 +1,208 @@
+package runlog
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options are settings of a [Writer]. The zero value has none.
+type Options struct {
+	// Hide returns a text without the secrets in it. It is called with every string of
+	// a record, but not with the names of the schema.
+	Hide func(string) string
+	// NewPrompts writes of each prompt only the messages that the one before it did not
+	// have. Otherwise a log grows with the square of the number of turns.
+	NewPrompts bool
+	Now        func() time.Time // nil: time.Now
+}
+
+// A file is what a Writer needs of an [os.File].
+type file interface {
+	WriteAt(b []byte, at int64) (int, error)
+	Truncate(size int64) error
+	Close() error
+}
+
+// A Writer writes the log of one run. It is for one goroutine at a time.
+//
+// A record that cannot be written is an error, which says nothing about the run: later
+// records may succeed. What was written of it is removed, so the log stays readable.
+type Writer struct {
+	o    Options
+	path string
+	file file
+	size int64
+	last Messages
+}
+
+// Create makes a log in a folder, which is made if it does not exist. Only its owner may
+// read it. Its name is that of the time and of chance.
+func Create(dir string, o Options) (*Writer, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	path := filepath.Join(dir, "rlm_"+o.Now().UTC().Format("2006-01-02_15-04-05")+"_"+hex.EncodeToString(id[:])+".jsonl")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{o: o, path: path, file: f}, nil
+}
+
+// Path returns the path of the log.
+func (w *Writer) Path() string { return w.path }
+
+// Close ends the log.
+func (w *Writer) Close() error { return w.file.Close() }
+
+// Metadata writes the first line.
+func (w *Writer) Metadata(m Metadata) error {
+	m.SchemaVersion, m.Type, m.Timestamp = Version, "metadata", w.timestamp(m.Timestamp)
+	return w.write(m)
+}
+
+// Iteration writes the line of a turn. It keeps the messages of the prompt for the next
+// turn, so they must not change.
+func (w *Writer) Iteration(it Iteration) error {
+	it.SchemaVersion, it.Type, it.Timestamp = Version, "iteration", w.timestamp(it.Timestamp)
+	prompt := it.Prompt
+	if w.o.NewPrompts {
+		it.Prompt = prompt.After(w.last)
+	}
+	if err := w.write(it); err != nil {
+		return err
+	}
+	w.last = prompt
+	return nil
+}
+
+func (w *Writer) timestamp(given string) string {
+	if given != "" {
+		return given
+	}
+	return Timestamp(w.o.Now())
+}
+
+// Timestamp returns a time as logs have it.
+func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
+
+func (w *Writer) write(record any) error {
+	line, err := encode(record, w.o.Hide)
+	if err == nil {
+		_, err = w.file.WriteAt(line, w.size)
+	}
+	if err != nil {
+		// Without the truncation, the next line would begin inside this one.
+		_ = w.file.Truncate(w.size)
+		return fmt.Errorf("log of the run: %w", err)
+	}
+	w.size += int64(len(line))
+	return nil
+}
+
+// encode returns the line of a record: sorted keys at every depth, and characters as
+// they are.
+func encode(record any, hide func(string) string) ([]byte, error) {
+	b, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	// Maps are written with sorted keys.
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		return nil, err
+	}
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(clean(tree, hide, false)); err != nil {
+		return nil, err
+	}
+	return unescape(line.Bytes()), nil
+}
+
+// empty is what stands where a record has no value but readers expect a list or an object.
+var empty = map[string]any{
+	"backend_kwargs": map[string]any{}, "environment_kwargs": map[string]any{}, "locals": map[string]any{},
+	"model_usage_summaries": map[string]any{}, "code_blocks": []any{}, "rlm_calls": []any{}, "iterations": []any{},
+	"prompt": []any{},
+}
+
+// foreign are the keys below which the names are not those of the schema.
+var foreign = []string{"backend_kwargs", "environment_kwargs", "locals", "prompt", "tool_calls"}
+
+// clean completes the tree of a record, and hides its secrets. In data, names are hidden
+// too, and null stays null.
+func clean(tree any, hide func(string) string, data bool) any {
+	if hide == nil {
+		hide = func(s string) string { return s }
+	}
+	switch v := tree.(type) {
+	case string:
+		return hide(v)
+	case []any:
+		for i := range v {
+			v[i] = clean(v[i], hide, data)
+		}
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, value := range v {
+			switch {
+			case data:
+				name = hide(name)
+			case value == nil && empty[name] != nil:
+				value = empty[name]
+			}
+			object[name] = clean(value, hide, data || slices.Contains(foreign, name))
+		}
+		return object
+	}
+	return tree
+}
+
+// unescape writes the characters as they are that the encoder of the standard library
+// escapes without need: line separators, and the replacement of what is no UTF-8.
+func unescape(line []byte) []byte {
+	if !bytes.Contains(line, []byte(`\u2028`)) && !bytes.Contains(line, []byte(`\u2029`)) && !bytes.Contains(line, []byte(`\ufffd`)) {
+		return line
+	}
+	var out bytes.Buffer
+	for len(line) > 0 {
+		at := bytes.IndexByte(line, '\\')
+		if at < 0 {
+			break
+		}
+		out.Write(line[:at])
+		line = line[at:]
+		n := len(`\n`)
+		if line[1] == 'u' {
+			n = len(`\u2028`)
+		}
+		switch escape := string(line[:n]); escape {
+		case `\u2028`, `\u2029`, `\ufffd`:
+			code, _ := strconv.ParseUint(strings.TrimPrefix(escape, `\u`), 16, 32)
+			out.WriteRune(rune(code))
+		default:
+			out.WriteString(escape)
+		}
+		line = line[n:]
+	}
+	out.Write(line)
+	return out.Bytes()
+}
