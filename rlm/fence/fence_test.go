@@ -94,7 +94,7 @@ func TestPlainFences(t *testing.T) {
 			}
 		}
 	}
-	try("", 4)
+	try("", 3)
 }
 
 // More info words can be configured, and then they alone count.
@@ -196,7 +196,7 @@ func hostile() map[string]string {
 	texts := map[string]string{}
 	for _, piece := range []string{
 		"`", "~", "```\n", "```repl\n", "~~~repl\n", "x ```repl\n", "````repl\n```\n", "```python\n```repl\n",
-		" ", "\n", " \n", "\t```repl\n", "FINAL(", "FINAL_VAR(", "FINAL(\n", "FINAL_VAR('\n", "'(", "\\", ")", " FINAL(1)", "```repl```",
+		" ", "\n", "\t```repl\n", "FINAL(", "FINAL_VAR('\n", "FINAL(1)\n", "'(", " FINAL(1)", "```repl```",
 	} {
 		texts[piece] = strings.Repeat(piece, size/len(piece))
 	}
@@ -213,9 +213,7 @@ func hostile() map[string]string {
 
 func TestHostile(t *testing.T) {
 	for _, text := range hostile() {
-		for _, text := range []string{text, "FINAL(" + text + "\n```\n"} {
-			check(t, text)
-		}
+		check(t, text+"\nFINAL(it's\n```\n")
 	}
 }
 
