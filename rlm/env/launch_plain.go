@@ -1,0 +1,50 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+type plain struct{}
+
+// Start starts the program in a process group of its own.
+func (plain) Start(ctx context.Context, s Spec) (Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	cmd := exec.Command(s.Path, s.Args...) //nolint:noctx // it outlives ctx, and its group is killed with it
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = s.Dir, s.Env, s.Files
+	if s.Stdin != nil {
+		cmd.Stdin = s.Stdin
+	}
+	if s.Stdout != nil {
+		cmd.Stdout = s.Stdout
+	}
+	cmd.SysProcAttr = apart()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Path, err)
+	}
+	p := &process{os: cmd.Process, ended: make(chan struct{})}
+	go func() { // ends with the program
+		defer close(p.ended)
+		p.err = cmd.Wait()
+		p.Kill() // whom it has left behind
+	}()
+	return p, nil
+}
+
+// A process is the leader of a process group.
+type process struct {
+	os    *os.Process
+	ended chan struct{} // closed when the leader has ended
+	err   error         // valid then
+}
+
+func (p *process) Wait() error {
+	<-p.ended
+	return p.err
+}
+
+func (p *process) Kill() { killGroup(p.os) }
