@@ -81,6 +81,8 @@ type Context struct {
 type Cell struct {
 	Code string
 	Ref  string // such as RUN/t3/c1
+	// History is the value of the variable history: all messages so far.
+	History []Message
 	// Calls answers what the code asks. Its methods are called from several goroutines.
 	Calls Caller
 }

@@ -60,11 +60,13 @@ const (
 
 var kinds = kindsOf(map[string]kind{
 	"ready":        {frame.U2C, protocol.Note, hasLanguage},
+	"set":          {frame.C2U, protocol.Note, hasName},
 	"load_context": {frame.C2U, protocol.Open, hasID | hasPath},
 	"execute":      {frame.C2U, protocol.Open, hasID | hasCode},
 	"final_var":    {frame.C2U, protocol.Open, hasID | hasName},
 	"shutdown":     {frame.C2U, protocol.Open, hasID},
 	"output":       {frame.U2C, protocol.Part, hasID | hasText},
+	"busy":         {frame.U2C, protocol.Part, hasID},
 	"cancel":       {frame.DirUnknown, protocol.Cancel, hasTarget},
 })
 
@@ -124,7 +126,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 		case "text":
 			w.content = s.Value()
 			w.has |= hasText
-		case "prompt", "prompts", "response", "responses", "final", "arguments":
+		case "prompt", "prompts", "response", "responses", "final", "arguments", "value":
 			w.content = s.Value()
 		case "name":
 			w.name = jsonwalk.Word(s.Value())

@@ -1,0 +1,77 @@
+package env
+
+import (
+	"sync"
+	"time"
+)
+
+// A clock measures how long a cell has been running, and says when that was too long.
+// It stands still while calls are under way, but for what the code does meanwhile.
+type clock struct {
+	timer *time.Timer // fires at the limit
+
+	mu      sync.Mutex
+	limit   time.Duration
+	ran     time.Duration // until since, if it runs
+	waited  time.Duration // beside calls, until since if it stands still
+	since   time.Time     // when it began to run, or to stand still
+	calls   int
+	stopped bool
+}
+
+func newClock(limit time.Duration) *clock {
+	return &clock{timer: time.NewTimer(limit), limit: limit, since: time.Now()}
+}
+
+// add adds the time since c.since to what it was spent on.
+func (c *clock) add() {
+	now := time.Now()
+	if c.calls > 0 {
+		c.waited += now.Sub(c.since)
+	} else {
+		c.ran += now.Sub(c.since)
+	}
+	c.since = now
+}
+
+// change calls f, unless the clock was stopped, and sets the timer.
+func (c *clock) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	c.add()
+	f()
+	if left := c.limit - c.ran; c.calls == 0 || left <= 0 {
+		c.timer.Reset(max(0, left))
+	} else {
+		c.timer.Stop()
+	}
+}
+
+// began is told that a call has begun.
+func (c *clock) began() { c.change(func() { c.calls++ }) }
+
+// ended is told that a call has ended.
+func (c *clock) ended() { c.change(func() { c.calls-- }) }
+
+// worked is told that the code has used so much processor time while calls were under
+// way. That may be wrong, but it is no more than the time that has passed.
+func (c *clock) worked(d time.Duration) {
+	c.change(func() {
+		d = min(max(0, d), c.waited)
+		c.ran += d
+		c.waited = 0
+	})
+}
+
+// stop ends the measurement and returns its result.
+func (c *clock) stop() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add()
+	c.stopped = true
+	c.timer.Stop()
+	return c.ran
+}

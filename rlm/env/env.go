@@ -1,0 +1,356 @@
+// Package env is the host's side of workers: the processes in which the code of a run
+// is interpreted, whatever their language. It starts them, loads the context, runs
+// cells, answers their calls, and ends what does not end by itself.
+//
+// What a worker says is never trusted. It can make its own cell fail, and no more.
+package env
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/rlm"
+)
+
+// A Config says which worker is to be started, and how it is treated.
+type Config struct {
+	Launcher Launcher // nil is Plain
+	// Spec is what is to be started. Dir, Files and the streams are set here, and what
+	// may be read is added to.
+	Spec Spec
+	// Files are written into the session folder before a worker is started.
+	Files map[string][]byte
+	// Stdio says that the worker has its wire on its standard streams, rather than at
+	// descriptor 3.
+	Stdio bool
+	Setup string // code that is run before the first cell, in each new worker
+
+	Run   string // the id of the run, RLM_CORRELATION_ID
+	Depth int    // of the run, RLM_DEPTH
+
+	Timeout  time.Duration // of a cell; 0 is DefaultTimeout
+	Grace    time.Duration // for a cell that was interrupted; 0 is DefaultGrace
+	Parallel int           // prompts that are asked at the same time; 0 is DefaultParallel
+
+	// Tap is given each frame, unless it is nil. It must neither block nor keep it. It
+	// is called from several goroutines.
+	Tap func(d frame.Dir, raw []byte)
+}
+
+// What holds unless a Config says otherwise.
+const (
+	DefaultTimeout  = 300 * time.Second
+	DefaultGrace    = 2 * time.Second
+	DefaultParallel = 16
+)
+
+// startTimeout is how long a worker may take until it is ready.
+const startTimeout = 60 * time.Second
+
+// An Env is an interpreter in a worker. It implements [rlm.Environment].
+type Env struct {
+	config  Config
+	folder  string // "" until it is needed, and once closed
+	context *rlm.Context
+	worker  *worker       // nil if there is none
+	lost    bool          // a worker has ended, and nobody was told yet
+	history []rlm.Message // what the worker has been told
+	slots   chan struct{} // of calls
+	last    uint64        // id of a request
+	closed  bool
+}
+
+var _ rlm.Environment = (*Env)(nil)
+
+// New returns an environment. Nothing is started before it is needed.
+func New(c Config) *Env {
+	if c.Launcher == nil {
+		c.Launcher = Plain
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Grace <= 0 {
+		c.Grace = DefaultGrace
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = DefaultParallel
+	}
+	c.Stdio = c.Stdio || runtime.GOOS == "windows"
+	return &Env{config: c, slots: make(chan struct{}, c.Parallel)}
+}
+
+// Load starts a worker and loads a context, which is read where it lies.
+func (e *Env) Load(ctx context.Context, c rlm.Context) error {
+	path, err := filepath.Abs(c.Path)
+	if err != nil {
+		return err
+	}
+	_ = e.stop() // what it may read cannot be changed
+	e.lost = false
+	e.context = &rlm.Context{Path: path, Type: c.Type}
+	return e.start(ctx)
+}
+
+// errDied says that a worker has ended, or had to be ended, before it was asked anything.
+type errDied struct{ error }
+
+func (e errDied) Unwrap() error { return e.error }
+
+// start starts a worker that is ready for cells.
+func (e *Env) start(ctx context.Context) (err error) {
+	if e.closed {
+		return errors.New("the environment is closed")
+	}
+	spec := e.config.Spec
+	if err := e.fill(&spec); err != nil {
+		return err
+	}
+	if e.worker, err = startWorker(ctx, &e.config, spec); err != nil {
+		return err
+	}
+	e.history = nil
+	defer func() {
+		if err != nil {
+			_ = e.stop()
+		}
+	}()
+	if err := e.awaitReady(ctx); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := errors.Join(
+		appendFrame(&b, set{Kind: "set", Name: "RLM_CORRELATION_ID", Value: e.config.Run}),
+		appendFrame(&b, set{Kind: "set", Name: "RLM_DEPTH", Value: e.config.Depth}),
+	); err != nil {
+		return err
+	}
+	e.worker.post(b.Bytes())
+	if e.context != nil {
+		load := loadContext{"load_context", e.next(), e.context.Path, e.context.Type}
+		if err := e.prepare(ctx, "load the context", load, load.ID); err != nil {
+			return err
+		}
+	}
+	if e.config.Setup != "" {
+		setup := execute{"execute", e.next(), e.config.Setup}
+		return e.prepare(ctx, "setup code", setup, setup.ID)
+	}
+	return nil
+}
+
+// fill makes the session folder, and adds it and the context to what is to be started.
+func (e *Env) fill(s *Spec) (err error) {
+	if e.folder == "" {
+		if e.folder, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+			return err
+		}
+	}
+	for name, content := range e.config.Files {
+		path := filepath.Join(e.folder, name)
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o400); err != nil {
+			return err
+		}
+	}
+	s.Dir = e.folder
+	if e.context != nil {
+		s.Read = append(s.Read[:len(s.Read):len(s.Read)], e.context.Path)
+	}
+	return nil
+}
+
+// awaitReady waits until the worker says that it is ready.
+func (e *Env) awaitReady(ctx context.Context) error {
+	late := time.NewTimer(startTimeout)
+	defer late.Stop()
+	select {
+	case m, ok := <-e.worker.messages:
+		switch {
+		case !ok:
+			return errDied{fmt.Errorf("start the interpreter: it ended: %w", orClean(e.stop()))}
+		case m.Kind != "ready":
+			return errDied{fmt.Errorf("start the interpreter: it began with a message %.20q, not ready", m.Kind)}
+		}
+		return nil
+	case <-late.C:
+		return errDied{fmt.Errorf("start the interpreter: not ready after %v", startTimeout)}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// prepare makes a request that has to succeed before cells can run.
+func (e *Env) prepare(ctx context.Context, what string, request any, id uint64) error {
+	r := e.do(ctx, request, id)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case r.died != nil:
+		return errDied{fmt.Errorf("%s: %w", what, r.failure(e.config.Timeout))}
+	case r.result.Error != nil && r.result.Error.Line > 0:
+		return fmt.Errorf("%s: line %d: %w", what, r.result.Error.Line, r.failure(e.config.Timeout))
+	case r.result.Error != nil:
+		return fmt.Errorf("%s: %w", what, r.failure(e.config.Timeout))
+	}
+	return nil
+}
+
+// Exec runs a cell, in a new worker if the last one is gone.
+func (e *Env) Exec(ctx context.Context, cell rlm.Cell) (rlm.Result, error) {
+	if e.worker != nil && !e.worker.alive() {
+		_ = e.stop()
+		e.lost = true
+	}
+	lost := e.lost
+	if e.worker == nil {
+		if err := e.start(ctx); err != nil {
+			return e.notStarted(ctx, err)
+		}
+	}
+	e.lost = false
+	var b bytes.Buffer
+	if err := e.tellHistory(&b, cell.History); err != nil {
+		return rlm.Result{}, err
+	}
+	request := execute{"execute", e.next(), cell.Code}
+	if err := appendFrame(&b, request); err != nil {
+		return rlm.Result{Lost: lost, Err: &rlm.CellError{Type: typeValue, Message: fmt.Sprintf("the cell has %d bytes: %v", len(cell.Code), err)}}, nil
+	}
+	r := e.serve(ctx, b.Bytes(), request.ID, cell.Calls)
+	return rlm.Result{
+		Stdout: r.stdout.String(), Stderr: r.stderr.String(),
+		Omitted: r.omitted + max(0, r.result.Omitted),
+		Locals:  r.result.Locals,
+		Took:    r.took,
+		Err:     r.failure(e.config.Timeout),
+		Final:   r.result.Final,
+		Best:    r.result.Best,
+		Lost:    lost || r.died != nil,
+	}, nil
+}
+
+// notStarted is what comes of a cell for which no worker could be started. A worker that
+// died may be followed by a better one.
+func (e *Env) notStarted(ctx context.Context, err error) (rlm.Result, error) {
+	var died errDied
+	failed := &rlm.CellError{Type: typeDied, Message: err.Error()}
+	if ctx.Err() != nil {
+		failed = &rlm.CellError{Type: typeCancelled, Message: "the cell was cancelled before it began"}
+	} else if !errors.As(err, &died) {
+		return rlm.Result{}, err
+	}
+	lost := e.lost
+	e.lost = false
+	return rlm.Result{Lost: lost, Err: failed}, nil
+}
+
+// Var asks for the text of a variable. One that cannot be had is not known.
+func (e *Env) Var(ctx context.Context, name string) (text string, known bool, err error) {
+	if e.worker == nil {
+		return "", false, nil
+	}
+	request := finalVar{"final_var", e.next(), name}
+	r := e.do(ctx, request, request.ID)
+	e.lost = e.lost || r.died != nil
+	if ctx.Err() != nil {
+		return "", false, context.Cause(ctx)
+	}
+	if r.result.Final == nil { // also if the worker has ended
+		return "", false, nil
+	}
+	return *r.result.Final, true, nil
+}
+
+// Close ends the worker with all that it has started, and removes the session folder.
+func (e *Env) Close() error {
+	e.closed = true
+	_ = e.stop()
+	if e.folder == "" {
+		return nil
+	}
+	err := removeAll(e.folder)
+	if err == nil {
+		e.folder = ""
+	}
+	return err
+}
+
+// removeAll removes a folder, also one in which code has locked folders.
+func removeAll(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700) //nolint:gosec // a folder that is about to be removed
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
+}
+
+// stop ends the worker, if there is one, and returns how that has ended.
+func (e *Env) stop() error {
+	if e.worker == nil {
+		return nil
+	}
+	err := e.worker.end()
+	e.worker = nil
+	return err
+}
+
+func (e *Env) next() uint64 {
+	e.last++
+	return e.last
+}
+
+// historyPart is how much of the history goes into one message, in bytes before they
+// are escaped.
+const historyPart = 2 << 20
+
+// tellHistory appends what the worker does not know of the history yet.
+func (e *Env) tellHistory(b *bytes.Buffer, history []rlm.Message) error {
+	from := 0
+	for from < min(len(history), len(e.history)) && history[from] == e.history[from] {
+		from++
+	}
+	if from == len(history) && from == len(e.history) {
+		return nil
+	}
+	for {
+		to, size := from, 0
+		for to < len(history) && (to == from || size+len(history[to].Content) <= historyPart) {
+			size += len(history[to].Content)
+			to++
+		}
+		part := set{Kind: "set", Name: "history", From: from, Value: append([]rlm.Message{}, history[from:to]...)}
+		if err := appendFrame(b, part); errors.Is(err, errTooLarge) {
+			short := history[from]
+			short.Content = short.Content[:historyPart]
+			part.Value = []rlm.Message{short}
+			err = appendFrame(b, part)
+			if err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		if from = to; from == len(history) {
+			break
+		}
+	}
+	e.history = history
+	return nil
+}

@@ -1,0 +1,320 @@
+package python_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/python"
+)
+
+func TestCells(t *testing.T) {
+	i := start(t, env.Config{Run: "0123", Depth: 2}, python.Options{})
+	i.prints("1 + 1", "") // no echo
+	i.prints("a = 2\nprint(a)", "2\n")
+	i.prints("print(a + 1, RLM_CORRELATION_ID, RLM_DEPTH, history)", "3 0123 2 []\n")
+	i.fails("\n1 / 0", "2 ZeroDivisionError: division by zero")
+	i.fails("def f():\n    raise KeyError('x')\n\nf()", "2 KeyError: 'x'")
+	i.fails("\n\nf()", "3 KeyError") // the line in this cell, not in the one that has f
+	i.fails("a = 1\nb = = 2", "2 SyntaxError: invalid syntax")
+	i.fails("a = '\\0'; exec(a)", "1 ")
+	i.fails("import no_such", "1 ModuleNotFoundError: No module named 'no_such'")
+	i.fails("from json import no_such", "1 ImportError: cannot import name 'no_such' from 'json'")
+	i.fails("raise SystemExit(3)", "1 SystemExit: 3")
+	i.fails("exit()", "1 SystemExit")
+	i.fails("raise KeyboardInterrupt", "1 KeyboardInterrupt")
+	i.fails("input()", "1 EOFError")
+	if r := i.fails("import os\nopen(os.path.join(os.getcwd(), 'no'))", "2 FileNotFoundError"); strings.Contains(r.Err.Message, os.TempDir()) {
+		t.Error("a path of the host:", r.Err)
+	}
+	i.prints("import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: 'int' = 1\nprint(P())", "P(x=1)\n")
+	if r := i.run("import sys; print('e', file=sys.stderr); sys.stdout.buffer.write(b'b\\n')"); r.Stderr != "e\n" || r.Stdout != "b\n" {
+		t.Error("streams:", r)
+	}
+}
+
+// The names that belong to us come back, whatever a cell has done to them.
+func TestRestored(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{})
+	path := filepath.Join(t.TempDir(), "c.txt")
+	write(t, path, "text ü")
+	if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{
+		"context", "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "FINAL", "FINAL_VAR",
+		"SHOW_VARS", "answer", "history", "RLM_CORRELATION_ID", "RLM_DEPTH",
+	}
+	i.prints("import builtins; builtins.were = ["+strings.Join(names, ",")+"]", "")
+	i.prints(strings.Join(names, "=")+"=1", "")
+	i.prints("print(["+strings.Join(names, ",")+"] == builtins.were, context)", "True text ü\n")
+	r := i.prints("del "+strings.Join(names, ",")+"; import sys; sys.stdout = sys.stderr = sys.stdin = None; sys.setrecursionlimit(90)", "")
+	if got := slices.Sorted(maps.Keys(r.Locals)); !slices.Equal(got, []string{"builtins", "sys"}) {
+		t.Error("locals", got)
+	}
+	i.prints("print(["+strings.Join(names, ",")+"] == builtins.were, sys.getrecursionlimit() > 90)", "True True\n")
+}
+
+func TestAnswers(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{})
+	for _, c := range []struct{ code, final, best string }{
+		{`x = {"a": 1}`, "-", ""},
+		{`print(FINAL_VAR("nope"))`, "-", ""},
+		{`FINAL_VAR(" 'x' ")`, "{'a': 1}", ""},
+		{`FINAL_VAR("llm_query")`, "-", ""},
+		{`FINAL(x)`, "{'a': 1}", ""},
+		{`FINAL("")`, "", ""},
+		{`FINAL("it\ud800"); 1/0`, "it\ufffd", ""},
+		{`FINAL("x" * (1 << 23))`, "-", ""},
+		{`answer["content"] = 4`, "-", "4"},
+		{`answer = {"content": "five", "ready": False}`, "-", "five"},
+		{`answer["ready"] = True`, "five", "five"},
+		{`answer["ready"] = answer["content"] = type("Bad", (), {"__str__": lambda s: 1 / 0, "__bool__": lambda s: 1 / 0})()`, "-", ""},
+	} {
+		r := i.run(c.code)
+		final := "-"
+		if r.Final != nil {
+			final = *r.Final
+		}
+		if final != c.final || r.Best != c.best {
+			t.Errorf("%s: final %.40q, best %q; want %q and %q", c.code, final, r.Best, c.final, c.best)
+		}
+	}
+	i.prints(`print(FINAL_VAR("nope"))`, "Error: Variable 'nope' not found\n")
+	i.run("y = 'why'; _z = 3; loop = type('Loop', (), {'__str__': lambda s: 1 / 0})()")
+	for name, want := range map[string]string{"x": "{'a': 1}", "y": "why", "_z": "3", "nope": "-", "loop": "-", "FINAL": "-"} {
+		text, known, err := i.Var(t.Context(), name)
+		if !known {
+			text = "-"
+		}
+		if err != nil || text != want {
+			t.Errorf("Var(%s) is %q, %v; want %q", name, text, err, want)
+		}
+	}
+	i.prints("del loop, x\nprint(SHOW_VARS())", "y: str\n")
+}
+
+func TestLocals(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{})
+	r := i.run(`
+import json as j, collections
+def f(): pass
+_hidden = 1
+s, long, n = "it's", "x" * 10**7, 7 ** 100000
+d, e, t1, u = {"a": [1, (2,)], 'b': None}, [], (1,), {1}
+big = [[i] * 10 for i in range(10**6)]
+counts = collections.Counter(range(10**6))
+loop = []; loop.append(loop)
+class Bad:
+    def __repr__(self): raise SystemExit
+bad, lone, num = Bad(), "\ud800", 1.5
+globals()[3] = 4
+`)
+	for name, want := range map[string]string{
+		"j": "<module 'json'>", "f": "<function 'f'>", "s": `"it's"`, "d": "{'a': [1, (2,)], 'b': None}", "e": "[]",
+		"t1": "(1,)", "u": "{1}", "bad": "<Bad>", "lone": `'\ud800'`, "num": "1.5", "counts": "<Counter of 1000000 items>",
+	} {
+		if r.Locals[name] != want {
+			t.Errorf("%s is %q, want %q", name, r.Locals[name], want)
+		}
+	}
+	for _, name := range []string{"long", "big"} {
+		if len(r.Locals[name]) != 2000 {
+			t.Errorf("%s has %d bytes", name, len(r.Locals[name]))
+		}
+	}
+	for name, value := range r.Locals {
+		if strings.HasPrefix(name, "_") || name == "answer" || len(value) > 2000 {
+			t.Errorf("%s = %.100s", name, value)
+		}
+	}
+	if r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+func TestContext(t *testing.T) {
+	i := start(t, env.Config{Setup: "n = len(context)"}, python.Options{})
+	path := filepath.Join(t.TempDir(), "context")
+	for _, c := range []struct{ kind, content, code, want string }{
+		{"text", "", "print(repr(context), n)", "'' 0\n"},
+		{"text", "a\r\nb\xff", "print(repr(context), n)", "'a\\r\\nb\ufffd' 5\n"},
+		{"json", `{"a": [1, "ü"]}`, "print(context['a'])", "[1, 'ü']\n"},
+		{"jsonl", "{\"a\": 1}\n\n[2]\n", "print(context)", "[{'a': 1}, [2]]\n"},
+	} {
+		write(t, path, c.content)
+		if err := i.Load(t.Context(), rlm.Context{Path: path, Type: c.kind}); err != nil {
+			t.Fatal(err)
+		}
+		i.prints(c.code, c.want)
+	}
+	for kind, content := range map[string]string{"json": "{", "jsonl": "1\n2 3\n", "text": "x"} {
+		write(t, path, content)
+		bad := path
+		if kind == "text" {
+			bad += "-missing"
+		}
+		if err := i.Load(t.Context(), rlm.Context{Path: bad, Type: kind}); err == nil || !strings.HasPrefix(err.Error(), "load the context: ") {
+			t.Error(kind, err)
+		}
+	}
+	setup := start(t, env.Config{Setup: "\n1 / 0"}, python.Options{})
+	if err := setup.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err == nil || err.Error() != "setup code: line 2: ZeroDivisionError: division by zero" {
+		t.Error(err)
+	}
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{})
+	var history []rlm.Message
+	show := func() {
+		t.Helper()
+		r, err := i.Exec(t.Context(), rlm.Cell{Code: "print(len(history), sum(len(m['content']) for m in history), history[-1]['role']); history.clear()", History: history})
+		n := 0
+		for _, m := range history {
+			n += len(m.Content)
+		}
+		want, _ := json.Marshal([]int{len(history), n})
+		if got := strings.NewReplacer("[", "", "]", "", ",", " ").Replace(string(want)) + " " + history[len(history)-1].Role + "\n"; err != nil || r.Stdout != got {
+			t.Errorf("%q, %v; want %q", r.Stdout, err, got)
+		}
+	}
+	history = append(history, rlm.Message{Role: "system", Content: "s"}, rlm.Message{Role: "user", Content: "<&>"})
+	show()
+	history = append(history, rlm.Message{Role: "assistant", Content: strings.Repeat("x", 9<<20)}, rlm.Message{Role: "user", Content: strings.Repeat("y", 9<<20)})
+	show()
+	i.run("import os; os._exit(0)")
+	show()
+	history = append(history[:1:1], rlm.Message{Role: "user", Content: "other"})
+	show()
+}
+
+func TestCalls(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{})
+	var mu sync.Mutex
+	var queries []rlm.Query
+	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+		mu.Lock()
+		queries = append(queries, q)
+		mu.Unlock()
+		return same(ctx, q)
+	})
+	i.prints(`print(llm_query("a"), llm_query({"b": 1}, model="m"), rlm_query([{"role": "user"}]), llm_query("c", None, "id", 99))`,
+		`a {"b":1} [{"role":"user"}] c`+"\n")
+	want := []rlm.Query{
+		{Prompts: []json.RawMessage{json.RawMessage(`"a"`)}},
+		{Prompts: []json.RawMessage{json.RawMessage(`{"b":1}`)}, Model: "m"},
+		{Prompts: []json.RawMessage{json.RawMessage(`[{"role":"user"}]`)}, Nested: true},
+		{Prompts: []json.RawMessage{json.RawMessage(`"c"`)}},
+	}
+	got, _ := json.Marshal(queries)
+	if w, _ := json.Marshal(want); string(got) != string(w) {
+		t.Errorf("asked %s\nwant %s", got, w)
+	}
+	i.prints(`print(llm_query("bad"), llm_query(1), llm_query("a", model=1), sep="\n")`, `Error: LM query failed - no such luck
+Error: LM query failed - a prompt must be a str, a dict or a list of messages, not int
+Error: LM query failed - model must be a str, not int
+`)
+	i.prints(`print(llm_query({"a": float("nan")})[:30], llm_query([print])[:30], llm_query("x" * (1 << 24))[:44], repr(llm_query("\ud800")))`,
+		"Error: LM query failed - Out o Error: LM query failed - Objec Error: LM query failed - the prompt has 1677 '\ufffd'\n")
+	i.prints(`print(llm_query_batched([]), llm_query_batched(["a", "bad", 3]), rlm_query_batched(["x"]))`,
+		"[] ['a', 'Error: no such luck', 'Error: a prompt must be a str, a dict or a list of messages, not int'] ['x']\n")
+	i.prints(`p = ["%d" % i for i in range(3000)]; print(llm_query_batched(p) == p)`, "True\n")
+	i.prints(`p = [str(i) * (3 << 19) for i in range(10)] * 4; print(llm_query_batched(p) == p)`, "True\n")
+	i.fails(`llm_query_batched("text")`, "1 TypeError: prompts must be a list, not str")
+	i.prints(`
+import threading, concurrent.futures as c
+with c.ThreadPoolExecutor(20) as ex:
+    print(list(ex.map(llm_query, map(str, range(500)))) == [str(i) for i in range(500)])`, "True\n")
+	i.prints(`
+def deep(n):
+    try: return deep(n + 1)
+    except RecursionError: return llm_query("deep")
+print(deep(0))
+print(llm_query("after"))`, "Error: LM query failed - maximum recursion depth exceeded\nafter\n")
+}
+
+// No more prompts are asked at the same time than Parallel says, and as many.
+func TestParallel(t *testing.T) {
+	i := start(t, env.Config{Parallel: 3}, python.Options{})
+	arrived, leave := make(chan struct{}), make(chan struct{})
+	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+		arrived <- struct{}{}
+		<-leave
+		return same(ctx, q)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 4 {
+			for range 3 {
+				<-arrived
+			}
+			select {
+			case <-arrived:
+				t.Error("four at the same time")
+			default:
+			}
+			for range 3 {
+				leave <- struct{}{}
+			}
+		}
+	}()
+	i.prints(`
+from threading import Thread
+ts = [Thread(target=llm_query_batched, args=(["a", "b", "c", "d"],)) for _ in range(3)]
+for t in ts: t.start()
+for t in ts: t.join()`, "")
+	<-done
+}
+
+func TestStrict(t *testing.T) {
+	i := start(t, env.Config{}, python.Options{Strict: true})
+	i.prints("import math, json, collections.abc as a\nprint(frozenset([1]))\ntry: 1 / 0\nexcept ZeroDivisionError: print(a.__name__)", "frozenset({1})\ncollections.abc\n")
+	i.prints("open('a', 'w').write('x'); print(open('a').read())", "x\n")
+	i.fails("import os", "1 ImportError: import of 'os' is not allowed")
+	i.fails("from . import os", "1 ImportError")
+	i.fails("eval('1')", "1 NameError: name 'eval' is not defined")
+	i.fails("open('/etc/passwd')", "1 PermissionError")
+	i.fails("open('../x', 'w')", "1 PermissionError")
+}
+
+func TestSite(t *testing.T) {
+	code := "import sys; print('site' in sys.modules)"
+	start(t, env.Config{}, python.Options{}).prints(code, "False\n")
+	start(t, env.Config{}, python.Options{Site: true}).prints(code, "True\n")
+}
+
+// The worker speaks on standard streams as well, which containers need.
+func TestStdio(t *testing.T) {
+	i := start(t, env.Config{Stdio: true}, python.Options{})
+	i.prints("import os\nos.write(1, b'lost'); os.write(2, b'lost')\nprint(llm_query('a'))", "a\n")
+	i.fails("import os; os._exit(1)", "0 InterpreterDied")
+	i.prints("print(1)", "1\n")
+}
+
+// Nothing of our environment reaches the worker.
+func TestEnvironment(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Python does not start there without SYSTEMROOT")
+	}
+	t.Setenv("SOME_API_KEY", "secret")
+	i := start(t, env.Config{}, python.Options{})
+	i.prints("import os; print(sorted(os.environ), os.listdir())", "['LANG', 'PATH', 'TMPDIR'] ['worker.py']\n")
+}

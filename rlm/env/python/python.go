@@ -1,0 +1,153 @@
+// Package python runs cells of code in the CPython of the system. Its worker is one file
+// that needs the standard library alone; it speaks repl, and package env is its host.
+package python
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wirectl/wirectl/rlm/env"
+)
+
+// Worker is the program of the worker.
+//
+//go:embed worker.py
+var Worker []byte
+
+// file is where the worker lies in the session folder.
+const file = "worker.py"
+
+// An Interpreter is a CPython that can run the worker.
+type Interpreter struct {
+	Path    string   // of the program
+	Version string   // such as 3.12.3
+	Read    []string // folders of its installation
+}
+
+// ErrNone says that there is no interpreter that can run the worker.
+var ErrNone = errors.New("no Python 3.8 or newer on PATH")
+
+// probe prints what find has to know. It runs on Pythons that are too old, too.
+const probe = `import sys, json
+print(json.dumps({"implementation": sys.implementation.name, "version": list(sys.version_info[:3]),
+"path": sys.executable, "read": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]}))`
+
+// probeTimeout is how long an interpreter may take to describe itself. On Windows, a
+// python on PATH may be a program that opens a shop.
+const probeTimeout = 20 * time.Second
+
+// Find finds the interpreter: python3 on PATH, or else python. An error is ErrNone, with
+// what was found instead.
+func Find(ctx context.Context) (Interpreter, error) {
+	var found []error
+	for _, name := range []string{"python3", "python"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		p, err := describe(ctx, path)
+		if err == nil {
+			return p, nil
+		}
+		if ctx.Err() != nil {
+			return Interpreter{}, context.Cause(ctx)
+		}
+		found = append(found, fmt.Errorf("%s: %w", path, err))
+	}
+	if len(found) > 0 {
+		return Interpreter{}, fmt.Errorf("%w: %w", ErrNone, errors.Join(found...))
+	}
+	return Interpreter{}, ErrNone
+}
+
+// describe asks an interpreter what it is.
+func describe(ctx context.Context, path string) (Interpreter, error) {
+	ctx, stop := context.WithTimeout(ctx, probeTimeout)
+	defer stop()
+	cmd := exec.CommandContext(ctx, path, "-I", "-S", "-c", probe)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return Interpreter{}, fmt.Errorf("does not run: %w", err)
+	}
+	var d struct {
+		Implementation string
+		Version        []int
+		Path           string
+		Read           []string
+	}
+	if err := json.Unmarshal(out, &d); err != nil || len(d.Version) != 3 {
+		return Interpreter{}, errors.New("does not say what it is")
+	}
+	version := fmt.Sprintf("%d.%d.%d", d.Version[0], d.Version[1], d.Version[2])
+	switch {
+	case d.Implementation != "cpython":
+		return Interpreter{}, fmt.Errorf("is %s, not CPython", d.Implementation)
+	case slices.Compare(d.Version, []int{3, 8}) < 0:
+		return Interpreter{}, fmt.Errorf("is version %s", version)
+	}
+	if filepath.IsAbs(d.Path) {
+		path = d.Path // behind the scripts of version managers
+	}
+	slices.Sort(d.Read)
+	return Interpreter{Path: path, Version: version, Read: slices.Compact(d.Read)}, nil
+}
+
+// Options say what code may use.
+type Options struct {
+	Site   bool // modules of site-packages
+	Strict bool // only some modules and builtins: hygiene, not a boundary
+}
+
+// New returns an environment whose worker is run by p. Of the Spec in c, Path, Args, Env
+// and Files are set here.
+func New(p Interpreter, c env.Config, o Options) *env.Env {
+	c.Stdio = c.Stdio || runtime.GOOS == "windows"
+	c.Spec.Path = p.Path
+	c.Spec.Args = Args(o, c.Stdio, c.Spec.Memory)
+	c.Spec.Env = environ()
+	c.Spec.Read = append(slices.Clone(p.Read), c.Spec.Read...)
+	c.Files = Files()
+	return env.New(c)
+}
+
+// Files are what has to be in the working directory of the worker.
+func Files() map[string][]byte { return map[string][]byte{file: Worker} }
+
+// Args are the arguments with which an interpreter runs the worker, in the folder of its
+// Files. A limit on its address space is set by the worker itself where the system has
+// one; 0 is none.
+func Args(o Options, stdio bool, memory int64) []string {
+	args := []string{"-I", "-B", "-X", "utf8"}
+	if !o.Site {
+		args = append(args, "-S")
+	}
+	args = append(args, file)
+	for name, on := range map[string]bool{"stdio": stdio, "strict": o.Strict} {
+		if on {
+			args = append(args, name)
+		}
+	}
+	if memory > 0 {
+		args = append(args, "memory="+strconv.FormatInt(memory, 10))
+	}
+	return args
+}
+
+// environ is the environment of the worker: nothing of ours, but what Windows needs.
+func environ() []string {
+	if runtime.GOOS == "windows" {
+		return []string{"SYSTEMROOT=" + os.Getenv("SYSTEMROOT"), "TEMP=."}
+	}
+	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=."}
+}
