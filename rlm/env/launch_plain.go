@@ -30,7 +30,7 @@ func (plain) Start(ctx context.Context, s Spec) (Process, error) {
 	go func() { // ends with the program
 		defer close(p.ended)
 		p.err = cmd.Wait()
-		p.Kill() // whom it has left behind
+		killGroup(p.os) // whom it has left behind
 	}()
 	return p, nil
 }
@@ -47,4 +47,11 @@ func (p *process) Wait() error {
 	return p.err
 }
 
-func (p *process) Kill() { killGroup(p.os) }
+// Kill kills the group, unless its number may already be that of another.
+func (p *process) Kill() {
+	select {
+	case <-p.ended:
+	default:
+		killGroup(p.os)
+	}
+}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,6 +132,39 @@ func (i *interpreter) again(code, want string) {
 	i.Fatal("no cell succeeds")
 }
 
+// What a cell has started ends with its worker: at Close, and when a cell is ended.
+func TestNothingLeft(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	child := fmt.Sprintf(`
+import subprocess, sys, os
+os.makedirs("locked/inside", exist_ok=True)
+os.chmod("locked", 0)
+p = subprocess.Popen([sys.executable, "-S", "-c", "f = open(%q, 'w')\nprint(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+p.stdout.readline()
+`, fifo)
+	for name, code := range map[string]string{"close": child, "died": child + "os._exit(0)", "ended": child + "import signal; os.kill(os.getpid(), signal.SIGSTOP)"} {
+		t.Run(name, func(t *testing.T) {
+			// It ends with all that have it open for writing.
+			r, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			i := start(t, env.Config{Timeout: 10 * soon, Grace: soon}, python.Options{})
+			i.run(code)
+			if err := i.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A worker that ends is an error of the cell alone.
 func TestDies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c")
@@ -217,8 +252,8 @@ func TestOutput(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	for code, total := range map[string]int64{
 		"for _ in range(1024): print('x' * ((1 << 20) - 1))": 1 << 30,
-		"print('x' * ((1 << 30) - 1))":                       1 << 30,
-		"for _ in range(1 << 20): print('ü', end='')":        2 << 20,
+		"print('x' * ((1 << 28) - 1))":                       1 << 28,
+		"for _ in range(1 << 17): print('ü' * 8, end='')":    2 << 20,
 		"print('\\0' * ((1 << 21) - 1))":                     2 << 20,
 	} {
 		r := i.run(code)

@@ -338,7 +338,7 @@ class Output:
     def write(self, text):
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not " + type(text).__name__)
-        if not current():
+        if State.cell is None or _thread.get_ident() != MAIN and not current():
             return len(text)
         size = len(text) if text.isascii() else sum(len(b) for b in pieces(text))
         if size <= State.room:
