@@ -4,10 +4,10 @@ It needs CPython 3.8 or newer and the standard library alone. The wire is descri
 or standard input and output. What the cells do is the host's affair: nothing here keeps
 them from reaching this code.
 
-The main thread runs the cells, so that a signal can interrupt them. No thread only reads
-the wire: whoever waits for a message reads, and hands others theirs. A wake-up less for
-each call makes it twice as fast. While a cell waits for nothing, the watcher looks for a
-cancel every 50 ms.
+The main thread runs the cells, so that a signal can interrupt them. No thread does
+nothing but read the wire: whoever waits for a message reads, and passes on the messages
+of others. That saves a wake-up per call. While the code does not wait, the watcher looks
+for a cancel every 50 ms.
 """
 import _signal
 import _thread
