@@ -24,9 +24,16 @@ type Model interface {
 	// Complete returns as soon as ctx ends; the connection to the provider is closed by
 	// then. It makes no second try of its own: a paid request is sent once, unless the
 	// configuration of the broker allows more. Its errors are safe to show to the code.
+	// The tokens of a call that failed are counted too.
 	Complete(ctx context.Context, r Request) (Completion, error)
 	// Window is how many tokens the model of that name can read, 0 if that is not known.
 	Window(model string) int
+}
+
+// A TokenCounter is a [Model] that knows better than by the length how many tokens a
+// conversation has.
+type TokenCounter interface {
+	CountTokens(ctx context.Context, model string, messages []Message) (int, error)
 }
 
 // A Request is what a model is asked. Either Messages or Prompt is set.
@@ -50,8 +57,9 @@ type Completion struct {
 
 // Tokens are what calls have used.
 type Tokens struct {
-	Input, Output int64
-	Cost          float64 // in dollars; 0 where no price is known
+	Input  int64   `json:"input"`
+	Output int64   `json:"output"`
+	Cost   float64 `json:"cost,omitempty"` // in dollars; 0 where no price is known
 }
 
 // An Environment is an interpreter that keeps its variables from cell to cell. One

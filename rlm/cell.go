@@ -1,0 +1,260 @@
+package rlm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wirectl/wirectl/rlm/fence"
+)
+
+// A cell is a block of code that runs, and answers what it asks.
+type cell struct {
+	*turn
+	ref   string
+	meter *meter
+	life  context.Context // ends with the cell
+
+	mu    sync.Mutex
+	ended bool
+	asked int            // prompts so far
+	done  []*call        // for the log
+	wg    sync.WaitGroup // one for each Query
+}
+
+var errCellEnded = errors.New("the cell has ended")
+
+// cell runs a block. It returns the answer, if the code gave one. An error means that
+// the run cannot go on.
+func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err error) {
+	c := &cell{turn: t, ref: fmt.Sprintf("%s/c%d", t.ref, n), meter: t.account.newMeter(t.meter)}
+	t.tell(Event{Kind: EventCell, Ref: c.ref, Depth: t.depth, Code: code})
+	var end context.CancelCauseFunc
+	c.life, end = context.WithCancelCause(ctx)
+	start := t.o.Now()
+	res, err := t.env.Exec(c.life, Cell{Code: code, Ref: c.ref, History: slices.Clip(t.full), Calls: c})
+	end(errCellEnded)
+	c.close()
+	took := cmp.Or(res.Took, t.o.Now().Sub(start))
+	if res.Best != "" || err == nil && !res.Lost && ctx.Err() == nil {
+		t.best = res.Best
+	}
+	if err != nil && res.Err == nil {
+		res.Err = &CellError{Type: "Execution", Message: err.Error()}
+	}
+	t.broken = t.broken || res.Err != nil
+	output := cellOutput(res)
+	t.outputs = append(t.outputs, output)
+	t.blocks = append(t.blocks, c.block(code, res, took))
+	usage := c.meter.read().Total()
+	t.calls += int(usage.Calls)
+	e := Event{
+		Kind: EventCell, Done: true, Ref: c.ref, Depth: t.depth, Text: output,
+		Calls: int(usage.Calls), Tokens: &usage.Tokens, Took: Seconds(took),
+	}
+	if res.Err != nil {
+		e.Error = res.Err.Error()
+	}
+	t.tell(e)
+	switch {
+	case res.Final != nil:
+		return res.Final, nil
+	case err == nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// begin gives numbers to n prompts, unless the cell has ended.
+func (c *cell) begin(n int) (first int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return 0, false
+	}
+	first = c.asked + 1
+	c.asked += n
+	c.wg.Add(1)
+	return first, true
+}
+
+// close waits for the calls, which have been told to end, and admits no more.
+func (c *cell) close() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.wg.Wait()
+	slices.SortFunc(c.done, func(a, b *call) int { return cmp.Compare(a.n, b.n) })
+}
+
+// Query implements [Caller].
+func (c *cell) Query(ctx context.Context, q Query) []Answer {
+	answers := make([]Answer, len(q.Prompts))
+	first, ok := c.begin(len(q.Prompts))
+	if !ok {
+		for i := range answers {
+			answers[i].Err = errCellEnded
+		}
+		return answers
+	}
+	defer c.wg.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(len(q.Prompts), c.o.Parallel) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(answers); i = int(next.Add(1)) - 1 {
+				answers[i] = c.call(ctx, first+i, q.Prompts[i], q)
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// A call is one prompt of the code.
+type call struct {
+	*cell
+	n      int
+	ref    string
+	prompt json.RawMessage
+	model  string // that is asked, then the one that answered
+	meter  *meter
+	child  *childLog // of a child run that is logged
+	finish string
+	took   time.Duration
+	text   string
+	err    error
+}
+
+func (c *cell) call(ctx context.Context, n int, prompt json.RawMessage, q Query) Answer {
+	k := &call{
+		cell: c, n: n, ref: fmt.Sprintf("%s/q%d", c.ref, n), prompt: prompt,
+		model: cmp.Or(q.Model, c.o.Sub), meter: c.account.newMeter(c.meter),
+	}
+	nested, start := k.nests(ctx, q.Nested)
+	c.tell(Event{Kind: EventCall, Ref: k.ref, Depth: c.depth, Model: k.model, Nested: start, Prompt: c.shown(prompt)})
+	at := c.o.Now()
+	policyErr := k.answer(ctx, q.Nested, start, nested)
+	k.took = c.o.Now().Sub(at)
+	usage := k.meter.read().Total()
+	c.tell(Event{
+		Kind: EventCall, Done: true, Ref: k.ref, Depth: c.depth, Model: k.model, Nested: start, Text: cutEvent(k.text),
+		Tokens: &usage.Tokens, Took: Seconds(k.took), Finish: FinishReason(k.finish), Error: errorText(cmp.Or(k.err, policyErr)),
+	})
+	if c.log != nil {
+		c.mu.Lock()
+		c.done = append(c.done, k)
+		c.mu.Unlock()
+	}
+	return Answer{Text: k.text, Err: k.err}
+}
+
+// nests says whether the call is a child run.
+func (k *call) nests(ctx context.Context, asked bool) (Nested, bool) {
+	var n Nested
+	start := asked
+	if !asked && k.o.Nesting != nil {
+		var err error
+		if n, start, err = k.o.Nesting.Orchestrate(ctx, k.prompt, k.depth); err != nil {
+			start = false
+			if ctx.Err() == nil {
+				k.note(&k.policyErr, fmt.Errorf("nesting policy: %w", err))
+			}
+		}
+	}
+	n.MaxDepth = cmp.Or(n.MaxDepth, k.maxDepth)
+	return n, start && k.depth+1 < n.MaxDepth
+}
+
+// answer sets text or err. The error that it returns is one of a policy, which spoils
+// nothing.
+func (k *call) answer(ctx context.Context, unwrap, child bool, n Nested) error {
+	k.text, k.err = k.raw(ctx, unwrap, child, n)
+	if k.err != nil {
+		var limit *limitError
+		if k.text = ""; errors.As(k.err, &limit) {
+			k.finish = string(limit.reason)
+		} else if ctx.Err() != nil {
+			k.finish = string(reasonOf(ctx, k.err))
+		}
+		return nil
+	}
+	if k.o.Compressor == nil {
+		return nil
+	}
+	short, err := k.o.Compressor.Compress(context.WithValue(ctx, askKey{}, askFunc(k.askFor(ctx))), k.text, compressTo)
+	if err != nil {
+		err = fmt.Errorf("compressor: %w", err)
+		if ctx.Err() == nil {
+			k.note(&k.policyErr, err)
+		}
+		return err
+	}
+	k.text = short
+	return nil
+}
+
+// compressTo is how many tokens a compressor is to leave: what the root model may see
+// of the output of a cell.
+const compressTo = 5000
+
+// raw is the answer before it is compressed.
+func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, error) {
+	if !k.allowed(k.model) {
+		return "", fmt.Errorf("model %q may not be used: use %s", k.model, quoted(k.o.Allow))
+	}
+	if k.o.Handler != nil {
+		text, handled, err := k.o.Handler.Handle(ctx, NestedCall{Prompt: k.prompt, Model: k.model, Ref: k.ref, Depth: k.depth, Nested: child})
+		if err != nil || handled {
+			k.model = "handler"
+			k.meter.add(k.model, Tokens{})
+			return text, err
+		}
+	}
+	if child {
+		return k.runChild(ctx, n)
+	}
+	text, err := k.plain(ctx, k.model, k.prompt)
+	if err == nil && unwrap {
+		text = fence.Unwrap(text)
+	}
+	return text, err
+}
+
+// plain asks a model once. It waits for a slot first, so that what is counted is sent.
+func (k *call) plain(ctx context.Context, model string, prompt json.RawMessage) (string, error) {
+	select {
+	case k.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { <-k.slots }()
+	c, err := k.complete(ctx, k.meter, true, Request{Model: model, Prompt: prompt, Ref: k.ref})
+	if c.Model != "" {
+		k.model = c.Model
+	}
+	k.finish = c.Finish
+	return c.Text, err
+}
+
+// askFor makes calls for a compressor. They count to the call, whose model stays.
+func (k *call) askFor(ctx context.Context) askFunc {
+	return func(model string, prompt json.RawMessage) (string, error) {
+		named, finish := k.model, k.finish
+		defer func() { k.model, k.finish = named, finish }()
+		return k.plain(ctx, model, prompt)
+	}
+}
+
+func (t *tree) allowed(model string) bool {
+	return len(t.o.Allow) == 0 || model == t.o.Sub || model == t.o.Root || slices.Contains(t.o.Allow, model)
+}

@@ -1,0 +1,153 @@
+package rlm
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A Command is a program that is a policy. It is started for each question, reads one
+// line of JSON and writes one:
+//
+//	stop      {"iteration":…,"max_iterations":…,"mode":…,"depth":…,"history":[…],"last_result":…}
+//	          {"stop":"reason"}, or {"stop":false}, or {"stop":true}
+//	compress  {"text":…,"max_tokens":…}                 {"text":…}
+//	nest      {"prompt":…,"depth":…}                    {"nested":true,"max_iterations":…,"max_depth":…}
+type Command struct {
+	Args    []string
+	Timeout time.Duration // of one question; 0 is 10 s
+}
+
+const (
+	commandTimeout = 10 * time.Second
+	commandGrace   = time.Second
+	maxReply       = 16 << 20
+)
+
+// Stop implements [StoppingPolicy].
+func (c Command) Stop(ctx context.Context, s State) (string, error) {
+	var reply struct {
+		Stop json.RawMessage `json:"stop"`
+	}
+	if err := c.ask(ctx, s, &reply); err != nil {
+		return "", err
+	}
+	switch string(reply.Stop) {
+	case "", "null", "false":
+		return "", nil
+	case "true":
+		return "stopped", nil
+	}
+	var reason string
+	if err := json.Unmarshal(reply.Stop, &reason); err != nil {
+		return "", fmt.Errorf("%s: stop is %s, want a text, true or false", c.Args[0], reply.Stop)
+	}
+	return reason, nil
+}
+
+// Done implements [StoppingPolicy]. The program learns of a turn by the next Stop.
+func (Command) Done(State) {}
+
+// Compress implements [ContextCompressor].
+func (c Command) Compress(ctx context.Context, text string, maxTokens int) (string, error) {
+	var reply struct {
+		Text *string `json:"text"`
+	}
+	question := struct {
+		Text      string `json:"text"`
+		MaxTokens int    `json:"max_tokens"`
+	}{text, maxTokens}
+	if err := c.ask(ctx, question, &reply); err != nil {
+		return "", err
+	}
+	if reply.Text == nil {
+		return "", fmt.Errorf("%s: the reply has no text", c.Args[0])
+	}
+	return *reply.Text, nil
+}
+
+// Orchestrate implements [NestedCallPolicy].
+func (c Command) Orchestrate(ctx context.Context, prompt json.RawMessage, depth int) (Nested, bool, error) {
+	var reply struct {
+		Start bool `json:"nested"`
+		Nested
+	}
+	question := struct {
+		Prompt json.RawMessage `json:"prompt"`
+		Depth  int             `json:"depth"`
+	}{prompt, depth}
+	err := c.ask(ctx, question, &reply)
+	return reply.Nested, reply.Start && err == nil, err
+}
+
+// ask starts the program, and ends it once it has replied.
+func (c Command) ask(ctx context.Context, question, reply any) error {
+	if len(c.Args) == 0 {
+		return errors.New("a policy names no program")
+	}
+	line, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	limit := cmp.Or(c.Timeout, commandTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: no reply within %v", c.Args[0], limit))
+	defer cancel()
+	answer, err := c.exchange(ctx, append(line, '\n'))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Args[0], err)
+	}
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.DisallowUnknownFields()
+	if err := d.Decode(reply); err != nil {
+		return fmt.Errorf("%s: the reply is not as expected: %w", c.Args[0], err)
+	}
+	return nil
+}
+
+// exchange writes a line to the program and reads one. It leaves no process behind.
+func (c Command) exchange(ctx context.Context, line []byte) ([]byte, error) {
+	p, err := transport.Start(ctx, c.Args, transport.Options{Grace: commandGrace})
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{}, 2)
+	go func() {
+		_, _ = io.Copy(io.Discard, p.Stderr())
+		done <- struct{}{}
+	}()
+	go func() {
+		_, _ = p.Write(line) // a program that replies without reading is none of our business
+		_ = p.CloseWrite()
+		done <- struct{}{}
+	}()
+	kill := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = p.Close()
+		close(kill)
+	})
+	answer, err := bufio.NewReader(io.LimitReader(p, maxReply)).ReadBytes('\n')
+	if err == io.EOF && len(answer) > 0 {
+		err = nil
+	}
+	if err == io.EOF {
+		err = errors.New("it ended without a reply")
+	}
+	if !stop() {
+		<-kill
+	}
+	_ = p.Close()
+	<-done
+	<-done
+	return answer, err
+}

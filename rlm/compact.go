@@ -1,0 +1,56 @@
+package rlm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/wirectl/wirectl/rlm/prompt"
+)
+
+const (
+	defaultWindow = 128_000
+	// compactAt is the share of the window, in percent, at which the history is compacted.
+	compactAt     = 85
+	bytesPerToken = 4
+)
+
+// compact replaces the turns in the history by a summary, when they fill the window of
+// the model. The code keeps all of them as the variable history.
+func (t *turn) compact(ctx context.Context) error {
+	window := cmp.Or(t.o.Model.Window(t.model), defaultWindow)
+	if len(t.history) == t.opening || t.tokens(ctx)*100 < window*compactAt {
+		return nil
+	}
+	ref := t.ref + "/summary"
+	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Model: t.model})
+	messages := append(slices.Clip(t.history), Message{Role: "user", Content: prompt.Compact()})
+	c, err := t.complete(ctx, t.meter, t.depth > 0, Request{Model: t.model, Messages: messages, Ref: ref})
+	t.tell(Event{
+		Kind: EventCall, Done: true, Ref: ref, Depth: t.depth, Model: c.Model, Text: cutEvent(c.Text), Tokens: &c.Tokens,
+		Took: Seconds(c.Took), Error: errorText(err),
+	})
+	if err != nil {
+		return fmt.Errorf("the history could not be summarized: %w", err)
+	}
+	full := t.full
+	t.history, t.size = slices.Clip(t.history[:t.opening]), 0
+	for _, m := range t.history {
+		t.size += messageSize(m)
+	}
+	t.say("assistant", c.Text)
+	t.say("user", prompt.Continue()+"\n\n"+t.request(t.n))
+	t.full = full
+	return nil
+}
+
+// tokens estimates how many tokens the history has.
+func (t *turn) tokens(ctx context.Context) int {
+	if counter, ok := t.o.Model.(TokenCounter); ok {
+		if n, err := counter.CountTokens(ctx, t.model, t.history); err == nil {
+			return n
+		}
+	}
+	return t.size / bytesPerToken
+}

@@ -1,0 +1,77 @@
+package rlm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The events of a run, in order, with what they say.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &rule{root: turns(code("print hi\nask a"), "FINAL(4)"), sub: echo, delay: time.Second, tokens: Tokens{Input: 9, Output: 1}}
+		log := &memo{}
+		out, err := start(t.Context(), m, &lab{}, log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range log.events {
+			e.Time = time.Time{}
+			b, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.ReplaceAll(string(b), out.ID, "RUN")
+			got = append(got, strings.Replace(text, `"time":"0001-01-01T00:00:00Z",`, "", 1))
+		}
+		c := code("print hi\nask a")
+		quoted, _ := json.Marshal(c)
+		want := []string{
+			`{"event":"run","ref":"RUN","depth":0,"model":"root","prompt":"why"}`,
+			`{"event":"turn","ref":"RUN/t1","depth":0,"model":"root"}`,
+			`{"event":"cell","ref":"RUN/t1/c1","depth":0,"code":"print hi\nask a"}`,
+			`{"event":"call","ref":"RUN/t1/c1/q1","depth":0,"model":"sub","prompt":"a"}`,
+			`{"event":"call","done":true,"ref":"RUN/t1/c1/q1","depth":0,"model":"sub","text":"\u003ca\u003e","tokens":{"input":9,"output":1},"took":1,"finish_reason":"stop"}`,
+			`{"event":"cell","done":true,"ref":"RUN/t1/c1","depth":0,"text":"hi\n\u003ca\u003e\n\nVariables: last","calls":1,"tokens":{"input":9,"output":1},"took":1}`,
+			fmt.Sprintf(`{"event":"turn","done":true,"ref":"RUN/t1","depth":0,"model":"root","text":%s,"cells":1,"calls":1,"tokens":{"input":18,"output":2},"took":2}`, quoted),
+			`{"event":"turn","ref":"RUN/t2","depth":0,"model":"root"}`,
+			`{"event":"turn","done":true,"ref":"RUN/t2","depth":0,"model":"root","text":"FINAL(4)","tokens":{"input":9,"output":1},"took":1,"finish_reason":"stop"}`,
+			`{"event":"answer","ref":"RUN","depth":0,"text":"4","finish_reason":"stop"}`,
+			`{"event":"end","ref":"RUN","depth":0,"calls":1,"tokens":{"input":27,"output":3},"took":3,"finish_reason":"stop"}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events differ (-want +got):\n%s", diff)
+		}
+		trace := "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+		if out.Traceparent != trace || m.asked[1].Traceparent != trace || m.asked[1].Ref != out.ID+"/t1/c1/q1" {
+			t.Errorf("trace %s, request %+v", out.Traceparent, m.asked[1])
+		}
+	})
+}
+
+// An event that is read again is the same.
+func TestEventJSON(t *testing.T) {
+	want := Event{Kind: EventCall, Done: true, Ref: "r", Took: Seconds(1500 * time.Millisecond), Tokens: &Tokens{1, 2, 0.5}, Finish: Stop}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Event
+	if err := json.Unmarshal(b, &got); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%s became %+v, %v", b, got, err)
+	}
+}
+
+// A run without an id has one of its own.
+func TestNewID(t *testing.T) {
+	a, b := newID(), newID()
+	if a == b || len(a) != 32 || strings.Trim(a, "0123456789abcdef") != "" {
+		t.Errorf("ids %q and %q", a, b)
+	}
+}

@@ -1,0 +1,92 @@
+package rlm
+
+import (
+	"time"
+
+	"github.com/wirectl/wirectl/rlm/runlog"
+)
+
+// A childLog keeps the records of a child run for the record of its call.
+type childLog struct{ runlog.Run }
+
+func (l *childLog) Metadata(m runlog.Metadata) error {
+	l.Run.Metadata = m
+	return nil
+}
+
+func (l *childLog) Iteration(i runlog.Iteration) error {
+	l.Run.Iterations = append(l.Run.Iterations, i)
+	return nil
+}
+
+func (r *run) logMetadata() {
+	if r.log == nil {
+		return
+	}
+	m := r.o.Metadata
+	m.Timestamp = runlog.Timestamp(r.o.Now())
+	m.RootModel, m.MaxDepth, m.MaxIterations, m.CorrelationID = r.model, r.maxDepth, r.iterations, r.id
+	if err := r.log.Metadata(m); err != nil {
+		r.note(&r.logErr, err)
+	}
+}
+
+// record logs the turn. The answer of a run that a limit ended is part of the record;
+// that of one that was cancelled or has failed is not.
+func (t *turn) record(end *ending, took time.Duration) {
+	if t.log == nil {
+		return
+	}
+	i := runlog.Iteration{
+		Iteration: t.n, Timestamp: runlog.Timestamp(t.o.Now()), Response: runlog.Text(t.response.Text), CodeBlocks: t.blocks,
+		Seconds: took.Seconds(), CorrelationID: t.id, Usage: usageRecord(t.meter.read()), Cumulative: usageRecord(t.run.meter.read()),
+	}
+	for _, m := range t.prompt {
+		i.Prompt = append(i.Prompt, runlog.Message{Role: m.Role, Content: runlog.Text(m.Content)})
+	}
+	if end != nil {
+		i.FinishReason = string(end.finish)
+		if end.finish != Cancelled && end.finish != "" {
+			answer := runlog.Text(end.answer)
+			i.FinalAnswer = &answer
+		}
+	}
+	if err := t.log.Iteration(i); err != nil {
+		t.note(&t.logErr, err)
+	}
+}
+
+// block is the record of the cell.
+func (c *cell) block(code string, res Result, took time.Duration) runlog.CodeBlock {
+	calls := make([]runlog.ChatCompletion, len(c.done))
+	for i, k := range c.done {
+		calls[i] = k.completion()
+	}
+	stderr := res.Stderr
+	if res.Err != nil {
+		stderr = joinLines(stderr, res.Err.text())
+	}
+	return runlog.CodeBlock{Code: code, Result: runlog.Result{
+		Stdout: res.Stdout, Stderr: stderr, Locals: runlog.Locals(res.Locals, nil), Seconds: took.Seconds(), CorrelationID: c.id, Calls: calls,
+	}}
+}
+
+func (k *call) completion() runlog.ChatCompletion {
+	c := runlog.ChatCompletion{
+		RootModel: k.model, Prompt: k.prompt, Response: runlog.Text(k.text), Usage: *usageRecord(k.meter.read()), Seconds: k.took.Seconds(),
+		FinishReason: k.finish, Error: errorText(k.err),
+	}
+	c.SetTokens()
+	if k.child != nil {
+		c.Run = &k.child.Run
+	}
+	return c
+}
+
+func usageRecord(u Usage) *runlog.Usage {
+	r := &runlog.Usage{Models: map[string]runlog.ModelUsage{}, TotalCost: u.Total().Cost}
+	for name, m := range u {
+		r.Models[name] = runlog.ModelUsage{Calls: m.Calls, InputTokens: m.Input, OutputTokens: m.Output, TotalCost: m.Cost}
+	}
+	return r
+}

@@ -1,0 +1,158 @@
+package rlm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+)
+
+// A State is what a [StoppingPolicy] sees of a run.
+type State struct {
+	Iteration int       `json:"iteration"` // the turn that is next or has ended, from 1
+	Max       int       `json:"max_iterations"`
+	Mode      string    `json:"mode"` // code
+	Depth     int       `json:"depth"`
+	History   []Message `json:"history"`
+	Last      string    `json:"last_result"` // the outputs of the last turn, as the model sees them
+}
+
+// A StoppingPolicy may end a run, or a child run, before its limits do. An error is
+// reported in Outcome.PolicyErr and ends nothing. As all policies, it serves several
+// goroutines, one for each run that is on.
+type StoppingPolicy interface {
+	// Stop is called before each root call. A reason other than "" ends the run.
+	Stop(ctx context.Context, s State) (reason string, err error)
+	// Done is called after each turn.
+	Done(s State)
+}
+
+// Stopped is the answer of a run that a policy stopped before there was a better one.
+const Stopped = "[Stopped by custom policy]"
+
+// A ContextCompressor shortens what a sub-call or a child run returns to the code. After
+// an error the code gets the whole text, which is paid for.
+type ContextCompressor interface {
+	// Compress shortens text to about maxTokens tokens, or as its configuration says.
+	Compress(ctx context.Context, text string, maxTokens int) (string, error)
+}
+
+// A NestedCallPolicy says which calls of llm_query start child runs. After an error the
+// call is a plain one.
+type NestedCallPolicy interface {
+	Orchestrate(ctx context.Context, prompt json.RawMessage, depth int) (Nested, bool, error)
+}
+
+// Nested is how a child run differs from what its parent gives it. 0 changes nothing.
+type Nested struct {
+	MaxIterations int `json:"max_iterations"`
+	MaxDepth      int `json:"max_depth"`
+}
+
+// A NestedCallHandler may answer sub-calls in place of a model.
+type NestedCallHandler interface {
+	Handle(ctx context.Context, c NestedCall) (text string, handled bool, err error)
+}
+
+// A NestedCall is a sub-call that a [NestedCallHandler] may answer.
+type NestedCall struct {
+	Prompt json.RawMessage // a string, an object or an array of messages
+	Model  string
+	Ref    string
+	Depth  int  // of the run that calls
+	Nested bool // asks for a child run
+}
+
+// Truncate cuts what is longer than that many characters.
+type Truncate int
+
+// Compress implements [ContextCompressor].
+func (n Truncate) Compress(_ context.Context, text string, _ int) (string, error) {
+	cut, omitted := cutText(text, int(n))
+	if omitted == 0 {
+		return text, nil
+	}
+	return fmt.Sprintf("%s\n[%d characters omitted]", cut, omitted), nil
+}
+
+// Summarize is the model that summarizes what is longer than maxTokens. The run asks it
+// by a call of its own, which counts as every other.
+type Summarize string
+
+// Compress implements [ContextCompressor]. Only a run can ask the model.
+func (m Summarize) Compress(ctx context.Context, text string, maxTokens int) (string, error) {
+	ask, ok := ctx.Value(askKey{}).(askFunc)
+	if !ok {
+		return "", fmt.Errorf("summarize: %q can be asked only in a run", string(m))
+	}
+	if len(text)/bytesPerToken <= maxTokens {
+		return text, nil
+	}
+	prompt, err := json.Marshal(fmt.Sprintf("Summarize the text below in at most %d words. "+
+		"Keep names, numbers and results exactly. Reply with the summary alone.\n\n%s", maxTokens/2, text))
+	if err != nil {
+		return "", err
+	}
+	return ask(string(m), prompt)
+}
+
+// An askFunc makes a sub-call for a policy.
+type askFunc func(model string, prompt json.RawMessage) (string, error)
+
+type askKey struct{}
+
+// Always starts a child run for every call.
+type Always struct{}
+
+// Orchestrate implements [NestedCallPolicy].
+func (Always) Orchestrate(context.Context, json.RawMessage, int) (Nested, bool, error) {
+	return Nested{}, true, nil
+}
+
+// Never starts no child run.
+type Never struct{}
+
+// Orchestrate implements [NestedCallPolicy].
+func (Never) Orchestrate(context.Context, json.RawMessage, int) (Nested, bool, error) {
+	return Nested{}, false, nil
+}
+
+// Over starts a child run for prompts of more characters than that.
+type Over int
+
+// Orchestrate implements [NestedCallPolicy].
+func (n Over) Orchestrate(_ context.Context, prompt json.RawMessage, _ int) (Nested, bool, error) {
+	return Nested{}, utf8.RuneCountInString(promptText(prompt)) > int(n), nil
+}
+
+// Match starts a child run for prompts that the expression matches.
+type Match struct{ *regexp.Regexp }
+
+// Orchestrate implements [NestedCallPolicy].
+func (m Match) Orchestrate(_ context.Context, prompt json.RawMessage, _ int) (Nested, bool, error) {
+	return Nested{}, m.MatchString(promptText(prompt)), nil
+}
+
+// promptText is a prompt as text: of a string its value, of anything else its JSON.
+func promptText(prompt json.RawMessage) string {
+	var s string
+	if json.Unmarshal(prompt, &s) == nil {
+		return s
+	}
+	return string(prompt)
+}
+
+// cutText returns the first n characters of s, and how many follow.
+func cutText(s string, n int) (cut string, omitted int) {
+	if len(s) <= n {
+		return s, 0
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i], utf8.RuneCountInString(s[i:])
+		}
+		n--
+	}
+	return s, 0
+}

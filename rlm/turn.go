@@ -1,0 +1,201 @@
+package rlm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/rlm/fence"
+	"github.com/wirectl/wirectl/rlm/prompt"
+	"github.com/wirectl/wirectl/rlm/runlog"
+)
+
+// A turn is a root call with the cells of its response.
+type turn struct {
+	*run
+	n        int
+	ref      string
+	meter    *meter
+	start    time.Time
+	prompt   []Message
+	response Completion
+	blocks   []runlog.CodeBlock
+	outputs  []string // of the cells, as the model sees them
+	broken   bool     // a cell failed
+	calls    int      // of its cells, those of children included
+}
+
+// turn plays turn n. An ending that is not nil ends the run; with an error it has failed.
+func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context) (*ending, error)) (*ending, error) {
+	t := &turn{run: r, n: n, ref: fmt.Sprintf("%s/t%d", r.ref, n), meter: r.account.newMeter(r.meter), start: r.o.Now()}
+	r.tell(Event{Kind: EventTurn, Ref: t.ref, Depth: r.depth, Model: r.model})
+	end, err := play(t, ctx)
+	t.run.calls += t.calls
+	if r.o.Stopping != nil {
+		r.o.Stopping.Done(r.state(n))
+	}
+	if err == nil && end == nil {
+		end = t.between(ctx)
+	}
+	if end != nil && err == nil && ctx.Err() != nil && reasonOf(ctx, nil) == Cancelled {
+		end.finish = Cancelled // also where the answer came at the same time
+	}
+	took := r.o.Now().Sub(t.start)
+	t.record(end, took)
+	usage := t.meter.read().Total()
+	e := Event{
+		Kind: EventTurn, Done: true, Ref: t.ref, Depth: r.depth, Model: cmp.Or(t.response.Model, r.model), Text: t.response.Text,
+		Cells: len(t.blocks), Calls: t.calls, Tokens: &usage.Tokens, Took: Seconds(took), Error: errorText(err),
+	}
+	if end != nil {
+		e.Finish = end.finish
+	}
+	r.tell(e)
+	return end, err
+}
+
+// fails ends the run after err, by a limit if that is where err comes from.
+func (t *turn) fails(ctx context.Context, kind string, err error) (*ending, error) {
+	end, err := t.ended(ctx, t.ref, kind, err)
+	return &end, err
+}
+
+// play is PROMPTING and EXECUTING. After the last turn the model is asked once more, and
+// its code does not run any more.
+func (t *turn) play(ctx context.Context) (*ending, error) {
+	if err := t.compact(ctx); err != nil {
+		return t.fails(ctx, "LLM", err)
+	}
+	if err := t.ask(ctx, Request{Messages: slices.Clip(t.history)}); err != nil {
+		return t.fails(ctx, "LLM", err)
+	}
+	forced := t.n > t.iterations
+	var code []string
+	var open bool
+	if !forced {
+		code, open = fence.Blocks(t.response.Text, t.o.Facts.Words)
+	}
+	for i, block := range code {
+		final, err := t.cell(ctx, i+1, block)
+		if err != nil {
+			return t.fails(ctx, "Execution", err)
+		}
+		if final != nil {
+			return &ending{*final, Stop}, nil
+		}
+	}
+	answer, unknown, err := t.marker(ctx)
+	switch {
+	case err != nil:
+		return t.fails(ctx, "Execution", err)
+	case forced && answer == nil:
+		return &ending{cmp.Or(t.response.Text, t.bestSoFar(MaxIterations).answer), MaxIterations}, nil
+	case forced:
+		return &ending{*answer, MaxIterations}, nil
+	case answer != nil:
+		return &ending{*answer, Stop}, nil
+	}
+	t.say("assistant", t.response.Text)
+	t.last = prompt.Feedback(t.outputs, open, unknown)
+	t.say("user", t.last+"\n\n"+t.request(t.n+1))
+	return nil, nil
+}
+
+// ask makes the root call.
+func (t *turn) ask(ctx context.Context, r Request) (err error) {
+	t.prompt, r.Model, r.Ref = r.Messages, t.model, t.ref
+	t.response, err = t.complete(ctx, t.meter, t.depth > 0, r)
+	if err != nil {
+		return err
+	}
+	t.turns++
+	t.named = t.response.Model
+	t.run.response = cmp.Or(t.response.Text, t.run.response)
+	return nil
+}
+
+// marker looks for FINAL_VAR and FINAL in the response. A variable that is not known is
+// no answer.
+func (t *turn) marker(ctx context.Context) (answer *string, unknown string, err error) {
+	m, ok := fence.Final(t.response.Text, t.o.Facts.Words)
+	if !ok {
+		return nil, "", nil
+	}
+	if !m.Variable {
+		return &m.Arg, "", nil
+	}
+	text, known, err := t.env.Var(ctx, m.Arg)
+	if err != nil {
+		return nil, "", err
+	}
+	if !known {
+		return nil, m.Arg, nil
+	}
+	return &text, "", nil
+}
+
+// between is what happens after a turn that gave no answer: it says whether a limit or
+// a policy ends the run before the next.
+func (t *turn) between(ctx context.Context) *ending {
+	if t.failed++; !t.broken {
+		t.failed = 0
+	}
+	var reason FinishReason
+	switch limit := t.account.check(t.depth > 0); {
+	case ctx.Err() != nil:
+		reason = reasonOf(ctx, nil)
+	case limit != nil:
+		reason = limit.reason
+	case t.o.Limits.Errors > 0 && t.failed >= t.o.Limits.Errors:
+		reason = MaxErrors
+	case t.policyStops(ctx, t.n+1):
+		reason = PolicyStop
+	case ctx.Err() != nil: // while the policy was asked
+		reason = reasonOf(ctx, nil)
+	default:
+		return nil
+	}
+	end := t.bestSoFar(reason)
+	return &end
+}
+
+// maxShallow is how large a context may be that is sent as it is.
+const maxShallow = 16 << 20
+
+// shallow is one plain completion of the context and the question.
+func (t *turn) shallow(ctx context.Context) (*ending, error) {
+	text, err := t.wholePrompt()
+	if err != nil {
+		return t.fails(ctx, "Validation", err)
+	}
+	if err := t.ask(ctx, Request{Messages: []Message{{Role: "user", Content: text}}}); err != nil {
+		return t.fails(ctx, "LLM", err)
+	}
+	return &ending{fence.Unwrap(t.response.Text), Stop}, nil
+}
+
+func (r *run) wholePrompt() (string, error) {
+	if r.context.Path == "" {
+		return r.question, nil
+	}
+	f, err := os.Open(r.context.Path)
+	if err != nil {
+		return "", errors.New("the file of the context cannot be read")
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxShallow+1))
+	switch {
+	case err != nil:
+		return "", errors.New("the file of the context cannot be read")
+	case len(b) > maxShallow:
+		return "", fmt.Errorf("the context has more than %d bytes, too many for one prompt: allow a depth of at least 1", maxShallow)
+	case r.question == "":
+		return string(b), nil
+	}
+	return string(b) + "\n\n" + r.question, nil
+}
