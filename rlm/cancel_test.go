@@ -123,17 +123,19 @@ func checkEvents(t *testing.T, events []Event) {
 // What a cell leaves behind when it ends is closed with it: no call outlives its cell.
 func TestCellEndsItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &rule{root: turns(code("leave\nask a"), "FINAL(1)"), sub: echo, delay: time.Second}
-		m.sub = func(p string) (string, error) {
-			return echo(p)
-		}
+		m := &rule{root: turns(code("leave\nask a"), "FINAL(1)"), sub: echo, delay: time.Second, left: time.Hour}
 		log := &memo{}
 		out, err := start(t.Context(), m, &lab{}, log, nil)
-		if err != nil || out.Finish != Stop {
-			t.Errorf("%s, %v", out.Finish, err)
+		if err != nil || out.Finish != Stop || out.Took != 3*time.Second || out.Calls != 2 {
+			t.Errorf("%s after %v with %d calls, %v", out.Finish, out.Took, out.Calls, err)
 		}
-		synctest.Wait()
+		for _, call := range log.Run.Iterations[0].CodeBlocks[0].Result.Calls {
+			if left := string(call.Prompt) == `"left"`; left != (call.FinishReason == string(Cancelled)) || left != (call.Error == errCellEnded.Error()) {
+				t.Errorf("call %+v", call)
+			}
+		}
 		checkUsage(t, m, out)
+		checkLog(t, log, out, err)
 		checkEvents(t, log.events)
 	})
 }

@@ -30,7 +30,8 @@ type rule struct {
 	root   func(turn int, messages []Message) string // turn counts from 1
 	sub    func(prompt string) (string, error)
 	delay  time.Duration
-	tokens Tokens // of each call
+	left   time.Duration // delay of calls that nobody waits for; 0 is that of all
+	tokens Tokens        // of each call
 	window int
 
 	mu      sync.Mutex
@@ -57,9 +58,13 @@ func (m *rule) Complete(ctx context.Context, r Request) (Completion, error) {
 		m.mu.Unlock()
 	}()
 	c := Completion{Model: r.Model, Finish: "stop", Tokens: m.tokens, Took: m.delay}
-	if m.delay > 0 {
+	delay := m.delay
+	if m.left > 0 && string(r.Prompt) == `"left"` {
+		delay = m.left
+	}
+	if delay > 0 {
 		select {
-		case <-time.After(m.delay):
+		case <-time.After(delay):
 		case <-ctx.Done():
 			return c, ctx.Err()
 		}
