@@ -120,31 +120,35 @@ func checkUsage(t *testing.T, m *rule, out Outcome) {
 // However many calls are made at once, the limit of calls is exact, and so is that of
 // parallel calls.
 func TestCallsAreExact(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &rule{root: turns(code("many 2000"), "FINAL_VAR(last)"), sub: echo, delay: time.Second, tokens: Tokens{Input: 1}}
-		log := &memo{}
-		out, err := start(t.Context(), m, &lab{}, log, func(o *Options) { o.Limits.Calls = 1234; o.Parallel = 40 })
-		if err != nil || out.Finish != Stop || out.Limit != Calls || out.Calls != 1234 || m.calls != 1236 || m.largest != 40 {
-			t.Errorf("%s, %s, %d calls of %d, %d at once, %v", out.Finish, out.Limit, out.Calls, m.calls, m.largest, err)
+	for _, parallel := range []int{40, 2000} {
+		synctest.Test(t, func(t *testing.T) { callsAreExact(t, parallel) })
+	}
+}
+
+func callsAreExact(t *testing.T, parallel int) {
+	m := &rule{root: turns(code("many 2000"), "FINAL_VAR(last)"), sub: echo, delay: time.Second, tokens: Tokens{Input: 1}}
+	log := &memo{}
+	out, err := start(t.Context(), m, &lab{}, log, func(o *Options) { o.Limits.Calls = 1234; o.Parallel = parallel })
+	if err != nil || out.Finish != Stop || out.Limit != Calls || out.Calls != 1234 || m.calls != 1236 || m.largest != min(parallel, 1234) {
+		t.Errorf("%s, %s, %d calls of %d, %d at once, %v", out.Finish, out.Limit, out.Calls, m.calls, m.largest, err)
+	}
+	checkUsage(t, m, out)
+	refused := 0
+	for n, call := range log.Run.Iterations[0].CodeBlocks[0].Result.Calls {
+		if call.FinishReason == string(Calls) && call.Error != "" {
+			refused++
 		}
-		checkUsage(t, m, out)
-		refused := 0
-		for n, call := range log.Run.Iterations[0].CodeBlocks[0].Result.Calls {
-			if call.FinishReason == string(Calls) && call.Error != "" {
-				refused++
-			}
-			if call.Error == "" && call.Response != "<x>" {
-				t.Errorf("call %d answered %q", n, call.Response)
-			}
+		if call.Error == "" && call.Response != "<x>" {
+			t.Errorf("call %d answered %q", n, call.Response)
 		}
-		if refused != 2000-1234 {
-			t.Errorf("%d calls were refused", refused)
-		}
-		// 1,234 calls of a second, 40 at once, and two turns.
-		if want := (1234+39)/40 + 2; out.Took != time.Duration(want)*time.Second {
-			t.Errorf("took %v, want %d s", out.Took, want)
-		}
-	})
+	}
+	if refused != 2000-1234 {
+		t.Errorf("%d calls were refused", refused)
+	}
+	// 1,234 calls of a second, so many at once, and two turns.
+	if want := (1234+parallel-1)/parallel + 2; out.Took != time.Duration(want)*time.Second {
+		t.Errorf("took %v, want %d s", out.Took, want)
+	}
 }
 
 // Calls that are in flight when the tokens are used up are all that exceeds them.
