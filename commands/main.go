@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
 // grace is how long a command may take to end once it was interrupted, unless it
@@ -17,6 +19,7 @@ const grace = time.Second
 // Main runs the program with the arguments, streams and signals of the process
 // and returns its exit status.
 func Main() int {
+	sandbox.Main() // does not return where we are the launcher
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 1)

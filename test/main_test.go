@@ -14,11 +14,13 @@ import (
 
 	"github.com/wirectl/wirectl/commands"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output of the scripts")
 
 func TestMain(m *testing.M) {
+	sandbox.Main()
 	testscript.Main(m, map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend})
 }
 

@@ -1,0 +1,142 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostName is the name that the program finds itself on.
+const hostName = "sandbox"
+
+// enterRoot replaces the root folder by one that holds only what is in the view, with a few
+// devices, an empty /tmp and, if the kernel allows, a /proc of our own. Only the session
+// folder can be written.
+func enterRoot(v view) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	type tree struct {
+		path string
+		fd   int
+	}
+	var trees []tree
+	take := func(path string, attributes uint64) error {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("open_tree %s: %w", path, err)
+		}
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | attributes})
+		if err != nil {
+			return fmt.Errorf("mount_setattr %s: %w", path, err)
+		}
+		trees = append(trees, tree{path, fd})
+		return nil
+	}
+	for _, path := range v.Binds {
+		attributes := uint64(unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY)
+		if path == v.Session {
+			attributes = unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+		}
+		if err := take(path, attributes); err != nil {
+			return err
+		}
+	}
+	for _, path := range devices {
+		if err := take(path, unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY); err != nil {
+			return err
+		}
+	}
+	// Where /proc is covered in parts, as in containers, the kernel refuses another. It also
+	// refuses it where there is none yet, so it is made before the old root is left.
+	if fd, err := newProc(); err == nil {
+		trees = append(trees, tree{"/proc", fd})
+	}
+	if err := turn(v.Session); err != nil {
+		return err
+	}
+	for _, t := range trees {
+		if err := place(t.fd, t.path); err != nil {
+			return fmt.Errorf("show %s: %w", t.path, err)
+		}
+	}
+	for _, l := range v.Links {
+		if err := os.MkdirAll(filepath.Dir(l.Path), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(l.Target, l.Path); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll("/tmp", 0o755); err != nil {
+		return err
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("make the root read-only: %w", err)
+	}
+	return nil
+}
+
+// newProc makes a /proc of our process namespace that shows processes and nothing else.
+func newProc() (fd int, err error) {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigSetString(fs, "subset", "pid"); err != nil {
+		return 0, err
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return 0, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY)
+}
+
+// turn makes an empty folder the root. It stands where the session folder was, which is the
+// one place that is sure to exist.
+func turn(at string) error {
+	if err := unix.Mount("sandbox", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
+		return fmt.Errorf("mount a tmpfs: %w", err)
+	}
+	if err := os.Chdir(at); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the old root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+// place mounts a tree under the name that it has outside.
+func place(fd int, path string) error {
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+	} else {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		// It is there already if it is in a folder that is shown.
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o444)
+		if err == nil {
+			f.Close()
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
