@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,10 @@ type Config struct {
 	Limits Limits
 	// Secrets are all that the file leads to, the token among them.
 	Secrets []string
+	// RLM is what the section rlm sets.
+	RLM []Setting
+
+	facts map[string]Facts // by the names of models and patterns
 }
 
 // An Env is the world that a configuration is read in.
@@ -81,7 +86,7 @@ type builder struct {
 }
 
 func (b *builder) build() (*Config, error) {
-	c := &Config{Listen: map[string]string{}, Limits: b.Limits}
+	c := &Config{Listen: map[string]string{}, Limits: b.Limits, RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
 	if len(b.Providers) == 0 && len(b.Models) == 0 {
 		b.Providers = map[string]Provider{"mock": {Kind: "mock"}}
 		b.Models = map[string]Model{"mock": {Provider: "mock"}}

@@ -93,6 +93,56 @@ token: {env: KEY}
 	}
 }
 
+// rlmKeys are those of the section rlm.
+const rlmKeys = "model, sub_model, allow_model, context, env, unsandboxed, setup, memory, imports, max_iterations, max_depth, max_calls, max_tokens, max_cost, max_errors, timeout, cell_timeout, parallel, system, log_dir, capture, prices, output, fences, log, stop, compress, nest"
+
+// What the section rlm sets is told as flags have it, with its place.
+func TestRLM(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte(`
+rlm:
+  max_depth: 0
+  sub_model: cheap
+  timeout: 90s
+  max_cost: 0.5
+  unsandboxed: true
+  memory: 4GiB
+  fences: [repl, python]
+  log: {prompts: new}
+  nest: {over: 1000}
+`), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range c.RLM {
+		got = append(got, strings.TrimPrefix(s.At, "c.yaml:")+" "+s.Name+"="+strings.Join(s.Values, "+"))
+	}
+	want := []string{"4:3 sub_model=cheap", "7:3 unsandboxed=true", "8:3 memory=4GiB", "3:3 max_depth=0", "6:3 max_cost=0.5", "5:3 timeout=1m30s", "9:3 fences=repl+python", "10:9 log.prompts=new", "11:10 nest.over=1000"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// What is known of a model is found by every name that leads there.
+func TestFacts(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte(`
+default: fast
+providers: {m: {kind: mock}}
+models:
+  a: {provider: m, price: {input: 1, output: 2}, context_window: 100}
+  "b-*": {provider: m, context_window: 200}
+aliases: {fast: a}
+`), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"": 100, "fast": 100, "a": 100, "b-1": 200, "c": 0} {
+		if f := c.Facts(name); f.ContextWindow != want || (f.Price != nil) != (want == 100) {
+			t.Errorf("%q: %+v, want %d", name, f, want)
+		}
+	}
+}
+
 // A fault is told with its line, its column, and what was expected there.
 func TestFaults(t *testing.T) {
 	const models = "providers: {m: {kind: mock}}\nmodels:\n"
@@ -106,8 +156,8 @@ func TestFaults(t *testing.T) {
 		{"---\ndefault: a\n--- # more\n---\n", "3:1: there are several documents; expected one"},
 
 		// Keys that nothing reads.
-		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token`},
-		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks`},
+		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, rlm`},
+		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window`},
 		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
 		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
 
@@ -140,6 +190,13 @@ func TestFaults(t *testing.T) {
 		{"providers:\n  m: {kind: mock, mock: {script: [{status: 200}]}}", "2:36: providers.m.mock.script.0.status: expected the status of an error, from 400 to 599"},
 		{"limits:\n  body_bytes: -1", "2:3: limits.body_bytes: expected a number from 0; 0 is the usual limit"},
 		{models + "  a: {routes: [{provider: m, weight: -1}]}", "3:30: models.a.routes.0.weight: expected a number from 0; 0 is the same as 1"},
+
+		{"providers:\n  m: {kind: mock, mock: {turns: [{text: a}, {status: 200}]}}", "2:46: providers.m.mock.turns.1.status: expected the status of an error, from 400 to 599"},
+		{"providers:\n  m: {kind: mock, mock: {prefix: a, turns: [{text: a}]}}", "2:37: providers.m.mock.turns: expected either turns, or script and prefix: a mock with turns says nothing else"},
+		{models + "  a: {provider: m, price: {input: -1}}", "3:20: models.a.price: invalid price -1: want dollars per million tokens, from 0 to 1000000"},
+		{models + "  a: {provider: m, context_window: -1}", "3:20: models.a.context_window: expected a number of tokens; 0 is one that is not known"},
+		{"rlm: {unsandboxed: maybe}", "1:20: found text; expected true or false"},
+		{"rlm:\n  max_iteration: 3", "2:3: unknown key \"max_iteration\" (did you mean max_iterations?); expected one of " + rlmKeys},
 
 		// Names that lead nowhere.
 		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is no kind of provider; expected one of anthropic, gemini, mock, openai`},

@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/wirectl/wirectl/internal/prices"
 )
 
 // A File is the file, as it is written.
@@ -24,6 +26,45 @@ type File struct {
 	Aliases   map[string]string   `yaml:"aliases"`
 	Limits    Limits              `yaml:"limits"`
 	Token     Secret              `yaml:"token"`
+	RLM       RLM                 `yaml:"rlm"`
+}
+
+// An RLM is what wirectl rlm does unless its flags say otherwise. A key is called as its
+// flag is, with _ for -. The last ones have no flag. What is not set is nil.
+type RLM struct {
+	Model         *string     `yaml:"model"`
+	SubModel      *string     `yaml:"sub_model"`
+	AllowModel    []string    `yaml:"allow_model"`
+	Context       []string    `yaml:"context"`
+	Env           *string     `yaml:"env"`
+	Unsandboxed   *bool       `yaml:"unsandboxed"`
+	Setup         *string     `yaml:"setup"`
+	Memory        *string     `yaml:"memory"`
+	Imports       *string     `yaml:"imports"`
+	MaxIterations *int        `yaml:"max_iterations"`
+	MaxDepth      *int        `yaml:"max_depth"`
+	MaxCalls      *int        `yaml:"max_calls"`
+	MaxTokens     *int64      `yaml:"max_tokens"`
+	MaxCost       *float64    `yaml:"max_cost"`
+	MaxErrors     *int        `yaml:"max_errors"`
+	Timeout       *Duration   `yaml:"timeout"`
+	CellTimeout   *Duration   `yaml:"cell_timeout"`
+	Parallel      *int        `yaml:"parallel"`
+	System        *string     `yaml:"system"`
+	LogDir        *string     `yaml:"log_dir"`
+	Capture       *string     `yaml:"capture"`
+	Prices        *string     `yaml:"prices"`
+	Output        *string     `yaml:"output"`
+	Fences        []string    `yaml:"fences"`
+	Log           RLMLog      `yaml:"log"`
+	Stop          RLMStop     `yaml:"stop"`
+	Compress      RLMCompress `yaml:"compress"`
+	Nest          RLMNest     `yaml:"nest"`
+}
+
+// An RLMLog says what of the prompts is in the log of a run.
+type RLMLog struct {
+	Prompts *string `yaml:"prompts"`
 }
 
 // A Provider is a backend.
@@ -65,6 +106,7 @@ type Mock struct {
 	Latency Duration `yaml:"latency"`
 	Pause   Duration `yaml:"pause"`
 	Script  []Line   `yaml:"script"`
+	Turns   []Turn   `yaml:"turns"`
 	Faults  []Fault  `yaml:"faults"`
 }
 
@@ -76,6 +118,15 @@ type Line struct {
 	ToolCalls  []ToolCall `yaml:"tool_calls"`
 	Status     int        `yaml:"status"`
 	RetryAfter Duration   `yaml:"retry_after"`
+}
+
+// A Turn is one answer of those that a mock gives in order.
+type Turn struct {
+	Text      string     `yaml:"text"`
+	Finish    string     `yaml:"finish"`
+	ToolCalls []ToolCall `yaml:"tool_calls"`
+	Status    int        `yaml:"status"`
+	Delay     Duration   `yaml:"delay"`
 }
 
 // A ToolCall is a call that a mock wants made.
@@ -98,6 +149,10 @@ type Model struct {
 	Model     string   `yaml:"model"`
 	Routes    []Route  `yaml:"routes"`
 	Fallbacks []string `yaml:"fallbacks"`
+	// Price is what the tokens of the model cost, and ContextWindow how many of them it
+	// can read.
+	Price         *prices.Price `yaml:"price"`
+	ContextWindow int           `yaml:"context_window"`
 }
 
 // A Route is one of several ways.
@@ -114,6 +169,26 @@ type Limits struct {
 	BodyBytes   int64    `yaml:"body_bytes"`
 	Idle        Duration `yaml:"idle"`
 	Read        Duration `yaml:"read"`
+}
+
+// An RLMStop is what else may end a run: a command.
+type RLMStop struct {
+	Exec []string `yaml:"exec"`
+}
+
+// An RLMCompress is what shortens the answers that code gets.
+type RLMCompress struct {
+	Truncate  *int     `yaml:"truncate"`
+	Summarize *string  `yaml:"summarize"`
+	Exec      []string `yaml:"exec"`
+}
+
+// An RLMNest says which calls of llm_query start child runs.
+type RLMNest struct {
+	Always *bool    `yaml:"always"`
+	Over   *int     `yaml:"over"`
+	Match  *string  `yaml:"match"`
+	Exec   []string `yaml:"exec"`
 }
 
 // A Secret says where a secret is.

@@ -26,10 +26,19 @@ func (b *builder) models(c *Config) error {
 		if m.Provider == "" && len(m.Routes) == 0 {
 			return b.at(path, "expected a provider, or routes")
 		}
+		if m.ContextWindow < 0 {
+			return b.at(append(path, "context_window"), "expected a number of tokens; 0 is one that is not known")
+		}
+		if m.Price != nil {
+			if err := m.Price.Check(); err != nil {
+				return b.at(append(path, "price"), "%v", err)
+			}
+		}
 		routes, err := b.routes(path, m)
 		if err != nil {
 			return err
 		}
+		c.facts[name] = Facts{m.Price, m.ContextWindow}
 		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes})
 	}
 	return nil
@@ -99,8 +108,11 @@ func (b *builder) only() string {
 }
 
 // find returns the model, or the longest pattern, that a name leads to.
-func (b *builder) find(name string) (found string) {
-	for pattern := range b.Models {
+func (b *builder) find(name string) string { return lookup(b.Models, name) }
+
+// lookup returns the key, or the longest pattern among the keys, that a name leads to.
+func lookup[T any](models map[string]T, name string) (found string) {
+	for pattern := range models {
 		before, after, wild := strings.Cut(pattern, "*")
 		switch {
 		case pattern == name:

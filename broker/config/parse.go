@@ -71,8 +71,14 @@ func parse(name string, data []byte) (*document, error) {
 // at is the error for a value that is well-formed and wrong.
 func (d *document) at(path []string, format string, args ...any) error {
 	e := &Error{Name: d.name, Msg: strings.Join(path, ".") + ": " + fmt.Sprintf(format, args...)}
+	e.Line, e.Column = d.place(path)
+	return e
+}
+
+// place returns where a value stands, or what it would stand in; 0 if nothing is there.
+func (d *document) place(path []string) (line, column int) {
 	if d.ast == nil || len(d.ast.Docs) == 0 {
-		return e
+		return 0, 0
 	}
 	node := d.ast.Docs[0].Body
 	for _, key := range path {
@@ -80,9 +86,9 @@ func (d *document) at(path []string, format string, args ...any) error {
 		if tok, node = child(node, key); tok == nil {
 			break
 		}
-		e.Line, e.Column = tok.Position.Line, tok.Position.Column
+		line, column = tok.Position.Line, tok.Position.Column
 	}
-	return e
+	return line, column
 }
 
 // child returns what a node has under a key, or at an index, and where that
@@ -263,6 +269,8 @@ func kindOf(t reflect.Type) kind {
 		return number
 	case reflect.Int, reflect.Int64:
 		return whole
+	case reflect.Bool:
+		return truth
 	}
 	return anything
 }

@@ -141,6 +141,14 @@ func (b *builder) mock(path []string, m *Mock) error {
 			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
 		}
 	}
+	for i, turn := range m.Turns {
+		if turn.Status != 0 && !isFailure(turn.Status) {
+			return b.at(append(path, "turns", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
+		}
+	}
+	if len(m.Turns) > 0 && (len(m.Script) > 0 || m.Prefix != nil) {
+		return b.at(append(path, "turns"), "expected either turns, or script and prefix: a mock with turns says nothing else")
+	}
 	for i, f := range m.Faults {
 		switch at := append(path, "faults", strconv.Itoa(i)); {
 		case f.Every < 1:
@@ -189,23 +197,36 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 func newMock(m *Mock) (*mock.Mock, error) {
 	cfg := mock.Config{Prefix: m.Prefix, Latency: time.Duration(m.Latency), Pause: time.Duration(m.Pause)}
 	for _, l := range m.Script {
-		line := mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)}
-		for _, call := range l.ToolCalls {
-			args := []byte("{}")
-			if call.Arguments != nil {
-				var err error
-				if args, err = json.Marshal(call.Arguments); err != nil {
-					return nil, err
-				}
-			}
-			line.ToolCalls = append(line.ToolCalls, provider.ToolCall{ID: call.ID, Name: call.Name, Arguments: args})
+		calls, err := toolCalls(l.ToolCalls)
+		if err != nil {
+			return nil, err
 		}
-		cfg.Script = append(cfg.Script, line)
+		cfg.Script = append(cfg.Script, mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, ToolCalls: calls, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)})
+	}
+	for _, t := range m.Turns {
+		calls, err := toolCalls(t.ToolCalls)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Turns = append(cfg.Turns, mock.Turn{Line: mock.Line{Say: t.Text, Finish: t.Finish, ToolCalls: calls, Status: t.Status}, Delay: time.Duration(t.Delay)})
 	}
 	for _, f := range m.Faults {
 		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})
 	}
 	return mock.New(cfg), nil
+}
+
+func toolCalls(list []ToolCall) (made []provider.ToolCall, err error) {
+	for _, call := range list {
+		args := []byte("{}")
+		if call.Arguments != nil {
+			if args, err = json.Marshal(call.Arguments); err != nil {
+				return nil, err
+			}
+		}
+		made = append(made, provider.ToolCall{ID: call.ID, Name: call.Name, Arguments: args})
+	}
+	return made, nil
 }
 
 // secret finds a secret. The error names where it was to be, never what is there.

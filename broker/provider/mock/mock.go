@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,9 @@ type Config struct {
 	Prefix *string
 	// Script is looked through in order before anything is echoed.
 	Script []Line
+	// Turns are what is answered, each once and in order, to each model on its own. Where
+	// there are any, a call after the last one fails.
+	Turns []Turn
 	// Latency is how long the mock takes to begin its answer.
 	Latency time.Duration
 	// Pause is how long it waits between two parts of a streamed answer.
@@ -44,6 +48,13 @@ type Line struct {
 	RetryAfter time.Duration
 }
 
+// A Turn is one answer of a conversation that is known in advance.
+type Turn struct {
+	Line
+	// Delay is how long the answer takes, on top of the latency.
+	Delay time.Duration
+}
+
 // A Fault makes every Every-th call fail: with Status, or, where that is 0,
 // by breaking off in the middle.
 type Fault struct {
@@ -57,11 +68,14 @@ type Mock struct {
 	cfg    Config
 	prefix string
 	calls  atomic.Int64
+
+	mu   sync.Mutex
+	said map[string]int // turns, by model
 }
 
 // New returns a mock that behaves so.
 func New(cfg Config) *Mock {
-	m := &Mock{cfg: cfg, prefix: "Echo: "}
+	m := &Mock{cfg: cfg, prefix: "Echo: ", said: map[string]int{}}
 	if cfg.Prefix != nil {
 		quoted := provider.Quote(*cfg.Prefix)
 		m.prefix = string(quoted[1 : len(quoted)-1])
@@ -82,7 +96,7 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	if r.Choices < 0 || r.Choices > maxChoices {
 		return provider.Unanswerable("n", "invalid_value", fmt.Sprintf("Invalid 'n': expected a whole number from 1 to %d.", maxChoices))
 	}
-	if err := m.answer(r, c); err != nil {
+	if err := m.answer(ctx, r, c); err != nil {
 		return err
 	}
 	c.Choices = r.Choices
@@ -117,10 +131,28 @@ func (m *Mock) fault(n int64) *Fault {
 	return nil
 }
 
+// turn answers with the next turn of the request's model.
+func (m *Mock) turn(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	m.mu.Lock()
+	n := m.said[r.Model]
+	m.said[r.Model] = min(n+1, len(m.cfg.Turns))
+	m.mu.Unlock()
+	if n == len(m.cfg.Turns) {
+		return provider.Unanswerable("", "no_more_turns", fmt.Sprintf("The mock has no more turns for the model %q: it had %d. Add to turns, or ask less.", r.Model, n))
+	}
+	if err := wait.For(ctx, m.cfg.Turns[n].Delay); err != nil {
+		return err
+	}
+	return m.cfg.Turns[n].answer(c)
+}
+
 // answer decides what is said.
-func (m *Mock) answer(r *provider.Request, c *provider.Completion) error {
-	text := r.LastText()
+func (m *Mock) answer(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	c.Finish = "stop"
+	if len(m.cfg.Turns) > 0 {
+		return m.turn(ctx, r, c)
+	}
+	text := r.LastText()
 	if len(m.cfg.Script) > 0 {
 		said := provider.Unquote(text)
 		for i := range m.cfg.Script {

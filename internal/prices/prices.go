@@ -1,0 +1,109 @@
+// Package prices knows what the tokens of models cost. The user keeps the prices in a
+// file, in dollars per million tokens:
+//
+//	claude-sonnet-4-5: {input: 3, output: 15}
+package prices
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/wirectl/wirectl/internal/yamlfile"
+)
+
+// A Price is what a million tokens cost, in dollars.
+type Price struct {
+	Input  float64 `yaml:"input"`
+	Output float64 `yaml:"output"`
+}
+
+// Check says what is wrong with a price.
+func (p Price) Check() error {
+	for _, n := range []float64{p.Input, p.Output} {
+		if !(0 <= n && n <= 1e6) { // so that NaN is refused, too
+			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", n)
+		}
+	}
+	return nil
+}
+
+// Cost returns what so many tokens cost, in dollars.
+func (p Price) Cost(input, output int64) float64 {
+	return (float64(input)*p.Input + float64(output)*p.Output) / 1e6
+}
+
+// A List is the prices of models, by name.
+type List map[string]Price
+
+// Path returns where the user's prices are unless told otherwise: wirectl/prices.yaml in
+// the folder for configurations. It is "" if that folder is not known.
+func Path(getenv func(string) string) string {
+	base := getenv("XDG_CONFIG_HOME")
+	switch home := getenv("HOME"); {
+	case filepath.IsAbs(base):
+	case runtime.GOOS == "windows":
+		base = getenv("AppData")
+	case runtime.GOOS == "darwin":
+		base = filepath.Join(home, "Library", "Application Support")
+	default:
+		base = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(base) {
+		return ""
+	}
+	return filepath.Join(base, "wirectl", "prices.yaml")
+}
+
+// Load reads the file of that name. If that is "", it reads the user's prices, of which
+// there may be none.
+func Load(name string, getenv func(string) string) (List, error) {
+	if name != "" {
+		return read(name)
+	}
+	path := Path(getenv)
+	if path == "" {
+		return nil, nil
+	}
+	list, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return list, err
+}
+
+func read(name string) (List, error) {
+	data, err := yamlfile.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, data)
+}
+
+// Parse reads prices strictly. The name is for errors.
+func Parse(name string, data []byte) (List, error) {
+	if err := yamlfile.Check(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var list List
+	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
+		var ye yaml.Error
+		if !errors.As(err, &ye) || ye.GetToken() == nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		at := ye.GetToken().Position
+		return nil, fmt.Errorf("%s:%d:%d: %s; expected MODEL: {input: DOLLARS, output: DOLLARS}, per million tokens", name, at.Line, at.Column, ye.GetMessage())
+	}
+	for _, model := range slices.Sorted(maps.Keys(list)) {
+		if err := list[model].Check(); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", name, model, err)
+		}
+	}
+	return list, nil
+}

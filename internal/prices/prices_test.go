@@ -1,0 +1,67 @@
+package prices_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/internal/prices"
+)
+
+func TestParse(t *testing.T) {
+	list, err := prices.Parse("p.yaml", []byte("a: {input: 3, output: 15}\nb: {input: 0.25}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := list["a"].Cost(1_000_000, 200_000); got != 6 {
+		t.Errorf("a costs %v, want 6", got)
+	}
+	if got := list["b"].Cost(4_000_000, 1_000_000); got != 1 {
+		t.Errorf("b costs %v, want 1", got)
+	}
+}
+
+// What is not a price is refused, with its line where there is one.
+func TestFaultyPrices(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {input: 3}\nb: {inptu: 3}":   `p.yaml:2:5: unknown field "inptu"; expected MODEL`,
+		"a: {input: much}":               "p.yaml:1:12: ",
+		"a: {input: -1}":                 "p.yaml: a: invalid price -1",
+		"a: {output: .nan}":              "p.yaml: a: invalid price NaN",
+		"- a":                            "p.yaml:1:1: ",
+		"a: {input: 1}\na: {input: 2}":   "p.yaml:2:1: ",
+		"a: [":                           "p.yaml:1:",
+		strings.Repeat("[", 200) + "x":   "p.yaml: [1:101] too deep",
+		"a: {input: 3, output: 1e400}\n": "p.yaml",
+	} {
+		if list, err := prices.Parse("p.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.40s: %v, %v, want %s", text, list, err, want)
+		}
+	}
+}
+
+// The user need not have prices, but a file that is named has to be there.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	env := func(name string) string { return map[string]string{"XDG_CONFIG_HOME": dir}[name] }
+	if list, err := prices.Load("", env); list != nil || err != nil {
+		t.Errorf("%v, %v, want none", list, err)
+	}
+	if _, err := prices.Load(filepath.Join(dir, "no.yaml"), env); err == nil {
+		t.Error("a file that is not there was read")
+	}
+	if err := os.MkdirAll(filepath.Dir(prices.Path(env)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(prices.Path(env), []byte("a: {input: 1}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := prices.Load("", env); err != nil || list["a"].Input != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	nowhere := func(string) string { return "" }
+	if list, err := prices.Load("", nowhere); list != nil || err != nil {
+		t.Errorf("%v, %v, want none", list, err)
+	}
+}
