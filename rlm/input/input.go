@@ -1,0 +1,230 @@
+// Package input makes what the user names the context of a run: a file that an
+// environment reads. However large the context is, no more than a part of it is in memory
+// at a time: a file is used where it lies, and what has to be put together is written to
+// another one, piece by piece.
+package input
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wirectl/wirectl/rlm"
+)
+
+// Shown is how many lengths of chunks a [Shape] has.
+const Shown = 100
+
+// A Shape is what a context is, in numbers. Characters are counted as Python does.
+type Shape struct {
+	Type    string  // in Python's words: str, list, dict, …
+	Chars   int64   // of all chunks
+	Lengths []int64 // of the first chunks: the text, the items of a list, the values of a dict
+	Chunks  int64   // how many there are
+}
+
+func (s *Shape) add(chars int64) {
+	s.Chars += chars
+	if s.Chunks++; len(s.Lengths) < Shown {
+		s.Lengths = append(s.Lengths, chars)
+	}
+}
+
+// A Loaded is a context that can be read.
+type Loaded struct {
+	rlm.Context
+	Shape   Shape
+	Size    int64 // of the file, in bytes
+	Skipped Skipped
+}
+
+// A NameError says that the names of a context cannot be used together.
+type NameError struct{ msg string }
+
+func (e *NameError) Error() string { return e.msg }
+
+// Load makes what is named a context: files, folders, and - for stdin. What it writes is in
+// the folder dir, which the caller removes.
+func Load(dir string, names []string, stdin io.Reader) (*Loaded, error) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			return nil, &NameError{fmt.Sprintf("the context %q is named twice", name)}
+		}
+		seen[name] = true
+	}
+	l := &loader{dir: dir, stdin: stdin}
+	var err error
+	if len(names) == 1 {
+		err = l.one(names[0])
+	} else {
+		err = l.write(func(w *bufio.Writer) error { return l.several(w, names) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(l.Path)
+	if err != nil {
+		return nil, err
+	}
+	l.Size = info.Size()
+	return &l.Loaded, nil
+}
+
+type loader struct {
+	Loaded
+	dir   string
+	stdin io.Reader
+}
+
+// one loads the only name.
+func (l *loader) one(name string) error {
+	info, err := l.stat(name)
+	if err != nil {
+		return err
+	}
+	l.Type = typeOf(name)
+	switch {
+	case info != nil && info.IsDir():
+		l.Type, l.Shape.Type = "json", "dict"
+		return l.write(func(w *bufio.Writer) error { return l.folder(w, name, l.Shape.add) })
+	case info != nil && info.Mode().IsRegular():
+		return l.inPlace(name)
+	}
+	// What can be read only once is copied while it is measured.
+	return l.write(func(w *bufio.Writer) error {
+		r, err := l.open(name)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return l.measure(name, io.TeeReader(r, w))
+	})
+}
+
+// stat describes a name, with nil for standard input.
+func (l *loader) stat(name string) (os.FileInfo, error) {
+	if name == "-" {
+		return nil, nil
+	}
+	return os.Stat(name)
+}
+
+func (l *loader) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(l.stdin), nil
+	}
+	return os.Open(name)
+}
+
+func typeOf(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json":
+		return "json"
+	case ".jsonl":
+		return "jsonl"
+	}
+	return "text"
+}
+
+// inPlace has a file read where it lies.
+func (l *loader) inPlace(name string) (err error) {
+	if l.Path, err = filepath.Abs(name); err != nil {
+		return err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return l.measure(name, f)
+}
+
+// measure finds the shape of a context.
+func (l *loader) measure(name string, r io.Reader) error {
+	var err error
+	switch l.Type {
+	case "text":
+		l.Shape.Type = "str"
+		var n int64
+		if n, err = copyText(io.Discard, r); err == nil {
+			l.Shape.add(n)
+		}
+	case "json":
+		err = newScanner(r).document(&l.Shape)
+	case "jsonl":
+		l.Shape.Type = "list"
+		err = newScanner(r).lines(func(v value) { l.Shape.add(v.asItem()) })
+	}
+	return named(name, err)
+}
+
+// named says which file an error is about, where the error does not.
+func named(name string, err error) error {
+	if pe := (*os.PathError)(nil); err == nil || errors.As(err, &pe) {
+		return err
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// write makes the file of the context, with what f writes.
+func (l *loader) write(f func(*bufio.Writer) error) error {
+	l.Path = filepath.Join(l.dir, "context")
+	file, err := os.OpenFile(l.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(file, pieceSize)
+	return errors.Join(f(w), w.Flush(), file.Close())
+}
+
+// several writes a dict with the value of each name.
+func (l *loader) several(w *bufio.Writer, names []string) error {
+	l.Type, l.Shape.Type = "json", "dict"
+	for i, name := range names {
+		beginMember(w, i == 0, filepath.ToSlash(name))
+		n, err := l.member(w, name)
+		if err != nil {
+			return err
+		}
+		l.Shape.add(n)
+	}
+	_, err := w.WriteString("}")
+	return err
+}
+
+// member writes the value of a name as JSON, and returns its length in characters.
+func (l *loader) member(w *bufio.Writer, name string) (int64, error) {
+	info, err := l.stat(name)
+	if err != nil {
+		return 0, err
+	}
+	if info != nil && info.IsDir() {
+		var all int64
+		return all, l.folder(w, name, func(n int64) { all += n })
+	}
+	r, err := l.open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	var n int64
+	switch typeOf(name) {
+	case "json":
+		var s Shape
+		err = newScanner(io.TeeReader(r, w)).document(&s)
+		n = s.Chars
+	case "jsonl":
+		n, err = writeList(w, r)
+	default:
+		n, err = writeText(w, r)
+	}
+	return n, named(name, err)
+}

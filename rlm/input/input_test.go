@@ -1,0 +1,208 @@
+package input_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/rlm/input"
+)
+
+// files makes a folder with files.
+func files(t *testing.T, texts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range texts {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// decode reads the file of a context as an environment does.
+func decode(t *testing.T, l *input.Loaded) any {
+	t.Helper()
+	data, err := os.ReadFile(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Type == "text" {
+		return string(data)
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return v
+}
+
+// Each kind of input has its value, and is measured in Python's characters.
+func TestLoad(t *testing.T) {
+	dir := files(t, map[string]string{
+		"a.txt": "naïve 😀\n", "empty": "", "o.JSON": ` {"k": "aé", "n": [1, 2], "m": {"role": "user", "content": "c"}}`,
+		"l.json": `["ab", {"role": "user", "content": "x\u00e9\ud83d\ude00\n"}, {"content": [1]}, 12, true]`,
+		"s.json": `"text"`, "n.json": "17\n", "d.jsonl": "{\"content\": \"abc\"}\n\n [1, 2]\r\n\"x\"",
+		"src/b.go": "package b", "src/a/x.md": "# x\n", "src/a.md": "a", "src/.git/config": "no", "src/.env": "no",
+		"src/pic.png": "PNG\x00", "src/latin.txt": "na\xefve",
+	})
+	if err := os.Symlink("b.go", filepath.Join(dir, "src", "link")); err != nil && runtime.GOOS != "windows" {
+		t.Fatal(err)
+	}
+	at := func(name string) string {
+		if name == "-" {
+			return name
+		}
+		return filepath.Join(dir, filepath.FromSlash(name))
+	}
+	for _, tt := range []struct {
+		names string
+		want  string // the value in JSON, with DIR for the folder
+		shape input.Shape
+	}{
+		{"a.txt", `"naïve 😀\n"`, input.Shape{"str", 8, []int64{8}, 1}},
+		{"empty", `""`, input.Shape{"str", 0, []int64{0}, 1}},
+		{"-", `"from stdin"`, input.Shape{"str", 10, []int64{10}, 1}},
+		{"o.JSON", `{"k":"aé","n":[1,2],"m":{"role":"user","content":"c"}}`, input.Shape{"dict", 36, []int64{2, 5, 29}, 3}},
+		{"l.json", `["ab",{"role":"user","content":"xé😀\n"},{"content":[1]},12,true]`, input.Shape{"list", 27, []int64{2, 4, 15, 2, 4}, 5}},
+		{"s.json", `"text"`, input.Shape{"str", 4, []int64{4}, 1}},
+		{"n.json", `17`, input.Shape{"scalar", 2, []int64{2}, 1}},
+		{"src", `{"a.md":"a","a/x.md":"# x\n","b.go":"package b"}`, input.Shape{"dict", 14, []int64{1, 4, 9}, 3}},
+		{"a.txt -", `{"DIR/a.txt":"naïve 😀\n","-":"from stdin"}`, input.Shape{"dict", 18, []int64{8, 10}, 2}},
+		{"src l.json d.jsonl", `{"DIR/src":{"a.md":"a","a/x.md":"# x\n","b.go":"package b"},"DIR/l.json":["ab",{"role":"user","content":"xé😀\n"},{"content":[1]},12,true],"DIR/d.jsonl":[{"content":"abc"},[1,2],"x"]}`, input.Shape{"dict", 50, []int64{14, 27, 9}, 3}},
+	} {
+		var names []string
+		for name := range strings.FieldsSeq(tt.names) {
+			names = append(names, at(name))
+		}
+		l, err := input.Load(t.TempDir(), names, strings.NewReader("from stdin"))
+		if err != nil {
+			t.Errorf("%s: %v", tt.names, err)
+			continue
+		}
+		var want any
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(tt.want, "DIR", filepath.ToSlash(dir))), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got := decode(t, l); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %v\nwant %v", tt.names, got, want)
+		}
+		if !reflect.DeepEqual(l.Shape, tt.shape) {
+			t.Errorf("%s: %+v, want %+v", tt.names, l.Shape, tt.shape)
+		}
+		if want := "2 hidden, 1 binary, 1 not UTF-8, 1 not regular files"; strings.HasPrefix(tt.names, "src") && runtime.GOOS != "windows" && l.Skipped.String() != want {
+			t.Errorf("%s: skipped %s, want %s", tt.names, l.Skipped, want)
+		}
+		if plain := tt.names == "a.txt" || tt.names == "l.json"; plain && l.Path != at(tt.names) {
+			t.Errorf("%s was copied to %s", tt.names, l.Path)
+		}
+	}
+}
+
+// Lines of JSON are used where they lie.
+func TestLines(t *testing.T) {
+	dir := files(t, map[string]string{"d.jsonl": "{\"content\": \"abc\"}\n\n[1, 2]\r\n"})
+	l, err := input.Load(t.TempDir(), []string{filepath.Join(dir, "d.jsonl")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (input.Shape{"list", 8, []int64{3, 5}, 2}); !reflect.DeepEqual(l.Shape, want) || l.Type != "jsonl" {
+		t.Errorf("%s %+v, want %+v", l.Type, l.Shape, want)
+	}
+}
+
+// What cannot be a context is refused with the file and the place.
+func TestFaulty(t *testing.T) {
+	dir := files(t, map[string]string{
+		"latin.txt": "abc\xe9\n", "open.json": `{"a": [1, 2`, "two.json": `{} {}`, "key.json": `{a: 1}`, "word.json": `[nul]`,
+		"string.json": `["abc`, "escape.json": `"a\q"`, "control.json": "\"a\tb\"", "bom.json": "\ufeff{}", "deep.json": strings.Repeat("[", 5000), "long.json": strings.Repeat("1", 5000),
+		"comma.json": `[1,]`, "empty.json": " \n", "bad.jsonl": "{}\n{]\n", "bytes.json": "\"a\xff\"", "colon.json": `{"a" 1}`,
+	})
+	for name, want := range map[string]string{
+		"latin.txt": "byte 3: the text is not UTF-8", "open.json": "byte 11: invalid JSON: it ends too early", "two.json": `byte 3: invalid JSON: expected the end, found '{'`,
+		"key.json": "byte 1: invalid JSON: expected a key", "word.json": `byte 4: invalid JSON: found "nul"`, "string.json": "byte 5: invalid JSON: it ends inside a string",
+		"escape.json": "byte 2: invalid JSON: found the escape", "control.json": "byte 1: invalid JSON: a string is not UTF-8, or has control characters", "bom.json": "invalid JSON: found",
+		"deep.json": "more than 900 lists and objects", "long.json": "a number is longer than 4096", "comma.json": "byte 3: invalid JSON: found", "empty.json": "it ends too early",
+		"bad.jsonl": "byte 4: invalid JSON: expected a key", "bytes.json": "byte 1: invalid JSON: a string is not UTF-8", "colon.json": "byte 5: invalid JSON: expected a colon",
+		"none.txt": "no such file",
+	} {
+		path := filepath.Join(dir, name)
+		for _, names := range [][]string{{path}, {path, "-"}} {
+			_, err := input.Load(t.TempDir(), names, strings.NewReader(""))
+			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), want) && runtime.GOOS != "windows" {
+				t.Errorf("%s: %v, want %s", name, err, want)
+			}
+		}
+	}
+	var twice *input.NameError
+	if _, err := input.Load(t.TempDir(), []string{"a", "a"}, nil); !errors.As(err, &twice) {
+		t.Errorf("a name that is there twice: %v", err)
+	}
+}
+
+// A text of any size takes a fixed amount of memory. This one is 200 MiB of nothing.
+func TestLargeText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large.txt")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 200<<20); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l, err := input.Load(t.TempDir(), []string{path}, nil)
+	runtime.ReadMemStats(&after)
+	if err != nil || l.Shape.Chars != 200<<20 || l.Path != path {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("%d bytes of memory were taken", took)
+	}
+}
+
+// FuzzJSON: what is accepted is JSON, in whatever pieces it comes; its length is that of
+// its characters.
+func FuzzJSON(f *testing.F) {
+	for _, text := range []string{`{"a":[1,"é"]}`, `["\ud83d\ude00","\ud800","\ud800\ud800","\u0041"]`, `"😀"`, `[[],{},null,-1.5e3]`, `{"content":"x","a":{"content":"yy"}}`, "[1\n,\t2 ]"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var whole, pieces input.Shape
+		err := input.Measure(&whole, strings.NewReader(string(text)))
+		inPieces := input.Measure(&pieces, iotest.OneByteReader(strings.NewReader(string(text))))
+		if (err == nil) != (inPieces == nil) || err == nil && !reflect.DeepEqual(whole, pieces) {
+			t.Fatalf("%q: %+v, %v; in pieces %+v, %v", text, whole, err, pieces, inPieces)
+		}
+		if err == nil && !json.Valid(text) {
+			t.Fatalf("%q was accepted", text)
+		}
+		var said string
+		if err == nil && json.Unmarshal(text, &said) == nil && !strings.Contains(said, "\ufffd") && whole.Chars != int64(utf8.RuneCountInString(said)) {
+			t.Errorf("%q: %d characters, want %d", text, whole.Chars, utf8.RuneCountInString(said))
+		}
+	})
+}
+
+// A reader that fails is told.
+func TestReadFails(t *testing.T) {
+	broken := errors.New("broken")
+	for _, names := range [][]string{{"-"}, {"-", os.DevNull}} {
+		_, err := input.Load(t.TempDir(), names, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+		if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "standard input: ") {
+			t.Errorf("%v: %v", names, err)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+const (
+	// maxDepth is how deep lists and objects may lie in each other: Python's reader takes
+	// no more than its stack has room for.
+	maxDepth = 900
+	// maxScalar is the length of the longest number, in bytes.
+	maxScalar = 4096
+)
+
+// A value is a JSON value that was read. Lengths are in characters.
+type value struct {
+	kind    jsonscan.Kind
+	raw     int64 // as it is written, without the space between tokens
+	text    int64 // of a string without quotes and escapes
+	content int64 // of the member content of an object, if that is a string; or -1
+}
+
+// length is that of a text, or of the JSON of something else.
+func (v value) length() int64 {
+	if v.kind == jsonscan.String {
+		return v.text
+	}
+	return v.raw
+}
+
+// asItem is the length of an item of a list: of a message, its content's.
+func (v value) asItem() int64 {
+	if v.kind == jsonscan.Object && v.content >= 0 {
+		return v.content
+	}
+	return v.length()
+}
+
+// A scanner checks JSON as it streams by, and measures it.
+type scanner struct {
+	r    *bufio.Reader
+	at   int64
+	copy io.Writer // of all that is read, piece by piece; nil for none
+	err  error
+}
+
+func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r, pieceSize)} }
+
+// document reads the only value, whose shape is s.
+func (s *scanner) document(shape *Shape) error {
+	v := s.value(0, shape)
+	if c := s.peek(); s.err == nil && c != 0 {
+		s.fault("expected the end, found %q", c)
+	}
+	switch v.kind {
+	case jsonscan.Object:
+		shape.Type = "dict"
+	case jsonscan.Array:
+		shape.Type = "list"
+	case jsonscan.String:
+		shape.Type = "str"
+	default:
+		shape.Type = "scalar"
+	}
+	if v.kind != jsonscan.Object && v.kind != jsonscan.Array {
+		shape.add(v.length())
+	}
+	return s.ended()
+}
+
+// lines reads values, and tells each.
+func (s *scanner) lines(each func(value)) error {
+	for s.peek() != 0 {
+		v := s.value(0, nil)
+		if s.err != nil {
+			break
+		}
+		each(v)
+	}
+	return s.ended()
+}
+
+// ended is the fault that was found, if any.
+func (s *scanner) ended() error {
+	if errors.Is(s.err, io.EOF) {
+		return nil
+	}
+	return s.err
+}
+
+func (s *scanner) fault(format string, args ...any) {
+	if s.err == nil || errors.Is(s.err, io.EOF) {
+		s.err = fmt.Errorf("byte %d: invalid JSON: %s", s.at, fmt.Sprintf(format, args...))
+	}
+}
+
+// take moves over n bytes that are buffered.
+func (s *scanner) take(n int) {
+	if s.copy != nil && s.err == nil {
+		b, _ := s.r.Peek(n)
+		if _, err := s.copy.Write(b); err != nil {
+			s.err = err
+		}
+	}
+	_, _ = s.r.Discard(n) // they are buffered
+	s.at += int64(n)
+}
+
+// buffered returns bytes that come next, at least one unless there is an error.
+func (s *scanner) buffered() []byte {
+	if s.err != nil {
+		return nil
+	}
+	if _, err := s.r.Peek(1); err != nil {
+		s.err = err
+		return nil
+	}
+	b, _ := s.r.Peek(s.r.Buffered())
+	return b
+}
+
+// peek moves over white space, and returns the byte that comes next, 0 at the end.
+func (s *scanner) peek() byte {
+	for {
+		b := s.buffered()
+		rest := bytes.TrimLeft(b, " \t\r\n")
+		s.take(len(b) - len(rest))
+		switch {
+		case len(rest) > 0 && rest[0] == 0:
+			s.fault("found a NUL")
+			return 0
+		case len(rest) > 0:
+			return rest[0]
+		case s.err != nil:
+			return 0
+		}
+	}
+}
+
+// value reads one, whose members or items are added to shape unless that is nil.
+func (s *scanner) value(depth int, shape *Shape) value {
+	switch c := s.peek(); {
+	case depth > maxDepth:
+		s.fault("more than %d lists and objects lie in each other", maxDepth)
+	case c == '{':
+		return s.object(depth, shape)
+	case c == '[':
+		return s.array(depth, shape)
+	case c == '"':
+		raw, text, _ := s.str(nil)
+		return value{kind: jsonscan.String, raw: raw, text: text}
+	case c == 0:
+		s.fault("it ends too early")
+	default:
+		return s.scalar()
+	}
+	return value{}
+}
+
+func (s *scanner) object(depth int, shape *Shape) value {
+	v := value{kind: jsonscan.Object, raw: 2, content: -1}
+	s.take(1)
+	for n := 0; s.next(n, '}'); n++ {
+		if s.peek() != '"' {
+			s.fault("expected a key")
+			break
+		}
+		var key [16]byte
+		raw, _, name := s.str(key[:0])
+		if s.peek() != ':' {
+			s.fault("expected a colon after the key")
+			break
+		}
+		s.take(1)
+		member := s.value(depth+1, nil)
+		if string(name) == "content" && member.kind == jsonscan.String {
+			v.content = member.text
+		}
+		v.raw += raw + 1 + member.raw + int64(min(n, 1))
+		if shape != nil {
+			shape.add(member.length())
+		}
+	}
+	return v
+}
+
+func (s *scanner) array(depth int, shape *Shape) value {
+	v := value{kind: jsonscan.Array, raw: 2}
+	s.take(1)
+	for n := 0; s.next(n, ']'); n++ {
+		item := s.value(depth+1, nil)
+		v.raw += item.raw + int64(min(n, 1))
+		if shape != nil {
+			shape.add(item.asItem())
+		}
+	}
+	return v
+}
+
+// next moves over what stands before item n, and reports whether there is one.
+func (s *scanner) next(n int, end byte) bool {
+	c := s.peek()
+	switch {
+	case s.err != nil || c == 0:
+		s.fault("it ends too early")
+		return false
+	case c == end:
+		s.take(1)
+		return false
+	case n == 0:
+		return true
+	case c != ',':
+		s.fault("expected a comma or %q, found %q", end, c)
+		return false
+	}
+	s.take(1)
+	return true
+}
+
+// scalar reads a number, true, false or null.
+func (s *scanner) scalar() value {
+	var token []byte
+	for s.err == nil {
+		b := s.buffered()
+		n := bytes.IndexAny(b, " \t\r\n,]}:\"[{")
+		if n < 0 {
+			n = len(b)
+		}
+		if len(token)+n > maxScalar {
+			s.fault("a number is longer than %d digits", maxScalar)
+			return value{}
+		}
+		token = append(token, b[:n]...)
+		s.take(n)
+		if n < len(b) || n == 0 {
+			break
+		}
+	}
+	if jsonscan.Valid(token) != nil {
+		s.fault("found %.20q", token)
+	}
+	return value{kind: jsonscan.KindOf(token), raw: int64(len(token))}
+}
+
+// str reads a string. Its inside goes to keep, as far as there is room.
+func (s *scanner) str(keep []byte) (raw, text int64, kept []byte) {
+	s.take(1)
+	raw = 2
+	for s.err == nil {
+		b := s.buffered()
+		n := bytes.IndexAny(b, "\"\\")
+		run := b
+		if n >= 0 {
+			run = b[:n]
+		} else if cut := partial(b); cut < len(b) {
+			run = b[:len(b)-cut]
+		} else if b, _ = s.r.Peek(utf8.UTFMax); len(b) > 0 { // a character in two pieces
+			_, size := utf8.DecodeRune(b)
+			run = b[:size]
+		}
+		if !jsonscan.ValidUTF8(run) || hasControl(run) {
+			s.fault("a string is not UTF-8, or has control characters")
+			return raw, text, keep
+		}
+		keep = append(keep, run[:min(len(run), cap(keep)-len(keep))]...)
+		chars := countChars(run)
+		raw, text = raw+chars, text+chars
+		s.take(len(run))
+		switch {
+		case n < 0:
+		case b[n] == '"':
+			s.take(1)
+			return raw, text, keep
+		default:
+			size, chars := s.escape()
+			raw, text = raw+size, text+chars
+		}
+	}
+	s.fault("it ends inside a string")
+	return raw, text, keep
+}
+
+func hasControl(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// escape reads an escape, or two that are one character.
+func (s *scanner) escape() (raw, text int64) {
+	b, _ := s.r.Peek(12)
+	for n := 2; n <= len(b); n++ {
+		if token := quoted(b[:n]); jsonscan.Valid(token) == nil {
+			if n == 6 && len(b) == 12 && isHigh(b) && isLow(b[6:]) {
+				n = 12
+			}
+			s.take(n)
+			return int64(n), 1
+		}
+	}
+	s.fault("found the escape %.6q", b)
+	return 0, 0
+}
+
+// isHigh reports whether an escape is the first half of a character, and isLow whether six
+// bytes are an escape that is the second.
+func isHigh(b []byte) bool { return isHalf(b, "89abAB") }
+func isLow(b []byte) bool  { return isHalf(b, "cdefCDEF") && jsonscan.Valid(quoted(b)) == nil }
+
+func isHalf(b []byte, third string) bool {
+	return b[0] == '\\' && b[1] == 'u' && b[2]|0x20 == 'd' && strings.IndexByte(third, b[3]) >= 0
+}
+
+func quoted(inner []byte) []byte { return append(append([]byte{'"'}, inner...), '"') }
