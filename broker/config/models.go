@@ -38,7 +38,11 @@ func (b *builder) models(c *Config) error {
 		if err != nil {
 			return err
 		}
-		c.facts[name] = Facts{m.Price, m.ContextWindow}
+		facts := Facts{Price: m.Price, ContextWindow: m.ContextWindow}
+		for _, route := range routes {
+			facts.Names = append(facts.Names, route.Model)
+		}
+		c.facts[name] = facts
 		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes})
 	}
 	return nil

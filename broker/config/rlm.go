@@ -51,6 +51,7 @@ func written(value any) string {
 
 // Facts are what a configuration says of a model besides where its calls go.
 type Facts struct {
+	Names         []string      // its name, then what its providers call it
 	Price         *prices.Price // nil if it says nothing
 	ContextWindow int           // in tokens; 0 if it says nothing
 }
@@ -58,5 +59,8 @@ type Facts struct {
 // Facts returns those of the model that a name, or "" for the default, leads to.
 func (c *Config) Facts(model string) Facts {
 	name := cmp.Or(model, c.Broker.Default)
-	return c.facts[lookup(c.facts, cmp.Or(c.Broker.Aliases[name], name))]
+	name = cmp.Or(c.Broker.Aliases[name], name)
+	facts := c.facts[lookup(c.facts, name)]
+	facts.Names = append([]string{name}, facts.Names...)
+	return facts
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/broker/doors"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
 )
@@ -106,18 +107,43 @@ func (h *Host) warn(text string) {
 // Run serves until something ends it, and shuts the doors in an orderly way. It returns
 // the status of the program, if there is one.
 func (h *Host) Run(ctx context.Context) (int, error) {
-	cfg := h.options.Lookout
-	cfg.Program, cfg.Secrets, cfg.Stdout, cfg.Getenv, cfg.Warn = h.options.Program, &h.secrets, h.options.Stdout, h.options.Getenv, h.warn
-	if !h.options.Quiet {
-		cfg.Failures = h.log
-	}
-	out, err := lookout.Open(cfg)
+	out, err := h.lookout()
 	if err != nil {
 		return 0, err
 	}
 	status, err := h.serve(ctx, out)
 	return status, errors.Join(err, out.End())
 }
+
+func (h *Host) lookout() (*lookout.Lookout, error) {
+	cfg := h.options.Lookout
+	cfg.Program, cfg.Secrets, cfg.Stdout, cfg.Getenv, cfg.Warn = h.options.Program, &h.secrets, h.options.Stdout, h.options.Getenv, h.warn
+	if !h.options.Quiet {
+		cfg.Failures = h.log
+	}
+	return lookout.Open(cfg)
+}
+
+// Inside runs f with a broker that has no doors, so that nobody else can ask it. What is
+// published, and what the providers are told, is on the tap and in the capture.
+func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
+	out, err := h.lookout()
+	if err != nil {
+		return err
+	}
+	b, err := broker.New(h.Config.Broker, out.Watcher())
+	if err == nil {
+		b.Trace(out.Trace)
+		err = f(b, out.Publisher)
+	}
+	return errors.Join(err, out.End())
+}
+
+// Capture has both sides of the broker recorded into a file; "" is none.
+func (h *Host) Capture(file string) { h.options.Lookout.Capture = file }
+
+// Hide returns text without the secrets of the configuration.
+func (h *Host) Hide(text string) string { return string(h.secrets.Hide([]byte(text))) }
 
 func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err error) {
 	if h.broker, err = broker.New(h.Config.Broker, out.Watcher()); err != nil {

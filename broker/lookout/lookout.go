@@ -27,6 +27,8 @@ import (
 
 // A Config is what is to be seen, and where that goes.
 type Config struct {
+	Name       string // of the tap; "" is serve
+	Controller string // who asks; "" is clients
 	NoTap      bool
 	Program    []string // that runs beside the broker
 	Capture    string   // the file of the capture; "" is none
@@ -63,6 +65,7 @@ func (e *URLError) Unwrap() error { return e.Err }
 // Open opens what the configuration asks for.
 func Open(cfg Config) (*Lookout, error) {
 	l := &Lookout{Config: cfg}
+	l.Name = cmp.Or(l.Name, "serve")
 	if cfg.Failures != nil {
 		l.watchers = append(l.watchers, failures{cfg.Failures})
 	}
@@ -95,7 +98,7 @@ func (f fan) Write(r *capture.Record) error {
 }
 
 func (l *Lookout) openTaps() error {
-	session := capture.Session{Created: time.Now(), Controller: "clients", Unit: "wirectl serve"}
+	session := capture.Session{Created: time.Now(), Controller: cmp.Or(l.Controller, "clients"), Unit: "wirectl " + l.Name}
 	var sinks fan
 	if !l.NoTap {
 		sinks = append(sinks, l.openTap(session))
@@ -128,11 +131,11 @@ func (l *Lookout) openTap(session capture.Session) capture.Writer {
 	l.ends = append(l.ends, hub.Close)
 	dir, err := tap.Dir(l.Getenv)
 	if err == nil {
-		command := []string{"serve"}
+		command := []string{l.Name}
 		for _, arg := range l.Program {
 			command = append(command, string(l.Secrets.Hide([]byte(arg))))
 		}
-		info := tap.Info{Name: "serve", Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
+		info := tap.Info{Name: l.Name, Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
 		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
 			l.ends = append(l.ends, server.Close)

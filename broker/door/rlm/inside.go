@@ -1,0 +1,42 @@
+package rlm
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Do makes a call that came by no door, and shows it on the connection as the request of a
+// client and the response to it. The connection may be nil.
+func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn) error {
+	c.Door = Name
+	if on == nil {
+		return b.Do(ctx, c)
+	}
+	c.Tap = on.Tap()
+	request := appendRequest(make([]byte, prefix), c)
+	on.Frame(frame.C2U, request, prefix)
+	err := b.Do(ctx, c)
+	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
+	r.results()
+	r.result(c, err)
+	on.Frame(frame.U2C, r.end(false), prefix)
+	return err
+}
+
+// appendRequest appends a call as a request to a frame that has room for its length.
+func appendRequest(b []byte, c *broker.Call) []byte {
+	b = append(b, `{"correlation_id":`...)
+	b = jsonscan.AppendQuote(b, []byte(c.Ref))
+	if c.Model != "" {
+		b = append(b, `,"model":`...)
+		b = jsonscan.AppendQuote(b, []byte(c.Model))
+	}
+	b = append(append(append(b, `,"prompt":`...), c.Prompt...), '}')
+	binary.BigEndian.PutUint32(b, uint32(len(b)-prefix))
+	return b
+}
