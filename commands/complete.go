@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,26 +102,9 @@ func serverCandidates(getenv func(string) string, seen []string) []candidate {
 	if rest, ok := strings.CutPrefix(file, "~/"); ok { // what a shell does once the line is whole
 		file = filepath.Join(getenv("HOME"), rest)
 	}
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	config, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	var list []candidate
-	servers, _ := wrap.FormatOf(file).Servers(config) // of one that is broken, those before that place
-	for _, server := range servers {
-		about := ""
-		if server.Wrapped {
-			about = "runs through wirectl"
-		}
-		// What the scripts would take for something else is left out.
-		if server.Name == render.Safe(server.Name) && !strings.HasPrefix(server.Name, ":") {
-			list = append(list, candidate{Value: server.Name, About: about})
-		}
-	}
-	return list
+	return candidatesOf(wrap.Completable(file), func(s wrap.Server) candidate {
+		return candidate{Value: s.Name, About: map[bool]string{true: "runs through wirectl"}[s.Wrapped]}
+	})
 }
 
 // sessionCandidates are the recorded sessions.

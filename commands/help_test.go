@@ -97,7 +97,7 @@ func TestEveryOperandCompletes(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	alone := map[string]bool{"METHOD": true, "PARAMS": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true}
+	alone := map[string]bool{"METHOD": true, "PARAMS": true, "NAME": true, "CMD": true, "MODEL": true, "ADDR": true, "QUESTION": true}
 	inv := newInvocation(Env{Getenv: os.Getenv})
 	app := newApp(inv)
 	for _, c := range app.VisibleCommands() {

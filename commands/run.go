@@ -25,6 +25,7 @@ const (
 	statusFailed = 1
 	statusUsage  = 2
 	statusFault  = 3 // the peer or the input broke its protocol
+	statusLimit  = 4 // a limit ended a run of rlm, whose best answer was printed
 	// StatusInterrupted is that of a command that a signal ended, and
 	// StatusTerminated that of one that SIGTERM did.
 	StatusInterrupted = 130
@@ -163,7 +164,7 @@ const (
 var help = cmdline.Help{
 	Groups: []string{reading, between, speaking, about}, // in their order
 	ExitStatus: "0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol. " +
-		"130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
+		"4: a limit ended a run of rlm, and its best answer was printed. 130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
 		"relay and serve have the status of the program that they ran.",
 }
 
@@ -206,6 +207,7 @@ var makers = []maker{
 	{"send", sendCommand},
 	{"unit", unitCommand},
 	{"serve", serveCommand},
+	{"rlm", rlmCommand},
 	{"replay", replayCommand},
 	{"theory", theoryCommand},
 	{"list", listCommand},

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -154,16 +153,8 @@ func readPrompts(s *sending, name string) ([]json.RawMessage, error) {
 	if err = cmp.Or(err, checkText(label(name), string(data))); err != nil {
 		return nil, err
 	}
-	var prompts []json.RawMessage
-	if json.Unmarshal(data, &prompts) == nil && prompts != nil {
-		return prompts, nil
-	}
-	for line := range bytes.Lines(data) {
-		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
-			prompts = append(prompts, quoted(string(line)))
-		}
-	}
-	if len(prompts) == 0 {
+	prompts := client.ReadPrompts(data)
+	if prompts == nil {
 		return nil, usagef("there are no prompts in %s", label(name))
 	}
 	return prompts, nil

@@ -175,11 +175,7 @@ func parseIntent(name string, data []byte) (*theory.Intent, error) {
 
 // theoryScope reads the flags that say where what an intent names is.
 func theoryScope(inv *invocation, c *cli.Context, runID json.RawMessage) (theory.Scope, error) {
-	scope := theory.Scope{RunID: string(runID), WorldID: c.String("world")} // a number stands for itself
-	var text string
-	if json.Unmarshal(runID, &text) == nil {
-		scope.RunID = text
-	}
+	scope := theory.NewScope(runID, c.String("world"))
 	endpoint := c.String("s3")
 	if endpoint == "" {
 		return scope, nil

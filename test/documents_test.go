@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,7 +67,13 @@ func testDocument(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	if *update {
-		text = console.ReplaceAllFunc(text, func(block []byte) []byte { return rerun(block, t.TempDir()) })
+		text = console.ReplaceAllFunc(text, func(block []byte) []byte {
+			dir := t.TempDir()
+			if err := checkout(dir); err != nil {
+				t.Fatal(err)
+			}
+			return rerun(block, dir)
+		})
 		if err := os.WriteFile(name, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +89,15 @@ func testDocument(t *testing.T, name string) {
 			t.Fatal(err)
 		}
 	}
-	testscript.Run(t, params(dir))
+	p := params(dir)
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error { return errors.Join(setup(env), checkout(env.WorkDir)) }
+	testscript.Run(t, p)
+}
+
+// checkout gives a folder what documents use of a checkout.
+func checkout(dir string) error {
+	return os.CopyFS(filepath.Join(dir, "contrib"), os.DirFS("../contrib"))
 }
 
 // transcript turns a block into a script. What a command prints, to standard

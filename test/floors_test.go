@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"protocol", "transport"},
 	{"session", "capture"},
 	{"decode", "relay", "broker", "rlm", "peer"},
-	{"store", "watch"},
+	{"store", "watch", "run"},
 	{"tui", "web", "demo"},
 	{"commands"},
 	{".", "test"},

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -29,6 +30,22 @@ type RLMRequest struct {
 	Model   string
 	Prompts []json.RawMessage
 	Batch   bool
+}
+
+// ReadPrompts reads prompts: a JSON array of them, or a line each. It returns nil if there
+// are neither.
+func ReadPrompts(data []byte) []json.RawMessage {
+	var prompts []json.RawMessage
+	if json.Unmarshal(data, &prompts) == nil && prompts != nil {
+		return prompts
+	}
+	for line := range bytes.Lines(data) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			quoted, _ := json.Marshal(string(line)) // strings always can be
+			prompts = append(prompts, quoted)
+		}
+	}
+	return prompts
 }
 
 // Ask is the call that makes a request. Each result is a part: the text of the

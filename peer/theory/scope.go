@@ -25,6 +25,16 @@ type Scope struct {
 	Presign func(ctx context.Context, method, key string) (url string, err error)
 }
 
+// NewScope returns the scope of a run, whose id is JSON: a number stands for itself.
+func NewScope(runID json.RawMessage, worldID string) Scope {
+	s := Scope{RunID: string(runID), WorldID: worldID}
+	var text string
+	if json.Unmarshal(runID, &text) == nil {
+		s.RunID = text
+	}
+	return s
+}
+
 // Resolve turns the inputs and outputs of an intent into those of a Request: the
 // path of NAME.world becomes a presigned URL of WORLD_ID/PATH, by which an input is
 // fetched and an output is put, and that of NAME.local becomes /artifacts/RUN_ID/PATH;

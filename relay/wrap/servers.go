@@ -1,8 +1,11 @@
 package wrap
 
 import (
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A Server is one that a configuration names.
@@ -59,4 +62,19 @@ func (e *entry) recorded(at int) string {
 		}
 	}
 	return ""
+}
+
+// Completable returns the servers of a configuration file that a shell can complete: none
+// if the file cannot be read, and of one that is broken, those before that place.
+func Completable(file string) []Server {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	config, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	list, _ := FormatOf(file).Servers(config)
+	// What the scripts of shells would take for something else is left out.
+	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
 }

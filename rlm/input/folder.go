@@ -80,7 +80,7 @@ func (l *loader) list(root *os.Root) (paths []string, err error) {
 			return err
 		case err != nil:
 			l.Skipped.Unreadable++
-			return nil
+			return nil //nolint:nilerr // it is counted
 		case path != "." && strings.HasPrefix(entry.Name(), "."):
 			l.Skipped.Hidden++
 			if entry.IsDir() {

@@ -14,22 +14,15 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// Shown is how many lengths of chunks a [Shape] has.
-const Shown = 100
-
-// A Shape is what a context is, in numbers. Characters are counted as Python does.
-type Shape struct {
-	Type    string  // in Python's words: str, list, dict, …
-	Chars   int64   // of all chunks
-	Lengths []int64 // of the first chunks: the text, the items of a list, the values of a dict
-	Chunks  int64   // how many there are
-}
+// A Shape is what a context is, in numbers, as the root model is told.
+type Shape prompt.Shape
 
 func (s *Shape) add(chars int64) {
 	s.Chars += chars
-	if s.Chunks++; len(s.Lengths) < Shown {
+	if s.Chunks++; len(s.Lengths) < prompt.Shown {
 		s.Lengths = append(s.Lengths, chars)
 	}
 }

@@ -1,0 +1,70 @@
+package commands
+
+import (
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/run"
+)
+
+func rlmCommand(inv *invocation) *cli.Command {
+	return &cli.Command{
+		Name:      "rlm",
+		Category:  speaking,
+		Usage:     "answer a question about a text of any size: a model writes code that reads it",
+		ArgsUsage: "[QUESTION | show FILE]",
+		Description: "The text is not in the prompt: it is the variable context in a Python interpreter. The\n" +
+			"model sees its size, and writes code that reads it and asks further models. The code is\n" +
+			"isolated from this machine. Standard output has the answer, standard error a line for\n" +
+			"each turn. With the word show it prints a log as text. docs/rlm.md tells more.\n\n" +
+			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
+			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
+			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
+		Flags: append(cmdline.SettingFlags(run.Flags),
+			&cli.StringFlag{Name: "config", Usage: "route as the YAML `FILE` says, as serve does; its section rlm sets what these flags do not"}, quietFlag()),
+		Action: inv.does(runRLM),
+	}
+}
+
+// runEnd is how long a run that was interrupted may take to end.
+const runEnd = 10 * time.Second
+
+func runRLM(inv *invocation, c *cli.Context) error {
+	if len(inv.Operands) == 2 && inv.Operands[0] == "show" {
+		return run.Show(inv.bytes(), inv.Operands[1], inv.Stdin)
+	}
+	if len(inv.Operands) > 1 {
+		return usagef("rlm takes one question, found %d words: put quotes around it", len(inv.Operands))
+	}
+	if err := checkCapture(c); err != nil {
+		return err
+	}
+	o := hostOptions(inv, c)
+	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
+	h, err := host.Load(o)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	settings, err := run.Read(run.Values(h.Config.RLM, cmdline.Given(c, run.Flags)))
+	if err != nil {
+		return usagef("%w", err)
+	}
+	inv.Linger(runEnd)
+	inv.Terminable()
+	finish, err := run.Ask(c.Context, h, settings, strings.Join(inv.Operands, ""), run.World{
+		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(),
+		Say: func(line string) {
+			if !c.Bool("quiet") {
+				inv.say("rlm", line)
+			}
+		},
+	})
+	if err == nil && finish.Limited() {
+		return &childError{statusLimit, nil}
+	}
+	return err
+}

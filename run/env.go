@@ -1,0 +1,81 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/sandbox"
+)
+
+// baseMemory is the address space of an interpreter without a context.
+const baseMemory = 4 << 30
+
+// opener returns what starts the interpreters of a run whose context has that size.
+func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
+	if r.o.Limits.Depth == 0 { // no code is run
+		return func(context.Context, rlm.Session) (rlm.Environment, error) {
+			return nil, errors.New("there is no interpreter at depth 0")
+		}, nil
+	}
+	interpreter, err := python.Find(ctx)
+	if errors.Is(err, python.ErrNone) {
+		return nil, cmdline.Errorf("%w: install it, such as the package python3", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	launcher, err := r.launcher(ctx)
+	if err != nil {
+		return nil, err
+	}
+	memory := r.Memory
+	if memory == 0 {
+		memory = baseMemory + 4*size
+	}
+	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
+		conn := r.seen.Open("worker of "+of.Ref, "repl", "len32")
+		e := python.New(interpreter, env.Config{
+			Launcher: launcher, Spec: env.Spec{Memory: memory}, Setup: r.Setup,
+			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
+			Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout, Parallel: r.o.Parallel,
+		}, python.Options{Site: r.Site})
+		return &watched{e, sync.OnceFunc(conn.Close)}, nil
+	}, nil
+}
+
+// A watched environment tells its end.
+type watched struct {
+	*env.Env
+	ended func()
+}
+
+// Close implements [rlm.Environment].
+func (e *watched) Close() error {
+	err := e.Env.Close()
+	e.ended()
+	return err
+}
+
+// launcher isolates interpreters, and says how far.
+func (r *run) launcher(ctx context.Context) (env.Launcher, error) {
+	l, err := sandbox.Probe(ctx)
+	var none *sandbox.UnavailableError
+	switch {
+	case errors.As(err, &none) && r.Unsandboxed:
+		r.Say("warning: the code is not isolated: it can do on this machine what you can. " + err.Error())
+		return env.Plain, nil
+	case errors.As(err, &none):
+		return nil, cmdline.Errorf("%w: %s", err, strings.Join(none.Help, ", or "))
+	case err != nil:
+		return nil, err
+	}
+	r.Say(l.Report().String())
+	return l, nil
+}

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/runlog"
+)
+
+// A reporter tells what happens in a run.
+type reporter struct {
+	events *json.Encoder // of -o ndjson; nil for none
+	err    error         // the first of events
+	say    func(string)  // a line for a person
+}
+
+// observe is told of each event.
+func (r *reporter) observe(e rlm.Event) {
+	if r.events != nil && r.err == nil {
+		r.err = r.events.Encode(e)
+	}
+	if e.Kind == rlm.EventTurn && e.Done && e.Depth == 0 {
+		_, turn, _ := strings.Cut(e.Ref, "/t")
+		line := fmt.Sprintf("turn %s: %s, %s, %s", turn, render.Count(int64(e.Cells), "cell"), render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
+		if e.Error != "" {
+			line += ": " + e.Error
+		}
+		r.say(line)
+	}
+}
+
+// amount says what was used: tokens in and out, dollars if prices are known, and time.
+func amount(t *rlm.Tokens, took time.Duration) string {
+	if t == nil {
+		t = &rlm.Tokens{}
+	}
+	text := fmt.Sprintf("%d + %d tokens", t.Input, t.Output)
+	if t.Cost > 0 {
+		text += fmt.Sprintf(", $%.4f", t.Cost)
+	}
+	return fmt.Sprintf("%s, %.2f s", text, took.Seconds())
+}
+
+// total says what a run has used, and why it ended.
+func (r *reporter) total(o *rlm.Outcome) {
+	used := o.Usage.Total()
+	line := fmt.Sprintf("total: %s, %s, %s", render.Count(int64(o.Iterations), "turn"), render.Count(int64(o.Calls), "call"), amount(&used.Tokens, o.Took))
+	if reason := reasons[o.Limit]; reason != "" {
+		line += ": " + reason
+	}
+	r.say(line)
+}
+
+// reasons say which limit ended a run, or was met.
+var reasons = map[rlm.FinishReason]string{
+	rlm.MaxIterations: "--max-iterations is reached, and this is the best answer",
+	rlm.Calls:         "--max-calls is reached, and calls were refused",
+	rlm.PolicyStop:    "the policy stop ended it, and this is the best answer",
+	rlm.Timeout:       "--timeout is over, and this is the best answer so far",
+	rlm.MaxTokens:     "--max-tokens is reached, and this is the best answer so far",
+	rlm.MaxCost:       "--max-cost is reached, and this is the best answer so far",
+	rlm.MaxErrors:     "--max-errors is reached, and this is the best answer so far",
+}
+
+// A result is what -o json prints: a completion, and what is known of the run.
+type result struct {
+	runlog.ChatCompletion
+	Iterations int              `json:"iterations"`
+	Limit      rlm.FinishReason `json:"limit,omitempty"`
+	Log        string           `json:"log,omitempty"`
+	TraceID    string           `json:"trace_id"`
+}
+
+func writeResult(w io.Writer, question, log string, o *rlm.Outcome) error {
+	used := runlog.Usage{Models: map[string]runlog.ModelUsage{}, TotalCost: o.Usage.Total().Cost}
+	for name, m := range o.Usage {
+		used.Models[name] = runlog.ModelUsage{Calls: m.Calls, InputTokens: m.Input, OutputTokens: m.Output, TotalCost: m.Cost}
+	}
+	c := runlog.ChatCompletion{
+		RootModel: o.Model, Prompt: provider.Quote(question), Response: runlog.Text(o.Answer), Usage: used,
+		Seconds: o.Took.Seconds(), FinishReason: string(o.Finish),
+	}
+	c.SetTokens()
+	return jsonscan.NewEncoder(w).Encode(result{c, o.Iterations, o.Limit, log, o.ID})
+}
+
+// failure is what -o json prints of a run that failed.
+type failure struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	At      string `json:"at,omitempty"`
+}
+
+func writeFailure(w io.Writer, err *rlm.Error) error {
+	return jsonscan.NewEncoder(w).Encode(map[string]failure{"error": {err.Type, err.Error(), err.At}})
+}

@@ -1,0 +1,164 @@
+// Package run is a run of wirectl rlm: it reads settings, joins packages rlm and broker,
+// loads the context, opens the interpreter in its sandbox, the log and the output, and closes
+// all of it.
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/internal/prices"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/input"
+	"github.com/wirectl/wirectl/rlm/prompt"
+	"github.com/wirectl/wirectl/rlm/runlog"
+)
+
+// A World is what a run reads and writes.
+type World struct {
+	Getenv func(string) string
+	Stdin  io.Reader
+	Bytes  io.Writer    // the answer
+	JSON   io.Writer    // what is printed rather than the answer alone
+	Say    func(string) // a line for a person
+}
+
+// A run is one question.
+type run struct {
+	*Settings
+	World
+	host *host.Host
+	seen *publish.Publisher // may be nil
+	dir  string             // for files of the run
+	o    rlm.Options
+}
+
+// Ask answers a question by the models of a host, and prints the answer. The reason for which
+// the run ended says whether the answer is final. The error is a [*cmdline.Error] if the run
+// cannot be what it is asked to be.
+func Ask(ctx context.Context, h *host.Host, s *Settings, question string, w World) (finish rlm.FinishReason, err error) {
+	h.Capture(s.Capture)
+	err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
+		r := &run{Settings: s, World: w, host: h, seen: p, o: s.Run}
+		if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+			return err
+		}
+		r.o.Question = question
+		finish, err = r.ask(ctx, b)
+		return errors.Join(err, os.RemoveAll(r.dir))
+	})
+	return finish, err
+}
+
+func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, error) {
+	root := r.seen.Open("root", "rlm", "len32")
+	defer root.Close()
+	if err := r.model(b, root); err != nil {
+		return "", err
+	}
+	size, err := r.load()
+	if err != nil {
+		return "", err
+	}
+	if r.o.Open, err = r.opener(ctx, size); err != nil {
+		return "", err
+	}
+	if r.LogDir == "" {
+		return r.do(ctx, "")
+	}
+	log, err := runlog.Create(r.LogDir, runlog.Options{Hide: r.host.Hide, NewPrompts: r.NewPrompts})
+	if err != nil {
+		return "", err
+	}
+	r.o.Log = log
+	r.o.Metadata = runlog.Metadata{Backend: "wirectl", EnvironmentType: "python"}
+	finish, err := r.do(ctx, log.Path())
+	return finish, errors.Join(err, log.Close())
+}
+
+// do runs, and prints.
+func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
+	report := &reporter{say: r.Say}
+	if r.Output == "ndjson" {
+		report.events = jsonscan.NewEncoder(r.JSON)
+	}
+	r.o.Observe = report.observe
+	out, err := rlm.Run(ctx, r.o)
+	report.total(&out)
+	for _, ignored := range []error{out.LogErr, out.PolicyErr} {
+		if ignored != nil {
+			r.Say("warning: " + ignored.Error())
+		}
+	}
+	if log != "" {
+		r.Say("the log is " + log)
+	}
+	var failed *rlm.Error
+	switch {
+	case errors.As(err, &failed) && r.Output == "json":
+		err = errors.Join(err, writeFailure(r.JSON, failed))
+	case err != nil || out.Finish == rlm.Cancelled:
+	case r.Output == "json":
+		err = writeResult(r.JSON, r.o.Question, log, &out)
+	case r.Output == "text":
+		_, err = fmt.Fprintln(r.Bytes, out.Answer)
+	}
+	return out.Finish, errors.Join(err, report.err)
+}
+
+// model has the run ask the broker, once all models that the settings name are known.
+func (r *run) model(b *broker.Broker, root *publish.Conn) error {
+	list, err := prices.Load(r.Prices, r.Getenv)
+	if err != nil {
+		return cmdline.Errorf("%w", err)
+	}
+	m := &model{broker: b, config: r.host.Config, conn: root, prices: list, needPrice: r.o.Limits.Cost > 0}
+	r.o.Root = cmp.Or(r.o.Root, r.host.Config.Broker.Default)
+	sub := cmp.Or(r.o.Sub, r.o.Root)
+	names := append([]string{r.o.Root, sub}, r.o.Allow...)
+	if summarize, ok := r.o.Compressor.(rlm.Summarize); ok {
+		names = append(names, string(summarize))
+	}
+	for _, name := range names {
+		if err := b.Find(name); err != nil {
+			return cmdline.Errorf("%w", err)
+		}
+		if _, known := m.price(name); !known && m.needPrice {
+			return cmdline.Errorf("the cost of the run is limited, and no price is known for the model %q: add price: {input: DOLLARS, output: DOLLARS} to it in the configuration, or add it to %s",
+				m.config.Facts(name).Names[0], cmp.Or(r.Prices, prices.Path(r.Getenv)))
+		}
+	}
+	r.o.Model = m
+	r.o.Facts.SubChars = 3 * int64(m.Window(sub)) // of about 4 in a token
+	return nil
+}
+
+// load loads the context, and returns its size in bytes.
+func (r *run) load() (int64, error) {
+	if len(r.Context) == 0 {
+		return int64(len(r.o.Question)), nil
+	}
+	l, err := input.Load(r.dir, r.Context, r.Stdin)
+	if wrong := (*input.NameError)(nil); errors.As(err, &wrong) {
+		return 0, cmdline.Errorf("%w", err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if skipped := l.Skipped.String(); skipped != "" {
+		r.Say("not in the context: " + skipped)
+	}
+	r.Say(fmt.Sprintf("context: %s, %s in %s", l.Shape.Type, render.Count(l.Shape.Chars, "character"), render.Count(l.Shape.Chunks, "chunk")))
+	r.o.Context, r.o.Shape = l.Context, prompt.Shape(l.Shape)
+	return l.Size, nil
+}

@@ -1,0 +1,124 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/broker/lookout"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/run"
+)
+
+// A plain is a run at depth 0, which needs no interpreter.
+type plain struct{ stdout, said string }
+
+// ask asks the models of a configuration. The prices are those of the user.
+func ask(t *testing.T, config, prices, question, settings string) (plain, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"c.yaml": config, "wirectl/prices.yaml": prices} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string {
+		return map[string]string{"XDG_CONFIG_HOME": dir, "KEY": "sk-planted"}[name]
+	}
+	var stderr bytes.Buffer
+	h, err := host.Load(host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string][]string{"max-depth": {"0"}, "output": {"json"}, "log-dir": {filepath.Join(dir, "logs")}}
+	for part := range strings.FieldsSeq(settings) {
+		name, text, _ := strings.Cut(part, "=")
+		flags[name] = []string{text}
+	}
+	s, err := run.Read(run.Values(h.Config.RLM, flags))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	_, err = run.Ask(t.Context(), h, s, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, Say: func(line string) { said.WriteString(line + "\n") }})
+	logs, readErr := os.ReadDir(filepath.Join(dir, "logs"))
+	for _, log := range logs {
+		data, err := os.ReadFile(filepath.Join(dir, "logs", log.Name()))
+		if err != nil || bytes.Contains(data, []byte("planted")) {
+			t.Errorf("a key is in the log, or it cannot be read: %v", err)
+		}
+	}
+	if readErr != nil && err == nil {
+		t.Error(readErr)
+	}
+	return plain{out.String(), said.String()}, err
+}
+
+const models = `
+default: dear
+providers:
+  m: {kind: mock, mock: {prefix: ""}}
+  k: {kind: openai, base_url: "http://127.0.0.1:1", key: {env: KEY}}
+models:
+  dear: {provider: m, price: {input: 500000, output: 1000000}}
+  plain: {provider: m, model: real-name}
+  free: {provider: m}
+aliases: {also: dear}
+`
+
+// A call costs what the configuration says, or else the user's prices, under our name for
+// the model or its provider's.
+func TestCost(t *testing.T) {
+	for settings, want := range map[string]float64{
+		"":               5.5, // 9 tokens in, of the message in JSON, and one out
+		"model=also":     5.5,
+		"model=plain":    2.5,
+		"model=free":     0,
+		"max-cost=10000": 5.5,
+	} {
+		p, err := ask(t, models, "real-name: {input: 250000, output: 250000}\ndear: {input: 1}", "four", settings)
+		var got struct {
+			Usage struct {
+				Cost float64 `json:"total_cost"`
+			} `json:"usage_summary"`
+			Response string `json:"response"`
+		}
+		if err != nil || json.Unmarshal([]byte(p.stdout), &got) != nil || got.Usage.Cost != want || got.Response != "four" {
+			t.Errorf("%s: %s %v, want %v", settings, p.stdout, err, want)
+		}
+	}
+}
+
+// A run that cannot be what it is asked to be is not started.
+func TestRefused(t *testing.T) {
+	for settings, want := range map[string]string{
+		"model=nope":            `Unknown model 'nope'. Allowed: ['also', 'dear', 'free', 'plain']`,
+		"sub-model=nope":        `Unknown model 'nope'`,
+		"allow-model=nope":      `Unknown model 'nope'`,
+		"model=free max-cost=1": `the cost of the run is limited, and no price is known for the model "free": add price: `,
+		"prices=no-such-file":   "no-such-file",
+	} {
+		p, err := ask(t, models, "", "q", settings)
+		var wrong *cmdline.Error
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || p.stdout != "" {
+			t.Errorf("%s: %q, %v, want %s", settings, p.stdout, err, want)
+		}
+	}
+}
+
+// What a provider's failure is told as is one of the broker's sentences, also in JSON.
+func TestFailure(t *testing.T) {
+	p, err := ask(t, "providers: {m: {kind: mock, mock: {turns: [{status: 500}]}}}\nmodels: {a: {provider: m}}", "", "q", "")
+	var got struct {
+		Error struct{ Type, Message, At string }
+	}
+	if err == nil || json.Unmarshal([]byte(p.stdout), &got) != nil || got.Error.Type != "LLM" || !strings.Contains(got.Error.Message, "Server error: the provider failed") {
+		t.Errorf("%s, %v", p.stdout, err)
+	}
+}

@@ -1,0 +1,282 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/prompt"
+)
+
+// Flags are the settings that have a flag. A key of the section rlm is called as its flag is,
+// with _ for -.
+var Flags = []cmdline.Setting{
+	{Name: "model", Alias: "m", Usage: "the `MODEL` that answers; without it, the default of the configuration"},
+	{Name: "sub-model", Usage: "the `MODEL` that code asks unless it names one (default: that of --model)"},
+	{Name: "allow-model", Many: true, Usage: "code may name only the `MODEL`s given so, and that of --sub-model"},
+	{Name: "context", Alias: "c", Many: true, Usage: "what the question is about: a `FILE` (.json and .jsonl are decoded), a folder, or - for standard input; several make a dict"},
+	{Name: "env", Default: "auto", Usage: "what runs the code: auto or python"},
+	{Name: "unsandboxed", Switch: true, Usage: "run the code even if nothing isolates it from this machine"},
+	{Name: "setup", Usage: "run the code in `FILE` before the first turn"},
+	{Name: "memory", Usage: "address space of the interpreter, as a `SIZE` such as 8GiB (default: 4 GiB and 4 times the context)"},
+	{Name: "imports", Usage: "also import `PACKAGES` that are installed: site; otherwise the standard library alone"},
+	{Name: "max-iterations", Default: "30", Usage: "end after `N` turns, with the best answer"},
+	{Name: "max-depth", Default: "1", Usage: "runs may start child runs up to depth `N`; 0 asks the model alone, without code"},
+	{Name: "max-calls", Default: "500", Usage: "code may ask `N` times, in all runs together; 0 is no limit"},
+	{Name: "max-tokens", Usage: "end after `N` tokens, with the best answer"},
+	{Name: "max-cost", Usage: "end after `DOLLARS`, with the best answer; needs prices"},
+	{Name: "max-errors", Usage: "end after `N` turns in a row whose code failed, with the best answer"},
+	{Name: "timeout", Usage: "end after a `TIME` such as 10m, with the best answer"},
+	{Name: "cell-timeout", Default: "5m", Usage: "interrupt a block of code after a `TIME` such as 30s, at most 6h; waiting for models does not count"},
+	{Name: "parallel", Default: "16", Usage: "ask at most `N` times at once"},
+	{Name: "system", Usage: "use the text in `FILE` for the system prompt"},
+	{Name: "log-dir", Alias: "jsonl-log-dir", Usage: "write a log of the run into `DIR`"},
+	{Name: "prices", Usage: "the `FILE` with what the tokens of models cost (default: prices.yaml in the folder wirectl for configurations)"},
+	{Name: "capture", Usage: "record the calls of the run into `FILE`, which is replaced, as pcapng, with known secrets taken out"},
+	{Name: "output", Alias: "o", Default: "text", Usage: "what to print: text (the answer), json (one object) or ndjson (what happens, as it does)"},
+}
+
+// A Value is what a setting is set to.
+type Value struct {
+	Texts []string
+	From  string // for errors: --max-depth, or c.yaml:3:5: rlm.max_depth
+}
+
+// Values are the settings of a configuration, and those of flags, which win.
+func Values(file []config.Setting, flags map[string][]string) map[string]Value {
+	values := map[string]Value{}
+	for _, s := range file {
+		values[strings.ReplaceAll(s.Name, "_", "-")] = Value{s.Values, s.At + ": rlm." + s.Name}
+	}
+	for name, texts := range flags {
+		values[name] = Value{texts, "--" + name}
+	}
+	return values
+}
+
+// Settings are what a run is to do.
+type Settings struct {
+	Context     []string
+	Unsandboxed bool
+	Setup       string // code; "" is none
+	Memory      int64  // bytes; 0 is for the context
+	Site        bool
+	CellTimeout time.Duration
+	LogDir      string
+	NewPrompts  bool // the log has only the messages that are new
+	Prices      string
+	Capture     string
+	Output      string
+	// Run has what is given to the run as it is set.
+	Run rlm.Options
+}
+
+// maxCell is the longest time for a cell.
+const maxCell = 6 * time.Hour
+
+// Read reads settings by their names, and the files that they name. A setting that is not
+// there has its default. An error says what was wrong where.
+func Read(values map[string]Value) (*Settings, error) {
+	r := &reader{values: values}
+	s := &Settings{
+		Context:     r.list("context"),
+		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
+		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
+		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Output: r.choice("output", "text", "json", "ndjson"),
+		Run: rlm.Options{
+			Root: r.text("model", ""), Sub: r.text("sub-model", ""), Allow: r.list("allow-model"),
+			Limits: rlm.Limits{
+				Iterations: int(r.whole("max-iterations", 30, 1)), Depth: int(r.whole("max-depth", 1, 0)), Calls: int(r.whole("max-calls", 500, 0)),
+				Tokens: r.whole("max-tokens", 0, 1), Cost: r.dollars("max-cost"), Errors: int(r.whole("max-errors", 0, 1)), Timeout: r.duration("timeout", 0),
+			},
+			Parallel: int(r.whole("parallel", 16, 1)), Facts: prompt.Facts{Words: r.list("fences")},
+			Stopping: r.stopping(), Compressor: r.compressor(), Nesting: r.nesting(),
+		},
+	}
+	r.choice("env", "auto", "python")
+	if system := r.file("system"); system != "" {
+		s.Run.System = func(prompt.Facts) string { return system }
+	}
+	if s.CellTimeout > maxCell {
+		r.fault("cell-timeout", "want at most 6h")
+	}
+	return s, r.err
+}
+
+// A reader reads values, up to the first fault.
+type reader struct {
+	values map[string]Value
+	err    error
+}
+
+func (r *reader) fault(name, format string, args ...any) {
+	if v := r.values[name]; r.err == nil {
+		r.err = fmt.Errorf("%s: invalid value %q: %s", v.From, strings.Join(v.Texts, ","), fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *reader) list(name string) []string { return r.values[name].Texts }
+
+// get returns the text of a setting with one value.
+func (r *reader) get(name string) (text string, isSet bool) {
+	v := r.values[name]
+	if len(v.Texts) == 0 {
+		return "", false
+	}
+	return v.Texts[len(v.Texts)-1], true
+}
+
+func (r *reader) text(name, usual string) string {
+	if text, ok := r.get(name); ok {
+		return text
+	}
+	return usual
+}
+
+func (r *reader) truth(name string) bool { return r.text(name, "false") == "true" }
+
+// choice returns one of some words, the first of which is the default.
+func (r *reader) choice(name string, words ...string) string {
+	text := r.text(name, words[0])
+	for _, word := range words {
+		if text == word {
+			return text
+		}
+	}
+	r.fault(name, "want %s", strings.TrimPrefix(strings.Join(words, " or "), " or "))
+	return words[0]
+}
+
+func (r *reader) whole(name string, usual, least int64) int64 {
+	text, ok := r.get(name)
+	if !ok {
+		return usual
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > math.MaxInt32 && name != "max-tokens" {
+		r.fault(name, "want a whole number from %d", least)
+	}
+	return n
+}
+
+func (r *reader) dollars(name string) float64 {
+	text, ok := r.get(name)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n > 0 && n <= 1e9) {
+		r.fault(name, "want a number of dollars such as 0.5")
+	}
+	return n
+}
+
+func (r *reader) duration(name string, usual time.Duration) time.Duration {
+	text, ok := r.get(name)
+	if !ok {
+		return usual
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		r.fault(name, "want a duration such as 30s or 10m")
+	}
+	return d
+}
+
+var sizes = regexp.MustCompile(`^(\d{1,6}) ?([KMGT]?)i?B?$`)
+
+// size returns a number of bytes. K, M, G and T are powers of 1024.
+func (r *reader) size(name string) int64 {
+	text, ok := r.get(name)
+	if !ok {
+		return 0
+	}
+	parts := sizes.FindStringSubmatch(text)
+	if parts == nil || strings.Trim(parts[1], "0") == "" {
+		r.fault(name, "want a size such as 512MiB or 8GiB")
+		return 0
+	}
+	n, _ := strconv.ParseInt(parts[1], 10, 64) // it is a number
+	return n << (10 * strings.Index(" KMGT", parts[2]+" "[len(parts[2]):]))
+}
+
+// maxText bounds the files that settings name.
+const maxText = 1 << 20
+
+// file returns what is in the file that a setting names.
+func (r *reader) file(name string) string {
+	path, ok := r.get(name)
+	if !ok || r.err != nil {
+		return ""
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxText {
+		r.fault(name, "the file is larger than %d bytes", maxText)
+		return ""
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.err = fmt.Errorf("%s: %w", r.values[name].From, err)
+	}
+	return string(data)
+}
+
+// only returns the one of these settings that is set, "" if none is.
+func (r *reader) only(names ...string) (found string) {
+	for _, name := range names {
+		if _, ok := r.get(name); !ok {
+			continue
+		}
+		if found != "" {
+			r.fault(name, "%s is set, too: want one of both", found)
+		}
+		found = name
+	}
+	return found
+}
+
+func (r *reader) stopping() rlm.StoppingPolicy {
+	if args := r.list("stop.exec"); len(args) > 0 {
+		return rlm.Command{Args: args}
+	}
+	return nil
+}
+
+func (r *reader) compressor() rlm.ContextCompressor {
+	switch r.only("compress.truncate", "compress.summarize", "compress.exec") {
+	case "compress.truncate":
+		return rlm.Truncate(r.whole("compress.truncate", 0, 1))
+	case "compress.summarize":
+		return rlm.Summarize(r.text("compress.summarize", ""))
+	case "compress.exec":
+		return rlm.Command{Args: r.list("compress.exec")}
+	}
+	return nil
+}
+
+func (r *reader) nesting() rlm.NestedCallPolicy {
+	switch r.only("nest.always", "nest.over", "nest.match", "nest.exec") {
+	case "nest.always":
+		if r.truth("nest.always") {
+			return rlm.Always{}
+		}
+	case "nest.over":
+		return rlm.Over(r.whole("nest.over", 0, 0))
+	case "nest.match":
+		expr, err := regexp.Compile(r.text("nest.match", ""))
+		if err != nil {
+			r.fault("nest.match", "%v", err)
+		}
+		return rlm.Match{Regexp: expr}
+	case "nest.exec":
+		return rlm.Command{Args: r.list("nest.exec")}
+	}
+	return nil
+}

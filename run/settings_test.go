@@ -1,0 +1,88 @@
+package run_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/run"
+)
+
+// values reads settings as a line: name=text, of which names may be there again.
+func values(t *testing.T, line string) map[string]run.Value {
+	t.Helper()
+	list := map[string]run.Value{}
+	for part := range strings.FieldsSeq(line) {
+		name, text, _ := strings.Cut(part, "=")
+		list[name] = run.Value{Texts: append(list[name].Texts, text), From: "--" + name}
+	}
+	return list
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := run.Read(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rlm.Limits{Iterations: 30, Depth: 1, Calls: 500}
+	if s.Run.Limits != want || s.CellTimeout != 5*time.Minute || s.Run.Parallel != 16 || s.Output != "text" || s.Run.Nesting != nil || s.Run.Compressor != nil || s.Run.Stopping != nil {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "system.txt")
+	if err := os.WriteFile(file, []byte("be brief"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true nest.over=1000 compress.truncate=50 stop.exec=x stop.exec=y fences=repl fences=python log.prompts=new system="+file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := s.Run.Limits; l.Depth != 0 || l.Calls != 0 || l.Cost != 0.5 || l.Tokens != 9e9 || s.Memory != 8<<30 || !s.Unsandboxed || len(s.Context) != 2 || !s.NewPrompts {
+		t.Errorf("%+v", s)
+	}
+	if s.Run.Nesting != rlm.Over(1000) || s.Run.Compressor != rlm.Truncate(50) || s.Run.System(s.Run.Facts) != "be brief" {
+		t.Errorf("%+v", s.Run)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "12B": 12, "2K": 2048, "3 MiB": 3 << 20, "4GB": 4 << 30, "1TiB": 1 << 40} {
+		s, err := run.Read(map[string]run.Value{"memory": {Texts: []string{text}}})
+		if err != nil || s.Memory != want {
+			t.Errorf("%s: %v, %v", text, s, err)
+		}
+	}
+}
+
+// A faulty setting is refused with its place, its value and what was expected.
+func TestFaultySettings(t *testing.T) {
+	for line, want := range map[string]string{
+		"max-iterations=0":                    `--max-iterations: invalid value "0": want a whole number from 1`,
+		"max-calls=-1":                        `--max-calls: invalid value "-1": want a whole number from 0`,
+		"max-depth=1.5":                       `--max-depth: invalid value "1.5": want a whole number from 0`,
+		"parallel=99999999999":                `--parallel: invalid value "99999999999": want a whole number from 1`,
+		"max-cost=NaN":                        `--max-cost: invalid value "NaN": want a number of dollars such as 0.5`,
+		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
+		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
+		"env=starlark":                        `--env: invalid value "starlark": want auto or python`,
+		"imports=all":                         `--imports: invalid value "all": want site`,
+		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,
+		"memory=0":                            `--memory: invalid value "0": want a size such as 512MiB or 8GiB`,
+		"nest.match=(":                        `--nest.match: invalid value "(": error parsing regexp`,
+		"nest.over=1 nest.always=true":        `--nest.over: invalid value "1": nest.always is set, too: want one of both`,
+		"compress.truncate=1 compress.exec=a": `--compress.exec: invalid value "a": compress.truncate is set, too`,
+		"system=no-such-file":                 `--system: open no-such-file: `,
+		"log.prompts=some":                    `--log.prompts: invalid value "some": want all or new`,
+		"max-tokens=99999999999999999999999":  `--max-tokens: invalid value`,
+		"max-errors=0":                        `--max-errors: invalid value "0": want a whole number from 1`,
+	} {
+		if s, err := run.Read(values(t, line)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %s", line, s, err, want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/rlm/runlog"
+)
+
+// Show writes the log of a run as text. The name - stands for stdin.
+func Show(w io.Writer, name string, stdin io.Reader) error {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	out := bufio.NewWriter(w)
+	s := shower{w: out}
+	for r := runlog.NewReader(stdin); ; {
+		record, err := r.Read()
+		if err != nil {
+			if err = errors.Join(notEnd(err), out.Flush()); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		}
+		if record.Metadata != nil {
+			s.metadata(record.Metadata)
+		}
+		if record.Iteration != nil {
+			s.turn(record.Iteration)
+		}
+	}
+}
+
+func notEnd(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// A shower writes records. Those of child runs are indented.
+type shower struct {
+	w      *bufio.Writer
+	indent string
+}
+
+// line writes a line, and text the lines of a text below it.
+func (s *shower) line(format string, args ...any) {
+	fmt.Fprintf(s.w, s.indent+format+"\n", args...)
+}
+
+func (s *shower) text(text string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		s.line("    %s", strings.TrimRight(line, "\r\n"))
+	}
+}
+
+func (s *shower) metadata(m *runlog.Metadata) {
+	s.line("run of %s, %s, at most %s, depth %d: %s", m.RootModel, m.EnvironmentType, render.Count(int64(m.MaxIterations), "turn"), m.MaxDepth, m.Timestamp)
+	if m.CorrelationID != "" {
+		s.line("  id %s", m.CorrelationID)
+	}
+}
+
+func (s *shower) turn(it *runlog.Iteration) {
+	s.line("turn %d: %s", it.Iteration, spent(it.Usage, it.Seconds))
+	s.text(string(it.Response))
+	for i := range it.CodeBlocks {
+		result := &it.CodeBlocks[i].Result
+		s.line("  block %d: %s, %s", i+1, render.Count(int64(len(result.Calls)), "call"), spent(nil, result.Seconds))
+		for n := range result.Calls {
+			s.call(n+1, &result.Calls[n])
+		}
+		s.text(result.Stdout)
+		s.text(result.Stderr)
+	}
+	if it.FinalAnswer != nil {
+		s.line("answer%s", reason(it.FinishReason))
+		s.text(string(*it.FinalAnswer))
+	}
+}
+
+func reason(finish string) string {
+	if finish == "" {
+		return ":"
+	}
+	return " (" + finish + "):"
+}
+
+// shown is how many bytes of prompts and responses of calls are shown.
+const shown = 60
+
+func (s *shower) call(n int, c *runlog.ChatCompletion) {
+	asked := provider.Unquote(c.Prompt)
+	if asked == "" {
+		asked = string(c.Prompt)
+	}
+	said := string(c.Response)
+	if c.Error != "" {
+		said = "failed: " + c.Error
+	}
+	s.line("    call %d of %s, %s: %q → %q", n, c.RootModel, spent(&c.Usage, c.Seconds), render.Shorten(asked, shown), render.Shorten(said, shown))
+	if c.Run == nil {
+		return
+	}
+	child := shower{s.w, s.indent + "      "}
+	child.metadata(&c.Run.Metadata)
+	for i := range c.Run.Iterations {
+		child.turn(&c.Run.Iterations[i])
+	}
+}
+
+// spent says what something took: tokens in and out, and time.
+func spent(u *runlog.Usage, seconds float64) string {
+	text := fmt.Sprintf("%.2f s", seconds)
+	if u == nil {
+		return text
+	}
+	var in, out int64
+	for _, m := range u.Models {
+		in, out = in+m.InputTokens, out+m.OutputTokens
+	}
+	return fmt.Sprintf("%d + %d tokens, %s", in, out, text)
+}
