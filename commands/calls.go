@@ -32,7 +32,7 @@ func callsCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or csv"},
 			&cli.BoolFlag{Name: "exchanges", Usage: "list the exchanges that belong to a call, too, below it: retries, polls, questions of the unit"},
-			&cli.BoolFlag{Name: "failed", Usage: "list only calls that failed: with an error, by the word of their tool, or by a timeout"},
+			&cli.BoolFlag{Name: "failed", Usage: "list only calls that failed: with an error, by the word of their tool, by a timeout, or because the server died"},
 			&cli.BoolFlag{Name: "cancelled", Usage: "list only calls that were cancelled, even if they were answered nevertheless"},
 			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` calls that took longest, the slowest first"},
 			&cli.StringFlag{Name: "where", Usage: "list only calls that match `EXPR`: FIELD==VALUE, !=, ~ (contains), >, failed, cancelled, inferred, joined by and"},
@@ -125,7 +125,7 @@ func callChoice(c *cli.Context) (calls.Choice, error) {
 		return choice, usagef("invalid --slowest %d: want a number from 1", choice.Slowest)
 	}
 	if expr := c.String("where"); expr != "" {
-		where, err := query.Parse(expr, calls.Keys, calls.Flags...)
+		where, err := query.Parse(expr, calls.Fields)
 		if err != nil {
 			return choice, usagef("--where: %w", err)
 		}

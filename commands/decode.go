@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/encode"
@@ -145,12 +144,8 @@ func decodeOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, 
 		out = inv.ndjson()
 	}
 	result, err := decode.Run(c.Context, src.Input, out, cfg, newView)
-	if err == nil && cfg.Notice != nil && result.Frames == 0 && result.Faults == 0 && result.Framing == nil {
-		if src.Input.Capture != nil {
-			cfg.Notice("the input has no frames")
-		} else {
-			cfg.Notice("the input is empty")
-		}
+	if err == nil {
+		tellEmpty(&result, cfg.Notice)
 	}
 	return result, located(name, result.Framing, err)
 }
@@ -250,11 +245,11 @@ func frameCondition(expr string) (func(*decode.Item) bool, error) {
 	if expr == "" {
 		return nil, nil
 	}
-	where, err := query.Parse(expr, ndjson.Keys)
+	where, err := query.Parse(expr, decode.Fields)
 	if err == nil {
 		return func(it *decode.Item) bool { return where.Match(it) }, nil
 	}
-	if _, other := query.Parse(expr, calls.Keys, calls.Flags...); other == nil {
+	if _, other := query.Parse(expr, calls.Fields); other == nil {
 		return nil, usagef("--where: %w; wirectl calls has it: a frame has no outcome, its call does", err)
 	}
 	return nil, usagef("--where: %w", err)

@@ -57,7 +57,11 @@ func runReport(inv *invocation, c *cli.Context) error {
 	if err := keepSession(inv, c, names[0], cfg, s); err != nil {
 		return err
 	}
-	if o := s.Overview(); o.Dropped+o.Gone > 0 && !c.Bool("quiet") {
+	switch o := s.Overview(); {
+	case c.Bool("quiet"):
+	case o.Frames == 0:
+		inv.say(names[0], noFrames)
+	case o.Dropped+o.Gone > 0:
 		inv.say(names[0], fmt.Sprintf("the page has the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
 	write := func(w io.Writer) error { return page.Write(w, s, label(names[0])) }

@@ -29,8 +29,20 @@ func readThrough(inv *invocation, c *cli.Context, name string, cfg decode.Config
 		inv.say(name, err.Error())
 		return result, true, nil
 	}
+	if err == nil {
+		tellEmpty(&result, cfg.Notice)
+	}
 	return result, false, located(name, result.Framing, err)
 }
+
+// tellEmpty tells people that there was nothing in an input, unless notice is nil.
+func tellEmpty(result *decode.Result, notice func(text string)) {
+	if notice != nil && result.Frames == 0 && result.Faults == 0 && result.Framing == nil {
+		notice(noFrames)
+	}
+}
+
+const noFrames = "the input has no frames"
 
 // trackSession feeds ts with a session, of which see is shown each frame before, if it is
 // not nil. What is open where a capture is cut, or reading was interrupted, is not taken

@@ -6,8 +6,18 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/query"
 )
+
+// Fields are the fields of conditions on items: the keys of records.
+var Fields = query.Fields{Names: ndjson.Keys, Values: map[string][]string{
+	"dir": frame.DirNames(), "framing": frame.Names(), "protocol": all.Names(), "phase": protocol.Phases(),
+	"redacted": {"true"}, "altered": {"true"},
+}}
 
 // Field returns what the item's record has under one of ndjson.Keys: a JSON token
 // where it could be anything, text for the others, and false for a key that does not

@@ -9,7 +9,10 @@
 // when it is not frames at all.
 package frame
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Dir is the direction in which a frame travels.
 type Dir uint8
@@ -24,6 +27,9 @@ const (
 )
 
 var dirNames = [...]string{DirUnknown: "", C2U: "c2u", U2C: "u2c"}
+
+// DirNames returns the names of both directions.
+func DirNames() []string { return slices.Clone(dirNames[C2U:]) }
 
 // String returns "c2u", "u2c", or "" when the direction is unknown.
 func (d Dir) String() string {

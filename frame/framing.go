@@ -64,6 +64,15 @@ type Extent struct {
 // Framings lists every framing.
 func Framings() []Framing { return []Framing{Len32, Line, Header, GRPC, Varint} }
 
+// Names returns the names of every framing, and of what carriers delimit.
+func Names() []string {
+	names := []string{WS, HTTP}
+	for _, f := range Framings() {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
 // Named returns the framing of that name.
 func Named(name string) (Framing, error) {
 	return nearest.Named("framing", name, Framings(), Framing.Name)

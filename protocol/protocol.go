@@ -9,7 +9,11 @@
 // one a stream speaks.
 package protocol
 
-import "github.com/wirectl/wirectl/frame"
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+)
 
 // A Protocol is the grammar of the payloads of one stream. Implementations
 // hold no state, so one value serves any number of goroutines.
@@ -233,6 +237,9 @@ var phaseNames = [...]string{
 	Note: "note", Open: "open", Part: "part", Close: "close",
 	Fail: "fail", Cancel: "cancel", Cancelled: "cancelled",
 }
+
+// Phases returns the names of all phases.
+func Phases() []string { return slices.Clone(phaseNames[:]) }
 
 // String returns the phase's name as records and filters spell it.
 func (p Phase) String() string {

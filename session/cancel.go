@@ -60,6 +60,9 @@ var classNames = [numClasses]string{
 	LateResult: "late-result", Ignored: "ignored", Silent: "silent",
 }
 
+// Classes returns the names of all classes.
+func Classes() []string { return slices.Clone(classNames[:]) }
+
 // String returns the class's name as records and filters spell it.
 func (c Class) String() string {
 	if c < numClasses {

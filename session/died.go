@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 )
 
 // An Ending is how a connection ended.
@@ -31,11 +32,11 @@ type death struct {
 	calls  []string
 }
 
-// leaves reports whether e is one of the requests that a unit leaves open by its death. A
-// carrier's stream can end with its connection, and what has to have a final message lacks
-// that.
-func (d *death) leaves(t *Tracker, s *scope, e *Exchange) bool {
-	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Final && !t.rules.Streamed
+// ends reports whether e, which has not ended, does so because the unit died that was to
+// answer it. A carrier's stream can end with its connection, and what waits for a retry
+// waits for the controller.
+func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
+	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Streamed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
 }
 
 // exited reports whether the process of the unit is known to have ended, and with it all

@@ -9,21 +9,35 @@ import (
 )
 
 // A unit may leave when its controller did first, or told it to, and with what has no
-// answer by design. What it asked itself is no more than unanswered.
+// answer by design. What it asked itself is no more than unanswered. What it leaves open
+// otherwise has failed, whether or not anything is found.
 func TestWhoMayLeave(t *testing.T) {
-	for _, test := range []struct{ protocol, script, want string }{
-		{"mcp", "> call 1; left", "unanswered @ 1"},
-		{"mcp", "> call 1; < ping 1; died", "unanswered @ 2; died-with-open-requests @ 1"},
-		{"mcp", "> call 1; > cancel 1; died", ""},
-		{"lsp", "> hover 1; > exit; died", "unanswered @ 1"},
-		{"lsp", "> hover 1; > cancel 1; died", "cancel-silent @ 1 2"},
-		{"latis", "> subscribe 1; < update 1; died", ""},
-		{"codex", "> turn 1; < accept 1 a; < delta a; died", "died-with-open-requests @ 1"},
-		{"codex", "> turn 1; < accept 1 a; < delta a; left", ""},
-		{"theory", "> run a; < ack a; died", "no-final @ 1"},
+	for _, test := range []struct{ protocol, script, want, outcomes string }{
+		{"mcp", "> call 1; left", "unanswered @ 1", "abandoned"},
+		{"mcp", "> call 1; end", "unanswered @ 1", "abandoned"},
+		{"mcp", "> call 1; < ping 1; died", "unanswered @ 2; died-with-open-requests @ 1", "died abandoned"},
+		{"mcp", "> call 1; < result 1; > call 2; died", "died-with-open-requests @ 3", "done died"},
+		{"mcp", "> call 1; > cancel 1; died", "", "cancelled"},
+		{"mcp", "> !line tool 1 t x; < !line more 1 s; died", "", "abandoned"},
+		{"lsp", "> hover 1; > exit; died", "unanswered @ 1", "abandoned"},
+		{"lsp", "> hover 1; > cancel 1; died", "cancel-silent @ 1 2", "died"},
+		{"latis", "> subscribe 1; < update 1; died", "", "abandoned"},
+		{"codex", "> turn 1; < accept 1 a; < delta a; died", "died-with-open-requests @ 1", "died"},
+		{"codex", "> turn 1; < accept 1 a; < delta a; left", "", "open"},
+		{"theory", "> run a; < ack a; died", "no-final @ 1", "died"},
 	} {
-		if got := found(play(t, test.protocol, test.script, session.Options{})); got != test.want {
-			t.Errorf("%s: %s\n found %q rather than %q", test.protocol, test.script, got, test.want)
+		for _, oneWay := range []bool{false, true} {
+			tr := play(t, test.protocol, test.script, session.Options{OneWay: oneWay})
+			if got := found(tr); got != test.want && !oneWay {
+				t.Errorf("%s: %s\n found %q rather than %q", test.protocol, test.script, got, test.want)
+			}
+			var outcomes []string
+			for e := range tr.Exchanges() {
+				outcomes = append(outcomes, e.Outcome.String())
+			}
+			if got := strings.Join(outcomes, " "); got != test.outcomes {
+				t.Errorf("%s: %s\n ends as %q rather than %q", test.protocol, test.script, got, test.outcomes)
+			}
 		}
 	}
 	if got := found(play(t, "mcp", "> call 1; died", session.Options{OneWay: true})); got != "" {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -104,6 +105,7 @@ const (
 	Failed                   // with an error
 	ToolError                // well, but with the word that the tool failed
 	TimedOut                 // as Cancelled, after waiting too long: inferred from the reason of the cancel
+	Died                     // with the unit that was to answer it
 	Cancelled                // as cancelled, or with a cancel that forbids an answer, or because its opener left
 	Abandoned                // with its connection
 	numOutcomes
@@ -111,11 +113,14 @@ const (
 
 var outcomeNames = [numOutcomes]string{
 	Open: "open", Done: "done", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
-	Cancelled: "cancelled", Abandoned: "abandoned",
+	Died: "died", Cancelled: "cancelled", Abandoned: "abandoned",
 }
 
+// Outcomes returns the names of all outcomes.
+func Outcomes() []string { return slices.Clone(outcomeNames[:]) }
+
 // Failed reports whether an exchange with that outcome counts as failed.
-func (o Outcome) Failed() bool { return o == Failed || o == ToolError || o == TimedOut }
+func (o Outcome) Failed() bool { return o == Failed || o == ToolError || o == TimedOut || o == Died }
 
 // Stopped reports whether an exchange with that outcome was cancelled.
 func (o Outcome) Stopped() bool { return o == Cancelled || o == TimedOut }

@@ -153,6 +153,7 @@ func (t *Tracker) isEndless(e *Exchange) bool {
 func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	first := d.First
 	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // who reads a stream may leave it
+	died := !left && d.ends(t, s, e)
 	e.endStream()
 	e.Closed = at
 	outcome := Abandoned
@@ -164,10 +165,13 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()
 	case !t.judges() || t.isEndless(e) || left:
-	case d.leaves(t, s, e):
+	case died && !t.rules.Final: // else it lacks its final message
 		d.addOpen(e)
 	default:
 		t.reportUnanswered(e, first)
+	}
+	if died {
+		outcome = Died
 	}
 	e.become(outcome)
 	e.over()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
@@ -18,9 +17,6 @@ import (
 // Words are what a filter may say of a frame besides the conditions of package query,
 // and name==NAME: its exchange asks for what has that name.
 var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}
-
-// Fields are the fields of conditions.
-var Fields = ndjson.Keys
 
 // A Filter chooses frames.
 type Filter struct {
@@ -58,7 +54,7 @@ func ParseFilter(text string) (*Filter, error) {
 		return f, nil
 	}
 	var err error
-	f.where, err = query.Parse(strings.Join(conditions, " and "), Fields)
+	f.where, err = query.Parse(strings.Join(conditions, " and "), decode.Fields)
 	switch {
 	case err == nil:
 		return f, nil

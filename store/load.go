@@ -308,6 +308,7 @@ func (x *Exchange) OutcomeName() string {
 	switch {
 	case x.Outcome.Inferred():
 		return x.Outcome.String() + "?"
+	case x.Outcome == session.Died:
 	case x.Outcome == session.Open && x.Cancelled:
 		return "cancelling"
 	case x.Outcome == session.Open:

@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
@@ -52,7 +53,7 @@ func completions(text string, kinds []string) (list []string) {
 			list = append(list, w)
 		}
 	}
-	for _, f := range slices.Concat(store.Fields, []string{"name"}) {
+	for _, f := range append(slices.Clone(decode.Fields.Names), "name") {
 		if strings.HasPrefix(f, last) {
 			list = append(list, f)
 		}

@@ -393,7 +393,7 @@ func arrow(l *line, th *theme, d frame.Dir) {
 
 // outcome returns how the end of an exchange is drawn.
 func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
-	if x.Cancelled && x.Class != session.Confirmed && x.Outcome != session.TimedOut {
+	if x.Cancelled && x.Class != session.Confirmed && x.Outcome != session.TimedOut && x.Outcome != session.Died {
 		switch x.Class {
 		case session.Crossed, session.LateResult, session.Ignored:
 			return th.After, glyphCancel
@@ -410,7 +410,7 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 	switch x.Outcome {
 	case session.Done:
 		return th.Done, glyphDone
-	case session.Failed, session.ToolError, session.TimedOut:
+	case session.Failed, session.ToolError, session.TimedOut, session.Died:
 		return th.Failed, glyphFailed
 	case session.Cancelled:
 		return th.Cancelled, glyphStopped

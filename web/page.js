@@ -62,7 +62,7 @@ function legend() {
     const mark = document.createElement("canvas"), e = part("");
     mark.width = mark.height = 28; mark.style.width = mark.style.height = "14px"; mark.style.verticalAlign = "-2px"; mark.dataset.state = state;
     e.append(mark, " " + text);
-    if (state === "failed") e.title = "failed, tool-error or timed-out";
+    if (state === "failed") e.title = "failed, tool-error, timed-out or died";
     $("legend").append(e);
   }
   const colored = () => {

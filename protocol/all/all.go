@@ -7,6 +7,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -51,6 +52,15 @@ var list = []listed{
 	{opaque.JSON, "any other JSON"},
 	{protobuf.Schemaless{}, "any other protobuf, with a schema (--proto) or without"},
 	{opaque.Bytes, "anything else"},
+}
+
+// Names returns the names of every protocol, and of what carriers say for themselves.
+func Names() []string {
+	var names []string
+	for _, p := range append(List(), carried.HTTP, carried.WS, carried.GRPC) {
+		names = append(names, p.Name())
+	}
+	return names
 }
 
 // Named returns the protocol of that name.

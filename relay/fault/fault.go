@@ -10,12 +10,18 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/query"
 )
 
 // Fields are the fields that conditions on frames may be about.
-var Fields = []string{"dir", "conn", "size", "framing", "protocol", "kind", "id", "ref", "phase", "payload"}
+var Fields = query.Fields{
+	Names: []string{"dir", "conn", "size", "framing", "protocol", "kind", "id", "ref", "phase", "payload"},
+	Values: map[string][]string{
+		"dir": frame.DirNames(), "framing": frame.Names(), "protocol": all.Names(), "phase": protocol.Phases(),
+	},
+}
 
 // An Item is a frame on its way, with its meaning: a [query.Record] with
 // [Fields]. For a gap, or a frame that does not parse, Message is reset.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
@@ -55,7 +57,8 @@ type Call struct {
 	Reason  string // of the cancel
 	Usage   protocol.Usage
 
-	json bool // the id is JSON
+	json      bool // the id is JSON
+	withdrawn bool // its end is the cancel, whatever comes later
 }
 
 // Keys are the fields of a call, in the order in which they are written.
@@ -65,8 +68,13 @@ var Keys = []string{
 	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd",
 }
 
-// Flags are the fields that are true or not there.
-var Flags = []string{"guessed", "inferred", "failed", "cancelled"}
+// Fields are the fields of conditions on calls.
+var Fields = query.Fields{
+	Names: Keys, Flags: []string{"guessed", "inferred", "failed", "cancelled"},
+	Values: map[string][]string{
+		"dir": frame.DirNames(), "protocol": all.Names(), "outcome": session.Outcomes(), "cancel": session.Classes(),
+	},
+}
 
 // timeLayout is that of the times of frames in NDJSON.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
@@ -223,7 +231,7 @@ func (c *Call) update(e *session.Exchange) {
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.FirstPart = e.TimeToFirstPart()
 	c.Stopped = c.Stopped || e.Outcome.Stopped()
-	late := c.Class == session.Crossed || c.Class == session.LateResult
+	late := c.withdrawn || c.Class == session.Crossed || c.Class == session.LateResult
 	switch {
 	case e.Outcome.Stopped() && (late || e.Closed.IsZero()): // its caller had gone on by then
 		c.Duration = since(c.Asked, c.Start)

@@ -26,12 +26,17 @@ var start = time.Unix(1_800_000_000, 0)
 // feed feeds a tracker with lines of MCP; what begins with ">" comes from the client.
 func feed(t *testing.T, log *Log, lines ...string) *session.Tracker {
 	t.Helper()
+	return feedOf(t, jsonrpc.MCP, log, lines...)
+}
+
+func feedOf(t *testing.T, p protocol.Protocol, log *Log, lines ...string) *session.Tracker {
+	t.Helper()
 	log.First = start
-	tr := session.New(jsonrpc.MCP, session.Options{Watcher: log})
+	tr := session.New(p, session.Options{Watcher: log})
 	for i, line := range lines {
 		text, asks := strings.CutPrefix(line, ">")
 		var m protocol.Message
-		if err := jsonrpc.MCP.Parse([]byte(text), &m); err != nil {
+		if err := p.Parse([]byte(text), &m); err != nil {
 			t.Fatal(err)
 		}
 		f := session.Frame{
@@ -117,6 +122,25 @@ func TestCancelled(t *testing.T) {
 	log = &Log{Show: got.show}
 	feed(t, log, lines...).End(0, start.Add(time.Second))
 	got.check(t, "1 cancelled 3ms", "2 done 5ms", "3 timed-out 3ms")
+}
+
+// A question that is withdrawn has taken until then, even if it is answered later.
+func TestWithdrawn(t *testing.T) {
+	lines := []string{
+		`>{"id":1,"method":"turn/start","params":{"threadId":"t","input":[]}}`, `{"id":1,"result":{"turn":{"id":"a","status":"inProgress"}}}`,
+		`{"id":"x","method":"item/fileChange/requestApproval","params":{"turnId":"a"}}`,
+		`{"id":"y","method":"item/fileChange/requestApproval","params":{"turnId":"a"}}`,
+		`{"method":"serverRequest/resolved","params":{"requestId":"x"}}`, `>{"id":"x","result":{}}`, `>{"id":"y","result":{}}`,
+		`{"method":"serverRequest/resolved","params":{"requestId":"y"}}`,
+	}
+	for _, live := range []bool{true, false} {
+		var got shown
+		log := &Log{Show: got.show, Live: live, Unfold: true}
+		feedOf(t, jsonrpc.Codex, log, lines...)
+		log.Finish(start.Add(10 * time.Millisecond))
+		slices.Sort(got)
+		got.check(t, `"x" cancelled 2ms`, `"y" done 3ms`, "1 open 10ms")
+	}
 }
 
 // The cancel of one request of a batch is no other's.
@@ -305,7 +329,7 @@ func TestWhere(t *testing.T) {
 		"operation==1":                       "9",
 		"exchanges==1":                       "8",
 	} {
-		where, err := query.Parse(expr, Keys, Flags...)
+		where, err := query.Parse(expr, Fields)
 		if err != nil {
 			t.Error(err)
 			continue

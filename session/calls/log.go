@@ -110,6 +110,8 @@ func (l *Log) Asked(c *session.Cancel) {
 	case e.pending:
 		e.Class, e.pending = c.Class, false
 		l.release(e)
+	case c.Class == session.Confirmed: // it says that the call has ended
+		e.Asked, e.Class, e.withdrawn = c.Asked, c.Class, true
 	}
 }
 

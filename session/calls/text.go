@@ -266,7 +266,7 @@ func paintOf(column int, row []string, style *render.Style) render.Paint {
 	case idColumn:
 		return style.ID
 	case outcomeColumn:
-		for _, o := range []session.Outcome{session.Failed, session.ToolError, session.TimedOut} {
+		for _, o := range []session.Outcome{session.Failed, session.ToolError, session.TimedOut, session.Died} {
 			if strings.HasPrefix(row[column], o.String()) {
 				return style.Error
 			}

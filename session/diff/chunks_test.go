@@ -37,6 +37,34 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// Outcomes are those of calls.
+func TestOutcomes(t *testing.T) {
+	const call = `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`
+	cancelled := func(reason string) string {
+		return call + "\n" + `> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"` + reason + `"}}`
+	}
+	answered := func(text string) string { return "\n" + `< {"jsonrpc":"2.0","id":1,` + text + `}` }
+	for _, tt := range []struct{ a, b, want string }{
+		{call, call, ""},
+		{call, call + answered(`"result":{}`), "open → done"},
+		{call + answered(`"result":{}`), call + answered(`"result":{"isError":true}`), "done → tool-error"},
+		{call + answered(`"error":{"code":1,"message":"no"}`), cancelled("enough"), "failed → cancelled"},
+		{cancelled("Request timed out"), cancelled("enough"), "timed-out → cancelled"},
+		{cancelled("Request timed out"), cancelled("timeout"), ""},
+		{"> [" + call[2:] + "]", "> [" + call[2:] + "]\n< [" + answered(`"result":{}`)[3:] + "]", ""},
+	} {
+		var got []string
+		for _, d := range report(t, read(t, tt.a), read(t, tt.b)).Differences {
+			if d.What == Outcome {
+				got = append(got, d.A.Value+" → "+d.B.Value)
+			}
+		}
+		if got := strings.Join(got, ", "); got != tt.want {
+			t.Errorf("%s\nand\n%s\nend as %q, want %q", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
 // An exchange that ends in another way is not also said to lack messages.
 func TestOutcomeIsSaidOnce(t *testing.T) {
 	a := parts("a")

@@ -75,7 +75,7 @@ func (c *comparison) pair(p pair) {
 	c.endEarlier(p)
 	before := c.report.Total
 	c.messages(p)
-	if a, b := p.a.outcome(), p.b.outcome(); a != b {
+	if a, b := p.a.outcome, p.b.outcome; a != b {
 		c.addDifference(p, Outcome, p.a.endMessage(), p.b.endMessage(), "", a.String(), b.String())
 	}
 	if a, b := p.a.latency(), p.b.latency(); c.late(a, b) || c.late(b, a) {
@@ -130,7 +130,7 @@ func (c *comparison) messages(p pair) {
 // only reports messages that one of two exchanges has. That they end in another
 // way is the outcome, and not said twice.
 func (c *comparison) only(p pair, a, b run) {
-	differ := p.a.outcome() != p.b.outcome()
+	differ := p.a.outcome != p.b.outcome
 	for i := range a {
 		if !differ || !a[i].phase.Ends() {
 			c.addDifference(p, Message, &a[i], nil, "", "", "")

@@ -22,7 +22,7 @@ func read(t *testing.T, lines string) *Session {
 	s := NewSession(Options{})
 	for i, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		arrow, payload, _ := strings.Cut(strings.TrimSpace(line), " ")
-		r := Record{Seq: int64(i + 1), Dir: frame.C2U, Payload: []byte(payload)}
+		r := Record{Seq: int64(i + 1), Dir: frame.C2U, Protocol: jsonrpc.MCP, Payload: []byte(payload)}
 		if arrow == "<" {
 			r.Dir = frame.U2C
 		}

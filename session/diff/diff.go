@@ -37,9 +37,9 @@ type exchange struct {
 	conn     int
 	opener   frame.Dir
 	kind, id string
+	outcome  session.Outcome
 	messages []message
-	ending   int  // which message ended it, from 1: the last, if several did
-	cancel   bool // a cancel was requested
+	ending   int // which message ended it, from 1: the last, if several did
 }
 
 // A message is one frame. A batch is one, too, and not taken apart.
@@ -68,24 +68,6 @@ func (e *exchange) endMessage() *message {
 		return nil
 	}
 	return &e.messages[e.ending-1]
-}
-
-// outcome says how the exchange ended. One that was cancelled and never
-// answered is cancelled.
-func (e *exchange) outcome() session.Outcome {
-	if m := e.endMessage(); m != nil {
-		switch m.phase {
-		case protocol.Fail:
-			return session.Failed
-		case protocol.Cancelled:
-			return session.Cancelled
-		}
-		return session.Done
-	}
-	if e.cancel {
-		return session.Cancelled
-	}
-	return session.Open
 }
 
 // latency returns the time from the request to the end; 0 if that is unknown.

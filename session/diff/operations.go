@@ -17,10 +17,18 @@ type follower struct {
 	*session.Tracker
 	exchange  int64 // the first frame of the exchange that the last message belongs to
 	operation int64 // that of its operation, if another exchange began that
+	changed   []change
+}
+
+// A change is how the exchange that begins with a frame has ended so far.
+type change struct {
+	first   int64
+	outcome session.Outcome
 }
 
 // Changed implements [session.Watcher].
 func (f *follower) Changed(e *session.Exchange, seq int64) {
+	f.changed = append(f.changed, change{e.First, e.Outcome})
 	if seq != 0 {
 		f.exchange, f.operation = e.First, e.Of
 	}
@@ -43,9 +51,18 @@ func (s *Session) follow(r *Record) *follower {
 		f.Tracker = session.New(r.Protocol, session.Options{OneWay: true, Watcher: f})
 		s.followers[r.Protocol.Name()] = f
 	}
-	f.exchange, f.operation = 0, 0
+	f.exchange, f.operation, f.changed = 0, 0, f.changed[:0]
 	f.Feed(session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Dir: r.Dir, Size: len(r.Payload), Payload: r.Payload}, r.Message)
 	return f
+}
+
+// change notes how exchanges have ended. The requests of a batch are none here.
+func (s *Session) change(changes []change) {
+	for _, c := range changes {
+		if n := s.at(c.first); n != none && s.kept(n).asks {
+			s.kept(n).outcome = c.outcome
+		}
+	}
 }
 
 // at returns the exchange that begins with a frame, or none.

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -39,6 +40,8 @@ type kept struct {
 	conn               int32
 	of                 int32 // the operation that it belongs to, or none
 	opener             frame.Dir
+	outcome            session.Outcome
+	asks               bool // it begins with a request
 	ended, ignored     bool
 }
 
@@ -62,7 +65,7 @@ func (s *Session) load(n int32) *exchange {
 		return nil
 	}
 	k := s.kept(n)
-	e := &exchange{conn: int(k.conn), opener: k.opener}
+	e := &exchange{conn: int(k.conn), opener: k.opener, outcome: k.outcome}
 	for at := k.last; at >= 0; {
 		m, before, ok := s.spill.get(at)
 		if !ok {
@@ -73,9 +76,7 @@ func (s *Session) load(n int32) *exchange {
 	}
 	slices.Reverse(e.messages)
 	for i := range e.messages {
-		m := &e.messages[i]
-		e.cancel = e.cancel || m.phase == protocol.Cancel && i > 0
-		if m.phase.Ends() {
+		if e.messages[i].phase.Ends() {
 			e.ending = i + 1
 		}
 	}
@@ -138,6 +139,9 @@ func (s *Session) Add(r Record) {
 	if n == none {
 		n = s.exchangeOf(conn, &r, m)
 	}
+	if f != nil {
+		s.change(f.changed)
+	}
 	if k := s.kept(n); f != nil && f.operation != 0 && f.exchange == k.first {
 		k.of = s.at(f.operation)
 	}
@@ -191,6 +195,7 @@ func (s *Session) ignores(m *protocol.Message) bool {
 func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
 	from := r.Dir
 	e := s.addExchange(conn, r, m)
+	s.kept(e).asks = true
 	if !s.kept(e).ignored {
 		s.asked++
 	}

@@ -18,10 +18,27 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Msg) }
 
-// Parse reads a condition on records that have the given fields. Flags are those of
-// the fields that may stand alone. The error is a [*SyntaxError].
-func Parse(expr string, fields []string, flags ...string) (*Where, error) {
-	p := parser{expr: expr, fields: fields, flags: flags}
+// Fields says which fields records have.
+type Fields struct {
+	Names []string // of all
+	// Flags are those that are true or not there. They may stand alone.
+	Flags []string
+	// Values are, of fields that can only be one of a few words, these.
+	Values map[string][]string
+}
+
+// values returns what a field can be; nil for anything.
+func (f *Fields) values(name string) []string {
+	if slices.Contains(f.Flags, name) {
+		return []string{"true"}
+	}
+	return f.Values[name]
+}
+
+// Parse reads a condition on records that have the given fields. The error is a
+// [*SyntaxError].
+func Parse(expr string, fields Fields) (*Where, error) {
+	p := parser{expr: expr, fields: fields}
 	w := new(Where)
 	for {
 		t, err := p.term()
@@ -42,8 +59,7 @@ func Parse(expr string, fields []string, flags ...string) (*Where, error) {
 // A parser reads an expression from left to right.
 type parser struct {
 	expr   string
-	fields []string
-	flags  []string
+	fields Fields
 	at     int
 }
 
@@ -67,10 +83,10 @@ func (p *parser) field(t *term) error {
 	start := p.at
 	name := p.word(func(c byte) bool { return isSpace(c) || strings.IndexByte(`=!~<>"`, c) >= 0 })
 	if name == "" {
-		return p.unexpected(start, "a field ("+strings.Join(p.fields, ", ")+")")
+		return p.unexpected(start, "a field ("+strings.Join(p.fields.Names, ", ")+")")
 	}
 	first, rest, dotted := strings.Cut(name, ".")
-	if !slices.Contains(p.fields, first) {
+	if !slices.Contains(p.fields.Names, first) {
 		return p.fail(start, p.unknownField(first))
 	}
 	t.field = first
@@ -86,7 +102,7 @@ func (p *parser) field(t *term) error {
 
 // standsAlone reports whether the field that was read is a flag that ends its term.
 func (p *parser) standsAlone(t *term) bool {
-	if len(t.path) > 0 || !slices.Contains(p.flags, t.field) {
+	if len(t.path) > 0 || !slices.Contains(p.fields.Flags, t.field) {
 		return false
 	}
 	p.space()
@@ -95,7 +111,7 @@ func (p *parser) standsAlone(t *term) bool {
 }
 
 func (p *parser) unknownField(name string) string {
-	return fmt.Sprintf("no field %q%s; there are: %s", name, nearest.Question(name, p.fields), strings.Join(p.fields, ", "))
+	return fmt.Sprintf("no field %q%s; there are: %s", name, nearest.Question(name, p.fields.Names), strings.Join(p.fields.Names, ", "))
 }
 
 func (p *parser) operator(t *term) error {
@@ -125,11 +141,27 @@ func (p *parser) value(t *term) error {
 		}
 	}
 	if !t.op.numeric() {
-		return nil
+		return p.known(t, start)
 	}
 	var ok bool
 	if t.number, ok = parseNumber(t.text); !ok || t.quoted {
 		return p.unexpected(start, fmt.Sprintf("a number after %s", t.op))
+	}
+	return nil
+}
+
+// known checks that a field can be what it is compared with.
+func (p *parser) known(t *term, start int) error {
+	values, text := p.fields.values(t.field), string(t.text)
+	switch {
+	case values == nil || len(t.path) > 0:
+		return nil
+	case t.op == contains:
+		if !slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, text) }) {
+			return p.fail(start, fmt.Sprintf("%s never contains %s%s; it is one of: %s", t.field, shorten(text), nearest.Question(text, values), strings.Join(values, ", ")))
+		}
+	case !slices.Contains(values, text):
+		return p.fail(start, fmt.Sprintf("%s is never %s%s; it is one of: %s", t.field, shorten(text), nearest.Question(text, values), strings.Join(values, ", ")))
 	}
 	return nil
 }

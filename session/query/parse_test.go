@@ -2,6 +2,7 @@ package query
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestString(t *testing.T) {
 
 // A flag stands for itself, compared with true.
 func TestFlags(t *testing.T) {
-	fields := []string{"failed", "name", "size"}
+	fields := Fields{Names: []string{"failed", "name", "size"}, Flags: []string{"failed"}}
 	failed, other := record{"failed": "true", "name": "a"}, record{"name": "a"}
 	for _, c := range []struct {
 		expr, same           string
@@ -83,7 +84,7 @@ func TestFlags(t *testing.T) {
 		{`failed==true`, `failed==true`, true, false},
 		{`failed != true`, `failed!=true`, false, true},
 	} {
-		w, err := Parse(c.expr, fields, "failed")
+		w, err := Parse(c.expr, fields)
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
@@ -98,7 +99,29 @@ func TestFlags(t *testing.T) {
 		`name`:           `column 5: expected an operator (== != ~ > >= < <=), found the end`,
 		`fialed`:         `column 1: no field "fialed" (did you mean failed?); there are: failed, name, size`,
 	} {
-		if _, err := Parse(expr, fields, "failed"); err == nil || err.Error() != want {
+		if _, err := Parse(expr, fields); err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", expr, err, want)
+		}
+	}
+}
+
+// What a field can never be is refused, with what was meant.
+func TestValues(t *testing.T) {
+	fields := Fields{Names: []string{"failed", "end", "name"}, Flags: []string{"failed"}, Values: map[string][]string{"end": {"done", "failed", "timed-out"}}}
+	for expr, want := range map[string]string{
+		`end==done`:             ``,
+		`end == "timed-out"`:    ``,
+		`end!=failed`:           ``,
+		`end~d and name==typo`:  ``,
+		`end.deep==x`:           ``,
+		`end==typo`:             `column 6: end is never "typo"; it is one of: done, failed, timed-out`,
+		`name==x and end!=dnoe`: `column 18: end is never "dnoe" (did you mean done?); it is one of: done, failed, timed-out`,
+		`end=="Done"`:           `column 6: end is never "Done" (did you mean done?); it is one of: done, failed, timed-out`,
+		`end~timeout`:           `column 5: end never contains "timeout" (did you mean timed-out?); it is one of: done, failed, timed-out`,
+		`failed==false`:         `column 9: failed is never "false"; it is one of: true`,
+	} {
+		_, err := Parse(expr, fields)
+		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
 			t.Errorf("%s:\n got %v\nwant %s", expr, err, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 )
 
 // fieldNames are those of the record below, in order.
-var fieldNames = []string{"seq", "kind", "id", "ref", "offset", "size", "payload"}
+var fieldNames = Fields{Names: []string{"seq", "kind", "id", "ref", "offset", "size", "payload"}}
 
 // record is a record for tests: field names to tokens.
 type record map[string]string
