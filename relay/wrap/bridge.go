@@ -19,14 +19,43 @@ const (
 	entryVariable = "WIRECTL_WRAPPED"
 )
 
-// addressed are the members of an entry that say how a server over HTTP is reached, which a
-// command replaces. What is in logins may tell the client to get a token, or is not what a
-// server over HTTP has.
+// addressed are the members of an entry in JSON that say how a server over HTTP is reached,
+// which a command replaces. What is in logins may tell the client to get a token, or is not
+// what a server over HTTP has.
 var (
 	addresses = []string{"url", "httpUrl", "serverUrl"}
 	addressed = append([]string{"type", "transport", "headers"}, addresses...)
-	logins    = []string{"oauth", "auth", "authProviderType", "headersHelper", "env", "envFile", "command", "args"}
+	logins    = []string{
+		"oauth", "auth", "authProviderType", "headersHelper", "env", "envFile", "command", "args",
+		"bearer_token", "bearer_token_env_var", "env_http_headers", "http_headers_helper", "env_vars", "scopes", "oauth_resource", "cwd", // Codex
+		"cmd", "envs", "env_keys", "socket", // Goose
+	}
 )
+
+// A dialect is how entries are written that are edited member by member.
+type dialect struct {
+	command, args, env, is string
+	slots                  []string // the members that Bridge replaces, or has put there
+}
+
+var (
+	codex = dialect{"command", "args", "env", " = ", []string{"url", "http_headers", "command", "args", "env"}}
+	goose = dialect{"cmd", "args", "envs", ": ", []string{"type", "uri", "url", "headers", "envs", "cmd", "args"}}
+)
+
+// addSlot notes where a member is, if that is known and Bridge may replace it, and what
+// stands between members.
+func (e *entry) addSlot(d *dialect, key string, at span, between string, known bool) {
+	switch {
+	case !slices.Contains(d.slots, key):
+		return
+	case len(e.slots) == 0:
+		e.between, e.whole = between, at
+	}
+	e.scattered = e.scattered || !known || between != e.between || at.from < e.whole.to && len(e.slots) > 0
+	e.slots = append(e.slots, member{key, at})
+	e.whole.to = at.to
+}
 
 // bridges reports whether the server of an entry, which is reached over HTTP, can be given
 // a command without a loss.
@@ -34,10 +63,11 @@ func (e *entry) bridges() bool {
 	var seen []string
 	found := 0
 	for _, m := range e.members {
-		if slices.Contains(addresses, m.key) {
+		if slices.Contains(addresses, m.key) || m.key == "uri" {
 			found++
 		}
-		if slices.Contains(logins, m.key) || slices.Contains(seen, m.key) || m.key == "headers" && e.headers == nil {
+		isHeaders := m.key == "headers" || m.key == "http_headers"
+		if slices.Contains(logins, m.key) || slices.Contains(seen, m.key) || isHeaders && e.headers == nil {
 			return false
 		}
 		seen = append(seen, m.key)
@@ -47,7 +77,7 @@ func (e *entry) bridges() bool {
 			return false
 		}
 	}
-	return e.whole != span{} && found == 1
+	return e.whole != span{} && !e.scattered && found == 1
 }
 
 // header are the headers that the client sends.
@@ -60,7 +90,9 @@ func (e *entry) header() http.Header {
 }
 
 // isBridge reports whether the command of an entry is one that Bridge made.
-func (e *entry) isBridge() bool { return e.whole != span{} && e.env[entryVariable] != "" }
+func (e *entry) isBridge() bool {
+	return e.whole != span{} && !e.scattered && e.env[entryVariable] != ""
+}
 
 // Bridge returns the configuration in which a server that is reached over HTTP has a
 // command: a program, and its arguments up to the address. Headers are in its
@@ -82,6 +114,24 @@ func (f Format) Bridge(config []byte, server string, with []string) ([]byte, err
 		env = append([]string{HeadersVariable, headers.String()}, env...)
 	}
 
+	var text []byte
+	switch f {
+	case TOML:
+		text = e.inSlots(&codex, config, with, env)
+	case YAML:
+		text = e.inSlots(&goose, config, with, env)
+	default:
+		text = e.inJSON(with, env)
+	}
+	bridged := apply(config, []edit{{e.whole, text}})
+	if back, err := f.Unwrap(bridged, server); err != nil || !bytes.Equal(back, config) {
+		return nil, ErrUnread
+	}
+	return bridged, nil
+}
+
+// inJSON is the entry with a command and its environment: names, each with its value.
+func (e *entry) inJSON(with, env []string) []byte {
 	text := []byte(`{ `)
 	for _, m := range e.members {
 		switch {
@@ -102,13 +152,45 @@ func (f Format) Bridge(config []byte, server string, with []string) ([]byte, err
 		text = append(jsonscan.AppendQuote(text, []byte(env[i])), ": "...)
 		text = jsonscan.AppendQuote(text, []byte(env[i+1]))
 	}
-	text = append(text, ` } }`...)
+	return append(text, ` } }`...)
+}
 
-	bridged := apply(config, []edit{{e.whole, text}})
-	if back, err := f.Unwrap(bridged, server); err != nil || !bytes.Equal(back, config) {
-		return nil, ErrUnread
+// inSlots is what inJSON is, of the part of an entry that has its slots. What is beside
+// them stays.
+func (e *entry) inSlots(d *dialect, config []byte, with, env []string) (text []byte) {
+	command := append([]byte(d.command+d.is), quoted(with[:1], "")...)
+	args := append([]byte(d.args+d.is+"["), quoted(append(slices.Clone(with[1:]), e.url), ", ")...)
+	environment := []byte(d.env + d.is + "{ ")
+	for i := 0; i < len(env); i += 2 {
+		if i > 0 {
+			environment = append(environment, ", "...)
+		}
+		environment = append(environment, env[i]+d.is...)
+		environment = jsonscan.AppendQuote(environment, []byte(env[i+1]))
 	}
-	return bridged, nil
+	pairs := [][]byte{command, append(args, ']'), append(environment, " }"...)}
+
+	isType := func(m member) bool { return m.key == "type" }
+	left := len(e.slots)
+	if slices.ContainsFunc(e.slots, isType) {
+		left--
+	}
+	at := e.whole.from
+	for _, slot := range e.slots {
+		text = append(text, config[at:slot.from]...)
+		at = slot.to
+		if isType(slot) {
+			text = append(text, "type"+d.is+"stdio"...)
+			continue
+		}
+		n := 1
+		if left--; left == 0 {
+			n = len(pairs)
+		}
+		text = append(text, bytes.Join(pairs[:n], []byte(e.between))...)
+		pairs = pairs[n:]
+	}
+	return text
 }
 
 // unbridge is the reverse of Bridge.

@@ -233,6 +233,9 @@ func FuzzOtherFormats(f *testing.F) {
 			servers, _ := f.Servers(config)
 			for _, s := range servers[:min(len(servers), 20)] {
 				wrapped, err := f.Wrap(config, s.Name, with)
+				if errors.Is(err, ErrRemote) {
+					wrapped, err = f.Bridge(config, s.Name, with)
+				}
 				if err != nil {
 					continue
 				}

@@ -32,10 +32,13 @@ type entry struct {
 	twice   bool
 	oddArgs bool // they are no list
 
-	whole   span     // the entry itself; only of JSON
-	members []member // of it
-	headers map[string]string
-	env     map[string]string
+	whole     span     // the entry itself, or the part of it from the first slot to the last
+	members   []member // of it
+	slots     []member // those that Bridge may replace, with their keys; not of JSON
+	between   string   // what stands between them
+	scattered bool     // they are at several places
+	headers   map[string]string
+	env       map[string]string
 
 	begins string // what stands between the command and arguments that Wrap adds
 	item   string // what stands between items; "" for a list in brackets

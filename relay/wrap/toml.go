@@ -66,14 +66,21 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 		}
 	}
 	e := r.entryOf(path)
-	if e == nil || len(path) != 3 {
+	switch {
+	case e == nil || len(path) < 3:
+		return
+	case len(path) > 3: // a member that is a table of its own, or written as one
+		e.scattered = e.scattered || !inline && (slices.Contains(logins, path[2]) || slices.Contains(codex.slots, path[2]))
 		return
 	}
+	e.members = append(e.members, member{key: path[2]})
+	to, ok := r.end(n)
+	e.addSlot(&codex, path[2], span{int(lastKey(n).Raw.Offset), to}, r.between(n, inline), ok)
 	switch key := path[2]; {
 	case key == "command" && v.Kind == unstable.String:
 		e.twice = e.twice || e.command.span != span{}
 		e.command = valueOf(v)
-		e.begins = r.begins(n, inline)
+		e.begins = r.between(n, inline) + "args = [ "
 	case key == "args" && v.Kind != unstable.Array:
 		e.oddArgs = true
 	case key == "args":
@@ -81,7 +88,40 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 		r.readArgs(e, n)
 	case key == "url":
 		e.remote, e.url = true, string(v.Data)
+		e.scattered = e.scattered || v.Kind != unstable.String
+	case key == "http_headers":
+		e.headers = stringsOf(v)
+	case key == "env":
+		e.env = stringsOf(v)
 	}
+}
+
+// stringsOf is an inline table whose members are strings; nil if it is none.
+func stringsOf(v *unstable.Node) map[string]string {
+	if v.Kind != unstable.InlineTable {
+		return nil
+	}
+	found := map[string]string{}
+	for it := v.Children(); it.Next(); {
+		n := it.Node()
+		if path := keys(n.Key()); n.Kind == unstable.KeyValue && len(path) == 1 && n.Value().Kind == unstable.String {
+			found[path[0]] = string(n.Value().Data)
+			continue
+		}
+		return nil
+	}
+	return found
+}
+
+// end returns where a pair ends that is a string, a list or an inline table.
+func (r *tomlReader) end(n *unstable.Node) (int, bool) {
+	v := n.Value()
+	last := map[unstable.Kind]string{unstable.Array: "]", unstable.InlineTable: "}"}[v.Kind]
+	if v.Kind == unstable.String {
+		return valueOf(v).to, true
+	}
+	pair := r.text[n.Raw.Offset : n.Raw.Offset+n.Raw.Length]
+	return int(n.Raw.Offset) + len(pair), last != "" && bytes.HasSuffix(pair, []byte(last))
 }
 
 func (r *tomlReader) readArgs(e *entry, n *unstable.Node) {
@@ -113,15 +153,15 @@ func valueOf(n *unstable.Node) value {
 	return value{span: span{from, from + int(n.Raw.Length)}, text: string(n.Data), string: n.Kind == unstable.String}
 }
 
-// begins is what stands between a command and the arguments after it: those of a table
-// have a line of their own, with what the line of the command begins with.
-func (r *tomlReader) begins(n *unstable.Node, inline bool) string {
+// between is what stands between members: those of a table have a line of their own, with
+// what the line of this one begins with.
+func (r *tomlReader) between(n *unstable.Node, inline bool) string {
 	if inline {
-		return ", args = [ "
+		return ", "
 	}
 	at := int(lastKey(n).Raw.Offset)
 	line := bytes.LastIndexByte(r.text[:at], '\n') + 1
-	return newline(r.text) + string(r.text[line:at]) + "args = [ "
+	return newline(r.text) + string(r.text[line:at])
 }
 
 // newline is how the lines of a text end.

@@ -84,15 +84,23 @@ func (r *yamlReader) readServers(list ast.Node, newline string) {
 }
 
 func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, newline string) {
+	between := ", "
+	if !flow {
+		between = newline + r.indent(m.Key.GetToken())
+	}
+	from, _ := r.offset(m.Key.GetToken())
+	to, known := r.end(m.Value)
+	e.addSlot(&goose, key(m), span{from, to}, between, known)
+	if !isEmpty(m.Value) || key(m) != "envs" && key(m) != "env_keys" { // with which headers are made
+		e.members = append(e.members, member{key: key(m)})
+	}
 	switch key(m) {
 	case "cmd":
 		e.twice = e.twice || e.command.span != span{}
 		if v, ok := r.value(m.Value); ok && v.string {
 			e.command = v
 		}
-		if e.begins = ", args: [ "; !flow {
-			e.begins = newline + r.indent(m.Key.GetToken()) + "args: [ "
-		}
+		e.begins = between + "args: [ "
 	case "args":
 		e.twice = e.twice || e.hasArgs
 		r.readArgs(e, m, newline)
@@ -100,7 +108,65 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, ne
 		if s, ok := m.Value.(*ast.StringNode); ok {
 			e.remote, e.url = true, s.Value
 		}
+	case "headers":
+		e.headers = stringsIn(m.Value)
+		for _, v := range e.headers {
+			e.scattered = e.scattered || strings.Contains(v, "$") // which Goose replaces
+		}
+	case "envs":
+		e.env = stringsIn(m.Value)
 	}
+}
+
+// isEmpty reports whether there is nothing in a list or a mapping.
+func isEmpty(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return len(n.Values) == 0
+	case *ast.SequenceNode:
+		return len(n.Values) == 0
+	}
+	return false
+}
+
+// stringsIn is a mapping whose members are strings; nil if it is none.
+func stringsIn(n ast.Node) map[string]string {
+	if len(members(n)) == 0 && !isEmpty(n) {
+		return nil
+	}
+	found := map[string]string{}
+	for _, m := range members(n) {
+		s, ok := m.Value.(*ast.StringNode)
+		if !ok || key(m) == "" {
+			return nil
+		}
+		found[key(m)] = s.Value
+	}
+	return found
+}
+
+// end returns where a value ends, if that is simple.
+func (r *yamlReader) end(n ast.Node) (int, bool) {
+	var last *token.Token
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return r.end(n.Values[len(n.Values)-1].Value)
+		}
+		last = n.End
+	case *ast.MappingValueNode:
+		return r.end(n.Value)
+	case *ast.SequenceNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return r.end(n.Values[len(n.Values)-1])
+		}
+		last = n.End
+	default:
+		v, ok := r.value(n)
+		return v.to, ok && !v.fixed
+	}
+	at, ok := r.offset(last)
+	return at + 1, ok
 }
 
 func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode, newline string) {
