@@ -32,6 +32,7 @@ type Judge struct {
 	backlog  *recorder.Recorder
 	reader   *recorder.Reader // of the backlog
 	most     int64            // bytes that may wait
+	each     int64            // what a record counts for besides its bytes
 	waiting  atomic.Int64     // bytes that were taken in and not judged
 	passed   atomic.Int64     // frames
 	judged   int64            // of them; valid when done
@@ -54,8 +55,11 @@ const (
 	// maxDelay bounds how long frames are kept waiting in all because even the
 	// temporary file is too slow: millions of frames of a few bytes can do that.
 	maxDelay = 500 * time.Millisecond
-	// recordSize is what a record takes besides its bytes.
+	// recordSize is what a record takes besides its bytes. Where nothing is printed or kept,
+	// what counts is the time that the relay has to share with the judge: that of recordTime
+	// bytes more, so that a flood of small frames is given up as soon as one of large ones.
 	recordSize = 64
+	recordTime = 512
 	// calm is a pause after which a judge that was behind goes on. It does so without
 	// one every longest.
 	calm, longest = 250 * time.Millisecond, time.Second
@@ -70,9 +74,9 @@ var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were left out
 // hands on all records to keep. It prints nothing if show is nil, and hands on nothing if
 // keep is.
 func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, keep capture.Writer) *Judge {
-	j := &Judge{show: show, keep: keep, most: maxWaiting, done: make(chan struct{})}
+	j := &Judge{show: show, keep: keep, most: maxWaiting, each: recordSize, done: make(chan struct{})}
 	if !j.isComplete() {
-		j.most = inMemory
+		j.most, j.each = inMemory, recordTime
 	}
 	j.backlog, j.reader = recorder.NewReader(recorder.Config{Session: s, Memory: 128 << 20})
 	go func() {
@@ -92,16 +96,16 @@ func (j *Judge) Write(r *capture.Record) error {
 	if r.Kind == capture.Frame {
 		frames = 1
 	}
-	if bare := frames == 0 && r.Kind != capture.Stderr; !j.room(frames, sizeOf(r), r.Time) && !bare {
+	if bare := frames == 0 && r.Kind != capture.Stderr; !j.room(frames, j.sizeOf(r), r.Time) && !bare {
 		return nil
 	}
-	j.waiting.Add(sizeOf(r))
+	j.waiting.Add(j.sizeOf(r))
 	return j.backlog.Write(r)
 }
 
 // WriteRun takes in a run of records; see [capture.RunWriter].
 func (j *Judge) WriteRun(r *capture.Run) error {
-	size := r.Bytes() + recordSize*int64(len(r.Frames))
+	size := r.Bytes() + j.each*int64(len(r.Frames))
 	if !j.room(len(r.Frames), size, r.Shared.Time) {
 		return nil
 	}
@@ -119,7 +123,7 @@ func (j *Judge) room(frames int, size int64, at time.Time) bool {
 	case !j.behind && (j.waiting.Load() > j.most+j.largest || j.backlog.Delay() > maxDelay):
 		j.behind, j.since = true, at
 		note := lost
-		j.waiting.Add(sizeOf(&note))
+		j.waiting.Add(j.sizeOf(&note))
 		_ = j.backlog.Write(&note) // it never fails
 	case j.behind && j.waiting.Load() == 0 && j.backlog.Delay() <= maxDelay && (pause > calm || at.Sub(j.since) > longest):
 		j.behind = false
@@ -128,11 +132,11 @@ func (j *Judge) room(frames int, size int64, at time.Time) bool {
 }
 
 // sizeOf is what a record adds to what waits.
-func sizeOf(r *capture.Record) int64 { return int64(len(r.Raw)+len(r.Text)) + recordSize }
+func (j *Judge) sizeOf(r *capture.Record) int64 { return int64(len(r.Raw)+len(r.Text)) + j.each }
 
 // judge reads what was taken in, to its end.
 func (j *Judge) judge(to io.Writer, cfg decode.Config) {
-	from := &counted{Reader: j.reader, keep: j.keep}
+	from := &counted{Reader: j.reader, judge: j, keep: j.keep}
 	in := decode.Input{Capture: from}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
@@ -170,14 +174,15 @@ func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 // A counted reader counts the bytes that it has read, and hands records on.
 type counted struct {
 	*recorder.Reader
-	read int64
-	keep capture.Writer // or nil
+	judge *Judge
+	read  int64
+	keep  capture.Writer // or nil
 }
 
 func (c *counted) Next(r *capture.Record) error {
 	err := c.Reader.Next(r)
 	if err == nil {
-		c.read += sizeOf(r)
+		c.read += c.judge.sizeOf(r)
 		if c.keep != nil && c.keep.Write(r) != nil {
 			c.keep = nil
 		}
