@@ -29,10 +29,10 @@ func readTaskA2A(e *envelope, m *protocol.Message) {
 	case protocol.Open:
 		if method, version := a2a.ByName(m.Kind); method != nil {
 			m.Version = version
-			method.Request(e.value[Params], m)
+			method.Request(e.value(Params), m)
 		}
 	case protocol.Close:
 		m.Version = nil // of a result it is that of its form
-		a2a.Answer(e.value[Result], m)
+		a2a.Answer(e.value(Result), m)
 	}
 }

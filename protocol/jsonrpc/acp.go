@@ -57,28 +57,28 @@ var ACP = New("acp", Grammar{
 // readTurnACP says what a message tells of a turn. An update of version 2 ends it: the agent
 // is idle.
 func readTurnACP(e *envelope, m *protocol.Message) {
-	if e.value[UsageTotalTokens] != nil {
+	if e.value(UsageTotalTokens) != nil {
 		m.Usage = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens)
 		m.Usage.Input = max(0, m.Usage.Input-m.Usage.Output)
 	}
-	if string(e.value[CostCurrency]) == `"USD"` {
-		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.value[CostAmount])}}
+	if string(e.value(CostCurrency)) == `"USD"` {
+		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.value(CostAmount))}}
 	}
 	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
-	switch string(e.value[UpdateKind]) {
+	switch string(e.value(UpdateKind)) {
 	case `"tool_call_update"`:
 		m.Step = protocol.Step{Does: protocol.Part, ID: call}
 	case `"tool_call"`, "": // or the agent asks for permission to call it
 		m.Step = protocol.Step{Does: protocol.Open, ID: call}
 	}
-	if e.value[ResultStopReason] != nil {
-		m.Text = e.value[ResultStopReason]
+	if e.value(ResultStopReason) != nil {
+		m.Text = e.value(ResultStopReason)
 	}
-	if m.Phase != protocol.Part || string(e.value[UpdateKind]) != `"state_update"` || string(e.value[UpdateState]) != `"idle"` {
+	if m.Phase != protocol.Part || string(e.value(UpdateKind)) != `"state_update"` || string(e.value(UpdateState)) != `"idle"` {
 		return
 	}
 	m.Operation = protocol.Effect{Does: protocol.Close, Of: m.Ref}
-	if string(e.value[UpdateStopReason]) == `"cancelled"` {
+	if string(e.value(UpdateStopReason)) == `"cancelled"` {
 		m.Operation.Does = protocol.Cancelled
 	}
 }
@@ -87,15 +87,15 @@ func (e *envelope) readUpdate(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "sessionUpdate":
-			e.value[UpdateKind] = s.Value()
+			e.keep(UpdateKind, s)
 		case "state":
-			e.value[UpdateState] = s.Value()
+			e.keep(UpdateState, s)
 		case "stopReason":
-			e.value[UpdateStopReason] = s.Value()
+			e.keep(UpdateStopReason, s)
 		case "toolCallId":
-			e.value[UpdateToolCallID] = s.Value()
+			e.keep(UpdateToolCallID, s)
 		case "title", "used", "message", "entries", "availableCommands", "configOptions":
-			e.say(s.Value())
+			e.say(s)
 		case "content":
 			switch s.Peek() {
 			case jsonscan.Object:
@@ -110,8 +110,8 @@ func (e *envelope) readUpdate(s *jsonscan.Scanner) {
 		}
 	}
 	for _, state := range [...]Member{UpdateStopReason, UpdateState} {
-		if e.value[Says] == nil {
-			e.say(e.value[state])
+		if e.value(Says) == nil {
+			e.sayAt(e.places[state])
 		}
 	}
 }

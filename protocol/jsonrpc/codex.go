@@ -115,7 +115,7 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 	case m.Phase != protocol.Note:
 	case string(m.Kind) == "turn/completed":
 		m.Operation = protocol.Effect{Does: protocol.Close, Of: turn}
-		switch string(e.value[TurnStatus]) {
+		switch string(e.value(TurnStatus)) {
 		case `"interrupted"`:
 			m.Operation.Does = protocol.Cancelled
 		case `"failed"`:
@@ -157,16 +157,24 @@ func (e *envelope) stepCodex(kind []byte) protocol.Step {
 // usage returns the numbers of tokens that members tell.
 func (e *envelope) usage(input, cached, output Member) protocol.Usage {
 	return protocol.Usage{
-		Input:  jsonwalk.Count(e.value[input]),
-		Cached: jsonwalk.Count(e.value[cached]),
-		Output: jsonwalk.Count(e.value[output]),
+		Input:  jsonwalk.Count(e.value(input)),
+		Cached: jsonwalk.Count(e.value(cached)),
+		Output: jsonwalk.Count(e.value(output)),
 	}
 }
 
-// say keeps what a message says to people, unless that is nothing.
-func (e *envelope) say(raw []byte) {
-	if len(raw) > len(`""`) && raw[0] != 'n' {
-		e.value[Says] = raw
+// say consumes what a message says to people, and keeps it unless that is nothing.
+func (e *envelope) say(s *jsonscan.Scanner) {
+	start := s.Offset()
+	s.Skip()
+	if s.Err() == nil {
+		e.sayAt(place{uint32(start), uint32(s.Offset())})
+	}
+}
+
+func (e *envelope) sayAt(at place) {
+	if at.to-at.from > uint32(len(`""`)) && e.payload[at.from] != 'n' {
+		e.places[Says] = at
 	}
 }
 
@@ -174,13 +182,13 @@ func (e *envelope) say(raw []byte) {
 // a text says it.
 func (e *envelope) readBlocks(s *jsonscan.Scanner) {
 	if s.Peek() != jsonscan.Array {
-		e.say(s.Value())
+		e.say(s)
 		return
 	}
 	for s.Array(); s.Elem(); {
 		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "text" && e.value[Says] == nil {
-				e.say(s.Value())
+			if string(s.Key()) == "text" && e.value(Says) == nil {
+				e.say(s)
 			}
 		}
 	}
@@ -190,9 +198,9 @@ func (e *envelope) readTurn(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "id":
-			e.value[TurnID] = s.Value()
+			e.keep(TurnID, s)
 		case "status":
-			e.value[TurnStatus] = s.Value()
+			e.keep(TurnStatus, s)
 		case "error":
 			e.readMembers(s, member{"message", Says})
 		}
@@ -203,11 +211,11 @@ func (e *envelope) readItem(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "id":
-			e.value[ItemID] = s.Value()
+			e.keep(ItemID, s)
 		case "type":
-			e.value[ItemType] = s.Value()
+			e.keep(ItemType, s)
 		case "changes", "command", "text", "tool", "query":
-			e.say(s.Value())
+			e.say(s)
 		case "content":
 			e.readBlocks(s)
 		}

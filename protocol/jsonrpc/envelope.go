@@ -1,6 +1,8 @@
 package jsonrpc
 
 import (
+	"math"
+
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -96,12 +98,45 @@ type envelope struct {
 	versioned bool   // the jsonrpc member is "2.0"
 	method    []byte // without quotes; nil unless it is a string
 	asks      bool   // there is a method, of whatever kind, or params
-	// value holds the members as they are written; nil is a missing one.
-	value [numMembers][]byte
+	payload   []byte
+	// places say where in the payload the members are. They are small, because all are
+	// cleared for each message.
+	places [numMembers]place
+}
+
+// A place is that of a value; zero is that of a missing one.
+type place struct{ from, to uint32 }
+
+// mostPayload is the largest payload that places can be told in.
+const mostPayload = math.MaxUint32
+
+// value returns a member as it is written; nil if it is missing.
+func (e *envelope) value(m Member) []byte {
+	at := e.places[m]
+	if at.to == 0 {
+		return nil
+	}
+	return e.payload[at.from:at.to:at.to]
+}
+
+// keep consumes the next value, which is that of a member.
+func (e *envelope) keep(m Member, s *jsonscan.Scanner) { e.keepSince(m, s, s.Offset()) }
+
+// keepSince is keep of the value that begins at start, of which some may be consumed.
+func (e *envelope) keepSince(m Member, s *jsonscan.Scanner, start int) {
+	s.Skip()
+	e.places[m] = place{}
+	if s.Err() == nil {
+		e.places[m] = place{uint32(start), uint32(s.Offset())}
+	}
 }
 
 // readEnvelope walks the next value of payload, which is a message if it is an object.
 func (e *envelope) readEnvelope(s *jsonscan.Scanner, payload []byte) {
+	e.payload = payload
+	if uint64(len(payload)) > mostPayload {
+		return // so that it is malformed
+	}
 	for ok := s.Object(); ok && s.Next(); {
 		start := s.Offset()
 		switch string(s.Key()) {
@@ -111,17 +146,17 @@ func (e *envelope) readEnvelope(s *jsonscan.Scanner, payload []byte) {
 			e.asks = true
 			e.method, _ = jsonscan.Unquote(s.Value())
 		case "id":
-			e.value[ID] = s.Value()
+			e.keep(ID, s)
 		case "params":
 			e.asks = true
 			e.readParams(s)
-			e.value[Params] = jsonwalk.Since(s, payload, start)
+			e.keepSince(Params, s, start)
 		case "result":
 			e.readResult(s)
-			e.value[Result] = jsonwalk.Since(s, payload, start)
+			e.keepSince(Result, s, start)
 		case "error":
 			e.readError(s)
-			e.value[Error] = jsonwalk.Since(s, payload, start)
+			e.keepSince(Error, s, start)
 		}
 	}
 }
@@ -130,29 +165,29 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "arguments":
-			e.value[ParamsArguments] = s.Value()
+			e.keep(ParamsArguments, s)
 		case "inputRequests":
-			e.value[ParamsInputRequests] = s.Value()
+			e.keep(ParamsInputRequests, s)
 		case "inputResponses":
-			e.value[ParamsInputResponses] = s.Value()
+			e.keep(ParamsInputResponses, s)
 		case "notifications":
-			e.value[ParamsNotifications] = s.Value()
+			e.keep(ParamsNotifications, s)
 		case "requestState":
-			e.value[ParamsRequestState] = s.Value()
+			e.keep(ParamsRequestState, s)
 		case "status":
 			if s.Peek() == jsonscan.Object {
 				e.readMembers(s, member{"type", StatusType}, member{"activeFlags", Says})
 				break
 			}
-			e.value[ParamsStatus] = s.Value()
+			e.keep(ParamsStatus, s)
 		case "taskId":
-			e.value[ParamsTaskID] = s.Value()
+			e.keep(ParamsTaskID, s)
 		case "threadId":
-			e.value[ParamsThreadID] = s.Value()
+			e.keep(ParamsThreadID, s)
 		case "itemId":
-			e.value[ParamsItemID] = s.Value()
+			e.keep(ParamsItemID, s)
 		case "command", "delta", "diff", "message", "title":
-			e.say(s.Value())
+			e.say(s)
 		case "error":
 			e.readMembers(s, member{"message", Says})
 		case "input", "prompt":
@@ -160,11 +195,11 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 		case "toolCall":
 			e.readMembers(s, member{"title", Says}, member{"toolCallId", UpdateToolCallID})
 		case "expectedTurnId":
-			e.value[ParamsExpectedTurnID] = s.Value()
+			e.keep(ParamsExpectedTurnID, s)
 		case "tool":
-			e.value[ParamsTool] = s.Value()
+			e.keep(ParamsTool, s)
 		case "turnId":
-			e.value[ParamsTurnID] = s.Value()
+			e.keep(ParamsTurnID, s)
 		case "turn":
 			e.readTurn(s)
 		case "item":
@@ -172,27 +207,27 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 		case "tokenUsage":
 			e.readTokenUsage(s)
 		case "id":
-			e.value[ParamsID] = s.Value()
+			e.keep(ParamsID, s)
 		case "name":
-			e.value[ParamsName] = s.Value()
+			e.keep(ParamsName, s)
 		case "partialResultToken":
-			e.value[ParamsPartialResultToken] = s.Value()
+			e.keep(ParamsPartialResultToken, s)
 		case "progressToken":
-			e.value[ParamsProgressToken] = s.Value()
+			e.keep(ParamsProgressToken, s)
 		case "reason":
-			e.value[ParamsReason] = s.Value()
+			e.keep(ParamsReason, s)
 		case "requestId":
-			e.value[ParamsRequestID] = s.Value()
+			e.keep(ParamsRequestID, s)
 		case "request_id":
-			e.value[ParamsRunID] = s.Value()
+			e.keep(ParamsRunID, s)
 		case "sessionId":
-			e.value[ParamsSessionID] = s.Value()
+			e.keep(ParamsSessionID, s)
 		case "token":
-			e.value[ParamsToken] = s.Value()
+			e.keep(ParamsToken, s)
 		case "uri":
-			e.value[ParamsURI] = s.Value()
+			e.keep(ParamsURI, s)
 		case "workDoneToken":
-			e.value[ParamsWorkDoneToken] = s.Value()
+			e.keep(ParamsWorkDoneToken, s)
 		case "_meta":
 			e.readMembers(s, member{"progressToken", MetaProgressToken},
 				member{"io.modelcontextprotocol/clientCapabilities", MetaCapabilities},
@@ -209,35 +244,35 @@ func (e *envelope) readResult(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "cacheScope":
-			e.value[ResultCacheScope] = s.Value()
+			e.keep(ResultCacheScope, s)
 		case "cancelled":
-			e.value[ResultCancelled] = s.Value()
+			e.keep(ResultCancelled, s)
 		case "content":
-			e.value[ResultContent] = s.Value()
+			e.keep(ResultContent, s)
 		case "inputRequests":
-			e.value[ResultInputRequests] = s.Value()
+			e.keep(ResultInputRequests, s)
 		case "isError":
-			e.value[ResultIsError] = s.Value()
+			e.keep(ResultIsError, s)
 		case "protocolVersion":
-			e.value[ResultProtocolVersion] = s.Value()
+			e.keep(ResultProtocolVersion, s)
 		case "requestState":
-			e.value[ResultRequestState] = s.Value()
+			e.keep(ResultRequestState, s)
 		case "result":
 			e.readMembers(s, member{"isError", ResultTaskIsError})
 		case "resultType":
-			e.value[ResultType] = s.Value()
+			e.keep(ResultType, s)
 		case "status":
-			e.value[ResultStatus] = s.Value()
+			e.keep(ResultStatus, s)
 		case "task":
 			e.readMembers(s, member{"taskId", ResultTaskID}, member{"status", ResultTaskStatus})
 		case "taskId":
-			e.value[ResultTaskID] = s.Value()
+			e.keep(ResultTaskID, s)
 		case "ttlMs":
-			e.value[ResultTTL] = s.Value()
+			e.keep(ResultTTL, s)
 		case "turn":
 			e.readMembers(s, member{"id", ResultTurnID})
 		case "stopReason":
-			e.value[ResultStopReason] = s.Value()
+			e.keep(ResultStopReason, s)
 		case "usage":
 			e.readUsage(s)
 		}
@@ -248,9 +283,9 @@ func (e *envelope) readError(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "code":
-			e.value[ErrorCode] = s.Value()
+			e.keep(ErrorCode, s)
 		case "message":
-			e.value[ErrorMessage] = s.Value()
+			e.keep(ErrorMessage, s)
 		}
 	}
 }
@@ -266,7 +301,7 @@ func (e *envelope) readMembers(s *jsonscan.Scanner, members ...member) {
 	for ok := s.Object(); ok && s.Next(); {
 		for _, m := range members {
 			if string(s.Key()) == m.key {
-				e.value[m.to] = s.Value()
+				e.keep(m.to, s)
 				break
 			}
 		}
@@ -275,10 +310,10 @@ func (e *envelope) readMembers(s *jsonscan.Scanner, members ...member) {
 
 // hasID reports whether there is an id other than null.
 func (e *envelope) hasID() bool {
-	return e.value[ID] != nil && e.value[ID][0] != 'n'
+	return e.value(ID) != nil && e.value(ID)[0] != 'n'
 }
 
 // token returns the token that n names, if its value can be one.
 func (e *envelope) token(n Name) protocol.Token {
-	return jsonwalk.Token(e.value[n.Member], n.Space)
+	return jsonwalk.Token(e.value(n.Member), n.Space)
 }

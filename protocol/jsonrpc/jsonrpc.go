@@ -135,7 +135,7 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 	switch {
 	case e.method != nil:
 		d.interpretMethod(e, m)
-	case e.value[Result] != nil || e.value[Error] != nil:
+	case e.value(Result) != nil || e.value(Error) != nil:
 		d.interpretAnswer(e, m)
 	case (e.versioned || d.grammar.Unversioned) && e.hasID() && !e.asks:
 		// Seen: servers whose handler returns nothing leave out the result.
@@ -166,18 +166,18 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 	m.Kind = e.method
 	m.From = method.From
 	m.Ref = e.token(method.Ref)
-	m.Label = jsonwalk.Word(e.value[method.Label])
-	m.Text = e.value[Params]
-	if d.grammar.Says && (e.value[Says] != nil || m.Label != nil) {
-		m.Text = e.value[Says]
+	m.Label = jsonwalk.Word(e.value(method.Label))
+	m.Text = e.value(Params)
+	if d.grammar.Says && (e.value(Says) != nil || m.Label != nil) {
+		m.Text = e.value(Says)
 	}
-	m.Faults |= d.checkParams(e.value[Params])
-	if e.value[ID] != nil {
-		m.Faults |= d.checkID(e.value[ID], d.grammar.NullIDs)
+	m.Faults |= d.checkParams(e.value(Params))
+	if e.value(ID) != nil {
+		m.Faults |= d.checkID(e.value(ID), d.grammar.NullIDs)
 	}
 	if e.hasID() {
 		m.Phase = protocol.Open
-		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value[ID]}
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value(ID)}
 		m.Bind = d.bind(e, method)
 		if method.Joins {
 			m.Operation = protocol.Effect{Does: protocol.Open, Of: m.Ref}
@@ -185,7 +185,7 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 	}
 	if method.Does == protocol.Cancel || method.Does == protocol.Part && m.Phase != protocol.Open {
 		m.Phase = method.Does
-		m.Reason = jsonwalk.Word(e.value[ParamsReason])
+		m.Reason = jsonwalk.Word(e.value(ParamsReason))
 		if m.Ref.IsZero() {
 			m.Faults |= protocol.MissingField
 		}
@@ -214,24 +214,24 @@ func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 	m.From = d.grammar.Answers
 	m.Faults |= d.checkAnswer(e)
 	if e.hasID() {
-		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value[ID]}
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value(ID)}
 	}
 	if isError(e) {
 		m.Kind, m.Phase = kindError, protocol.Fail
-		m.Label, m.Text = e.value[ErrorCode], e.value[Error]
-		if message := e.value[ErrorMessage]; message != nil {
+		m.Label, m.Text = e.value(ErrorCode), e.value(Error)
+		if message := e.value(ErrorMessage); message != nil {
 			m.Text = message
 		}
 	} else {
 		m.Kind, m.Phase = kindResult, protocol.Close
-		m.Text = e.value[Result]
-		m.Version = version(e.value[ResultProtocolVersion])
-		m.ToolError = d.grammar.ToolErrors && string(e.value[ResultIsError]) == "true"
+		m.Text = e.value(Result)
+		m.Version = version(e.value(ResultProtocolVersion))
+		m.ToolError = d.grammar.ToolErrors && string(e.value(ResultIsError)) == "true"
 	}
 	for _, o := range d.grammar.Cancelled {
 		switch {
-		case string(e.value[o.Member]) != o.Is:
-		case o.With == None || e.value[o.With] != nil:
+		case string(e.value(o.Member)) != o.Is:
+		case o.With == None || e.value(o.With) != nil:
 			m.Phase = protocol.Cancelled
 		default:
 			m.Stops = true
@@ -250,24 +250,24 @@ func version(raw []byte) []byte {
 // isError reports whether an answer is an error. Peers that always write both
 // members put null where they mean none.
 func isError(e *envelope) bool {
-	raw := e.value[Error]
-	return raw != nil && (raw[0] != 'n' || e.value[Result] == nil)
+	raw := e.value(Error)
+	return raw != nil && (raw[0] != 'n' || e.value(Result) == nil)
 }
 
 // checkAnswer returns the faults of the answer's own members.
 func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
 	failed := isError(e)
 	switch {
-	case e.value[Result] != nil && e.value[Error] != nil:
+	case e.value(Result) != nil && e.value(Error) != nil:
 		f |= protocol.BothAnswers
-	case failed && e.value[Error][0] == 'n':
+	case failed && e.value(Error)[0] == 'n':
 		f |= protocol.NoAnswer
 	}
-	if e.value[ID] == nil {
+	if e.value(ID) == nil {
 		return f | protocol.MissingField
 	}
 	// An error that answers what could not be read has the id null.
-	return f | d.checkID(e.value[ID], failed)
+	return f | d.checkID(e.value(ID), failed)
 }
 
 // checkID returns the fault of an id that is there.

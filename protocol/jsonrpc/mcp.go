@@ -72,9 +72,9 @@ var MCP = New("mcp", Grammar{
 func readTaskMCP(e *envelope, m *protocol.Message) {
 	switch m.Phase {
 	case protocol.Open:
-		m.Version = jsonwalk.Word(e.value[MetaProtocolVersion])
-		m.Arguments, m.State = e.value[ParamsArguments], e.value[ParamsRequestState]
-		m.Inputs = e.value[ParamsInputResponses]
+		m.Version = jsonwalk.Word(e.value(MetaProtocolVersion))
+		m.Arguments, m.State = e.value(ParamsArguments), e.value(ParamsRequestState)
+		m.Inputs = e.value(ParamsInputResponses)
 		switch string(m.Kind) {
 		case "tasks/cancel":
 			m.Operation = protocol.Effect{Does: protocol.Cancel, Of: m.Ref}
@@ -85,21 +85,21 @@ func readTaskMCP(e *envelope, m *protocol.Message) {
 		}
 	case protocol.Close:
 		task := e.token(Name{ResultTaskID, protocol.SpaceTask})
-		m.Inputs = e.value[ResultInputRequests]
-		switch kind := string(e.value[ResultType]); {
+		m.Inputs = e.value(ResultInputRequests)
+		switch kind := string(e.value(ResultType)); {
 		case kind == `"input_required"`:
-			m.GoesOn, m.State = true, e.value[ResultRequestState]
-		case kind == `"task"`, e.value[ResultTaskStatus] != nil:
+			m.GoesOn, m.State = true, e.value(ResultRequestState)
+		case kind == `"task"`, e.value(ResultTaskStatus) != nil:
 			m.GoesOn, m.Bind = true, task
 		default:
-			m.Operation = taskEffect(e.value[ResultStatus], task)
-			m.ToolError = m.ToolError || string(e.value[ResultTaskIsError]) == "true"
+			m.Operation = taskEffect(e.value(ResultStatus), task)
+			m.ToolError = m.ToolError || string(e.value(ResultTaskIsError)) == "true"
 		}
 	case protocol.Note:
-		if subscription := e.value[MetaSubscriptionID]; subscription != nil {
+		if subscription := e.value(MetaSubscriptionID); subscription != nil {
 			m.Phase, m.Ref = protocol.Part, jsonwalk.Token(subscription, protocol.SpaceID)
 		}
-		m.Operation, m.Inputs = taskEffect(e.value[ParamsStatus], e.token(ofTask)), e.value[ParamsInputRequests]
+		m.Operation, m.Inputs = taskEffect(e.value(ParamsStatus), e.token(ofTask)), e.value(ParamsInputRequests)
 	}
 }
 

@@ -136,25 +136,25 @@ func judgeRequest(j *protocol.Judged, e *envelope) {
 		member Member
 		name   string
 	}{{MetaProtocolVersion, "protocolVersion"}, {MetaCapabilities, "clientCapabilities"}} {
-		if e.value[of.member] == nil {
+		if e.value(of.member) == nil {
 			j.Break(missingField, "%s %s has no %s in its _meta", j.Message.Kind, j.Message.ID.Text, of.name)
 		}
 	}
-	j.Declares = capabilities(e.value[MetaCapabilities]) | subscribed(e.value[ParamsNotifications])
-	if e.value[MetaLogLevel] != nil {
+	j.Declares = capabilities(e.value(MetaCapabilities)) | subscribed(e.value(ParamsNotifications))
+	if e.value(MetaLogLevel) != nil {
 		j.Declares |= mcpLogs
 	}
 }
 
 // judgeResult: a result is of a known type, which its request can have.
 func judgeResult(j *protocol.Judged, e *envelope) {
-	kind, known := e.value[ResultType], j.Asked != ""
+	kind, known := e.value(ResultType), j.Asked != ""
 	switch string(kind) {
 	case "":
 		j.Break(missingField, "the result %s has no resultType", j.Message.ID.Text)
 		return
 	case `"complete"`:
-		if slices.Contains(mcpCached, j.Asked) && (e.value[ResultTTL] == nil || e.value[ResultCacheScope] == nil) {
+		if slices.Contains(mcpCached, j.Asked) && (e.value(ResultTTL) == nil || e.value(ResultCacheScope) == nil) {
 			j.Break(missingField, "the result of %s %s has no ttlMs or no cacheScope", j.Asked, j.Message.ID.Text)
 		}
 		return
@@ -162,15 +162,15 @@ func judgeResult(j *protocol.Judged, e *envelope) {
 		if known && !slices.Contains(mcpRetried, j.Asked) {
 			break
 		}
-		if e.value[ResultInputRequests] == nil && e.value[ResultRequestState] == nil {
+		if e.value(ResultInputRequests) == nil && e.value(ResultRequestState) == nil {
 			j.Break(missingField, "the result of %s %s has neither inputRequests nor requestState", j.Asked, j.Message.ID.Text)
 		}
-		for name, request := range members(e.value[ResultInputRequests]) {
+		for name, request := range members(e.value(ResultInputRequests)) {
 			if _, ok := jsonscan.Get(request, "params", "elicitationId"); ok {
 				j.Advise(wrongVersion, "%s has no elicitationId, which the input request %s of %s %s has", j.Version, name, j.Asked, j.Message.ID.Text)
 			}
 		}
-		j.Needs = inputs(e.value[ResultInputRequests])
+		j.Needs = inputs(e.value(ResultInputRequests))
 		return
 	case `"task"`:
 		if known && j.Asked != "tools/call" {
@@ -196,11 +196,11 @@ func judgeNotification(j *protocol.Judged, e *envelope) {
 	j.Needs = mcpNeeds[string(m.Kind)]
 	switch {
 	case string(m.Kind) == "notifications/subscriptions/acknowledged":
-		j.Declares = subscribed(e.value[ParamsNotifications])
+		j.Declares = subscribed(e.value(ParamsNotifications))
 	case j.Needs == 0 || j.Needs == mcpLogs:
 		return
 	}
-	if e.value[MetaSubscriptionID] == nil {
+	if e.value(MetaSubscriptionID) == nil {
 		j.Needs = 0
 		j.Break(missingField, "%s has no subscriptionId in its _meta", m.Kind)
 	}
