@@ -3,14 +3,16 @@ package decode
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 )
 
-// calls are the gRPC calls of a capture, which say by their paths what their
-// messages are.
+// calls are the gRPC calls of a capture, and the requests to APIs of models, which say by
+// their paths what their messages are.
 type calls struct {
 	open     all.OpenCalls
 	named    bool // the protocol is given, whatever the paths say
@@ -38,12 +40,25 @@ func (c *captured) call(f *frame.Frame) *reading {
 	r := c.calls.readings[p]
 	if r == nil {
 		r = &reading{framing: frame.GRPC, protocol: p}
+		if f.Meta.Framing == frame.HTTP {
+			r.framing = onlyCarried{unframed{frame.Line}, frame.HTTP}
+			c.tellModel(f, p)
+		}
 		if c.calls.readings == nil {
 			c.calls.readings = map[protocol.Protocol]*reading{}
 		}
 		c.calls.readings[p] = r
 	}
 	return r
+}
+
+// tellModel says, once of each protocol, that requests are to the API of a model.
+func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
+	if c.cfg.Notice == nil || slices.Contains(c.refined, p) {
+		return
+	}
+	c.refined = append(c.refined, p)
+	c.cfg.Notice(fmt.Sprintf("%s over http: the first request is %q", p.Name(), carried.Asked(f.Meta.Head)))
 }
 
 // lacks tells, once, of a method that the schema does not have, if one was given.

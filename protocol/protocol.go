@@ -130,6 +130,13 @@ type Message struct {
 	Piece   Piece
 	// Step is what the message does to a step of an operation: an item, a tool call.
 	Step Step
+	// Model is the model that is asked or answers, and StopReason why it stopped, which may
+	// be the code of an error, both in the words of its provider, escapes as written; nil if
+	// the message does not say.
+	Model, StopReason []byte
+	// Empty says of a part that it brings nothing of what was asked for: it is an
+	// announcement or a ping.
+	Empty bool
 	// Usage is what a model was given and gave.
 	Usage Usage
 	// Spent is what the session or the thread that the message is about has used so far. If
@@ -267,4 +274,5 @@ const (
 	NoAnswer                         // an answer carries neither a result nor an error
 	MissingField                     // a member that the protocol requires is absent
 	UnknownField                     // a member that the protocol does not have, where it forbids others
+	Unfinished                       // it ends an answer whose final message did not come
 )

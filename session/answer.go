@@ -151,8 +151,9 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s of %s", ev.kind.Name, t.rules.EndlessAck, e.Title())
 	}
 	e.answered(f)
+	e.ofModel(m)
 	switch {
-	case t.isAck(ev):
+	case t.isAck(ev), m.Empty:
 		t.afterCancel(e, f, false)
 	case m.Phase == protocol.Part || t.isUpdate(ev, e):
 		t.part(ev, e)

@@ -22,7 +22,10 @@ type Exchange struct {
 	// Kind is the kind of the request, and Name what it names: a tool, a prompt, a
 	// resource, a model; "" if nothing.
 	Kind, Name string
-	Outcome    Outcome
+	// Model is the model that answers, or that is asked as long as none has, and StopReason
+	// why it stopped; "" if that is not said.
+	Model, StopReason string
+	Outcome           Outcome
 	// Reason is why it was cancelled, as whoever cancelled it says; "" if nobody did.
 	Reason string
 
@@ -176,6 +179,16 @@ func (e *Exchange) reset() {
 	}
 	*e = Exchange{}
 	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
+}
+
+// ofModel notes what a message says of the model that answers e.
+func (e *Exchange) ofModel(m *protocol.Message) {
+	if model := clip(m.Model, maxText); len(model) > 0 && e.Model != string(model) {
+		e.Model = string(model)
+	}
+	if why := clip(m.StopReason, maxText); len(why) > 0 {
+		e.StopReason = string(why)
+	}
 }
 
 // bindingIn returns the binding of e in q, which has one.

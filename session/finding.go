@@ -326,6 +326,7 @@ var ofFault = [...]struct {
 	{protocol.NoAnswer, noAnswer},
 	{protocol.MissingField, missingField},
 	{protocol.UnknownField, unknownField},
+	{protocol.Unfinished, noFinal},
 }
 
 // report adds a finding about some earlier frames and f.

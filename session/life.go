@@ -34,6 +34,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 		e.Version = t.intern(m.Version)
 	}
 	e.saw(f)
+	e.ofModel(m)
 	e.kind.Outcomes[Open]++
 	label := clip(t.unescaped(m.Label), maxText)
 	if e.named = t.nameOf(e.kind, label); e.named == nil {
@@ -184,7 +185,7 @@ func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	switch {
 	case t.rules.Final:
 		r = noFinal
-		if first == e.Opener && first != frame.DirUnknown { // who asked did not wait for it
+		if first == e.Opener && first != frame.DirUnknown || t.rules.MayHangUp && first == frame.DirUnknown { // who asked did not wait for it
 			severity = Note
 		}
 	case t.rules.MayLeave, t.rules.MayHangUp && (first == frame.DirUnknown || first == e.Opener):

@@ -148,6 +148,9 @@ func said(e *session.Exchange) string {
 	if e.Version != "" {
 		line += ", version " + e.Version
 	}
+	if e.Model != "" {
+		line += fmt.Sprintf(", %s: %d tokens in (%d cached), %d out, stopped by %q", e.Model, e.Usage.Input, e.Usage.Cached, e.Usage.Output, e.StopReason)
+	}
 	if e.Parts > 0 {
 		line += fmt.Sprintf(", %d parts", e.Parts)
 	}

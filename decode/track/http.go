@@ -34,6 +34,7 @@ type exchange struct {
 	events   bool // it is a stream of them
 
 	agent *agentCall // nil if it is none
+	model *modelCall // nil if it is none
 }
 
 // Exchanges are those that are open, by connection and stream.

@@ -152,7 +152,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.rejected(it)
 		return dst, nil
 	}
-	if !f.named && f.agent(it) {
+	if !f.named && (f.agent(it) || f.model(it)) {
 		return dst, nil
 	}
 	var no refusal

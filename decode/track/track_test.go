@@ -175,7 +175,7 @@ func TestTwoProtocolsOverHTTP(t *testing.T) {
 			t.Errorf("%s: findings %v", tr.Protocol.Name(), n)
 		}
 	}
-	if frames["nexus"] != 2 || frames["http"] != 2 {
+	if frames["nexus"] != 2 || frames["openai"] != 2 {
 		t.Errorf("frames were judged as %v", frames)
 	}
 }

@@ -7,13 +7,16 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
+	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -46,6 +49,9 @@ var list = []listed{
 	{jsonrpc.Codex, "the app-server of Codex"},
 	{codexexec.Protocol, "the events that codex exec --json writes"},
 	{jsonrpc.A2A, "the Agent2Agent protocol, over JSON-RPC, REST or gRPC"},
+	{openai.Protocol, "the API of OpenAI for models, over HTTP"},
+	{anthropic.Protocol, "the API of Anthropic for models, over HTTP"},
+	{gemini.Protocol, "the Gemini API for models, over HTTP"},
 	{jsonrpc.LSP, "the Language Server Protocol"},
 	{jsonrpc.DAP, "the Debug Adapter Protocol"},
 	{jsonrpc.Plain, "any other JSON-RPC"},

@@ -3,12 +3,13 @@ package all
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// OpenCalls remember the gRPC calls of a session, and say by them in which
-// protocol the messages on their streams are, so that a connection may carry any
-// number of protocols. A server's answers to reflection tell it what the messages
+// OpenCalls remember the gRPC calls of a session and the requests to APIs of models, and
+// say by them in which protocol the messages on their streams are, so that a connection
+// may carry any number of protocols. A server's answers to reflection tell it what the messages
 // of later calls are. A session can name any number of calls: those that began
 // long ago are forgotten.
 type OpenCalls struct {
@@ -42,10 +43,21 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 		return nil
 	}
 	at := callKey{f.Conn, f.Stream}
+	if m.Framing == frame.HTTP && m.Head.Method() != "" {
+		if c := carried.AsksModel(f); c != nil {
+			o.remember(at, call{request: c.Protocol, answer: c.Protocol})
+			if m.Signal == frame.NoSignal {
+				return c.Protocol
+			}
+			return nil
+		}
+		delete(o.young, at)
+		delete(o.old, at)
+	}
 	switch {
 	case m.Signal == frame.Request:
 		o.openCall(at, m.Head)
-	case m.Signal == frame.NoSignal && m.Framing == frame.GRPC.Name():
+	case m.Signal == frame.NoSignal && (m.Framing == frame.GRPC.Name() || m.Framing == frame.HTTP):
 		c, young := o.young[at]
 		if !young {
 			c = o.old[at]
@@ -78,9 +90,13 @@ func (o *OpenCalls) openCall(at callKey, head *frame.Head) {
 	if !known && o.Lacking != nil {
 		o.Lacking(path)
 	}
+	o.remember(at, call{request, answer, path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
+		path == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"})
+}
+
+func (o *OpenCalls) remember(at callKey, c call) {
 	if o.young == nil || len(o.young) == maxYoung {
 		o.young, o.old = map[callKey]call{}, o.young
 	}
-	o.young[at] = call{request, answer, path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
-		path == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}
+	o.young[at] = c
 }

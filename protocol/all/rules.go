@@ -3,13 +3,16 @@ package all
 import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
+	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
@@ -35,6 +38,9 @@ var rules = map[string]*protocol.Rules{
 	jsonrpc.Codex.Name():      &jsonrpc.CodexRules,
 	codexexec.Protocol.Name(): &codexexec.Rules,
 	jsonrpc.A2A.Name():        &a2a.Rules,
+	openai.Protocol.Name():    &openai.Rules,
+	anthropic.Protocol.Name(): &anthropic.Rules,
+	gemini.Protocol.Name():    &gemini.Rules,
 	jsonrpc.LSP.Name():        &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():        &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():      &jsonrpc.PlainRules,

@@ -105,6 +105,9 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 		if f.Dir == frame.U2C {
 			m.Phase = protocol.Part
 		}
+	case isModel(p):
+		m.ID = Token(f)
+		joinModel(f, m)
 	case f.Meta != nil && f.Meta.Framing == frame.HTTP && p == opaque.JSON:
 		m.ID = Token(f)
 		joinHTTP(f, m)

@@ -56,6 +56,8 @@ type Call struct {
 	Stopped bool
 	Reason  string // of the cancel
 	Usage   protocol.Usage
+	// Model is the model that answered, and StopReason why it stopped, as its provider says.
+	Model, StopReason string
 
 	json      bool // the id is JSON
 	withdrawn bool // its end is the cancel, whatever comes later
@@ -65,7 +67,7 @@ type Call struct {
 var Keys = []string{
 	"frame", "operation", "guessed", "exchanges", "conn", "stream", "dir", "protocol", "version", "id", "kind", "name",
 	"start", "first_part_ms", "duration_ms", "parts", "bytes_out", "bytes_in", "outcome", "inferred", "failed", "cancelled",
-	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd",
+	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "model", "stop_reason",
 }
 
 // Fields are the fields of conditions on calls.
@@ -159,6 +161,10 @@ func (c *Call) appendResult(dst []byte, key string) []byte {
 		}
 		number, _ := stats.Dollars(c.Usage.Cost).MarshalJSON() // which does not fail
 		return append(dst, number...)
+	case "model":
+		return appendText(dst, c.Model)
+	case "stop_reason":
+		return appendText(dst, c.StopReason)
 	}
 	return dst
 }
@@ -227,6 +233,7 @@ func newCall(e *session.Exchange) *Call {
 func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Version, c.Usage = e.Version, e.Usage
+	c.Model, c.StopReason = e.Model, e.StopReason
 	c.Outcome, c.Reason = e.Outcome, e.Reason
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.FirstPart = e.TimeToFirstPart()

@@ -153,6 +153,9 @@ func outcomeCell(c *Call) string {
 	if c.Reason != "" {
 		text += ": " + c.Reason
 	}
+	if c.StopReason != "" {
+		text += " (" + c.StopReason + ")"
+	}
 	return text
 }
 

@@ -52,7 +52,7 @@ func Vectors(t *testing.T, p protocol.Protocol) {
 
 var faultNames = [...]string{
 	"unknown-kind", "duplicate-key", "unsafe-integer", "bad-id", "bad-version",
-	"bad-params", "both-answers", "no-answer", "missing-field", "unknown-field",
+	"bad-params", "both-answers", "no-answer", "missing-field", "unknown-field", "unfinished",
 }
 
 func faults(f protocol.Faults) string {
@@ -130,6 +130,12 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 		return tokens(m.Spent.Usage), true
 	case "cost":
 		return strconv.FormatInt(m.Spent.Usage.Cost, 10), true
+	case "model":
+		return string(m.Model), true
+	case "stop-reason":
+		return string(m.StopReason), true
+	case "empty":
+		return strconv.FormatBool(m.Empty), true
 	case "label":
 		return string(m.Label), true
 	case "text":
@@ -141,7 +147,7 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 // zero has the values that say nothing.
 var zero = map[string]string{
 	"id": "-", "ref": "-", "ref-space": "-", "bind": "-", "bind-space": "-", "seq": "-1", "count": "0",
-	"does": "note", "of": "-", "context": "-", "of-space": "-", "goes-on": "false", "continues": "false", "tool-error": "false", "usage": "{0 0 0}", "spent": "{0 0 0}", "cost": "0",
+	"does": "note", "of": "-", "context": "-", "of-space": "-", "goes-on": "false", "continues": "false", "tool-error": "false", "empty": "false", "usage": "{0 0 0}", "spent": "{0 0 0}", "cost": "0",
 }
 
 // Say writes down of a message what it says at all, in the words of the vectors,
@@ -151,7 +157,7 @@ func Say(m *protocol.Message) string {
 	fmt.Fprintf(&b, "%s %s", m.Kind, m.Phase)
 	for _, key := range []string{
 		"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults",
-		"does", "of", "of-space", "version", "state", "reason", "goes-on", "continues", "tool-error", "context", "piece", "usage", "spent", "cost",
+		"does", "of", "of-space", "version", "state", "reason", "goes-on", "continues", "tool-error", "context", "piece", "model", "stop-reason", "empty", "usage", "spent", "cost",
 	} {
 		if v, _ := Field(m, key); v != zero[key] && v != "" {
 			fmt.Fprintf(&b, " %s=%s", key, v)
@@ -223,7 +229,7 @@ func Fuzz(f *testing.F, p protocol.Protocol, valid func([]byte) error) {
 		if m.Faults&protocol.UnknownKind != 0 && !bytes.Equal(m.Kind, protocol.Unknown) {
 			t.Errorf("the kind %q is said to be unknown", m.Kind)
 		}
-		for _, span := range [][]byte{m.ID.Text, m.Ref.Text, m.Bind.Text, m.Label, m.Text} {
+		for _, span := range [][]byte{m.ID.Text, m.Ref.Text, m.Bind.Text, m.Label, m.Text, m.Model, m.StopReason} {
 			if !within(payload, span) {
 				t.Errorf("%q is no part of the payload", span)
 			}

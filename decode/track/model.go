@@ -1,0 +1,165 @@
+package track
+
+import (
+	"strings"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/gemini"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A modelCall is a request to the API of a model, and how far it is answered. Its exchange
+// is that of HTTP: the stream.
+type modelCall struct {
+	*carried.ModelCall
+	asked   bool           // the tracker knows the request
+	ended   bool           // and the end of the answer
+	stopped bool           // the model has said why it stopped
+	used    protocol.Usage // as the answer has told so far
+}
+
+// model handles an item of such a request. It reports whether it is of one.
+func (f *Follower) model(it *decode.Item) bool {
+	of := it.Frame
+	if !isHTTP(of) {
+		return false
+	}
+	if head := of.Meta.Head; head.Method() != "" {
+		call := carried.AsksModel(of)
+		if call == nil {
+			return false
+		}
+		e := &exchange{request: f.carried(it), method: head.Method(), model: &modelCall{ModelCall: call}}
+		e.request.Payload = nil
+		f.web.set(of, e)
+		if of.Meta.Signal == frame.NoSignal || e.method != "POST" || !strings.Contains(head.Start, "HTTP/2") {
+			f.askModel(e, it)
+		}
+		return true
+	}
+	e := f.web.of(of)
+	switch {
+	case e == nil || e.model == nil:
+		return false
+	case of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal:
+		f.askModel(e, it)
+	case of.Dir == frame.C2U && of.Meta.Signal != frame.Reset: // the end of a body
+	default:
+		f.modelAnswered(e, it)
+	}
+	return true
+}
+
+// askModel tells the tracker of the request of e, whose body may be in it, unless it knows
+// it.
+func (f *Follower) askModel(e *exchange, it *decode.Item) {
+	if e.model.asked {
+		return
+	}
+	e.model.asked = true
+	fr, m := e.request, protocol.Message{Seq: -1}
+	if it.Frame.Dir != frame.U2C && it.Frame.Meta.Signal == frame.NoSignal {
+		fr = f.carried(it)
+		fr.Time = e.request.Time
+		m = it.Message
+	}
+	e.model.Open(&m)
+	m.ID = carried.Token(it.Frame)
+	f.feedModel(e, fr, &m)
+}
+
+// feedModel tells the tracker of a message. A fault of its body is told first: its head
+// says enough for the exchange.
+func (f *Follower) feedModel(e *exchange, fr session.Frame, m *protocol.Message) {
+	t := f.trackers.of(e.model.Protocol, f.stream)
+	if fr.Fault != nil {
+		t.Feed(fr, nil)
+		fr.Fault, fr.Size = nil, 0
+	}
+	t.Feed(fr, m)
+}
+
+// modelAnswered handles what the server sends, and the reset of its stream by either side.
+func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
+	of, call := it.Frame, e.model
+	said := e.message(of)
+	m := it.Message
+	switch isBody := of.Meta.Signal == frame.NoSignal; {
+	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
+		m = said
+	case isBody && it.Err == nil:
+		call.told(&m)
+		if said.Phase.Ends() {
+			m.Phase, m.Empty = whole(m.Phase, e.failed), false
+		}
+	case call.ended && !isBody:
+		if said.Phase.Ends() {
+			f.web.remove(of)
+		}
+		return
+	case of.Meta.Signal == frame.Event && string(said.Text) == "[DONE]":
+		m = said
+		m.Phase, m.Faults = call.last(true)
+	case said.Phase.Ends():
+		m = said
+		if e.events && !e.failed {
+			m.Phase, m.Faults = call.last(call.Protocol == gemini.Protocol)
+		}
+	default: // a head, or what is no answer
+		if fr := f.carried(it); fr.Fault != nil {
+			f.trackers.of(call.Protocol, f.stream).Feed(fr, nil)
+		}
+		return
+	}
+	m.ID = carried.Token(of)
+	if m.Phase == protocol.Cancel {
+		m.ID, m.Ref = protocol.Token{}, m.ID
+	}
+	f.askModel(e, it)
+	call.ended = call.ended || m.Phase.Ends()
+	f.feedModel(e, f.carried(it), &m)
+	if said.Phase.Ends() || said.Phase == protocol.Cancel {
+		f.web.remove(of)
+	}
+}
+
+// told notes what an answer tells of the model, and leaves in m what was used since it did
+// so last: each event tells of all.
+func (c *modelCall) told(m *protocol.Message) {
+	c.stopped = c.stopped || len(m.StopReason) > 0
+	now := m.Usage
+	m.Usage = protocol.Usage{
+		Input:  max(0, now.Input-c.used.Input),
+		Cached: max(0, now.Cached-c.used.Cached),
+		Output: max(0, now.Output-c.used.Output),
+	}
+	c.used.Input += m.Usage.Input
+	c.used.Cached += m.Usage.Cached
+	c.used.Output += m.Usage.Output
+}
+
+// last is what an end means that is no message of the model: it is a failure unless the
+// model has said why it stopped. It is the right end only if final is set.
+func (c *modelCall) last(final bool) (protocol.Phase, protocol.Faults) {
+	switch {
+	case !c.stopped:
+		return protocol.Fail, protocol.Unfinished
+	case !final:
+		return protocol.Close, protocol.Unfinished
+	}
+	return protocol.Close, 0
+}
+
+// whole is the phase of an answer that is all in one body.
+func whole(p protocol.Phase, failed bool) protocol.Phase {
+	switch {
+	case failed:
+		return protocol.Fail
+	case p.Ends():
+		return p
+	}
+	return protocol.Close
+}

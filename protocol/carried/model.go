@@ -1,0 +1,58 @@
+package carried
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/anthropic"
+	"github.com/wirectl/wirectl/protocol/gemini"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
+	"github.com/wirectl/wirectl/protocol/openai"
+)
+
+// ModelCall is what a request to the API of a model asks for.
+type ModelCall = modelapi.Call
+
+// AsksModel returns what a frame asks of the API of a model; nil if it is no request to
+// one. It is judged by its head, and where others have such paths too by its body, if that
+// is in the frame and not compressed.
+func AsksModel(f *frame.Frame) *ModelCall {
+	if f.Gap || f.Meta == nil || f.Meta.Framing != frame.HTTP || f.Meta.Head.Method() == "" {
+		return nil
+	}
+	var body []byte
+	if f.Meta.Signal == frame.NoSignal && !f.Compressed {
+		body = f.Payload()
+	}
+	head := f.Meta.Head
+	if c := anthropic.Call(head, body); c != nil {
+		return c
+	}
+	if c := gemini.Call(head); c != nil {
+		return c
+	}
+	return openai.Call(head, body)
+}
+
+func isModel(p protocol.Protocol) bool {
+	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol
+}
+
+// joinModel tells a message of the API of a model what its head says of it.
+func joinModel(f *frame.Frame, m *protocol.Message) {
+	if f.Meta.Framing != frame.HTTP {
+		return
+	}
+	status := f.Meta.Head.Status()
+	call := AsksModel(f)
+	switch {
+	case call != nil:
+		call.Open(m)
+	case f.Dir == frame.C2U && m.Phase != protocol.Open: // its head came before
+		m.Phase, m.From = protocol.Open, frame.C2U
+	case status == "":
+	case Failed(status):
+		m.Phase = protocol.Fail
+	case m.Phase == protocol.Part: // it is all of the answer
+		m.Phase, m.Empty = protocol.Close, false
+	}
+}

@@ -1,0 +1,137 @@
+// Package modelapi holds what the parsers of the APIs of models share. It knows none of
+// them.
+package modelapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Call is what a request asks for, as its head tells.
+type Call struct {
+	Protocol protocol.Protocol
+	// Kind is what is asked for, as the path spells it without ids: "chat/completions".
+	Kind string
+	// Model is that of the path; "" if the body names it, or nothing does.
+	Model string
+}
+
+// Open says in m, which a body was parsed into or nothing was, that it is the request.
+func (c *Call) Open(m *protocol.Message) {
+	m.Kind, m.Phase, m.From, m.Empty = []byte(c.Kind), protocol.Open, frame.C2U, false
+	if c.Model != "" && len(m.Model) == 0 {
+		m.Model = []byte(c.Model)
+		m.Label = m.Model
+	}
+}
+
+// Rules returns those of an API over HTTP, with its sentence about how a stream ends. An
+// exchange is a stream of HTTP: whoever asks cancels it by leaving.
+func Rules(final string) protocol.Rules {
+	return protocol.Rules{
+		UniqueIDs: true, Streamed: true, Final: true, MayHangUp: true, LeavingCancels: true,
+		Reset:   "RST_STREAM",
+		Cancels: []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
+		Sources: [][2]string{{"no-final", "an answer is all there when its connection ends: " + final}},
+	}
+}
+
+// Path returns the path of a request, without the query and the host.
+func Path(head *frame.Head) string {
+	path, _, _ := strings.Cut(head.Target(), "?")
+	if _, rest, full := strings.Cut(path, "://"); full {
+		_, path, _ = strings.Cut(rest, "/")
+		path = "/" + path
+	}
+	return path
+}
+
+// Cut divides a path at the last segments that are the resource: what stands before, and
+// after that, without slashes.
+func Cut(path, resource string) (base, rest string, ok bool) {
+	base, rest, ok = cutLast(path+"/", "/"+resource+"/")
+	return base, strings.TrimSuffix(rest, "/"), ok
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// HasModelAnd reports whether a body names a model and has one of the members.
+func HasModelAnd(body []byte, members ...string) bool {
+	model, asks := false, false
+	var s jsonscan.Scanner
+	s.Init(body)
+	for ok := s.Object(); ok && s.Next(); {
+		key := string(s.Key())
+		model = model || key == "model"
+		asks = asks || slices.Contains(members, key)
+		if model && asks {
+			return true
+		}
+	}
+	return false
+}
+
+// LastText walks the next value, and returns the last text in it: of a conversation, that
+// of the last message. It is nil if there is none, and has its escapes as written.
+func LastText(s *jsonscan.Scanner) (text []byte) {
+	switch s.Peek() {
+	case jsonscan.String:
+		text = jsonwalk.Word(s.Value())
+	case jsonscan.Array:
+		for ok := s.Array(); ok && s.Elem(); {
+			if t := LastText(s); t != nil {
+				text = t
+			}
+		}
+	case jsonscan.Object:
+		for ok := s.Object(); ok && s.Next(); {
+			switch string(s.Key()) {
+			case "content", "parts", "text", "output":
+				if t := LastText(s); t != nil {
+					text = t
+				}
+			}
+		}
+	}
+	return text
+}
+
+// An Error is what an answer says when it fails.
+type Error struct{ Code, Type, Text []byte }
+
+// Read walks the next value, which is an object or tells nothing.
+func (e *Error) Read(s *jsonscan.Scanner) (found bool) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "code":
+			e.Code = jsonwalk.Word(s.Value())
+		case "type", "status":
+			e.Type = jsonwalk.Word(s.Value())
+		case "message":
+			e.Text = jsonwalk.Word(s.Value())
+		}
+		found = true
+	}
+	return found
+}
+
+var kindError = []byte("error")
+
+// Tell says in m that the request has failed.
+func (e *Error) Tell(m *protocol.Message) {
+	m.Kind, m.Phase, m.From, m.Empty = kindError, protocol.Fail, frame.U2C, false
+	if m.Label, m.Text = e.Code, e.Text; m.Label == nil {
+		m.Label = e.Type
+	}
+	m.StopReason = m.Label
+}
