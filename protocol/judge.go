@@ -38,10 +38,12 @@ type Stated struct {
 }
 
 // Broken is a rule that was broken: the name of the finding, and in which way. What is
-// Tolerated is worth a warning, and not an error.
+// Tolerated is worth a warning, and not an error. Frames are the numbers of frames before
+// that it is about, besides that of the request.
 type Broken struct {
 	Finding, How string
 	Tolerated    bool
+	Frames       []int64
 }
 
 // Features is a set of things that a request can let its answers have. What they are is

@@ -274,5 +274,4 @@ const (
 	NoAnswer                         // an answer carries neither a result nor an error
 	MissingField                     // a member that the protocol requires is absent
 	UnknownField                     // a member that the protocol does not have, where it forbids others
-	Unfinished                       // it ends an answer whose final message did not come
 )

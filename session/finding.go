@@ -83,6 +83,10 @@ const (
 	requestTimeout
 	resultCount
 	totalFalls
+	wrongUsage
+	badArguments
+	unknownToolCall
+	repeatedRequest
 	bothAnswers
 	noAnswer
 	unknownKind
@@ -209,6 +213,22 @@ var Findings = [numRules]Rule{
 		"total-falls", Warning, "what a session has used or cost in all never falls",
 		"Find the counter that is set back: whoever bills or limits by it counts too little.",
 	},
+	wrongUsage: {
+		"wrong-usage", Warning, "an answer of a model tells what was used, and that adds up",
+		"Do not bill or limit by these numbers before it is clear what the provider counts.",
+	},
+	badArguments: {
+		"bad-arguments", Warning, "the arguments of a tool call are JSON",
+		"Tell the model what was wrong and let it call again. If it happens often, describe the parameters better or make the schema strict.",
+	},
+	unknownToolCall: {
+		"unknown-tool-call", Error, "a tool result is for a call that the conversation has",
+		"Keep the message with the call in the conversation, and give its result the same id.",
+	},
+	repeatedRequest: {
+		"repeated-request", Warning, "a request that costs money is sent once",
+		"Look for a retry that does not wait for the answer, or for two callers that could share one.",
+	},
 	bothAnswers: {
 		"both-answers", Error, "of two members exactly one is given",
 		"Leave out the other member, or write null where the protocol wants it written.",
@@ -326,7 +346,6 @@ var ofFault = [...]struct {
 	{protocol.NoAnswer, noAnswer},
 	{protocol.MissingField, missingField},
 	{protocol.UnknownField, unknownField},
-	{protocol.Unfinished, noFinal},
 }
 
 // report adds a finding about some earlier frames and f.

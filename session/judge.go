@@ -22,6 +22,9 @@ func (t *Tracker) Judge(f Frame) {
 // judge reports what the protocol finds wrong with a message that opens or answers e,
 // which may be nil. The message is that of ev; taken from there, all of ev would escape.
 func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
+	for _, b := range ev.f.Broken {
+		t.report(ruleNamed(b.Finding), ev.f, append(asked(ev, e), b.Frames...), "%s", plain(b.How))
+	}
 	version := t.version
 	if version == "" && e != nil {
 		version = e.Version

@@ -32,6 +32,10 @@ const meta26 = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
 
 // verbs are short names of messages, by protocol; %1 is the first argument.
 var verbs = map[string]map[string]string{
+	"openai": {
+		"ask":    `{"model":"m","messages":[]}`,
+		"answer": `{"object":"chat.completion","model":"m","choices":[]}`,
+	},
 	"latis": {
 		"prompt":      `{"id":"%1","promptSend":{"content":"x"}}`,
 		"cancel":      `{"id":"%1","promptCancel":{"targetId":"%2"}}`,
@@ -296,6 +300,10 @@ func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Fram
 	if words[0] == "!flawed" {
 		f.Fault = fmt.Errorf("the line ends in CRLF")
 		words = words[1:]
+	}
+	if words[0] == "!breaks" { // FINDING, which whoever reads the carrier has found
+		f.Broken = []protocol.Broken{{Finding: words[1], How: "x"}}
+		words = words[2:]
 	}
 	if words[0] == "!http" { // VERB VERSION METHOD NAME SESSIONLESS, - is none
 		field := func(i int) string { return strings.Trim(words[i], "-") }

@@ -126,6 +126,8 @@ type Frame struct {
 	// Stated is what the head of a request over HTTP says of the message; nil if there is
 	// no head.
 	Stated *protocol.Stated
+	// Broken are rules that the message is known to break besides.
+	Broken []protocol.Broken
 	// Fault is what is wrong: with the frame or with what is deep in its message,
 	// if it carries one, or with a gap; and else with its payload. Gap says that it
 	// is no frame but bytes that were skipped.

@@ -17,9 +17,15 @@ type modelCall struct {
 	*carried.ModelCall
 	asked   bool           // the tracker knows the request
 	ended   bool           // and the end of the answer
-	stopped bool           // the model has said why it stopped
+	stopped string         // why the model has stopped; "" if it has not said
 	used    protocol.Usage // as the answer has told so far
+	tools   carried.ModelTools
+	paid    *paid  // nil if the request is for nothing
+	to      string // the address and the path
 }
+
+// judge returns the one for its API.
+func (c *modelCall) judge() carried.ModelJudge { return c.Protocol.(carried.ModelJudge) }
 
 // model handles an item of such a request. It reports whether it is of one.
 func (f *Follower) model(it *decode.Item) bool {
@@ -32,7 +38,7 @@ func (f *Follower) model(it *decode.Item) bool {
 		if call == nil {
 			return false
 		}
-		e := &exchange{request: f.carried(it), method: head.Method(), model: &modelCall{ModelCall: call}}
+		e := &exchange{request: f.carried(it), method: head.Method(), model: &modelCall{ModelCall: call, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}}
 		e.request.Payload = nil
 		f.web.set(of, e)
 		if of.Meta.Signal == frame.NoSignal || e.method != "POST" || !strings.Contains(head.Start, "HTTP/2") {
@@ -68,6 +74,9 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 	}
 	e.model.Open(&m)
 	m.ID = carried.Token(it.Frame)
+	if it.Err == nil && fr.Payload != nil {
+		fr.Broken = append(e.model.judge().Request(fr.Payload), f.pay(e.model, fr.Seq, fr.Payload)...)
+	}
 	f.feedModel(e, fr, &m)
 }
 
@@ -85,13 +94,16 @@ func (f *Follower) feedModel(e *exchange, fr session.Frame, m *protocol.Message)
 // modelAnswered handles what the server sends, and the reset of its stream by either side.
 func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 	of, call := it.Frame, e.model
-	said := e.message(of)
+	said, fr := e.message(of), f.carried(it)
 	m := it.Message
 	switch isBody := of.Meta.Signal == frame.NoSignal; {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
 		m = said
 	case isBody && it.Err == nil:
 		call.told(&m)
+		if !e.failed {
+			fr.Broken = call.judge().Answer(it.Payload, &m, &call.tools)
+		}
 		if said.Phase.Ends() {
 			m.Phase, m.Empty = whole(m.Phase, e.failed), false
 		}
@@ -102,14 +114,14 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		return
 	case of.Meta.Signal == frame.Event && string(said.Text) == "[DONE]":
 		m = said
-		m.Phase, m.Faults = call.last(true)
+		m.Phase, fr.Broken = call.last(true)
 	case said.Phase.Ends():
 		m = said
 		if e.events && !e.failed {
-			m.Phase, m.Faults = call.last(call.Protocol == gemini.Protocol)
+			m.Phase, fr.Broken = call.last(call.Protocol == gemini.Protocol)
 		}
 	default: // a head, or what is no answer
-		if fr := f.carried(it); fr.Fault != nil {
+		if fr.Fault != nil {
 			f.trackers.of(call.Protocol, f.stream).Feed(fr, nil)
 		}
 		return
@@ -119,8 +131,14 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		m.ID, m.Ref = protocol.Token{}, m.ID
 	}
 	f.askModel(e, it)
-	call.ended = call.ended || m.Phase.Ends()
-	f.feedModel(e, f.carried(it), &m)
+	fr.Broken = append(fr.Broken, call.repeated(m.Phase)...)
+	if m.Phase.Ends() && !call.ended {
+		call.ended = true
+		fr.Broken = append(fr.Broken, call.tools.Judge(call.stopped)...)
+		call.tools = carried.ModelTools{}
+		call.settle(m.Phase)
+	}
+	f.feedModel(e, fr, &m)
 	if said.Phase.Ends() || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}
@@ -129,7 +147,9 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 // told notes what an answer tells of the model, and leaves in m what was used since it did
 // so last: each event tells of all.
 func (c *modelCall) told(m *protocol.Message) {
-	c.stopped = c.stopped || len(m.StopReason) > 0
+	if len(m.StopReason) > 0 {
+		c.stopped = string(m.StopReason)
+	}
 	now := m.Usage
 	m.Usage = protocol.Usage{
 		Input:  max(0, now.Input-c.used.Input),
@@ -143,14 +163,15 @@ func (c *modelCall) told(m *protocol.Message) {
 
 // last is what an end means that is no message of the model: it is a failure unless the
 // model has said why it stopped. It is the right end only if final is set.
-func (c *modelCall) last(final bool) (protocol.Phase, protocol.Faults) {
+func (c *modelCall) last(final bool) (protocol.Phase, []protocol.Broken) {
+	cut := []protocol.Broken{{Finding: "no-final", How: c.Kind + " ends without the final event"}}
 	switch {
-	case !c.stopped:
-		return protocol.Fail, protocol.Unfinished
+	case c.stopped == "":
+		return protocol.Fail, cut
 	case !final:
-		return protocol.Close, protocol.Unfinished
+		return protocol.Close, cut
 	}
-	return protocol.Close, 0
+	return protocol.Close, nil
 }
 
 // whole is the phase of an answer that is all in one body.

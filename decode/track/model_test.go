@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/session"
 )
@@ -68,7 +69,10 @@ func TestModels(t *testing.T) {
 		{"Chat Completions that nothing finished", []string{chat, events, event(piece), event("[DONE]"), last}, "openai: chat/completions g failed \"\", 1 parts, tokens 0 0 0\nno-final"},
 		{"Chat Completions with an error in the middle", []string{chat, events, event(piece), event(broken), last}, `openai: chat/completions g failed "UNAVAILABLE", 1 parts, tokens 0 0 0`},
 		{"Chat Completions, whole", []string{chat, said("200 OK", whole)}, `openai: chat/completions g done "stop", 0 parts, tokens 4 0 2`},
-		{"two on a connection", []string{chat, said("200 OK", whole), chat, said("429 Too Many Requests", broken)}, "openai: chat/completions g done \"stop\", 0 parts, tokens 4 0 2\nopenai: chat/completions g failed \"UNAVAILABLE\", 0 parts, tokens 0 0 0"},
+		{"embeddings", []string{post("/v1/embeddings", `{"model":"e","input":"x"}`), said("200 OK", `{"object":"list","model":"e-1","data":[{"object":"embedding","embedding":[0.5]}],"usage":{"prompt_tokens":4,"total_tokens":4}}`)}, `openai: embeddings e-1 done "", 0 parts, tokens 4 0 0`},
+		{"a count of tokens", []string{post("/v1/messages/count_tokens", claude), said("200 OK", `{"input_tokens":4}`)}, `anthropic: messages/count_tokens c done "", 0 parts, tokens 0 0 0`},
+		{"a list of models", []string{">GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n\r\n", said("200 OK", `{"object":"list","data":[{"id":"g","object":"model"}]}`)}, `openai: models  done "", 0 parts, tokens 0 0 0`},
+		{"two on a connection", []string{chat, said("200 OK", whole), post("/v1/chat/completions", `{"model":"g","messages":[1]}`), said("429 Too Many Requests", broken)}, "openai: chat/completions g done \"stop\", 0 parts, tokens 4 0 2\nopenai: chat/completions g failed \"UNAVAILABLE\", 0 parts, tokens 0 0 0"},
 		{"an error that is no JSON", []string{chat, "<HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, `openai: chat/completions g failed "", 0 parts, tokens 0 0 0`},
 		{"Gemini", []string{generate, said("200 OK", says)}, `gemini: generateContent m-1 done "STOP", 0 parts, tokens 4 0 5`},
 		{"Gemini, streamed", []string{stream, events, event(thinks), event(says), last}, `gemini: streamGenerateContent m-1 done "STOP", 2 parts, tokens 4 0 5`},
@@ -102,6 +106,121 @@ func TestNoModels(t *testing.T) {
 		ts := follow(t, over(post(path, no), said("200 OK", result)))
 		if i := slices.IndexFunc(ts.List, func(tr track.Tracker) bool { return tr.Protocol.Name() != "mcp" }); i >= 0 {
 			t.Errorf("%s is judged as %s", path, ts.List[i].Protocol.Name())
+		}
+	}
+}
+
+// What requests to models and their answers break is found, and nothing else.
+func TestLintOfModels(t *testing.T) {
+	const (
+		whole  = `{"object":"chat.completion","model":"g","choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6}}`
+		limits = `{"error":{"code":"rate_limit","message":"no"}}`
+		start  = `{"type":"message_start","message":{"model":"c","usage":{"input_tokens":9,"output_tokens":1}}}`
+		use    = `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}`
+		stop   = `{"type":"message_stop"}`
+	)
+	chat := func(body string) string {
+		return post("/v1/chat/completions", `{"model":"g","messages":[`+body+`]}`)
+	}
+	answer := func(message, reason, usage string) string {
+		return said("200 OK", `{"object":"chat.completion","model":"g","choices":[{"index":0,"message":`+message+`,"finish_reason":"`+reason+`"}]`+usage+`}`)
+	}
+	calls := func(arguments, reason string) string {
+		return answer(`{"tool_calls":[{"id":"c","function":{"name":"f","arguments":`+arguments+`}}]}`, reason, `,"usage":{"prompt_tokens":1,"completion_tokens":1}`)
+	}
+	pieces := func(reason string, fragments ...string) []string {
+		wire := []string{post("/v1/messages", `{"model":"c","messages":[]}`), events, event(start), event(use)}
+		for _, f := range fragments {
+			wire = append(wire, event(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"`+f+`"}}`))
+		}
+		return append(wire, event(`{"type":"message_delta","delta":{"stop_reason":"`+reason+`"},"usage":{"output_tokens":2}}`), event(stop), last)
+	}
+	responses := func(input string) []string {
+		return []string{post("/v1/responses", `{"model":"g",`+input+`}`), said("200 OK", `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`)}
+	}
+	gemini := func(body, usage string) []string {
+		return []string{post("/v1beta/models/m:generateContent", body), said("200 OK", `{"candidates":[{"finishReason":"STOP"}]`+usage+`}`)}
+	}
+	const sums = `,"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":2,"thoughtsTokenCount":3,"totalTokenCount":9}`
+	for _, test := range []struct {
+		about string
+		wire  []string
+		want  string
+	}{
+		{"no usage", []string{chat(""), answer(`{"content":"a"}`, "stop", "")}, "wrong-usage [1 2]"},
+		{"a stream that was not asked for its usage", []string{chat(""), events, event(`{"object":"chat.completion.chunk","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), event("[DONE]"), last}, ""},
+		{"a total that is not the sum", []string{chat(""), answer(`{"content":"a"}`, "stop", `,"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":7}`)}, "wrong-usage [1 2]"},
+		{"more cached than given", []string{chat(""), answer(`{"content":"a"}`, "stop", `,"usage":{"prompt_tokens":4,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens":2}`)}, "wrong-usage [1 2]"},
+		{"the sum", []string{chat(""), said("200 OK", whole)}, ""},
+		{"the sum with thoughts", gemini(`{}`, sums), ""},
+		{"no sum of Gemini", gemini(`{}`, strings.Replace(sums, "9", "6", 1)), "wrong-usage [1 2]"},
+		{"no usage of Gemini", gemini(`{}`, ""), "wrong-usage [1 2]"},
+		{"no usage of Messages", []string{post("/v1/messages", `{"model":"c","messages":[]}`), said("200 OK", `{"type":"message","stop_reason":"end_turn"}`)}, "wrong-usage [1 2]"},
+
+		{"arguments that are no JSON", []string{chat(""), calls(`"{\"a\":"`, "tool_calls")}, "bad-arguments [1 2]"},
+		{"arguments that are cut", []string{chat(""), calls(`"{\"a\":"`, "length")}, ""},
+		{"arguments", []string{chat(""), calls(`"{\"a\":1}"`, "tool_calls")}, ""},
+		{"no arguments", []string{chat(""), calls(`""`, "tool_calls")}, ""},
+		{"arguments in pieces", pieces("tool_use", "", `{\"a\"`, `:\"\\`, `n\"}`), ""},
+		{"no arguments in pieces", pieces("tool_use"), ""},
+		{"pieces that are no JSON", pieces("tool_use", `{\"a\"`, `:}`), "bad-arguments [1 8]"},
+		{"pieces that are cut", pieces("max_tokens", `{\"a\"`), ""},
+		{"arguments of a response", []string{post("/v1/responses", `{"model":"g","input":"x"}`), said("200 OK", `{"object":"response","status":"completed","output":[{"type":"function_call","name":"f","arguments":"{"}],"usage":{}}`)}, "bad-arguments [1 2]"},
+
+		{"a result for no call", []string{chat(`{"role":"tool","tool_call_id":"c","content":"x"}`), said("200 OK", whole)}, "unknown-tool-call [1]"},
+		{"a result for a call", []string{chat(`{"role":"assistant","tool_calls":[{"id":"c"}]},{"role":"tool","tool_call_id":"c"}`), said("200 OK", whole)}, ""},
+		{"a result for no call of Messages", []string{post("/v1/messages", `{"model":"c","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`), events, event(start), event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), event(stop), last}, "unknown-tool-call [1]"},
+		{"a result for a call of Messages", []string{post("/v1/messages", `{"model":"c","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`), events, event(start), event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), event(stop), last}, ""},
+		{"a result for no call of Responses", responses(`"input":[{"type":"function_call_output","call_id":"c"}]`), "unknown-tool-call [1]"},
+		{"a result for a call that the server keeps", responses(`"input":[{"type":"function_call_output","call_id":"c"}],"previous_response_id":"r"`), ""},
+		{"a result for an item that the server keeps", responses(`"input":[{"type":"item_reference","id":"i"},{"type":"function_call_output","call_id":"c"}]`), ""},
+		{"a result for a call of Responses", responses(`"previous_response_id":null,"input":[{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}]`), ""},
+		{"a result for no call of Gemini", gemini(`{"contents":[{"parts":[{"functionResponse":{"name":"f"}}]}]}`, sums), "unknown-tool-call [1]"},
+		{"a result for a call of Gemini", gemini(`{"contents":[{"parts":[{"functionCall":{"name":"f"}}]},{"parts":[{"functionResponse":{"name":"f"}}]}]}`, sums), ""},
+
+		{"a request that had succeeded", []string{chat(""), said("200 OK", whole), chat(""), said("200 OK", whole)}, "repeated-request [1 3]"},
+		{"a request after a refusal", []string{chat(""), said("429 Too Many Requests", limits), chat(""), said("200 OK", whole)}, ""},
+		{"another request", []string{chat(""), said("200 OK", whole), chat("1"), said("200 OK", whole)}, ""},
+		{"a count of tokens", []string{post("/v1/messages/count_tokens", `{"model":"c","messages":[]}`), said("200 OK", `{"input_tokens":1}`), post("/v1/messages/count_tokens", `{"model":"c","messages":[]}`), said("200 OK", `{"input_tokens":1}`)}, ""},
+	} {
+		var got []string
+		for _, tr := range follow(t, over(test.wire...)).List {
+			for f := range tr.Findings() {
+				got = append(got, fmt.Sprint(f.Name, " ", f.Frames))
+			}
+		}
+		if got := strings.Join(got, "; "); got != test.want {
+			t.Errorf("%s: found %q, want %q", test.about, got, test.want)
+		}
+	}
+}
+
+// A request that is repeated while it is open, on another connection too, is a repetition
+// if it was not given up: an answer shows that.
+func TestRepeatedOnConnections(t *testing.T) {
+	const (
+		ask   = "POST /v1/chat/completions HTTP/1.1"
+		body  = `{"model":"g","messages":[]}`
+		whole = `{"object":"chat.completion","choices":[],"usage":{}}`
+		no    = `{"error":{"code":"rate_limit"}}`
+	)
+	first, second := http(1, "", ask, body), http(2, "", ask, body)
+	for name, test := range map[string]struct {
+		records []capture.Record
+		want    string
+	}{
+		"answered":       {[]capture.Record{first, second, http(1, "", "HTTP/1.1 200 OK", whole), http(2, "", "HTTP/1.1 200 OK", whole)}, "[1 2 3]"},
+		"refused":        {[]capture.Record{first, second, http(1, "", "HTTP/1.1 429 Too Many Requests", no)}, ""},
+		"never answered": {[]capture.Record{first, second, http(2, "", "HTTP/1.1 200 OK", whole)}, ""},
+	} {
+		got := ""
+		for f := range follow(t, &script{records: test.records}).List[0].Findings() {
+			if f.Name == "repeated-request" {
+				got += fmt.Sprint(f.Frames)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: found %q, want %q", name, got, test.want)
 		}
 	}
 }

@@ -77,6 +77,7 @@ type Follower struct {
 	scopes   session.Scopes
 	web      exchanges
 	agents   a2a.Routes
+	payments payments
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
 	units    map[int]*unit     // of which something is known besides their frames

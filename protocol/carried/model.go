@@ -12,6 +12,12 @@ import (
 // ModelCall is what a request to the API of a model asks for.
 type ModelCall = modelapi.Call
 
+// A ModelJudge is a protocol of the API of a model, and ModelTools what it gathers.
+type (
+	ModelJudge = modelapi.Judge
+	ModelTools = modelapi.Tools
+)
+
 // AsksModel returns what a frame asks of the API of a model; nil if it is no request to
 // one. It is judged by its head, and where others have such paths too by its body, if that
 // is in the frame and not compressed.

@@ -1,0 +1,78 @@
+package track
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A paid request is one that a model is asked for money.
+type paid struct {
+	seq     int64          // of its frame
+	repeat  int64          // of the first that is equal, while it was open
+	outcome protocol.Phase // how it has ended; Open as long as that is not known
+}
+
+// payments are the requests of a session by the hash of what they ask for.
+type payments struct {
+	seed       maphash.Seed
+	young, old map[uint64]*paid
+}
+
+// maxPaid is how many requests are remembered before older ones are forgotten.
+const maxPaid = 1 << 12
+
+// free are the kinds of requests that cost nothing.
+var free = []string{"models", "tunedModels", "endpoints", "messages/count_tokens", "countTokens", "responses/get", "responses/delete", "responses/cancel", "responses/input_items", "responses/input_tokens"}
+
+// pay remembers a request, and says if an equal one has succeeded.
+func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
+	if slices.Contains(free, c.Kind) {
+		return nil
+	}
+	p := &f.payments
+	if p.young == nil {
+		p.seed, p.young = maphash.MakeSeed(), map[uint64]*paid{}
+	}
+	var h maphash.Hash
+	h.SetSeed(p.seed)
+	_, _ = h.WriteString(c.to)
+	_, _ = h.Write(body)
+	at := h.Sum64()
+	before := p.young[at]
+	if before == nil {
+		before = p.old[at]
+	}
+	if len(p.young) >= maxPaid {
+		p.young, p.old = map[uint64]*paid{}, p.young
+	}
+	c.paid = &paid{seq: seq, outcome: protocol.Open}
+	p.young[at] = c.paid
+	switch {
+	case before == nil:
+	case before.outcome == protocol.Open: // or its connection broke, which only an answer disproves
+		before.repeat = seq
+	case before.outcome == protocol.Close:
+		return []protocol.Broken{{Finding: "repeated-request", How: c.Kind + " has the body of an earlier request, which has succeeded", Frames: []int64{before.seq}}}
+	}
+	return nil
+}
+
+// repeated says that an answer comes to a request that was repeated before: so that was not
+// given up.
+func (c *modelCall) repeated(phase protocol.Phase) []protocol.Broken {
+	if c.paid == nil || c.paid.repeat == 0 || phase != protocol.Part && phase != protocol.Close {
+		return nil
+	}
+	again := c.paid.repeat
+	c.paid.repeat = 0
+	return []protocol.Broken{{Finding: "repeated-request", How: c.Kind + " was sent again with the same body before this answer", Frames: []int64{again}}}
+}
+
+// settle notes how a request has ended.
+func (c *modelCall) settle(phase protocol.Phase) {
+	if c.paid != nil {
+		c.paid.outcome = phase
+	}
+}

@@ -1,0 +1,130 @@
+package modelapi
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Judge finds what requests and answers break besides what their messages tell.
+type Judge interface {
+	// Request judges the body of a request.
+	Request(body []byte) []protocol.Broken
+	// Answer judges an event or a whole answer, whose message is m. It adds what that
+	// brings of tool calls to t.
+	Answer(payload []byte, m *protocol.Message, t *Tools) []protocol.Broken
+}
+
+// Results are the tool calls of a conversation, by which its tool results are judged.
+type Results struct {
+	calls  map[string]bool
+	Broken []protocol.Broken
+}
+
+// Call notes a tool call, whose id is a string as it is written.
+func (r *Results) Call(id []byte) {
+	if r.calls == nil {
+		r.calls = map[string]bool{}
+	}
+	r.calls[string(id)] = true
+}
+
+// Result judges the result of the call with an id.
+func (r *Results) Result(id []byte) {
+	if word := jsonwalk.Word(id); word != nil && !r.calls[string(id)] {
+		r.Broken = append(r.Broken, protocol.Broken{Finding: "unknown-tool-call", How: fmt.Sprintf("there is a result for %.200q, which was not called", word)})
+	}
+}
+
+// Tools are the tool calls of an answer, whose arguments may come in pieces.
+type Tools struct {
+	calls []tool
+	size  int
+}
+
+type tool struct {
+	key       [2]int64
+	name      string
+	arguments []byte // escapes as written
+}
+
+const (
+	// maxTools bounds the tool calls of an answer that are judged, and maxArguments their
+	// names and arguments, in bytes.
+	maxTools     = 256
+	maxArguments = 256 << 10
+)
+
+// Add notes a piece of the call of a key; either may be nil. What is too much is not judged.
+func (t *Tools) Add(key [2]int64, name, piece []byte) {
+	i := slices.IndexFunc(t.calls, func(c tool) bool { return c.key == key })
+	switch t.size += len(name) + len(piece); {
+	case t.size > maxArguments || i < 0 && len(t.calls) == maxTools:
+		t.calls, t.size = nil, maxArguments
+		return
+	case i < 0:
+		t.calls, i = append(t.calls, tool{key: key}), len(t.calls)
+	}
+	c := &t.calls[i]
+	c.name += string(name)
+	c.arguments = append(c.arguments, piece...)
+}
+
+// limits are the reasons for which models stop in the middle of what they say.
+var limits = []string{"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "content_filter", "refusal"}
+
+// Judge returns what is wrong with the calls of an answer that has stopped for a reason.
+func (t *Tools) Judge(reason string) (broken []protocol.Broken) {
+	if slices.Contains(limits, reason) {
+		return nil
+	}
+	for _, c := range t.calls {
+		text, _ := jsonscan.Unquote(slices.Concat([]byte(`"`), c.arguments, []byte(`"`)))
+		if len(text) == 0 { // none are needed
+			continue
+		}
+		if err := jsonscan.Valid(text); err != nil {
+			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q are not JSON: %v", c.name, err)})
+		}
+	}
+	return broken
+}
+
+// WrongUsage says that what was used is missing, or in which way it does not add up.
+func WrongUsage(format string, args ...any) []protocol.Broken {
+	return []protocol.Broken{{Finding: "wrong-usage", How: fmt.Sprintf(format, args...)}}
+}
+
+// Sum judges a total, which is that of the parts if it is told.
+func Sum(usage []byte, total string, parts ...string) []protocol.Broken {
+	raw, ok := jsonscan.Get(usage, total)
+	if !ok || jsonscan.KindOf(raw) != jsonscan.Number {
+		return nil
+	}
+	var sum int64
+	for _, p := range parts {
+		sum += Count(usage, p)
+	}
+	if all := jsonwalk.Count(raw); all != sum {
+		return WrongUsage("%s is %d, and its parts are %d", total, all, sum)
+	}
+	return nil
+}
+
+// Count returns a count in the object that usage is; 0 if it is not there.
+func Count(usage []byte, path ...string) int64 {
+	raw, _ := jsonscan.Get(usage, path...)
+	return jsonwalk.Count(raw)
+}
+
+// Object returns the object at a path; nil if there is none.
+func Object(payload []byte, path ...string) []byte {
+	raw, _ := jsonscan.Get(payload, path...)
+	if jsonscan.KindOf(raw) != jsonscan.Object {
+		return nil
+	}
+	return raw
+}
