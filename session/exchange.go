@@ -155,6 +155,15 @@ func (e *Exchange) Title() string {
 // Latency returns the time from the request to the end; 0 if there was none.
 func (e *Exchange) Latency() time.Duration { return since(e.Closed, e.Opened) }
 
+// Lasted returns the time from the request to the end, or to the cancel if that is its end
+// and nothing has answered; 0 if there was none.
+func (e *Exchange) Lasted() time.Duration {
+	if e.Closed.IsZero() && e.Outcome.Stopped() && e.cancel != nil {
+		return since(e.cancel.Asked, e.Opened)
+	}
+	return e.Latency()
+}
+
 // TimeToFirstPart returns the time from the request to the first part; 0 if
 // there was none.
 func (e *Exchange) TimeToFirstPart() time.Duration { return since(e.FirstPart, e.Opened) }

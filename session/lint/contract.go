@@ -87,10 +87,10 @@ func (k *Check) AddMessage(seq int64, m *protocol.Message, payload []byte) {
 // Marks of exchanges.
 const (
 	seen  = 1
-	timed = 2
+	timed = 2 // and took too long
 )
 
-// Changed times an exchange that has ended, and reads its answer.
+// Changed times an exchange that has ended, with an answer or without, and reads its answer.
 func (k *Check) Changed(e *session.Exchange, seq int64) {
 	if e.Mark == 0 {
 		e.Mark = seen
@@ -98,13 +98,10 @@ func (k *Check) Changed(e *session.Exchange, seq int64) {
 	}
 	k.offer.Changed(e, seq)
 	limit, ok := k.contract.MaxDuration[e.Kind]
-	if !ok || e.Mark == timed || e.Closed.IsZero() {
-		return
-	}
-	e.Mark = timed
-	if took := e.Latency(); took > limit {
+	if took := e.Lasted(); ok && e.Mark != timed && took > limit {
+		e.Mark = timed
 		if k.slow++; k.slow <= maxSlow {
-			k.addFinding("too-slow", session.Error, []int64{e.First, e.Last}, e.Conn,
+			k.addFinding("too-slow", session.Error, slices.Compact([]int64{e.First, e.Last}), e.Conn,
 				"%s took %s, more than %s", e.Title(), took.Round(time.Millisecond), limit)
 		}
 	}
