@@ -323,8 +323,5 @@ func (x *Exchange) OutcomeName() string {
 	default:
 		return x.Class.String()
 	}
-	if x.Outcome == session.Abandoned {
-		return "unanswered"
-	}
 	return x.Outcome.String()
 }

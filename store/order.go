@@ -273,7 +273,7 @@ func (g *Group) count(r *row) {
 	switch o := session.Outcome(r.outcome); {
 	case o == session.Open:
 		g.Open++
-	case o.Failed(), o == session.Abandoned:
+	case o.Failed():
 		g.Failed++
 	}
 }
@@ -282,7 +282,7 @@ func (g *Group) count(r *row) {
 func (s *Store) key(r *row, by Sort) int64 {
 	switch by {
 	case BySlowest:
-		end := r.closed
+		end := r.over()
 		if end == 0 {
 			end = s.last
 		}

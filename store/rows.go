@@ -304,6 +304,7 @@ type Exchange struct {
 	Conn                                          int
 	Opener                                        frame.Dir
 	Opened, Answered, FirstPart, LastPart, Closed int64
+	Over                                          int64 // as Closed, but of one that was withdrawn when it was
 	Asked, Confirmed                              int64
 	First, Last, Cancel                           int64 // frames
 	Out, In                                       int64
@@ -322,11 +323,31 @@ type Exchange struct {
 // Open reports whether the exchange is in flight.
 func (x *Exchange) Open() bool { return x.Outcome == session.Open }
 
+// Ended returns when the exchange was over, or now if it is not.
+func (x *Exchange) Ended(now int64) int64 {
+	if x.Open() {
+		return now
+	}
+	return x.Over
+}
+
+// over returns when an exchange was over, whatever came later: one that was withdrawn was
+// over then. It is 0 for one in flight.
+func (r *row) over() int64 {
+	if session.Outcome(r.outcome).Stopped() && r.class > 0 {
+		switch class := session.Class(r.class - 1); {
+		case class == session.Crossed, class == session.LateResult, class == session.Confirmed && r.confirmed == r.asked:
+			return r.asked
+		}
+	}
+	return r.closed
+}
+
 func (s *Store) exchange(r *row) Exchange {
 	x := Exchange{
 		Mark: r.mark, ID: string(s.rows.texts.get(r.id)), Kind: s.kinds.list[r.kind],
 		Conn: int(r.conn), Opener: frame.Dir(r.opener),
-		Opened: r.opened, Answered: r.answered, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed,
+		Opened: r.opened, Answered: r.answered, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed, Over: r.over(),
 		Asked: r.asked, Confirmed: r.confirmed, First: r.first, Last: r.last, Cancel: r.cancel,
 		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after), HeldBack: r.heldBack,
 		Outcome: session.Outcome(r.outcome), Findings: int(r.found),

@@ -133,8 +133,8 @@ func (w watcher) Asked(c *session.Cancel) {
 		return
 	}
 	r := s.rows.of(f.of)
-	if r == nil {
-		return
+	if r == nil || r.class == uint8(session.Confirmed)+1 {
+		return // it was cancelled before: another cancel changes nothing
 	}
 	r.asked, r.cancel = s.stamp(c.Seq), c.Seq
 	r.class = uint8(c.Class) + 1

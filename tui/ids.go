@@ -377,7 +377,7 @@ func (m *Model) took(x *store.Exchange) string {
 	if !m.page.overview.Timed || !x.Open() && x.In == 0 && x.Closed == x.Opened {
 		return "" // or nothing had to come
 	}
-	return span(endOf(x, m.page.now) - x.Opened)
+	return span(x.Ended(m.page.now) - x.Opened)
 }
 
 func arrow(l *line, th *theme, d frame.Dir) {

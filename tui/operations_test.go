@@ -117,7 +117,7 @@ func TestFailures(t *testing.T) {
 	sc := newScreen(t, said(t, "mcp", operations), tui.Config{Name: "s"}, 120, 40)
 	sc.shows("2 failed", "✖ timed-out?", "✖ tool-error")
 	sc.press("b")
-	sc.shows("✖ 3 failed")
+	sc.shows("✖ 2 failed")
 	sc.press("b", "b", "f", "failed", "enter")
 	sc.shows("slow_tool tools/call", "mcp__filesystem__read_file")
 	if strings.Contains(sc.text(), "ping") {

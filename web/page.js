@@ -90,13 +90,13 @@ function sign(c, state, x, y) {
     case "failed": circle(5); c.fill(); c.strokeStyle = style.bg; c.lineWidth = 1.5; cross(2); break;
     case "cancelled": circle(4); c.stroke(); c.beginPath(); c.moveTo(x - 2.8, y + 2.8); c.lineTo(x + 2.8, y - 2.8); c.stroke(); break;
     case "in-flight": c.beginPath(); c.moveTo(x - 3, y - 4); c.lineTo(x + 4, y); c.lineTo(x - 3, y + 4); c.fill(); break;
-    case "unanswered": case "silent": c.lineWidth = 1.5; circle(4); c.setLineDash([2, 2.2]); c.stroke(); c.setLineDash([]); break;
+    case "abandoned": case "silent": c.lineWidth = 1.5; circle(4); c.setLineDash([2, 2.2]); c.stroke(); c.setLineDash([]); break;
     case "asked": case "cancelling": cross(3.5); break;
     default: c.beginPath(); c.moveTo(x, y - 5); c.lineTo(x + 5, y); c.lineTo(x, y + 5); c.lineTo(x - 5, y); c.fill(); // it ended in spite of a cancel
   }
 }
 
-const color = (state) => style[{ done: "done", failed: "failed", cancelled: "cancel", asked: "cancel", cancelling: "cancel", silent: "silent", unanswered: "silent", "in-flight": "c2u" }[state] || "after"];
+const color = (state) => style[{ done: "done", failed: "failed", cancelled: "cancel", asked: "cancel", cancelling: "cancel", silent: "silent", abandoned: "silent", "in-flight": "c2u" }[state] || "after"];
 
 function turn(to) {
   view = to;
@@ -272,7 +272,7 @@ function lane(c, i, y, w) {
   sign(c, x.state, x1(w) + 22, mid);
   c.textAlign = "left"; c.fillStyle = color(x.state);
   c.fillText(clip(c, x.outcome + (x.after ? " +" + x.after : ""), 126), x1(w) + 34, mid);
-  c.fillStyle = style.dim; c.textAlign = "right"; c.fillText(d.timed && (x.end > x.opened || list.length > 1) ? span(x.end - x.opened) : "", w - 12, mid);
+  c.fillStyle = style.dim; c.textAlign = "right"; c.fillText(d.timed && (x.end > x.opened || list.length > 1) ? span(x.took || 0) : "", w - 12, mid);
 }
 
 function span(us) {

@@ -128,7 +128,8 @@ type exchange struct {
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
 	Opened   float64 `json:"opened"`
-	End      float64 `json:"end"`
+	End      float64 `json:"end"`            // of its lane: with what came after its end
+	Took     float64 `json:"took,omitempty"` // until it was over
 	Asked    float64 `json:"asked,omitempty"`
 	Outcome  string  `json:"outcome"`
 	State    string  `json:"state"` // a word without spaces
@@ -218,7 +219,7 @@ func (d *data) exchanges(s *store.Store, o *store.Overview, since func(int64) fl
 			end = o.Last
 		}
 		e := exchange{
-			ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end),
+			ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end), Took: since(x.Ended(o.Last)) - since(x.Opened),
 			Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 			Bytes: x.In + x.Out, Findings: x.Findings, Of: -1, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage),
 		}

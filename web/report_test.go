@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/web"
 )
@@ -20,9 +22,13 @@ import (
 // page returns the page of what a controller said, and the data in it.
 func page(t *testing.T, title, stream string) (html string, data map[string]any) {
 	t.Helper()
+	return pageOf(t, title, decode.Input{Stream: strings.NewReader(stream)})
+}
+
+func pageOf(t *testing.T, title string, in decode.Input) (html string, data map[string]any) {
+	t.Helper()
 	s := store.New(web.Kept)
 	defer s.Close()
-	in := decode.Input{Stream: strings.NewReader(stream)}
 	if err := s.Take(t.Context(), in, decode.Config{Workers: 1, Resync: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +177,29 @@ func TestOperations(t *testing.T) {
 	if tools := fmt.Sprint(data["tools"]); tools != "map[bytes:49 count:2 tokens:12]" {
 		t.Errorf("the tools are %s", tools)
 	}
+}
+
+// A cancelled call took as long as its caller waited, however long progress came after that;
+// its lane goes on.
+func TestCancelledCallTook(t *testing.T) {
+	r, err := decode.OpenRecording(fixtures.Session("mcp-everything"), decode.Config{Resync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, data := pageOf(t, "cancelled", decode.Input{Capture: r})
+	for _, e := range data["exchanges"].([]any) {
+		x := e.(map[string]any)
+		if x["id"] != "8" {
+			continue
+		}
+		took, lane := x["took"].(float64), x["end"].(float64)-x["opened"].(float64)
+		if x["outcome"] != "cancelled" || math.Round(took/1e4) != 130 || math.Round(lane/1e4) != 601 {
+			t.Errorf("%v: took %v, and its lane has %v", x["outcome"], took, lane)
+		}
+		return
+	}
+	t.Error("there is no call 8")
 }
 
 // The page has the tokens and the cost of each operation, and of all.

@@ -200,7 +200,7 @@ func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
 	term.sees("PROMPT_SEND", "in flight")
 	_ = first.Process.Kill()
 	_ = first.Wait()
-	term.sees("ended, waiting", "unanswered")
+	term.sees("ended, waiting", "abandoned")
 	second := throughRelay(t, env, 20_000)
 	term.sees("live", "CONN", "2 ids")
 	term.twice("X", "cancel PROMPT_SEND 1")
