@@ -175,7 +175,7 @@ func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) 
 func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	name := c.String("record")
 	if !c.IsSet("record") && !c.Bool("dry-run") && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
-		fmt.Fprint(inv.Stderr, "Record the sessions? metadata (methods, ids, sizes, times), full (what both sides say), or none [none]: ")
+		fmt.Fprint(inv.Stderr, "Record the sessions? metadata (methods, names, ids, sizes, times), full (what both sides say), or none [none]: ")
 		src := source.Interruptible(c.Context, inv.Stdin)
 		defer src.Close()
 		line, err := bufio.NewReader(src).ReadString('\n')
@@ -199,7 +199,7 @@ func tellRecording(inv *invocation, level history.Level) error {
 	if err != nil {
 		return err
 	}
-	file, kept := inv.Operands[0], "methods, ids, sizes and times, but not what is said"
+	file, kept := inv.Operands[0], "methods, names, ids, sizes and times, but not what is said"
 	if level == history.Full {
 		kept = "what both sides say, without what is known to be secret; redaction misses some secrets"
 	}
