@@ -60,6 +60,8 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	p.watcher = watch()
+	defer p.watcher.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -82,6 +84,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 // A proxy is what the connections share.
 type proxy struct {
 	cfg     Config
+	watcher *watcher
 	conns   atomic.Int64
 	traffic [3]struct{ frames, bytes atomic.Int64 } // by direction
 }

@@ -2,6 +2,8 @@ package httpproxy_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -360,5 +362,82 @@ func TestWhoLeavesFirst(t *testing.T) {
 				t.Errorf("the directions ended otherwise (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What one connection causes on another is recorded after it, even if it takes longer to
+// be taken apart.
+func TestOrderOfConnections(t *testing.T) {
+	const rounds = 5
+	posted := make(chan int, rounds)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body)
+			posted <- 1
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		for range rounds {
+			select {
+			case <-posted:
+			case <-r.Context().Done():
+				return
+			}
+			_, _ = io.WriteString(w, "data: {\"seen\":1}\n\n")
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer server.Close()
+	address, seen, stop := start(t, server, "/")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, poster := client(t), client(t)
+	resp, err := listener.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	zip := gzip.NewWriter(&body)
+	_, _ = fmt.Fprintf(zip, "%q", make([]byte, 1<<18))
+	_ = zip.Close()
+	events := bufio.NewScanner(resp.Body)
+	for range rounds {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/post", bytes.NewReader(body.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Encoding", "gzip")
+		resp, err := poster.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		for events.Scan() && events.Text() != "" { // to the end of an event
+		}
+	}
+	listener.CloseIdleConnections()
+	poster.CloseIdleConnections()
+	stop()
+	var order []string
+	var last time.Time
+	for _, r := range seen.list {
+		if r.Time.Before(last) {
+			t.Errorf("the record of %v comes after that of %v", r.Time, last)
+		}
+		last = r.Time
+		switch {
+		case r.Kind != capture.Frame || r.Gap:
+		case r.Dir == frame.C2U && len(r.Payload()) > 1<<18:
+			order = append(order, "post")
+		case strings.Contains(string(r.Payload()), "seen"):
+			order = append(order, "event")
+		}
+	}
+	if want := slices.Repeat([]string{"post", "event"}, rounds); !slices.Equal(want, order) {
+		t.Errorf("recorded %q", order)
 	}
 }

@@ -13,17 +13,66 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// A tap copies the bytes of a connection and makes records of them in the background.
-// Its backlog is bounded: when it is full, the connection waits.
+// A watcher makes records of the bytes of all connections, in the background and in the
+// order in which they were read: the cancel that one connection carries is recorded before
+// the end that it causes on another.
+type watcher struct {
+	mu     sync.Mutex
+	pieces []piece       // that were read, oldest first
+	wake   chan struct{} // has room for one
+	done   sync.WaitGroup
+}
+
+// watch begins to make records.
+func watch() *watcher {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	w.done.Go(func() {
+		var pieces []piece
+		for range w.wake {
+			w.mu.Lock()
+			pieces, w.pieces = w.pieces, pieces[:0]
+			w.mu.Unlock()
+			for i := range pieces {
+				pieces[i].tap.record(&pieces[i])
+			}
+			clear(pieces)
+		}
+	})
+	return w
+}
+
+// queue queues a piece that is read now.
+func (w *watcher) queue(p piece) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.read = time.Now()
+	w.pieces = append(w.pieces, p)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the watcher once every tap is closed.
+func (w *watcher) close() {
+	close(w.wake)
+	w.done.Wait()
+}
+
+// A tap copies the bytes of a connection for the watcher. Its backlog is bounded: when it
+// is full, the connection waits.
 type tap struct {
-	pieces chan piece // nil if nobody watches
+	watcher *watcher
+	wire    *wire.Wire    // nil if nobody watches
+	behind  chan struct{} // holds one for each piece that is queued
 	// By direction: whether its sender has ended it, and whether its receiver refused more.
 	ended, refused [3]bool
-	done           sync.WaitGroup
+	recorded       [3]bool // whether its end is recorded
 }
 
 // A piece is the result of one read, or the end of a direction.
 type piece struct {
+	tap  *tap
 	dir  frame.Dir
 	data []byte // nil at the end
 	read time.Time
@@ -34,7 +83,7 @@ const maxBehind = 64
 
 // tap begins to watch a connection.
 func (p *proxy) tap(number int) *tap {
-	t := &tap{}
+	t := &tap{watcher: p.watcher}
 	sink := p.cfg.Sink
 	if sink == nil {
 		return t
@@ -42,39 +91,42 @@ func (p *proxy) tap(number int) *tap {
 	for _, r := range p.opened(number) {
 		sink.Write(&r)
 	}
-	t.pieces = make(chan piece, maxBehind)
-	w := wire.New(func(r *capture.Record) {
+	t.behind = make(chan struct{}, maxBehind)
+	t.wire = wire.New(func(r *capture.Record) {
 		if r.Kind == capture.Frame && !r.Gap {
 			p.traffic[r.Dir].frames.Add(1)
 		}
 		sink.Write(r)
 	}, number, carrier.Options{Kind: carrier.HTTP1, Limit: p.cfg.Limit})
-	t.done.Go(func() {
-		var ended [3]bool
-		for b := range t.pieces {
-			switch {
-			case ended[b.dir]: // the server has, and the proxy refuses one more request
-			case b.data == nil:
-				ended[b.dir] = true
-				w.End(b.dir, b.read)
-			default:
-				w.Feed(b.dir, b.data, b.read, time.Time{})
-			}
-		}
-	})
 	return t
 }
 
+// record makes records of a piece.
+func (t *tap) record(p *piece) {
+	switch {
+	case t.recorded[p.dir]: // the server has ended, and the proxy refuses one more request
+	case p.data == nil:
+		t.recorded[p.dir] = true
+		t.wire.End(p.dir, p.read)
+	default:
+		t.wire.Feed(p.dir, p.data, p.read, time.Time{})
+	}
+	<-t.behind
+}
+
+// feed is called before the bytes go on, so that what they cause is queued later.
 func (t *tap) feed(dir frame.Dir, data []byte) {
-	if t.pieces != nil {
-		t.pieces <- piece{dir, append(make([]byte, 0, len(data)), data...), time.Now()}
+	if t.wire != nil {
+		t.behind <- struct{}{}
+		t.watcher.queue(piece{tap: t, dir: dir, data: append(make([]byte, 0, len(data)), data...)})
 	}
 }
 
 func (t *tap) endDirection(dir frame.Dir) {
 	t.ended[dir] = true
-	if t.pieces != nil {
-		t.pieces <- piece{dir: dir, read: time.Now()}
+	if t.wire != nil {
+		t.behind <- struct{}{}
+		t.watcher.queue(piece{tap: t, dir: dir})
 	}
 }
 
@@ -91,9 +143,8 @@ func (t *tap) drainAndClose() {
 			t.endDirection(dir)
 		}
 	}
-	if t.pieces != nil {
-		close(t.pieces)
-		t.done.Wait()
+	for range cap(t.behind) {
+		t.behind <- struct{}{} // when all before are recorded
 	}
 }
 
