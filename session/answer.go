@@ -2,6 +2,7 @@ package session
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -29,8 +30,8 @@ func (t *Tracker) answer(ev *event) *Exchange {
 		}
 		t.checkAnswer(ev, e)
 	}
-	if t.isNewer() && m.Phase == protocol.Close && !ev.scope.newer {
-		ev.scope.newer = true
+	if t.isNewer() && m.Phase == protocol.Close && !slices.Contains(t.newer, t.version) {
+		t.newer = append(t.newer, t.version)
 		t.report(unknownVersion, ev.f, nil, "version %q is newer than %s, whose rules are taken", t.version, t.base.Newest)
 	}
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {

@@ -19,7 +19,7 @@ func (t *Tracker) check(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
 	}
-	if t.strays(ev) {
+	if t.strays(ev) && !t.isNewer() { // a newer version may let that side send it
 		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
 	}
 	if t.rules.Dismiss != nil && ev.from != frame.U2C && contains(t.rules.Dismiss, ev.m.Kind) {

@@ -94,6 +94,9 @@ var findings = []struct {
 	{"wrong-framing", "mcp", "> !line call 1; < !line Content-Length: 40; < !line result 1; end", "2", "> !line call 1; < !line result 1; end"},
 	{"wrong-framing", "lsp", "> !line hover 1; < !header result 1; end", "1", "> !header hover 1; < !header result 1; end"},
 	{"unknown-version", "mcp", "> begin 0 2027-01-01; < begun 0 2027-01-01; end", "2", "> begin 0 2027-01-01; < begun 0 2025-11-25; end"},
+	{"unknown-version", "mcp", "> begin 0 2027-01-01; < begun 0 2027-01-01; < elicit 7; > result 7; end", "2", "> begin 0 2025-11-25; < begun 0 2025-11-25; < elicit 7; > result 7; end"},
+	{"unknown-version", "mcp", "#1/1; > !http POST 2027-01-01 tools/list - - list 1; < result 1; #2/1; > !http POST 2027-01-01 tools/list - - list 2; < result 2; end", "2", "> list 1; < result 1; end"},
+	{"unknown-version", "a2a", "> !http POST 2.0 - - - stream 1; < task 1 k COMPLETED; end", "2", "> !http POST 1.0 - - - stream 1; < task 1 k COMPLETED; end"},
 	{"unknown-version", "mcp", "> !http POST 2027-01-01 tools/list - - list 1; < result 1; end", "2", "> !http POST 2027-01-01 tools/list - - list 1; < code 1 -32022; end"}, // refused
 
 	// MCP 2026-07-28

@@ -31,7 +31,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.carried = f.Framing == nil
 	e.Version = ev.scope.version
 	if len(m.Version) > 0 {
-		e.Version = t.intern(m.Version)
+		e.Version = t.version
 	}
 	e.saw(f)
 	e.ofModel(m)

@@ -88,7 +88,8 @@ func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
 	if m.Phase != protocol.Close || e == op && !e.Accepted.IsZero() || !m.GoesOn && !contains(t.rules.Accepted, []byte(e.Kind)) || op.settled || op.decided != protocol.Note {
 		return false
 	}
-	if other := t.named(ev, m.Bind); other != nil && other != op && !other.settled { // it was accepted as more of that
+	if other := t.named(ev, m.Bind); other != nil && other != op && (!other.settled || m.Bind.Space == protocol.SpaceTurn) {
+		// It was accepted as more of that, which may have ended meanwhile.
 		e.join(other)
 		return false
 	}
@@ -428,7 +429,10 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 		return
 	}
 	stated := m.Version
-	if len(stated) == 0 {
+	switch v := max(f.Version, s.version); {
+	case t.base.OneVersion && v > t.base.Newest: // of which the message has an older form
+		stated = []byte(v)
+	case len(stated) == 0:
 		stated = []byte(f.Version)
 	}
 	if len(stated) == 0 {

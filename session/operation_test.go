@@ -71,6 +71,10 @@ func TestOperations(t *testing.T) {
 			"initialize 0 done 0; session/prompt 1 abandoned 0", "unanswered",
 		},
 		{
+			"more is accepted for a turn that has just ended", "codex", "> turn 1; < accept 1 a; > turn 2; < completed a completed; < accept 2 a; > turn 3; < accept 3 b; < completed b completed; end",
+			"turn/start 1 done 0 +2; turn/start 3 done 0", "",
+		},
+		{
 			"turn follows turn", "acp", two + "> prompt 1 s; < result 1; < idle s end_turn; > prompt 2 s; < update s; < result 2; < idle s end_turn; end",
 			"initialize 0 done 0; session/prompt 1 done 1; session/prompt 2 done 2", "",
 		},

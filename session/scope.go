@@ -22,7 +22,6 @@ type scope struct {
 	gap        [3]error        // by direction: of the last frame, if it is a gap, its fault
 	version    string          // of the protocol, "" if it is not known
 	rules      *protocol.Rules // of the version
-	newer      bool            // that a version is not known was reported
 	declared   protocol.Features
 	early      int64       // frame of the first that came before the handshake; 0 if there is none
 	greeting   int64       // frame of the request that began the handshake; 0 if there is none

@@ -57,7 +57,8 @@ type Tracker struct {
 	kinds     map[string]*Kind
 	kindOrder []*Kind
 	lastKind  *Kind
-	names     int // of all kinds
+	names     int      // of all kinds
+	newer     []string // versions of which it was reported that they are not known
 	versions  map[string]string
 	steps     map[key]bool           // begun, and whether they have ended
 	spent     map[key]protocol.Usage // by session or thread: what was last said of it
