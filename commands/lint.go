@@ -101,7 +101,7 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	result, _, err := trackSession(inv, c, name, cfg, &ts, messages(check.AddMessage))
 	s := lint.Session{Name: label(name), Frames: result.Frames}
 	for _, t := range ts.List {
-		s.Add(t.Tracker)
+		s.Add(t.Protocol.Name(), t.Tracker)
 	}
 	s.AddCheck(check, ts.Timed)
 	return s, err

@@ -25,12 +25,17 @@ type Session struct {
 	Findings []session.Finding
 	// Unkept counts by name what was found beyond what trackers keep.
 	Unkept map[string]int64
+	// Versions are the protocols with the versions by whose rules they were judged.
+	Versions []string
 }
 
-// Add adds what a tracker has found in the session.
-func (s *Session) Add(t *session.Tracker) {
+// Add adds what the tracker of a protocol has found in the session.
+func (s *Session) Add(protocol string, t *session.Tracker) {
 	if s.Unkept == nil {
 		s.Unkept = make(map[string]int64)
+	}
+	for _, v := range t.Versions() {
+		s.Versions = append(s.Versions, protocol+" "+v)
 	}
 	stats := t.Stats()
 	s.Exchanges += stats.Opened
@@ -98,13 +103,19 @@ func (r *Report) Unkept() (total int64) {
 	return total
 }
 
-// Summary counts what was found, and in what, in words.
+// maxVersions bounds the versions that the summary lists.
+const maxVersions = 8
+
+// Summary counts what was found, and in what, in words, and says by which versions of the
+// protocols that was judged: "1 finding (1 error) in 7 frames and 2 exchanges, mcp 2025-06-18".
 func (r *Report) Summary() string {
 	var by [session.Error + 1]int64
 	var frames, exchanges int64
+	var versions []string
 	for _, s := range r.Sessions {
 		frames += s.Frames
 		exchanges += s.Exchanges
+		versions = append(versions, s.Versions...)
 		for _, f := range s.Findings {
 			by[f.Severity]++
 		}
@@ -112,7 +123,13 @@ func (r *Report) Summary() string {
 			by[severityOf(name)] += n
 		}
 	}
-	return fmt.Sprintf("%s in %s and %s", inWords(by), render.Count(frames, "frame"), render.Count(exchanges, "exchange"))
+	text := fmt.Sprintf("%s in %s and %s", inWords(by), render.Count(frames, "frame"), render.Count(exchanges, "exchange"))
+	slices.Sort(versions)
+	versions = slices.Compact(versions)
+	for _, v := range versions[:min(len(versions), maxVersions)] {
+		text += ", " + render.Safe(v)
+	}
+	return text
 }
 
 // inWords writes "no findings", or "3 findings (1 error, 2 notes)".

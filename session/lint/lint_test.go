@@ -37,7 +37,7 @@ func judge(t testing.TB, name string, lines ...string) lint.Session {
 		tr.Feed(f, &m)
 	}
 	s := lint.Session{Name: name, Frames: int64(len(lines))}
-	s.Add(tr)
+	s.Add("mcp", tr)
 	return s
 }
 
@@ -248,5 +248,18 @@ func TestSARIFOfNothing(t *testing.T) {
 	var out bytes.Buffer
 	if err := new(lint.Report).SARIF(&out); err != nil || !strings.Contains(out.String(), `"results": []`) {
 		t.Error(err, &out)
+	}
+}
+
+// The summary says by the rules of which versions a session was judged.
+func TestSummaryHasVersions(t *testing.T) {
+	const begin = `>{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`
+	const begun = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}`
+	var r lint.Report
+	for range 2 {
+		r.Add(judge(t, "one", begin, begun))
+	}
+	if got, want := r.Summary(), "no findings in 4 frames and 2 exchanges, mcp 2025-06-18"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
