@@ -2,10 +2,14 @@ package session_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -176,5 +180,63 @@ func TestOperations(t *testing.T) {
 		if got := strings.Join(found, " "); got != test.found {
 			t.Errorf("%s: %s\n found %q, want %q", test.about, test.script, got, test.found)
 		}
+	}
+}
+
+// Operations that never end take no more memory the longer a session goes on.
+func TestEndlessOperationsAreBounded(t *testing.T) {
+	for name, script := range map[string]string{
+		"codex":  "> turn %d; < accept %d t%d; < started t%d i%d; < used t%d %d",
+		"acp":    "> prompt %d s%d; < result %d; < chunk s%d",
+		"claude": `> {"type":"user","uuid":"u%d","message":{"role":"user","content":"x"}}`,
+		"a2a":    "> stream %d; < task %d k%d WORKING; < chunk %d k%d x%d",
+		"mcp":    `> able 1%d {"extensions":{"io.modelcontextprotocol/tasks":{}}}; < task 1%d k%d; > new 2%d tools/call; < type 2%d input_required; > subscribe 3%d {"toolsListChanged":true}; < agreed 3%d {"toolsListChanged":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := all.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := session.New(p, session.Options{History: 64, InFlight: 64})
+			if name == "acp" {
+				feedScript(t, tr, p, "> init 0 2; < version 0 2")
+			}
+			if name == "codex" {
+				for i := range 1 << 14 { // fills what remembers steps
+					feedScript(t, tr, p, fmt.Sprintf("< started t i%d", -i))
+				}
+			}
+			next := 1
+			feed := func() uint64 {
+				for range 3000 {
+					next++
+					feedScript(t, tr, p, strings.ReplaceAll(script, "%d", fmt.Sprint(next)))
+				}
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			feed()
+			full := feed()
+			if more := feed(); more > full+256<<10 {
+				t.Errorf("%d bytes grew to %d", full, more)
+			}
+			if s := tr.Stats(); s.Forgotten == 0 || s.InFlight > 64 {
+				t.Errorf("%d are in flight and %d forgotten", s.InFlight, s.Forgotten)
+			}
+		})
+	}
+}
+
+// feedScript feeds a tracker with the messages of a script.
+func feedScript(t *testing.T, tr *session.Tracker, p protocol.Protocol, script string) {
+	t.Helper()
+	for part := range strings.SplitSeq(script, "; ") {
+		dir := frame.C2U
+		if part[0] == '<' {
+			dir = frame.U2C
+		}
+		send(t, tr, p, session.Frame{Conn: 1, Dir: dir}, strings.Fields(part[2:]))
 	}
 }
