@@ -22,23 +22,11 @@ func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
 	return render.Palette(colorful), err
 }
 
-// colorful decides, for a stream of the environment, whether its output has
-// colour. It is the only place that does.
+// colorful decides, for a stream of the environment, whether its output has colour.
 func (env Env) colorful(mode string, stream any) (bool, error) {
-	switch mode {
-	case "always":
-		return true, nil
-	case "never":
-		return false, nil
-	case "auto":
-	default:
-		return false, usagef("--color is auto, always or never, and not %q", mode)
+	colorful, err := render.Colorful(mode, env.Getenv, env.IsTerminal(stream))
+	if err != nil {
+		err = usagef("%w", err)
 	}
-	if env.Getenv("NO_COLOR") != "" {
-		return false, nil
-	}
-	if force := env.Getenv("FORCE_COLOR"); force != "" && force != "0" {
-		return true, nil
-	}
-	return env.IsTerminal(stream) && env.Getenv("TERM") != "dumb", nil
+	return colorful, err
 }

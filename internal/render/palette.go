@@ -1,10 +1,32 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fatih/color"
 )
+
+// Colorful decides whether output has colour, by the value of --color, the environment
+// and whether the output goes to a terminal. It is the only place that does.
+func Colorful(mode string, getenv func(string) string, isTerminal bool) (bool, error) {
+	switch mode {
+	case "always":
+		return true, nil
+	case "never":
+		return false, nil
+	case "auto":
+	default:
+		return false, fmt.Errorf("--color is auto, always or never, and not %q", mode)
+	}
+	if getenv("NO_COLOR") != "" {
+		return false, nil
+	}
+	if force := getenv("FORCE_COLOR"); force != "" && force != "0" {
+		return true, nil
+	}
+	return isTerminal && getenv("TERM") != "dumb", nil
+}
 
 // Palette returns the colours of decoded output, all of them none if it is to
 // have no colour.
