@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/run"
 )
@@ -34,28 +33,20 @@ func rlmCommand(inv *invocation) *cli.Command {
 const runEnd = 10 * time.Second
 
 func runRLM(inv *invocation, c *cli.Context) error {
-	if len(inv.Operands) == 2 && inv.Operands[0] == "show" {
-		return run.Show(inv.bytes(), inv.Operands[1], inv.Stdin)
-	}
-	if len(inv.Operands) > 1 {
-		return usagef("rlm takes one question, found %d words: put quotes around it", len(inv.Operands))
+	switch words := inv.Operands; {
+	case len(words) == 2 && words[0] == "show":
+		return run.Show(inv.bytes(), words[1], inv.Stdin)
+	case len(words) > 0 && words[0] == "show":
+		return usagef("rlm show takes one FILE")
+	case len(words) > 1:
+		return usagef("rlm takes one question, found %d words: put quotes around it", len(words))
 	}
 	if err := checkCapture(c); err != nil {
 		return err
 	}
-	o := hostOptions(inv, c)
-	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
-	h, err := host.Load(o)
-	if err != nil {
-		return usagef("%w", err)
-	}
-	settings, err := run.Read(run.Values(h.Config.RLM, cmdline.Given(c, run.Flags)))
-	if err != nil {
-		return usagef("%w", err)
-	}
 	inv.Linger(runEnd)
 	inv.Terminable()
-	finish, err := run.Ask(c.Context, h, settings, strings.Join(inv.Operands, ""), run.World{
+	finish, err := run.Ask(c.Context, hostOptions(inv, c), cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
 		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(),
 		Say: func(line string) {
 			if !c.Bool("quiet") {

@@ -136,7 +136,7 @@ func (m *meter) read() Usage {
 // complete asks a model once and counts the call, whatever comes of it.
 func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Completion, error) {
 	if ctx.Err() != nil {
-		return Completion{}, context.Cause(ctx)
+		return Completion{}, causeOf(ctx)
 	}
 	if err := t.account.reserve(sub); err != nil {
 		return Completion{}, err
@@ -148,9 +148,19 @@ func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Com
 	c.Took = cmp.Or(c.Took, t.o.Now().Sub(start))
 	m.add(c.Model, c.Tokens)
 	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+		err = causeOf(ctx)
 	}
 	return c, err
+}
+
+var errCancelled = errors.New("the run was cancelled")
+
+// causeOf says why ctx has ended.
+func causeOf(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errCancelled
 }
 
 // reasonOf returns the limit that err or the end of ctx comes from, Cancelled if ctx

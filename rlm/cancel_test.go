@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,9 @@ func checkEvents(t *testing.T, events []Event) {
 	open := map[string]EventKind{}
 	for _, e := range events {
 		key := string(e.Kind) + " " + e.Ref
+		if strings.Contains(e.Error, context.Canceled.Error()) {
+			t.Errorf("%s: %q is no word of ours", key, e.Error)
+		}
 		switch {
 		case e.Kind == EventAnswer:
 		case e.Kind == EventEnd:

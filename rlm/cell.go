@@ -66,7 +66,7 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	case res.Final != nil:
 		return res.Final, nil
 	case err == nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, causeOf(ctx)
 	}
 	return nil, err
 }
@@ -209,8 +209,10 @@ const compressTo = 5000
 
 // raw is the answer before it is compressed.
 func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, error) {
-	if !k.allowed(k.model) {
-		return "", fmt.Errorf("model %q may not be used: use %s", k.model, quoted(k.o.Allow))
+	if k.o.Check != nil {
+		if err := k.o.Check(k.model); err != nil {
+			return "", err
+		}
 	}
 	if k.o.Handler != nil {
 		text, handled, err := k.o.Handler.Handle(ctx, NestedCall{Prompt: k.prompt, Model: k.model, Ref: k.ref, Depth: k.depth, Nested: child})
@@ -235,7 +237,7 @@ func (k *call) plain(ctx context.Context, model string, prompt json.RawMessage) 
 	select {
 	case k.slots <- struct{}{}:
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", causeOf(ctx)
 	}
 	defer func() { <-k.slots }()
 	c, err := k.complete(ctx, k.meter, true, Request{Model: model, Prompt: prompt, Ref: k.ref})
@@ -253,8 +255,4 @@ func (k *call) askFor(ctx context.Context) askFunc {
 		defer func() { k.model, k.finish = named, finish }()
 		return k.plain(ctx, model, prompt)
 	}
-}
-
-func (t *tree) allowed(model string) bool {
-	return len(t.o.Allow) == 0 || model == t.o.Sub || model == t.o.Root || slices.Contains(t.o.Allow, model)
 }

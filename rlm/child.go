@@ -21,7 +21,7 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", causeOf(ctx)
 	}
 	defer func() { <-slots }()
 	c, shape, remove, err := promptContext(k.prompt)
@@ -48,7 +48,7 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 	case end.finish == Calls && end.answer != "":
 		return end.answer, nil
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return "", causeOf(ctx)
 	}
 	return "", fmt.Errorf("child run ended without an answer: %s", end.finish)
 }

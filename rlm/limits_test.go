@@ -233,10 +233,16 @@ func TestBatchFailure(t *testing.T) {
 			}
 			return echo(p)
 		}}
+		known := func(model string) error {
+			if model == "strange" {
+				return errors.New("not known")
+			}
+			return nil
+		}
 		log := &memo{}
-		out, err := start(t.Context(), m, &lab{}, log, func(o *Options) { o.Allow = []string{"other"} })
+		out, err := start(t.Context(), m, &lab{}, log, func(o *Options) { o.Check = known })
 		block := log.Run.Iterations[0].CodeBlocks[0].Result
-		want := "<a>\nError: status 500\n<c>\nError: model \"strange\" may not be used: use \"other\"\n"
+		want := "<a>\nError: status 500\n<c>\nError: not known\n"
 		if err != nil || out.Finish != Stop || block.Stdout != want {
 			t.Errorf("%v, %s, printed %q", err, out.Finish, block.Stdout)
 		}

@@ -39,7 +39,7 @@ func (t *turn) record(end *ending, took time.Duration) {
 	}
 	i := runlog.Iteration{
 		Iteration: t.n, Timestamp: runlog.Timestamp(t.o.Now()), Response: runlog.Text(t.response.Text), CodeBlocks: t.blocks,
-		Seconds: took.Seconds(), CorrelationID: t.id, Usage: usageRecord(t.meter.read()), Cumulative: usageRecord(t.run.meter.read()),
+		Seconds: took.Seconds(), CorrelationID: t.id, Usage: t.meter.read().Record(), Cumulative: t.run.meter.read().Record(),
 	}
 	for _, m := range t.prompt {
 		i.Prompt = append(i.Prompt, runlog.Message{Role: m.Role, Content: runlog.Text(m.Content)})
@@ -73,7 +73,7 @@ func (c *cell) block(code string, res Result, took time.Duration) runlog.CodeBlo
 
 func (k *call) completion() runlog.ChatCompletion {
 	c := runlog.ChatCompletion{
-		RootModel: k.model, Prompt: k.prompt, Response: runlog.Text(k.text), Usage: *usageRecord(k.meter.read()), Seconds: k.took.Seconds(),
+		RootModel: k.model, Prompt: k.prompt, Response: runlog.Text(k.text), Usage: *k.meter.read().Record(), Seconds: k.took.Seconds(),
 		FinishReason: k.finish, Error: errorText(k.err),
 	}
 	c.SetTokens()
@@ -83,7 +83,8 @@ func (k *call) completion() runlog.ChatCompletion {
 	return c
 }
 
-func usageRecord(u Usage) *runlog.Usage {
+// Record is the usage as logs have it.
+func (u Usage) Record() *runlog.Usage {
 	r := &runlog.Usage{Models: map[string]runlog.ModelUsage{}, TotalCost: u.Total().Cost}
 	for name, m := range u {
 		r.Models[name] = runlog.ModelUsage{Calls: m.Calls, InputTokens: m.Input, OutputTokens: m.Output, TotalCost: m.Cost}

@@ -23,9 +23,10 @@ type Options struct {
 	Context Context
 	Shape   prompt.Shape // what the root model is told of the context
 
-	Root  string   // the root model; "" is the default
-	Sub   string   // the model of calls that name none; "" is the root model
-	Allow []string // models that code may name besides Root and Sub; none: any
+	Root string // the root model; "" is the default
+	Sub  string // the model of calls that name none; "" is the root model
+	// Check says why code may not ask a model that it names; nil: it may ask any.
+	Check func(model string) error
 
 	// System makes the system prompt from Facts; nil: prompt.Python. The run sets Nested.
 	System func(prompt.Facts) string

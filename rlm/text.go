@@ -51,11 +51,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-func quoted(names []string) string {
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = fmt.Sprintf("%q", name)
-	}
-	return strings.Join(list, ", ")
-}

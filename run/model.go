@@ -16,19 +16,27 @@ import (
 
 // A model is the models of a broker.
 type model struct {
-	broker    *broker.Broker
-	config    *config.Config
-	conn      *publish.Conn // where calls are seen; may be nil
-	prices    prices.List
-	needPrice bool
+	broker *broker.Broker
+	config *config.Config
+	conn   *publish.Conn // where calls are seen; may be nil
+	prices prices.List
+}
+
+var errNoPrice = errors.New("the cost of the run is limited, and no price is known")
+
+// check says why a model cannot be asked.
+func (m *model) check(name string, needPrice bool) error {
+	if err := m.broker.Find(name); err != nil {
+		return err
+	}
+	if _, known := m.price(name); !known && needPrice {
+		return fmt.Errorf("%w for the model %q", errNoPrice, m.config.Facts(name).Names[0])
+	}
+	return nil
 }
 
 // Complete implements [rlm.Model].
 func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, error) {
-	price, known := m.price(r.Model)
-	if !known && m.needPrice {
-		return rlm.Completion{}, fmt.Errorf("no price is known for the model %q, and the cost of the run is limited", r.Model)
-	}
 	c := broker.Call{Model: r.Model, Ref: r.Ref, Parent: r.Traceparent, Prompt: r.Prompt}
 	if r.Messages != nil {
 		var err error
@@ -39,6 +47,7 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 	if err := door.Do(ctx, m.broker, &c, m.conn); err != nil {
 		return rlm.Completion{Model: c.Name, Took: c.Took}, errors.New(broker.Message(err))
 	}
+	price, _ := m.price(r.Model)
 	used := c.Completion.Usage
 	return rlm.Completion{
 		Model: c.Name, Text: c.Completion.Plain(), Finish: c.Completion.Finish, Took: c.Took,

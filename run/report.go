@@ -1,13 +1,16 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
@@ -52,14 +55,15 @@ func amount(t *rlm.Tokens, took time.Duration) string {
 func (r *reporter) total(o *rlm.Outcome) {
 	used := o.Usage.Total()
 	line := fmt.Sprintf("total: %s, %s, %s", render.Count(int64(o.Iterations), "turn"), render.Count(int64(o.Calls), "call"), amount(&used.Tokens, o.Took))
-	if reason := reasons[o.Limit]; reason != "" {
+	if reason := cmp.Or(reasons[o.Finish], reasons[o.Limit]); reason != "" {
 		line += ": " + reason
 	}
 	r.say(line)
 }
 
-// reasons say which limit ended a run, or was met.
+// reasons say what ended a run, or which limit was met.
 var reasons = map[rlm.FinishReason]string{
+	rlm.Cancelled:     "interrupted",
 	rlm.MaxIterations: "--max-iterations is reached, and this is the best answer",
 	rlm.Calls:         "--max-calls is reached, and calls were refused",
 	rlm.PolicyStop:    "the policy stop ended it, and this is the best answer",
@@ -79,12 +83,8 @@ type result struct {
 }
 
 func writeResult(w io.Writer, question, log string, o *rlm.Outcome) error {
-	used := runlog.Usage{Models: map[string]runlog.ModelUsage{}, TotalCost: o.Usage.Total().Cost}
-	for name, m := range o.Usage {
-		used.Models[name] = runlog.ModelUsage{Calls: m.Calls, InputTokens: m.Input, OutputTokens: m.Output, TotalCost: m.Cost}
-	}
 	c := runlog.ChatCompletion{
-		RootModel: o.Model, Prompt: provider.Quote(question), Response: runlog.Text(o.Answer), Usage: used,
+		RootModel: o.Model, Prompt: provider.Quote(question), Response: runlog.Text(o.Answer), Usage: *o.Usage.Record(),
 		Seconds: o.Took.Seconds(), FinishReason: string(o.Finish),
 	}
 	c.SetTokens()
@@ -98,6 +98,13 @@ type failure struct {
 	At      string `json:"at,omitempty"`
 }
 
-func writeFailure(w io.Writer, err *rlm.Error) error {
-	return jsonscan.NewEncoder(w).Encode(map[string]failure{"error": {err.Type, err.Error(), err.At}})
+func writeFailure(w io.Writer, err error) error {
+	f := failure{Type: "Execution", Message: err.Error()}
+	if wrong := (*cmdline.Error)(nil); errors.As(err, &wrong) {
+		f.Type = "Validation"
+	}
+	if failed := (*rlm.Error)(nil); errors.As(err, &failed) {
+		f.Type, f.At = failed.Type, failed.At
+	}
+	return jsonscan.NewEncoder(w).Encode(map[string]failure{"error": f})
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/host"
@@ -43,20 +45,37 @@ type run struct {
 	o    rlm.Options
 }
 
-// Ask answers a question by the models of a host, and prints the answer. The reason for which
-// the run ended says whether the answer is final. The error is a [*cmdline.Error] if the run
+// Ask answers a question by the models of a host, and prints the answer. Flags win over the
+// settings of the host's configuration. The reason for which the run ended says whether the
+// answer is final; a run that failed has none. The error is a [*cmdline.Error] if the run
 // cannot be what it is asked to be.
-func Ask(ctx context.Context, h *host.Host, s *Settings, question string, w World) (finish rlm.FinishReason, err error) {
-	h.Capture(s.Capture)
-	err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
-		r := &run{Settings: s, World: w, host: h, seen: p, o: s.Run}
-		if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
-			return err
-		}
-		r.o.Question = question
-		finish, err = r.ask(ctx, b)
-		return errors.Join(err, os.RemoveAll(r.dir))
-	})
+func Ask(ctx context.Context, o host.Options, flags map[string][]string, question string, w World) (finish rlm.FinishReason, err error) {
+	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
+	h, err := host.Load(o)
+	if err != nil {
+		return "", cmdline.Errorf("%w", err)
+	}
+	s, err := Read(Values(h.Config.RLM, flags))
+	switch {
+	case err != nil:
+		err = cmdline.Errorf("%w", err)
+	case question == "" && len(s.Context) == 0:
+		err = cmdline.Errorf("nothing is asked: write a question, or name what it is about with --context FILE")
+	default:
+		h.Capture(s.Capture)
+		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
+			r := &run{Settings: s, World: w, host: h, seen: p, o: s.Run}
+			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+				return err
+			}
+			r.o.Question = question
+			finish, err = r.ask(ctx, b)
+			return errors.Join(err, os.RemoveAll(r.dir))
+		})
+	}
+	if err != nil && finish == "" && s.Output == "json" {
+		err = errors.Join(err, writeFailure(w.JSON, err))
+	}
 	return finish, err
 }
 
@@ -103,14 +122,11 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	if log != "" {
 		r.Say("the log is " + log)
 	}
-	var failed *rlm.Error
 	switch {
-	case errors.As(err, &failed) && r.Output == "json":
-		err = errors.Join(err, writeFailure(r.JSON, failed))
-	case err != nil || out.Finish == rlm.Cancelled:
+	case err != nil:
 	case r.Output == "json":
 		err = writeResult(r.JSON, r.o.Question, log, &out)
-	case r.Output == "text":
+	case r.Output == "text" && (out.Answer != "" || out.Finish != rlm.Cancelled):
 		_, err = fmt.Fprintln(r.Bytes, out.Answer)
 	}
 	return out.Finish, errors.Join(err, report.err)
@@ -122,20 +138,27 @@ func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 	if err != nil {
 		return cmdline.Errorf("%w", err)
 	}
-	m := &model{broker: b, config: r.host.Config, conn: root, prices: list, needPrice: r.o.Limits.Cost > 0}
+	m := &model{broker: b, config: r.host.Config, conn: root, prices: list}
 	r.o.Root = cmp.Or(r.o.Root, r.host.Config.Broker.Default)
 	sub := cmp.Or(r.o.Sub, r.o.Root)
-	names := append([]string{r.o.Root, sub}, r.o.Allow...)
+	allowed := append([]string{r.o.Root, sub}, r.Allow...)
+	r.o.Check = func(name string) error {
+		if len(r.Allow) > 0 && !slices.Contains(allowed, name) {
+			return fmt.Errorf("model %q may not be used: use %s", name, strings.Join(r.Allow, ", "))
+		}
+		return m.check(name, r.o.Limits.Cost > 0)
+	}
+	names := allowed
 	if summarize, ok := r.o.Compressor.(rlm.Summarize); ok {
 		names = append(names, string(summarize))
 	}
 	for _, name := range names {
-		if err := b.Find(name); err != nil {
-			return cmdline.Errorf("%w", err)
+		err := m.check(name, r.o.Limits.Cost > 0)
+		if errors.Is(err, errNoPrice) {
+			return cmdline.Errorf("%w: add price: {input: DOLLARS, output: DOLLARS} to it in the configuration, or add it to %s", err, cmp.Or(r.Prices, prices.Path(r.Getenv)))
 		}
-		if _, known := m.price(name); !known && m.needPrice {
-			return cmdline.Errorf("the cost of the run is limited, and no price is known for the model %q: add price: {input: DOLLARS, output: DOLLARS} to it in the configuration, or add it to %s",
-				m.config.Facts(name).Names[0], cmp.Or(r.Prices, prices.Path(r.Getenv)))
+		if err != nil {
+			return cmdline.Errorf("%w", err)
 		}
 	}
 	r.o.Model = m

@@ -32,21 +32,14 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 		return map[string]string{"XDG_CONFIG_HOME": dir, "KEY": "sk-planted"}[name]
 	}
 	var stderr bytes.Buffer
-	h, err := host.Load(host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}}
 	flags := map[string][]string{"max-depth": {"0"}, "output": {"json"}, "log-dir": {filepath.Join(dir, "logs")}}
 	for part := range strings.FieldsSeq(settings) {
 		name, text, _ := strings.Cut(part, "=")
 		flags[name] = []string{text}
 	}
-	s, err := run.Read(run.Values(h.Config.RLM, flags))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out, said bytes.Buffer
-	_, err = run.Ask(t.Context(), h, s, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, Say: func(line string) { said.WriteString(line + "\n") }})
+	_, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, Say: func(line string) { said.WriteString(line + "\n") }})
 	logs, readErr := os.ReadDir(filepath.Join(dir, "logs"))
 	for _, log := range logs {
 		data, err := os.ReadFile(filepath.Join(dir, "logs", log.Name()))
@@ -95,7 +88,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A run that cannot be what it is asked to be is not started.
+// A run that cannot be what it is asked to be is not started, and JSON says so, too.
 func TestRefused(t *testing.T) {
 	for settings, want := range map[string]string{
 		"model=nope":            `Unknown model 'nope'. Allowed: ['also', 'dear', 'free', 'plain']`,
@@ -103,10 +96,11 @@ func TestRefused(t *testing.T) {
 		"allow-model=nope":      `Unknown model 'nope'`,
 		"model=free max-cost=1": `the cost of the run is limited, and no price is known for the model "free": add price: `,
 		"prices=no-such-file":   "no-such-file",
+		"max-depth=x":           `--max-depth: invalid value "x"`,
 	} {
 		p, err := ask(t, models, "", "q", settings)
 		var wrong *cmdline.Error
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || p.stdout != "" {
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(p.stdout, `{"error":{"type":"Validation","message":"`) {
 			t.Errorf("%s: %q, %v, want %s", settings, p.stdout, err, want)
 		}
 	}

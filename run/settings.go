@@ -20,7 +20,7 @@ import (
 var Flags = []cmdline.Setting{
 	{Name: "model", Alias: "m", Usage: "the `MODEL` that answers; without it, the default of the configuration"},
 	{Name: "sub-model", Usage: "the `MODEL` that code asks unless it names one (default: that of --model)"},
-	{Name: "allow-model", Many: true, Usage: "code may name only the `MODEL`s given so, and that of --sub-model"},
+	{Name: "allow-model", Many: true, Usage: "code may name only the `MODEL`s given so, and those of --model and --sub-model"},
 	{Name: "context", Alias: "c", Many: true, Usage: "what the question is about: a `FILE` (.json and .jsonl are decoded), a folder, or - for standard input; several make a dict"},
 	{Name: "env", Default: "auto", Usage: "what runs the code: auto or python"},
 	{Name: "unsandboxed", Switch: true, Usage: "run the code even if nothing isolates it from this machine"},
@@ -64,6 +64,7 @@ func Values(file []config.Setting, flags map[string][]string) map[string]Value {
 // Settings are what a run is to do.
 type Settings struct {
 	Context     []string
+	Allow       []string // models that code may name besides the root and sub-models; none: any
 	Unsandboxed bool
 	Setup       string // code; "" is none
 	Memory      int64  // bytes; 0 is for the context
@@ -86,12 +87,12 @@ const maxCell = 6 * time.Hour
 func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
-		Context:     r.list("context"),
+		Context: r.list("context"), Allow: r.list("allow-model"),
 		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Output: r.choice("output", "text", "json", "ndjson"),
 		Run: rlm.Options{
-			Root: r.text("model", ""), Sub: r.text("sub-model", ""), Allow: r.list("allow-model"),
+			Root: r.text("model", ""), Sub: r.text("sub-model", ""),
 			Limits: rlm.Limits{
 				Iterations: int(r.whole("max-iterations", 30, 1)), Depth: int(r.whole("max-depth", 1, 0)), Calls: int(r.whole("max-calls", 500, 0)),
 				Tokens: r.whole("max-tokens", 0, 1), Cost: r.dollars("max-cost"), Errors: int(r.whole("max-errors", 0, 1)), Timeout: r.duration("timeout", 0),

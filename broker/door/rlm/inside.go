@@ -23,7 +23,11 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	err := b.Do(ctx, c)
 	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	r.results()
-	r.result(c, err)
+	shown := err
+	if err != nil && ctx.Err() != nil {
+		shown = broker.ErrCancelled
+	}
+	r.result(c, shown)
 	on.Frame(frame.U2C, r.end(false), prefix)
 	return err
 }
