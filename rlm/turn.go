@@ -65,8 +65,7 @@ func (t *turn) fails(ctx context.Context, kind string, err error) (*ending, erro
 	return &end, err
 }
 
-// play is PROMPTING and EXECUTING. After the last turn the model is asked once more, and
-// its code does not run any more.
+// play is PROMPTING and EXECUTING. After the last turn the model is asked once more.
 func (t *turn) play(ctx context.Context) (*ending, error) {
 	if err := t.compact(ctx); err != nil {
 		return t.fails(ctx, "LLM", err)
@@ -74,11 +73,9 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	if err := t.ask(ctx, Request{Messages: slices.Clip(t.history)}); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
-	forced := t.n > t.iterations
-	var code []string
-	var open bool
-	if !forced {
-		code, open = fence.Blocks(t.response.Text, t.o.Facts.Words)
+	code, open := fence.Blocks(t.response.Text, t.o.Facts.Words)
+	if t.n > t.iterations {
+		return t.forced(ctx, open || len(code) > 0)
 	}
 	for i, block := range code {
 		final, err := t.cell(ctx, i+1, block)
@@ -93,10 +90,6 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	switch {
 	case err != nil:
 		return t.fails(ctx, "Execution", err)
-	case forced && answer == nil:
-		return &ending{cmp.Or(t.response.Text, t.bestSoFar(MaxIterations).answer), MaxIterations}, nil
-	case forced:
-		return &ending{*answer, MaxIterations}, nil
 	case answer != nil:
 		return &ending{*answer, Stop}, nil
 	}
@@ -104,6 +97,21 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	t.last = prompt.Feedback(t.outputs, open, unknown)
 	t.say("user", t.last+"\n\n"+t.request(t.n+1))
 	return nil, nil
+}
+
+// forced is the turn after the last. Its code is not run, and is the answer only if there is
+// no better one.
+func (t *turn) forced(ctx context.Context, isCode bool) (*ending, error) {
+	answer, _, err := t.marker(ctx)
+	switch {
+	case err != nil:
+		return t.fails(ctx, "Execution", err)
+	case answer != nil:
+		return &ending{*answer, MaxIterations}, nil
+	case isCode:
+		return &ending{t.bestSoFar(MaxIterations).answer, MaxIterations}, nil
+	}
+	return &ending{cmp.Or(t.response.Text, t.bestSoFar(MaxIterations).answer), MaxIterations}, nil
 }
 
 // ask makes the root call.

@@ -51,11 +51,11 @@ type run struct {
 // cannot be what it is asked to be.
 func Ask(ctx context.Context, o host.Options, flags map[string][]string, question string, w World) (finish rlm.FinishReason, err error) {
 	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
+	s := &Settings{Output: strings.Join(flags["output"], "")}
 	h, err := host.Load(o)
-	if err != nil {
-		return "", cmdline.Errorf("%w", err)
+	if err == nil {
+		s, err = Read(Values(h.Config.RLM, flags))
 	}
-	s, err := Read(Values(h.Config.RLM, flags))
 	switch {
 	case err != nil:
 		err = cmdline.Errorf("%w", err)

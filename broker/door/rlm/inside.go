@@ -14,20 +14,20 @@ import (
 // client and the response to it. The connection may be nil.
 func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn) error {
 	c.Door = Name
+	// Whatever has ended ctx, the broker is told that who asked has cancelled the call.
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(broker.ErrCancelled) })()
 	if on == nil {
-		return b.Do(ctx, c)
+		return b.Do(call, c)
 	}
 	c.Tap = on.Tap()
 	request := appendRequest(make([]byte, prefix), c)
 	on.Frame(frame.C2U, request, prefix)
-	err := b.Do(ctx, c)
+	err := b.Do(call, c)
 	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	r.results()
-	shown := err
-	if err != nil && ctx.Err() != nil {
-		shown = broker.ErrCancelled
-	}
-	r.result(c, shown)
+	r.result(c, err)
 	on.Frame(frame.U2C, r.end(false), prefix)
 	return err
 }
