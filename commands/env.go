@@ -26,6 +26,9 @@ type Env struct {
 	// Linger asks for more time to end in after an interrupt than a command has
 	// otherwise.
 	Linger func(time.Duration)
+	// AtKill has f called where an interrupt did not end the command in time, or a second
+	// one came, before the process is ended.
+	AtKill func(f func())
 	// Terminable has SIGTERM end the command as an interrupt does.
 	Terminable func()
 	// Signals takes over the signals that would end the process, for a command
@@ -41,6 +44,7 @@ func OSEnv() Env {
 		IsTerminal: isTerminal,
 		Width:      widthOf,
 		Linger:     func(time.Duration) {},
+		AtKill:     func(func()) {},
 		Terminable: func() {},
 		Signals:    func() (<-chan os.Signal, func()) { return nil, func() {} },
 	}

@@ -25,6 +25,7 @@ func Main() int {
 	interrupts := make(chan os.Signal, 1)
 	var linger atomic.Int64
 	linger.Store(int64(grace))
+	var atKill atomic.Pointer[func()]
 	var interrupted atomic.Int32
 	interrupted.Store(StatusInterrupted)
 	if !Brief(os.Args) {
@@ -33,14 +34,20 @@ func Main() int {
 			if <-interrupts == syscall.SIGTERM {
 				interrupted.Store(StatusTerminated)
 			}
-			signal.Stop(interrupts) // a second interrupt ends the process
 			stop()
-			time.Sleep(time.Duration(linger.Load()))
+			select {
+			case <-interrupts:
+			case <-time.After(time.Duration(linger.Load())):
+			}
+			if f := atKill.Load(); f != nil {
+				(*f)()
+			}
 			os.Exit(int(interrupted.Load()))
 		}()
 	}
 	env := OSEnv()
 	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
+	env.AtKill = func(f func()) { atKill.Store(&f) }
 	env.Signals = func() (<-chan os.Signal, func()) {
 		c := make(chan os.Signal, 8)
 		signal.Notify(c, passedOn()...)

@@ -47,7 +47,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	inv.Linger(runEnd)
 	inv.Terminable()
 	finish, err := run.Ask(c.Context, hostOptions(inv, c), cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
-		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(),
+		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,
 		Say: func(line string) {
 			if !c.Bool("quiet") {
 				inv.say("rlm", line)

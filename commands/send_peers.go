@@ -183,8 +183,8 @@ func (s *sending) theory() (*dialer, error) {
 
 // theoryRequest is that of --request, with what other flags change in it.
 func theoryRequest(s *sending) (q client.RunRequest, err error) {
-	if q.Dialect, err = theoryDialect(s.c); err != nil {
-		return q, err
+	if q.Dialect, err = theory.ParseDialect(s.c.String("dialect")); err != nil {
+		return q, usagef("invalid --dialect %w", err)
 	}
 	read := &runtime.Intent{}
 	if name := s.c.String("request"); name != "" {

@@ -78,8 +78,8 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 		Log:   inv.logger(c.Bool("quiet")), Remote: c.Bool("remote"),
 	}
 	var err error
-	if o.Dialect, err = theoryDialect(c); err != nil {
-		return err
+	if o.Dialect, err = dialect.ParseDialect(c.String("dialect")); err != nil {
+		return usagef("invalid --dialect %w", err)
 	}
 	handler, err := theoryHandler(inv, c, &o)
 	if err != nil {
@@ -153,16 +153,6 @@ func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 	e := jsonscan.NewEncoder(inv.ndjson())
 	e.SetIndent("", "  ")
 	return e.Encode(intent)
-}
-
-// theoryDialect reads --dialect.
-func theoryDialect(c *cli.Context) (dialect.Dialect, error) {
-	switch d := dialect.Dialect(c.String("dialect")); d {
-	case dialect.A, dialect.B, dialect.C, dialect.D:
-		return d, nil
-	default:
-		return "", usagef("invalid --dialect %q: want A, B, C or D", string(d))
-	}
 }
 
 func parseIntent(name string, data []byte) (*theory.Intent, error) {

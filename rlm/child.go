@@ -24,7 +24,7 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 		return "", causeOf(ctx)
 	}
 	defer func() { <-slots }()
-	c, shape, remove, err := promptContext(k.prompt)
+	c, shape, remove, err := k.promptContext(k.prompt)
 	if err != nil {
 		return "", err
 	}
@@ -66,17 +66,17 @@ func childQuestion(p json.RawMessage) string {
 }
 
 // promptContext makes the prompt of a call the context of a child run.
-func promptContext(p json.RawMessage) (c Context, shape prompt.Shape, remove func(), err error) {
+func (t *tree) promptContext(p json.RawMessage) (c Context, shape prompt.Shape, remove func(), err error) {
 	var text string
 	if json.Unmarshal(p, &text) == nil {
-		c, remove, err = textContext(text)
+		c, remove, err = t.fileContext(text, "text")
 		return c, prompt.ShapeOf(text), remove, err
 	}
 	var value any
 	if err := json.Unmarshal(p, &value); err != nil {
 		return c, shape, nil, errors.New("the prompt is not JSON")
 	}
-	c, remove, err = fileContext(string(p), "json")
+	c, remove, err = t.fileContext(string(p), "json")
 	return c, shapeOf(value), remove, err
 }
 
@@ -119,13 +119,9 @@ func textLength(value any) int64 {
 	return int64(utf8.RuneCountInString(text))
 }
 
-func textContext(text string) (c Context, remove func(), err error) {
-	return fileContext(text, "text")
-}
-
 // fileContext writes a context to a file of its own.
-func fileContext(text, kind string) (c Context, remove func(), err error) {
-	f, err := os.CreateTemp("", "wirectl-rlm-*")
+func (t *tree) fileContext(text, kind string) (c Context, remove func(), err error) {
+	f, err := os.CreateTemp(t.o.Dir, "wirectl-rlm-*")
 	if err != nil {
 		return c, nil, errors.New("no temporary file for the context can be made")
 	}

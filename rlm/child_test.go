@@ -228,7 +228,7 @@ func (deeper) Orchestrate(context.Context, json.RawMessage, int) (Nested, bool, 
 
 // At depth 0 a run is one completion of the context and the question.
 func TestShallow(t *testing.T) {
-	c, remove, err := textContext("the context")
+	c, remove, err := (&tree{}).fileContext("the context", "text")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,14 @@ func TestPromptContext(t *testing.T) {
 		{`[{"role":"user","content":"ab"},"abc",[1]]`, "json", prompt.Shape{Type: "list", Chars: 8, Lengths: []int64{2, 3, 3}, Chunks: 3}},
 		{`{"b":"x","a":"xy"}`, "json", prompt.Shape{Type: "dict", Chars: 3, Lengths: []int64{2, 1}, Chunks: 2}},
 	} {
-		got, shape, remove, err := promptContext([]byte(c.prompt))
+		got, shape, remove, err := (&tree{}).promptContext([]byte(c.prompt))
 		if err != nil || got.Type != c.kind || !cmp.Equal(shape, c.want) {
 			t.Errorf("%s: %+v of type %s, %v", c.prompt, shape, got.Type, err)
 			continue
 		}
 		remove()
 	}
-	if _, _, _, err := promptContext([]byte(`{`)); err == nil {
+	if _, _, _, err := (&tree{}).promptContext([]byte(`{`)); err == nil {
 		t.Error("what is not JSON is a context")
 	}
 }

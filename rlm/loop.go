@@ -104,7 +104,7 @@ func (r *run) ended(ctx context.Context, at, kind string, err error) (ending, er
 func (r *run) open(ctx context.Context) (drop func(), err error) {
 	drop = func() {}
 	if r.context.Path == "" {
-		c, remove, err := textContext(r.question)
+		c, remove, err := r.fileContext(r.question, "text")
 		if err != nil {
 			return drop, err
 		}

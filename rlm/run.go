@@ -23,6 +23,8 @@ type Options struct {
 	Context Context
 	Shape   prompt.Shape // what the root model is told of the context
 
+	Dir string // for temporary files; "" is that of the system
+
 	Root string // the root model; "" is the default
 	Sub  string // the model of calls that name none; "" is the root model
 	// Check says why code may not ask a model that it names; nil: it may ask any.

@@ -33,6 +33,7 @@ type World struct {
 	Bytes  io.Writer    // the answer
 	JSON   io.Writer    // what is printed rather than the answer alone
 	Say    func(string) // a line for a person
+	AtKill func(func()) // has a function called should the process be ended before the run is
 }
 
 // A run is one question.
@@ -68,7 +69,8 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
 				return err
 			}
-			r.o.Question = question
+			w.AtKill(func() { _ = os.RemoveAll(r.dir) })
+			r.o.Question, r.o.Dir = question, r.dir
 			finish, err = r.ask(ctx, b)
 			return errors.Join(err, os.RemoveAll(r.dir))
 		})

@@ -39,7 +39,7 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 		flags[name] = []string{text}
 	}
 	var out, said bytes.Buffer
-	_, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, Say: func(line string) { said.WriteString(line + "\n") }})
+	_, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
 	logs, readErr := os.ReadDir(filepath.Join(dir, "logs"))
 	for _, log := range logs {
 		data, err := os.ReadFile(filepath.Join(dir, "logs", log.Name()))

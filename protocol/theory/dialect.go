@@ -2,6 +2,7 @@ package theory
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -30,6 +31,14 @@ var descriptions = map[Dialect]string{
 
 // String describes the dialect.
 func (d Dialect) String() string { return cmp.Or(descriptions[d], "no dialect") }
+
+// ParseDialect returns the dialect of that letter.
+func ParseDialect(letter string) (Dialect, error) {
+	if d := Dialect(letter); descriptions[d] != "" {
+		return d, nil
+	}
+	return "", fmt.Errorf("%q: want A, B, C or D", letter)
+}
 
 // Opener is the kind of the message that opens a run in the dialect.
 func (d Dialect) Opener() string {

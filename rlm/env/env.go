@@ -31,6 +31,7 @@ type Config struct {
 	// Stdio says that the worker has its wire on its standard streams, rather than at
 	// descriptor 3.
 	Stdio bool
+	Dir   string // where the session folder is made; "" is the system's folder for that
 	Setup string // code that is run before the first cell, in each new worker
 
 	Run   string // the id of the run, RLM_CORRELATION_ID
@@ -150,7 +151,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 // fill makes the session folder, and adds it and the context to what is to be started.
 func (e *Env) fill(s *Spec) (err error) {
 	if e.folder == "" {
-		if e.folder, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+		if e.folder, err = os.MkdirTemp(e.config.Dir, "wirectl-rlm-"); err != nil {
 			return err
 		}
 	}
