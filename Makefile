@@ -68,5 +68,6 @@ bench:
 	$(GO) -C test/bench run ./broker
 	$(GO) -C test/bench run ./broker monitor
 	$(GO) -C test/bench run ./broker unit
+	$(GO) -C test/bench run ./broker rlm
 
 .PHONY: help check test race lint interop fuzz generate fresh update snapshot bench

@@ -63,16 +63,19 @@ func (e *watched) Close() error {
 	return err
 }
 
+// probe finds out what isolates on this machine. Tests replace it.
+var probe = sandbox.Probe
+
 // launcher isolates interpreters, and says how far.
 func (r *run) launcher(ctx context.Context) (env.Launcher, error) {
-	l, err := sandbox.Probe(ctx)
+	l, err := probe(ctx)
 	var none *sandbox.UnavailableError
 	switch {
 	case errors.As(err, &none) && r.Unsandboxed:
 		r.Say("warning: the code is not isolated: it can do on this machine what you can. " + err.Error())
 		return env.Plain, nil
 	case errors.As(err, &none):
-		return nil, cmdline.Errorf("%w: %s", err, strings.Join(none.Help, ", or "))
+		return nil, cmdline.Errorf("%w: %s", err, strings.Join(none.Help, ", "))
 	case err != nil:
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/sandbox"
 	"github.com/wirectl/wirectl/run"
 )
 
@@ -114,5 +117,25 @@ func TestFailure(t *testing.T) {
 	}
 	if err == nil || json.Unmarshal([]byte(p.stdout), &got) != nil || got.Error.Type != "LLM" || !strings.Contains(got.Error.Message, "Server error: the provider failed") {
 		t.Errorf("%s, %v", p.stdout, err)
+	}
+}
+
+// Where nothing isolates, code is run only if that is asked for.
+func TestNothingIsolates(t *testing.T) {
+	if _, err := python.Find(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(run.SetProbe(func(context.Context) (*sandbox.Launcher, error) {
+		return nil, &sandbox.UnavailableError{Reasons: []string{"namespaces: refused"}, Help: []string{"ask root", "or accept the risk"}}
+	}))
+	config := "providers: {m: {kind: mock, mock: {turns: [{text: \"```repl\\nFINAL(6 * 7)\\n```\"}]}}}\nmodels: {a: {provider: m}}"
+	p, err := ask(t, config, "", "q", "max-depth=1")
+	var wrong *cmdline.Error
+	if want := "nothing on this machine isolates code: namespaces: refused: ask root, or accept the risk"; !errors.As(err, &wrong) || err.Error() != want || p.stdout != "" {
+		t.Errorf("%q, %v, want %s", p.stdout, err, want)
+	}
+	p, err = ask(t, config, "", "q", "max-depth=1 unsandboxed=true output=text")
+	if err != nil || p.stdout != "42\n" || !strings.Contains(p.said, "warning: the code is not isolated: ") {
+		t.Errorf("%q, %q, %v", p.stdout, p.said, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,9 +17,13 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // guard is far longer than anything takes.
 const guard = 2 * time.Minute
@@ -42,9 +47,11 @@ func same(_ context.Context, q rlm.Query) []rlm.Answer {
 	return answers
 }
 
+var found = sync.OnceValues(func() (python.Interpreter, error) { return python.Find(context.Background()) })
+
 func find(t testing.TB) python.Interpreter {
 	t.Helper()
-	p, err := python.Find(t.Context())
+	p, err := found()
 	switch {
 	case err == nil:
 		return p

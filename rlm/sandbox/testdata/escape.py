@@ -47,7 +47,7 @@ def extra_descriptors():
             os.fstat(fd)
         except OSError:
             continue
-        if fd > 3:
+        if fd > F.get("open", 3):
             found.append(fd)
     return found
 

@@ -1,6 +1,7 @@
 // Broker measures the broker beside Python's socketserver, net/http's ReverseProxy and
 // Portkey's gateway. As "broker monitor" it measures the monitor in a terminal,
-// and as "broker unit" the unit beside a bare echo.
+// as "broker unit" the unit beside a bare echo, and as "broker rlm" wirectl rlm with a
+// mock.
 package main
 
 import (
@@ -19,6 +20,8 @@ func main() {
 		harness.Main(million, steady)
 	case "unit":
 		harness.Main(pings)
+	case "rlm":
+		harness.Main(runs, subCalls, large, cancels)
 	default:
 		harness.Main(rlmDoor, openaiDoor)
 	}
