@@ -109,13 +109,15 @@ func (c *cell) Query(ctx context.Context, q Query) []Answer {
 	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(len(q.Prompts), c.o.Parallel) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(answers); i = int(next.Add(1)) - 1 {
-				answers[i] = c.call(ctx, first+i, q.Prompts[i], q)
-			}
-		})
+	ask := func() {
+		for i := int(next.Add(1)) - 1; i < len(answers); i = int(next.Add(1)) - 1 {
+			answers[i] = c.call(ctx, first+i, q.Prompts[i], q)
+		}
 	}
+	for range min(len(q.Prompts), c.o.Parallel) - 1 {
+		wg.Go(ask)
+	}
+	ask()
 	wg.Wait()
 	return answers
 }

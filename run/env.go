@@ -24,14 +24,19 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 			return nil, errors.New("there is no interpreter at depth 0")
 		}, nil
 	}
+	var isolates *sandbox.Launcher
+	var nothing error
+	var probing sync.WaitGroup // both start processes, which takes its time
+	probing.Go(func() { isolates, nothing = probe(ctx) })
 	interpreter, err := python.Find(ctx)
+	probing.Wait()
 	if errors.Is(err, python.ErrNone) {
 		return nil, cmdline.Errorf("%w: install it, such as the package python3", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	launcher, err := r.launcher(ctx)
+	launcher, err := r.launcher(isolates, nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +71,8 @@ func (e *watched) Close() error {
 // probe finds out what isolates on this machine. Tests replace it.
 var probe = sandbox.Probe
 
-// launcher isolates interpreters, and says how far.
-func (r *run) launcher(ctx context.Context) (env.Launcher, error) {
-	l, err := probe(ctx)
+// launcher isolates interpreters, and says how far, after what a probe has found.
+func (r *run) launcher(l *sandbox.Launcher, err error) (env.Launcher, error) {
 	var none *sandbox.UnavailableError
 	switch {
 	case errors.As(err, &none) && r.Unsandboxed:

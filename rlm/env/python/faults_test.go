@@ -423,7 +423,7 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	script := `#!/bin/sh
-echo '{"implementation": "cpython", "version": [3, 7, 1], "path": "/p", "read": []}'`
+printf 'cpython\0003.7.1\000/p\000/p\000/p\000/p\000/p\n'`
 	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}

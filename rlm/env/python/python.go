@@ -5,7 +5,6 @@ package python
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/rlm/env"
@@ -37,10 +37,11 @@ type Interpreter struct {
 // ErrNone says that there is no interpreter that can run the worker.
 var ErrNone = errors.New("no Python 3.8 or newer on PATH")
 
-// probe prints what find has to know. It runs on Pythons that are too old, too.
-const probe = `import sys, json
-print(json.dumps({"implementation": sys.implementation.name, "version": list(sys.version_info[:3]),
-"path": sys.executable, "read": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]}))`
+// probe prints what describe has to know. It runs on Pythons that are too old, too, and
+// imports nothing that takes time.
+const probe = `import sys
+print("\0".join([sys.implementation.name, "%d.%d.%d" % sys.version_info[:3], sys.executable or "",
+sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]))`
 
 // probeTimeout is how long an interpreter may take to describe itself. On Windows, a
 // python on PATH may be a program that opens a shop.
@@ -80,27 +81,26 @@ func describe(ctx context.Context, path string) (Interpreter, error) {
 	if err != nil {
 		return Interpreter{}, fmt.Errorf("does not run: %w", err)
 	}
-	var d struct {
-		Implementation string
-		Version        []int
-		Path           string
-		Read           []string
-	}
-	if err := json.Unmarshal(out, &d); err != nil || len(d.Version) != 3 {
+	d := strings.Split(strings.TrimRight(string(out), "\r\n"), "\x00")
+	var major, minor int
+	if len(d) != 7 {
 		return Interpreter{}, errors.New("does not say what it is")
 	}
-	version := fmt.Sprintf("%d.%d.%d", d.Version[0], d.Version[1], d.Version[2])
+	if _, err := fmt.Sscanf(d[1], "%d.%d", &major, &minor); err != nil {
+		return Interpreter{}, errors.New("does not say what it is")
+	}
 	switch {
-	case d.Implementation != "cpython":
-		return Interpreter{}, fmt.Errorf("is %s, not CPython", d.Implementation)
-	case slices.Compare(d.Version, []int{3, 8}) < 0:
-		return Interpreter{}, fmt.Errorf("is version %s", version)
+	case d[0] != "cpython":
+		return Interpreter{}, fmt.Errorf("is %s, not CPython", d[0])
+	case major < 3 || major == 3 && minor < 8:
+		return Interpreter{}, fmt.Errorf("is version %s", d[1])
 	}
-	if filepath.IsAbs(d.Path) {
-		path = d.Path // behind the scripts of version managers
+	if filepath.IsAbs(d[2]) {
+		path = d[2] // behind the scripts of version managers
 	}
-	slices.Sort(d.Read)
-	return Interpreter{Path: path, Version: version, Read: slices.Compact(d.Read)}, nil
+	read := d[3:]
+	slices.Sort(read)
+	return Interpreter{Path: path, Version: d[1], Read: slices.Compact(read)}, nil
 }
 
 // Options say what code may use.

@@ -16,7 +16,6 @@ import codecs
 import collections
 import itertools
 import json
-import mmap
 import os
 import re
 import signal
@@ -703,12 +702,15 @@ def load(path, kind):
                     except ValueError as e:
                         raise ValueError("line %d: %s" % (number, e)) from None
         return value
+    # Piece by piece the string grows in place, so that little is there twice. CPython 3.11
+    # does that in a loop without a condition only.
+    text, decode = "", codecs.getincrementaldecoder("utf-8")("replace").decode
     with open(path, "rb") as f:
-        if os.fstat(f.fileno()).st_size == 0:
-            text = ""
-        else:
-            with mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                text = str(view, "utf-8", "replace")
+        while True:
+            piece = f.read(max(1 << 16, len(text) // 16))
+            text += decode(piece, not piece)
+            if not piece:
+                break
     return json.loads(text) if kind == "json" else text
 
 

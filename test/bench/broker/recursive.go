@@ -98,10 +98,10 @@ func wall(b *harness.Bench, args ...string) (float64, error) {
 	return 1000 * time.Since(begun).Seconds(), err
 }
 
-// turnTime returns how many milliseconds the turn in the middle takes whose model answers
-// at once.
+// turnTime returns how many milliseconds the turn in the middle takes, of 30 whose model
+// answers at once.
 func turnTime(b *harness.Bench) (float64, error) {
-	turns := slices.Repeat([]said{cell("n = len(context)\nprint(n)")}, max(10, 500/b.Scale))
+	turns := slices.Repeat([]said{cell("n = len(context)\nprint(n)")}, 30)
 	cmd, err := ask(b, "0s", append(turns, said{Text: "FINAL(done)"}), "-o", "ndjson")
 	if err != nil {
 		return 0, err
