@@ -1,16 +1,14 @@
 package commands
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"os/exec"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/internal/programs"
 )
 
 func doctorCommand(inv *invocation) *cli.Command {
@@ -26,50 +24,16 @@ func doctorCommand(inv *invocation) *cli.Command {
 	}
 }
 
-// A helper is a program that wirectl can work with.
-type helper struct {
-	name    string
-	version []string // the arguments by which it tells its version
-	use     string
-}
-
-var helpers = []helper{
-	{"ssh", []string{"-V"}, "wirectl relay ssh HOST CMD"},
-	{"docker", []string{"--version"}, "wirectl relay container NAME CMD"},
-	{"podman", []string{"--version"}, "wirectl relay container NAME CMD"},
-	{"tshark", []string{"--version"}, "tshark -r CAPTURE"},
-	{"wireshark", []string{"--version"}, "wirectl relay --capture - … | wireshark -k -i -"},
-	{"jq", []string{"--version"}, "wirectl decode -o ndjson FILE | jq"},
-}
-
 func runDoctor(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
 		return usagef("doctor takes no operands, and %q is one", inv.Operands[0])
 	}
 	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "Programs:")
-	for _, h := range helpers {
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", h.name, h.found(c), h.use)
-	}
+	programs.Write(c.Context, w)
 	fmt.Fprintln(w, "\nTaps:")
 	tellTaps(inv, w)
 	return w.Flush()
-}
-
-// found says which version of a helper there is.
-func (h helper) found(c *cli.Context) string {
-	path, err := exec.LookPath(h.name)
-	if err != nil {
-		return "not found"
-	}
-	var stdout, stderr strings.Builder
-	cmd := exec.CommandContext(c.Context, path, h.version...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "found, but it does not run: " + err.Error()
-	}
-	line, _, _ := strings.Cut(cmp.Or(stdout.String(), stderr.String()), "\n")
-	return strings.TrimSpace(line)
 }
 
 func tellTaps(inv *invocation, w io.Writer) {

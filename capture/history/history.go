@@ -287,6 +287,33 @@ func (f *Folder) Remove(s Session) error {
 	return err
 }
 
+// RemoveAll removes the records of these ids, or if there are none all that have ended. It
+// returns the ids of those that it removed, and removes none if one of the ids is no record's.
+func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
+	var list []Session
+	for _, id := range ids {
+		s, err := f.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	if len(ids) == 0 {
+		all, err := f.Sessions()
+		if err != nil {
+			return nil, err
+		}
+		list = slices.DeleteFunc(all, func(s Session) bool { return s.Live })
+	}
+	for _, s := range list {
+		if err := f.Remove(s); err != nil {
+			return removed, err
+		}
+		removed = append(removed, s.ID)
+	}
+	return removed, nil
+}
+
 // trim removes the oldest records until the rest is within bounds, and returns its size.
 // Those that are being written stay.
 func (f *Folder) trim(now time.Time) (size int64, err error) {
