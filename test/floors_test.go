@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"session", "capture"},
 	{"decode", "relay", "broker", "rlm", "peer"},
 	{"store", "watch", "run"},
-	{"tui", "web", "demo"},
+	{"tui", "web", "demo", "hub"},
 	{"commands"},
 	{".", "test"},
 }

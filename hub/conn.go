@@ -1,0 +1,184 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+// A Conn is a connection of somebody who reads what a hub has.
+type Conn struct {
+	address Address
+	nats    *nats.Conn
+}
+
+// dialTime is how long a hub may take to answer.
+const dialTime = 5 * time.Second
+
+// Dial connects to a hub. The options are for tests and for the hub's own process.
+func Dial(a Address, more ...nats.Option) (*Conn, error) {
+	options, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	nc, err := nats.Connect(a.Servers, append(append(options, nats.Timeout(dialTime)), more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("the hub at %s: %w", a.Servers, advice(err))
+	}
+	return &Conn{a, nc}, nil
+}
+
+// Close leaves the hub.
+func (c *Conn) Close() { c.nats.Close() }
+
+// NATS is the connection itself.
+func (c *Conn) NATS() *nats.Conn { return c.nats }
+
+// advice says what to do about an error, where that is known.
+func advice(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return fmt.Errorf("%w: name the file of a token in the address with ?creds=FILE; wirectl hub token makes one", err)
+	case errors.Is(err, nats.ErrNoServers):
+		return fmt.Errorf("%w: nothing listens there; wirectl hub starts one", err)
+	}
+	return err
+}
+
+// options are those of a connection as the address wants it.
+func (a *Address) options() ([]nats.Option, error) {
+	options := []nats.Option{nats.Name("wirectl"), nats.NoEcho()}
+	if a.CA != "" {
+		options = append(options, nats.RootCAs(a.CA))
+	}
+	if a.Creds == "" {
+		return options, nil
+	}
+	text, err := os.ReadFile(a.Creds)
+	if err != nil {
+		return nil, fmt.Errorf("the credentials for the hub: %w", err)
+	}
+	defer clear(text)
+	if bytes.Contains(text, []byte("BEGIN NATS USER JWT")) {
+		return append(options, nats.UserCredentials(a.Creds)), nil
+	}
+	pair, err := nkeys.ParseDecoratedNKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no credentials of NATS: want what wirectl hub token prints, or a file .creds", a.Creds)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Creds, err)
+	}
+	return append(options, nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(Inbox+public)), nil
+}
+
+// A query asks for messages of a stream whose subject matches Next, from the number Seq on.
+type query struct {
+	Seq      uint64 `json:"seq"`
+	Next     string `json:"next_by_subj"`
+	Batch    int    `json:"batch"`
+	MaxBytes int    `json:"max_bytes"`
+}
+
+const (
+	queryTime  = 10 * time.Second
+	queryBatch = 256
+	queryBytes = 4 << 20
+)
+
+// Statuses of an answer that is no message.
+const (
+	statusEnd  = "204"
+	statusNone = "404"
+)
+
+// settleTime is how long a server that has just started may take to know its streams.
+const settleTime = 3 * time.Second
+
+// get asks a stream for messages, by a request that can do nothing but read. It returns
+// the number from which to ask for more, and false if there were none.
+func (c *Conn) get(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
+	for began := time.Now(); ; {
+		next, found, err = c.getOnce(ctx, stream, subject, from, each)
+		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > settleTime {
+			return next, found, err
+		}
+		select {
+		case <-time.After(retryFirst):
+		case <-ctx.Done():
+			return from, false, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	body, err := json.Marshal(query{from, subject, queryBatch, queryBytes})
+	if err != nil {
+		return from, false, err
+	}
+	inbox := c.nats.NewInbox()
+	sub, err := c.nats.SubscribeSync(inbox)
+	if err != nil {
+		return from, false, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
+	if err := c.nats.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+		return from, false, err
+	}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			return from, found, fmt.Errorf("the server at %s has no hub (%w): start one there with wirectl hub --nats", c.address.Servers, err)
+		case errors.Is(err, context.DeadlineExceeded):
+			return from, found, fmt.Errorf("no answer from the hub within %v: does the token have the right to view?", queryTime)
+		case err != nil:
+			return from, found, err
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+			seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+			if err == nil {
+				err = each(m)
+			}
+			if err != nil {
+				return from, found, err
+			}
+			from, found = seq+1, true
+		case statusEnd, statusNone:
+			return from, found, nil
+		default:
+			return from, found, fmt.Errorf("the hub answers %s %s", status, m.Header.Get("Description"))
+		}
+	}
+}
+
+// entries calls each for the entries of a bucket whose keys match a pattern.
+func (c *Conn) entries(ctx context.Context, bucket, pattern string, each func(key string, value []byte) error) error {
+	stream, subjects := Bucket(bucket)
+	for from, found := uint64(1), true; found; {
+		var err error
+		from, found, err = c.get(ctx, stream, subjects+pattern, from, func(m *nats.Msg) error {
+			if m.Header.Get("KV-Operation") != "" { // it was deleted
+				return nil
+			}
+			return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m.Data)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package hub_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/server"
+)
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts a hub with a real server of NATS, at any port if listen is "".
+func start(t *testing.T, dir, listen string) *server.Hub {
+	t.Helper()
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	h, err := server.Start(t.Context(), server.Options{Dir: dir, Listen: listen, MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }})
+	check(t, err)
+	t.Cleanup(func() { check(t, h.Close()) })
+	return h
+}
+
+// listens is the HOST:PORT of a hub.
+func listens(h *server.Hub) string { return strings.TrimPrefix(h.URL(), "nats://") }
+
+// freePort is an address where nothing listens. Its port is none of those that systems
+// give to connections, one of which could take it meanwhile.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			check(t, l.Close())
+			return address
+		}
+	}
+}
+
+// warnings are what a sender has told.
+type warnings struct {
+	mu   sync.Mutex
+	all  []string
+	some chan struct{}
+}
+
+func newWarnings() *warnings { return &warnings{some: make(chan struct{}, 1)} }
+
+func (w *warnings) add(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, text)
+	select {
+	case w.some <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until something was told that has these words.
+func (w *warnings) await(t *testing.T, words string) {
+	t.Helper()
+	guard := time.After(time.Minute)
+	for {
+		w.mu.Lock()
+		all := strings.Join(w.all, "\n")
+		w.mu.Unlock()
+		if strings.Contains(all, words) {
+			return
+		}
+		select {
+		case <-w.some:
+		case <-guard:
+			t.Fatalf("nothing tells %q, but:\n%s", words, all)
+		}
+	}
+}
+
+// A feed is a session that is sent.
+type feed struct {
+	t      *testing.T
+	tap    *tap.Hub
+	sender *hub.Sender
+	warned *warnings
+	state  string
+	frames int64
+}
+
+// send begins to send a session.
+func send(t *testing.T, address string, change func(*hub.Sending)) *feed {
+	t.Helper()
+	a, err := hub.ParseAddress(address)
+	check(t, err)
+	f := &feed{t: t, warned: newWarnings()}
+	o := hub.Sending{Address: a, Policy: hub.Lossy, Level: history.Full, Kind: "relay", State: t.TempDir(), Say: f.warned.add, Warn: f.warned.add}
+	if change != nil {
+		change(&o)
+	}
+	f.state = o.State
+	s := capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line", Controller: "stdio", Unit: "exec server"}
+	f.tap = tap.NewHub(s, tap.Options{})
+	sender, err := o.Open(s, "server-1", f.tap)
+	check(t, err)
+	f.sender = sender.(*hub.Sender)
+	return f
+}
+
+func lossless(o *hub.Sending) { o.Policy = hub.Lossless }
+
+// payload is that of a frame by its number.
+func payload(n int64) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add","arguments":{"text":"%s"}}}`+"\n", n, strings.Repeat("x", int(n%300)))
+}
+
+func (f *feed) write(raw []byte) {
+	f.frames++
+	r := capture.Record{
+		Kind: capture.Frame, Seq: f.frames, Time: time.Now(), Protocol: "mcp", Framing: "line",
+		Frame: frame.Frame{Raw: raw, End: len(raw) - 1, Dir: frame.C2U, Conn: 1},
+	}
+	var w capture.Writer = f.tap
+	if sink := f.sender.Sink(); sink != nil {
+		w = sink
+	}
+	check(f.t, w.Write(&r))
+}
+
+func (f *feed) writeMany(n int) {
+	for range n {
+		f.write(payload(f.frames + 1))
+	}
+}
+
+// end ends the session and waits until it was sent.
+func (f *feed) end() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	check(f.t, f.tap.Close(), f.sender.Close(ctx))
+}
+
+// read reads a session to its end.
+func read(t *testing.T, c *hub.Conn, name string) (frames []capture.Record, notes []string) {
+	t.Helper()
+	src, err := c.Open(t.Context(), name)
+	check(t, err)
+	defer src.Close()
+	r, err := pcapng.NewReader(src, 0)
+	check(t, err)
+	var rec capture.Record
+	for {
+		err := r.Next(&rec)
+		if err == io.EOF {
+			return frames, notes
+		}
+		check(t, err)
+		switch rec.Kind {
+		case capture.Frame:
+			frames = append(frames, rec.Clone())
+		case capture.Note:
+			notes = append(notes, string(rec.Text))
+		}
+	}
+}
+
+// isWhole checks that the frames are all that were written, once each and in their order.
+func isWhole(t *testing.T, frames []capture.Record, want int64) {
+	t.Helper()
+	if int64(len(frames)) != want {
+		t.Errorf("the hub has %d frames, want %d", len(frames), want)
+	}
+	for i, r := range frames {
+		if n := int64(i) + 1; r.Seq != n || !bytes.Equal(r.Raw, payload(n)) || r.Conn != 1 || r.Dir != frame.C2U {
+			t.Fatalf("frame %d is number %d of connection %d: %.80q", n, r.Seq, r.Conn, r.Raw)
+		}
+	}
+}
+
+// What passes a tap comes back from the hub, byte for byte, and is listed.
+func TestThereAndBack(t *testing.T) {
+	for _, policy := range hub.Policies {
+		t.Run(string(policy), func(t *testing.T) {
+			h := start(t, t.TempDir(), "")
+			f := send(t, h.URL(), func(o *hub.Sending) { o.Policy = policy })
+			f.writeMany(5000)
+			f.end()
+			id := f.sender.Info().ID
+			frames, notes := read(t, h.Conn(), id[:5])
+			isWhole(t, frames, 5000)
+			if len(notes) > 0 {
+				t.Errorf("notes: %q", notes)
+			}
+			list, err := h.Conn().Sessions(t.Context())
+			check(t, err)
+			if len(list) != 1 || list[0].ID != id || list[0].Frames != 5000 || list[0].Live || list[0].Ended.IsZero() || list[0].Unit != "exec server" || list[0].Lost != 0 {
+				t.Errorf("listed: %+v", list)
+			}
+		})
+	}
+}
+
+// A frame that no message of the server has room for travels in pieces.
+func TestLargeFrame(t *testing.T) {
+	h := start(t, t.TempDir(), "")
+	f := send(t, h.URL(), lossless)
+	random := rand.New(rand.NewPCG(1, 2))
+	large := []byte(`{"jsonrpc":"2.0","id":1,"result":"`)
+	for len(large) < 4<<20 {
+		large = strconv.AppendUint(large, random.Uint64(), 36)
+	}
+	large = append(large, "\"}\n"...)
+	f.write([]byte("{}\n"))
+	f.write(large)
+	f.write([]byte("{}\n"))
+	f.end()
+	frames, _ := read(t, h.Conn(), f.sender.Info().ID)
+	if len(frames) != 3 || !bytes.Equal(frames[1].Raw, large) {
+		t.Errorf("%d frames", len(frames))
+	}
+}
+
+// A session that goes on is read as it comes.
+func TestLive(t *testing.T) {
+	h := start(t, t.TempDir(), "")
+	f := send(t, h.URL(), nil)
+	f.writeMany(1)
+	src := opened(t, h, f)
+	defer src.Close()
+	r, err := pcapng.NewReader(src, 0)
+	check(t, err)
+	var rec capture.Record
+	check(t, r.Next(&rec))
+	f.writeMany(1)
+	check(t, r.Next(&rec))
+	if rec.Seq != 2 {
+		t.Errorf("the second frame is %+v", rec)
+	}
+	list, err := h.Conn().Sessions(t.Context())
+	if err != nil || len(list) != 1 || !list[0].Live {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	f.end()
+	if err := r.Next(&rec); err != io.EOF {
+		t.Errorf("at the end: %+v, %v", rec, err)
+	}
+}
+
+// opened opens a session once the hub knows it.
+func opened(t *testing.T, h *server.Hub, f *feed) *hub.Reader {
+	t.Helper()
+	for {
+		src, err := h.Conn().Open(t.Context(), f.sender.Info().ID)
+		if none := (*hub.NotFoundError)(nil); errors.As(err, &none) {
+			continue
+		}
+		check(t, err)
+		return src
+	}
+}
+
+// While the hub is away a spool keeps everything, and each interruption is told of.
+func TestHubRestarts(t *testing.T) {
+	dir := t.TempDir()
+	h := start(t, dir, freePort(t))
+	f := send(t, h.URL(), lossless)
+	f.writeMany(1000)
+	for range 2 {
+		check(t, h.Close())
+		f.writeMany(1000)
+		f.warned.await(t, "takes nothing")
+		h = start(t, dir, listens(h))
+		f.warned.await(t, "takes the session again")
+		f.warned.mu.Lock()
+		f.warned.all = nil
+		f.warned.mu.Unlock()
+		f.writeMany(1000)
+	}
+	f.end()
+	frames, notes := read(t, h.Conn(), f.sender.Info().ID)
+	isWhole(t, frames, 5000)
+	if len(notes) == 0 || !strings.Contains(notes[0], "could not be reached") {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
+// A lossy sender drops what comes while the hub is away, counts it and goes on.
+func TestLossy(t *testing.T) {
+	address := freePort(t)
+	f := send(t, "nats://"+address, nil)
+	const many = 200_000 // more than history and queue hold
+	f.writeMany(many)
+	f.warned.await(t, "takes nothing")
+	h := start(t, t.TempDir(), address)
+	f.warned.await(t, "takes the session again")
+	f.end()
+	frames, notes := read(t, h.Conn(), f.sender.Info().ID)
+	list, err := h.Conn().Sessions(t.Context())
+	check(t, err)
+	if lost := list[0].Lost; lost == 0 || lost+int64(len(frames)) != many || list[0].Frames != int64(len(frames)) {
+		t.Errorf("%d frames came and %d are counted as lost, of %d: %q", len(frames), lost, many, notes)
+	}
+}
+
+// A spool that is full drops frames, says so once, and counts them.
+func TestSpoolIsFull(t *testing.T) {
+	address := freePort(t)
+	f := send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.SpoolBytes = hub.Lossless, 64<<10 })
+	const many = 100_000
+	f.writeMany(many)
+	f.warned.await(t, "frames are dropped from now on")
+	h := start(t, t.TempDir(), address)
+	f.warned.await(t, "takes the session again")
+	f.end()
+	frames, notes := read(t, h.Conn(), f.sender.Info().ID)
+	list, err := h.Conn().Sessions(t.Context())
+	check(t, err)
+	if lost := list[0].Lost; len(frames) == 0 || lost == 0 || lost+int64(len(frames)) != many {
+		t.Errorf("%d frames came and %d are counted as lost, of %d: %q", len(frames), lost, many, notes)
+	}
+	if left, _ := filepath.Glob(filepath.Join(f.state, "spool", "*", "*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What a killed process has left in its spool is sent by the next, and the session
+// says that it was cut.
+func TestAdopt(t *testing.T) {
+	address, state := freePort(t), t.TempDir()
+	killed := send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, state })
+	killed.writeMany(3000)
+	id := killed.sender.Info().ID
+	killed.warned.await(t, "takes nothing")
+	killed.end() // with nowhere to go
+	killed.warned.await(t, "waits in")
+
+	spools, err := filepath.Glob(filepath.Join(state, "spool", "*", "*"+id))
+	check(t, err)
+	segments, err := filepath.Glob(filepath.Join(spools[0], "*.segment"))
+	check(t, err)
+	check(t, os.Remove(segments[len(segments)-1])) // which says that it is the last
+
+	h := start(t, t.TempDir(), address)
+	next := send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, state })
+	next.warned.await(t, "has the rest of the session "+id)
+	next.end()
+	frames, notes := read(t, h.Conn(), id)
+	if len(frames) == 0 || len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "killed") {
+		t.Errorf("%d frames, notes %q", len(frames), notes)
+	}
+	isWhole(t, frames, int64(len(frames)))
+	list, err := h.Conn().Sessions(t.Context())
+	check(t, err)
+	for _, i := range list {
+		if i.Cut != (i.ID == id) || i.Ended.IsZero() {
+			t.Errorf("listed: %+v", i)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(state, "spool", "*", "*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Secrets never leave the machine, and at the level metadata no text does.
+func TestRedaction(t *testing.T) {
+	for _, level := range history.Levels {
+		h := start(t, t.TempDir(), "")
+		f := send(t, h.URL(), func(o *hub.Sending) { o.Level = level })
+		f.write([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"text":"private","password":"hunter2"}}}` + "\n"))
+		f.end()
+		frames, _ := read(t, h.Conn(), f.sender.Info().ID)
+		text := string(frames[0].Raw)
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "private") != (level == history.Full) || !strings.Contains(text, "tools/call") {
+			t.Errorf("%s: %s", level, text)
+		}
+	}
+}

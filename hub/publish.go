@@ -1,0 +1,196 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A publisher brings the segments of one session to the stream, one message after the
+// other. Each message says which one is the last of its subject, so that none is
+// stored twice, however long the answer to one was lost.
+type publisher struct {
+	nats  *nats.Conn
+	js    jetstream.JetStream
+	key   string
+	queue queue
+	// trouble is told once why the hub takes nothing, and relief that it does again.
+	trouble func(error)
+	relief  func(time.Duration)
+	// taken is told of each segment that the hub has.
+	taken func(segment)
+}
+
+const (
+	// reserve is what is left of a message for its headers.
+	reserve = 64 << 10
+	// ackTime is how long the hub may take to store a message.
+	ackTime = 3 * time.Second
+	// retryFirst and retryMost are how long is waited before the same is tried again.
+	retryFirst = 50 * time.Millisecond
+	retryMost  = 2 * time.Second
+)
+
+// Codes of JetStream's errors.
+const (
+	codeWrongLast = 10071 // "wrong last sequence: N"
+	codeBusy      = 10164 // another message of the subject is being stored
+)
+
+// run sends what is in the queue until its end or that of ctx.
+func (p *publisher) run(ctx context.Context) error {
+	for {
+		seg, err := p.queue.next(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.send(ctx, &seg); err != nil {
+			return err
+		}
+		if err := p.queue.done(); err != nil {
+			return err
+		}
+		p.taken(seg)
+	}
+}
+
+// send sends a segment, in pieces if it is too large for a message.
+func (p *publisher) send(ctx context.Context, seg *segment) error {
+	at := p.queue.sent()
+	if seg.Number < at.Number || seg.Number == at.Number && at.Size == 0 {
+		return nil // before a crash
+	}
+	size, err := p.messageSize(ctx)
+	if err != nil {
+		return err
+	}
+	if at.Number != seg.Number || at.Size != size { // or the server has other limits by now
+		at.Pieces = 0
+	}
+	at.Number, at.Size = seg.Number, size
+	pieces := max(1, (int64(len(seg.Data))+size-1)/size)
+	for at.Pieces < pieces {
+		m := nats.NewMsg(Segments + p.key)
+		m.Header.Set(headerNumber, strconv.FormatInt(seg.Number, 10))
+		m.Header.Set(headerFrames, strconv.FormatInt(seg.Frames, 10))
+		if pieces > 1 {
+			m.Header.Set(headerPiece, fmt.Sprintf("%d/%d", at.Pieces+1, pieces))
+		}
+		if seg.End {
+			m.Header.Set(headerEnd, "1")
+		}
+		m.Data = seg.Data[at.Pieces*size : min((at.Pieces+1)*size, int64(len(seg.Data)))]
+		if at.Last, err = p.store(ctx, m, at.Last); err != nil {
+			return err
+		}
+		if at.Pieces++; at.Pieces == pieces {
+			at.Pieces, at.Size = 0, 0
+			at.Frames, at.Bytes, at.Lost = seg.Frames, seg.Bytes, seg.Lost
+			if seg.End {
+				at.Ended = 1
+			}
+		}
+		if err := p.queue.setSent(at); err != nil {
+			return err
+		}
+		if at.Size == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// messageSize is how much of a segment a message may have. It waits until the server
+// has said so.
+func (p *publisher) messageSize(ctx context.Context) (int64, error) {
+	err := p.persist(ctx, func() error {
+		if p.nats.MaxPayload() == 0 {
+			return cause(p.nats)
+		}
+		return nil
+	})
+	most := p.nats.MaxPayload()
+	if most > 2*reserve {
+		most -= reserve
+	}
+	return most, err
+}
+
+// cause says why there is no connection.
+func cause(nc *nats.Conn) error {
+	if err := nc.LastError(); err != nil {
+		return err
+	}
+	return nats.ErrDisconnected
+}
+
+// store has a message stored behind the one with the number last, and returns its own.
+func (p *publisher) store(ctx context.Context, m *nats.Msg, last uint64) (uint64, error) {
+	err := p.persist(ctx, func() error {
+		if !p.nats.IsConnected() {
+			return cause(p.nats)
+		}
+		ctx, cancel := context.WithTimeout(ctx, ackTime)
+		defer cancel()
+		ack, err := p.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+		if err == nil {
+			last = ack.Sequence
+			return nil
+		}
+		wrong, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || wrong.ErrorCode != codeWrongLast {
+			return err
+		}
+		var there uint64
+		if _, err := fmt.Sscanf(wrong.Description, "wrong last sequence: %d", &there); err != nil {
+			return wrong
+		}
+		stored := there > last // by a try whose answer was lost
+		last = there
+		if stored {
+			return nil
+		}
+		return errAgain // those before were removed, as too old
+	})
+	return last, err
+}
+
+// errAgain asks for the same again, at once.
+var errAgain = errors.New("once more")
+
+// persist calls f until it succeeds or ctx ends, and tells of trouble.
+func (p *publisher) persist(ctx context.Context, f func() error) error {
+	wait, began := retryFirst, time.Time{}
+	for {
+		err := f()
+		if err == nil {
+			if !began.IsZero() {
+				p.relief(time.Since(began))
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		busy, ok := errors.AsType[*jetstream.APIError](err)
+		switch {
+		case errors.Is(err, errAgain):
+			continue
+		case ok && busy.ErrorCode == codeBusy:
+		case began.IsZero():
+			began = time.Now()
+			p.trouble(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		wait = min(2*wait, retryMost)
+	}
+}

@@ -1,0 +1,98 @@
+package hub
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+// A queue holds the segments that were made and that the hub does not have yet. One
+// goroutine adds and closes, another takes.
+type queue interface {
+	// add adds a segment. Its error says why it is dropped.
+	add(segment) error
+	// close says that there will be no more.
+	close()
+	// next returns the oldest, and waits for it; io.EOF is the end.
+	next(ctx context.Context) (segment, error)
+	// sent returns how far the hub has come, and setSent keeps that.
+	sent() position
+	setSent(position) error
+	// done removes the oldest, which the hub has.
+	done() error
+}
+
+// A position is how far the hub has come with a session.
+type position struct {
+	// Number is that of the last segment that it has, or has pieces of.
+	Number int64
+	// Pieces is how many it has of it, and Size how long these are; 0 if it has all.
+	Pieces, Size int64
+	// Last is the number of the last message in the stream.
+	Last uint64
+	// Frames, Bytes and Lost are those up to the segment Number.
+	Frames, Bytes, Lost int64
+	// Ended is 1 if that was the last.
+	Ended uint64
+}
+
+// memory is a queue that makes who adds wait. The tap drops frames meanwhile.
+type memory struct {
+	segments chan segment
+	stop     <-chan struct{}
+	at       position
+}
+
+func newMemory(stop <-chan struct{}) *memory {
+	return &memory{segments: make(chan segment, 4), stop: stop}
+}
+
+func (m *memory) add(s segment) error {
+	select {
+	case m.segments <- s:
+		return nil
+	case <-m.stop:
+		return context.Canceled
+	}
+}
+
+func (m *memory) close() { close(m.segments) }
+
+func (m *memory) next(ctx context.Context) (segment, error) {
+	select {
+	case s, ok := <-m.segments:
+		if !ok {
+			return s, io.EOF
+		}
+		return s, nil
+	case <-ctx.Done():
+		return segment{}, context.Cause(ctx)
+	}
+}
+
+func (m *memory) sent() position { return m.at }
+
+func (m *memory) setSent(at position) error {
+	m.at = at
+	return nil
+}
+
+func (m *memory) done() error { return nil }
+
+// A signal wakes one goroutine that waits for a change.
+type signal struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (s *signal) channel() chan struct{} {
+	s.once.Do(func() { s.c = make(chan struct{}, 1) })
+	return s.c
+}
+
+func (s *signal) send() {
+	select {
+	case s.channel() <- struct{}{}:
+	default:
+	}
+}

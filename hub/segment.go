@@ -1,0 +1,149 @@
+package hub
+
+import (
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+)
+
+// A segment is a piece of a session that can be read by itself: a section of pcapng,
+// compressed.
+type segment struct {
+	Number int64 `json:"number"` // from 1
+	Frames int64 `json:"frames"` // of the session up to its end
+	Bytes  int64 `json:"bytes"`  // of those
+	Lost   int64 `json:"lost"`   // frames of the session that were dropped before
+	End    bool  `json:"end,omitempty"`
+	Size   int   `json:"size"` // of Data
+
+	Data []byte `json:"-"`
+}
+
+const (
+	// segmentSize is about how many bytes a segment has before it is compressed,
+	// unless its only record is longer.
+	segmentSize = 256 << 10
+	// maxSegment is the most that a reader takes of one.
+	maxSegment = 256 << 20
+)
+
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	// Neither option can fail.
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	return e
+})
+
+// decompress returns the section of a segment.
+var decompress = sync.OnceValue(func() func([]byte) ([]byte, error) {
+	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSegment))
+	return func(data []byte) ([]byte, error) { return d.DecodeAll(data, nil) }
+})
+
+// A packer makes segments of records. It is a [capture.Writer] for one goroutine.
+type packer struct {
+	session capture.Session
+	put     func(segment) error
+
+	w    *pcapng.Writer
+	buf  []byte
+	last segment // its counts are those of all records so far
+	kept segment // its counts are those of the segments that were taken
+	owed int64   // frames that were dropped, which no note tells of yet
+	told int64   // those that a note in buf tells of
+}
+
+type sink struct{ to *[]byte }
+
+func (s sink) Write(b []byte) (int, error) {
+	*s.to = append(*s.to, b...)
+	return len(b), nil
+}
+
+// begin begins a segment.
+func (p *packer) begin() (err error) {
+	if p.w != nil {
+		return nil
+	}
+	p.buf = p.buf[:0]
+	if p.w, err = pcapng.NewWriter(sink{&p.buf}, p.session, nil); err != nil {
+		return err
+	}
+	if p.owed > 0 {
+		note := tap.Note{Tap: tap.Lost, Lost: p.owed}.Record()
+		p.told, p.owed = p.owed, 0
+		p.buf, err = p.w.Append(p.buf, &note)
+	}
+	return err
+}
+
+// Write adds a record.
+func (p *packer) Write(r *capture.Record) error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	var err error
+	if p.buf, err = p.w.Append(p.buf, r); err != nil {
+		return err
+	}
+	switch n, isNote := tap.ParseNote(r); {
+	case r.Kind == capture.Frame:
+		p.last.Frames++
+		p.last.Bytes += int64(len(r.Raw))
+	case isNote && n.Tap == tap.Lost:
+		p.last.Lost += n.Lost
+	}
+	if len(p.buf) >= segmentSize {
+		return p.flush()
+	}
+	return nil
+}
+
+// note adds a remark.
+func (p *packer) note(text string) error {
+	return p.Write(&capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte(text)})
+}
+
+// flush hands on what was gathered.
+func (p *packer) flush() error {
+	if p.w == nil {
+		return nil
+	}
+	return p.hand(false)
+}
+
+// end hands on what was gathered as the last segment.
+func (p *packer) end() error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	return p.hand(true)
+}
+
+func (p *packer) hand(end bool) error {
+	next := p.last
+	next.Number++
+	next.End = end
+	next.Data = encoder().EncodeAll(p.buf, nil)
+	next.Size = len(next.Data)
+	p.w = nil
+	if cap(p.buf) > 4*segmentSize {
+		p.buf = nil
+	}
+	told := p.told
+	p.told = 0
+	if err := p.put(next); err != nil {
+		dropped := p.last.Frames - p.kept.Frames + p.last.Lost - p.kept.Lost
+		p.owed = told + dropped
+		p.kept.Lost += dropped
+		p.last = p.kept
+		return err
+	}
+	next.Data = nil
+	p.last, p.kept = next, next
+	return nil
+}

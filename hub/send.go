@@ -1,0 +1,456 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/tap"
+)
+
+// beat is how often a sender says that it is there.
+const beat = 10 * time.Second
+
+// A Sending says how sessions are sent to a hub.
+type Sending struct {
+	Address Address
+	Policy  Policy
+	Level   history.Level
+	// Kind is the command that sends.
+	Kind string
+	// Redaction is taken out besides known secrets.
+	Redaction capture.Redaction
+	// State is the folder of the user's state, which spools are in.
+	State string
+	// SpoolBytes bounds the spools for the hub together; 0 means [DefaultSpoolBytes].
+	SpoolBytes int64
+	// Say tells people where the session goes.
+	Say func(text string)
+	// Warn tells people what becomes of what is sent.
+	Warn func(text string)
+
+	options []nats.Option // of tests
+}
+
+// A Sender sends one session. The hub need not be there: what becomes of frames until
+// it is, its policy says.
+type Sender struct {
+	o      Sending
+	info   Info
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	queue  queue
+	spool  *spool // the queue, if it is lossless
+	packer packer
+
+	recorder *recorder.Recorder // that is fed; nil if the tap is read
+	reader   capture.Live
+	closer   io.Closer // of the reader
+
+	altered  atomic.Bool
+	dropping bool // the last segment was dropped
+	mu       sync.Mutex
+	notes    []string // for the session
+	counts   Info     // its counts are those of what was made so far
+
+	ctx     context.Context
+	stop    context.CancelFunc
+	packed  chan struct{} // nothing is made any more
+	done    chan struct{} // all was sent, or ctx has ended
+	running sync.WaitGroup
+}
+
+// Open begins to send the session of that name: what passes h if it may lose frames.
+// What it has to be fed otherwise is its Sink. A hub that cannot be reached is no error.
+func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, error) {
+	x := o.redaction()
+	s = x.Session(s)
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	t := &Sender{
+		o: o, packed: make(chan struct{}), done: make(chan struct{}),
+		info: Info{
+			ID: hex.EncodeToString(id[:]), Org: o.Address.Org, Host: host(), Kind: o.Kind, Name: name,
+			Started: s.Created, Protocol: s.Protocol, Framing: s.Framing, Controller: s.Controller, Unit: s.Unit,
+			Level: o.Level, Policy: o.Policy,
+		},
+	}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	if err := t.open(s, h); err != nil {
+		t.stop()
+		return nil, fmt.Errorf("the hub: %w", err)
+	}
+	t.packer = packer{session: s, put: t.put}
+	o.Say(fmt.Sprintf("sending to %s as hub:%s", o.Address.Servers, t.info.ID))
+	t.running.Go(func() { t.pack(&s, x) })
+	t.running.Go(t.publish)
+	t.running.Go(t.beat)
+	if t.spool != nil {
+		t.running.Go(t.adopt)
+	}
+	return t, nil
+}
+
+// redaction is all that is taken out.
+func (o *Sending) redaction() capture.Redaction {
+	x := capture.Secrets()
+	x.Outline = o.Level == history.Metadata
+	x.Keys = append(x.Keys, o.Redaction.Keys...)
+	x.Values = append(x.Values, o.Redaction.Values...)
+	x.Protocol, x.Calls, x.Blind = o.Redaction.Protocol, o.Redaction.Calls, capture.BlindSpot(o.Warn)
+	return x
+}
+
+// open opens the queue and the connection, and what is read.
+func (t *Sender) open(s capture.Session, h *tap.Hub) (err error) {
+	if t.o.Policy == Lossless {
+		if t.spool, err = newSpool(t.o.spoolDir(), t.info, cmp.Or(t.o.SpoolBytes, DefaultSpoolBytes)); err != nil {
+			return err
+		}
+		t.queue = t.spool
+	} else {
+		t.queue = newMemory(t.ctx.Done())
+	}
+	options, err := t.o.Address.options()
+	if err == nil {
+		t.conn, err = nats.Connect(t.o.Address.Servers, append(append(options,
+			nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
+			nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(beat), nats.Timeout(dialTime),
+		), t.o.options...)...)
+	}
+	if err == nil {
+		t.js, err = jetstream.New(t.conn)
+	}
+	switch {
+	case err != nil:
+		if t.spool != nil {
+			err = errors.Join(err, t.spool.remove())
+		}
+		return err
+	case t.o.Policy == Lossless:
+		rec, r := recorder.NewReader(recorder.Config{Session: s, Notice: t.o.Warn})
+		t.recorder, t.reader, t.closer = rec, r, r
+	default:
+		v := h.View()
+		t.reader, t.closer = v, v
+	}
+	return nil
+}
+
+// spoolDir is the folder of the spools for a hub.
+func (o *Sending) spoolDir() string {
+	sum := sha256.Sum256([]byte(o.Address.Servers + "/" + o.Address.Org))
+	return filepath.Join(o.State, "spool", hex.EncodeToString(sum[:6]))
+}
+
+// Info says what is sent. Its counts are zero.
+func (t *Sender) Info() Info { return t.info }
+
+// Sink is what takes the session's records; nil if the tap is read.
+func (t *Sender) Sink() capture.Writer {
+	if t.recorder == nil {
+		return nil
+	}
+	return t.recorder
+}
+
+// Alter marks the session as altered.
+func (t *Sender) Alter() { t.altered.Store(true) }
+
+// pack makes segments of what is read.
+func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
+	defer close(t.packed)
+	defer t.queue.close()
+	w := capture.Redact(&t.packer, s, x)
+	var rec capture.Record
+	for {
+		if err := t.reader.Next(&rec); err != nil {
+			break
+		}
+		if t.altered.Load() && !t.packer.session.Altered {
+			t.check(t.packer.flush())
+			t.packer.session.Altered = true
+		}
+		if n, ok := tap.ParseNote(&rec); ok && n.Tap != tap.Lost {
+			continue // for those who look at the tap
+		}
+		t.check(w.Write(&rec))
+		if !t.reader.Buffered() {
+			t.writeNotes()
+			t.check(t.packer.flush())
+		}
+	}
+	t.writeNotes()
+	t.check(t.packer.end())
+}
+
+// errDropped says that a segment was dropped, which was told of.
+var errDropped = errors.New("frames are dropped")
+
+// check tells of what cannot be sent.
+func (t *Sender) check(err error) {
+	if err != nil && !errors.Is(err, errDropped) {
+		t.o.Warn(fmt.Sprintf("the hub: %v", err))
+	}
+}
+
+// writeNotes writes what the session is to say about its way to the hub.
+func (t *Sender) writeNotes() {
+	t.mu.Lock()
+	notes := t.notes
+	t.notes = nil
+	t.mu.Unlock()
+	for _, text := range notes {
+		t.check(t.packer.note(text))
+	}
+}
+
+// put adds a segment to the queue.
+func (t *Sender) put(seg segment) error {
+	if err := t.queue.add(seg); err != nil {
+		if !t.dropping && t.ctx.Err() == nil {
+			t.o.Warn(fmt.Sprintf("the hub: frames are dropped from now on: %v", err))
+		}
+		t.dropping = true
+		return fmt.Errorf("%w: %w", errDropped, err)
+	}
+	t.dropping = false
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Frames, t.counts.Bytes, t.counts.Lost = seg.Frames, seg.Bytes, seg.Lost
+	return nil
+}
+
+// publish sends the queue.
+func (t *Sender) publish() {
+	defer close(t.done)
+	p := publisher{
+		nats: t.conn, js: t.js, key: t.info.key(), queue: t.queue,
+		trouble: t.trouble, relief: t.relief, taken: func(segment) {},
+	}
+	err := p.run(t.ctx)
+	if err == io.EOF {
+		t.finish(t.ctx, t.summary(time.Now()))
+		return
+	}
+	if t.ctx.Err() == nil {
+		t.o.Warn(fmt.Sprintf("the hub gets no more of this session: %v", err))
+	}
+}
+
+func (t *Sender) trouble(err error) {
+	what := "frames that it is too late for are dropped"
+	if t.spool != nil {
+		what = "what passes waits in " + t.spool.dir
+	}
+	t.o.Warn(fmt.Sprintf("the hub at %s takes nothing: %v; %s", t.o.Address.Servers, advice(err), what))
+}
+
+func (t *Sender) relief(after time.Duration) {
+	after = after.Round(time.Millisecond)
+	t.o.Warn(fmt.Sprintf("the hub takes the session again, after %v", after))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notes = append(t.notes, fmt.Sprintf("the hub could not be reached for %v", after))
+}
+
+// summary is what the session is by now.
+func (t *Sender) summary(ended time.Time) Info {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.info
+	i.Frames, i.Bytes, i.Lost, i.Ended = t.counts.Frames, t.counts.Bytes, t.counts.Lost, ended
+	return i
+}
+
+// beat says that the session goes on, until it ends.
+func (t *Sender) beat() {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	connected := t.conn.StatusChanged(nats.CONNECTED)
+	defer t.conn.RemoveStatusListener(connected)
+	for {
+		t.sayLive()
+		select {
+		case <-tick.C:
+		case <-connected:
+		case <-t.packed:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// sayLive renews the entries of the session. Where there is no connection, the next
+// beat does.
+func (t *Sender) sayLive() {
+	text, err := json.Marshal(t.summary(time.Time{}))
+	if err != nil {
+		return
+	}
+	for _, bucket := range []string{Summaries, Presence} {
+		_, subjects := Bucket(bucket)
+		_ = t.conn.Publish(subjects+t.info.key(), text)
+	}
+}
+
+// finish says how a session ended.
+func (t *Sender) finish(ctx context.Context, i Info) {
+	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	text, err := json.Marshal(i)
+	if err == nil {
+		_, subjects := Bucket(Summaries)
+		_, err = t.js.Publish(ctx, subjects+i.key(), text)
+	}
+	if err == nil {
+		_, subjects := Bucket(Presence)
+		gone := nats.NewMsg(subjects + i.key())
+		gone.Header.Set("KV-Operation", "DEL")
+		_, err = t.js.PublishMsg(ctx, gone)
+	}
+	if err != nil && t.ctx.Err() == nil {
+		t.o.Warn(fmt.Sprintf("the hub has the session, but no summary of it: %v", err))
+	}
+}
+
+// unreached is how long the end of a session waits for a hub that is not there.
+const unreached = 500 * time.Millisecond
+
+// Close sends the rest, and gives up when ctx ends or the hub is not there. What is in a
+// spool then waits for the next one that sends.
+func (t *Sender) Close(ctx context.Context) error {
+	if t.recorder != nil {
+		_ = t.recorder.Close(ctx) // the spool has told why there is less
+	}
+	select {
+	case <-t.packed:
+	case <-ctx.Done():
+		t.closer.Close()
+	}
+	t.await(ctx)
+	t.stop()
+	t.closer.Close()
+	t.running.Wait()
+	t.conn.Close()
+	whole := t.isWhole()
+	if t.spool == nil {
+		if i := t.summary(time.Time{}); !whole || i.Lost > 0 {
+			t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s: %d frames were dropped on the way, and what came last", i.ID, i.Lost))
+		}
+		return nil
+	}
+	if whole {
+		return t.spool.remove()
+	}
+	t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s, which waits in %s: the next relay or broker that sends there losslessly sends it", t.info.ID, t.spool.dir))
+	return t.spool.release()
+}
+
+// await waits until all was sent.
+func (t *Sender) await(ctx context.Context) {
+	for {
+		look := time.NewTimer(unreached)
+		select {
+		case <-t.done:
+			look.Stop()
+			return
+		case <-ctx.Done():
+			look.Stop()
+			return
+		case <-look.C:
+			if !t.conn.IsConnected() {
+				return
+			}
+		}
+	}
+}
+
+// isWhole reports whether all was sent.
+func (t *Sender) isWhole() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.queue.sent()
+	return at.Size == 0 && at.Number == t.packer.last.Number && t.packer.last.End
+}
+
+// adopt sends what processes that have gone have left for the hub.
+func (t *Sender) adopt() {
+	dirs, err := os.ReadDir(t.o.spoolDir())
+	if err != nil {
+		return // ours is there, or there is trouble that it has told of
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(t.o.spoolDir(), dir.Name())
+		if path == t.spool.dir {
+			continue
+		}
+		if err := t.adoptOne(path); err != nil && t.ctx.Err() == nil {
+			t.o.Warn(fmt.Sprintf("the hub: what waits in %s: %v", path, err))
+		}
+	}
+}
+
+func (t *Sender) adoptOne(dir string) error {
+	s, err := openSpool(dir)
+	if err != nil || s == nil {
+		return err
+	}
+	info, last, err := s.finish()
+	if err == nil {
+		quiet := func(error) {} // the session of our own tells
+		p := publisher{
+			nats: t.conn, js: t.js, key: info.key(), queue: s,
+			trouble: quiet, relief: func(time.Duration) {}, taken: func(segment) {},
+		}
+		err = p.run(t.ctx)
+	}
+	if err != io.EOF {
+		return errors.Join(err, s.release())
+	}
+	info.Frames, info.Bytes, info.Lost = last.Frames, last.Bytes, last.Lost
+	info.Ended = cmp.Or(info.Ended, time.Now())
+	t.finish(t.ctx, info)
+	t.o.Warn(fmt.Sprintf("the hub has the rest of the session %s now, whose process had gone", info.ID))
+	return s.remove()
+}
+
+// finish makes a spool whole that its process has left behind, and returns its last segment.
+func (s *spool) finish() (Info, segment, error) {
+	info, last := s.info, segment{Number: s.at.Number, Frames: s.at.Frames, Bytes: s.at.Bytes, Lost: s.at.Lost, End: s.at.Ended != 0}
+	if s.first <= s.last {
+		newest, err := s.read(s.last)
+		if err == nil {
+			last = newest
+		}
+	}
+	if !last.End {
+		info.Cut = true
+		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.add, last: last, kept: last}
+		p.session.Protocol, p.session.Framing, p.session.Controller, p.session.Unit = info.Protocol, info.Framing, info.Controller, info.Unit
+		if err := errors.Join(p.note("the process that sent this session was killed here: frames of its last moments may be missing"), p.end()); err != nil {
+			return info, last, err
+		}
+		last = p.last
+	}
+	s.close()
+	return info, last, nil
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/wirectl/wirectl/hub"
+)
+
+// EndTime is how long a hub may take to end.
+const EndTime = 10 * time.Second
+
+// Run runs a hub until ctx ends, and writes where it is and what to do on other
+// machines.
+func Run(ctx context.Context, o Options, out io.Writer) error {
+	h, err := Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "the hub is at %s\nto send from a machine, or to read there:\n  export %s='%s'\n", h.URL(), hub.Variable, h.pasted()); err != nil {
+		return errors.Join(err, h.Close())
+	}
+	<-ctx.Done()
+	return h.Close()
+}
+
+// pasted is the address of the hub as other machines are to know it.
+func (h *Hub) pasted() string {
+	if h.server == nil {
+		return h.options.NATS
+	}
+	if h.open {
+		return h.URL()
+	}
+	u, err := url.Parse(h.URL())
+	if err != nil {
+		return h.URL()
+	}
+	if ip := net.ParseIP(u.Hostname()); ip == nil || ip.IsUnspecified() {
+		name, _ := os.Hostname()
+		u.Host = net.JoinHostPort(cmp.Or(name, "HOST"), u.Port())
+	}
+	return u.String() + "?creds=FILE"
+}

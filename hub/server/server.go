@@ -1,0 +1,266 @@
+// Package server is the hub itself: a server of NATS in this process, or the streams
+// that it needs on one that is there, and the tokens that say who may do what.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	nserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/wirectl/wirectl/hub"
+)
+
+// Options say where a hub is and what it keeps.
+type Options struct {
+	// NATS is the address of an existing server, and Creds its file of credentials; "" starts one here.
+	NATS, Creds string
+	// Dir is the folder of the user's state for the hub.
+	Dir string
+	// Listen is HOST:PORT. Beyond loopback it needs TLSCert and TLSKey, which are files,
+	// and every client a token.
+	Listen          string
+	TLSCert, TLSKey string
+	MaxBytes        int64 // of all sessions; the oldest go first
+	MaxAge          time.Duration
+	Warn            func(string)
+	maxPayload      int32 // of tests
+}
+
+// A Hub is a hub that runs.
+type Hub struct {
+	options Options
+	server  *nserver.Server // nil if it is another's
+	conn    *hub.Conn
+	address string // of a server that is another's
+	open    bool   // everybody who reaches it may do everything
+}
+
+// Start starts a server, or prepares the one that is there.
+func Start(ctx context.Context, o Options) (_ *Hub, err error) {
+	h := &Hub{options: o}
+	if o.NATS != "" {
+		err = h.join()
+	} else {
+		err = h.serve()
+	}
+	if err == nil {
+		err = h.prepare(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// join connects to the server that is there.
+func (h *Hub) join() error {
+	a, err := hub.ParseAddress(h.options.NATS)
+	if err != nil {
+		return err
+	}
+	if h.options.Creds != "" {
+		a.Creds = h.options.Creds
+	}
+	h.address = a.Servers
+	h.conn, err = hub.Dial(a)
+	return err
+}
+
+// readyTime is how long the server may take to read what it has stored.
+const readyTime = 60 * time.Second
+
+// serve starts the server and connects to it.
+func (h *Hub) serve() error {
+	options, err := h.serverOptions()
+	if err != nil {
+		return err
+	}
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	own, err := pair.PublicKey()
+	if err != nil {
+		return err
+	}
+	guard := &authority{file: tokensFile(h.options.Dir), open: h.open, own: own}
+	options.CustomClientAuthentication = guard
+	if h.server, err = nserver.NewServer(options); err != nil {
+		return err
+	}
+	h.server.SetLogger(logger{h.options.Warn}, false, false)
+	h.server.Start()
+	if !h.server.ReadyForConnections(readyTime) {
+		return fmt.Errorf("the hub does not listen at %s: is the port free? see %s", h.options.Listen, h.options.Dir)
+	}
+	if err := guard.admit(h.server); err != nil {
+		return err
+	}
+	h.conn, err = hub.Dial(hub.Address{Servers: "nats://hub", Org: hub.DefaultOrg}, nats.InProcessServer(h.server), nats.Nkey(own, pair.Sign))
+	return err
+}
+
+func (h *Hub) serverOptions() (*nserver.Options, error) {
+	o := &h.options
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no address to listen at: want HOST:PORT", o.Listen)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no port: want a number up to 65535", port)
+	}
+	listen := int(number)
+	if listen == 0 {
+		listen = nserver.RANDOM_PORT
+	}
+	h.open = isLoopback(host)
+	if !h.open && (o.TLSCert == "" || o.TLSKey == "") {
+		return nil, fmt.Errorf("%s is reached from other machines: give --tls-cert and --tls-key, and make tokens with wirectl hub token", o.Listen)
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	options := &nserver.Options{
+		ServerName: "wirectl", Host: host, Port: listen, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
+		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room, JetStreamMaxMemory: room,
+		SyncInterval: syncInterval, MaxPayload: o.maxPayload,
+	}
+	if o.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate of the hub: %w", err)
+		}
+		options.TLS, options.TLSConfig = true, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		options.TLSTimeout = 5
+	}
+	return options, nil
+}
+
+const (
+	// room is what the buckets may take.
+	room = 256 << 20
+	// syncInterval is what a failure of power may cost.
+	syncInterval = 5 * time.Second
+)
+
+// isLoopback reports whether only this machine reaches a host.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// prepare makes the stream and the buckets, or gives them the bounds of the options.
+func (h *Hub) prepare(ctx context.Context) error {
+	js, err := jetstream.New(h.conn.NATS())
+	if err != nil {
+		return err
+	}
+	replicas := 1
+	if h.server == nil && h.conn.NATS().ConnectedClusterName() != "" {
+		replicas = 3
+	}
+	for _, cfg := range h.streams(replicas) {
+		if err := h.prepareStream(ctx, js, cfg); err != nil {
+			return fmt.Errorf("the stream %s: %w", cfg.Name, err)
+		}
+	}
+	return nil
+}
+
+// codeNoPeers is the error of a cluster that has too few servers for the copies.
+const codeNoPeers = 10005
+
+// prepareStream makes a stream, or gives it other bounds. The copies of one that is there
+// stay as many as they are.
+func (h *Hub) prepareStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	there, err := js.Stream(ctx, cfg.Name)
+	switch {
+	case err == nil:
+		cfg.Replicas = there.CachedInfo().Config.Replicas
+		_, err = js.UpdateStream(ctx, cfg)
+		return err
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return err
+	}
+	_, err = js.CreateStream(ctx, cfg)
+	if few, ok := errors.AsType[*jetstream.APIError](err); ok && few.ErrorCode == codeNoPeers && cfg.Replicas > 1 {
+		h.options.Warn(fmt.Sprintf("the cluster has too few servers for three copies of %s (%v): it keeps one", cfg.Name, err))
+		cfg.Replicas = 1
+		_, err = js.CreateStream(ctx, cfg)
+	}
+	return err
+}
+
+// streams are what a hub consists of. Nobody may replace what is stored there by
+// a message, which is what Rollup would allow.
+func (h *Hub) streams(replicas int) []jetstream.StreamConfig {
+	list := []jetstream.StreamConfig{{
+		Name: hub.Stream, Description: "Sessions that wirectl sends, in segments", Subjects: []string{hub.Segments + ">"},
+		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
+		Discard: jetstream.DiscardOld, MaxBytes: h.options.MaxBytes, MaxAge: h.options.MaxAge,
+	}}
+	for _, bucket := range []struct {
+		name, about string
+		age         time.Duration
+	}{
+		{hub.Presence, "Sessions that are being sent", hub.PresenceTime},
+		{hub.Summaries, "What the sessions are", h.options.MaxAge},
+	} {
+		stream, subjects := hub.Bucket(bucket.name)
+		list = append(list, jetstream.StreamConfig{
+			Name: stream, Description: bucket.about, Subjects: []string{subjects + ">"},
+			Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
+			Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1, MaxAge: bucket.age, MaxBytes: room / 2,
+		})
+	}
+	return list
+}
+
+// URL is where the hub is reached.
+func (h *Hub) URL() string {
+	if h.server == nil {
+		return h.address
+	}
+	return h.server.ClientURL()
+}
+
+// Open reports whether everybody who reaches the hub may do everything.
+func (h *Hub) Open() bool { return h.server != nil && h.open }
+
+// Conn is the hub's own connection.
+func (h *Hub) Conn() *hub.Conn { return h.conn }
+
+// Close ends the server, if it is ours.
+func (h *Hub) Close() error {
+	if h.conn != nil {
+		h.conn.Close()
+	}
+	if h.server != nil {
+		h.server.Shutdown()
+		h.server.WaitForShutdown()
+	}
+	return nil
+}
+
+// logger tells what the server complains about.
+type logger struct{ warn func(string) }
+
+func (l logger) tell(format string, v ...any)   { l.warn("nats: " + fmt.Sprintf(format, v...)) }
+func (l logger) Noticef(string, ...any)         {}
+func (l logger) Debugf(string, ...any)          {}
+func (l logger) Tracef(string, ...any)          {}
+func (l logger) Warnf(format string, v ...any)  { l.tell(format, v...) }
+func (l logger) Errorf(format string, v ...any) { l.tell(format, v...) }
+func (l logger) Fatalf(format string, v ...any) { l.tell(format, v...) }

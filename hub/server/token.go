@@ -1,0 +1,209 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	nserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/hub"
+)
+
+// A Right is what a token allows.
+type Right string
+
+// The rights.
+const (
+	Publish Right = "publish" // send sessions, and see none
+	View    Right = "view"    // see sessions, and send none
+)
+
+// A token is what a hub knows of one: the secret is with its owner alone.
+type token struct {
+	Name  string `json:"name"`
+	Key   string `json:"key"` // public
+	Right Right  `json:"right"`
+}
+
+func tokensFile(dir string) string { return filepath.Join(dir, "tokens.json") }
+
+// NewToken makes a token for the hub whose folder that is, in the place of one that has
+// the same name. It returns its credentials, which a file for ?creds= is to hold.
+func NewToken(dir, name string, right Right) ([]byte, error) {
+	if name != hub.Word(name) {
+		return nil, fmt.Errorf("invalid name of a token %q: want letters, digits, - and _", name)
+	}
+	pair, err := nkeys.CreatePairWithRand(nkeys.PrefixByteUser, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	tokens, err := readTokens(tokensFile(dir))
+	if err != nil {
+		return nil, err
+	}
+	kept := []token{{name, public, right}}
+	for _, t := range tokens {
+		if t.Name != name {
+			kept = append(kept, t)
+		}
+	}
+	text, err := json.MarshalIndent(kept, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	file, err := output.Begin(tokensFile(dir))
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Close(err == nil)); err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "# wirectl hub token %s --%s\n%s\n", name, right, seed), nil
+}
+
+// PrintToken makes a token that can only publish or, if view is set, only view, and
+// writes its credentials.
+func PrintToken(w io.Writer, dir, name string, view bool) error {
+	right := Publish
+	if view {
+		right = View
+	}
+	creds, err := NewToken(dir, name, right)
+	if err == nil {
+		_, err = w.Write(creds)
+	}
+	return err
+}
+
+// readTokens reads the tokens of a hub; none if there is no file.
+func readTokens(file string) (list []token, err error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the tokens of the hub in %s: %w", file, err)
+	}
+	return list, nil
+}
+
+// An authority decides who may do what. It reads the tokens each time somebody comes,
+// so that a new one is good at once.
+type authority struct {
+	file string
+	open bool   // everybody may do everything
+	own  string // the public key of the hub itself
+	// accounts are those of the rights; nil until they are ready.
+	accounts atomic.Pointer[map[Right]*nserver.Account]
+}
+
+// Check is called by the server for each client.
+func (a *authority) Check(c nserver.ClientAuthentication) bool {
+	key := c.GetOpts().Nkey
+	if key == "" {
+		if a.open {
+			c.RegisterUser(&nserver.User{})
+		}
+		return a.open
+	}
+	user, err := nkeys.FromPublicKey(key)
+	if err != nil {
+		return false
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(c.GetOpts().Sig)
+	if err != nil || user.Verify(c.GetNonce(), signature) != nil {
+		return false
+	}
+	if key == a.own {
+		c.RegisterUser(&nserver.User{})
+		return true
+	}
+	tokens, err := readTokens(a.file)
+	accounts := a.accounts.Load()
+	if err != nil || accounts == nil {
+		return false
+	}
+	for _, t := range tokens {
+		if account := (*accounts)[t.Right]; t.Key == key && account != nil {
+			c.RegisterUser(&nserver.User{Account: account, Permissions: &nserver.Permissions{
+				Publish:   &nserver.SubjectPermission{Allow: subjects()[t.Right]},
+				Subscribe: &nserver.SubjectPermission{Allow: []string{hub.Inbox + t.Key + ".>"}},
+			}})
+			return true
+		}
+	}
+	return false
+}
+
+// subjects are those that the rights need. Consumers are not among them: they can have
+// messages delivered to any subject.
+func subjects() map[Right][]string {
+	get := "$JS.API.DIRECT.GET."
+	all := map[Right][]string{Publish: {hub.Segments + ">"}, View: {get + hub.Stream}}
+	for _, bucket := range []string{hub.Presence, hub.Summaries} {
+		stream, keys := hub.Bucket(bucket)
+		all[Publish] = append(all[Publish], keys+">")
+		all[View] = append(all[View], get+stream)
+	}
+	return all
+}
+
+// answerTime is how long an answer to a viewer may take.
+const answerTime = 10 * time.Second
+
+// admit makes an account for each right, which reaches nothing but its subjects in that
+// of the hub. The server checks no permissions for where answers go: without accounts, a
+// viewer could have what it asks for published as a segment, and a publisher could have
+// its receipts taken for commands.
+func (a *authority) admit(s *nserver.Server) error {
+	accounts := map[Right]*nserver.Account{}
+	for right, list := range subjects() {
+		account, err := s.RegisterAccount(string(right))
+		if err != nil {
+			return err
+		}
+		for _, subject := range list {
+			answers := nserver.Singleton
+			if right == View {
+				answers = nserver.Streamed
+			}
+			err := errors.Join(
+				s.GlobalAccount().AddServiceExportWithResponse(subject, answers, nil),
+				s.GlobalAccount().SetServiceExportResponseThreshold(subject, answerTime),
+				account.AddServiceImport(s.GlobalAccount(), subject, subject),
+			)
+			if err != nil {
+				return err
+			}
+		}
+		accounts[right] = account
+	}
+	a.accounts.Store(&accounts)
+	return nil
+}

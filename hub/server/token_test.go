@@ -1,0 +1,267 @@
+package server_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/server"
+)
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A secured is a hub that every client needs a token for.
+type secured struct {
+	*server.Hub
+	dir, ca string
+}
+
+// beyond starts a hub with TLS that listens on all addresses.
+func beyond(t *testing.T) *secured {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	check(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	check(t, err)
+	dir := t.TempDir()
+	s := &secured{dir: filepath.Join(dir, "hub"), ca: filepath.Join(dir, "cert.pem")}
+	keyFile := filepath.Join(dir, "key.pem")
+	check(t,
+		os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600),
+	)
+	o := server.Options{Dir: s.dir, Listen: "0.0.0.0:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }}
+	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
+		t.Fatalf("without TLS: %v", err)
+	}
+	o.TLSCert, o.TLSKey = s.ca, keyFile
+	s.Hub, err = server.Start(t.Context(), o)
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Close()) })
+	return s
+}
+
+// address is that of the hub for somebody with a token; "" is nobody.
+func (s *secured) address(t *testing.T, name string, right server.Right) string {
+	t.Helper()
+	q := url.Values{"ca": {s.ca}}
+	if name != "" {
+		creds, err := server.NewToken(s.dir, name, right)
+		check(t, err)
+		file := filepath.Join(t.TempDir(), name)
+		check(t, os.WriteFile(file, creds, 0o600))
+		q.Set("creds", file)
+	}
+	u, err := url.Parse(s.URL())
+	check(t, err)
+	return "tls://127.0.0.1:" + u.Port() + "?" + q.Encode()
+}
+
+// raw is a client of NATS with a token, which tells what the server denies.
+func (s *secured) raw(t *testing.T, right server.Right) (*nats.Conn, string, chan error) {
+	t.Helper()
+	creds, err := server.NewToken(s.dir, "raw-"+string(right), right)
+	check(t, err)
+	pair, err := nkeys.ParseDecoratedNKey(creds)
+	check(t, err)
+	public, err := pair.PublicKey()
+	check(t, err)
+	denied := make(chan error, 100)
+	u, err := url.Parse(s.URL())
+	check(t, err)
+	nc, err := nats.Connect("tls://127.0.0.1:"+u.Port(), nats.RootCAs(s.ca), nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(hub.Inbox+public),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	check(t, err)
+	t.Cleanup(nc.Close)
+	return nc, public, denied
+}
+
+// sendOne sends a session with one frame.
+func sendOne(t *testing.T, address string) hub.Info {
+	t.Helper()
+	a, err := hub.ParseAddress(address)
+	check(t, err)
+	o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: t.TempDir(), Say: func(string) {}, Warn: func(text string) { t.Log(text) }}
+	s, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "one", nil)
+	check(t, err)
+	raw := []byte("{}\n")
+	check(t, s.Sink().Write(&capture.Record{Kind: capture.Frame, Seq: 1, Frame: frame.Frame{Raw: raw, End: 2, Dir: frame.C2U}}))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	check(t, s.Close(ctx))
+	return s.(*hub.Sender).Info()
+}
+
+// stored is how many messages the hub has.
+func stored(t *testing.T, s *secured) (n uint64) {
+	t.Helper()
+	js, err := jetstream.New(s.Conn().NATS())
+	check(t, err)
+	presence, _ := hub.Bucket(hub.Presence)
+	summaries, _ := hub.Bucket(hub.Summaries)
+	for _, name := range []string{hub.Stream, presence, summaries} {
+		stream, err := js.Stream(t.Context(), name)
+		check(t, err)
+		n += stream.CachedInfo().State.LastSeq
+	}
+	return n
+}
+
+// One token sends, another sees what was sent, and without one nobody gets in.
+func TestRights(t *testing.T) {
+	s := beyond(t)
+	info := sendOne(t, s.address(t, "build", server.Publish))
+	a, err := hub.ParseAddress(s.address(t, "eyes", server.View))
+	check(t, err)
+	c, err := hub.Dial(a)
+	check(t, err)
+	defer c.Close()
+	if found, err := c.Find(t.Context(), "one"); err != nil || found.ID != info.ID || found.Frames != 1 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	nobody, err := hub.ParseAddress(s.address(t, "", ""))
+	check(t, err)
+	if c, err := hub.Dial(nobody); err == nil || !strings.Contains(err.Error(), "wirectl hub token") {
+		t.Errorf("without a token: %v, %v", c, err)
+	}
+}
+
+// A viewer cannot publish: neither itself, nor by having the server answer to where
+// sessions are, nor by a consumer that delivers there.
+func TestViewersCannotPublish(t *testing.T) {
+	s := beyond(t)
+	info := sendOne(t, s.address(t, "build", server.Publish))
+	nc, _, denied := s.raw(t, server.View)
+	before := stored(t, s)
+	subject := hub.Segments + "main.evil.relay.0123456789abcdef"
+	_, keys := hub.Bucket(hub.Summaries)
+	get, err := json.Marshal(map[string]any{"seq": 1, "next_by_subj": hub.Segments + ">", "batch": 10})
+	check(t, err)
+	consumer := []byte(`{"stream_name":"WIRECTL","config":{"deliver_subject":"` + keys + `main.evil.relay.x","ack_policy":"none"}}`)
+	check(t,
+		nc.Publish(subject, []byte("evil")),
+		nc.Publish(keys+"main.evil.relay.x", []byte("{}")),
+		nc.PublishRequest("$JS.API.CONSUMER.CREATE."+hub.Stream, nc.NewInbox(), consumer),
+		nc.PublishRequest("$JS.API.STREAM.PURGE."+hub.Stream, nc.NewInbox(), nil),
+		nc.PublishRequest("$JS.API.DIRECT.GET."+hub.Stream, subject, get),
+		nc.PublishRequest("$JS.API.DIRECT.GET."+hub.Stream, "$JS.API.STREAM.PURGE."+hub.Stream, get),
+		nc.Flush(),
+	)
+	for range 4 {
+		awaitDenied(t, denied)
+	}
+	// What was asked for before this has been answered when this is.
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	check(t, err, nc.PublishRequest("$JS.API.DIRECT.GET."+hub.Stream, inbox, get))
+	if _, err := sub.NextMsg(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if after := stored(t, s); after != before {
+		t.Errorf("the hub has stored %d messages more", after-before)
+	}
+	if i, err := s.Conn().Find(t.Context(), info.ID); err != nil || i.Frames != 1 {
+		t.Errorf("the session is %+v, %v", i, err)
+	}
+}
+
+func awaitDenied(t *testing.T, denied chan error) {
+	t.Helper()
+	select {
+	case err := <-denied:
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("denied: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the server denies nothing")
+	}
+}
+
+// A publisher cannot read: neither by a request, nor by listening to what others send or
+// are answered, nor can it have a receipt taken for a command.
+func TestPublishersCannotRead(t *testing.T) {
+	s := beyond(t)
+	sendOne(t, s.address(t, "build", server.Publish))
+	nc, public, denied := s.raw(t, server.Publish)
+	all := make(chan *nats.Msg, 100)
+	for _, subject := range []string{">", hub.Segments + ">", "$KV.>", "_INBOX.>", hub.Inbox + ">", "$JS.>"} {
+		_, err := nc.ChanSubscribe(subject, all)
+		check(t, err, nc.Flush())
+		awaitDenied(t, denied)
+	}
+	own, err := nc.SubscribeSync(hub.Inbox + public + ".>")
+	check(t, err)
+	get := []byte(`{"seq":1,"next_by_subj":"wirectl.s.>","batch":10}`)
+	for _, subject := range []string{"$JS.API.DIRECT.GET." + hub.Stream, "$JS.API.STREAM.MSG.GET." + hub.Stream, "$JS.API.STREAM.INFO." + hub.Stream, "$JS.API.CONSUMER.CREATE." + hub.Stream} {
+		check(t, nc.PublishRequest(subject, nc.NewInbox(), get), nc.Flush())
+		awaitDenied(t, denied)
+	}
+	before := stored(t, s)
+	check(t, nc.PublishRequest(hub.Segments+"main.a.relay.b", "$JS.API.STREAM.PURGE."+hub.Stream, []byte("x")))
+	js, err := jetstream.New(nc)
+	check(t, err)
+	ack, err := js.Publish(t.Context(), hub.Segments+"main.a.relay.b", []byte("y")) // which comes behind it
+	check(t, err)
+	if ack.Sequence < 3 {
+		t.Errorf("stored as %d", ack.Sequence)
+	}
+	sendOne(t, s.address(t, "another", server.Publish)) // which this one sees nothing of
+	if after := stored(t, s); after <= before+2 {
+		t.Errorf("%d messages, and before %d", after, before)
+	}
+	stream, err := mustStream(t, s).Info(t.Context())
+	check(t, err)
+	if stream.State.Msgs != stream.State.LastSeq {
+		t.Errorf("of %d messages %d are left", stream.State.LastSeq, stream.State.Msgs)
+	}
+	if m, err := own.NextMsg(time.Millisecond); err == nil && !strings.Contains(string(m.Data), `"seq"`) {
+		t.Errorf("%s: %s", m.Subject, m.Data) // only the receipt is its own
+	}
+	if len(all) > 0 {
+		t.Errorf("it sees %d messages", len(all))
+	}
+}
+
+func mustStream(t *testing.T, s *secured) jetstream.Stream {
+	t.Helper()
+	js, err := jetstream.New(s.Conn().NATS())
+	check(t, err)
+	stream, err := js.Stream(t.Context(), hub.Stream)
+	check(t, err)
+	return stream
+}
+
+var _ tap.Sender = (*hub.Sender)(nil)

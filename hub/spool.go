@@ -1,0 +1,280 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// DefaultSpoolBytes bounds the spools of all sessions for one hub.
+const DefaultSpoolBytes = 1 << 30
+
+// Files of a spool. Beside them is one for each segment, named after its number.
+const (
+	infoFile  = "session.json"
+	stateFile = "state"
+	extension = ".segment"
+)
+
+// A spool is a queue in a folder. It survives the process: what it holds is sent by
+// the next one that sends to the same hub.
+type spool struct {
+	dir   string
+	state *os.File // which is locked
+	info  Info
+	limit int64
+	at    position
+
+	mu     sync.Mutex
+	sizes  map[int64]int64 // of the files, by number
+	bytes  int64
+	first  int64 // the oldest that is there
+	last   int64
+	ended  bool // the last segment was added, or nobody adds any more
+	change signal
+}
+
+// newSpool makes the spool of a session in the folder of a hub.
+func newSpool(hubDir string, info Info, most int64) (*spool, error) {
+	dir := filepath.Join(hubDir, info.key())
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, first: 1, limit: most - sizeOf(hubDir)}
+	locked, err := s.lock()
+	if err == nil && !locked {
+		err = fs.ErrExist
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(info)
+	}
+	if err == nil {
+		err = s.write(infoFile, text)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// openSpool opens a spool that a process has left behind; nil if one still uses it.
+func openSpool(dir string) (_ *spool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, infoFile)); err != nil {
+		return nil, nil //nolint:nilerr // its process has not locked it yet
+	}
+	s := &spool{dir: dir, sizes: map[int64]int64{}, limit: math.MaxInt64}
+	locked, err := s.lock()
+	if err == nil && locked {
+		err = s.load()
+	}
+	if err != nil || !locked {
+		err = errors.Join(err, s.release())
+		if errors.Is(err, fs.ErrNotExist) { // its process has just removed it
+			err = nil
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// lock opens the file of the state. It returns false if another process has it.
+func (s *spool) lock() (locked bool, err error) {
+	if s.state, err = os.OpenFile(filepath.Join(s.dir, stateFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return false, err
+	}
+	return tryLock(s.state)
+}
+
+// load reads what the folder has.
+func (s *spool) load() error {
+	text, err := os.ReadFile(filepath.Join(s.dir, infoFile))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &s.info); err != nil {
+		return fmt.Errorf("%s: %w", infoFile, err)
+	}
+	state := make([]byte, stateSize)
+	if n, err := s.state.ReadAt(state, 0); n < len(state) && err != io.EOF {
+		return err
+	}
+	if err := binary.Read(bytes.NewReader(state), binary.LittleEndian, &s.at); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		var number int64
+		name, ok := strings.CutSuffix(e.Name(), extension)
+		if _, err := fmt.Sscanf(name, "%d", &number); !ok || err != nil || number <= 0 {
+			continue
+		}
+		if info, err := e.Info(); err == nil {
+			s.sizes[number] = info.Size()
+		}
+		if s.first == 0 || number < s.first {
+			s.first = number
+		}
+		s.last = max(s.last, number)
+	}
+	if s.first == 0 {
+		s.first, s.last = s.at.Number+1, s.at.Number
+	}
+	return nil
+}
+
+// sizeOf is how many bytes the files in a folder have.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // another process removes what was sent
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}
+
+func (s *spool) path(number int64) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%012d%s", number, extension))
+}
+
+// write writes a file, whole or not at all.
+func (s *spool) write(name string, parts ...[]byte) error {
+	name = filepath.Join(s.dir, name)
+	if err := os.WriteFile(name+"~", bytes.Join(parts, []byte("\n")), 0o600); err != nil {
+		_ = os.Remove(name + "~") // where the disk is full, half a file is in the way
+		return err
+	}
+	return os.Rename(name+"~", name)
+}
+
+func (s *spool) add(seg segment) error {
+	size := int64(len(seg.Data))
+	s.mu.Lock()
+	full := s.bytes+size > s.limit
+	s.mu.Unlock()
+	if full && !seg.End {
+		return fmt.Errorf("so much waits for the hub in %s that there is no room for more", filepath.Dir(s.dir))
+	}
+	head, err := json.Marshal(seg)
+	if err != nil {
+		return err
+	}
+	if err := s.write(filepath.Base(s.path(seg.Number)), head, seg.Data); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sizes[seg.Number] = size
+	s.bytes += size
+	s.last = seg.Number
+	s.change.send()
+	return nil
+}
+
+func (s *spool) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.change.send()
+}
+
+func (s *spool) next(ctx context.Context) (segment, error) {
+	for {
+		s.mu.Lock()
+		number, there, ended := s.first, s.first <= s.last, s.ended
+		s.mu.Unlock()
+		if there {
+			seg, err := s.read(number)
+			if err == nil {
+				return seg, nil
+			}
+			if err := s.done(); err != nil { // what the disk has lost is told of as a gap
+				return segment{}, err
+			}
+			continue
+		}
+		if ended {
+			return segment{}, io.EOF
+		}
+		select {
+		case <-s.change.channel():
+		case <-ctx.Done():
+			return segment{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *spool) read(number int64) (seg segment, err error) {
+	text, err := os.ReadFile(s.path(number))
+	if err != nil {
+		return seg, err
+	}
+	head, data, _ := bytes.Cut(text, []byte("\n"))
+	if err := json.Unmarshal(head, &seg); err != nil {
+		return seg, err
+	}
+	if seg.Data = data; len(data) != seg.Size || seg.Number != number {
+		return seg, fmt.Errorf("%s has %d bytes: want %d", s.path(number), len(data), seg.Size)
+	}
+	return seg, nil
+}
+
+func (s *spool) sent() position { return s.at }
+
+var stateSize = binary.Size(position{})
+
+func (s *spool) setSent(at position) error {
+	s.at = at
+	state, err := binary.Append(nil, binary.LittleEndian, at)
+	if err == nil {
+		_, err = s.state.WriteAt(state, 0)
+	}
+	return err
+}
+
+func (s *spool) done() error {
+	s.mu.Lock()
+	number := s.first
+	s.bytes -= s.sizes[number]
+	delete(s.sizes, number)
+	s.first++
+	s.mu.Unlock()
+	if err := os.Remove(s.path(number)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// release lets another process use the spool.
+func (s *spool) release() error {
+	if s.state == nil {
+		return nil
+	}
+	return s.state.Close()
+}
+
+// remove removes the spool, all of which was sent. The state goes last: it holds the lock.
+func (s *spool) remove() error {
+	err := errors.Join(os.RemoveAll(s.dir), s.release())
+	if err != nil { // where no open file can be removed
+		return os.RemoveAll(s.dir)
+	}
+	return nil
+}
