@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -17,7 +18,7 @@ func (inv *invocation) sources() ([]string, error) {
 		return inv.Operands, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
-		return nil, usagef("nothing to read: name a FILE, a fixture:NAME or a tap:NAME, or redirect standard input")
+		return nil, usagef("nothing to read: name a FILE, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
 	}
 	return []string{"-"}, nil
 }
@@ -25,7 +26,7 @@ func (inv *invocation) sources() ([]string, error) {
 // opener returns what opens inputs. Progress is shown where the bar can stand
 // undisturbed.
 func (inv *invocation) opener() *source.Opener {
-	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say}
+	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv)}
 	if inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout)) {
 		o.Meter = inv.Stderr
 	}

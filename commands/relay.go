@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
@@ -63,7 +64,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "unit-key", Usage: "the key of --unit-cert, in `FILE` (PEM)"},
 			&cli.StringFlag{Name: "unit-ca", Usage: "trust the authorities in `FILE` (PEM) about the unit, and those of --tls-ca about controllers"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: give all controllers one unit, rather than each its own"},
-		}, slices.Concat(alterFlags(), listenFlags(), streamFlags())...),
+		}, slices.Concat(alterFlags(), hubFlags(), listenFlags(), streamFlags())...),
 		Action: inv.does(runRelay),
 	}
 }
@@ -74,6 +75,7 @@ type relaying struct {
 	c       *cli.Context
 	options watch.Options
 	server  *serve.Server
+	sends   *hub.Sending // to a hub; or nil
 }
 
 func runRelay(inv *invocation, c *cli.Context) error {
@@ -182,6 +184,9 @@ func (v *relaying) read() error {
 	if err = alteration(c, o); err != nil {
 		return err
 	}
+	if v.sends, err = v.sending(c); err != nil {
+		return err
+	}
 	if err = v.check(); err != nil {
 		return err
 	}
@@ -190,6 +195,9 @@ func (v *relaying) read() error {
 	}
 	if o.Redaction, err = redactionOf(c, o.Config, c.Bool("redact-secrets")); err != nil {
 		return err
+	}
+	if v.sends != nil {
+		v.sends.Redaction, o.Send = o.Redaction, v.sends.Open
 	}
 	o.Print, err = v.printed()
 	return err
@@ -238,7 +246,7 @@ func (v *relaying) check() error {
 		return usagef("--client is for a record of the session: add --record metadata or --record full")
 	}
 	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
-		if c.IsSet(name) && o.Capture == "" {
+		if c.IsSet(name) && o.Capture == "" && (v.sends == nil || !strings.HasPrefix(name, "redact")) {
 			return usagef("--%s is about a capture: name it with --capture", name)
 		}
 	}

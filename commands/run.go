@@ -202,6 +202,7 @@ var makers = []maker{
 	{"demo", demoCommand},
 	{"relay", func(inv *invocation) *cli.Command { return inv.withEndpoint(relayCommand(inv)) }},
 	{"taps", tapsCommand},
+	{"hub", hubCommand},
 	{"wrap", wrapCommand},
 	{"unwrap", unwrapCommand},
 	{"send", sendCommand},

@@ -31,7 +31,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +
 			"   wirectl serve usage",
-		Flags: []cli.Flag{
+		Flags: append(hubFlags(),
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "route as the YAML `FILE` says"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, rather than where the configuration says, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "take any free port for each door that --listen does not name"},
@@ -46,13 +46,21 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "otlp", Usage: "send spans to the OpenTelemetry collector at `URL`"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
 			quietFlag(),
-		},
+		),
 		Action: inv.does(runServe),
 	}
 }
 
 func runServe(inv *invocation, c *cli.Context) error {
-	h, err := host.Load(hostOptions(inv, c))
+	o := hostOptions(inv, c)
+	sends, err := inv.sending(c)
+	if err != nil {
+		return err
+	}
+	if sends != nil {
+		o.Lookout.Send = sends.Open
+	}
+	h, err := host.Load(o)
 	if err != nil {
 		return hostError(err)
 	}

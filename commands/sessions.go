@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -14,16 +16,19 @@ func sessionsCommand(inv *invocation) *cli.Command {
 		Name:      "sessions",
 		Category:  reading,
 		Usage:     "list the recorded sessions of wrapped servers",
-		ArgsUsage: "[list | rm [ID…] | off | on]",
+		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
 		Description: "Lists what wirectl wrap --record has recorded, the newest first. Any command that\n" +
 			"reads a session takes one by its id, or the beginning of it. rm removes some, or with\n" +
 			"--all every one that has ended. off ends recording for all servers, from their next\n" +
-			"start, without an edit of their configurations; on undoes that.\n\n" +
+			"start, without an edit of their configurations; on undoes that. With --hub, lists what\n" +
+			"the hub has.\n\n" +
 			"   wirectl sessions\n" +
+			"   wirectl sessions --hub live\n" +
 			"   wirectl lint 3f9a1c\n" +
 			"   wirectl sessions rm 3f9a1c",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
+			&cli.BoolFlag{Name: "hub", Usage: "list the sessions at the hub, or those in which each NAME stands: of a host, a tap, a protocol, a unit, or live"},
 			&cli.BoolFlag{Name: "all", Usage: "rm: remove every session that has ended"},
 		},
 		Action: inv.does(runSessions),
@@ -31,6 +36,9 @@ func sessionsCommand(inv *invocation) *cli.Command {
 }
 
 func runSessions(inv *invocation, c *cli.Context) error {
+	if c.Bool("hub") {
+		return hub.WriteSessions(c.Context, inv.Getenv, inv.Operands, c.String("output"), inv.output(c))
+	}
 	folder, err := history.Open(inv.Getenv)
 	if err != nil {
 		return err
@@ -80,31 +88,12 @@ func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids
 	if (len(ids) == 0) != c.Bool("all") {
 		return usagef("sessions rm takes the IDs of sessions, or --all")
 	}
-	var list []history.Session
-	for _, id := range ids {
-		s, err := folder.Find(id)
-		if err != nil {
-			return usagef("%w", err)
-		}
-		list = append(list, s)
+	removed, err := folder.RemoveAll(ids)
+	if none := (*history.NotFoundError)(nil); errors.As(err, &none) {
+		return usagef("%w", err)
 	}
-	if c.Bool("all") {
-		all, err := folder.Sessions()
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			if !s.Live {
-				list = append(list, s)
-			}
-		}
-	}
-	var removed []string
-	for _, s := range list {
-		if err := folder.Remove(s); err != nil {
-			return err
-		}
-		removed = append(removed, s.ID)
+	if err != nil {
+		return err
 	}
 	what := render.Count(int64(len(removed)), "session")
 	inv.say("sessions", strings.TrimSuffix("removed "+what+": "+strings.Join(removed, ", "), ": "))

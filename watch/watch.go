@@ -5,6 +5,7 @@ package watch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,6 +51,9 @@ type Options struct {
 	Redaction capture.Redaction // of the capture
 	Recorder  recorder.Config   // of the capture: its policy and its parts
 
+	// Send sends the session to a hub; nil does not.
+	Send tap.SendFunc
+
 	Level  history.Level // of the record; "" is none
 	Client string        // of the record
 
@@ -70,6 +74,7 @@ type Watch struct {
 	fan      *relay.Fan  // nil if nobody watches
 	hub      *tap.Hub    // nil if there is no tap
 	tap      *tap.Server // nil if there is none
+	sender   tap.Sender  // nil if nothing is sent to a hub
 	recorder *recorder.Recorder
 	record   *record      // nil if the session is not recorded among others
 	judge    *judge.Judge // nil if nobody wants to know
@@ -95,7 +100,7 @@ func New(o Options) (*Watch, error) {
 	w := &Watch{options: o}
 	s := o.session()
 	var sinks []capture.Writer
-	if !o.NoTap {
+	if !o.NoTap || o.Send != nil {
 		w.hub = tap.NewHub(s, tap.Options{})
 		sinks = append(sinks, w.hub)
 	}
@@ -106,6 +111,15 @@ func New(o Options) (*Watch, error) {
 		}
 		sinks = append(sinks, sink)
 	}
+	if o.Send != nil {
+		var err error
+		if w.sender, err = o.Send(s, o.name(), w.hub); err != nil {
+			return nil, err
+		}
+		if sink := w.sender.Sink(); sink != nil {
+			sinks = append(sinks, sink)
+		}
+	}
 	w.record = o.newRecord(s)
 	if o.Print != nil || !o.Quiet || w.record != nil {
 		w.judge = o.newJudge(s, w.record)
@@ -115,7 +129,7 @@ func New(o Options) (*Watch, error) {
 		w.fan = relay.NewFan(o.Warn, sinks...)
 	}
 	gate := w.newGate()
-	if w.hub != nil {
+	if !o.NoTap {
 		w.tap = w.openTap(s, gate)
 	}
 	w.Server = &serve.Server{Unit: o.Unit, Altered: w.alter, Relay: relay.Config{
@@ -181,6 +195,9 @@ func (w *Watch) alter() {
 	}
 	if w.recorder != nil {
 		w.recorder.Alter()
+	}
+	if w.sender != nil {
+		w.sender.Alter()
 	}
 }
 
@@ -258,6 +275,9 @@ func (w *Watch) Close(exit *transport.Exit) error {
 	var err error
 	if w.recorder != nil {
 		err = w.recorder.Close(ctx)
+	}
+	if w.sender != nil {
+		err = errors.Join(err, w.sender.Close(ctx))
 	}
 	if w.judge != nil {
 		w.judge.End(ctx, w.options.Warn)

@@ -30,8 +30,9 @@ type Config struct {
 	Name       string // of the tap; "" is serve
 	Controller string // who asks; "" is clients
 	NoTap      bool
-	Program    []string // that runs beside the broker
-	Capture    string   // the file of the capture; "" is none
+	Send       tap.SendFunc // to a hub; nil is none
+	Program    []string     // that runs beside the broker
+	Capture    string       // the file of the capture; "" is none
 	Label      func(*capture.Record, *pcapng.Label)
 	Log, Calls string // the files of lines; "" is none, and - is Stdout
 	LogPrompts bool
@@ -100,8 +101,23 @@ func (f fan) Write(r *capture.Record) error {
 func (l *Lookout) openTaps() error {
 	session := capture.Session{Created: time.Now(), Controller: cmp.Or(l.Controller, "clients"), Unit: "wirectl " + l.Name}
 	var sinks fan
-	if !l.NoTap {
-		sinks = append(sinks, l.openTap(session))
+	if !l.NoTap || l.Send != nil {
+		hub := tap.NewHub(session, tap.Options{})
+		sinks = append(sinks, hub)
+		if l.Send != nil {
+			sender, err := l.Send(session, "serve", hub)
+			if err != nil {
+				return err
+			}
+			l.ends = append(l.ends, closes(sender)) // once the tap's hub is closed
+			if sink := sender.Sink(); sink != nil {
+				sinks = append(sinks, sink)
+			}
+		}
+		l.ends = append(l.ends, hub.Close)
+		if !l.NoTap {
+			l.openTap(session, hub)
+		}
 	}
 	if name := l.Capture; name != "" {
 		// Keys never are in what is published; secrets in prompts are the
@@ -113,11 +129,7 @@ func (l *Lookout) openTaps() error {
 			return err
 		}
 		sinks = append(sinks, capture.Redact(rec, &session, redaction))
-		l.ends = append(l.ends, func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), closing)
-			defer cancel()
-			return rec.Close(ctx)
-		})
+		l.ends = append(l.ends, closes(rec))
 	}
 	if len(sinks) > 0 {
 		l.Publisher = publish.New(sinks, l.Secrets)
@@ -125,10 +137,17 @@ func (l *Lookout) openTaps() error {
 	return nil
 }
 
+// closes returns what closes a recorder or a sender.
+func closes(c interface{ Close(context.Context) error }) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		return c.Close(ctx)
+	}
+}
+
 // openTap opens the tap. A broker works without one.
-func (l *Lookout) openTap(session capture.Session) capture.Writer {
-	hub := tap.NewHub(session, tap.Options{})
-	l.ends = append(l.ends, hub.Close)
+func (l *Lookout) openTap(session capture.Session, hub *tap.Hub) {
 	dir, err := tap.Dir(l.Getenv)
 	if err == nil {
 		command := []string{l.Name}
@@ -139,11 +158,10 @@ func (l *Lookout) openTap(session capture.Session) capture.Writer {
 		var server *tap.Server
 		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
 			l.ends = append(l.ends, server.Close)
-			return hub
+			return
 		}
 	}
 	l.Warn(fmt.Sprintf("there is no tap: %v", err))
-	return hub
 }
 
 // openFile opens a file that lines are written to.

@@ -47,6 +47,8 @@ type Opener struct {
 	// Meter is the terminal that shows how much of a session was read; nil if none is
 	// to.
 	Meter io.Writer
+	// Hub opens a session of a hub, as a capture; nil if there are none.
+	Hub func(ctx context.Context, session string) (io.ReadCloser, error)
 	// Waiting, if not nil, is told what is waited for.
 	Waiting func(name, what string)
 }
@@ -60,7 +62,7 @@ func Label(name string) string {
 }
 
 // Open opens what holds bytes: a file, "-" for standard input, "fixture:NAME",
-// or "tap:NAME" and "live". Reads end when ctx does.
+// "tap:NAME" and "live", or "hub:SESSION". Reads end when ctx does.
 func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	src, err := o.find(ctx, name)
 	if err != nil {
@@ -110,6 +112,13 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		}
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
 	}
+	if session, ok := strings.CutPrefix(name, hubPrefix); ok && o.Hub != nil {
+		r, err := o.Hub(ctx, session)
+		if err != nil {
+			return nil, err
+		}
+		return &Source{Reader: r, close: func() { r.Close() }}, nil
+	}
 	if name == "-" {
 		return Interruptible(ctx, o.Stdin), nil
 	}
@@ -126,6 +135,12 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 	src.close = func() { stop(); f.Close() }
 	return src, nil
 }
+
+// hubPrefix begins the names of sessions at a hub.
+const hubPrefix = "hub:"
+
+// IsHub reports whether an input is a session at a hub.
+func IsHub(name string) bool { return strings.HasPrefix(name, hubPrefix) }
 
 // IsTap reports whether an input is what passes a relay or a broker.
 func IsTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
@@ -205,11 +220,11 @@ func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, 
 	return &Session{in, s.close}, nil
 }
 
-// grows reports whether there may be more behind the end of an input. A tap waits
-// for more by itself, a fixture has none, and the end of a pipe that has no name
+// grows reports whether there may be more behind the end of an input. A tap and a hub
+// wait for more by themselves, a fixture has none, and the end of a pipe that has no name
 // is for good.
 func grows(name string, src *Source) bool {
-	return src.file != nil || name != "-" && !IsTap(name) && !strings.HasPrefix(name, "fixture:")
+	return src.file != nil || name != "-" && !IsTap(name) && !IsHub(name) && !strings.HasPrefix(name, "fixture:")
 }
 
 // recordingFolder returns the folder of the recording that name names; nil if

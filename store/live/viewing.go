@@ -144,7 +144,7 @@ func (v *Viewing) Close() {
 // NotesFile is the file beside a session that has what the user made of it. A session
 // that is neither a file nor a folder is gone when it has ended, and has none: "".
 func NotesFile(name string) string {
-	if source.IsTap(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+	if source.IsTap(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
 		return ""
 	}
 	return filepath.Clean(name) + ".notes.json"
