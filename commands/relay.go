@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
@@ -64,7 +65,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "unit-key", Usage: "the key of --unit-cert, in `FILE` (PEM)"},
 			&cli.StringFlag{Name: "unit-ca", Usage: "trust the authorities in `FILE` (PEM) about the unit, and those of --tls-ca about controllers"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: give all controllers one unit, rather than each its own"},
-		}, slices.Concat(alterFlags(), hubFlags(), listenFlags(), streamFlags())...),
+		}, slices.Concat(alterFlags(), command.SendFlags(), listenFlags(), streamFlags())...),
 		Action: inv.does(runRelay),
 	}
 }
@@ -184,7 +185,7 @@ func (v *relaying) read() error {
 	if err = alteration(c, o); err != nil {
 		return err
 	}
-	if v.sends, err = v.sending(c); err != nil {
+	if v.sends, err = command.Sending(c, v.Getenv, v.saysHub); err != nil {
 		return err
 	}
 	if err = v.check(); err != nil {
@@ -197,7 +198,8 @@ func (v *relaying) read() error {
 		return err
 	}
 	if v.sends != nil {
-		v.sends.Redaction, o.Send = o.Redaction, v.sends.Open
+		v.sends.Redaction = o.Redaction
+		o.Send = v.sends.Open // of v.sends as it is by now
 	}
 	o.Print, err = v.printed()
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/service"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
@@ -31,7 +32,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +
 			"   wirectl serve usage",
-		Flags: append(hubFlags(),
+		Flags: append(command.SendFlags(),
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "route as the YAML `FILE` says"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "where a door listens, rather than where the configuration says, as `DOOR=ADDR`; ADDR is HOST:PORT, PORT, or off. The doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "take any free port for each door that --listen does not name"},
@@ -53,7 +54,7 @@ func serveCommand(inv *invocation) *cli.Command {
 
 func runServe(inv *invocation, c *cli.Context) error {
 	o := hostOptions(inv, c)
-	sends, err := inv.sending(c)
+	sends, err := command.Sending(c, inv.Getenv, inv.saysHub)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -114,6 +115,15 @@ func Word(text string) string {
 func host() string {
 	name, _ := os.Hostname() // "-" will do
 	return Word(name)
+}
+
+// State is the folder of the user's state, which spools and hubs are in.
+func State(getenv func(string) string) (string, error) {
+	folder, err := history.Open(getenv)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(folder.Dir), nil
 }
 
 // A Policy says what becomes of frames that the network is too slow for.

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,8 +23,6 @@ type publisher struct {
 	// trouble is told once why the hub takes nothing, and relief that it does again.
 	trouble func(error)
 	relief  func(time.Duration)
-	// taken is told of each segment that the hub has.
-	taken func(segment)
 }
 
 const (
@@ -55,7 +54,6 @@ func (p *publisher) run(ctx context.Context) error {
 		if err := p.queue.done(); err != nil {
 			return err
 		}
-		p.taken(seg)
 	}
 }
 
@@ -115,10 +113,7 @@ func (p *publisher) messageSize(ctx context.Context) (int64, error) {
 		return nil
 	})
 	most := p.nats.MaxPayload()
-	if most > 2*reserve {
-		most -= reserve
-	}
-	return most, err
+	return most - min(reserve, most/2), err
 }
 
 // cause says why there is no connection.
@@ -158,6 +153,35 @@ func (p *publisher) store(ctx context.Context, m *nats.Msg, last uint64) (uint64
 		return errAgain // those before were removed, as too old
 	})
 	return last, err
+}
+
+// finish says how the session ended, all of which the hub has.
+func (p *publisher) finish(ctx context.Context, i Info) error {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	for _, bucket := range []string{Summaries, Presence} {
+		_, subjects := Bucket(bucket)
+		m := nats.NewMsg(subjects + p.key)
+		if m.Data = text; bucket == Presence {
+			m.Data = nil
+			m.Header.Set("KV-Operation", "DEL")
+		}
+		err := p.persist(ctx, func() error {
+			if !p.nats.IsConnected() {
+				return cause(p.nats)
+			}
+			ctx, cancel := context.WithTimeout(ctx, ackTime)
+			defer cancel()
+			_, err := p.js.PublishMsg(ctx, m)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errAgain asks for the same again, at once.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,8 +46,6 @@ type Sending struct {
 	Say func(text string)
 	// Warn tells people what becomes of what is sent.
 	Warn func(text string)
-
-	options []nats.Option // of tests
 }
 
 // A Sender sends one session. The hub need not be there: what becomes of frames until
@@ -66,6 +65,7 @@ type Sender struct {
 
 	altered  atomic.Bool
 	dropping bool // the last segment was dropped
+	whole    bool // the hub has everything, once nothing runs any more
 	mu       sync.Mutex
 	notes    []string // for the session
 	counts   Info     // its counts are those of what was made so far
@@ -130,10 +130,13 @@ func (t *Sender) open(s capture.Session, h *tap.Hub) (err error) {
 	}
 	options, err := t.o.Address.options()
 	if err == nil {
-		t.conn, err = nats.Connect(t.o.Address.Servers, append(append(options,
+		d := &dialer{}
+		t.conn, err = nats.Connect(t.o.Address.Servers, append(options,
 			nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
 			nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(beat), nats.Timeout(dialTime),
-		), t.o.options...)...)
+			nats.SetCustomDialer(d), nats.SkipHostLookup(),
+		)...)
+		d.patient.Store(true)
 	}
 	if err == nil {
 		t.js, err = jetstream.New(t.conn)
@@ -152,6 +155,18 @@ func (t *Sender) open(s capture.Session, h *tap.Hub) (err error) {
 		t.reader, t.closer = v, v
 	}
 	return nil
+}
+
+// A dialer does not have the start of a session wait for a hub that does not answer.
+type dialer struct{ patient atomic.Bool }
+
+// Dial connects.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	most := 4 * retryFirst
+	if d.patient.Load() {
+		most = dialTime
+	}
+	return (&net.Dialer{Timeout: most}).DialContext(context.Background(), network, address)
 }
 
 // spoolDir is the folder of the spools for a hub.
@@ -243,14 +258,17 @@ func (t *Sender) publish() {
 	defer close(t.done)
 	p := publisher{
 		nats: t.conn, js: t.js, key: t.info.key(), queue: t.queue,
-		trouble: t.trouble, relief: t.relief, taken: func(segment) {},
+		trouble: t.trouble, relief: t.relief,
 	}
 	err := p.run(t.ctx)
-	if err == io.EOF {
-		t.finish(t.ctx, t.summary(time.Now()))
-		return
+	if err == io.EOF && !t.packer.last.End {
+		return // it could not be kept, which was told of
 	}
-	if t.ctx.Err() == nil {
+	if err == io.EOF {
+		err = p.finish(t.ctx, t.summary(time.Now()))
+		t.whole = err == nil
+	}
+	if err != nil && t.ctx.Err() == nil {
 		t.o.Warn(fmt.Sprintf("the hub gets no more of this session: %v", err))
 	}
 }
@@ -265,10 +283,10 @@ func (t *Sender) trouble(err error) {
 
 func (t *Sender) relief(after time.Duration) {
 	after = after.Round(time.Millisecond)
-	t.o.Warn(fmt.Sprintf("the hub takes the session again, after %v", after))
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.notes = append(t.notes, fmt.Sprintf("the hub could not be reached for %v", after))
+	t.mu.Unlock()
+	t.o.Warn(fmt.Sprintf("the hub takes the session again, after %v", after))
 }
 
 // summary is what the session is by now.
@@ -312,26 +330,6 @@ func (t *Sender) sayLive() {
 	}
 }
 
-// finish says how a session ended.
-func (t *Sender) finish(ctx context.Context, i Info) {
-	ctx, cancel := context.WithTimeout(ctx, ackTime)
-	defer cancel()
-	text, err := json.Marshal(i)
-	if err == nil {
-		_, subjects := Bucket(Summaries)
-		_, err = t.js.Publish(ctx, subjects+i.key(), text)
-	}
-	if err == nil {
-		_, subjects := Bucket(Presence)
-		gone := nats.NewMsg(subjects + i.key())
-		gone.Header.Set("KV-Operation", "DEL")
-		_, err = t.js.PublishMsg(ctx, gone)
-	}
-	if err != nil && t.ctx.Err() == nil {
-		t.o.Warn(fmt.Sprintf("the hub has the session, but no summary of it: %v", err))
-	}
-}
-
 // unreached is how long the end of a session waits for a hub that is not there.
 const unreached = 500 * time.Millisecond
 
@@ -340,25 +338,23 @@ const unreached = 500 * time.Millisecond
 func (t *Sender) Close(ctx context.Context) error {
 	if t.recorder != nil {
 		_ = t.recorder.Close(ctx) // the spool has told why there is less
-	}
-	select {
-	case <-t.packed:
-	case <-ctx.Done():
-		t.closer.Close()
+		select {
+		case <-t.packed:
+		case <-ctx.Done():
+		}
 	}
 	t.await(ctx)
 	t.stop()
 	t.closer.Close()
 	t.running.Wait()
 	t.conn.Close()
-	whole := t.isWhole()
 	if t.spool == nil {
-		if i := t.summary(time.Time{}); !whole || i.Lost > 0 {
+		if i := t.summary(time.Time{}); !t.whole || i.Lost > 0 {
 			t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s: %d frames were dropped on the way, and what came last", i.ID, i.Lost))
 		}
 		return nil
 	}
-	if whole {
+	if t.whole {
 		return t.spool.remove()
 	}
 	t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s, which waits in %s: the next relay or broker that sends there losslessly sends it", t.info.ID, t.spool.dir))
@@ -382,14 +378,6 @@ func (t *Sender) await(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// isWhole reports whether all was sent.
-func (t *Sender) isWhole() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := t.queue.sent()
-	return at.Size == 0 && at.Number == t.packer.last.Number && t.packer.last.End
 }
 
 // adopt sends what processes that have gone have left for the hub.
@@ -419,16 +407,17 @@ func (t *Sender) adoptOne(dir string) error {
 		quiet := func(error) {} // the session of our own tells
 		p := publisher{
 			nats: t.conn, js: t.js, key: info.key(), queue: s,
-			trouble: quiet, relief: func(time.Duration) {}, taken: func(segment) {},
+			trouble: quiet, relief: func(time.Duration) {},
 		}
-		err = p.run(t.ctx)
+		if err = p.run(t.ctx); err == io.EOF {
+			info.Frames, info.Bytes, info.Lost = last.Frames, last.Bytes, last.Lost
+			info.Ended = cmp.Or(info.Ended, time.Now())
+			err = p.finish(t.ctx, info)
+		}
 	}
-	if err != io.EOF {
+	if err != nil {
 		return errors.Join(err, s.release())
 	}
-	info.Frames, info.Bytes, info.Lost = last.Frames, last.Bytes, last.Lost
-	info.Ended = cmp.Or(info.Ended, time.Now())
-	t.finish(t.ctx, info)
 	t.o.Warn(fmt.Sprintf("the hub has the rest of the session %s now, whose process had gone", info.ID))
 	return s.remove()
 }

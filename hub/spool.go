@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/wirectl/wirectl/hub/internal/lock"
 )
 
 // DefaultSpoolBytes bounds the spools of all sessions for one hub.
@@ -93,7 +95,7 @@ func (s *spool) lock() (locked bool, err error) {
 	if s.state, err = os.OpenFile(filepath.Join(s.dir, stateFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return false, err
 	}
-	return tryLock(s.state)
+	return lock.Try(s.state)
 }
 
 // load reads what the folder has.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"time"
 
+	nserver "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/wirectl/wirectl/hub"
 )
 
@@ -27,8 +29,30 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "the hub is at %s\nto send from a machine, or to read there:\n  export %s='%s'\n", h.URL(), hub.Variable, h.pasted()); err != nil {
 		return errors.Join(err, h.Close())
 	}
-	<-ctx.Done()
-	return h.Close()
+	return errors.Join(h.watch(ctx), h.Close())
+}
+
+// healthTime is how often the server is asked whether it can write.
+const healthTime = time.Second
+
+// watch waits until ctx ends, or the server stores nothing any more. It does not do so
+// again by itself.
+func (h *Hub) watch(ctx context.Context) error {
+	tick := time.NewTicker(healthTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if h.server == nil {
+			continue
+		}
+		if s := h.server.Healthz(&nserver.HealthzOptions{}); s.Error != "" {
+			return fmt.Errorf("the hub stores nothing any more: %s: make room in %s and start it again; lossless senders wait", s.Error, h.options.Dir)
+		}
+	}
 }
 
 // pasted is the address of the hub as other machines are to know it.

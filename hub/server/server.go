@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/internal/lock"
 )
 
 // Options say where a hub is and what it keeps.
@@ -34,7 +35,6 @@ type Options struct {
 	MaxBytes        int64 // of all sessions; the oldest go first
 	MaxAge          time.Duration
 	Warn            func(string)
-	maxPayload      int32 // of tests
 }
 
 // A Hub is a hub that runs.
@@ -44,6 +44,7 @@ type Hub struct {
 	conn    *hub.Conn
 	address string // of a server that is another's
 	open    bool   // everybody who reaches it may do everything
+	lock    *os.File
 }
 
 // Start starts a server, or prepares the one that is there.
@@ -52,7 +53,7 @@ func Start(ctx context.Context, o Options) (_ *Hub, err error) {
 	if o.NATS != "" {
 		err = h.join()
 	} else {
-		err = h.serve()
+		err = h.serve(ctx)
 	}
 	if err == nil {
 		err = h.prepare(ctx)
@@ -78,12 +79,32 @@ func (h *Hub) join() error {
 }
 
 // readyTime is how long the server may take to read what it has stored.
-const readyTime = 60 * time.Second
+const (
+	readyTime = 60 * time.Second
+	lookTime  = 100 * time.Millisecond
+)
+
+// own marks the folder as that of this hub.
+func (h *Hub) own() (err error) {
+	if h.lock, err = os.OpenFile(filepath.Join(h.options.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	switch locked, err := lock.Try(h.lock); {
+	case err != nil:
+		return fmt.Errorf("%s: %w", h.lock.Name(), err)
+	case !locked:
+		return fmt.Errorf("another hub uses %s: end it first, or set XDG_STATE_HOME to another folder", h.options.Dir)
+	}
+	return nil
+}
 
 // serve starts the server and connects to it.
-func (h *Hub) serve() error {
+func (h *Hub) serve(ctx context.Context) error {
 	options, err := h.serverOptions()
 	if err != nil {
+		return err
+	}
+	if err := h.own(); err != nil {
 		return err
 	}
 	pair, err := nkeys.CreateUser()
@@ -99,16 +120,37 @@ func (h *Hub) serve() error {
 	if h.server, err = nserver.NewServer(options); err != nil {
 		return err
 	}
-	h.server.SetLogger(logger{h.options.Warn}, false, false)
+	log := logger{h.options.Warn, make(chan error, 1)}
+	h.server.SetLogger(log, false, false)
 	h.server.Start()
-	if !h.server.ReadyForConnections(readyTime) {
-		return fmt.Errorf("the hub does not listen at %s: is the port free? see %s", h.options.Listen, h.options.Dir)
+	if err := h.await(ctx, log.fatal); err != nil {
+		return err
 	}
 	if err := guard.admit(h.server); err != nil {
 		return err
 	}
 	h.conn, err = hub.Dial(hub.Address{Servers: "nats://hub", Org: hub.DefaultOrg}, nats.InProcessServer(h.server), nats.Nkey(own, pair.Sign))
 	return err
+}
+
+// await waits until the server listens.
+func (h *Hub) await(ctx context.Context, fatal <-chan error) error {
+	for began := time.Now(); ; {
+		ready := h.server.ReadyForConnections(lookTime)
+		select {
+		case err := <-fatal:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		default:
+		}
+		if ready {
+			return nil
+		}
+		if time.Since(began) > readyTime {
+			return fmt.Errorf("the hub does not listen at %s: see %s", h.options.Listen, h.options.Dir)
+		}
+	}
 }
 
 func (h *Hub) serverOptions() (*nserver.Options, error) {
@@ -135,7 +177,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	options := &nserver.Options{
 		ServerName: "wirectl", Host: host, Port: listen, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
 		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room, JetStreamMaxMemory: room,
-		SyncInterval: syncInterval, MaxPayload: o.maxPayload,
+		SyncInterval: syncInterval,
 	}
 	if o.TLSCert != "" {
 		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
@@ -242,7 +284,7 @@ func (h *Hub) Open() bool { return h.server != nil && h.open }
 // Conn is the hub's own connection.
 func (h *Hub) Conn() *hub.Conn { return h.conn }
 
-// Close ends the server, if it is ours.
+// Close ends the server, if it is ours. It may be called again.
 func (h *Hub) Close() error {
 	if h.conn != nil {
 		h.conn.Close()
@@ -251,11 +293,19 @@ func (h *Hub) Close() error {
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
 	}
-	return nil
+	lock := h.lock
+	h.lock = nil
+	if lock == nil {
+		return nil
+	}
+	return lock.Close()
 }
 
-// logger tells what the server complains about.
-type logger struct{ warn func(string) }
+// logger tells what the server complains about, and keeps why it does not start.
+type logger struct {
+	warn  func(string)
+	fatal chan error
+}
 
 func (l logger) tell(format string, v ...any)   { l.warn("nats: " + fmt.Sprintf(format, v...)) }
 func (l logger) Noticef(string, ...any)         {}
@@ -263,4 +313,9 @@ func (l logger) Debugf(string, ...any)          {}
 func (l logger) Tracef(string, ...any)          {}
 func (l logger) Warnf(format string, v ...any)  { l.tell(format, v...) }
 func (l logger) Errorf(format string, v ...any) { l.tell(format, v...) }
-func (l logger) Fatalf(format string, v ...any) { l.tell(format, v...) }
+func (l logger) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Errorf("the hub does not start: "+format, v...):
+	default:
+	}
+}

@@ -265,3 +265,20 @@ func mustStream(t *testing.T, s *secured) jetstream.Stream {
 }
 
 var _ tap.Sender = (*hub.Sender)(nil)
+
+// A hub says at once why it does not start, and touches nothing of another's.
+func TestStartsOnce(t *testing.T) {
+	o := server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }}
+	h, err := server.Start(t.Context(), o)
+	check(t, err)
+	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another hub uses "+o.Dir) {
+		t.Errorf("in the same folder: %v", err)
+	}
+	o.Dir, o.Listen = t.TempDir(), strings.TrimPrefix(h.URL(), "nats://")
+	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "does not start: Error listening on port") {
+		t.Errorf("at the same port: %v", err)
+	}
+	check(t, h.Close())
+	h, err = server.Start(t.Context(), o)
+	check(t, err, h.Close())
+}

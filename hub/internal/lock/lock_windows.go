@@ -1,4 +1,4 @@
-package hub
+package lock
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock marks a file as in use, until it is closed or the process ends. It returns
+// Try marks a file as in use, until it is closed or the process ends. It returns
 // false if another process uses it. The lock lies far behind the end of the file.
-func tryLock(file *os.File) (bool, error) {
+func Try(file *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {

@@ -1,6 +1,7 @@
 //go:build !windows
 
-package hub
+// Package lock keeps two processes from the same folder.
+package lock
 
 import (
 	"errors"
@@ -9,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock marks a file as in use, until it is closed or the process ends. It returns
+// Try marks a file as in use, until it is closed or the process ends. It returns
 // false if another process uses it.
-func tryLock(file *os.File) (bool, error) {
+func Try(file *os.File) (bool, error) {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil

@@ -1,0 +1,92 @@
+// Package command is what command lines say of a hub: that which is run, and that which
+// sessions are sent to.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/server"
+	"github.com/wirectl/wirectl/internal/cmdline"
+)
+
+// HubFlags are those of the command that runs a hub.
+func HubFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:4222", Usage: "listen at `HOST:PORT`; beyond loopback with --tls-cert"},
+		&cli.StringFlag{Name: "tls-cert", Usage: "the certificate of the hub, in `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-key", Usage: "the key of --tls-cert, in `FILE` (PEM)"},
+		&cli.StringFlag{Name: "nats", Usage: "use the server or cluster of NATS at `URL`, rather than one of its own"},
+		&cli.StringFlag{Name: "creds", Usage: "with --nats: the credentials in `FILE`"},
+		&cli.Int64Flag{Name: "max-bytes", Value: 10 << 30, Usage: "keep the newest `N` bytes of all sessions"},
+		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep what is not older than `TIME`"},
+		&cli.BoolFlag{Name: "publish", Usage: "token: it can send sessions, and see none"},
+		&cli.BoolFlag{Name: "view", Usage: "token: it can see sessions, and send none"},
+	}
+}
+
+// Run does what the words say: no words run a hub until ctx ends.
+func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string) string, out io.Writer, warn func(string)) error {
+	dir, err := hub.State(getenv)
+	if err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, "hub")
+	switch {
+	case len(words) == 0 && c.Int64("max-bytes") <= 0:
+		return cmdline.Errorf("invalid --max-bytes %d: want more than 0", c.Int64("max-bytes"))
+	case len(words) == 0:
+		return server.Run(ctx, server.Options{
+			Dir: dir, Listen: c.String("listen"), TLSCert: c.String("tls-cert"), TLSKey: c.String("tls-key"),
+			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"), Warn: warn,
+		}, out)
+	case len(words) == 2 && words[0] == "token" && c.Bool("publish") != c.Bool("view"):
+		return server.PrintToken(out, dir, words[1], c.Bool("view"))
+	}
+	return cmdline.Errorf("write wirectl hub, hub token --publish NAME or hub token --view NAME")
+}
+
+// SendFlags are those of commands whose sessions go to a hub.
+func SendFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "hub", Usage: "send what passes to the hub at `URL` as well (default: WIRECTL_HUB)"},
+		&cli.StringFlag{Name: "hub-policy", Value: string(hub.Lossy), Usage: "what becomes of frames while the hub is slow or away, dropped and counted or kept on disk: lossy, lossless"},
+		&cli.StringFlag{Name: "hub-level", Value: "full", Usage: "what to send, everything but known secrets or an outline: full, metadata"},
+	}
+}
+
+// Sending is how what passes goes to a hub; nil if it does not.
+func Sending(c *cli.Context, getenv func(string) string, warn func(string)) (*hub.Sending, error) {
+	address := c.String("hub")
+	if !c.IsSet("hub") {
+		address = getenv(hub.Variable)
+	}
+	if address == "" {
+		return nil, nil
+	}
+	s := &hub.Sending{Kind: c.Command.Name, Policy: hub.Policy(c.String("hub-policy")), Level: history.Level(c.String("hub-level")), Say: warn, Warn: warn}
+	if c.Bool("quiet") {
+		s.Say = func(string) {}
+	}
+	var err error
+	s.Address, err = hub.ParseAddress(address)
+	switch {
+	case !slices.Contains(hub.Policies, s.Policy):
+		err = fmt.Errorf("invalid --hub-policy %q: want lossy or lossless", s.Policy)
+	case !slices.Contains(history.Levels, s.Level):
+		err = fmt.Errorf("invalid --hub-level %q: want full or metadata", s.Level)
+	}
+	if err != nil {
+		return nil, cmdline.Errorf("%w", err)
+	}
+	s.State, err = hub.State(getenv)
+	return s, err
+}

@@ -1,0 +1,131 @@
+package hub_test
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A line is the network between a sender and a hub. While it is cut it takes no bytes
+// and says nothing.
+type line struct {
+	listener net.Listener
+	to       string
+
+	mu     sync.Mutex
+	mended chan struct{} // closed while bytes pass
+	conns  []net.Conn
+	copies sync.WaitGroup
+}
+
+func newLine(t *testing.T, to string) *line {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	l := &line{listener: listener, to: to, mended: make(chan struct{})}
+	close(l.mended)
+	l.copies.Go(l.accept)
+	t.Cleanup(func() {
+		listener.Close()
+		l.mend()
+		l.hangUp()
+		l.copies.Wait()
+	})
+	return l
+}
+
+func (l *line) accept() {
+	for {
+		a, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		b, err := net.Dial("tcp", l.to)
+		if err != nil {
+			a.Close()
+			continue
+		}
+		l.mu.Lock()
+		l.conns = append(l.conns, a, b)
+		l.mu.Unlock()
+		l.copies.Go(func() { l.pass(a, b) })
+		l.copies.Go(func() { l.pass(b, a) })
+	}
+}
+
+// pass brings bytes from one end to the other.
+func (l *line) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buf)
+		l.mu.Lock()
+		mended := l.mended
+		l.mu.Unlock()
+		<-mended
+		if _, werr := to.Write(buf[:n]); err != nil || werr != nil {
+			return
+		}
+	}
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mended = make(chan struct{})
+}
+
+// mend has bytes pass, and those that have waited first.
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.mended:
+	default:
+		close(l.mended)
+	}
+}
+
+// hangUp ends all connections, with what waits in them.
+func (l *line) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		c.Close()
+	}
+	l.conns = nil
+}
+
+// A network that is cut costs a lossless session nothing, whether its connections
+// survive or not, and the session tells of it.
+func TestNetworkIsCut(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]bool{"connections last": false, "connections break": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, t.TempDir(), "")
+			l := newLine(t, listens(h))
+			f := send(t, "nats://"+l.listener.Addr().String(), lossless)
+			f.writeMany(1000)
+			opened(t, h, f).Close() // it has come so far
+			l.cut()
+			f.writeMany(1000)
+			f.warned.await(t, "takes nothing")
+			f.writeMany(1000)
+			if breaks {
+				l.hangUp()
+			}
+			l.mend()
+			f.warned.await(t, "takes the session again")
+			f.writeMany(1000)
+			f.end()
+			frames, notes := read(t, h.Conn(), f.sender.Info().ID)
+			isWhole(t, frames, 4000)
+			if len(notes) != 1 || !strings.Contains(notes[0], "could not be reached") {
+				t.Errorf("notes: %q", notes)
+			}
+		})
+	}
+}
