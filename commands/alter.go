@@ -5,8 +5,8 @@ import (
 
 	"github.com/wirectl/wirectl/internal/yamlfile"
 	"github.com/wirectl/wirectl/relay/fault"
+	"github.com/wirectl/wirectl/run/watch"
 	"github.com/wirectl/wirectl/session/query"
-	"github.com/wirectl/wirectl/watch"
 )
 
 // alterFlags are the flags that ask for what passes to be changed.

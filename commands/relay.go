@@ -20,8 +20,8 @@ import (
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
+	"github.com/wirectl/wirectl/run/watch"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/watch"
 )
 
 func relayCommand(inv *invocation) *cli.Command {

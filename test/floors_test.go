@@ -22,8 +22,8 @@ var floors = [][]string{
 	{"protocol", "transport"},
 	{"session", "capture"},
 	{"decode", "relay", "broker", "rlm", "peer"},
-	{"store", "watch", "run"},
-	{"tui", "web", "demo", "hub"},
+	{"store", "run"},
+	{"tui", "web", "hub"},
 	{"commands"},
 	{".", "test"},
 }
