@@ -131,7 +131,7 @@ func TestNothingIsolates(t *testing.T) {
 	config := "providers: {m: {kind: mock, mock: {turns: [{text: \"```repl\\nFINAL(6 * 7)\\n```\"}]}}}\nmodels: {a: {provider: m}}"
 	p, err := ask(t, config, "", "q", "max-depth=1")
 	var wrong *cmdline.Error
-	if want := "nothing on this machine isolates code: namespaces: refused: ask root, or accept the risk"; !errors.As(err, &wrong) || err.Error() != want || p.stdout != "" {
+	if want := "nothing on this machine isolates code: namespaces: refused: ask root, or accept the risk"; !errors.As(err, &wrong) || err.Error() != want || !strings.Contains(p.stdout, want) {
 		t.Errorf("%q, %v, want %s", p.stdout, err, want)
 	}
 	p, err = ask(t, config, "", "q", "max-depth=1 unsandboxed=true output=text")
