@@ -76,6 +76,11 @@ var notOfUnits = map[string]string{
 	"wrong-retry":      "controllers retry",
 	"cancel-forbidden": "controllers cancel",
 
+	"wrong-usage":       "latis tells of no tokens",
+	"bad-arguments":     "latis has no tool calls",
+	"unknown-tool-call": "latis has no tool calls",
+	"repeated-request":  "controllers ask",
+
 	"unstated-version":        "latis states no version",
 	"died-with-open-requests": "a unit that misbehaves goes on",
 }

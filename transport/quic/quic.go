@@ -68,13 +68,14 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 		return nil, explained(err)
 	}
 	s, err := qc.OpenStreamSync(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(end(err), io.EOF) {
 		_ = qc.CloseWithError(failed, "")
 		return nil, err
 	}
-	c := &conn{quic: qc, client: true, stream: s, open: make(chan struct{})}
+	// A peer that says goodbye before there is a stream has ended without a word.
+	c := &conn{quic: qc, client: true, stream: s, open: make(chan struct{}), err: err}
 	close(c.open)
-	if qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
+	if err != nil || qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
 		return c, nil
 	}
 	return grpc.Client(ctx, netConn{c}, hostPort, nil, opts)
