@@ -435,7 +435,7 @@ func TestResyncByTheProtocolThatWasLearnt(t *testing.T) {
 // What is larger than any payload may be by default is detected where the limit
 // allows it.
 func TestDetectionKnowsTheLimit(t *testing.T) {
-	payload := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + strings.Repeat(" ", frame.DefaultLimit))
+	payload := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":"` + strings.Repeat("x", frame.DefaultLimit) + `"}}}`)
 	for _, f := range []frame.Framing{frame.Len32, frame.GRPC, frame.Header, frame.Varint} {
 		stream, err := frame.Append(nil, f, payload)
 		if err != nil {
