@@ -68,14 +68,15 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 		return nil, explained(err)
 	}
 	s, err := qc.OpenStreamSync(ctx)
-	if err != nil && !errors.Is(end(err), io.EOF) {
+	gone := errors.Is(end(err), io.EOF)
+	if err != nil && !gone {
 		_ = qc.CloseWithError(failed, "")
 		return nil, err
 	}
 	// A peer that says goodbye before there is a stream has ended without a word.
 	c := &conn{quic: qc, client: true, stream: s, open: make(chan struct{}), err: err}
 	close(c.open)
-	if err != nil || qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
+	if gone || qc.ConnectionState().TLS.NegotiatedProtocol != GRPC {
 		return c, nil
 	}
 	return grpc.Client(ctx, netConn{c}, hostPort, nil, opts)
