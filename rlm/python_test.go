@@ -2,6 +2,7 @@ package rlm_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,13 +41,24 @@ func (s *silent) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, e
 	return c, ctx.Err()
 }
 
+// findPython returns the interpreter of the machine, which in CI has to have one.
+func findPython(t *testing.T) python.Interpreter {
+	t.Helper()
+	p, err := python.Find(t.Context())
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+	return p
+}
+
 // A run that is cancelled while its code waits for calls, or for nothing, closes the
 // calls and ends the interpreters, and has the answer so far.
 func TestCancelInPython(t *testing.T) {
-	p, err := python.Find(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
+	p := findPython(t)
 	for _, c := range []struct {
 		name, code string
 		calls      int // that wait when the run is cancelled
@@ -109,10 +121,7 @@ func (c counted) Close() error {
 
 // The time of a cell ends its calls, and the run goes on with its variables.
 func TestCellTimeoutInPython(t *testing.T) {
-	p, err := python.Find(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
+	p := findPython(t)
 	m := &writer{turns: []string{
 		cell("x = 4\nwhile True: pass"),
 		"FINAL_VAR(x)",

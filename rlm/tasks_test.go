@@ -78,10 +78,7 @@ func classify(lines string) string {
 // run asks one question about a context, with a real interpreter.
 func run(t *testing.T, text string, depth int, turns ...string) rlm.Outcome {
 	t.Helper()
-	p, err := python.Find(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
+	p := findPython(t)
 	path := filepath.Join(t.TempDir(), "context")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

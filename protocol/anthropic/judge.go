@@ -11,28 +11,7 @@ import (
 
 // Request judges whether each tool result is for a call of the conversation.
 func (api) Request(body []byte) []protocol.Broken {
-	var r modelapi.Results
-	var s jsonscan.Scanner
-	s.Init(body)
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) != "messages" {
-			continue
-		}
-		for ok := s.Array(); ok && s.Elem(); {
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) != "content" {
-					continue
-				}
-				for ok := s.Array(); ok && s.Elem(); {
-					readUse(&s, &r)
-				}
-			}
-		}
-	}
-	if s.End() != nil {
-		return nil
-	}
-	return r.Broken
+	return modelapi.Uses(body, "messages", "content", readUse)
 }
 
 // readUse walks the next value, which is a block that may be a tool call or the result of

@@ -9,28 +9,7 @@ import (
 // Request judges whether each tool result is for a call of the conversation: they have the
 // same name, for an id need not be there.
 func (api) Request(body []byte) []protocol.Broken {
-	var r modelapi.Results
-	var s jsonscan.Scanner
-	s.Init(body)
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) != "contents" {
-			continue
-		}
-		for ok := s.Array(); ok && s.Elem(); {
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) != "parts" {
-					continue
-				}
-				for ok := s.Array(); ok && s.Elem(); {
-					readUse(&s, &r)
-				}
-			}
-		}
-	}
-	if s.End() != nil {
-		return nil
-	}
-	return r.Broken
+	return modelapi.Uses(body, "contents", "parts", readUse)
 }
 
 // readUse walks the next value, which is a part that may be a tool call or the result of one.

@@ -128,3 +128,30 @@ func Object(payload []byte, path ...string) []byte {
 	}
 	return raw
 }
+
+// Uses returns what is wrong with the tool results of a conversation. Its turns are the
+// member list of body, and the blocks of a turn its member inner; read walks a block.
+func Uses(body []byte, list, inner string, read func(*jsonscan.Scanner, *Results)) []protocol.Broken {
+	var r Results
+	var s jsonscan.Scanner
+	s.Init(body)
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) != list {
+			continue
+		}
+		for ok := s.Array(); ok && s.Elem(); {
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) != inner {
+					continue
+				}
+				for ok := s.Array(); ok && s.Elem(); {
+					read(&s, &r)
+				}
+			}
+		}
+	}
+	if s.End() != nil {
+		return nil
+	}
+	return r.Broken
+}

@@ -28,6 +28,9 @@ func sandboxed(t *testing.T, c env.Config) (*interpreter, *sandbox.Launcher) {
 	t.Helper()
 	l, err := sandbox.Probe(t.Context())
 	if none := new(sandbox.UnavailableError); errors.As(err, &none) {
+		if len(none.Reasons) == 0 || len(none.Help) == 0 {
+			t.Errorf("%v: neither why nor what would help", none)
+		}
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
