@@ -61,7 +61,7 @@ func TestDiskIsFull(t *testing.T) {
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	if err := exec.Command("unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/tmp").Run(); err != nil {
-		t.Skip("this system lets nobody mount a disk of his own: ", err)
+		t.Skip("this system does not allow mounting a disk: ", err)
 	}
 	n.launch(t)
 	t.Cleanup(n.kill)

@@ -61,7 +61,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 	case err != nil:
 		err = cmdline.Errorf("%w", err)
 	case question == "" && len(s.Context) == 0:
-		err = cmdline.Errorf("nothing is asked: write a question, or name what it is about with --context FILE")
+		err = cmdline.Errorf("no question: write one, or name a file with --context FILE")
 	default:
 		h.Capture(s.Capture)
 		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
