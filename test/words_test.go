@@ -1,0 +1,133 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// handWritten are the pages that people write, and the words that they may have
+// together, beside 400 for each page of a protocol that was added since.
+const (
+	wordsOfPages    = 25_000
+	wordsOfProtocol = 400
+)
+
+var (
+	addedProtocols = []string{
+		"a2a", "agui", "anthropic", "cdp", "claude", "codex", "copilot", "gemini", "openai", "opencode", "pi", "repl",
+	}
+	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^<!-- .*?^<!-- end") // code, and what tests write
+	word   = regexp.MustCompile(`[\pL][\pL'’-]*`)
+	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	title  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+)
+
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, name := range append(documents(t), "../CONTRIBUTING.md", "../SECURITY.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.ToSlash(name)] = string(text)
+	}
+	return texts
+}
+
+// Pages stay short: commands.md is generated, and code is not counted.
+func TestPagesAreShort(t *testing.T) {
+	limit, total := wordsOfPages, 0
+	for name, text := range pages(t) {
+		if name == "../docs/commands.md" {
+			continue
+		}
+		for _, added := range addedProtocols {
+			if name == "../docs/protocols/"+added+".md" {
+				limit += wordsOfProtocol
+			}
+		}
+		n := len(word.FindAllString(fenced.ReplaceAllString(text, ""), -1))
+		total += n
+		if name == "../README.md" && n > 1000 {
+			t.Errorf("README.md has %d words: want at most 1000", n)
+		}
+	}
+	t.Logf("%d words", total)
+	if total > limit {
+		t.Errorf("the pages have %d words together: want at most %d", total, limit)
+	}
+}
+
+// Every link within the repository leads to a file, and to a title in it.
+func TestLinks(t *testing.T) {
+	for name, text := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+			target := found[1]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(target, "#")
+			file := name
+			if path != "" {
+				file = filepath.ToSlash(filepath.Join(filepath.Dir(name), path))
+			}
+			linked, err := os.ReadFile(file)
+			if err != nil {
+				if info, err := os.Stat(file); err == nil && info.IsDir() {
+					continue
+				}
+				t.Errorf("%s links to %s, which is not there", name, target)
+				continue
+			}
+			if anchor != "" && !anchors(string(linked))[anchor] {
+				t.Errorf("%s links to %s: %s has no such title", name, target, file)
+			}
+		}
+	}
+}
+
+// anchors are the names that GitHub gives to the titles of a page.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, found := range title.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		name := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || word.MatchString(string(r)) || '0' <= r && r <= '9':
+				return r
+			}
+			return -1
+		}, strings.ToLower(found[1]))
+		names[name] = true
+	}
+	return names
+}
+
+// foreign are phrases that are grammatical and that nobody says.
+var foreign = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
+	"as far as there (is|are)", "for want of", "for ever", "(is|are) none", "(is|are) no (JSON|message|frame|terminal|capture)",
+	"ha(s|d) none", "that which", "what is but", "is but a", "who(ever)? (has|asks|comes|looks|waits)", "looks? on at", "looking on",
+	"gives? out", "takes? in", "taken apart", "stands? (behind|ahead|in (its|their) place)", "of which (it|the) (keeps|has)",
+	"in the place of", "whichever it is", "mostly it is", "as (it|they) likes?", "what (comes|becomes) of", "what was meant",
+	"be had again", "goes the same way", "so it is", "so is,", "lets? (it|them|what [a-z ]+) (never )?go", "the same is so",
+	"in whatever way", "ahead of the", "leaves? out what", "passed over", "who is sent", "makes of", "is there already",
+	"what is no", "is of use", "will have none", "to none", "none any more", "taken for it", "behind what", "where one more would be",
+}, "|") + `)\b`)
+
+func TestPagesAreInPlainWords(t *testing.T) {
+	for name, text := range pages(t) {
+		for i, line := range strings.Split(fenced.ReplaceAllStringFunc(text, blank), "\n") {
+			for _, phrase := range foreign.FindAllString(line, -1) {
+				t.Errorf("%s:%d: %q: say it as you would to a colleague", name, i+1, phrase)
+			}
+		}
+	}
+}
+
+// blank keeps the lines of a block and takes their text.
+func blank(block string) string { return strings.Repeat("\n", strings.Count(block, "\n")) }
