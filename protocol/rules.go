@@ -79,7 +79,7 @@ type Rules struct {
 	Announced bool
 	// StatesVersion says that the head of a request over HTTP states the version.
 	StatesVersion bool
-	// OneVersion says that an answer is of the version of its request.
+	// OneVersion says that an answer has the version of its request.
 	OneVersion bool
 	// Versions are the rules of the versions that have others than these, in the order of
 	// the versions, and Newest is the newest version that is known; both are empty where

@@ -208,7 +208,7 @@ func TestKeys(t *testing.T) {
 	sc.press("esc", "esc", "3")
 	sc.shows("late-result")
 	sc.press("enter")
-	sc.shows("Drop the result", "result")
+	sc.shows("Discard the result", "result")
 	sc.press("esc", "f", "kind==pin", "tab", "enter")
 	sc.shows("filter kind==ping")
 	sc.press("2")

@@ -294,7 +294,7 @@ func members(raw []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// judgeHead: the head of a request says what its body says.
+// judgeHead: a request's headers match its body.
 func judgeHead(j *protocol.Judged) {
 	at, m := j.Stated, j.Message
 	switch {

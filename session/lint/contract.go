@@ -19,28 +19,28 @@ import (
 // the document.
 var Contracts = [...]session.Rule{
 	{
-		Name: "tool-missing", Severity: session.Error, Rule: "a tool that is expected is listed",
-		Do: "Compare the name with those that the server lists; if the tool was given up, take it out of the contract.",
+		Name: "tool-missing", Severity: session.Error, Rule: "an expected tool is listed",
+		Do: "Compare the name with the server's list. If the tool was removed on purpose, remove it from the contract.",
 	},
 	{
-		Name: "tool-forbidden", Severity: session.Error, Rule: "a tool that is forbidden is not listed",
-		Do: "Switch the tool off in the server, or let the client hide it from the model.",
+		Name: "tool-forbidden", Severity: session.Error, Rule: "a forbidden tool is not listed",
+		Do: "Disable the tool in the server, or hide it from the model in the client.",
 	},
 	{
-		Name: "tool-drift", Severity: session.Error, Rule: "the tools are those of the baseline",
-		Do: "Review the change. If it is meant, write the file again with wirectl baseline SESSION; if not, undo it in the server. The severity is warning where clients go on working.",
+		Name: "tool-drift", Severity: session.Error, Rule: "the tools match the baseline",
+		Do: "Review the change. If it is intended, update the file with wirectl baseline SESSION; if not, undo it in the server. The severity is warning if existing clients keep working.",
 	},
 	{
-		Name: "large-tool", Severity: session.Error, Rule: "the definition of a tool keeps to its limit",
-		Do: "Shorten the description and the schema: a model reads all of it with each request.",
+		Name: "large-tool", Severity: session.Error, Rule: "a tool's definition stays within its limit",
+		Do: "Shorten the description and the schema: a model reads them with each request.",
 	},
 	{
-		Name: "too-slow", Severity: session.Error, Rule: "an exchange keeps to its time",
-		Do: "See with wirectl stats whether all are slow, and with wirectl decode what came between its first frame and its last.",
+		Name: "too-slow", Severity: session.Error, Rule: "an exchange stays within its time limit",
+		Do: "Use wirectl stats to see if all are slow, and wirectl decode to see the frames in between.",
 	},
 	{
-		Name: "unchecked", Severity: session.Warning, Rule: "what the contract asks for can be seen in the session",
-		Do: "Record a session with what is missing: wirectl relay --capture FILE, and a client that lists the server's tools. The severity is note where only the kind of an exchange is missing.",
+		Name: "unchecked", Severity: session.Warning, Rule: "the session contains what the contract checks",
+		Do: "Record a session that has it, with wirectl relay --capture FILE and a client that lists the server's tools. The severity is note if only a kind of exchange is missing.",
 	},
 }
 

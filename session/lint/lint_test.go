@@ -113,10 +113,10 @@ func TestText(t *testing.T) {
 	const want = `a b.pcapng:
 error   orphan          frame 2: result "<&\u001b" answers nothing
         mcp: a response has the id of a request, and progress the token of a request that is active
-        Look for the request in what was not captured. If there was none, the answering side made up or changed the id.
+        The request may not have been captured. If there was none, the answering side invented or changed the id.
 warning unsafe-id       frame 3: ping 9007199254740993
-        mcp: an integer id fits into a double
-        Use smaller numbers or strings: beyond 2^53-1 many peers change the last digits.
+        mcp: an integer id fits in a double
+        Use smaller numbers or strings: many peers round integers over 2^53-1.
 error   orphan          frame 5: result "<&\u001b" answers nothing
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
