@@ -91,7 +91,11 @@ func testDocument(t *testing.T, name string) {
 	}
 	p := params(dir)
 	setup := p.Setup
-	p.Setup = func(env *testscript.Env) error { return errors.Join(setup(env), checkout(env.WorkDir)) }
+	p.Setup = func(env *testscript.Env) error {
+		err := errors.Join(setup(env), checkout(env.WorkDir))
+		env.Setenv("COLUMNS", "") // as wide as in a pipe
+		return err
+	}
 	testscript.Run(t, p)
 }
 
@@ -138,7 +142,7 @@ func rerun(block []byte, dir string) []byte {
 	for _, c := range calls(string(console.FindSubmatch(block)[1])) {
 		cmd := exec.Command("sh", "-c", c.script())
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), columns)
+		cmd.Env = append(os.Environ(), "COLUMNS=")
 		printed, _ := cmd.Output()
 		out = append(out, "$ "+c.command+"\n"...)
 		out = append(out, printed...)
