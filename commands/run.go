@@ -59,6 +59,11 @@ func Run(ctx context.Context, env Env, args []string) int {
 	if len(args) > 1 && args[1] == completeWord {
 		return status(completer(inv).Complete(env.Stdout, newApp(inv), args[2:]))
 	}
+	if len(args) == 1 {
+		_, err := io.WriteString(env.Stdout, firstSteps)
+		report(env.Stderr, err)
+		return status(err)
+	}
 	args = respelled(args)
 	app := newAppFor(inv, args)
 	args, err := inv.Arrange(app, args)
@@ -74,6 +79,15 @@ func Run(ctx context.Context, env Env, args []string) int {
 	report(env.Stderr, err)
 	return status(err)
 }
+
+const firstSteps = `wirectl shows what passes between AI agents, their tools and their models.
+
+  wirectl wrap                           put it in front of a client's MCP server
+  wirectl monitor                        see the session live
+  wirectl calls fixture:mcp-everything   list calls and failures, here of a recorded session
+
+wirectl demo plays an example. wirectl help lists all commands.
+`
 
 // respelled returns a command line that names its command by the name that the
 // command has, for two that are written otherwise.
