@@ -40,13 +40,13 @@ interop:
 fuzz:
 	test/tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of protocol/schema/, the made sessions of fixtures/, the manual, the picture of the monitor, the notices of what is linked.
+# Write what is generated: the messages of protocol/schema/, the made sessions of fixtures/, the manual, the pictures of the monitor, the notices of what is linked.
 generate:
 	$(tool) buf generate protocol/schema --template protocol/schema/buf.gen.yaml --output $(OUT)
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs
-	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg
+	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg $(OUT)/docs/cancel.svg
 	$(GO) -C test/tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
 
 # Fail if what is generated, or go.mod, is not what it would be now.

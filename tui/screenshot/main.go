@@ -1,6 +1,6 @@
-// Command screenshot draws the picture of the monitor that the documentation
-// shows: go run ./tui/screenshot docs/monitor.svg. It needs no terminal, and
-// draws the same picture every time.
+// Command screenshot draws the two pictures of the monitor that the documentation
+// shows, one still and one that moves. It needs no terminal, and draws the same
+// pictures every time.
 package main
 
 import (
@@ -12,50 +12,55 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )
 
-// The size of the terminal that is drawn.
-const (
-	columns = 124
-	rows    = 30
-)
-
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 2 {
-		log.Fatal("usage: screenshot FILE.svg")
+	if len(os.Args) != 3 {
+		log.Fatal("usage: screenshot STILL.svg MOVING.svg")
 	}
-	screen, err := draw(context.Background())
-	if err == nil {
-		err = os.WriteFile(os.Args[1], svg(screen, columns, rows), 0o666)
-	}
-	if err != nil {
+	if err := write(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// draw returns what the monitor shows of a session that goes on.
-func draw(ctx context.Context) (string, error) {
+func write(ctx context.Context, still, moving string) error {
+	size := tea.WindowSizeMsg{Width: 124, Height: 30}
+	screen, err := draw(ctx, play(), size, strings.Repeat("j", selected))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(still, picture(screen, size), 0o666); err != nil {
+		return err
+	}
+	film, err := movie(ctx)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(moving, film, 0o666)
+}
+
+// draw returns what the monitor shows of a session that goes on, after those keys.
+func draw(ctx context.Context, session capture.Reader, size tea.WindowSizeMsg, keys string) (string, error) {
 	s := store.New(store.Options{})
 	defer s.Close()
-	in := decode.Input{Capture: play()}
-	s.Begin(in)
-	cfg := decode.Config{Workers: 1}
-	if err := s.Read(ctx, in, cfg); err != nil {
+	s.Begin(decode.Input{Capture: session})
+	if err := s.Read(ctx, decode.Input{Capture: session}, decode.Config{Workers: 1}); err != nil {
 		return "", fmt.Errorf("the session: %w", err)
 	}
-	var m tea.Model = tui.New(s, tui.Config{Name: "tap:research-agent", Theme: "dark", Color: true})
+	var m tea.Model = tui.New(s, tui.Config{Name: "tap:" + session.Session().Unit, Theme: "dark", Color: true})
 	send := func(msg tea.Msg) {
 		var cmd tea.Cmd
 		if m, cmd = m.Update(msg); cmd != nil {
 			m, _ = m.Update(cmd())
 		}
 	}
-	send(tea.WindowSizeMsg{Width: columns, Height: rows})
-	for _, r := range strings.Repeat("j", selected) {
+	send(size)
+	for _, r := range keys {
 		send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}})
 	}
 	return m.View(), nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -29,9 +30,19 @@ type pen struct {
 	bold, reverse bool
 }
 
-// svg returns what a terminal of that size shows as a picture.
-func svg(screen string, columns, rows int) []byte {
-	width, height := float64(columns)*cellWidth+2*margin, float64(rows)*cellHeight+2*margin+bar
+// picture returns what a terminal of that size shows.
+func picture(screen string, size tea.WindowSizeMsg) []byte {
+	b := window(size)
+	for row, line := range strings.Split(screen, "\n") {
+		drawLine(b, line, row)
+	}
+	b.WriteString("</svg>\n")
+	return []byte(b.String())
+}
+
+// window begins a picture: an empty window of a terminal.
+func window(size tea.WindowSizeMsg) *strings.Builder {
+	width, height := float64(size.Width)*cellWidth+2*margin, float64(size.Height)*cellHeight+2*margin+bar
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14">`+"\n", width, height, width)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="10" fill="%s"/>`+"\n", background)
@@ -39,11 +50,7 @@ func svg(screen string, columns, rows int) []byte {
 		fmt.Fprintf(&b, `<circle cx="%d" cy="%d" r="6" fill="%s"/>`, 22+20*i, 20, color)
 	}
 	b.WriteByte('\n')
-	for row, line := range strings.Split(screen, "\n") {
-		drawLine(&b, line, row)
-	}
-	b.WriteString("</svg>\n")
-	return []byte(b.String())
+	return &b
 }
 
 // drawLine draws a row of the terminal, run by run.
