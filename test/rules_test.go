@@ -17,7 +17,7 @@ var quotedName = regexp.MustCompile("`([^`]+)`")
 // The page of rules names tests, transcripts and findings that there are, for both
 // sides of each rule.
 func TestRulesAreShown(t *testing.T) {
-	page, err := os.ReadFile("../docs/protocols/rules.md")
+	page, err := os.ReadFile("rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
