@@ -1,7 +1,9 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 )
@@ -136,17 +138,52 @@ type VersionRules struct {
 	Rules *Rules
 }
 
-// At returns the rules of a version, which is compared as text. A version newer than all
-// that are known has the rules of the newest.
+// At returns the rules of a version. A version newer than all that are known has the
+// rules of the newest.
 func (r *Rules) At(version string) *Rules {
 	at := r
 	for _, v := range r.Versions {
-		if version >= v.From {
+		if CompareVersions(version, v.From) >= 0 {
 			at = v.Rules
 		}
 	}
 	return at
 }
+
+// IsNewer reports whether a version is newer than all that are known.
+func (r *Rules) IsNewer(version string) bool {
+	return r.Newest != "" && CompareVersions(version, r.Newest) > 0
+}
+
+// CompareVersions compares two versions part by part. Parts stand between dots and
+// hyphens; numbers are compared by value, anything else as text, and a missing part is 0.
+func CompareVersions(a, b string) int {
+	for a != "" || b != "" {
+		var x, y string
+		x, a = cutPart(a)
+		y, b = cutPart(b)
+		byLength := 0
+		if isNumber(x) && isNumber(y) {
+			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			byLength = cmp.Compare(len(x), len(y))
+		}
+		if c := cmp.Or(byLength, strings.Compare(x, y)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// cutPart returns the first part of a version, and what follows it.
+func cutPart(version string) (part, rest string) {
+	if i := strings.IndexAny(version, ".-"); i >= 0 {
+		return version[:i], version[i+1:]
+	}
+	return version, ""
+}
+
+// isNumber reports whether a part has digits alone, or none.
+func isNumber(part string) bool { return strings.Trim(part, "0123456789") == "" }
 
 // IsShared reports whether tokens of a space name exchanges of all connections.
 func (r *Rules) IsShared(s Space) bool { return slices.Contains(r.Shared, s) }

@@ -26,11 +26,11 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	if e != nil {
 		t.rules = e.rules
 		if e.Version != "" {
-			t.version = e.Version
+			t.setVersion(e.Version)
 		}
 		t.checkAnswer(ev, e)
 	}
-	if t.isNewer() && m.Phase == protocol.Close && !slices.Contains(t.newer, t.version) {
+	if t.isNewer && m.Phase == protocol.Close && !slices.Contains(t.newer, t.version) {
 		t.newer = append(t.newer, t.version)
 		t.report(unknownVersion, ev.f, nil, "version %q is newer than %s, whose rules are taken", t.version, t.base.Newest)
 	}

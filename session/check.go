@@ -19,7 +19,7 @@ func (t *Tracker) check(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
 	}
-	if t.strays(ev) && !t.isNewer() { // a newer version may let that side send it
+	if t.strays(ev) && !t.isNewer { // a newer version may let that side send it
 		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
 	}
 	if t.rules.Dismiss != nil && ev.from != frame.U2C && contains(t.rules.Dismiss, ev.m.Kind) {
@@ -73,7 +73,7 @@ func contains(kinds []string, kind []byte) bool {
 
 func (t *Tracker) reportFaults(ev *event) {
 	for _, of := range ofFault {
-		if t.isNewer() && of.fault&(protocol.UnknownKind|protocol.UnknownField|protocol.MissingField) != 0 {
+		if t.isNewer && of.fault&(protocol.UnknownKind|protocol.UnknownField|protocol.MissingField) != 0 {
 			continue // the version may have it so
 		}
 		switch {

@@ -29,7 +29,7 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	if version == "" && e != nil {
 		version = e.Version
 	}
-	if t.rules.Judge == nil || t.isNewer() || version == "" && ev.f.Stated == nil || t.strays(ev) {
+	if t.rules.Judge == nil || t.isNewer || version == "" && ev.f.Stated == nil || t.strays(ev) {
 		return
 	}
 	j := &t.judged

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -424,21 +426,27 @@ func (t *Tracker) Abandon(at time.Time) {
 // chooseRules chooses the rules by which a frame is judged: those of the version that its
 // message states, or else of its session.
 func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
-	t.rules, t.version = s.rules, s.version
+	t.rules = s.rules
+	t.setVersion(s.version)
 	if len(t.base.Versions) == 0 || m == nil {
 		return
 	}
 	stated := m.Version
-	switch v := max(f.Version, s.version); {
-	case t.base.OneVersion && v > t.base.Newest: // of which the message has an older form
-		stated = []byte(v)
-	case len(stated) == 0:
+	if len(stated) == 0 && f.Version != "" {
 		stated = []byte(f.Version)
+	}
+	if t.base.OneVersion { // a newer version has messages of older forms
+		for _, v := range []string{f.Version, s.version} {
+			if t.base.IsNewer(v) && protocol.CompareVersions(v, string(stated)) > 0 {
+				stated = []byte(v)
+			}
+		}
 	}
 	if len(stated) == 0 {
 		if h := t.base.Handshake.Request; h != "" && string(m.Kind) == h { // a session begins
 			s.version, s.rules = "", t.base
-			t.version, t.rules = "", t.base
+			t.rules = t.base
+			t.setVersion("")
 		}
 		return
 	}
@@ -446,12 +454,16 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 		s.version = t.intern(stated)
 		s.rules = t.base.At(s.version)
 	}
-	t.version = t.intern(stated)
+	t.setVersion(t.intern(stated))
 	t.rules = t.base.At(t.version)
 }
 
-// isNewer reports whether the version is newer than all that are known.
-func (t *Tracker) isNewer() bool { return t.base.Newest != "" && t.version > t.base.Newest }
+// setVersion sets the version by which what is fed is judged.
+func (t *Tracker) setVersion(version string) {
+	if version != t.version {
+		t.version, t.isNewer = version, t.base.IsNewer(version)
+	}
+}
 
 // maxVersions bounds how many versions are told apart.
 const maxVersions = 64
@@ -477,4 +489,8 @@ func (t *Tracker) intern(version []byte) string {
 const maxVersion = 64
 
 // Versions returns the versions of the protocol that were stated, in order.
-func (t *Tracker) Versions() []string { return slices.Sorted(maps.Keys(t.versions)) }
+func (t *Tracker) Versions() []string {
+	return slices.SortedFunc(maps.Keys(t.versions), func(a, b string) int {
+		return cmp.Or(protocol.CompareVersions(a, b), strings.Compare(a, b))
+	})
+}

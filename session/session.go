@@ -27,6 +27,7 @@ type Tracker struct {
 	base     *protocol.Rules // of the protocol
 	rules    *protocol.Rules // by which what is fed is judged
 	version  string          // of those, "" if it is not known
+	isNewer  bool            // than all versions that are known
 	judged   protocol.Judged
 	history  int
 	inFlight int

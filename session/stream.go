@@ -212,7 +212,7 @@ func (t *Tracker) checkPiece(ev *event, e *Exchange) {
 
 // checkAnswer judges whether e may be answered in that way at all.
 func (t *Tracker) checkAnswer(ev *event, e *Exchange) {
-	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && !t.isNewer() && major(v) != major(e.Version) {
+	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && !t.isNewer && major(v) != major(e.Version) {
 		t.report(mixedVersions, ev.f, []int64{e.First}, "%s is of version %s, and is answered in the form of %s", e.Title(), e.Version, quote(protocol.Token{Text: ev.m.Version}))
 	}
 	if e.tooLate && ev.m.Phase != protocol.Fail {
