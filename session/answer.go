@@ -71,7 +71,8 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	}
 	said, part := *m, *f
 	said.Faults &^= protocol.MissingField // an id, which is not needed
-	ev := t.countMessage(&part, s, &said)
+	ev := event{f: &part, m: &said, scope: s}
+	t.countMessage(&ev)
 	t.check(&ev)
 	if !m.ID.IsZero() {
 		t.missed(&ev, m.ID)
@@ -95,7 +96,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 // caller may end them meanwhile.
 func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
-		q := t.table.findQueue(t.anonymousKey(s, side), nil)
+		q := s.byAge[side]
 		if q == nil {
 			return
 		}
@@ -134,6 +135,9 @@ const maxNameless = 16
 // settleOrphans reports the errors without an id to that side, which has said something
 // or ended: unless it could not be read, for that is answered before its end is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
+	if len(s.nameless[side]) == 0 {
+		return
+	}
 	for _, o := range s.nameless[side] {
 		if !s.refused(side) && t.judges() {
 			t.addFinding(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")

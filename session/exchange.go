@@ -229,21 +229,29 @@ func (e *Exchange) become(o Outcome) {
 
 // ended notes that an answer has ended e.
 func (e *Exchange) ended() {
-	e.kind.ended(e)
-	switch {
-	case e.named == nil:
-	case e.Of != 0:
-		e.named.streamed(e)
-	default:
-		e.named.ended(e)
+	if !e.Closed.IsZero() {
+		latency := e.Latency()
+		e.kind.Latency.Add(latency)
+		if e.named != nil && e.Of == 0 {
+			e.named.Latency.Add(latency)
+		}
 	}
+	e.over()
 }
 
-// over notes that e is over without an answer that ends it.
+// over counts the parts of e, which is over.
 func (e *Exchange) over() {
-	e.kind.streamed(e)
-	if e.named != nil {
-		e.named.streamed(e)
+	first, streaming := e.TimeToFirstPart(), since(e.LastPart, e.FirstPart)
+	for _, k := range [...]*Kind{e.kind, e.named} {
+		if k == nil {
+			continue
+		}
+		k.Answered += e.BytesIn
+		if k.Parts += e.Parts; e.Parts > 0 {
+			k.FirstPart.Add(first)
+			k.Gaps += e.Parts - 1
+			k.Streaming += streaming
+		}
 	}
 }
 

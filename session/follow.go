@@ -7,7 +7,8 @@ import (
 
 // feed handles one message.
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
-	ev := t.countMessage(f, s, m)
+	ev := event{f: f, m: m, scope: s}
+	t.countMessage(&ev)
 	t.check(&ev)
 	ev.used = t.usageOf(&ev)
 	if t.rules.Steps && m.Step.Does != protocol.Note {
@@ -45,15 +46,15 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 }
 
-// countMessage counts a message and returns the event for it.
-func (t *Tracker) countMessage(f *Frame, s *scope, m *protocol.Message) event {
-	ev := event{f: f, m: m, scope: s, from: f.Dir, kind: t.kindOf(m.Kind)}
+// countMessage counts a message and says from where and of what kind it is.
+func (t *Tracker) countMessage(ev *event) {
+	ev.from = ev.f.Dir
 	if ev.from == frame.DirUnknown || t.rules.OneSided {
-		ev.from = m.From
+		ev.from = ev.m.From
 	}
+	ev.kind = t.kindOf(ev.m.Kind)
 	ev.kind.Frames++
-	ev.kind.Bytes += int64(f.Size)
-	return ev
+	ev.kind.Bytes += int64(ev.f.Size)
 }
 
 // sides returns the sides on which to look for an opener. If side is unknown, the opener
@@ -76,20 +77,17 @@ func (t *Tracker) keyOf(s *scope, side frame.Dir, token protocol.Token) key {
 	return t.table.key(serial, side, token)
 }
 
-func (t *Tracker) anonymousKey(s *scope, side frame.Dir) key {
-	return t.table.key(s.serial, side, protocol.Token{Space: anonymous})
-}
-
 // findExchange returns the exchange that a token names: the oldest open one, or else the
 // one settled last, or nil. The zero token names the oldest exchange of its scope and
 // side.
 func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *Exchange {
-	if token.IsZero() {
-		token = protocol.Token{Space: anonymous}
-	}
 	for _, side := range sides(side) {
-		if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
-			return oldestOf(q, token.Space)
+		if token.IsZero() {
+			if e := s.oldest(side); e != nil {
+				return e
+			}
+		} else if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
+			return q.exchanges.oldest()
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func (t *Tracker) more(ev *event) *Exchange {
 
 // name binds the names of e to it.
 func (t *Tracker) name(ev *event, e *Exchange) {
-	t.table.bind(&e.bindings[byAge], e, t.anonymousKey(ev.scope, ev.from), nil)
+	ev.scope.age(ev.from).bind(&e.bindings[byAge], e)
 	if !ev.m.ID.IsZero() {
 		k := t.keyOf(ev.scope, ev.from, ev.m.ID)
 		q := t.table.bind(&e.bindings[byID], e, k, ev.m.ID.Text)
@@ -107,7 +107,6 @@ func (t *Tracker) retire(e *Exchange) {
 		t.table.unbind(&e.bindings[i])
 	}
 	e.node.remove()
-	e.reset()
 	t.free.push(&e.node, e)
 }
 
@@ -119,6 +118,7 @@ func (t *Tracker) newExchange() *Exchange {
 		return new(Exchange)
 	}
 	e.node.remove()
+	e.reset()
 	return e
 }
 

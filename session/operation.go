@@ -27,19 +27,6 @@ func (e *Exchange) Operation() *Exchange {
 	return e
 }
 
-// oldestOf returns the oldest exchange of a queue. What waits for an answer without an id
-// is not what was accepted.
-func oldestOf(q *queue, s protocol.Space) *Exchange {
-	if s == anonymous {
-		for n := q.exchanges.first; n != nil; n = n.next {
-			if n.of.Accepted.IsZero() {
-				return n.of
-			}
-		}
-	}
-	return q.exchanges.oldest()
-}
-
 // findOperation returns the operation that a token names, whoever began it; nil if there
 // is none.
 func (t *Tracker) findOperation(s *scope, token protocol.Token) *Exchange {

@@ -11,7 +11,10 @@ import (
 type scope struct {
 	key    scopeKey
 	serial uint64 // from 1; names of a scope that ended are not found again
-	begun  bool   // the controller's first message was seen
+	// byAge has, by side, the exchanges that are open, the oldest first, or else the one
+	// settled last: answers that have no id find theirs here.
+	byAge [3]*queue
+	begun bool // the controller's first message was seen
 	whole  bool   // and it was one with which connections begin
 	// dismissed says that the controller has told the unit to leave.
 	dismissed bool
@@ -94,9 +97,33 @@ func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 
 // openIn returns the oldest open exchange of a scope and side, or nil.
 func (t *Tracker) openIn(s *scope, side frame.Dir) *Exchange {
-	q := t.table.findQueue(t.anonymousKey(s, side), nil)
-	if q == nil || q.exchanges.oldest().settled {
+	if q := s.byAge[side]; q != nil {
+		if e := q.exchanges.oldest(); e != nil && !e.settled {
+			return e
+		}
+	}
+	return nil
+}
+
+// age returns the queue of all that a side has asked.
+func (s *scope) age(side frame.Dir) *queue {
+	if s.byAge[side] == nil {
+		s.byAge[side] = new(queue)
+	}
+	return s.byAge[side]
+}
+
+// oldest returns the exchange that an answer without an id answers: the oldest that was
+// not accepted, if there is one.
+func (s *scope) oldest(side frame.Dir) *Exchange {
+	q := s.byAge[side]
+	if q == nil {
 		return nil
+	}
+	for n := q.exchanges.first; n != nil; n = n.next {
+		if n.of.Accepted.IsZero() {
+			return n.of
+		}
 	}
 	return q.exchanges.oldest()
 }
@@ -125,6 +152,14 @@ const (
 // be written is not on the wire: it is what has passed since the frame before
 // it, at most.
 func (l *lane) pass(f *Frame, e *Exchange) {
+	if l.held != 0 || f.Size >= large {
+		l.delay(f, e)
+	}
+	l.at = f.Time
+}
+
+// delay notes how long a large frame delays those after it.
+func (l *lane) delay(f *Frame, e *Exchange) {
 	gap := since(f.Time, l.at)
 	switch {
 	case l.held == 0:
@@ -140,5 +175,4 @@ func (l *lane) pass(f *Frame, e *Exchange) {
 	if f.Size >= large && gap > 0 && e != nil {
 		*l = lane{seq: f.Seq, of: e, by: e.serial, since: l.at, held: gap}
 	}
-	l.at = f.Time
 }

@@ -70,26 +70,6 @@ func (k *Kind) PartsPerSecond() float64 {
 	return float64(k.Gaps) / k.Streaming.Seconds()
 }
 
-// ended takes in an exchange that an answer has ended.
-func (k *Kind) ended(e *Exchange) {
-	if !e.Closed.IsZero() {
-		k.Latency.Add(e.Latency())
-	}
-	k.streamed(e)
-}
-
-// streamed takes in the parts of an exchange that is over.
-func (k *Kind) streamed(e *Exchange) {
-	k.Answered += e.BytesIn
-	k.Parts += e.Parts
-	if e.Parts == 0 {
-		return
-	}
-	k.FirstPart.Add(e.TimeToFirstPart())
-	k.Gaps += e.Parts - 1
-	k.Streaming += since(e.LastPart, e.FirstPart)
-}
-
 const (
 	// maxKinds bounds the kinds that are told apart, which a peer can make up.
 	maxKinds = 1000

@@ -30,12 +30,13 @@ type slot struct {
 	queue *queue
 }
 
-// A queue holds the exchanges of one name.
+// A queue holds the exchanges of one name. That of a scope has no key.
 type queue struct {
 	key       key
-	text      []byte // of the token, clipped
 	exchanges list[Exchange]
-	next      *queue // of the free list
+	text      []byte   // of the token, clipped
+	short     [32]byte // has the text if it fits, to be in the cache with the key
+	next      *queue   // of the free list
 }
 
 // A key identifies a name together with the beginning of its token's text. The
@@ -43,14 +44,10 @@ type queue struct {
 type key struct {
 	hash  uint64
 	scope uint64 // serial number of the scope; 0 is all scopes
-	size  int    // of the text
+	size  uint32 // of the text
 	side  frame.Dir
 	space protocol.Space
 }
-
-// anonymous is the space in which every exchange of a scope and side has the
-// same name: the empty text. It serves answers that have no id.
-const anonymous protocol.Space = 0xff
 
 // maxText bounds the length of a stored token.
 const maxText = 256
@@ -62,7 +59,7 @@ func newTable() table {
 func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
 	h := maphash.Bytes(t.seed, token.Text)
 	h ^= (scope<<16 | uint64(side)<<8 | uint64(token.Space)) * 0x9e3779b97f4a7c15
-	return key{h ^ h>>32, scope, len(token.Text), side, token.Space}
+	return key{h ^ h>>32, scope, uint32(len(token.Text)), side, token.Space}
 }
 
 // findQueue returns the queue of a name, or nil.
@@ -101,14 +98,20 @@ func (t *table) bind(b *binding, e *Exchange, k key, text []byte) *queue {
 	q := t.findQueue(k, text)
 	if q == nil {
 		q = t.insert(k, text)
-	} else if settled := q.exchanges.oldest(); settled.settled {
+	}
+	q.bind(b, e)
+	return q
+}
+
+// bind puts e last, in place of an exchange that is settled.
+func (q *queue) bind(b *binding, e *Exchange) {
+	if settled := q.exchanges.oldest(); settled != nil && settled.settled {
 		taken := settled.bindingIn(q)
 		taken.node.remove()
 		taken.queue = nil
 	}
 	b.queue = q
 	q.exchanges.push(&b.node, e)
-	return q
 }
 
 // unbind takes a name from its exchange, if it still has it.
@@ -119,7 +122,7 @@ func (t *table) unbind(b *binding) {
 	}
 	b.node.remove()
 	b.queue = nil
-	if q.exchanges.len == 0 {
+	if q.exchanges.len == 0 && q.key != (key{}) {
 		t.remove(q)
 	}
 }
@@ -133,6 +136,7 @@ func (t *table) insert(k key, text []byte) *queue {
 		t.free = q.next
 	} else {
 		q = new(queue)
+		q.text = q.short[:0]
 	}
 	q.key, q.text = k, append(q.text[:0], clip(text, maxText)...)
 	t.put(slot{k.hash, q})

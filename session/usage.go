@@ -44,5 +44,8 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 
 // use adds what was used to an operation, and to all that was.
 func (t *Tracker) use(op *Exchange, u protocol.Usage) {
+	if u == (protocol.Usage{}) {
+		return
+	}
 	op.Usage, t.used = op.Usage.Plus(u), t.used.Plus(u)
 }
