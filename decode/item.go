@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 )
 
@@ -185,6 +186,20 @@ func (it *Item) kind() []byte {
 
 // summarySize bounds a summary, in bytes.
 const summarySize = 96
+
+// version returns the version of the protocol that the message or its carrier states.
+func (it *Item) version() []byte {
+	v, meta := it.Message.Version, it.Frame.Meta
+	if len(v) == 0 && meta != nil && meta.Head != nil && all.Rules(it.Protocol).Versions != nil {
+		v = []byte(StatedVersion(meta.Head))
+	}
+	return v
+}
+
+// StatedVersion returns the version of MCP or A2A that a head of HTTP states; "" for none.
+func StatedVersion(h *frame.Head) string {
+	return cmp.Or(h.Get("Mcp-Protocol-Version"), h.Get("A2a-Version"))
+}
 
 // Summary says in a few words what the message says: its label, and as much of
 // its text as fits in 96 bytes. It is text from the wire: not safe to print.

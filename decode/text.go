@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -183,8 +184,9 @@ func (l *line) names(m *protocol.Message) []byte {
 	return l.buf
 }
 
-// say fills the rest of the line with what the message says. What is wrong
-// with it is said in full, even if the line gets too long for it.
+// say fills the rest of the line with what the message says, after the version that it
+// states; requests, which may all state one, leave that out where there is little room. What
+// is wrong with it is said in full, even if the line gets too long for it.
 func (l *line) say(it *Item, width int) {
 	if it.Err != nil {
 		l.dst = append(append(l.dst, ' '), l.style.Error.On...)
@@ -192,16 +194,24 @@ func (l *line) say(it *Item, width int) {
 		l.dst = append(l.dst, l.style.Error.Off...)
 		return
 	}
-	text := it.Summary()
-	if len(text) == 0 {
-		return
+	text, room := it.Summary(), width-l.used-1
+	v := render.Clip(it.version(), maxVersion)
+	if len(v) > 0 && (l.whole || it.Message.Phase != protocol.Open || room >= 2*minSummary+len(v)) {
+		l.buf = append(append(append(l.buf[:0], 'v'), v...), ' ')
+		l.buf = append(l.buf, text...)
+		text = bytes.TrimRight(l.buf, " ")
 	}
-	if l.whole {
+	switch {
+	case len(text) == 0:
+	case l.whole:
 		l.dst = render.AppendSafe(append(l.dst, ' '), text)
-	} else if room := width - l.used - 1; room >= minSummary {
+	case room >= minSummary:
 		l.dst = render.AppendFit(append(l.dst, ' '), text, room)
 	}
 }
+
+// maxVersion is how much of a version is shown, in bytes.
+const maxVersion = 64
 
 // left appends a column of text, cut to its width.
 func (l *line) left(paint render.Paint, text []byte, width int) {

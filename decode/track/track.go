@@ -3,7 +3,6 @@
 package track
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -239,7 +238,7 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
 	if h := of.Meta.Head; h != nil {
-		fr.Version = cmp.Or(h.Get("Mcp-Protocol-Version"), h.Get("A2a-Version"))
+		fr.Version = decode.StatedVersion(h)
 		fr.Stated = f.stated(of, h)
 	}
 	if f.conns == nil {

@@ -82,8 +82,10 @@ type Result struct {
 	Extra   int64 `json:"extra"`
 	// Missing counts recorded frames of the peer that never came and need not
 	// have.
-	Missing int64         `json:"missing"`
-	Took    time.Duration `json:"took_ns"`
+	Missing int64 `json:"missing"`
+	// Versions are those of the protocol that messages stated, as they came.
+	Versions []string      `json:"versions,omitempty"`
+	Took     time.Duration `json:"took_ns"`
 	// Differences counts where the peer left the recording, and Divergences are these
 	// places, the first first.
 	Differences int64         `json:"differences"`

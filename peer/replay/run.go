@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/transport"
@@ -315,8 +317,14 @@ func (r *run) wait(p pause) error {
 	}
 }
 
+// The bounds of how many versions are told, and of the length of each.
+const maxVersions, maxVersion = 8, 64
+
 // trace tells of a frame.
 func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message, gap bool) {
+	if v := string(render.Clip(m.Version, maxVersion)); v != "" && len(r.result.Versions) < maxVersions && !slices.Contains(r.result.Versions, v) {
+		r.result.Versions = append(r.result.Versions, v)
+	}
 	if r.sweep != nil {
 		r.sweep.feed(r, d, payload, m, gap)
 	}

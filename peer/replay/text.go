@@ -258,5 +258,8 @@ func (r *Result) Summary() string {
 	if r.Missing > 0 {
 		text += fmt.Sprintf(", %d missing", r.Missing)
 	}
+	for i, v := range r.Versions {
+		text += []string{"; version ", ", "}[min(i, 1)] + render.Safe(v)
+	}
 	return text
 }
