@@ -15,7 +15,7 @@ type scope struct {
 	// settled last: answers that have no id find theirs here.
 	byAge [3]*queue
 	begun bool // the controller's first message was seen
-	whole  bool   // and it was one with which connections begin
+	whole bool // and it was one with which connections begin
 	// dismissed says that the controller has told the unit to leave.
 	dismissed bool
 	// unreadable counts, by side, the messages that no answer can name: their
