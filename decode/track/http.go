@@ -183,7 +183,7 @@ func (f *Follower) endStream(of *frame.Frame) {
 	if w.tracker == nil {
 		f.hold(w, end)
 	} else {
-		w.pass(end, nil)
+		w.pass(&end, nil)
 	}
 }
 

@@ -179,13 +179,14 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.place(&fr, it.Frame)
 	}
 	f.learn(&fr)
+	h := heldFrame{Frame: fr, well: well, no: no}
 	switch {
 	case w.tracker == nil:
-		f.hold(w, heldFrame{Frame: fr, well: well, no: no})
+		f.hold(w, h)
 	case it.Protocol == w.protocol:
-		w.pass(heldFrame{Frame: fr, well: well, no: no}, &it.Message)
+		w.pass(&h, &it.Message)
 	default:
-		w.pass(heldFrame{Frame: fr, well: well, no: no}, nil)
+		w.pass(&h, nil)
 	}
 	if well && it.Protocol == claude.Protocol {
 		f.nest(w, it, fr)
@@ -215,7 +216,7 @@ func (f *Follower) rejected(it *decode.Item) {
 	case w.tracker == nil:
 		f.hold(w, h)
 	default:
-		w.pass(h, nil)
+		w.pass(&h, nil)
 	}
 }
 
@@ -377,16 +378,16 @@ func (f *Follower) start(ready func(*followed) bool) {
 func (f *Follower) chooseTracker(w *followed) {
 	oneWay := f.stream || f.Last.IsZero() && !f.bothWays()
 	w.tracker = f.trackers.of(w.protocol, oneWay)
-	for _, h := range w.held {
-		f.held -= len(h.Payload) + heldSize
-		w.pass(h, nil)
+	for i := range w.held {
+		f.held -= len(w.held[i].Payload) + heldSize
+		w.pass(&w.held[i], nil)
 	}
 	w.held = nil
 }
 
 // pass hands a frame to the tracker. It is well if its payload is a message: m,
 // or if that is nil one that is still to be read by the wire's protocol.
-func (w *followed) pass(h heldFrame, m *protocol.Message) {
+func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	switch {
 	case h.ends:
 		w.tracker.Reject(h.Conn, h.Time)
