@@ -44,7 +44,7 @@ func framed(t *testing.T, f frame.Framing, payload string) frame.Frame {
 		t.Fatal(err)
 	}
 	end := len(raw)
-	if f == frame.Line {
+	if f == frame.Line || f == frame.Nul {
 		end--
 	}
 	return frame.Frame{Raw: raw, Start: end - len(payload), End: end}

@@ -29,7 +29,7 @@ type Candidate struct {
 // caller to judge, who knows the protocols.
 func Candidates(head []byte, atEOF bool, limit int) []Candidate {
 	var all []Candidate
-	for _, f := range []Framing{Header, Line, Len32, GRPC, Varint} {
+	for _, f := range []Framing{Header, Line, Nul, Len32, GRPC, Varint} {
 		if c, ok := candidate(f, head, atEOF, limit); ok {
 			all = append(all, c)
 		}
@@ -47,7 +47,8 @@ func candidate(f Framing, head []byte, atEOF bool, limit int) (Candidate, bool) 
 	c.Frame = Frame{Raw: head[:min(c.Need, len(head))], Start: e.Start, Compressed: e.Compressed, Flaw: e.Flaw}
 	c.Frame.End = min(e.End, len(c.Frame.Raw))
 	c.Frame.Start = min(e.Start, c.Frame.End)
-	if f == Line && !isTextLine(c.Frame.Payload(), c.Whole && !e.Open) {
+	text := c.Frame.Payload()
+	if (f == Line || f == Nul) && !isTextLine(text, c.Whole && !e.Open) || f == Nul && (!c.Whole || Recognize(text) != JSONText) {
 		return Candidate{}, false
 	}
 	c.Why = why(f, e.End-e.Start)
@@ -60,6 +61,8 @@ func why(f Framing, n int) string {
 		return "it begins with Content-Length"
 	case Line:
 		return "the first line is text"
+	case Nul:
+		return "JSON ends in a NUL byte"
 	default:
 		return fmt.Sprintf("it begins with the length %d", n)
 	}

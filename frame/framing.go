@@ -62,7 +62,7 @@ type Extent struct {
 }
 
 // Framings lists every framing.
-func Framings() []Framing { return []Framing{Len32, Line, Header, GRPC, Varint} }
+func Framings() []Framing { return []Framing{Len32, Line, Nul, Header, GRPC, Varint} }
 
 // Names returns the names of every framing, and of what carriers delimit.
 func Names() []string {

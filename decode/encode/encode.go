@@ -157,8 +157,10 @@ func usual(p protocol.Protocol) frame.Framing {
 	switch p.Name() {
 	case "rlm", "latis":
 		return frame.Len32
-	case "lsp", "dap":
+	case "lsp", "dap", "copilot":
 		return frame.Header
+	case "cdp":
+		return frame.Nul
 	}
 	switch p.Encoding() {
 	case protocol.JSON:

@@ -37,7 +37,7 @@ func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
 
 // ordered returns the samples in the order in which framings are tried.
 func ordered(samples []sample) (all []sample) {
-	for _, f := range []frame.Framing{frame.Header, frame.Line, frame.Len32, frame.GRPC, frame.Varint} {
+	for _, f := range []frame.Framing{frame.Header, frame.Line, frame.Nul, frame.Len32, frame.GRPC, frame.Varint} {
 		for _, s := range samples {
 			if s.framing == f {
 				all = append(all, s)
