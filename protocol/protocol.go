@@ -86,6 +86,10 @@ type Message struct {
 	// Bind is a second name that an opener gives its exchange, by which later
 	// messages refer to it: a progress token, a session id.
 	Bind Token
+	// Within is the part of a connection in which ID means something, such as a session
+	// that is attached to it, and Gone one that has ended: what was asked in it and is open
+	// gets no answer.
+	Within, Gone Token
 	// Seq is the sequence number of a part, or -1 where parts have none.
 	Seq int
 	// Count is how many things a message asks for or carries: prompts,
@@ -118,6 +122,11 @@ type Message struct {
 	// Continues says of a request that it continues an operation that went on after the
 	// answer to an equal request. Equal are kind, Label, Arguments and State.
 	Continues bool
+	// Failing says of a part that its operation will end as failed, unless it is cancelled.
+	Failing bool
+	// Settles names a question that was asked by a message which nobody answers, such as an
+	// event: this message is the answer to it, or says that none is wanted any more.
+	Settles Token
 	// Arguments are those of a request that can be continued, and State what the answer
 	// wants to have back with the retry, both as written.
 	Arguments, State []byte

@@ -22,7 +22,7 @@ func (t *Tracker) answer(ev *event) *Exchange {
 	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
 		return nil
 	}
-	e := t.findExchange(ev.scope, ev.from.Opposite(), token)
+	e := t.findAnswered(ev, token)
 	if e != nil {
 		t.rules = e.rules
 		if e.Version != "" {

@@ -140,7 +140,7 @@ func (t *Tracker) endsSubscription(ev *event) bool {
 // names or nil; own is the exchange of the cancel, or nil.
 func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, rule protocol.CancelRule) {
 	f := ev.f
-	if own != nil && target != nil && (ref.Space == protocol.SpaceTurn || ref.Space == protocol.SpaceTask) {
+	if own != nil && target != nil && (ref.Space == protocol.SpaceTurn || ref.Space == protocol.SpaceTask || ref.Space == protocol.SpaceSession && !target.settled) {
 		own.join(target.Operation())
 	}
 	if rule.Settles && target != nil && target.settled {

@@ -91,6 +91,8 @@ type Exchange struct {
 	about    bool            // it names the operation that it belongs to
 	tooLate  bool            // it continues an operation that had ended
 	stream   *stream         // nil if it is none, and has none besides
+	failing  bool            // it will end as failed
+	within   bool            // it was asked within a part of the connection, which may end
 	declares protocol.Features
 	inputs   []uint64       // hashes of what the answer asks for with a retry
 	repeats  bool           // it repeats what it belongs to, which has failed

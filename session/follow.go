@@ -27,6 +27,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	case m.Faults&protocol.UnknownKind != 0:
 		s.unreadable[ev.from]++
 	}
+	if !m.Within.IsZero() || !m.Gone.IsZero() {
+		t.followPart(&ev, e)
+	}
 	t.judge(&ev, m, e)
 	if e != nil {
 		if t.rules.Options != nil {
@@ -36,6 +39,12 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	if e != nil && e.Operation() != e {
 		t.changed(e.Operation(), f.Seq)
+	}
+	if m.Failing && e != nil {
+		e.failing = true
+	}
+	if !m.Settles.IsZero() {
+		t.settleQuestion(&ev)
 	}
 	if m.Operation.Does != protocol.Note {
 		t.operate(&ev, e)

@@ -70,11 +70,14 @@ func (t *Tracker) more(ev *event) *Exchange {
 func (t *Tracker) name(ev *event, e *Exchange) {
 	ev.scope.age(ev.from).bind(&e.bindings[byAge], e)
 	if !ev.m.ID.IsZero() {
-		k := t.keyOf(ev.scope, ev.from, ev.m.ID)
+		k := t.keyWithin(ev, ev.from)
 		q := t.table.bind(&e.bindings[byID], e, k, ev.m.ID.Text)
 		if first := q.exchanges.oldest(); first != e && t.rules.UniqueIDs && len(q.text) > 0 && first.Accepted.IsZero() {
 			t.report(duplicateID, ev.f, []int64{first.First}, "%s %s is still open as a %s", e.Kind, quote(e.ID), first.Kind)
 		}
+	}
+	if !ev.m.Within.IsZero() {
+		t.nameWithin(ev, e)
 	}
 	if !ev.m.Bind.IsZero() {
 		t.table.bind(&e.bindings[bySecond], e, t.keyOf(ev.scope, ev.from, ev.m.Bind), ev.m.Bind.Text)

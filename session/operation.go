@@ -305,6 +305,9 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 	if op == nil {
 		return
 	}
+	if op == e { // it begins what it would have brought more for
+		e.about = false
+	}
 	if of.Space == protocol.SpaceTask {
 		t.checkInputs(ev, op)
 	}
@@ -333,8 +336,12 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 			break
 		}
 		outcome := map[protocol.Phase]Outcome{protocol.Close: Done, protocol.Fail: Failed, protocol.Cancelled: Cancelled}[does]
-		if does == protocol.Close && ev.m.ToolError {
+		switch {
+		case does != protocol.Close:
+		case ev.m.ToolError:
 			outcome = ToolError
+		case op.failing:
+			outcome = Failed
 		}
 		t.endOperation(ev, op, outcome)
 		if of.Space == protocol.SpaceTask {
@@ -345,6 +352,30 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 		t.use(op, ev.used)
 	}
 	t.changed(op, ev.f.Seq)
+}
+
+// settleQuestion ends the question that ev settles, which its own side may have asked. It is
+// cancelled if nobody answered it, because its operation is cancelled.
+func (t *Tracker) settleQuestion(ev *event) {
+	var q *Exchange
+	for _, side := range []frame.Dir{frame.C2U, frame.U2C, frame.DirUnknown} {
+		if e := t.findExchange(ev.scope, side, ev.m.Settles); e != nil && !e.settled {
+			q = e
+		}
+	}
+	if q == nil {
+		return
+	}
+	q.answered(ev.f)
+	q.Closed = ev.f.Time
+	outcome := Done
+	if ev.m.Phase != protocol.Open && q.Operation().cancel != nil {
+		outcome = Cancelled
+	}
+	q.become(outcome)
+	q.ended()
+	t.settle(q)
+	t.changed(q, ev.f.Seq)
 }
 
 // checkInputs notes what the status of a task asks for, and reports an answer to what none

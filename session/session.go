@@ -62,6 +62,7 @@ type Tracker struct {
 	newer     []string // versions of which it was reported that they are not known
 	versions  map[string]string
 	steps     map[key]bool           // begun, and whether they have ended
+	gone      map[key]gonePart       // parts of connections that have ended
 	spent     map[key]protocol.Usage // by session or thread: what was last said of it
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/gemini"
@@ -48,10 +49,12 @@ var list = []listed{
 	{claude.Protocol, "stream-json of Claude Code and its Agent SDK"},
 	{jsonrpc.Codex, "the app-server of Codex"},
 	{codexexec.Protocol, "the events that codex exec --json writes"},
+	{jsonrpc.Copilot, "the Copilot SDK and its runtime"},
 	{jsonrpc.A2A, "the Agent2Agent protocol, over JSON-RPC, REST or gRPC"},
 	{openai.Protocol, "the API of OpenAI for models, over HTTP"},
 	{anthropic.Protocol, "the API of Anthropic for models, over HTTP"},
 	{gemini.Protocol, "the Gemini API for models, over HTTP"},
+	{cdp.Protocol, "the Chrome DevTools Protocol"},
 	{jsonrpc.LSP, "the Language Server Protocol"},
 	{jsonrpc.DAP, "the Debug Adapter Protocol"},
 	{jsonrpc.Plain, "any other JSON-RPC"},

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
@@ -29,7 +30,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("two protocols are named %s", p.Name())
 		}
 	}
-	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, repl, latis, theory, nexus, mcp, acp, claude, codex, codex-exec, a2a, openai, anthropic, gemini, lsp, dap, jsonrpc, json, protobuf, bytes` {
+	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, repl, latis, theory, nexus, mcp, acp, claude, codex, codex-exec, copilot, a2a, openai, anthropic, gemini, cdp, lsp, dap, jsonrpc, json, protobuf, bytes` {
 		t.Errorf("%v", err)
 	}
 }
@@ -56,19 +57,25 @@ func TestLimit(t *testing.T) {
 func TestRecognize(t *testing.T) {
 	for payload, want := range map[string]protocol.Protocol{
 		`{"prompt":"hi"}`: rlm.Protocol,
-		`{"correlation_id":"1","error":null,"results":[]}`: rlm.Protocol,
-		`{"kind":"Ack","control":{"run_id":"r"}}`:          theory.Protocol,
-		`{"seq":1,"type":"event","event":"x"}`:             jsonrpc.DAP,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`:             jsonrpc.Plain,
-		`[{"jsonrpc":"2.0","method":"m"}]`:                 jsonrpc.Plain,
-		`{"jsonrpc":"1.0","id":1,"method":"m"}`:            jsonrpc.Plain,
-		"\x0a\x012\x62\x00":                                latis.Protocol,
-		"\x08\x01":                                         protobuf.Schemaless{},
-		`7`:                                                opaque.JSON,
-		`[[]]`:                                             opaque.JSON,
-		`{"id":1,"method":"m"}`:                            opaque.JSON,
-		"\xff":                                             opaque.Bytes,
-		"":                                                 opaque.Bytes,
+		`{"method":"Target.targetCreated","params":{}}`:          cdp.Protocol,
+		`{"id":1,"method":"Browser.getVersion","sessionId":"s"}`: cdp.Protocol,
+		`{"id":1,"method":"Arith.multiply","params":[1,2]}`:      opaque.JSON,
+		`{"id":1,"method":"Arith.Multiply","params":{}}`:         opaque.JSON,
+		`{"id":1,"result":{},"sessionId":"s"}`:                   opaque.JSON,
+		`{"jsonrpc":"2.0","id":1,"method":"Browser.getVersion"}`: jsonrpc.Plain,
+		`{"correlation_id":"1","error":null,"results":[]}`:       rlm.Protocol,
+		`{"kind":"Ack","control":{"run_id":"r"}}`:                theory.Protocol,
+		`{"seq":1,"type":"event","event":"x"}`:                   jsonrpc.DAP,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                   jsonrpc.Plain,
+		`[{"jsonrpc":"2.0","method":"m"}]`:                       jsonrpc.Plain,
+		`{"jsonrpc":"1.0","id":1,"method":"m"}`:                  jsonrpc.Plain,
+		"\x0a\x012\x62\x00":                                      latis.Protocol,
+		"\x08\x01":                                               protobuf.Schemaless{},
+		`7`:                                                      opaque.JSON,
+		`[[]]`:                                                   opaque.JSON,
+		`{"id":1,"method":"m"}`:                                  opaque.JSON,
+		"\xff":                                                   opaque.Bytes,
+		"":                                                       opaque.Bytes,
 	} {
 		if p, why := all.Recognize([]byte(payload)); p != want || why == "" {
 			t.Errorf("%q is %s (%s), want %s", payload, p.Name(), why, want.Name())
@@ -94,6 +101,9 @@ func TestRefine(t *testing.T) {
 		`{"id":1,"params":{"method":"session/new"},"method":"session/prompt","jsonrpc":"2.0"}`:       jsonrpc.ACP,
 		`{"jsonrpc":"2.0","method":"initialized","params":{}}`:                                       jsonrpc.LSP,
 		`{"jsonrpc":"2.0","id":1,"method":"get_tokens"}`:                                             nexus.Protocol,
+		`{"jsonrpc":"2.0","id":0,"method":"connect","params":{"supportedTaskKinds":[]}}`:             jsonrpc.Copilot,
+		`{"jsonrpc":"2.0","id":0,"method":"connect","params":{}}`:                                    jsonrpc.Plain,
+		`{"jsonrpc":"2.0","method":"session.event","params":{}}`:                                     jsonrpc.Copilot,
 		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}`:                                jsonrpc.A2A,
 		`{"jsonrpc":"2.0","id":1,"method":"message/stream","params":{}}`:                             jsonrpc.A2A,
 		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"k"}}`:                          jsonrpc.A2A,

@@ -120,6 +120,7 @@ var cancels = map[string]cancelForm{
 	jsonrpc.MCP.Name():     {json: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
 	jsonrpc.ACP.Name():     {json: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, bind: true},
 	jsonrpc.Codex.Name():   {json: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, bind: true, ref: true},
+	jsonrpc.Copilot.Name(): {json: `{"jsonrpc":"2.0","id":%[2]d,"method":"session.abort","params":{"sessionId":%[1]s}}`, bind: true},
 	claude.Protocol.Name(): {
 		json: `{"type":"control_cancel_request","request_id":%[1]s}`,
 		turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,

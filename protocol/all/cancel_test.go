@@ -12,15 +12,16 @@ import (
 // A cancel that is made is understood as one, of the request it was made for.
 func TestAppendCancel(t *testing.T) {
 	requests := map[string]string{
-		"mcp":    `{"jsonrpc":"2.0","id":"a%b","method":"tools/call","params":{}}`,
-		"acp":    `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}`,
-		"lsp":    `{"jsonrpc":"2.0","id":1,"method":"textDocument/hover","params":{}}`,
-		"dap":    `{"seq":1,"type":"request","command":"evaluate","arguments":{}}`,
-		"nexus":  `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"x","request_id":"r"}}`,
-		"theory": `{"kind":"Request","control":{"run_id":"r","mode":"mock"},"inputs":{},"outputs":{}}`,
-		"codex":  `{"id":1,"method":"turn/start","params":{"threadId":"th","input":[]}}`,
-		"claude": `{"type":"user","message":{"role":"user","content":"x"}}`,
-		"latis":  "\x0a\x01\x31\x52\x03\x0a\x01\x78",
+		"mcp":     `{"jsonrpc":"2.0","id":"a%b","method":"tools/call","params":{}}`,
+		"acp":     `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}`,
+		"lsp":     `{"jsonrpc":"2.0","id":1,"method":"textDocument/hover","params":{}}`,
+		"dap":     `{"seq":1,"type":"request","command":"evaluate","arguments":{}}`,
+		"nexus":   `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"x","request_id":"r"}}`,
+		"theory":  `{"kind":"Request","control":{"run_id":"r","mode":"mock"},"inputs":{},"outputs":{}}`,
+		"codex":   `{"id":1,"method":"turn/start","params":{"threadId":"th","input":[]}}`,
+		"copilot": `{"jsonrpc":"2.0","id":1,"method":"session.send","params":{"sessionId":"s","prompt":"x"}}`,
+		"claude":  `{"type":"user","message":{"role":"user","content":"x"}}`,
+		"latis":   "\x0a\x01\x31\x52\x03\x0a\x01\x78",
 	}
 	for _, p := range all.List() {
 		request, ok := requests[p.Name()]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -18,7 +19,7 @@ import (
 
 // recognizers are asked in this order. A protocol of the JSON-RPC family is
 // plain JSON-RPC until a [Refiner] knows more.
-var recognizers = []protocol.Protocol{rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol, jsonrpc.Codex, jsonrpc.Plain, latis.Protocol}
+var recognizers = []protocol.Protocol{rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol, jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol}
 
 // marks are members that tell a protocol even if the message breaks its rules.
 var marks = []mark{
@@ -72,11 +73,13 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 }
 
 // isOwn reports whether a message is one that only p has. Much JSON could be an answer of
-// Codex, or a method that it does not have, or an error.
+// Codex or of Chrome, or a method that Codex does not have, or an error.
 func isOwn(p protocol.Protocol, m *protocol.Message) bool {
 	switch p {
 	case protocol.Protocol(jsonrpc.Codex):
 		return jsonrpc.Codex.Knows(m.Kind)
+	case cdp.Protocol:
+		return !m.Phase.Ends()
 	case codexexec.Protocol:
 		return string(m.Kind) != "error"
 	}

@@ -39,7 +39,7 @@ func (g *Guess) Refiner() *Refiner {
 }
 
 // family are the dialects with methods of their own.
-var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.A2A, jsonrpc.LSP, nexus.Protocol}
+var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.A2A, jsonrpc.Copilot, jsonrpc.LSP, nexus.Protocol}
 
 // Refine reads the next payload of the stream. It returns the protocol from
 // this payload on and, if that is another than before, why; done says that
@@ -82,6 +82,9 @@ func only(payload []byte) (*jsonrpc.Dialect, string) {
 		}
 		if isInitializeOfMCP(&m) {
 			return jsonrpc.MCP, string(m.Kind)
+		}
+		if string(m.Kind) == "connect" && hasMember(m.Text, "supportedTaskKinds") {
+			return jsonrpc.Copilot, string(m.Kind)
 		}
 		if d := knownTo(&m); d != nil {
 			return d, string(m.Kind)

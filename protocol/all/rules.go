@@ -5,6 +5,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
 	"github.com/wirectl/wirectl/protocol/gemini"
@@ -37,10 +38,12 @@ var rules = map[string]*protocol.Rules{
 	claude.Protocol.Name():    &claude.Rules,
 	jsonrpc.Codex.Name():      &jsonrpc.CodexRules,
 	codexexec.Protocol.Name(): &codexexec.Rules,
+	jsonrpc.Copilot.Name():    &jsonrpc.CopilotRules,
 	jsonrpc.A2A.Name():        &a2a.Rules,
 	openai.Protocol.Name():    &openai.Rules,
 	anthropic.Protocol.Name(): &anthropic.Rules,
 	gemini.Protocol.Name():    &gemini.Rules,
+	cdp.Protocol.Name():       &cdp.Rules,
 	jsonrpc.LSP.Name():        &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():        &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():      &jsonrpc.PlainRules,

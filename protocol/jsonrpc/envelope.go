@@ -54,6 +54,13 @@ const (
 	UsageCachedTokens        // usage.cachedReadTokens
 	UsageOutputTokens        // usage.outputTokens
 	Says                     // what agents and their clients say to people, wherever it stands in params
+	ParamsType               // params.type
+	ParamsHookType           // params.hookType
+	EventType                // params.event.type
+	EventData                // params.event.data
+	EventAborted             // params.event.data.aborted
+	EventModel               // params.event.data.model
+	EventName                // what params.event.data is about: a tool, a kind of permission
 	ParamsID                 // params.id
 	ParamsName               // params.name
 	ParamsPartialResultToken // params.partialResultToken
@@ -76,8 +83,11 @@ const (
 	ResultInputRequests   // result.inputRequests
 	ResultIsError         // result.isError
 	ResultProtocolVersion // result.protocolVersion
+	ResultError           // result.error
+	ResultKind            // params.result.kind
 	ResultRequestState    // result.requestState
 	ResultStatus          // result.status
+	ResultSuccess         // result.success
 	ResultTaskID          // result.taskId, or result.task.taskId
 	ResultTaskIsError     // result.result.isError
 	ResultTaskStatus      // result.task.status
@@ -224,6 +234,14 @@ func (e *envelope) readParams(s *jsonscan.Scanner) {
 			e.keep(ParamsSessionID, s)
 		case "token":
 			e.keep(ParamsToken, s)
+		case "type":
+			e.keep(ParamsType, s)
+		case "hookType":
+			e.keep(ParamsHookType, s)
+		case "event":
+			e.readEvent(s)
+		case "result":
+			e.readMembers(s, member{"kind", ResultKind})
 		case "uri":
 			e.keep(ParamsURI, s)
 		case "workDoneToken":
@@ -263,6 +281,10 @@ func (e *envelope) readResult(s *jsonscan.Scanner) {
 			e.keep(ResultType, s)
 		case "status":
 			e.keep(ResultStatus, s)
+		case "success":
+			e.keep(ResultSuccess, s)
+		case "error":
+			e.keep(ResultError, s)
 		case "task":
 			e.readMembers(s, member{"taskId", ResultTaskID}, member{"status", ResultTaskStatus})
 		case "taskId":

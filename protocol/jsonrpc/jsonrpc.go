@@ -59,11 +59,12 @@ type Grammar struct {
 type Turns uint8
 
 const (
-	NoTurns    Turns = iota
-	ACPTurns         // with an update of the state, to idle
-	CodexTurns       // with turn/completed
-	MCPTasks         // with the answer to a retry, or the status of a task
-	A2ATasks         // with a task, or an update of its status
+	NoTurns      Turns = iota
+	ACPTurns           // with an update of the state, to idle
+	CodexTurns         // with turn/completed
+	MCPTasks           // with the answer to a retry, or the status of a task
+	CopilotTurns       // with session.idle
+	A2ATasks           // with a task, or an update of its status
 )
 
 // A Method describes a method. Either side may send the zero Method, and it opens an
@@ -152,6 +153,8 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 		readTaskMCP(e, m)
 	case CodexTurns:
 		readTurnCodex(e, m)
+	case CopilotTurns:
+		readTurnCopilot(e, m)
 	case A2ATasks:
 		readTaskA2A(e, m)
 	}

@@ -91,6 +91,14 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 		return token(m.Bind), true
 	case "ref-space":
 		return spaceNames[m.Ref.Space], true
+	case "within":
+		return token(m.Within), true
+	case "gone":
+		return token(m.Gone), true
+	case "settles":
+		return token(m.Settles), true
+	case "failing":
+		return strconv.FormatBool(m.Failing), true
 	case "bind-space":
 		return spaceNames[m.Bind.Space], true
 	case "seq":
@@ -148,6 +156,7 @@ func Field(m *protocol.Message, key string) (value string, ok bool) {
 var zero = map[string]string{
 	"id": "-", "ref": "-", "ref-space": "-", "bind": "-", "bind-space": "-", "seq": "-1", "count": "0",
 	"does": "note", "of": "-", "context": "-", "of-space": "-", "goes-on": "false", "continues": "false", "tool-error": "false", "empty": "false", "usage": "{0 0 0}", "spent": "{0 0 0}", "cost": "0",
+	"within": "-", "gone": "-", "settles": "-", "failing": "false",
 }
 
 // Say writes down of a message what it says at all, in the words of the vectors,
@@ -158,6 +167,7 @@ func Say(m *protocol.Message) string {
 	for _, key := range []string{
 		"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults",
 		"does", "of", "of-space", "version", "state", "reason", "goes-on", "continues", "tool-error", "context", "piece", "model", "stop-reason", "empty", "usage", "spent", "cost",
+		"within", "gone", "settles", "failing",
 	} {
 		if v, _ := Field(m, key); v != zero[key] && v != "" {
 			fmt.Fprintf(&b, " %s=%s", key, v)

@@ -1,0 +1,242 @@
+// Package cdp parses the messages of the Chrome DevTools Protocol, which puppeteer and
+// other clients speak with a browser, over a WebSocket or a pipe of payloads that end in
+// NUL. Node speaks it too.
+package cdp
+
+import (
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is that of commands and events. The kind of a command or event is its method,
+// such as Page.navigate; an answer is a "result" or an "error". The id of a command means
+// something within its session.
+var Protocol protocol.Protocol = cdp{}
+
+// Rules: a command to a session that is detached gets no answer any more. Nothing cancels
+// a command.
+var Rules = protocol.Rules{
+	UniqueIDs: true,
+	MayLeave:  true,
+	LooseRefs: true,
+	Asks:      frame.C2U,
+	Framing:   frame.Nul,
+	Dismiss:   []string{"Browser.close"},
+	Sources: [][2]string{
+		{"orphan", "an answer has the id and the sessionId of a command"},
+		{"duplicate-id", "the id of a command is not in use in its session"},
+		{"after-end", "a command is answered once, and none is sent to a session after Target.detachedFromTarget"},
+		{"bad-id", "an id is an integer"},
+		{"bad-params", "params are an object"},
+		{"wrong-side", "a client sends commands, and a browser answers and events"},
+		{"wrong-framing", "over the pipe each message ends in a NUL byte"},
+		{"unknown-kind", "a method is a domain and a name, with a point between"},
+	},
+}
+
+type cdp struct{}
+
+func (cdp) Name() string                { return "cdp" }
+func (cdp) Encoding() protocol.Encoding { return protocol.JSON }
+
+// wire is what one walk over a message has found, as it is written.
+type wire struct {
+	id, session            []byte
+	method                 []byte // without quotes
+	params, result, failed []byte
+	code, message          []byte
+	ofSession, ofTarget    []byte // the session that params name, and the type of its target
+	exception, errorText   []byte // of a result
+	url                    []byte
+}
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (cdp) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	w.read(&s, payload)
+	err := s.End()
+	w.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		start := s.Offset()
+		switch string(s.Key()) {
+		case "id":
+			w.id = s.Value()
+		case "sessionId":
+			w.session = s.Value()
+		case "method":
+			w.method = jsonwalk.Word(s.Value())
+		case "params":
+			w.readParams(s)
+			w.params = jsonwalk.Since(s, payload, start)
+		case "result":
+			w.readResult(s)
+			w.result = jsonwalk.Since(s, payload, start)
+		case "error":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "code":
+					w.code = s.Value()
+				case "message":
+					w.message = s.Value()
+				}
+			}
+			w.failed = jsonwalk.Since(s, payload, start)
+		}
+	}
+}
+
+func (w *wire) readParams(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "sessionId":
+			w.ofSession = s.Value()
+		case "url":
+			w.url = s.Value()
+		case "targetInfo":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "type":
+					w.ofTarget = jsonwalk.Word(s.Value())
+				case "url":
+					w.url = s.Value()
+				}
+			}
+		}
+	}
+}
+
+func (w *wire) readResult(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "errorText":
+			w.errorText = s.Value()
+		case "exceptionDetails":
+			start := s.Offset()
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "text" {
+					w.exception = s.Value()
+				}
+			}
+			s.Skip()
+			if w.exception == nil && s.Err() == nil && s.Offset() > start {
+				w.exception = []byte(`""`)
+			}
+		}
+	}
+}
+
+// interpret says what the members mean.
+func (w *wire) interpret(m *protocol.Message) {
+	m.Within = jsonwalk.Token(w.session, protocol.SpaceSession)
+	switch {
+	case w.method != nil:
+		w.interpretMethod(m)
+	case w.id != nil && (w.result != nil || w.failed != nil):
+		w.interpretAnswer(m)
+	default:
+		m.Faults |= protocol.UnknownKind
+		return
+	}
+	if w.id != nil && !isInteger(w.id) {
+		m.Faults |= protocol.BadID
+	}
+}
+
+// interpretMethod says what a command or an event means.
+func (w *wire) interpretMethod(m *protocol.Message) {
+	if !isMethod(w.method) {
+		m.Faults |= protocol.UnknownKind
+		return
+	}
+	m.Kind, m.Text = w.method, w.params
+	if w.params != nil && w.params[0] != '{' {
+		m.Faults |= protocol.BadParams
+	}
+	if w.id != nil {
+		m.From, m.Phase = frame.C2U, protocol.Open
+		m.ID = jsonwalk.Token(w.id, protocol.SpaceID)
+		if w.url != nil {
+			m.Text = w.url
+		}
+		return
+	}
+	m.From = frame.U2C
+	switch string(w.method) {
+	case "Target.attachedToTarget":
+		m.Bind = jsonwalk.Token(w.ofSession, protocol.SpaceSession)
+		m.Label = w.ofTarget
+	case "Target.detachedFromTarget":
+		m.Gone = jsonwalk.Token(w.ofSession, protocol.SpaceSession)
+	case "Target.targetCreated", "Target.targetInfoChanged":
+		m.Label = w.ofTarget
+	}
+	if m.Label != nil && w.url != nil {
+		m.Text = w.url
+	}
+}
+
+var (
+	kindResult = []byte("result")
+	kindError  = []byte("error")
+)
+
+// interpretAnswer says what an answer means. A page that throws and a navigation that
+// fails are results.
+func (w *wire) interpretAnswer(m *protocol.Message) {
+	m.From, m.ID = frame.U2C, jsonwalk.Token(w.id, protocol.SpaceID)
+	if w.result != nil && w.failed != nil {
+		m.Faults |= protocol.BothAnswers
+	}
+	if w.failed != nil {
+		m.Kind, m.Phase, m.Label, m.Text = kindError, protocol.Fail, w.code, w.message
+		return
+	}
+	m.Kind, m.Phase, m.Text = kindResult, protocol.Close, w.result
+	for _, failed := range [...][]byte{w.exception, w.errorText} {
+		if len(failed) > 0 && string(failed) != `""` {
+			m.Text = failed
+		}
+		m.ToolError = m.ToolError || len(failed) > 0
+	}
+}
+
+// isMethod reports whether a method is a domain and a name: "Page.navigate".
+func isMethod(method []byte) bool {
+	points := 0
+	for i, c := range method {
+		switch {
+		case c == '.':
+			points++
+		case c >= 'A' && c <= 'Z':
+		case c >= 'a' && c <= 'z' && i > 0, c >= '0' && c <= '9' && i > 0:
+		default:
+			return false
+		}
+	}
+	dot := len(method) - 1
+	for dot > 0 && method[dot] != '.' {
+		dot--
+	}
+	return points == 1 && dot > 0 && dot+1 < len(method) && method[dot+1] >= 'a'
+}
+
+func isInteger(raw []byte) bool {
+	if jsonscan.KindOf(raw) != jsonscan.Number {
+		return false
+	}
+	for _, c := range raw {
+		if c == '.' || c|0x20 == 'e' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,191 @@
+package jsonrpc
+
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Copilot is the protocol between the Copilot SDK and its runtime, version 3. The kind of a
+// session.event is the type of the event. The answer to session.send only accepts it; the
+// turn ends with session.idle. What the runtime wants to know is an event with a requestId:
+// a request answers it, and another event says that it is settled.
+//
+// Other programs may well have a method connect or ping, so those are not in the table.
+var Copilot = New("copilot", Grammar{
+	IntegerIDs: true,
+	Says:       true,
+	Turns:      CopilotTurns,
+	Methods: copilotMethods(map[string]Method{
+		"session.event":     {From: frame.U2C, Does: protocol.Part, Ref: ofSession},
+		"session.lifecycle": {From: frame.U2C, Label: ParamsType},
+		"hooks.invoke":      {From: frame.U2C, Ref: ofSession, Joins: true, Label: ParamsHookType},
+		"session.send":      {From: frame.C2U, Bind: ofSession},
+		"session.abort":     {From: frame.C2U, Does: protocol.Cancel, Ref: ofSession},
+
+		"status.get":       {From: frame.C2U},
+		"auth.getStatus":   {From: frame.C2U},
+		"runtime.shutdown": {From: frame.C2U},
+	}),
+})
+
+// copilotMethods adds methods of a session: requests about it, and those that answer what
+// the runtime has asked.
+func copilotMethods(methods map[string]Method) map[string]Method {
+	for _, name := range []string{
+		"create", "delete", "destroy", "detach", "getLastId", "getMessages", "list", "resume", "shutdown", "suspend",
+		"history.compact", "history.truncate", "log", "metadata.snapshot", "mode.get", "mode.set", "model.getCurrent",
+		"model.switchTo", "permissions.getMode", "permissions.setApproveAll", "permissions.setMode", "plan.read", "plan.update",
+		"queue.clear", "sendMessages", "tools.set", "usage.getMetrics",
+	} {
+		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession}
+	}
+	for _, name := range []string{
+		"commands.handlePendingCommand", "mcp.headers.handlePendingHeadersRefreshRequest", "mcp.oauth.handlePendingRequest",
+		"permissions.handlePendingPermissionRequest", "tools.handlePendingToolCall", "ui.handlePendingAutoModeSwitch",
+		"ui.handlePendingElicitation", "ui.handlePendingExitPlanMode", "ui.handlePendingSampling",
+		"ui.handlePendingSessionLimitsExhausted", "ui.handlePendingUserInput",
+	} {
+		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession, Joins: true, Label: ResultKind}
+	}
+	return methods
+}
+
+// CopilotRules: an aborted turn ends with a session.idle that says so, and session.abort is
+// answered, before or after.
+var CopilotRules = protocol.Rules{
+	UniqueIDs: true,
+	MayLeave:  true,
+	LooseRefs: true,
+	Steps:     true,
+	Framing:   frame.Header,
+	Accepted:  []string{"session.send"},
+	Dismiss:   []string{"runtime.shutdown"},
+	Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
+		if opened != "session.create" && opened != "session.resume" {
+			return nil
+		}
+		id, _ := jsonscan.Get(payload, "result", "sessionId")
+		return id
+	},
+	Cancels: []protocol.CancelRule{
+		{Kind: "session.abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+	},
+	Sources: [][2]string{
+		{"cancel-ignored", "a turn that session.abort has ended ends with a session.idle whose aborted is true"},
+		{"cancel-silent", "a turn that was aborted ends with session.idle, and session.abort is answered"},
+		{"unanswered", "a turn ends with session.idle, and what was requested is completed"},
+		{"unknown-step", "a partial result names a tool call that tool.execution_start began and tool.execution_complete has not ended"},
+		{"wrong-framing", "over stdio each message has a Content-Length header"},
+		{"stray-output", "a runtime writes nothing to its stdout but messages"},
+	},
+}
+
+// readTurnCopilot says what a message does to a turn, and to what the runtime has asked in
+// it. Many failures are good answers whose success is false.
+func readTurnCopilot(e *envelope, m *protocol.Message) {
+	session := e.token(ofSession)
+	asked := e.token(Name{ParamsRequestID, protocol.SpaceID})
+	switch {
+	case m.Phase == protocol.Close && string(e.value(ResultSuccess)) == "false":
+		m.Phase = protocol.Fail
+		if said := e.value(ResultError); said != nil {
+			m.Text = said
+		}
+	case m.Phase == protocol.Open && string(m.Kind) == "session.send":
+		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
+	case m.Phase == protocol.Open && m.Operation.Does == protocol.Open && m.From == frame.C2U:
+		m.Settles = asked
+	case m.Phase == protocol.Part:
+		readEventCopilot(e, m, session, asked)
+	}
+}
+
+var (
+	requested = []byte(".requested")
+	completed = []byte(".completed")
+)
+
+// readEventCopilot says what an event of a session means.
+func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.Token) {
+	kind := jsonwalk.Word(e.value(EventType))
+	if len(kind) == 0 {
+		m.Faults |= protocol.MissingField
+		return
+	}
+	m.Kind, m.Label, m.Text = kind, jsonwalk.Word(e.value(EventName)), e.value(Says)
+	if m.Text == nil {
+		m.Text = e.value(EventData)
+	}
+	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
+	switch {
+	case asked.IsZero():
+	case bytes.HasSuffix(kind, requested):
+		m.Phase, m.ID = protocol.Open, asked
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: session}
+	case bytes.HasSuffix(kind, completed):
+		m.Settles = asked
+	}
+	switch string(kind) {
+	case "session.idle":
+		m.Operation = protocol.Effect{Does: protocol.Close, Of: session}
+		if string(e.value(EventAborted)) == "true" {
+			m.Operation.Does = protocol.Cancelled
+		}
+	case "session.error":
+		m.Failing = true
+	case "assistant.usage":
+		m.Usage = e.usage(LastInputTokens, LastCachedInputTokens, LastOutputTokens)
+		m.Model = jsonwalk.Word(e.value(EventModel))
+	case "tool.execution_start":
+		m.Step = protocol.Step{Does: protocol.Open, ID: call}
+	case "tool.execution_partial_result", "tool.execution_progress":
+		m.Step = protocol.Step{Does: protocol.Part, ID: call}
+	case "tool.execution_complete":
+		m.Step = protocol.Step{Does: protocol.Close, ID: call}
+	}
+}
+
+// readEvent walks the next value, an event of a session of Copilot.
+func (e *envelope) readEvent(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		start := s.Offset()
+		switch string(s.Key()) {
+		case "type":
+			e.keep(EventType, s)
+		case "data":
+			e.readEventData(s)
+			e.keepSince(EventData, s, start)
+		}
+	}
+}
+
+func (e *envelope) readEventData(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "aborted":
+			e.keep(EventAborted, s)
+		case "requestId":
+			e.keep(ParamsRequestID, s)
+		case "toolCallId":
+			e.keep(UpdateToolCallID, s)
+		case "toolName", "hookType", "errorType", "infoType":
+			e.keep(EventName, s)
+		case "permissionRequest":
+			e.readMembers(s, member{"kind", EventName}, member{"intention", Says}, member{"args", Says})
+		case "model":
+			e.keep(EventModel, s)
+		case "inputTokens":
+			e.keep(LastInputTokens, s)
+		case "cacheReadTokens":
+			e.keep(LastCachedInputTokens, s)
+		case "outputTokens":
+			e.keep(LastOutputTokens, s)
+		case "arguments", "content", "deltaContent", "error", "inputDelta", "message", "partialOutput", "reason", "title":
+			e.say(s)
+		}
+	}
+}
