@@ -35,6 +35,11 @@ var findings = []struct {
 	{"orphan", "nexus", "> send 1 a; < result 1; < null; end", "3", "> send 1 a; < null; end"},
 	{"orphan", "theory", "> run a; < ack a; < event b; < final a; end", "3", "> run a; < ack a; < token; < final a; end"},
 
+	{"orphan", "cdp", "> run 1 a; < ran 2 a; < ran 1 a; end", "2", "> run 1 a; > run 1 b; < ran 1 b; < ran 1 a; end"},
+	{"orphan", "cdp", "> run 1 a; < ran 1 b; < ran 1 a; end", "2", "> run 1 a; < nosuch 1; > browser 1; < result 1; end"},
+
+	{"after-end", "cdp", "< attached a; < detached a; +300; > run 1 a; < nosuch 1; end", "2 3", "< attached a; < detached a; > run 1 a; < nosuch 1; end"},
+	{"after-end", "cdp", "> run 1 a; < ran 1 a; < ran 1 a; end", "1 2 3", "< attached a; > run 1 a; < detached a; < ran 1 a; end"},
 	{"after-end", "latis", "> prompt 1; < complete 1; < error 1; end", "1 2 3", "> prompt 1; < error 1; > prompt 1; < complete 1; end"},
 	{"after-end", "latis", "> prompt 1; < complete 1; < chunk 1 0; end", "1 2 3", "> prompt 1; < chunk 1 0; < complete 1; end"},
 	{"after-end", "mcp", "> call 1; < result 1; < error 1; end", "1 2 3", "> call 1; < error 1; end"},
@@ -47,6 +52,7 @@ var findings = []struct {
 
 	{"late-part", "mcp", "> call 1; < result 1; < progress 1; end", "1 2 3", "> call 1; < progress 1; < result 1; end"},
 
+	{"duplicate-id", "cdp", "> run 1 a; > run 1 a; < ran 1 a; < ran 1 a; end", "1 2", "> run 1 a; > run 1 b; > browser 1; < ran 1 b; < result 1; < ran 1 a; end"},
 	{"duplicate-id", "latis", "> prompt 1; > prompt 1; < complete 1; < complete 1; end", "1 2", "> prompt 1; < complete 1; > prompt 1; < complete 1; end"},
 	{"duplicate-id", "mcp", "> call 0; > call 0; < result 0; < result 0; end", "1 2", "> call 0; < ping 0; < result 0; > result 0; end"},
 	{"duplicate-id", "theory", "> run a; < ack a; > run a; < ack a; < final a; < ack a; < final a; end", "1 3", "> run a; < ack a; < final a; #2; > run a; < ack a; < final a; end"},
@@ -75,9 +81,15 @@ var findings = []struct {
 	{"unknown-step", "claude", "> user; < block start 0 null; < block stop 0 null; < block delta 0 null; < result false completed; end", "1 4", "> user; < block start 0 null; < block delta 0 null; < block stop 0 null; < block start 0 null; < block delta 0 null; < result false completed; end"},
 	{"unknown-step", "claude", "> user; < block delta 1 null; < result false completed; end", "1 2", `> user; < block delta 1 "t"; < result false completed; end`},
 
+	{"unknown-step", "copilot", "> send 1; < result 1 true; < tool partial_result c; < event session.idle; end", "1 3", "> send 1; < result 1 true; < tool start c; < tool partial_result c; < tool complete c; < event session.idle; end"},
+	{"wrong-side", "cdp", "> detached a; end", "1", "> browser 1; < result 1; end"},
+	{"wrong-side", "copilot", "> event session.idle; end", "1", "> send 1; < result 1 true; < event session.idle; end"},
 	{"wrong-side", "latis", "< ping 1; > pong 1; end", "1; 2", "> ping 1; < pong 1; end"},
 	{"wrong-side", "theory", "> run a; < ack a; > event a; < final a; end", "3", "> run a; < ack a; < final a; end"},
 
+	{"unanswered", "cdp", "< attached a; > run 1 a; end", "2", "< attached a; > run 1 a; < detached a; > browser 2; < throws 1 a; > close 3; < result 2; < result 3; end"},
+	{"unanswered", "copilot", "> send 1; < result 1 true; end", "1", "> send 1; < result 1 true; < event session.error; < event session.idle; end"},
+	{"unanswered", "copilot", "> send 1; < result 1 true; < asks r; < event session.idle; end", "3", "> send 1; < result 1 true; < asks r; < completed r; < event session.idle; end"},
 	{"unanswered", "latis", "> prompt 1; < chunk 1 0; end", "1", "> subscribe 1; < update 1; > cancel 2 1; < cancelled 1; end"},
 	{"unanswered", "mcp", "> call 1; end", "1", "> call 1; < error 1; end"},
 	{"unanswered", "rlm", "> ask a; > ask a; < answer a; end", "2", "> ask a; > ask a; < answer a; < fail a; end"},
@@ -92,6 +104,8 @@ var findings = []struct {
 	{"unknown-version", "acp", "> init 0 3; < version 0 3; end", "2", "> init 0 2; < version 0 2; end"},
 	{"wrong-framing", "mcp", "> !header call 1; < !header result 1; > !header ping 2; < !header result 2; end", "1; 2", "> !line call 1; < !line result 1; > !len32 ping 2; < !len32 result 2; end"},
 	{"wrong-framing", "mcp", "> !line call 1; < !line Content-Length: 40; < !line result 1; end", "2", "> !line call 1; < !line result 1; end"},
+	{"wrong-framing", "cdp", "> !line browser 1; < !nul result 1; end", "1", "> !nul browser 1; < !nul result 1; end"},
+	{"wrong-framing", "copilot", "> !line send 1; < !header result 1 true; < !header event session.idle; end", "1", "> !header send 1; < !header result 1 true; < !header event session.idle; end"},
 	{"wrong-framing", "lsp", "> !line hover 1; < !header result 1; end", "1", "> !header hover 1; < !header result 1; end"},
 	{"unknown-version", "mcp", "> begin 0 2027-01-01; < begun 0 2027-01-01; end", "2", "> begin 0 2027-01-01; < begun 0 2025-11-25; end"},
 	{"unknown-version", "mcp", "> begin 0 2027-01-01; < begun 0 2027-01-01; < elicit 7; > result 7; end", "2", "> begin 0 2025-11-25; < begun 0 2025-11-25; < elicit 7; > result 7; end"},
@@ -168,6 +182,8 @@ var findings = []struct {
 	{"cancel-ignored", "latis", "> prompt 1; > cancel 2 1; +300; < complete 1; end", "1 2 3", "> prompt 1; > cancel 2 1; +200; < complete 1; end"},
 	{"cancel-ignored", "latis", "> prompt 1; > cancel 2 1; < chunk 1 0; < complete 1; end", "1 2 4", "> prompt 1; > cancel 2 1; < chunk 1 0; < cancelled 1; < ack 2; end"},
 	{"wrong-result", "acp", acpPrompt + "< offer 0 s yes; > choose 0 Yes; < stop 1 end_turn; end", "4 5", acpPrompt + "< offer 0 s yes; > choose 0 yes; < offer 1 s \\u0079es; > choose 1 yes; < ask 2 s; > choose 2 yes; < stop 1 end_turn; end"},
+	{"cancel-ignored", "copilot", "> send 1; < result 1 true; > abort 2; < result 2 true; < event model.log; < event session.idle; end", "1 3 6", "> send 1; < result 1 true; > abort 2; < event model.log; < aborted; < result 2 true; end"},
+	{"cancel-silent", "copilot", "> send 1; < result 1 true; > abort 2; < result 2 true; end", "1 3", "> send 1; < result 1 true; > abort 2; < result 2 true; < aborted; end"},
 	{"cancel-ignored", "acp", acpPrompt + "< offer 0 s yes; > cancel s; > choose 0 yes; < stop 1 cancelled; end", "4 5 6", acpPrompt + "< offer 0 s yes; > cancel s; > refuse 0; < offer 1 s yes; > choose 1 yes; < stop 1 cancelled; end"},
 	{"missing-field", "acp", "> init 0 2; < version 0 2; > prompt 1 s; < result 1; < says s; < idle s end_turn; end", "3 5", "> init 0 2; < version 0 2; > prompt 1 s; < result 1; < chunk s; < idle s end_turn; > init 2 1; < version 2 1; > prompt 3 s; < says s; < stop 3 end_turn; end"},
 	{"cancel-ignored", "acp", "> prompt 1 s; > cancel s; < update s; < stop 1 end_turn; end", "1 2 4", "> prompt 1 s; > cancel s; < update s; < stop 1 cancelled; end"},
@@ -197,6 +213,9 @@ var findings = []struct {
 	{"bad-version", "mcp", `> {"jsonrpc":"1.0","id":1,"method":"ping"}; < result 1; end`, "1", "> ping 1; < result 1; end"},
 	{"bad-params", "nexus", `> {"jsonrpc":"2.0","id":1,"method":"get_context","params":"x"}; < null; end`, "1", `> {"jsonrpc":"2.0","id":1,"method":"get_context","params":null}; < result 1; end`},
 	{"bad-params", "nexus", `> {"jsonrpc":"2.0","id":1,"method":"send","params":["x"]}; < null; end`, "1", "> send 1 a; < null; end"},
+	{"bad-params", "cdp", `> {"id":1,"method":"Browser.close","params":[]}; < result 1; end`, "1", "> close 1; < result 1; end"},
+	{"bad-id", "cdp", `> {"id":"1","method":"Browser.close"}; < {"id":"1","result":{}}; end`, "1; 2", "> close 1; < result 1; end"},
+	{"unknown-kind", "cdp", `> {"id":1,"method":"close"}; end`, "1", `< {"method":"Own.event"}; end`},
 	{"bad-id", "mcp", `> {"jsonrpc":"2.0","id":1.5,"method":"ping"}; < {"jsonrpc":"2.0","id":1.5,"result":{}}; end`, "1; 2", "> ping 1; < result 1; end"},
 	{"unsafe-id", "mcp", "> ping 9007199254740993; < result 9007199254740993; end", "1; 2", "> ping 9007199254740991; < result 9007199254740991; end"},
 	{"duplicate-key", "mcp", `> {"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"a":2}}; < result 1; end`, "1", `> {"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"b":2}}; < result 1; end`},

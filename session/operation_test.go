@@ -110,6 +110,29 @@ func TestOperations(t *testing.T) {
 		{"a server ends a subscription", "mcp", "> listen 1; < changed 1; < cancel 1; end", "subscriptions/listen 1 done 1", ""},
 		{"and answers it", "mcp", "> listen 1; < cancel 1; < result 1; end", "subscriptions/listen 1 done 0", ""},
 
+		{
+			"a turn of copilot asks, and is answered", "copilot", "> send 1; < event assistant.message; < result 1 true; < hook 1; > result 1 true; < asks r; > answer 2 r; < completed r; < result 2 true; < event session.idle; < event session.usage_info; end",
+			`session.send 1 done 3 +1 +"r" +2`, "",
+		},
+		{
+			"an abort withdraws what was asked", "copilot", "> send 1; < result 1 true; < asks r; > abort 2; < completed r; < aborted; < result 2 true; end",
+			`session.send 1 cancelled 2 +"r" +2`, "",
+		},
+		{
+			"what fails ends as failed, unless it is aborted", "copilot", "> send 1; < result 1 true; < event session.error; < event session.idle; > send 2; < result 2 true; < event session.error; > abort 3; < result 3 true; < aborted; > send 4; < result 4 true; < event session.idle; end",
+			"session.send 1 failed 2; session.send 2 cancelled 2 +3; session.send 4 done 1", "",
+		},
+		{
+			"more is sent to a turn", "copilot", "> send 1; < result 1 true; > send 2; < result 2 true; < event session.idle; > send 3; < result 3 true; < event session.idle; end",
+			"session.send 1 done 1 +2; session.send 3 done 1", "",
+		},
+		{"an answer that is no success", "copilot", "> send 1; < result 1 false; > answer 2 r; < result 2 false; end", "session.send 1 failed 0; session.permissions.handlePendingPermissionRequest 2 failed 0", ""},
+		{
+			"a command ends with its session, also one with an id that others have", "cdp", "> run 1 a; > run 1 b; > browser 1; < detached a; < result 1; < throws 1 b; end",
+			"Runtime.evaluate 1 abandoned 0; Runtime.evaluate 1 tool-error 0; Browser.getVersion 1 done 0", "",
+		},
+		{"a command that was answered after all", "cdp", "> run 1 a; < detached a; < ran 1 a; end", "Runtime.evaluate 1 done 0", ""},
+		{"a session that there is not", "cdp", "> run 1 a; < nosuch 1; end", "Runtime.evaluate 1 failed 0", ""},
 		{"a turn of codex", "codex", "> turn 1; < accept 1 a; < delta a; < approve 1 a; > result 1; < resolved 1; < completed a completed; < delta a; end", "turn/start 1 done 1 +1", ""},
 		{"a turn that fails", "codex", "> turn 1; < accept 1 a; < completed a failed; end", "turn/start 1 failed 0", ""},
 		{"a turn that was not begun", "codex", "> turn 1; < error 1; end", "turn/start 1 failed 0", ""},

@@ -136,6 +136,29 @@ var verbs = map[string]map[string]string{
 		"result":    `{"id":%1,"result":{}}`,
 		"error":     `{"error":{"code":-32600,"message":"m"},"id":%1}`,
 	},
+	"copilot": {
+		"send":      `{"jsonrpc":"2.0","id":%1,"method":"session.send","params":{"sessionId":"s","prompt":"x"}}`,
+		"abort":     `{"jsonrpc":"2.0","id":%1,"method":"session.abort","params":{"sessionId":"s"}}`,
+		"answer":    `{"jsonrpc":"2.0","id":%1,"method":"session.permissions.handlePendingPermissionRequest","params":{"sessionId":"s","requestId":"%2","result":{"kind":"reject"}}}`,
+		"hook":      `{"jsonrpc":"2.0","id":%1,"method":"hooks.invoke","params":{"sessionId":"s","hookType":"preToolUse"}}`,
+		"result":    `{"jsonrpc":"2.0","id":%1,"result":{"success":%2}}`,
+		"asks":      `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"permission.requested","data":{"requestId":"%1"}}}}`,
+		"completed": `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"permission.completed","data":{"requestId":"%1"}}}}`,
+		"tool":      `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"tool.execution_%1","data":{"toolCallId":"%2"}}}}`,
+		"event":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"%1","data":{}}}}`,
+		"aborted":   `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"session.idle","data":{"aborted":true}}}}`,
+	},
+	"cdp": {
+		"run":      `{"id":%1,"method":"Runtime.evaluate","sessionId":"%2"}`,
+		"ran":      `{"id":%1,"result":{},"sessionId":"%2"}`,
+		"browser":  `{"id":%1,"method":"Browser.getVersion"}`,
+		"result":   `{"id":%1,"result":{}}`,
+		"nosuch":   `{"id":%1,"error":{"code":-32001,"message":"Session with given id not found."}}`,
+		"throws":   `{"id":%1,"result":{"exceptionDetails":{"text":"Uncaught"}},"sessionId":"%2"}`,
+		"attached": `{"method":"Target.attachedToTarget","params":{"sessionId":"%1"}}`,
+		"detached": `{"method":"Target.detachedFromTarget","params":{"sessionId":"%1"}}`,
+		"close":    `{"id":%1,"method":"Browser.close"}`,
+	},
 	"a2a": {
 		"say":       `{"jsonrpc":"2.0","id":%1,"method":"SendMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,
 		"stream":    `{"jsonrpc":"2.0","id":%1,"method":"SendStreamingMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,
@@ -224,7 +247,7 @@ var faults = map[string]session.Frame{
 }
 
 // framings are the framings of a plain stream, for one message.
-var framings = map[string]frame.Framing{"!line": frame.Line, "!header": frame.Header, "!len32": frame.Len32}
+var framings = map[string]frame.Framing{"!line": frame.Line, "!header": frame.Header, "!len32": frame.Len32, "!nul": frame.Nul}
 
 // began is when scripts begin.
 var began = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
