@@ -234,6 +234,7 @@ const (
 	SpaceTask                  // tasks
 	SpaceRetry                 // what a request has in common with its retry
 	SpaceStep                  // items and tool calls
+	SpaceKind                  // requests that may have no id, by their kind
 )
 
 // Phase is what a message does to its exchange.

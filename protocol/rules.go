@@ -72,6 +72,10 @@ type Rules struct {
 	// operation goes on, under the second name of the request or the answer, until a
 	// message ends it.
 	Accepted []string
+	// MayRetry says that the unit may go on with an operation after the word that it has
+	// failed. The message after that tells: by an effect that opens it again, or one that
+	// is a part of it and leaves that to a later message.
+	MayRetry bool
 	// Streams are the kinds of requests that are answered by the events of a stream: by any
 	// number of parts, and of answers after which the operation goes on. Any other answer
 	// ends the stream, and so does its carrier; the operation goes on after that.

@@ -206,7 +206,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 // openOwn begins the exchange of a cancel that has an id of its own, and
 // returns that; nil if it has none.
 func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
-	if ev.m.ID.IsZero() {
+	if ev.m.ID.IsZero() && ev.m.Bind.IsZero() {
 		return nil
 	}
 	own := t.openExchange(ev)

@@ -7,6 +7,9 @@ import (
 
 // feed handles one message.
 func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
+	if s.failing.op != nil {
+		t.endFailing(s, m)
+	}
 	ev := event{f: f, m: m, scope: s}
 	t.countMessage(&ev)
 	t.check(&ev)
@@ -96,7 +99,7 @@ func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *
 				return e
 			}
 		} else if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
-			return q.exchanges.oldest()
+			return oldestOf(q, token.Space)
 		}
 	}
 	return nil

@@ -27,6 +27,19 @@ func (e *Exchange) Operation() *Exchange {
 	return e
 }
 
+// oldestOf returns the oldest exchange of a queue. What a kind names waits for its answer:
+// that is not what was accepted.
+func oldestOf(q *queue, s protocol.Space) *Exchange {
+	if s == protocol.SpaceKind {
+		for n := q.exchanges.first; n != nil; n = n.next {
+			if n.of.Accepted.IsZero() {
+				return n.of
+			}
+		}
+	}
+	return q.exchanges.oldest()
+}
+
 // findOperation returns the operation that a token names, whoever began it; nil if there
 // is none.
 func (t *Tracker) findOperation(s *scope, token protocol.Token) *Exchange {
@@ -316,7 +329,7 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 		e.about, e.tooLate = false, true
 		return
 	}
-	if e != nil && !slices.Contains(t.rules.Endless, e.Kind) && (!op.settled || of.Space != protocol.SpaceSession) { // a session goes on, and its turn does not
+	if e != nil && (ev.m.Phase == protocol.Open || !slices.Contains(t.rules.Endless, e.Kind)) && (!op.settled || of.Space != protocol.SpaceSession) { // a session goes on, and its turn does not
 		e.join(op)
 	}
 	if op.settled {
@@ -333,6 +346,11 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 	case protocol.Close, protocol.Fail, protocol.Cancelled:
 		if op.Accepted.IsZero() { // it ends with the answer
 			op.decided = does
+			break
+		}
+		if does == protocol.Fail && t.rules.MayRetry {
+			ev.scope.failing = failing{op, op.serial, *ev.f}
+			ev.scope.failing.frame.Payload = nil
 			break
 		}
 		outcome := map[protocol.Phase]Outcome{protocol.Close: Done, protocol.Fail: Failed, protocol.Cancelled: Cancelled}[does]
@@ -376,6 +394,27 @@ func (t *Tracker) settleQuestion(ev *event) {
 	q.ended()
 	t.settle(q)
 	t.changed(q, ev.f.Seq)
+}
+
+// failing is an operation that has failed if the next message does not go on with it.
+type failing struct {
+	op     *Exchange
+	serial uint64
+	frame  Frame // that says so
+}
+
+// endFailing ends the operation of a scope that has failed, unless m goes on with it. m is
+// nil if nothing comes any more.
+func (t *Tracker) endFailing(s *scope, m *protocol.Message) {
+	failed := s.failing
+	if m != nil && m.Operation.Does == protocol.Part {
+		return
+	}
+	s.failing = failing{}
+	if failed.op.serial != failed.serial || failed.op.settled || m != nil && m.Operation.Does == protocol.Open && m.Phase == protocol.Part {
+		return
+	}
+	t.endOperation(&event{f: &failed.frame, scope: s}, failed.op, Failed)
 }
 
 // checkInputs notes what the status of a task asks for, and reports an answer to what none

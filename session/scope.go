@@ -31,6 +31,7 @@ type scope struct {
 	greeted    bool        // the handshake is over
 	framed     [3]bool     // by direction: a wrong framing was reported
 	lanes      [3]lane     // by direction
+	failing    failing     // the operation that may yet be retried
 	lingers    lingering   // the stream of events that its last event has ended
 	node       node[scope] // in the tracker's list of all, those last that were in use last
 	ofConn     node[scope] // in that of its connection
@@ -75,6 +76,9 @@ func (t *Tracker) newScope(k scopeKey) *scope {
 // endScope ends the open exchanges of s with end, and forgets s.
 func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 	t.rules = s.rules
+	if s.failing.op != nil {
+		t.endFailing(s, nil)
+	}
 	for side := range frame.Dir(3) {
 		t.settleOrphans(s, side)
 		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {

@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
+	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -50,6 +51,7 @@ var list = []listed{
 	{jsonrpc.Codex, "the app-server of Codex"},
 	{codexexec.Protocol, "the events that codex exec --json writes"},
 	{jsonrpc.Copilot, "the Copilot SDK and its runtime"},
+	{pi.Protocol, "the RPC mode of the coding agent pi"},
 	{jsonrpc.A2A, "the Agent2Agent protocol, over JSON-RPC, REST or gRPC"},
 	{openai.Protocol, "the API of OpenAI for models, over HTTP"},
 	{anthropic.Protocol, "the API of Anthropic for models, over HTTP"},

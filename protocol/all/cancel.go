@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
+	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
@@ -46,7 +47,7 @@ func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, 
 	switch {
 	case !ok:
 		return dst, fmt.Errorf("%s has no message that cancels a request", p.Name())
-	case token.IsZero(), c.ref && t.Opened.Ref.IsZero():
+	case token.IsZero(), c.ref && t.Opened.Ref.IsZero(), c.kinds != nil && !slices.Contains(c.kinds, string(t.Opened.Kind)):
 		return dst, fmt.Errorf("%s names nothing that a cancel could name", t.Opened.Kind)
 	}
 	text := token.Text
@@ -110,6 +111,8 @@ type cancelForm struct {
 	turn string // for a turn without an id, if that has another form
 	bind bool   // it names the request by its second name
 	ref  bool   // and what that refers to
+
+	kinds []string // of requests that it ends; nil for all
 }
 
 var cancels = map[string]cancelForm{
@@ -124,6 +127,11 @@ var cancels = map[string]cancelForm{
 	claude.Protocol.Name(): {
 		json: `{"type":"control_cancel_request","request_id":%[1]s}`,
 		turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
+	},
+	pi.Protocol.Name(): {
+		json:  `{"id":"%[2]d","type":"abort"}`,
+		bind:  true,
+		kinds: []string{"prompt"},
 	},
 	jsonrpc.LSP.Name(): {json: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
 	jsonrpc.DAP.Name(): {json: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},

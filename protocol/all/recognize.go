@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -19,7 +20,11 @@ import (
 
 // recognizers are asked in this order. A protocol of the JSON-RPC family is
 // plain JSON-RPC until a [Refiner] knows more.
-var recognizers = []protocol.Protocol{rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol, jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol}
+var recognizers = []protocol.Protocol{
+	rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol,
+	pi.Protocol,
+	jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol,
+}
 
 // marks are members that tell a protocol even if the message breaks its rules.
 var marks = []mark{
@@ -82,6 +87,8 @@ func isOwn(p protocol.Protocol, m *protocol.Message) bool {
 		return !m.Phase.Ends()
 	case codexexec.Protocol:
 		return string(m.Kind) != "error"
+	case pi.Protocol:
+		return pi.IsOwn(m)
 	}
 	return true
 }

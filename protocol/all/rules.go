@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
+	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
@@ -39,6 +40,7 @@ var rules = map[string]*protocol.Rules{
 	jsonrpc.Codex.Name():      &jsonrpc.CodexRules,
 	codexexec.Protocol.Name(): &codexexec.Rules,
 	jsonrpc.Copilot.Name():    &jsonrpc.CopilotRules,
+	pi.Protocol.Name():        &pi.Rules,
 	jsonrpc.A2A.Name():        &a2a.Rules,
 	openai.Protocol.Name():    &openai.Rules,
 	anthropic.Protocol.Name(): &anthropic.Rules,

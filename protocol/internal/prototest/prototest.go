@@ -65,7 +65,7 @@ func faults(f protocol.Faults) string {
 	return strings.Join(names, ",")
 }
 
-var spaceNames = [...]string{"-", "id", "progress", "session", "run", "turn", "task", "retry"}
+var spaceNames = [...]string{"-", "id", "progress", "session", "run", "turn", "task", "retry", "step", "kind"}
 
 // Field returns what a message says under a key of the vectors. It returns
 // false for keys that are not about messages.

@@ -1,0 +1,251 @@
+// Package pi parses the RPC mode of the coding agent pi, which programs speak with it over
+// lines: commands, the responses to them, and the events of one agent.
+package pi
+
+import (
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is the RPC mode. The kind of a message is its type. A command is an exchange by
+// its id or, where there is none, by its name. An accepted prompt goes on until the agent
+// ends; there is one agent in a process, which has no id.
+var Protocol protocol.Protocol = pi{}
+
+// Rules: an abort is answered when the agent has ended. A failed agent may be retried.
+var Rules = protocol.Rules{
+	MayLeave:  true,
+	LooseRefs: true,
+	Steps:     true,
+	MayRetry:  true,
+	Accepted:  []string{"prompt"},
+	Endless:   []string{"extension_ui_request"}, // it may have a timeout
+	Framing:   frame.Line,
+	Cancels: []protocol.CancelRule{
+		{Kind: "abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+		{Kind: "abort_retry", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+		{Kind: "abort_bash", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+	},
+	Sources: [][2]string{
+		{"orphan", "a response has the id of its command, or without one the name"},
+		{"cancel-ignored", "after an abort the last message of agent_end has the stopReason aborted"},
+		{"cancel-silent", "an agent that was aborted ends with agent_end"},
+		{"unknown-step", "a tool_execution_update names a call that tool_execution_start began and tool_execution_end has not ended"},
+	},
+}
+
+// The agent is the name of what runs, and a command that of what may have no id.
+var agent = protocol.Token{Space: protocol.SpaceSession}
+
+func command(name []byte) protocol.Token {
+	return protocol.Token{Space: protocol.SpaceKind, Text: name}
+}
+
+type pi struct{}
+
+func (pi) Name() string                { return "pi" }
+func (pi) Encoding() protocol.Encoding { return protocol.JSON }
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (pi) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	w.read(&s, payload)
+	err := s.End()
+	w.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// kinds are the types of messages. Those that belong to the agent are parts of what it does
+// or, if silent, only say how that goes.
+var kinds = map[string]struct {
+	is     is
+	silent bool
+}{
+	"prompt": {is: asks}, "steer": {is: asks}, "follow_up": {is: asks},
+	"abort": {is: asks}, "abort_retry": {is: asks}, "abort_bash": {is: asks},
+	"new_session": {is: asks}, "get_state": {is: asks}, "get_messages": {is: asks},
+	"set_model": {is: asks}, "cycle_model": {is: asks}, "get_available_models": {is: asks},
+	"set_thinking_level": {is: asks}, "cycle_thinking_level": {is: asks},
+	"set_steering_mode": {is: asks}, "set_follow_up_mode": {is: asks},
+	"compact": {is: asks}, "set_auto_compaction": {is: asks}, "set_auto_retry": {is: asks},
+	"bash": {is: asks}, "get_session_stats": {is: asks}, "export_html": {is: asks}, "switch_session": {is: asks},
+	"fork": {is: asks}, "clone": {is: asks}, "get_fork_messages": {is: asks}, "get_last_assistant_text": {is: asks},
+	"set_session_name": {is: asks}, "get_commands": {is: asks},
+
+	"response": {is: answers}, "extension_ui_request": {is: dialog}, "extension_ui_response": {is: dialog},
+	"extension_error": {is: other},
+
+	"agent_start": {is: event, silent: true}, "agent_end": {is: event, silent: true},
+	"turn_start": {is: event, silent: true}, "turn_end": {is: event, silent: true},
+	"message_start": {is: event, silent: true}, "message_end": {is: event, silent: true}, "message_update": {is: event},
+	"tool_execution_start": {is: event}, "tool_execution_update": {is: event}, "tool_execution_end": {is: event},
+	"queue_update":     {is: event, silent: true},
+	"compaction_start": {is: event, silent: true}, "compaction_end": {is: event, silent: true},
+	"auto_retry_start": {is: event, silent: true}, "auto_retry_end": {is: event, silent: true},
+}
+
+// is what a message is to an exchange.
+type is uint8
+
+const (
+	unknown is = iota
+	asks       // a command
+	answers    // the response to one
+	event      // of the agent
+	dialog     // a question of an extension, or what it tells, or an answer
+	other
+)
+
+// IsOwn reports whether a message without faults is one that no other protocol has.
+func IsOwn(m *protocol.Message) bool {
+	return !slices.Contains([]string{"abort", "compact", "clone", "fork"}, string(m.Kind))
+}
+
+// interpret says what the members mean. A message of a type that is not known is a command
+// if it has an id.
+func (w *wire) interpret(m *protocol.Message) {
+	k := kinds[string(w.kind)]
+	m.Text = w.text
+	switch {
+	case w.kind == nil || w.sequenced || k.is == unknown && w.id == nil:
+		m.Faults |= protocol.UnknownKind
+		return
+	case k.is == answers:
+		w.interpretResponse(m)
+	case k.is == event:
+		m.From, m.Phase, m.Ref, m.Empty = frame.U2C, protocol.Part, agent, k.silent
+		w.interpretEvent(m)
+	case k.is == dialog:
+		w.interpretDialog(m)
+	case k.is == other:
+		m.From = frame.U2C
+	default:
+		w.interpretCommand(m)
+	}
+	m.Kind = w.kind
+}
+
+func (w *wire) interpretCommand(m *protocol.Message) {
+	m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, id(w.id), command(w.kind)
+	switch string(w.kind) {
+	case "prompt":
+		m.Faults |= missing(w.text)
+	case "steer", "follow_up":
+		m.Faults |= missing(w.text)
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: agent}
+	case "bash":
+		m.Text = w.line
+		m.Faults |= missing(w.line)
+	case "abort", "abort_retry":
+		m.Phase, m.Ref = protocol.Cancel, agent
+	case "abort_bash":
+		m.Phase, m.Ref = protocol.Cancel, command(kindBash)
+	}
+}
+
+var kindBash = []byte("bash")
+
+// interpretResponse says what a response means. One to a line that could not be read names
+// no command.
+func (w *wire) interpretResponse(m *protocol.Message) {
+	m.From, m.Phase, m.Label, m.ID = frame.U2C, protocol.Close, w.command, id(w.id)
+	m.Faults |= missing(w.command) | missing(w.success)
+	named := string(w.command)
+	if m.ID.IsZero() && named != "parse" {
+		m.Ref = command(w.command)
+	}
+	switch {
+	case string(w.success) == "false":
+		m.Phase = protocol.Fail
+	case named == "bash" && w.cancelled:
+		m.Phase = protocol.Cancelled
+	case named == "prompt":
+		m.Bind = agent
+	}
+}
+
+// interpretEvent says what an event of the agent means besides that it is one.
+func (w *wire) interpretEvent(m *protocol.Message) {
+	m.Label = w.label
+	goesOn := protocol.Effect{Does: protocol.Open, Of: agent}
+	switch string(w.kind) {
+	case "agent_end":
+		m.Operation = protocol.Effect{Does: ending(w.stopReason), Of: agent}
+		m.StopReason = w.stopReason
+	case "message_end":
+		if string(w.role) == "assistant" {
+			m.Model, m.StopReason, m.Usage = w.model, w.stopReason, w.usage
+		}
+	case "tool_execution_start":
+		m.Step = protocol.Step{Does: protocol.Open, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+	case "tool_execution_update":
+		m.Step = protocol.Step{Does: protocol.Part, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+	case "tool_execution_end":
+		m.Step = protocol.Step{Does: protocol.Close, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+	case "auto_retry_start":
+		m.Operation = goesOn
+	case "auto_retry_end":
+		if string(w.success) == "false" { // it was given up, or aborted while it waited
+			m.Operation = protocol.Effect{Does: protocol.Fail, Of: agent}
+			if string(w.text) == `"Retry cancelled"` {
+				m.Operation.Does = protocol.Cancelled
+			}
+		}
+	case "compaction_start":
+		m.Operation = protocol.Effect{Does: protocol.Part, Of: agent}
+	case "compaction_end":
+		if w.willRetry {
+			m.Operation = goesOn
+		}
+	}
+}
+
+// ending is how an agent has ended whose last message stopped so.
+func ending(stopReason []byte) protocol.Phase {
+	switch string(stopReason) {
+	case "aborted":
+		return protocol.Cancelled
+	case "error":
+		return protocol.Fail
+	}
+	return protocol.Close
+}
+
+// questions are the methods by which extensions ask; other methods only tell.
+var questions = []string{"select", "confirm", "input", "editor"}
+
+func (w *wire) interpretDialog(m *protocol.Message) {
+	m.Label = w.label
+	if string(w.kind) == "extension_ui_response" {
+		m.From, m.Phase, m.ID = frame.C2U, protocol.Close, id(w.id)
+		m.Faults |= missing(w.id)
+		if w.cancelled {
+			m.Label = labelCancelled
+		}
+		return
+	}
+	m.From = frame.U2C
+	m.Faults |= missing(w.id)
+	if slices.Contains(questions, string(w.label)) {
+		m.Phase, m.ID = protocol.Open, id(w.id)
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: agent}
+	}
+}
+
+var labelCancelled = []byte("cancelled")
+
+func id(raw []byte) protocol.Token { return jsonwalk.Token(raw, protocol.SpaceID) }
+
+func missing(raw []byte) protocol.Faults {
+	if raw == nil {
+		return protocol.MissingField
+	}
+	return 0
+}
