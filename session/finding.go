@@ -70,6 +70,7 @@ const (
 	unstatedVersion
 	openStream
 	unknownStep
+	openStep
 	wrongSide
 	unanswered
 	diedWithOpenRequests
@@ -160,6 +161,10 @@ var Findings = [numRules]Rule{
 	unknownStep: {
 		"unknown-step", Warning, "updates of a step come between its start and its end",
 		"Announce the item or tool call before its parts, and send none after its end: clients drop updates of unknown steps.",
+	},
+	openStep: {
+		"open-step", Error, "the steps of an operation end before it does",
+		"Write the end of each message, tool call and step before the end of the whole: strict clients refuse it.",
 	},
 	wrongSide: {
 		"wrong-side", Error, "each kind of message comes from the right side",

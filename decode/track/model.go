@@ -6,6 +6,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/session"
@@ -20,8 +21,9 @@ type modelCall struct {
 	stopped string         // why the model has stopped; "" if it has not said
 	used    protocol.Usage // as the answer has told so far
 	tools   carried.ModelTools
-	paid    *paid  // nil if the request is for nothing
-	to      string // the address and the path
+	run     *agui.Run // nil if an API of models is asked
+	paid    *paid     // nil if the request is for nothing
+	to      string    // the address and the path
 }
 
 // judge returns the one for its API.
@@ -39,6 +41,9 @@ func (f *Follower) model(it *decode.Item) bool {
 			return false
 		}
 		e := &exchange{request: f.carried(it), method: head.Method(), model: &modelCall{ModelCall: call, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}}
+		if call.Protocol == agui.Protocol {
+			e.model.run = &agui.Run{}
+		}
 		e.request.Payload = nil
 		f.web.set(of, e)
 		if of.Meta.Signal == frame.NoSignal || e.method != "POST" || !strings.Contains(head.Start, "HTTP/2") {
@@ -74,7 +79,11 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 	}
 	e.model.Open(&m)
 	m.ID = carried.Token(it.Frame)
-	if it.Err == nil && fr.Payload != nil {
+	switch {
+	case it.Err != nil || fr.Payload == nil:
+	case e.model.run != nil:
+		fr.Broken = f.threads.Asked(fr.Payload)
+	default:
 		fr.Broken = append(e.model.judge().Request(fr.Payload), f.pay(e.model, fr.Seq, fr.Payload)...)
 	}
 	f.feedModel(e, fr, &m)
@@ -101,7 +110,13 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		m = said
 	case isBody && it.Err == nil:
 		call.told(&m)
-		if !e.failed {
+		switch {
+		case e.failed:
+		case call.run != nil:
+			if e.events {
+				fr.Broken = f.runEvent(call, it.Payload, &m)
+			}
+		default:
 			fr.Broken = call.judge().Answer(it.Payload, &m, &call.tools)
 		}
 		if said.Phase.Ends() {
@@ -126,7 +141,9 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		}
 		return
 	}
-	m.ID = carried.Token(of)
+	if m.Phase != protocol.Note {
+		m.ID = carried.Token(of)
+	}
 	if m.Phase == protocol.Cancel {
 		m.ID, m.Ref = protocol.Token{}, m.ID
 	}
@@ -142,6 +159,19 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 	if said.Phase.Ends() || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}
+}
+
+// runEvent judges an event of AG-UI. What belongs to a run after that of the request is a
+// note.
+func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) []protocol.Broken {
+	broken, apart := c.run.Event(payload, m)
+	switch {
+	case apart:
+		m.Phase, m.GoesOn, m.Bind = protocol.Note, false, protocol.Token{}
+	case m.Phase == protocol.Close:
+		f.threads.Finished(payload)
+	}
+	return broken
 }
 
 // told notes what an answer tells of the model, and leaves in m what was used since it did

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/claude"
@@ -77,6 +78,7 @@ type Follower struct {
 	web      exchanges
 	agents   a2a.Routes
 	payments payments
+	threads  agui.Threads
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
 	units    map[int]*unit     // of which something is known besides their frames

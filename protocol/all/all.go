@@ -7,6 +7,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/cdp"
@@ -57,6 +58,7 @@ var list = []listed{
 	{anthropic.Protocol, "the API of Anthropic for models, over HTTP"},
 	{gemini.Protocol, "the Gemini API for models, over HTTP"},
 	{cdp.Protocol, "the Chrome DevTools Protocol"},
+	{agui.Protocol, "AG-UI between a user interface and an agent, over HTTP"},
 	{jsonrpc.LSP, "the Language Server Protocol"},
 	{jsonrpc.DAP, "the Debug Adapter Protocol"},
 	{jsonrpc.Plain, "any other JSON-RPC"},

@@ -3,6 +3,7 @@ package all
 import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/cdp"
@@ -46,6 +47,7 @@ var rules = map[string]*protocol.Rules{
 	anthropic.Protocol.Name(): &anthropic.Rules,
 	gemini.Protocol.Name():    &gemini.Rules,
 	cdp.Protocol.Name():       &cdp.Rules,
+	agui.Protocol.Name():      &agui.Rules,
 	jsonrpc.LSP.Name():        &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():        &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():      &jsonrpc.PlainRules,

@@ -3,6 +3,7 @@ package carried
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -18,8 +19,8 @@ type (
 	ModelTools = modelapi.Tools
 )
 
-// AsksModel returns what a frame asks of the API of a model; nil if it is no request to
-// one. It is judged by its head, and where others have such paths too by its body, if that
+// AsksModel returns what a frame asks of the API of a model, or of an agent by AG-UI; nil if
+// it is no request to one. It is judged by its head, and where others have such paths too by its body, if that
 // is in the frame and not compressed.
 func AsksModel(f *frame.Frame) *ModelCall {
 	if f.Gap || f.Meta == nil || f.Meta.Framing != frame.HTTP || f.Meta.Head.Method() == "" {
@@ -36,11 +37,14 @@ func AsksModel(f *frame.Frame) *ModelCall {
 	if c := gemini.Call(head); c != nil {
 		return c
 	}
+	if c := agui.Call(head, body); c != nil {
+		return c
+	}
 	return openai.Call(head, body)
 }
 
 func isModel(p protocol.Protocol) bool {
-	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol
+	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol
 }
 
 // joinModel tells a message of the API of a model what its head says of it.
