@@ -233,10 +233,10 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	phase := ev.m.Phase
 	switch op := ev.m.Operation; {
-	case e.decided != protocol.Note:
-		phase = e.decided
 	case op.Does.Ends() && (op.Of.IsZero() || t.findOperation(ev.scope, op.Of) == e):
 		phase = op.Does
+	case e.decided != protocol.Note:
+		phase = e.decided
 	case ev.m.Stops && !e.cancels:
 		phase = protocol.Cancelled
 	}

@@ -38,7 +38,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		if t.rules.Options != nil {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
 		}
-		t.use(e.Operation(), ev.used)
+		if m.Operation.Of.IsZero() || !t.isEndless(e) { // else it is of the operation
+			t.use(e.Operation(), ev.used)
+		}
 	}
 	if e != nil && e.Operation() != e {
 		t.changed(e.Operation(), f.Seq)

@@ -340,8 +340,10 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 	case protocol.Part:
 		if e != op && !brings && op.counts(e) {
 			op.saw(ev.f)
-			op.part(ev.f)
-			t.afterCancel(op, ev.f, true)
+			if !ev.m.Empty {
+				op.part(ev.f)
+			}
+			t.afterCancel(op, ev.f, !ev.m.Empty)
 		}
 	case protocol.Close, protocol.Fail, protocol.Cancelled:
 		if op.Accepted.IsZero() { // it ends with the answer

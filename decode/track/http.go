@@ -35,6 +35,8 @@ type exchange struct {
 
 	agent *agentCall // nil if it is none
 	model *modelCall // nil if it is none
+
+	coding *codingCall // nil if it is none
 }
 
 // Exchanges are those that are open, by connection and stream.

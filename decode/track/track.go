@@ -79,6 +79,7 @@ type Follower struct {
 	agents   a2a.Routes
 	payments payments
 	threads  agui.Threads
+	coding   coding
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
 	units    map[int]*unit     // of which something is known besides their frames
@@ -154,7 +155,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.rejected(it)
 		return dst, nil
 	}
-	if !f.named && (f.agent(it) || f.model(it)) {
+	if !f.named && (f.agent(it) || f.code(it) || f.model(it)) {
 		return dst, nil
 	}
 	var no refusal

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
+	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
@@ -59,6 +60,7 @@ var list = []listed{
 	{gemini.Protocol, "the Gemini API for models, over HTTP"},
 	{cdp.Protocol, "the Chrome DevTools Protocol"},
 	{agui.Protocol, "AG-UI between a user interface and an agent, over HTTP"},
+	{opencode.Protocol, "the server of the coding agent opencode, over HTTP"},
 	{jsonrpc.LSP, "the Language Server Protocol"},
 	{jsonrpc.DAP, "the Debug Adapter Protocol"},
 	{jsonrpc.Plain, "any other JSON-RPC"},

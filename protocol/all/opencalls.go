@@ -4,6 +4,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -30,6 +31,7 @@ type callKey struct {
 type call struct {
 	request, answer protocol.Protocol
 	reflection      bool // the answers tell of schemas
+	events          bool // the answers are events, which tell whether they are of the protocol
 }
 
 // maxYoung is how many calls begin before older ones are forgotten.
@@ -45,7 +47,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	at := callKey{f.Conn, f.Stream}
 	if m.Framing == frame.HTTP && m.Head.Method() != "" {
 		if c := carried.AsksModel(f); c != nil {
-			o.remember(at, call{request: c.Protocol, answer: c.Protocol})
+			o.remember(at, call{request: c.Protocol, answer: c.Protocol, events: c.Protocol == opencode.Protocol && opencode.WantsEvents(c.Kind)})
 			if m.Signal == frame.NoSignal {
 				return c.Protocol
 			}
@@ -69,6 +71,9 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 			if c.reflection {
 				o.learned.Learn(f.Payload())
 			}
+			if c.events && !opencode.IsEvent(f.Payload()) {
+				return nil // what another server says
+			}
 			return c.answer
 		}
 	}
@@ -90,7 +95,7 @@ func (o *OpenCalls) openCall(at callKey, head *frame.Head) {
 	if !known && o.Lacking != nil {
 		o.Lacking(path)
 	}
-	o.remember(at, call{request, answer, path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
+	o.remember(at, call{request: request, answer: answer, reflection: path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
 		path == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
+	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -48,6 +49,7 @@ var rules = map[string]*protocol.Rules{
 	gemini.Protocol.Name():    &gemini.Rules,
 	cdp.Protocol.Name():       &cdp.Rules,
 	agui.Protocol.Name():      &agui.Rules,
+	opencode.Protocol.Name():  &opencode.Rules,
 	jsonrpc.LSP.Name():        &jsonrpc.LSPRules,
 	jsonrpc.DAP.Name():        &jsonrpc.DAPRules,
 	jsonrpc.Plain.Name():      &jsonrpc.PlainRules,

@@ -8,6 +8,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 	"github.com/wirectl/wirectl/protocol/openai"
+	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
 // ModelCall is what a request to the API of a model asks for.
@@ -19,8 +20,8 @@ type (
 	ModelTools = modelapi.Tools
 )
 
-// AsksModel returns what a frame asks of the API of a model, or of an agent by AG-UI; nil if
-// it is no request to one. It is judged by its head, and where others have such paths too by its body, if that
+// AsksModel returns what a frame asks of the API of a model, or of an agent by AG-UI or
+// the way of opencode; nil if it is no request to one. It is judged by its head, and where others have such paths too by its body, if that
 // is in the frame and not compressed.
 func AsksModel(f *frame.Frame) *ModelCall {
 	if f.Gap || f.Meta == nil || f.Meta.Framing != frame.HTTP || f.Meta.Head.Method() == "" {
@@ -40,11 +41,14 @@ func AsksModel(f *frame.Frame) *ModelCall {
 	if c := agui.Call(head, body); c != nil {
 		return c
 	}
+	if c := opencode.CallOf(head); c != nil {
+		return &c.Call
+	}
 	return openai.Call(head, body)
 }
 
 func isModel(p protocol.Protocol) bool {
-	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol
+	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol || p == opencode.Protocol
 }
 
 // joinModel tells a message of the API of a model what its head says of it.

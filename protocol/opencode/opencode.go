@@ -1,0 +1,223 @@
+// Package opencode parses what clients and the server of the coding agent opencode say over
+// HTTP: requests by their path, JSON bodies, and the events of a stream that tells of all
+// sessions.
+package opencode
+
+import (
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Protocol is opencode's. The kind of a request is its method and path, with :id for each
+// id, and that of an event its type. A session has one turn at a time.
+var Protocol protocol.Protocol = opencode{}
+
+// Rules: a turn is told of by any stream of events, and is aborted on any connection.
+var Rules = protocol.Rules{
+	UniqueIDs:  true,
+	MayLeave:   true,
+	LooseRefs:  true,
+	Reset:      "RST_STREAM",
+	Shared:     []protocol.Space{protocol.SpaceSession, protocol.SpaceRun},
+	Accepted:   []string{"POST /session/:id/prompt_async"},
+	Endless:    []string{kindEvents, kindGlobalEvents},
+	EndlessAck: "server.connected",
+	Cancels: []protocol.CancelRule{
+		{Kind: "POST /session/:id/abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+		{Kind: "permission.replied", Settles: true},
+		{Kind: "question.replied", Settles: true},
+		{Kind: "question.rejected", Settles: true},
+	},
+	Sources: [][2]string{
+		{"missing-ack", "the first event of a stream is server.connected"},
+		{"cancel-ignored", "a turn that was aborted ends with the error MessageAbortedError"},
+		{"cancel-silent", "a turn that was aborted ends"},
+	},
+}
+
+const (
+	kindEvents       = "GET /event"
+	kindGlobalEvents = "GET /global/event"
+)
+
+// A Call is what a request asks for, as its head tells.
+type Call struct {
+	modelapi.Call
+	// Session is the session that the path names, and Question what is answered.
+	Session, Question protocol.Token
+}
+
+// CallOf returns what a request asks for; nil if it is none of this protocol. Paths with an
+// id are told by that. Others may have streams of events at the same path: see [IsEvent].
+func CallOf(head *frame.Head) *Call {
+	path := modelapi.Path(head)
+	c := &Call{Call: modelapi.Call{Protocol: Protocol, Kind: head.Method() + " " + path}}
+	if WantsEvents(c.Kind) {
+		return c
+	}
+	segments := strings.Split(path, "/")
+	if len(segments) < 3 || segments[0] != "" || len(path) > maxPath {
+		return nil
+	}
+	prefix := map[string]string{"session": "ses_", "permission": "per_", "question": "que_"}[segments[1]]
+	if prefix == "" || !strings.HasPrefix(segments[2], prefix) {
+		return nil
+	}
+	for i, s := range segments[2:] {
+		switch {
+		case len(s) > 4 && s[3] == '_':
+			segments[i+2] = ":id"
+		default:
+			continue
+		}
+		switch s[:4] {
+		case "ses_":
+			c.Session = quoted(s, protocol.SpaceSession)
+		case "per_", "que_":
+			c.Question = quoted(s, protocol.SpaceRun)
+		}
+	}
+	c.Kind = head.Method() + " " + strings.Join(segments, "/")
+	return c
+}
+
+// maxPath bounds the length of a path that is looked at.
+const maxPath = 1 << 10
+
+func quoted(id string, space protocol.Space) protocol.Token {
+	return protocol.Token{Space: space, Text: jsonscan.AppendQuote(nil, []byte(id))}
+}
+
+// WantsEvents reports whether the answer to a request of that kind is a stream of events, if
+// it is one of this protocol.
+func WantsEvents(kind string) bool { return kind == kindEvents || kind == kindGlobalEvents }
+
+// Prompts reports whether the request begins a turn.
+func (c *Call) Prompts() bool {
+	switch c.Kind {
+	case "POST /session/:id/message", "POST /session/:id/prompt_async", "POST /session/:id/command", "POST /session/:id/shell", "POST /session/:id/summarize":
+		return true
+	}
+	return false
+}
+
+// Open says in m, which the body was parsed into or nothing was, what the request does.
+func (c *Call) Open(m *protocol.Message) {
+	m.Operation = protocol.Effect{}
+	c.Call.Open(m)
+	switch {
+	case c.Kind == "POST /session/:id/abort":
+		m.Phase, m.Ref = protocol.Cancel, c.Session
+	case !c.Question.IsZero():
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: c.Question}
+	case c.Prompts():
+		m.Bind = c.Session
+	}
+}
+
+// Answer says in m, which the body of the answer was parsed into or nothing was, how that
+// ends the request.
+func (c *Call) Answer(m *protocol.Message, failed bool) {
+	m.From, m.Empty, m.Operation = frame.U2C, false, protocol.Effect{}
+	switch {
+	case failed:
+		m.Phase = protocol.Fail
+	case !c.Prompts() || !m.Phase.Ends():
+		m.Phase = protocol.Close
+	}
+	if c.Prompts() {
+		m.Bind = c.Session
+		m.Operation.Does = m.Phase
+		if c.Kind == Rules.Accepted[0] && !failed {
+			m.Operation.Does = protocol.Note
+		}
+	}
+}
+
+// IsEvent reports whether a payload is an event of this protocol.
+func IsEvent(payload []byte) bool {
+	var m protocol.Message
+	return Protocol.Parse(payload, &m) == nil && string(m.Kind) != string(kindBody)
+}
+
+type opencode struct{}
+
+func (opencode) Name() string                { return "opencode" }
+func (opencode) Encoding() protocol.Encoding { return protocol.JSON }
+
+var kindBody = []byte("body")
+
+// Parse reads one body or event, as [protocol.Protocol] wants it.
+func (opencode) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	w.read(&s)
+	err := s.End()
+	if err != nil {
+		m.Faults |= protocol.UnknownKind
+	} else {
+		w.interpret(m)
+	}
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// interpret says in m what was read. What is no event is a body: how the turn ended, if it
+// has an error.
+func (w *wire) interpret(m *protocol.Message) {
+	m.Text = w.text
+	if w.kind == nil || !w.event {
+		m.Kind, m.Phase = kindBody, protocol.Close
+		m.Model, m.StopReason, m.Usage, m.Label = w.model, w.finish, w.usage, w.label
+		if w.failure != nil {
+			m.Phase, m.StopReason, m.Label = ending(w.failure), w.failure, w.failure
+		}
+		return
+	}
+	session := jsonwalk.Token(w.session, protocol.SpaceSession)
+	m.Kind, m.Phase, m.From, m.Label = w.kind, protocol.Part, frame.U2C, w.label
+	if !session.IsZero() {
+		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
+	}
+	question := jsonwalk.Token(w.question, protocol.SpaceRun)
+	switch string(w.kind) {
+	case "message.part.delta":
+	case "message.part.updated":
+		m.Usage = w.usage
+		m.Empty = w.part == nil || string(w.part) != "tool"
+	case "permission.asked", "question.asked":
+		if m.Phase, m.ID = protocol.Open, question; session.IsZero() {
+			break
+		}
+		m.Operation.Does = protocol.Open
+	case "permission.replied", "question.replied", "question.rejected":
+		m.Phase, m.Ref, m.Operation = protocol.Cancel, question, protocol.Effect{}
+		if question.IsZero() {
+			m.Faults |= protocol.MissingField
+		}
+	case "session.idle":
+		m.Operation.Does, m.Empty = protocol.Close, true
+	case "session.error":
+		m.Label, m.Empty = w.failure, true
+		m.Operation.Does = ending(w.failure)
+	default:
+		m.Empty = true
+	}
+	if session.IsZero() {
+		m.Operation = protocol.Effect{}
+	}
+}
+
+// ending is how a turn has ended with an error of that name.
+func ending(failure []byte) protocol.Phase {
+	if string(failure) == "MessageAbortedError" {
+		return protocol.Cancelled
+	}
+	return protocol.Fail
+}

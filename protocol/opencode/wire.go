@@ -1,0 +1,164 @@
+package opencode
+
+import (
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// wire is what one walk over a body or an event has found, in whatever order its members
+// stand. Words are without quotes; ids and texts are as written.
+type wire struct {
+	kind              []byte
+	event             bool // it has properties
+	session, question []byte
+	label, text       []byte
+	part              []byte // its type
+	model, finish     []byte
+	failure           []byte // the name of an error
+	usage             protocol.Usage
+}
+
+// read walks the next value: a body, or an event, which may be wrapped.
+func (w *wire) read(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "type":
+			w.kind = jsonwalk.Word(s.Value())
+		case "properties":
+			w.event = s.Peek() == jsonscan.Object
+			w.readProperties(s)
+		case "payload":
+			w.read(s)
+		case "info":
+			w.readInfo(s)
+		case "parts":
+			w.text = modelapi.LastText(s)
+		case "model":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "modelID" {
+					w.model = jsonwalk.Word(s.Value())
+				}
+			}
+		case "name", "reply", "response":
+			w.label = jsonwalk.Word(s.Value())
+		case "data":
+			w.readMessage(s)
+		}
+	}
+}
+
+func (w *wire) readProperties(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "sessionID":
+			w.session = s.Value()
+		case "id", "requestID", "permissionID":
+			w.question = s.Value()
+		case "part":
+			w.readPart(s)
+		case "status":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "type" {
+					w.label = jsonwalk.Word(s.Value())
+				}
+			}
+		case "permission", "reply", "field":
+			w.label = jsonwalk.Word(s.Value())
+		case "delta":
+			w.text = jsonwalk.Word(s.Value())
+		case "error":
+			w.readError(s)
+		case "info":
+			w.readInfo(s)
+		}
+	}
+}
+
+// readInfo walks the next value, which says of a message how it ended.
+func (w *wire) readInfo(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "role", "title":
+			w.label = jsonwalk.Word(s.Value())
+		case "modelID":
+			w.model = jsonwalk.Word(s.Value())
+		case "finish":
+			w.finish = jsonwalk.Word(s.Value())
+		case "error":
+			w.readError(s)
+		case "cost":
+			w.usage.Cost = jsonwalk.Micros(s.Value())
+		case "tokens":
+			w.readTokens(s)
+		}
+	}
+}
+
+// readPart walks the next value, which is a part of a message. That of a step which is
+// finished tells what it has used.
+func (w *wire) readPart(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "type":
+			w.part = jsonwalk.Word(s.Value())
+		case "text":
+			w.text = jsonwalk.Word(s.Value())
+		case "tool":
+			w.label = jsonwalk.Word(s.Value())
+		case "cost":
+			w.usage.Cost = jsonwalk.Micros(s.Value())
+		case "tokens":
+			w.readTokens(s)
+		}
+	}
+	if w.label == nil {
+		w.label = w.part
+	}
+}
+
+func (w *wire) readError(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "name":
+			w.failure = jsonwalk.Word(s.Value())
+		case "data":
+			w.readMessage(s)
+		}
+	}
+}
+
+// readMessage walks the next value, which is what an error says.
+func (w *wire) readMessage(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == "message" {
+			w.text = jsonwalk.Word(s.Value())
+		}
+	}
+}
+
+// readTokens walks the next value. Input is what was read from no cache.
+func (w *wire) readTokens(s *jsonscan.Scanner) {
+	var fresh, written, output, reasoning, cached int64
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "input":
+			fresh = jsonwalk.Count(s.Value())
+		case "output":
+			output = jsonwalk.Count(s.Value())
+		case "reasoning":
+			reasoning = jsonwalk.Count(s.Value())
+		case "cache":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "read":
+					cached = jsonwalk.Count(s.Value())
+				case "write":
+					written = jsonwalk.Count(s.Value())
+				}
+			}
+		}
+	}
+	w.usage.Input, w.usage.Cached, w.usage.Output = fresh+cached+written, cached, output+reasoning
+}
