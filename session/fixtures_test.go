@@ -28,6 +28,7 @@ func TestRecordedSessions(t *testing.T) {
 		want                    string // findings as NAME @ FRAMES, and cancels as KIND class +PARTS
 	}{
 		{"mcp-everything", "line", "mcp", "notifications/cancelled @ 59: silent +10"},
+		{"cdp-pipe", "nul", "cdp", ""},
 		{"mcp-cancel", "line", "mcp", `
 warning late-result @ 11 13 15
 warning cancel-unknown @ 16
