@@ -64,10 +64,10 @@ func slowModel(t *testing.T) (address string, left <-chan struct{}) {
 	return s.URL, gone
 }
 
-// program returns the program that a package of npm-agents brings for this machine.
-func program(t *testing.T, pattern string) string {
+// program returns the program that a package of a folder brings for this machine.
+func program(t *testing.T, folder, pattern string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(packages(t, "npm-agents"), pattern))
+	found, err := filepath.Glob(filepath.Join(packages(t, folder), pattern))
 	check(t, err)
 	switch {
 	case len(found) > 0:
@@ -145,7 +145,7 @@ func interrupted(t *testing.T, file, protocol, kind string) {
 // Claude Code is interrupted in mid-sentence: it leaves its model, and says how the turn
 // ended.
 func TestRelayClaudeCode(t *testing.T) {
-	claude := program(t, "@anthropic-ai/claude-agent-sdk-*/claude*")
+	claude := program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
 	model, left := slowModel(t)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	r := relayAgent(t, file, []string{
@@ -182,7 +182,7 @@ enabled = false
 // Codex is interrupted in mid-sentence: it leaves its model, and completes the turn as
 // interrupted.
 func TestRelayCodex(t *testing.T) {
-	codex := program(t, "@openai/codex-*/vendor/*/*/codex*")
+	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
 	model, left := slowModel(t)
 	home := codexHome(t, model)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
@@ -207,7 +207,7 @@ func TestRelayCodex(t *testing.T) {
 // Our own client starts a turn of Codex, prints its text, and interrupts it when it has waited
 // long enough.
 func TestSendCodex(t *testing.T) {
-	codex := program(t, "@openai/codex-*/vendor/*/*/codex*")
+	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
 	model, left := slowModel(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
