@@ -200,6 +200,7 @@ var findings = []struct {
 	{"total-falls", "claude", "> user; < costs 0.5; > user; < costs 0.25; end", "4", "> user; < costs 0.5; > user; < costs 0.5; end"},
 	{"total-falls", "codex", "> turn 1; < accept 1 a; < used a 9; < used a 8; < completed a completed; end", "4", "> turn 1; < accept 1 a; < used a 9; < completed a completed; < reverted; > turn 2; < accept 2 b; < used b 8; < completed b completed; end"},
 	{"wrong-usage", "openai", "> ask; < !breaks wrong-usage answer; end", "1 2", "> ask; < answer; end"},
+	{"open-step", "agui", "> run; < !breaks open-step finished; end", "1 2", "> run; < finished; end"},
 	{"bad-arguments", "openai", "> ask; < !breaks bad-arguments answer; end", "1 2", "> ask; < answer; end"},
 	{"unknown-tool-call", "openai", "> !breaks unknown-tool-call ask; < answer; end", "1", "> ask; < answer; end"},
 	{"repeated-request", "openai", "> !breaks repeated-request ask; < answer; end", "1", "> ask; < answer; > ask; < answer; end"},

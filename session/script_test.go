@@ -118,6 +118,10 @@ var verbs = map[string]map[string]string{
 		"withdraw": `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%1}}`,
 		"result":   `{"jsonrpc":"2.0","id":%1,"result":{}}`,
 	},
+	"agui": {
+		"run":      `{"threadId":"t","runId":"r","messages":[],"tools":[],"context":[]}`,
+		"finished": `{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
+	},
 	"pi": {
 		"prompt":  `{"id":"%1","type":"prompt","message":"x"}`,
 		"say":     `{"type":"prompt","message":"x"}`,
