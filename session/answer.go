@@ -156,7 +156,7 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s of %s", ev.kind.Name, t.rules.EndlessAck, e.Title())
 	}
 	e.answered(f)
-	e.ofModel(m)
+	e.ofModel(f, m)
 	switch {
 	case t.isAck(ev), m.Empty:
 		t.afterCancel(e, f, false)

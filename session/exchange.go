@@ -25,7 +25,9 @@ type Exchange struct {
 	// Model is the model that answers, or that is asked as long as none has, and StopReason
 	// why it stopped; "" if that is not said.
 	Model, StopReason string
-	Outcome           Outcome
+	// ToolCalls are the names of the first 64 tools that the model calls.
+	ToolCalls []string
+	Outcome   Outcome
 	// Reason is why it was cancelled, as whoever cancelled it says; "" if nobody did.
 	Reason string
 
@@ -192,8 +194,12 @@ func (e *Exchange) reset() {
 	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
 }
 
+// maxToolCalls bounds the tool calls of an exchange whose names are kept.
+const maxToolCalls = 64
+
 // ofModel notes what a message says of the model that answers e.
-func (e *Exchange) ofModel(m *protocol.Message) {
+func (e *Exchange) ofModel(f *Frame, m *protocol.Message) {
+	e.ToolCalls = append(e.ToolCalls, f.ToolCalls[:min(len(f.ToolCalls), maxToolCalls-len(e.ToolCalls))]...)
 	if model := clip(m.Model, maxText); len(model) > 0 && e.Model != string(model) {
 		e.Model = string(model)
 	}

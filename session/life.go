@@ -34,7 +34,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 		e.Version = t.version
 	}
 	e.saw(f)
-	e.ofModel(m)
+	e.ofModel(f, m)
 	e.kind.Outcomes[Open]++
 	label := clip(t.unescaped(m.Label), maxText)
 	if e.named = t.nameOf(e.kind, label); e.named == nil {

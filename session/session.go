@@ -129,6 +129,8 @@ type Frame struct {
 	// Stated is what the head of a request over HTTP says of the message; nil if there is
 	// no head.
 	Stated *protocol.Stated
+	// ToolCalls are the names of the tools that the model calls with this frame.
+	ToolCalls []string
 	// Broken are rules that the message is known to break besides.
 	Broken []protocol.Broken
 	// Fault is what is wrong: with the frame or with what is deep in its message,

@@ -141,6 +141,10 @@ func TestProtocolsOfRecordings(t *testing.T) {
 			want = "codex-exec"
 		case name == "a2a10-ts-grpc-card", strings.HasPrefix(name, "grpc-"):
 			want = ""
+		case strings.HasPrefix(name, "api-openai-realtime"):
+			want = "openai-realtime"
+		case name == "api-gemini-live-made":
+			want = "gemini-live"
 		case want == "api":
 			_, want, _ = strings.Cut(name, "-")
 			want, _, _ = strings.Cut(want, "-")

@@ -16,14 +16,19 @@ import (
 // is that of HTTP: the stream.
 type modelCall struct {
 	*carried.ModelCall
-	asked   bool           // the tracker knows the request
-	ended   bool           // and the end of the answer
-	stopped string         // why the model has stopped; "" if it has not said
-	used    protocol.Usage // as the answer has told so far
+	modelAnswer
+	asked bool      // the tracker knows the request
+	ended bool      // and the end of the answer
+	run   *agui.Run // nil if an API of models is asked
+	paid  *paid     // nil if the request is for nothing
+	to    string    // the address and the path
+}
+
+// A modelAnswer is what the answer of a model has told so far.
+type modelAnswer struct {
+	stopped string // why the model has stopped; "" if it has not said
+	used    protocol.Usage
 	tools   carried.ModelTools
-	run     *agui.Run // nil if an API of models is asked
-	paid    *paid     // nil if the request is for nothing
-	to      string    // the address and the path
 }
 
 // judge returns the one for its API.
@@ -118,6 +123,7 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 			}
 		default:
 			fr.Broken = call.judge().Answer(it.Payload, &m, &call.tools)
+			fr.ToolCalls = call.tools.Named()
 		}
 		if said.Phase.Ends() {
 			m.Phase, m.Empty = whole(m.Phase, e.failed), false
@@ -176,7 +182,7 @@ func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) [
 
 // told notes what an answer tells of the model, and leaves in m what was used since it did
 // so last: each event tells of all.
-func (c *modelCall) told(m *protocol.Message) {
+func (c *modelAnswer) told(m *protocol.Message) {
 	if len(m.StopReason) > 0 {
 		c.stopped = string(m.StopReason)
 	}

@@ -80,11 +80,12 @@ type Follower struct {
 	payments payments
 	threads  agui.Threads
 	coding   coding
-	conns    map[int]bool      // of frames that came in a carrier
-	halves   map[int]frame.Dir // the direction in which a connection has ended
-	units    map[int]*unit     // of which something is known besides their frames
-	held     int               // bytes
-	Last     time.Time         // when the last frame was read
+	lives    map[int]*liveSession // by connection
+	conns    map[int]bool         // of frames that came in a carrier
+	halves   map[int]frame.Dir    // the direction in which a connection has ended
+	units    map[int]*unit        // of which something is known besides their frames
+	held     int                  // bytes
+	Last     time.Time            // when the last frame was read
 }
 
 // All HTTP of a session is on one wire, because a client uses any number of connections
@@ -155,7 +156,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.rejected(it)
 		return dst, nil
 	}
-	if !f.named && (f.agent(it) || f.code(it) || f.model(it)) {
+	if !f.named && (f.agent(it) || f.code(it) || f.model(it)) || f.live(it) {
 		return dst, nil
 	}
 	var no refusal
@@ -360,7 +361,7 @@ func (f *Follower) Release() {
 // Lose notes that items are missing from here on: what is open may have ended in them.
 func (f *Follower) Lose() {
 	f.Release()
-	f.web = exchanges{}
+	f.web, f.lives = exchanges{}, nil
 	f.trackers.lossy = true
 	for _, t := range f.trackers.List {
 		t.Forget()
@@ -434,6 +435,7 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	delete(f.halves, conn)
 	delete(f.units, conn)
 	f.web.forgetConn(conn)
+	f.endLive(conn)
 	if !f.settled {
 		return
 	}
@@ -464,6 +466,9 @@ func (f *Follower) forget(w *followed) {
 // End handles the end of the session, and with it that of every connection.
 func (f *Follower) End() {
 	f.Release()
+	for _, conn := range slices.Sorted(maps.Keys(f.lives)) {
+		f.endLive(conn)
+	}
 	for _, w := range f.order {
 		conn := w.conn - f.base
 		how := f.units[conn].ending(f.halves[conn])

@@ -8,9 +8,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/codexexec"
+	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
@@ -22,7 +24,7 @@ import (
 // plain JSON-RPC until a [Refiner] knows more.
 var recognizers = []protocol.Protocol{
 	rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol,
-	pi.Protocol,
+	pi.Protocol, openai.Realtime, gemini.Live,
 	jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol,
 }
 
@@ -59,7 +61,7 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	var m protocol.Message
 	sample := firstOf(payload)
 	for _, p := range recognizers {
-		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && !isAlsoRPC(p, sample) && isOwn(p, &m) {
+		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && !isAlsoRPC(p, sample) && isOwn(p, sample, &m) {
 			return p, fmt.Sprintf("the first message is %.60q", m.Kind) + dialect(p, sample)
 		}
 	}
@@ -79,7 +81,12 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 
 // isOwn reports whether a message is one that only p has. Much JSON could be an answer of
 // Codex or of Chrome, or a method that Codex does not have, or an error.
-func isOwn(p protocol.Protocol, m *protocol.Message) bool {
+func isOwn(p protocol.Protocol, payload []byte, m *protocol.Message) bool {
+	if live, ok := p.(interface {
+		Knows([]byte, *protocol.Message) bool
+	}); ok {
+		return live.Knows(payload, m)
+	}
 	switch p {
 	case protocol.Protocol(jsonrpc.Codex):
 		return jsonrpc.Codex.Knows(m.Kind)

@@ -37,8 +37,7 @@ func readUse(s *jsonscan.Scanner, r *modelapi.Results) {
 	}
 }
 
-// Answer judges the usage, and gathers the arguments of streamed tool calls: those of a
-// whole answer are an object.
+// Answer judges the usage, and gathers tool calls.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	message := payload
 	switch string(m.Kind) {
@@ -55,6 +54,7 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	case "message_start":
 		message = modelapi.Object(payload, "message")
 	case "message":
+		gather(message, t)
 	default:
 		return nil
 	}
@@ -73,3 +73,14 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 }
 
 func keyOf(event []byte) [2]int64 { return [2]int64{modelapi.Count(event, "index")} }
+
+// gather adds the tool calls of a whole message, whose arguments are objects.
+func gather(message []byte, t *modelapi.Tools) {
+	for block := range modelapi.Elements(message, "content") {
+		if kind, _ := jsonscan.Get(block, "type"); strings.HasSuffix(string(jsonwalk.Word(kind)), "tool_use") {
+			name, _ := jsonscan.Get(block, "name")
+			input, _ := jsonscan.Get(block, "input")
+			t.AddWhole(jsonwalk.Word(name), input)
+		}
+	}
+}

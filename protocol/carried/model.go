@@ -47,6 +47,9 @@ func AsksModel(f *frame.Frame) *ModelCall {
 	return openai.Call(head, body)
 }
 
+// IsLive reports whether a model is asked in p over a WebSocket.
+func IsLive(p protocol.Protocol) bool { return p == openai.Realtime || p == gemini.Live }
+
 func isModel(p protocol.Protocol) bool {
 	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol || p == opencode.Protocol
 }

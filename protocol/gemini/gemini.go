@@ -151,13 +151,18 @@ func (w *wire) readPart(s *jsonscan.Scanner) {
 			}
 		case "functionCall":
 			w.brings = true
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "name" {
-					w.tool = jsonwalk.Word(s.Value())
-				}
-			}
+			w.readCall(s)
 		case "inlineData", "executableCode", "codeExecutionResult":
 			w.brings = true
+		}
+	}
+}
+
+// readCall walks the next value, which is a tool call.
+func (w *wire) readCall(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == "name" {
+			w.tool = jsonwalk.Word(s.Value())
 		}
 	}
 }
@@ -171,7 +176,7 @@ func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 			u.Input += jsonwalk.Count(s.Value())
 		case "cachedContentTokenCount":
 			u.Cached = jsonwalk.Count(s.Value())
-		case "candidatesTokenCount", "thoughtsTokenCount":
+		case "candidatesTokenCount", "responseTokenCount", "thoughtsTokenCount":
 			u.Output += jsonwalk.Count(s.Value())
 		}
 	}

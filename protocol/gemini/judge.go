@@ -1,7 +1,10 @@
 package gemini
 
 import (
+	"bytes"
+
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -27,8 +30,9 @@ func readUse(s *jsonscan.Scanner, r *modelapi.Results) {
 	}
 }
 
-// Answer judges the usage, which the last event has to tell of.
-func (api) Answer(payload []byte, m *protocol.Message, _ *modelapi.Tools) []protocol.Broken {
+// Answer judges the usage, which the last event has to tell of, and gathers tool calls.
+func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
+	gather(payload, t)
 	if len(m.StopReason) == 0 || m.Phase == protocol.Fail || jsonscan.KindOf(payload) != jsonscan.Object {
 		return nil
 	}
@@ -37,4 +41,30 @@ func (api) Answer(payload []byte, m *protocol.Message, _ *modelapi.Tools) []prot
 		return modelapi.WrongUsage("the last event tells of no usage")
 	}
 	return modelapi.Sum(usage, "totalTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
+}
+
+// gather adds the tool calls of an answer, or of each of an array of them.
+func gather(payload []byte, t *modelapi.Tools) {
+	if !bytes.Contains(payload, []byte(`"functionCall"`)) {
+		return
+	}
+	if jsonscan.KindOf(payload) == jsonscan.Array {
+		for part := range modelapi.Elements(payload) {
+			gather(part, t)
+		}
+		return
+	}
+	for candidate := range modelapi.Elements(payload, "candidates") {
+		for part := range modelapi.Elements(candidate, "content", "parts") {
+			if call := modelapi.Object(part, "functionCall"); call != nil {
+				gatherCall(call, t)
+			}
+		}
+	}
+}
+
+func gatherCall(call []byte, t *modelapi.Tools) {
+	name, _ := jsonscan.Get(call, "name")
+	arguments, _ := jsonscan.Get(call, "args")
+	t.AddWhole(jsonwalk.Word(name), arguments)
 }

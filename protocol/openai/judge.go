@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"iter"
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol"
@@ -83,6 +82,9 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	kind := string(m.Kind)
 	response := payload
 	if strings.HasPrefix(kind, "response.") {
+		if kind == "response.output_item.added" {
+			gatherName(payload, t)
+		}
 		if response = modelapi.Object(payload, "response"); response == nil || m.Phase == protocol.Part {
 			return nil
 		}
@@ -105,6 +107,9 @@ func judgeUsage(usage []byte) []protocol.Broken {
 	if _, ok := jsonscan.Get(usage, in); !ok {
 		in, out, details = "prompt_tokens", "completion_tokens", "prompt_tokens_details"
 	}
+	if _, ok := jsonscan.Get(usage, "input_token_details"); ok { // of Realtime
+		details = "input_token_details"
+	}
 	if cached, input := modelapi.Count(usage, details, "cached_tokens"), modelapi.Count(usage, in); cached > input {
 		return modelapi.WrongUsage("%d tokens are cached, of %d", cached, input)
 	}
@@ -113,13 +118,13 @@ func judgeUsage(usage []byte) []protocol.Broken {
 
 // gather adds the tool calls of an answer, or what a chunk has of them.
 func gather(answer []byte, t *modelapi.Tools) {
-	if !bytes.Contains(answer, []byte(`"arguments"`)) {
+	if !bytes.Contains(answer, []byte(`"arguments"`)) && !bytes.Contains(answer, []byte(`"name"`)) {
 		return
 	}
-	for _, choice := range elements(answer, "choices") {
+	for _, choice := range modelapi.Indexed(answer, "choices") {
 		at := modelapi.Count(choice, "index")
 		for _, message := range []string{"delta", "message"} {
-			for j, call := range elements(choice, message, "tool_calls") {
+			for j, call := range modelapi.Indexed(choice, message, "tool_calls") {
 				key := [2]int64{at, int64(j)}
 				if raw, ok := jsonscan.Get(call, "index"); ok {
 					key[1] = jsonwalk.Count(raw)
@@ -128,8 +133,16 @@ func gather(answer []byte, t *modelapi.Tools) {
 			}
 		}
 	}
-	for i, item := range elements(answer, "output") {
+	for i, item := range modelapi.Indexed(answer, "output") {
 		gatherCall(item, [2]int64{0, int64(i)}, t)
+	}
+}
+
+// gatherName adds the name of a tool call that is announced.
+func gatherName(event []byte, t *modelapi.Tools) {
+	if arguments, ok := jsonscan.Get(event, "item", "arguments"); ok && jsonscan.KindOf(arguments) == jsonscan.String {
+		name, _ := jsonscan.Get(event, "item", "name")
+		t.Add([2]int64{0, modelapi.Count(event, "output_index")}, jsonwalk.Word(name), nil)
 	}
 }
 
@@ -139,19 +152,5 @@ func gatherCall(call []byte, key [2]int64, t *modelapi.Tools, path ...string) {
 	arguments, _ := jsonscan.Get(call, append(path, "arguments")...)
 	if jsonscan.KindOf(arguments) == jsonscan.String {
 		t.Add(key, jsonwalk.Word(name), jsonwalk.Word(arguments))
-	}
-}
-
-// elements yields those of the array at a path.
-func elements(payload []byte, path ...string) iter.Seq2[int, []byte] {
-	return func(yield func(int, []byte) bool) {
-		list, _ := jsonscan.Get(payload, path...)
-		var s jsonscan.Scanner
-		s.Init(list)
-		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
-			if !yield(i, s.Value()) {
-				return
-			}
-		}
 	}
 }

@@ -2,6 +2,7 @@ package modelapi
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/wirectl/wirectl/protocol"
@@ -43,34 +44,71 @@ func (r *Results) Result(id []byte) {
 type Tools struct {
 	calls []tool
 	size  int
+	told  int // of the calls, how many [Tools.Named] has yielded
 }
 
 type tool struct {
 	key       [2]int64
 	name      string
-	arguments []byte // escapes as written
+	arguments []byte // escapes as written, unless it is whole
+	whole     bool   // arguments is JSON
 }
 
 const (
 	// maxTools bounds the tool calls of an answer that are judged, and maxArguments their
 	// names and arguments, in bytes.
 	maxTools     = 256
-	maxArguments = 256 << 10
+	maxArguments = 32 << 10
+	maxToolName  = 256
 )
 
-// Add notes a piece of the call of a key; either may be nil. What is too much is not judged.
+// Add notes a piece of the call of a key; either may be nil. Of what is too much only the
+// names are kept.
 func (t *Tools) Add(key [2]int64, name, piece []byte) {
 	i := slices.IndexFunc(t.calls, func(c tool) bool { return c.key == key })
-	switch t.size += len(name) + len(piece); {
-	case t.size > maxArguments || i < 0 && len(t.calls) == maxTools:
-		t.calls, t.size = nil, maxArguments
-		return
-	case i < 0:
+	if i < 0 {
+		if len(t.calls) == maxTools {
+			return
+		}
 		t.calls, i = append(t.calls, tool{key: key}), len(t.calls)
 	}
 	c := &t.calls[i]
-	c.name += string(name)
-	c.arguments = append(c.arguments, piece...)
+	if c.name == "" {
+		c.name = string(name[:min(len(name), maxToolName)])
+	}
+	if t.keep(len(piece)) {
+		c.arguments = append(c.arguments, piece...)
+	}
+}
+
+// AddWhole notes a call whose arguments are JSON, as it is written.
+func (t *Tools) AddWhole(name, arguments []byte) {
+	key := [2]int64{-1, int64(len(t.calls))}
+	before := len(t.calls)
+	if t.Add(key, name, nil); len(t.calls) > before && t.keep(len(arguments)) {
+		c := &t.calls[before]
+		c.arguments, c.whole = slices.Clone(arguments), true
+	}
+}
+
+// keep reports whether so many bytes of arguments are kept. If not, none are.
+func (t *Tools) keep(n int) bool {
+	if t.size += n; t.size <= maxArguments {
+		return true
+	}
+	for i := range t.calls {
+		t.calls[i].arguments = nil
+	}
+	t.size = maxArguments
+	return n == 0
+}
+
+// Named returns the names of the calls that were added since it was called last.
+func (t *Tools) Named() (names []string) {
+	for ; t.told < len(t.calls) && t.calls[t.told].name != ""; t.told++ {
+		names = append(names, t.calls[t.told].name)
+	}
+	return names
 }
 
 // limits are the reasons for which models stop in the middle of what they say.
@@ -82,7 +120,7 @@ func (t *Tools) Judge(reason string) (broken []protocol.Broken) {
 		return nil
 	}
 	for _, c := range t.calls {
-		text, _ := jsonscan.Unquote(slices.Concat([]byte(`"`), c.arguments, []byte(`"`)))
+		text := c.text()
 		if len(text) == 0 { // none are needed
 			continue
 		}
@@ -91,6 +129,15 @@ func (t *Tools) Judge(reason string) (broken []protocol.Broken) {
 		}
 	}
 	return broken
+}
+
+// text returns the arguments; nil for none.
+func (c *tool) text() []byte {
+	if c.whole {
+		return c.arguments
+	}
+	text, _ := jsonscan.Unquote(slices.Concat([]byte(`"`), c.arguments, []byte(`"`)))
+	return text
 }
 
 // WrongUsage says that what was used is missing, or in which way it does not add up.
@@ -154,4 +201,29 @@ func Uses(body []byte, list, inner string, read func(*jsonscan.Scanner, *Results
 		return nil
 	}
 	return r.Broken
+}
+
+// Indexed yields the elements of the array at a path.
+func Indexed(payload []byte, path ...string) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		list, _ := jsonscan.Get(payload, path...)
+		var s jsonscan.Scanner
+		s.Init(list)
+		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
+			if !yield(i, s.Value()) {
+				return
+			}
+		}
+	}
+}
+
+// Elements is Indexed without the indexes.
+func Elements(payload []byte, path ...string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, element := range Indexed(payload, path...) {
+			if !yield(element) {
+				return
+			}
+		}
+	}
 }

@@ -1,0 +1,213 @@
+package gemini
+
+import (
+	"bytes"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Live is the Live API, over WebSocket. The kind of a message is its first member. Nothing
+// names a turn: it begins when the client says that its own is complete, or when the
+// model begins to speak, and ends with turnComplete.
+var Live protocol.Protocol = live{}
+
+// LiveRules: whoever speaks before a turn is over interrupts it, if the server lets them.
+var LiveRules = protocol.Rules{
+	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
+	Cancels: []protocol.CancelRule{{Target: protocol.MayAnswer}},
+}
+
+type live struct{ api }
+
+func (live) Name() string { return "gemini-live" }
+
+// members are those that tell the kind of a message, and who sends it.
+var members = []struct {
+	name []byte
+	from frame.Dir
+}{
+	{[]byte("setup"), frame.C2U},
+	{[]byte("clientContent"), frame.C2U},
+	{[]byte("realtimeInput"), frame.C2U},
+	{[]byte("toolResponse"), frame.C2U},
+	{[]byte("setupComplete"), frame.U2C},
+	{[]byte("serverContent"), frame.U2C},
+	{[]byte("toolCall"), frame.U2C},
+	{[]byte("toolCallCancellation"), frame.U2C},
+	{[]byte("goAway"), frame.U2C},
+	{[]byte("sessionResumptionUpdate"), frame.U2C},
+	{[]byte("usageMetadata"), frame.U2C},
+}
+
+// A liveWire is what was read of a message.
+type liveWire struct {
+	wire
+	kind                          []byte
+	from                          frame.Dir
+	complete, interrupted, reason []byte // the names of members that are true; why it is complete
+}
+
+// Parse reads one message, as [protocol.Protocol] wants it.
+func (live) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w liveWire
+	for ok := s.Object(); ok && s.Next(); {
+		w.read(&s)
+	}
+	err := s.End()
+	if err != nil || w.kind == nil {
+		m.Faults |= protocol.UnknownKind
+		return jsonwalk.Finish(&s, err, m)
+	}
+	w.interpret(m)
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// read walks the next member of a message.
+func (w *liveWire) read(s *jsonscan.Scanner) {
+	key := s.Key()
+	for _, k := range members {
+		if bytes.Equal(k.name, key) && (w.kind == nil || bytes.Equal(w.kind, []byte("usageMetadata"))) {
+			w.kind, w.from = k.name, k.from
+		}
+	}
+	switch string(key) {
+	case "setup":
+		for ok := s.Object(); ok && s.Next(); {
+			if string(s.Key()) == "model" {
+				w.model = bytes.TrimPrefix(jsonwalk.Word(s.Value()), []byte("models/"))
+			}
+		}
+	case "clientContent":
+		for ok := s.Object(); ok && s.Next(); {
+			switch string(s.Key()) {
+			case "turns":
+				w.text = modelapi.LastText(s)
+			case "turnComplete":
+				w.complete = ifTrue(s)
+			}
+		}
+	case "serverContent":
+		w.readContent(s)
+	case "toolCall":
+		w.readToolCall(s)
+	case "usageMetadata":
+		w.usage = readUsage(s)
+	}
+}
+
+// ifTrue walks the next value, and returns its key if it is true.
+func ifTrue(s *jsonscan.Scanner) []byte {
+	key := s.Key()
+	if string(s.Value()) != "true" {
+		return nil
+	}
+	return key
+}
+
+// readContent walks the next value, which is what the server says of a turn.
+func (w *liveWire) readContent(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "modelTurn":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) != "parts" {
+					continue
+				}
+				for ok := s.Array(); ok && s.Elem(); {
+					w.readPart(s)
+				}
+			}
+			w.answers = true
+		case "outputTranscription":
+			w.answers = true
+			w.readPart(s)
+		case "generationComplete":
+			w.answers = ifTrue(s) != nil || w.answers
+		case "turnComplete":
+			w.complete = ifTrue(s)
+		case "turnCompleteReason":
+			w.reason = jsonwalk.Word(s.Value())
+		case "interrupted":
+			w.interrupted = ifTrue(s)
+		}
+	}
+}
+
+// readToolCall walks the next value, which is the tools that the server wants called.
+func (w *liveWire) readToolCall(s *jsonscan.Scanner) {
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) != "functionCalls" {
+			continue
+		}
+		for ok := s.Array(); ok && s.Elem(); {
+			w.readCall(s)
+		}
+	}
+	w.brings = true
+}
+
+// interpret says in m what was read.
+func (w *liveWire) interpret(m *protocol.Message) {
+	m.Kind, m.From, m.Model, m.Text, m.Usage = w.kind, w.from, w.model, w.text, w.usage
+	m.Label = w.tool
+	switch string(w.kind) {
+	case "clientContent":
+		if w.complete != nil {
+			m.Phase = protocol.Open
+		}
+	case "toolResponse":
+		m.Phase = protocol.Open // of more, unless its turn is still open
+	case "toolCall":
+		m.Phase = protocol.Part
+	case "serverContent":
+		w.interpretContent(m)
+	}
+}
+
+// interpretContent says in m what the server does to the turn.
+func (w *liveWire) interpretContent(m *protocol.Message) {
+	switch {
+	case w.complete != nil:
+		m.Phase, m.StopReason = protocol.Close, w.complete
+		if w.reason != nil {
+			m.StopReason = w.reason
+		}
+		if w.interrupted != nil {
+			m.Phase, m.StopReason = protocol.Cancelled, w.interrupted
+		}
+		m.Label = m.StopReason
+	case w.interrupted != nil:
+		m.Phase, m.Empty, m.StopReason, m.Label = protocol.Part, true, w.interrupted, w.interrupted
+	case w.answers:
+		m.Phase, m.Empty = protocol.Part, !w.brings
+	}
+}
+
+// Answer gathers tool calls. Which counts the usage has depends on the model.
+func (live) Answer(payload []byte, _ *protocol.Message, t *modelapi.Tools) []protocol.Broken {
+	if call := modelapi.Object(payload, "toolCall"); call != nil {
+		for call := range modelapi.Elements(call, "functionCalls") {
+			gatherCall(call, t)
+		}
+	}
+	return nil
+}
+
+// Knows reports whether only this API has such a message, which is m.
+func (live) Knows(payload []byte, m *protocol.Message) bool {
+	switch string(m.Kind) {
+	case "setup":
+		return len(m.Model) > 0
+	case "setupComplete", "serverContent", "clientContent":
+		value, _ := jsonscan.Get(payload, string(m.Kind))
+		return jsonscan.KindOf(value) == jsonscan.Object
+	}
+	return false
+}

@@ -1,0 +1,193 @@
+package openai
+
+import (
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Realtime is the Realtime API, over WebSocket, and the Responses API where it is spoken
+// over that. The kind of an event is its type. A response is named by its id, which only
+// the server knows: response.create asks for the next response that is created.
+var Realtime protocol.Protocol = realtime{}
+
+// RealtimeRules: a cancel is answered by response.done, or by an error if no response was
+// active any more.
+var RealtimeRules = protocol.Rules{
+	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
+	Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
+}
+
+type realtime struct{ api }
+
+func (realtime) Name() string { return "openai-realtime" }
+
+// Parse reads one event, as [protocol.Protocol] wants it. The id of a response is its ID;
+// what an error is about is its Ref, the id of an event of the client, whose Bind that is.
+func (realtime) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var w wire
+	var e realtimeEvent
+	isObject := s.Peek() == jsonscan.Object
+	for ok := s.Object(); ok && s.Next(); {
+		e.read(&s, &w)
+	}
+	err := s.End()
+	switch {
+	case err != nil || !isObject || !strings.Contains(string(w.event), ".") && string(w.event) != "error":
+		m.Faults |= protocol.UnknownKind
+	default:
+		e.interpret(&w, m)
+	}
+	return jsonwalk.Finish(&s, err, m)
+}
+
+// A realtimeEvent is what an event has besides what those over HTTP have.
+type realtimeEvent struct {
+	id, of, response []byte // of the event; of the event that an error is about; of the response
+	conversation     []byte
+}
+
+// read walks the next member of an event.
+func (e *realtimeEvent) read(s *jsonscan.Scanner, w *wire) {
+	switch string(s.Key()) {
+	case "event_id":
+		e.id = s.Value()
+	case "response_id":
+		e.response = s.Value()
+	case "session":
+		for ok := s.Object(); ok && s.Next(); {
+			if string(s.Key()) == "model" {
+				w.model = jsonwalk.Word(s.Value())
+			}
+		}
+	case "error":
+		e.readError(s, w)
+	case "response":
+		e.readResponse(s, w)
+	case "type":
+		w.event = jsonwalk.Word(s.Value())
+	case "model":
+		w.model = jsonwalk.Word(s.Value())
+	case "input":
+		w.text = modelapi.LastText(s)
+	default:
+		w.readContent(s)
+	}
+}
+
+// readError walks the next value, which is what an error says.
+func (e *realtimeEvent) readError(s *jsonscan.Scanner, w *wire) {
+	for ok := s.Object(); ok && s.Next(); {
+		w.failed = true
+		switch string(s.Key()) {
+		case "code":
+			w.failure.Code = jsonwalk.Word(s.Value())
+		case "type":
+			w.failure.Type = jsonwalk.Word(s.Value())
+		case "message":
+			w.failure.Text = jsonwalk.Word(s.Value())
+		case "event_id":
+			e.of = s.Value()
+		}
+	}
+}
+
+// readResponse walks the next value, which is a response, or what one is asked to be.
+func (e *realtimeEvent) readResponse(s *jsonscan.Scanner, w *wire) {
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "id":
+			e.response = s.Value()
+		case "status":
+			w.status = jsonwalk.Word(s.Value())
+		case "model":
+			w.model = jsonwalk.Word(s.Value())
+		case "usage":
+			w.usage = readUsage(s)
+		case "error":
+			w.failure.Read(s)
+		case "status_details", "incomplete_details":
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "reason":
+					w.why = jsonwalk.Word(s.Value())
+				case "error":
+					w.failure.Read(s)
+				}
+			}
+		default:
+			w.readContent(s)
+		}
+	}
+}
+
+// interpret says in m what an event means.
+func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
+	m.Model, m.Usage, m.Text, m.Label = w.model, w.usage, w.text, w.tool
+	m.Bind = jsonwalk.Token(e.id, protocol.SpaceProgress)
+	kind := string(w.event)
+	switch m.Kind = w.event; {
+	case kind == "response.create":
+		m.Phase, m.From = protocol.Open, frame.C2U
+	case kind == "response.cancel":
+		m.Phase, m.From, m.Ref = protocol.Cancel, frame.C2U, jsonwalk.Token(e.response, protocol.SpaceTurn)
+	case kind == "error":
+		w.failure.Tell(m)
+		m.Bind, m.Ref = protocol.Token{}, jsonwalk.Token(e.of, protocol.SpaceProgress)
+	case !strings.HasPrefix(kind, "response."):
+	default:
+		m.Bind, m.ID, m.From = protocol.Token{}, jsonwalk.Token(e.response, protocol.SpaceTurn), frame.U2C
+		w.interpretResponse(m)
+	}
+}
+
+// interpretResponse says in m what an event does to its response.
+func (w *wire) interpretResponse(m *protocol.Message) {
+	switch kind := string(w.event); kind {
+	case "response.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		if w.status == nil {
+			w.status = w.event[len("response."):]
+		}
+		w.end(m)
+		switch {
+		case m.Phase == protocol.Fail:
+			return
+		case w.why != nil:
+			m.StopReason = w.why
+		}
+		if m.Label == nil {
+			m.Label = m.StopReason
+		}
+	default:
+		m.Phase = protocol.Part
+		m.Empty = !w.brings || !strings.HasSuffix(kind, ".delta") && !strings.HasSuffix(kind, ".added")
+	}
+}
+
+// Knows reports whether only this API has an event of that kind; the payload is the event.
+func (realtime) Knows(payload []byte, m *protocol.Message) bool {
+	member := ""
+	switch string(m.Kind) {
+	case "session.created", "session.update", "session.updated":
+		member = "session"
+	case "conversation.item.create":
+		member = "item"
+	case "input_audio_buffer.append":
+		member = "audio"
+	case "response.create":
+		return m.Phase == protocol.Open
+	case "response.created":
+		return len(m.ID.Text) > 0
+	default:
+		return false
+	}
+	_, ok := jsonscan.Get(payload, member)
+	return ok
+}
