@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -34,6 +35,8 @@ type Config struct {
 	Limit int
 	// Resync makes decoding go on after a fault of the framing.
 	Resync bool
+	// Prices are what the tokens of models cost, where their providers do not say.
+	Prices prices.List
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
 	// Counter, if not nil, counts the items, instead of a view.

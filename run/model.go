@@ -63,7 +63,7 @@ func (m *model) price(name string) (prices.Price, bool) {
 		return *facts.Price, true
 	}
 	for _, name := range facts.Names {
-		if price, ok := m.prices[name]; ok {
+		if price, ok := m.prices.Of(name); ok {
 			return price, true
 		}
 	}

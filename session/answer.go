@@ -162,6 +162,9 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 		t.afterCancel(e, f, false)
 	case m.Phase == protocol.Part || t.isUpdate(ev, e):
 		t.part(ev, e)
+		if t.said && e.Model != "" {
+			e.say(t.unescaped(m.Text))
+		}
 		t.afterCancel(e, f, true)
 	default:
 		t.closeExchange(ev, e)

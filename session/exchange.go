@@ -27,7 +27,12 @@ type Exchange struct {
 	Model, StopReason string
 	// ToolCalls are the names of the first 64 tools that the model calls.
 	ToolCalls []string
-	Outcome   Outcome
+	// Prompt is what the model was given; nil if that is not known. It does not change.
+	Prompt *Prompt
+	// Said is the end of what the model has said so far, at most 256 KiB of it, where that
+	// is kept. What is over has none.
+	Said    []byte
+	Outcome Outcome
 	// Reason is why it was cancelled, as whoever cancelled it says; "" if nobody did.
 	Reason string
 

@@ -41,6 +41,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		if m.Operation.Of.IsZero() || !t.isEndless(e) { // else it is of the operation
 			t.use(e.Operation(), ev.used)
 		}
+		t.countModel()
 	}
 	if e != nil && e.Operation() != e {
 		t.changed(e.Operation(), f.Seq)

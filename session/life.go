@@ -35,6 +35,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	}
 	e.saw(f)
 	e.ofModel(f, m)
+	e.Prompt = f.Prompt
 	e.kind.Outcomes[Open]++
 	label := clip(t.unescaped(m.Label), maxText)
 	if e.named = t.nameOf(e.kind, label); e.named == nil {
@@ -97,6 +98,8 @@ func (t *Tracker) settle(e *Exchange) {
 			t.table.unbind(&e.bindings[i])
 		}
 	}
+	t.countModel()
+	t.uncounted, e.Said = e, nil
 	t.settled.push(&e.node, e)
 	if t.settled.len > t.history {
 		t.retire(t.settled.oldest())

@@ -33,6 +33,7 @@ type Tracker struct {
 	inFlight int
 	oneWay   bool
 	partial  bool
+	said     bool
 	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
@@ -58,8 +59,10 @@ type Tracker struct {
 	kinds     map[string]*Kind
 	kindOrder []*Kind
 	lastKind  *Kind
-	names     int      // of all kinds
-	newer     []string // versions of which it was reported that they are not known
+	names     int       // of all kinds
+	models    []*Model  // in the order in which they were first seen
+	uncounted *Exchange // of a model that is over, but may have used more in the message that ended it; or nil
+	newer     []string  // versions of which it was reported that they are not known
 	versions  map[string]string
 	steps     map[key]bool           // begun, and whether they have ended
 	gone      map[key]gonePart       // parts of connections that have ended
@@ -81,6 +84,8 @@ type Options struct {
 	// Partial says that what is fed is not all that the unit is asked: what a cancel
 	// names may have been opened on other connections.
 	Partial bool
+	// Said says that the texts of the answers of models are kept while they come.
+	Said bool
 	// Watcher, if not nil, is told of everything as it happens.
 	Watcher Watcher
 }
@@ -94,7 +99,7 @@ func New(p protocol.Protocol, o Options) *Tracker {
 		o.InFlight = 1 << 16
 	}
 	return &Tracker{
-		protocol: p, base: all.Rules(p), rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, watch: o.Watcher,
+		protocol: p, base: all.Rules(p), rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, said: o.Said, watch: o.Watcher,
 		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
 		table: newTable(), findings: ring[Finding]{size: o.History},
 	}
@@ -131,6 +136,8 @@ type Frame struct {
 	Stated *protocol.Stated
 	// ToolCalls are the names of the tools that the model calls with this frame.
 	ToolCalls []string
+	// Prompt is what a request gives a model; nil if that is not known.
+	Prompt *Prompt
 	// Broken are rules that the message is known to break besides.
 	Broken []protocol.Broken
 	// Fault is what is wrong: with the frame or with what is deep in its message,

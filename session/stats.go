@@ -19,8 +19,9 @@ type Stats struct {
 	Cancels [numClasses]int64
 	// Findings by name, the ones that occurred.
 	Findings map[string]int64
-	// Kinds in the order in which they were first seen.
-	Kinds []*Kind
+	// Kinds and Models in the order in which they were first seen.
+	Kinds  []*Kind
+	Models []*Model
 }
 
 // A Kind is what was seen of one kind of message, and of the exchanges that it

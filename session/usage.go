@@ -48,4 +48,9 @@ func (t *Tracker) use(op *Exchange, u protocol.Usage) {
 		return
 	}
 	op.Usage, t.used = op.Usage.Plus(u), t.used.Plus(u)
+	if op.settled && op != t.uncounted && u != (protocol.Usage{}) {
+		if m := t.modelOf(op); m != nil {
+			m.Usage = m.Usage.Plus(u)
+		}
+	}
 }

@@ -46,10 +46,11 @@ func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
 // Stats returns the counts so far. The kinds are the tracker's own and valid
 // until the next Feed or End.
 func (t *Tracker) Stats() Stats {
+	t.countModel()
 	s := Stats{
 		Frames: t.frames, Bytes: t.bytes,
 		Opened: t.opened, InFlight: int64(t.live.len), Forgotten: t.forgotten,
-		Usage: t.used, Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder,
+		Usage: t.used, Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder, Models: t.models,
 	}
 	for r, n := range t.found {
 		if n > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/session"
 )
@@ -19,6 +20,7 @@ import (
 type liveSession struct {
 	protocol protocol.Protocol
 	model    string
+	offered  offered
 	waiting  []*liveTurn    // asked for, and not begun
 	open     []*liveTurn    // begun, the oldest first
 	last     []byte         // the id of the turn that began last; nil if none has
@@ -82,13 +84,14 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
+	f.offerLive(s, it)
 	if string(m.Kind) == "realtimeInput" {
 		heard := fr
 		heard.Payload, heard.Size, heard.Inner = nil, 0, true
 		s.heard = &heard
 	}
 	if t := s.current(); t != nil && it.Protocol != openai.Realtime {
-		t.told(m)
+		t.told(m, f.prices)
 		m.ID = turnToken(t.id)
 		if m.Usage != (protocol.Usage{}) {
 			m.Phase, m.Empty = protocol.Part, true
@@ -96,6 +99,21 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 	}
 	m.Bind = protocol.Token{}
 	f.feedLive(it.Protocol, fr, m)
+}
+
+// offerLive notes the tools that a session offers, all of which it tells at once.
+func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
+	for _, member := range []string{"session", "setup"} {
+		own, ok := jsonscan.Get(it.Payload, member)
+		if !ok {
+			continue
+		}
+		now := offered{}
+		var walk session.Conversations
+		if walk.Prompt(it.Seq, "", own, func(tool []byte) { f.schemas.offer(now, tool) }); len(now) > 0 {
+			s.offered = now
+		}
+	}
 }
 
 // askLive handles what asks for a turn. Where the client interrupts one by that, the next
@@ -182,12 +200,12 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	if t.interrupted && m.Phase == protocol.Close {
 		m.Phase, m.StopReason = protocol.Cancelled, []byte("interrupted")
 	}
-	t.told(m)
+	t.told(m, f.prices)
 	m.ID = turnToken(t.id)
 	fr.Broken = it.Protocol.(carried.ModelJudge).Answer(it.Payload, m, &t.tools)
 	fr.ToolCalls = t.tools.Named()
 	if m.Phase.Ends() {
-		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped)...)
+		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped, s.offered.fits)...)
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}
 	f.feedLive(it.Protocol, fr, m)
@@ -221,7 +239,7 @@ func (f *Follower) beginLive(s *liveSession, p protocol.Protocol, id []byte, wit
 // openLive tells the tracker of a turn.
 func (f *Follower) openLive(s *liveSession, p protocol.Protocol, t *liveTurn) {
 	fr := t.asked
-	fr.Dir = frame.C2U
+	fr.Dir, t.model = frame.C2U, s.model
 	model := []byte(s.model)
 	f.feedLive(p, fr, &protocol.Message{Kind: t.kind, Phase: protocol.Open, ID: turnToken(t.id), Model: model, Label: model, Seq: -1})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/carried"
@@ -26,9 +27,11 @@ type modelCall struct {
 
 // A modelAnswer is what the answer of a model has told so far.
 type modelAnswer struct {
+	model   string // as far as is known
 	stopped string // why the model has stopped; "" if it has not said
 	used    protocol.Usage
 	tools   carried.ModelTools
+	offered offered
 }
 
 // judge returns the one for its API.
@@ -90,7 +93,12 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 		fr.Broken = f.threads.Asked(fr.Payload)
 	default:
 		fr.Broken = append(e.model.judge().Request(fr.Payload), f.pay(e.model, fr.Seq, fr.Payload)...)
+		if e.model.paid != nil {
+			e.model.offered = offered{}
+			fr.Prompt = f.talks.Prompt(fr.Seq, e.model.to, fr.Payload, func(tool []byte) { f.schemas.offer(e.model.offered, tool) })
+		}
 	}
+	e.model.model = string(m.Model)
 	f.feedModel(e, fr, &m)
 }
 
@@ -114,7 +122,7 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
 		m = said
 	case isBody && it.Err == nil:
-		call.told(&m)
+		call.told(&m, f.prices)
 		switch {
 		case e.failed:
 		case call.run != nil:
@@ -157,8 +165,8 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 	fr.Broken = append(fr.Broken, call.repeated(m.Phase)...)
 	if m.Phase.Ends() && !call.ended {
 		call.ended = true
-		fr.Broken = append(fr.Broken, call.tools.Judge(call.stopped)...)
-		call.tools = carried.ModelTools{}
+		fr.Broken = append(fr.Broken, call.tools.Judge(call.stopped, call.offered.fits)...)
+		call.tools, call.offered = carried.ModelTools{}, nil
 		call.settle(m.Phase)
 	}
 	f.feedModel(e, fr, &m)
@@ -182,7 +190,10 @@ func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) [
 
 // told notes what an answer tells of the model, and leaves in m what was used since it did
 // so last: each event tells of all.
-func (c *modelAnswer) told(m *protocol.Message) {
+func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
+	if len(m.Model) > 0 && c.model != string(m.Model) {
+		c.model = string(m.Model)
+	}
 	if len(m.StopReason) > 0 {
 		c.stopped = string(m.StopReason)
 	}
@@ -195,6 +206,10 @@ func (c *modelAnswer) told(m *protocol.Message) {
 	c.used.Input += m.Usage.Input
 	c.used.Cached += m.Usage.Cached
 	c.used.Output += m.Usage.Output
+	if price, known := list.Of(c.model); known {
+		cost := price.Micros(c.used.Input, c.used.Cached, c.used.Output)
+		m.Usage.Cost, c.used.Cost = max(0, cost-c.used.Cost), max(cost, c.used.Cost)
+	}
 }
 
 // last is what an end means that is no message of the model: it is a failure unless the

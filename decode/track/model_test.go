@@ -138,9 +138,10 @@ func TestLintOfModels(t *testing.T) {
 	responses := func(input string) []string {
 		return []string{post("/v1/responses", `{"model":"g",`+input+`}`), said("200 OK", `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`)}
 	}
-	gemini := func(body, usage string) []string {
-		return []string{post("/v1beta/models/m:generateContent", body), said("200 OK", `{"candidates":[{"finishReason":"STOP"}]`+usage+`}`)}
+	gemini := func(body, usage string, parts ...string) []string {
+		return []string{post("/v1beta/models/m:generateContent", body), said("200 OK", `{"candidates":[{"content":{"parts":[`+strings.Join(parts, ",")+`]},"finishReason":"STOP"}]`+usage+`}`)}
 	}
+	tooled := post("/v1/chat/completions", `{"model":"g","messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}]}`)
 	const sums = `,"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":2,"thoughtsTokenCount":3,"totalTokenCount":9}`
 	for _, test := range []struct {
 		about string
@@ -166,6 +167,11 @@ func TestLintOfModels(t *testing.T) {
 		{"pieces that are no JSON", pieces("tool_use", `{\"a\"`, `:}`), "bad-arguments [1 8]"},
 		{"pieces that are cut", pieces("max_tokens", `{\"a\"`), ""},
 		{"arguments of a response", []string{post("/v1/responses", `{"model":"g","input":"x"}`), said("200 OK", `{"object":"response","status":"completed","output":[{"type":"function_call","name":"f","arguments":"{"}],"usage":{}}`)}, "bad-arguments [1 2]"},
+
+		{"arguments that do not fit", []string{tooled, calls(`"{\"a\":1}"`, "tool_calls")}, "bad-arguments [1 2]"},
+		{"arguments that fit", []string{tooled, calls(`"{\"a\":\"x\"}"`, "tool_calls")}, ""},
+		{"input that does not fit", []string{post("/v1/messages", `{"model":"c","messages":[],"tools":[{"name":"f","input_schema":{"type":"object","required":["a"]}}]}`), said("200 OK", `{"type":"message","stop_reason":"tool_use","content":[{"type":"tool_use","name":"f","input":{}}],"usage":{}}`)}, "bad-arguments [1 2]"},
+		{"args that do not fit", gemini(`{"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","required":["a"]}}]}]}`, `,"x":0`+sums, `{"functionCall":{"name":"f","args":{}}}`), "bad-arguments [1 2]"},
 
 		{"a result for no call", []string{chat(`{"role":"tool","tool_call_id":"c","content":"x"}`), said("200 OK", whole)}, "unknown-tool-call [1]"},
 		{"a result for a call", []string{chat(`{"role":"assistant","tool_calls":[{"id":"c"}]},{"role":"tool","tool_call_id":"c"}`), said("200 OK", whole)}, ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/agui"
@@ -28,6 +29,7 @@ type Trackers struct {
 	OneWay bool // all are to judge as if a direction were missing
 	Forms  bool // messages are looked into as deep as their JSON form goes; see decode.Item.CheckForm
 	Timed  bool // the times of some frames are known
+	Said   bool // the texts of the answers of models are kept while they come
 	// Apart says that no connection of one session has the number of one of another.
 	Apart bool
 	// Watcher, if not nil, is told what they learn.
@@ -52,7 +54,7 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 			return t.Tracker
 		}
 	}
-	t := session.New(p, session.Options{OneWay: oneWay, Watcher: ts.Watcher})
+	t := session.New(p, session.Options{OneWay: oneWay, Said: ts.Said, Watcher: ts.Watcher})
 	if ts.lossy {
 		t.Forget()
 	}
@@ -81,11 +83,14 @@ type Follower struct {
 	threads  agui.Threads
 	coding   coding
 	lives    map[int]*liveSession // by connection
-	conns    map[int]bool         // of frames that came in a carrier
-	halves   map[int]frame.Dir    // the direction in which a connection has ended
-	units    map[int]*unit        // of which something is known besides their frames
-	held     int                  // bytes
-	Last     time.Time            // when the last frame was read
+	talks    session.Conversations
+	schemas  schemas
+	prices   prices.List
+	conns    map[int]bool      // of frames that came in a carrier
+	halves   map[int]frame.Dir // the direction in which a connection has ended
+	units    map[int]*unit     // of which something is known besides their frames
+	held     int               // bytes
+	Last     time.Time         // when the last frame was read
 }
 
 // All HTTP of a session is on one wire, because a client uses any number of connections
@@ -138,7 +143,7 @@ const (
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
 		trackers: ts, named: cfg.Protocol != nil,
-		stream: in.Capture == nil, settled: in.Capture == nil,
+		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: make(map[int]*followed),
 	}
 	if !ts.Apart {

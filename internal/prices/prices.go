@@ -1,7 +1,8 @@
 // Package prices knows what the tokens of models cost. The user keeps the prices in a
 // file, in dollars per million tokens:
 //
-//	claude-sonnet-4-5: {input: 3, output: 15}
+//	claude-sonnet-4-5: {input: 3, cached: 0.3, output: 15}
+//	gpt-5*: {input: 1.25, output: 10}
 package prices
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,13 +22,15 @@ import (
 
 // A Price is what a million tokens cost, in dollars.
 type Price struct {
-	Input  float64 `yaml:"input"`
-	Output float64 `yaml:"output"`
+	Input float64 `yaml:"input"`
+	// Cached is for those of the input that were read from a cache; nil is as Input.
+	Cached *float64 `yaml:"cached"`
+	Output float64  `yaml:"output"`
 }
 
 // Check says what is wrong with a price.
 func (p Price) Check() error {
-	for _, n := range []float64{p.Input, p.Output} {
+	for _, n := range []float64{p.Input, p.cached(), p.Output} {
 		if !(0 <= n && n <= 1e6) { // so that NaN is refused, too
 			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", n)
 		}
@@ -34,13 +38,41 @@ func (p Price) Check() error {
 	return nil
 }
 
+func (p Price) cached() float64 {
+	if p.Cached == nil {
+		return p.Input
+	}
+	return *p.Cached
+}
+
+// Micros returns what so many tokens cost, in millionths of a dollar. Those that are cached
+// are part of the input.
+func (p Price) Micros(input, cached, output int64) int64 {
+	cached = min(cached, input)
+	return int64(math.Round(float64(input-cached)*p.Input + float64(cached)*p.cached() + float64(output)*p.Output))
+}
+
 // Cost returns what so many tokens cost, in dollars.
 func (p Price) Cost(input, output int64) float64 {
 	return (float64(input)*p.Input + float64(output)*p.Output) / 1e6
 }
 
-// A List is the prices of models, by name.
+// A List is the prices of models, by name. A name that ends with * is for all that begin so
+// and have no price of their own, or a longer one.
 type List map[string]Price
+
+// Of returns the price of a model.
+func (l List) Of(model string) (Price, bool) {
+	if price, ok := l[model]; ok {
+		return price, true
+	}
+	for n := len(model); n >= 0; n-- {
+		if price, ok := l[model[:n]+"*"]; ok {
+			return price, true
+		}
+	}
+	return Price{}, false
+}
 
 // Path returns where the user's prices are unless told otherwise: wirectl/prices.yaml in
 // the folder for configurations. It is "" if that folder is not known.
@@ -98,7 +130,7 @@ func Parse(name string, data []byte) (List, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		at := ye.GetToken().Position
-		return nil, fmt.Errorf("%s:%d:%d: %s; expected MODEL: {input: DOLLARS, output: DOLLARS}, per million tokens", name, at.Line, at.Column, ye.GetMessage())
+		return nil, fmt.Errorf("%s:%d:%d: %s; expected MODEL: {input: DOLLARS, cached: DOLLARS, output: DOLLARS}, per million tokens", name, at.Line, at.Column, ye.GetMessage())
 	}
 	for _, model := range slices.Sorted(maps.Keys(list)) {
 		if err := list[model].Check(); err != nil {

@@ -22,6 +22,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A model has its own price, or that of the longest beginning of its name. What is cached
+// costs as much as other input unless the file says otherwise.
+func TestOf(t *testing.T) {
+	list, err := prices.Parse("p.yaml", []byte("gpt-5*: {input: 2, output: 8}\ngpt-5.2*: {input: 3, cached: 0.5, output: 15}\ngpt-5: {input: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]int64{"gpt-5": 100, "gpt-5-mini": 2*100 + 8*10, "gpt-5.2-2025-12-11": 3*60 + 20 + 15*10, "claude": 0} {
+		price, ok := list.Of(model)
+		if got := price.Micros(100, 40, 10); got != want || ok != (want > 0) {
+			t.Errorf("%s costs %d, %v, want %d", model, got, ok, want)
+		}
+	}
+}
+
 // What is not a price is refused, with its line where there is one.
 func TestFaultyPrices(t *testing.T) {
 	for text, want := range map[string]string{

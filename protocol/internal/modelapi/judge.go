@@ -115,7 +115,8 @@ func (t *Tools) Named() (names []string) {
 var limits = []string{"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "content_filter", "refusal"}
 
 // Judge returns what is wrong with the calls of an answer that has stopped for a reason.
-func (t *Tools) Judge(reason string) (broken []protocol.Broken) {
+// fits says why arguments, which are JSON, are not those of the tool of a name.
+func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) error) (broken []protocol.Broken) {
 	if slices.Contains(limits, reason) {
 		return nil
 	}
@@ -126,6 +127,8 @@ func (t *Tools) Judge(reason string) (broken []protocol.Broken) {
 		}
 		if err := jsonscan.Valid(text); err != nil {
 			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q are not JSON: %v", c.name, err)})
+		} else if err := fits(c.name, text); err != nil {
+			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q do not fit its schema: %.300v", c.name, err)})
 		}
 	}
 	return broken

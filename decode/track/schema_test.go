@@ -1,0 +1,67 @@
+package track
+
+import (
+	"strings"
+	"testing"
+)
+
+// Arguments are compared with the schema of their tool, unless that is none by which they
+// could be judged, whatever it is made to do.
+func TestFits(t *testing.T) {
+	const object = `{"type":"object","required":["a"],"properties":{"a":{"type":"string","enum":["x"]}},"additionalProperties":false}`
+	for _, test := range []struct {
+		schema, arguments string
+		fits              bool
+	}{
+		{object, `{"a":"x"}`, true},
+		{object, `{"a":"y"}`, false},
+		{object, `{"a":1}`, false},
+		{object, `{}`, false},
+		{object, `{"a":"x","b":1}`, false},
+		{object, `[]`, false},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#",` + object[1:], `{}`, false},
+		{`{}`, `{"a":1}`, true},
+		{`{"type":"object","properties":{"a":{"type":"no such type"}}}`, `{"a":1}`, true},
+		{`{"type":7}`, `{"a":1}`, true},
+		{`{"type":"OBJECT","properties":{"a":{"type":"STRING"}}}`, `{"a":"x"}`, true},
+		{`{"type":"object","properties":{"a":{"type":"string","nullable":true}}}`, `{"a":null}`, true},
+		{`{"$ref":"#"}`, `{}`, true},
+		{`{"$REF":"#"}`, `{}`, true},
+		{`{"\u0024ref":"#"}`, `{}`, true},
+		{`{"properties":{"a":{"$dynamicRef":"#"}},"required":["b"]}`, `{}`, true},
+		{`{"properties":{"ref":{"type":"string"}}}`, `{"ref":1}`, false},
+		{strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000), strings.Repeat(`[`, 300) + strings.Repeat(`]`, 300), true},
+		{`{"pattern":"` + strings.Repeat(`(a*)*`, 100) + `"}`, `"` + strings.Repeat("a", 10000) + `!"`, true},
+	} {
+		var s schemas
+		tools := offered{}
+		s.offer(tools, []byte(`{"name":"f","input_schema":`+test.schema+`}`))
+		for range 2 { // compiled, and compiled before
+			if err := tools.fits("f", []byte(test.arguments)); (err == nil) != test.fits {
+				t.Errorf("%.80s %.40s: %v, want it to fit: %v", test.schema, test.arguments, err, test.fits)
+			}
+		}
+		if err := tools.fits("g", []byte(test.arguments)); err != nil {
+			t.Errorf("a tool that was not offered: %v", err)
+		}
+	}
+}
+
+// A schema is kept once for all requests, and all of them are bounded.
+func TestSchemasAreShared(t *testing.T) {
+	var s schemas
+	first, second := offered{}, offered{}
+	tool := func(i int) []byte {
+		return []byte(`{"name":"f","input_schema":{"type":"object","description":"` + strings.Repeat("x", 60_000) + string(rune('a'+i%26)) + strings.Repeat("y", i/26) + `"}}`)
+	}
+	s.offer(first, tool(0))
+	s.offer(second, tool(0))
+	if first["f"] != second["f"] || len(s.of) != 1 {
+		t.Errorf("%d schemas are kept of one", len(s.of))
+	}
+	for i := range 500 {
+		if s.offer(offered{}, tool(i)); s.size > maxSchemas+maxSchema {
+			t.Fatalf("%d bytes are kept", s.size)
+		}
+	}
+}

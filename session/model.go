@@ -1,0 +1,127 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A Model is what was seen of the exchanges that a model has answered, or was asked.
+type Model struct {
+	Name string
+	// Calls are those that are over, and Failed those of them that count as failed.
+	Calls, Failed int64
+	Usage         protocol.Usage
+	// FirstPart is from request to first part: the time to the first token.
+	FirstPart Histogram
+	// Streamed are the tokens that came between the first part and the end, and Streaming
+	// is how long that took.
+	Streamed  int64
+	Streaming time.Duration
+	// StopReasons and ToolCalls are how often there was each, by name.
+	StopReasons, ToolCalls map[string]int64
+}
+
+// maxNamesOfModel bounds the stop reasons and the tools of a model that are told apart.
+const maxNamesOfModel = 256
+
+// TokensPerSecond returns how fast the model gave tokens; 0 if that is not known.
+func (m *Model) TokensPerSecond() float64 { return perSecond(m.Streamed, m.Streaming) }
+
+func perSecond(n int64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}
+
+// streamed returns how many tokens of the answer came from when on, and how long that took:
+// from the first part, or from the request if there are no parts.
+func (e *Exchange) streamed() (tokens int64, took time.Duration) {
+	if e.Outcome != Done || e.Model == "" {
+		return 0, 0
+	}
+	start := e.FirstPart
+	if e.Parts == 0 {
+		start = e.Opened
+	}
+	if took = since(e.Closed, start); took == 0 {
+		return 0, 0
+	}
+	return e.Usage.Output, took
+}
+
+// TokensPerSecond returns how fast the model gave its answer, from the first part to the
+// end; 0 if that is not known.
+func (e *Exchange) TokensPerSecond() float64 { return perSecond(e.streamed()) }
+
+// modelOf returns what was seen of the model of e; nil if it has none, or there are too many.
+func (t *Tracker) modelOf(e *Exchange) *Model {
+	if e.Model == "" {
+		return nil
+	}
+	at := slices.IndexFunc(t.models, func(m *Model) bool { return m.Name == e.Model })
+	if at < 0 {
+		if len(t.models) == maxNamesOfModel {
+			return nil
+		}
+		at = len(t.models)
+		t.models = append(t.models, &Model{Name: e.Model, StopReasons: map[string]int64{}, ToolCalls: map[string]int64{}})
+	}
+	return t.models[at]
+}
+
+// countModel counts an exchange that is over, and was not counted yet.
+func (t *Tracker) countModel() {
+	e := t.uncounted
+	if t.uncounted = nil; e == nil {
+		return
+	}
+	if m := t.modelOf(e); m != nil {
+		m.addExchange(e)
+	}
+}
+
+// addExchange counts what is known of an exchange that is over.
+func (m *Model) addExchange(e *Exchange) {
+	m.Calls++
+	if e.Outcome.Failed() {
+		m.Failed++
+	}
+	m.Usage = m.Usage.Plus(e.Usage)
+	if first := e.TimeToFirstPart(); first > 0 {
+		m.FirstPart.Add(first)
+	}
+	tokens, took := e.streamed()
+	m.Streamed += tokens
+	m.Streaming += took
+	if e.StopReason != "" {
+		countName(m.StopReasons, e.StopReason)
+	}
+	for _, name := range e.ToolCalls {
+		countName(m.ToolCalls, name)
+	}
+}
+
+func countName(counts map[string]int64, name string) {
+	if _, known := counts[name]; known || len(counts) < maxNamesOfModel {
+		counts[name]++
+	}
+}
+
+// maxSaid bounds what is kept of the text of an answer.
+const maxSaid = 256 << 10
+
+// say adds a piece to the text of the answer, of which the end is kept.
+func (e *Exchange) say(piece []byte) {
+	piece = piece[max(0, len(piece)-maxSaid/2):]
+	if len(e.Said)+len(piece) > maxSaid {
+		n := copy(e.Said, e.Said[len(e.Said)-(maxSaid/2):])
+		e.Said = e.Said[:n]
+	}
+	if need := len(e.Said) + len(piece); need > cap(e.Said) {
+		e.Said = append(make([]byte, 0, min(max(2*cap(e.Said), need, 256), maxSaid)), e.Said...)
+	}
+	e.Said = append(e.Said, piece...)
+}

@@ -1,0 +1,273 @@
+package session
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Prompt is what a request gives a model, taken apart. Bytes are those of the JSON, as it
+// is written.
+type Prompt struct {
+	System, Tools, Messages, Attachments Share
+	// Each are the first 256 tools.
+	Each []ToolShare
+	// Previous is the number of the frame of the request before this one in the same
+	// conversation; 0 if there is none. Same are the bytes at the beginning that are equal
+	// in both, in the order tools, system, messages: what a cache can serve. Added are the
+	// messages behind those that both have.
+	Previous, Same int64
+	Added          Share
+}
+
+// A Share is a part of a prompt: of how many things it consists, and their bytes.
+type Share struct{ Count, Bytes int64 }
+
+// A ToolShare is a tool that is offered to a model.
+type ToolShare struct {
+	Name  string
+	Bytes int64
+}
+
+// Bytes returns the bytes of all parts.
+func (p *Prompt) Bytes() int64 {
+	return p.System.Bytes + p.Tools.Bytes + p.Messages.Bytes + p.Attachments.Bytes
+}
+
+func (s *Share) add(bytes int) {
+	s.Count++
+	s.Bytes += int64(bytes)
+}
+
+const (
+	maxPromptTools    = 256
+	maxPromptSegments = 4096
+	maxConversations  = 64
+)
+
+// Conversations are the requests to models that were seen last, by which the next is taken
+// apart. The zero value has seen none.
+type Conversations struct {
+	seed   maphash.Seed
+	recent []*promptSeen // the newest last
+}
+
+// promptSeen is what is remembered of a request.
+type promptSeen struct {
+	seq      int64
+	to       uint64
+	tools    []segment
+	system   []segment
+	messages []segment
+}
+
+// A segment is a tool, a part of the system prompt, or a message.
+type segment struct {
+	hash  uint64
+	bytes uint32
+}
+
+// Prompt takes the body of a request apart, and compares it with the ones before that went
+// to the same address. It calls offer, which may be nil, with each tool as it is written.
+// It returns nil if nothing of the body is for a model.
+func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(tool []byte)) *Prompt {
+	if c.recent == nil {
+		c.seed = maphash.MakeSeed()
+	}
+	w := promptWalk{seed: c.seed, offer: offer, seen: promptSeen{seq: seq, to: maphash.String(c.seed, to)}}
+	w.read(body)
+	if w.Bytes() == 0 {
+		return nil
+	}
+	if before := c.before(&w.seen); before != nil {
+		w.compare(before)
+	}
+	if len(c.recent) == maxConversations {
+		c.recent = append(c.recent[:0], c.recent[1:]...)
+	}
+	c.recent = append(c.recent, &w.seen)
+	return &w.Prompt
+}
+
+// before returns the request of which most messages are the first of p too, the newest if
+// there are several; nil if there is none.
+func (c *Conversations) before(p *promptSeen) (best *promptSeen) {
+	most := 0
+	for _, o := range slices.Backward(c.recent) {
+		if o.to != p.to {
+			continue
+		}
+		if n := common(o.messages, p.messages); n > most {
+			best, most = o, n
+		}
+	}
+	return best
+}
+
+// common returns how many segments at the beginning are equal.
+func common(a, b []segment) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// promptWalk reads a body.
+type promptWalk struct {
+	Prompt
+	seed  maphash.Seed
+	offer func([]byte)
+	seen  promptSeen
+}
+
+// compare says what is new since an earlier request.
+func (w *promptWalk) compare(before *promptSeen) {
+	w.Previous = before.seq
+	for _, part := range [][2][]segment{{before.tools, w.seen.tools}, {before.system, w.seen.system}, {before.messages, w.seen.messages}} {
+		n := common(part[0], part[1])
+		for _, s := range part[1][:n] {
+			w.Same += int64(s.bytes)
+		}
+		if n < len(part[0]) || n < len(part[1]) {
+			break
+		}
+	}
+	for _, s := range w.seen.messages[common(before.messages, w.seen.messages):] {
+		w.Added.add(int(s.bytes))
+	}
+}
+
+// read walks a body.
+func (w *promptWalk) read(body []byte) {
+	var s jsonscan.Scanner
+	s.Init(body)
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "system", "systemInstruction", "system_instruction", "instructions":
+			w.addSystem(s.Value())
+		case "tools":
+			for ok := s.Array(); ok && s.Elem(); {
+				w.addTool(s.Value())
+			}
+		case "messages", "input", "contents", "prompt":
+			if s.Peek() == jsonscan.String {
+				w.addMessage(s.Value())
+				continue
+			}
+			for ok := s.Array(); ok && s.Elem(); {
+				w.addMessage(s.Value())
+			}
+		}
+	}
+}
+
+func (w *promptWalk) note(list []segment, raw []byte) []segment {
+	if len(list) == maxPromptSegments {
+		last := &list[len(list)-1] // which stands for all that follow, so that one that is new is seen
+		var h maphash.Hash
+		h.SetSeed(w.seed)
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, last.hash))
+		_, _ = h.Write(raw)
+		last.hash, last.bytes = h.Sum64(), last.bytes+uint32(len(raw))
+		return list
+	}
+	return append(list, segment{maphash.Bytes(w.seed, raw), uint32(len(raw))})
+}
+
+func (w *promptWalk) addSystem(raw []byte) {
+	if k := jsonscan.KindOf(raw); k != jsonscan.String && k != jsonscan.Array && k != jsonscan.Object {
+		return
+	}
+	w.System.add(len(raw))
+	w.seen.system = w.note(w.seen.system, raw)
+}
+
+// addTool adds a tool, or of Gemini the functions in one.
+func (w *promptWalk) addTool(raw []byte) {
+	for _, key := range []string{"functionDeclarations", "function_declarations"} {
+		list, ok := jsonscan.Get(raw, key)
+		if !ok {
+			continue
+		}
+		var s jsonscan.Scanner
+		s.Init(list)
+		for ok := s.Array(); ok && s.Elem(); {
+			w.addTool(s.Value())
+		}
+		return
+	}
+	w.Tools.add(len(raw))
+	w.seen.tools = w.note(w.seen.tools, raw)
+	if len(w.Each) < maxPromptTools {
+		w.Each = append(w.Each, ToolShare{ToolName(raw), int64(len(raw))})
+	}
+	if w.offer != nil {
+		w.offer(raw)
+	}
+}
+
+// ToolName returns the name of a tool that is offered to a model: its type, or "", where it
+// has none.
+func ToolName(tool []byte) string {
+	for _, path := range [][]string{{"name"}, {"function", "name"}, {"type"}} {
+		if raw, ok := jsonscan.Get(tool, path...); ok && jsonscan.KindOf(raw) == jsonscan.String {
+			name, _ := jsonscan.Unquote(raw)
+			return string(clip(name, maxText))
+		}
+	}
+	return ""
+}
+
+// addMessage adds a message, whose attachments are counted for themselves.
+func (w *promptWalk) addMessage(raw []byte) {
+	if role, ok := jsonscan.Get(raw, "role"); ok && (string(role) == `"system"` || string(role) == `"developer"`) {
+		w.addSystem(raw)
+		return
+	}
+	before := w.Attachments.Bytes
+	w.attachments(raw, 0)
+	w.Messages.add(len(raw) - int(w.Attachments.Bytes-before))
+	w.seen.messages = w.note(w.seen.messages, raw)
+}
+
+// maxBlocks is how deep blocks are within blocks: a message, its content, a tool result, its
+// content.
+const maxBlocks = 6
+
+// attachments counts those in a value: pictures, documents, sound.
+func (w *promptWalk) attachments(raw []byte, depth int) {
+	var s jsonscan.Scanner
+	s.Init(raw)
+	switch {
+	case depth > maxBlocks:
+	case s.Peek() == jsonscan.Array:
+		for ok := s.Array(); ok && s.Elem(); {
+			w.attachments(s.Value(), depth+1)
+		}
+	case s.Peek() == jsonscan.Object:
+		var inner [][]byte
+		for ok := s.Object(); ok && s.Next(); {
+			switch string(s.Key()) {
+			case "type":
+				if slices.Contains(attached, string(s.Value())) {
+					w.Attachments.add(len(raw))
+					return
+				}
+			case "inlineData", "inline_data", "fileData", "file_data":
+				w.Attachments.add(len(raw))
+				return
+			case "content", "parts", "output":
+				inner = append(inner, s.Value())
+			}
+		}
+		for _, value := range inner {
+			w.attachments(value, depth+1)
+		}
+	}
+}
+
+// attached are the types of blocks that are attachments.
+var attached = []string{`"image"`, `"document"`, `"file"`, `"image_url"`, `"input_image"`, `"input_file"`, `"input_audio"`, `"container_upload"`}
