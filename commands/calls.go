@@ -37,6 +37,7 @@ func callsCommand(inv *invocation) *cli.Command {
 			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` calls that took longest, the slowest first"},
 			&cli.StringFlag{Name: "where", Usage: "list only calls that match `EXPR`: FIELD==VALUE, !=, ~ (contains), >, failed, cancelled, inferred, joined by and"},
 			&cli.BoolFlag{Name: "follow", Usage: "wait at the end of a file for more, and list calls as they end"},
+			pricesFlag(),
 		}, sessionFlags()...),
 		Action: inv.does(runCalls),
 	}
@@ -50,7 +51,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 	if err := followsOne(c, names); err != nil {
 		return err
 	}
-	cfg, err := decodeConfig(c)
+	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
@@ -230,6 +231,20 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		cfg.Workers = 1 // to hand a batch over would cost more than to count it
 	}
 	return cfg, nil
+}
+
+// pricesFlag says what the tokens of models cost.
+func pricesFlag() cli.Flag {
+	return &cli.StringFlag{Name: "prices", Usage: "the `FILE` with what the tokens of models cost (default: prices.yaml in the folder wirectl for configurations)"}
+}
+
+// pricedConfig is decodeConfig for commands that show what calls cost.
+func pricedConfig(inv *invocation, c *cli.Context) (decode.Config, error) {
+	cfg, err := decodeConfig(c)
+	if err == nil {
+		cfg.Prices, err = prices.Load(c.String("prices"), inv.Getenv)
+	}
+	return cfg, err
 }
 
 // followsOne says why --follow cannot be.

@@ -33,6 +33,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "where", Usage: "begin with that filter: a `CONDITION` as of decode, or one of " + strings.Join(store.Words, ", ")},
 			&cli.BoolFlag{Name: "follow", Usage: "at the end of the file wait for more"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, " + strings.Join(tui.Themes, " or ")},
+			pricesFlag(),
 			grpcEncodingFlag(),
 			colorFlag("the screen"),
 		}, streamFlags()...),
@@ -48,7 +49,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := decodeConfig(c)
+	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ func reportCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
 			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
+			pricesFlag(),
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, streamFlags()...),
@@ -46,7 +47,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	case out == "-" && inv.IsTerminal(inv.Stdout):
 		return usagef("a page is not for the terminal: give -o report.html, or redirect standard output")
 	}
-	cfg, err := decodeConfig(c)
+	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return err
 	}

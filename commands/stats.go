@@ -28,6 +28,7 @@ func statsCommand(inv *invocation) *cli.Command {
 			"   wirectl stats -o json a.pcapng | jq '.kinds[] | select(.latency_ms.p99 > 99)'",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson (the same on one line)"},
+			pricesFlag(),
 		}, sessionFlags()...),
 		Action: inv.does(runStats),
 	}
@@ -67,7 +68,7 @@ func runStats(inv *invocation, c *cli.Context) error {
 // countAll reads all sessions into the same trackers, and returns the tools that servers
 // offer, too.
 func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, *contract.Offer, error) {
-	cfg, err := decodeConfig(c)
+	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return nil, nil, err
 	}

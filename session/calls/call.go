@@ -7,6 +7,8 @@
 package calls
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +60,11 @@ type Call struct {
 	Usage   protocol.Usage
 	// Model is the model that answered, and StopReason why it stopped, as its provider says.
 	Model, StopReason string
+	// TokensPerSecond is how fast it gave its answer; 0 if that is not known.
+	TokensPerSecond float64
+	ToolCalls       []string // the names of the tools that the model calls
+	// Prompt is what the model was given; nil if that is not known.
+	Prompt *session.Prompt
 
 	json      bool // the id is JSON
 	withdrawn bool // its end is the cancel, whatever comes later
@@ -68,6 +75,7 @@ var Keys = []string{
 	"frame", "operation", "guessed", "exchanges", "conn", "stream", "dir", "protocol", "version", "id", "kind", "name",
 	"start", "first_part_ms", "duration_ms", "parts", "bytes_out", "bytes_in", "outcome", "inferred", "failed", "cancelled",
 	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "model", "stop_reason",
+	"tokens_per_second", "tool_calls", "prompt",
 }
 
 // Fields are the fields of conditions on calls.
@@ -165,8 +173,37 @@ func (c *Call) appendResult(dst []byte, key string) []byte {
 		return appendText(dst, c.Model)
 	case "stop_reason":
 		return appendText(dst, c.StopReason)
+	case "tokens_per_second":
+		if c.TokensPerSecond == 0 {
+			return dst
+		}
+		return strconv.AppendFloat(dst, math.Round(c.TokensPerSecond*10)/10, 'f', -1, 64)
+	case "tool_calls":
+		return appendList(dst, c.ToolCalls)
+	case "prompt":
+		return appendPrompt(dst, c.Prompt)
 	}
 	return dst
+}
+
+// appendList appends texts as an array.
+func appendList(dst []byte, texts []string) []byte {
+	for i, text := range texts {
+		dst = jsonscan.AppendQuote(append(dst, "[,"[min(i, 1)]), []byte(text))
+	}
+	if len(texts) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+// appendPrompt appends what a model was given as an object.
+func appendPrompt(dst []byte, p *session.Prompt) []byte {
+	if p == nil {
+		return dst
+	}
+	text, _ := jsonscan.Marshal(stats.PromptOf(p)) // which does not fail
+	return append(dst, text...)
 }
 
 // appendID appends the id: JSON as it was written, if it was not clipped, and else text.
@@ -234,6 +271,10 @@ func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Version, c.Usage = e.Version, e.Usage
 	c.Model, c.StopReason = e.Model, e.StopReason
+	c.TokensPerSecond, c.Prompt = e.TokensPerSecond(), e.Prompt
+	if len(c.ToolCalls) < len(e.ToolCalls) {
+		c.ToolCalls = slices.Clone(e.ToolCalls)
+	}
 	c.Outcome, c.Reason = e.Outcome, e.Reason
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.FirstPart = e.TimeToFirstPart()

@@ -39,20 +39,23 @@ const (
 	outColumn
 	inColumn
 	givenColumn
+	cachedColumn
 	gaveColumn
+	rateColumn
+	toolsColumn
 	costColumn
 	outcomeColumn
 	columns
 )
 
 var (
-	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "tokens out", "cost", "outcome"}
+	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "cached", "tokens out", "tokens/s", "tools", "cost", "outcome"}
 	// usual are the widths before anything is known; 0 for a column that is not shown then.
-	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 0, 10}
+	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 0, 0, 0, 0, 10}
 	// rare are the columns that are shown only where they tell something.
-	rare = []int{versionColumn, givenColumn, gaveColumn, costColumn}
+	rare = []int{versionColumn, givenColumn, cachedColumn, gaveColumn, rateColumn, toolsColumn, costColumn}
 	// spared are the columns that a narrow terminal does not show, the first of them first.
-	spared = []int{kindColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, costColumn, versionColumn, idColumn, inColumn}
+	spared = []int{kindColumn, rateColumn, toolsColumn, cachedColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, costColumn, versionColumn, idColumn, inColumn}
 )
 
 const (
@@ -112,6 +115,11 @@ func (t *Text) rowOf(c *Call) []string {
 	}
 	row[versionColumn], row[idColumn] = c.Version, c.ID
 	row[givenColumn], row[gaveColumn] = tokensCell(c.Usage.Input), tokensCell(c.Usage.Output)
+	row[cachedColumn] = tokensCell(c.Usage.Cached)
+	if c.TokensPerSecond > 0 {
+		row[rateColumn] = strconv.FormatFloat(c.TokensPerSecond, 'f', 1, 64)
+	}
+	row[toolsColumn] = strings.Join(c.ToolCalls, " ")
 	if c.Usage.Cost > 0 {
 		row[costColumn] = render.Dollars(c.Usage.Cost)
 	}
@@ -121,7 +129,7 @@ func (t *Text) rowOf(c *Call) []string {
 	row[firstColumn], row[tookColumn] = durationCell(c.FirstPart), durationCell(c.Duration)
 	row[outColumn], row[inColumn] = strconv.FormatInt(c.BytesOut, 10), strconv.FormatInt(c.BytesIn, 10)
 	row[outcomeColumn] = outcomeCell(c)
-	for _, i := range []int{nameColumn, kindColumn, versionColumn, idColumn, outcomeColumn} {
+	for _, i := range []int{nameColumn, kindColumn, versionColumn, idColumn, toolsColumn, outcomeColumn} {
 		row[i] = render.Safe(row[i])
 	}
 	return row
@@ -203,6 +211,7 @@ func (t *Text) tells(column int) bool {
 func (t *Text) fitTerminal() {
 	t.widths[idColumn] = min(t.widths[idColumn], maxID)
 	t.widths[kindColumn] = min(t.widths[kindColumn], maxKind)
+	t.widths[toolsColumn] = min(t.widths[toolsColumn], maxKind)
 	name := min(t.widths[nameColumn], leastName)
 	for _, i := range spared {
 		if t.others()+name <= t.Width {
@@ -240,7 +249,7 @@ func (t *Text) appendCells(dst []byte, row []string, style *render.Style) []byte
 			dst, used = pad(dst, space), used+space
 		}
 		switch i {
-		case nameColumn, kindColumn, versionColumn, idColumn:
+		case nameColumn, kindColumn, versionColumn, idColumn, toolsColumn:
 			if t.Width > 0 && cells > t.widths[i] {
 				cell = string(render.AppendFitPath(nil, []byte(cell), t.widths[i]))
 				cells = render.Cells([]byte(cell))

@@ -28,11 +28,12 @@ type Report struct {
 	Operations Counts `json:"operations,omitempty"`
 	Exchanges  Counts `json:"exchanges"`
 	Usage      *Usage `json:"tokens,omitempty"`
-	// Cost is what that cost, as agents say.
+	// Cost is what that cost, as agents say, or by the prices of the user.
 	Cost     Dollars  `json:"cost_usd,omitempty"`
 	Cancels  Counts   `json:"cancels"`
 	Kinds    []Kind   `json:"kinds"`
 	Names    []Name   `json:"names,omitempty"`
+	Models   []Model  `json:"models,omitempty"`
 	Tools    *Tools   `json:"tools,omitempty"`
 	Gaps     []Gap    `json:"gaps,omitempty"`
 	HeldBack []Holdup `json:"held_back,omitempty"`
@@ -173,6 +174,7 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 		r.Kinds = append(r.Kinds, kind)
 	}
 	r.AddNames(protocol, s.Kinds, timed)
+	r.AddModels(protocol, s.Models, timed)
 	if r.operations.total() < r.Exchanges.total() {
 		r.Operations = r.operations
 	}

@@ -18,7 +18,7 @@ import (
 // unless that is 0.
 func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
 	b := append([]byte(r.headline()), '\n')
-	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.names(), r.definitions()} {
+	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.models(), r.names(), r.definitions()} {
 		b = t.append(b, width, style)
 	}
 	if t := r.Tools; t != nil {
@@ -122,6 +122,27 @@ func (r *Report) parts() *table {
 		}
 		cells[3], cells[4] = q.P50.String(), q.Max.String()
 		t.addRow(float64(q.P50)/most, float64(q.Max)/most, cells...)
+	}
+	return t
+}
+
+// models lists the models that were asked; the bars are their shares of the tokens.
+func (r *Report) models() *table {
+	t := &table{titles: []string{"models", "calls", "errors", "in", "cached", "out", "first p50", "tokens/s", "cost"}}
+	most := maxOf(r.Models, func(m *Model) float64 { return float64(m.Usage.Input + m.Usage.Output) })
+	for _, m := range r.Models {
+		cells := []string{m.Name, number(m.Calls), number(m.Errors), number(m.Usage.Input), number(m.Usage.Cached), number(m.Usage.Output), "", "", ""}
+		if q := m.FirstPart; q != nil {
+			cells[6] = q.P50.String()
+		}
+		if m.TokensPerSecond > 0 {
+			cells[7] = strconv.FormatFloat(m.TokensPerSecond, 'f', 1, 64)
+		}
+		if m.Cost > 0 {
+			cells[8] = render.Dollars(int64(m.Cost))
+		}
+		share := float64(m.Usage.Input+m.Usage.Output) / most
+		t.addRow(share, share, cells...)
 	}
 	return t
 }

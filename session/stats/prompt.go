@@ -1,0 +1,97 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Prompt is what a request gives a model, as JSON has it. Tokens are estimates; see
+// [Tokens].
+type Prompt struct {
+	System      *Share `json:"system,omitempty"`
+	Tools       *Share `json:"tools,omitempty"`
+	Messages    *Share `json:"messages,omitempty"`
+	Attachments *Share `json:"attachments,omitempty"`
+	// Previous is the frame of the request before in the same conversation. Same is the
+	// beginning that both have, of which Percent of the bytes of this request are, and Added
+	// are the messages behind it.
+	Previous int64  `json:"previous,omitempty"`
+	Same     *Same  `json:"same,omitempty"`
+	Added    *Share `json:"added,omitempty"`
+}
+
+// A Share is a part of a prompt.
+type Share struct {
+	Count  int64   `json:"count"`
+	Bytes  int64   `json:"bytes"`
+	Tokens int64   `json:"tokens_estimate"`
+	Each   []Share `json:"each,omitempty"`
+	Name   string  `json:"name,omitempty"`
+}
+
+// Same is what two requests have in common.
+type Same struct {
+	Bytes   int64 `json:"bytes"`
+	Tokens  int64 `json:"tokens_estimate"`
+	Percent int64 `json:"percent"`
+}
+
+// PromptOf returns a prompt as JSON has it.
+func PromptOf(p *session.Prompt) *Prompt {
+	out := &Prompt{System: shareOf(p.System), Tools: shareOf(p.Tools), Messages: shareOf(p.Messages), Attachments: shareOf(p.Attachments)}
+	for _, t := range p.Each {
+		out.Tools.Each = append(out.Tools.Each, Share{1, t.Bytes, Tokens(t.Bytes), nil, strings.ToValidUTF8(t.Name, "\ufffd")})
+	}
+	if p.Previous != 0 {
+		out.Previous = p.Previous
+		out.Same = &Same{p.Same, Tokens(p.Same), p.Same * 100 / max(p.Bytes(), 1)}
+		out.Added = &Share{Count: p.Added.Count, Bytes: p.Added.Bytes, Tokens: Tokens(p.Added.Bytes)}
+	}
+	return out
+}
+
+func shareOf(s session.Share) *Share {
+	if s.Count == 0 {
+		return nil
+	}
+	return &Share{Count: s.Count, Bytes: s.Bytes, Tokens: Tokens(s.Bytes)}
+}
+
+// PromptText says in lines what a request gives a model, the largest tools of which there are
+// at most so many.
+func PromptText(p *session.Prompt, tools int) (lines []string) {
+	var parts []string
+	for _, s := range []struct {
+		noun string
+		session.Share
+	}{{"system prompt", p.System}, {"tool", p.Tools}, {"message", p.Messages}, {"attachment", p.Attachments}} {
+		if s.Count > 0 {
+			parts = append(parts, render.Count(s.Count, s.noun)+" "+sized(s.Bytes))
+		}
+	}
+	lines = append(lines, "prompt: "+strings.Join(parts, ", "))
+	if p.Previous != 0 {
+		lines = append(lines, fmt.Sprintf("since #%d: %s added, %s; the first %d %% are the same, %s",
+			p.Previous, render.Count(p.Added.Count, "message"), sized(p.Added.Bytes), p.Same*100/max(p.Bytes(), 1), sized(p.Same)))
+	}
+	for _, t := range largest(p.Each, tools) {
+		lines = append(lines, fmt.Sprintf("tool %s: %s", render.Safe(t.Name), sized(t.Bytes)))
+	}
+	if rest := int(p.Tools.Count) - tools; rest > 0 {
+		lines = append(lines, "and "+render.Count(int64(rest), "smaller tool"))
+	}
+	return lines
+}
+
+// largest returns the largest tools, the largest first.
+func largest(tools []session.ToolShare, n int) []session.ToolShare {
+	sorted := slices.SortedStableFunc(slices.Values(tools), func(a, b session.ToolShare) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return sorted[:min(len(sorted), n)]
+}
+
+func sized(bytes int64) string { return fmt.Sprintf("%d B (~%d tokens)", bytes, Tokens(bytes)) }
