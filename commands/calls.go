@@ -32,6 +32,7 @@ func callsCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or csv"},
 			&cli.BoolFlag{Name: "exchanges", Usage: "list the exchanges that belong to a call, too, below it: retries, polls, questions of the unit"},
+			&cli.BoolFlag{Name: "prompts", Usage: "list below each call of a model what it was given: system prompt, tools, messages, attachments, and what is new"},
 			&cli.BoolFlag{Name: "failed", Usage: "list only calls that failed: with an error, by the word of their tool, by a timeout, or because the server died"},
 			&cli.BoolFlag{Name: "cancelled", Usage: "list only calls that were cancelled, even if they were answered nevertheless"},
 			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` calls that took longest, the slowest first"},
@@ -140,7 +141,7 @@ func callFormat(inv *invocation, c *cli.Context, live bool) (io.Writer, calls.Fo
 	switch c.String("output") {
 	case "text":
 		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return inv.Stdout, &calls.Text{Width: inv.width(inv.Stdout), Live: live, Style: render.Palette(colorful)}, err
+		return inv.Stdout, &calls.Text{Width: inv.width(inv.Stdout), Live: live, Style: render.Palette(colorful), Prompts: c.Bool("prompts")}, err
 	case "ndjson":
 		return inv.ndjson(), calls.NDJSON(), nil
 	case "csv":

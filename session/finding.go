@@ -223,7 +223,7 @@ var Findings = [numRules]Rule{
 		"Do not base bills or limits on these numbers until you know what the provider counts.",
 	},
 	badArguments: {
-		"bad-arguments", Warning, "the arguments of a tool call are JSON",
+		"bad-arguments", Warning, "the arguments of a tool call are JSON that fits the schema of the tool",
 		"Tell the model what was wrong and let it call again. If it happens often, describe the parameters better or make the schema strict.",
 	},
 	unknownToolCall: {

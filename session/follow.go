@@ -68,8 +68,10 @@ func (t *Tracker) countMessage(ev *event) {
 		ev.from = ev.m.From
 	}
 	ev.kind = t.kindOf(ev.m.Kind)
-	ev.kind.Frames++
-	ev.kind.Bytes += int64(ev.f.Size)
+	if !ev.f.Again {
+		ev.kind.Frames++
+		ev.kind.Bytes += int64(ev.f.Size)
+	}
 }
 
 // sides returns the sides on which to look for an opener. If side is unknown, the opener

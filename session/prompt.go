@@ -52,6 +52,7 @@ const (
 type Conversations struct {
 	seed   maphash.Seed
 	recent []*promptSeen // the newest last
+	each   []ToolShare   // of the last
 }
 
 // promptSeen is what is remembered of a request.
@@ -84,6 +85,10 @@ func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(too
 	if before := c.before(&w.seen); before != nil {
 		w.compare(before)
 	}
+	if slices.Equal(w.Each, c.each) {
+		w.Each = c.each // so that it is kept once
+	}
+	c.each = w.Each
 	if len(c.recent) == maxConversations {
 		c.recent = append(c.recent[:0], c.recent[1:]...)
 	}

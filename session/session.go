@@ -128,6 +128,8 @@ type Frame struct {
 	Payload []byte
 	// Inner says that it is inside of a frame that was counted already.
 	Inner bool
+	// Again says that the frame was fed before, and its message was counted.
+	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as
 	// written; "" if it states none.
 	Version string
@@ -178,7 +180,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	}
 	s := t.scopeOf(f)
 	t.chooseRules(f, s, m)
-	if !f.Inner {
+	if !f.Inner && !f.Again {
 		t.frames++
 		t.bytes += int64(f.Size)
 	}

@@ -28,8 +28,10 @@ type Stats struct {
 	// Names are what exchanges name, and Tools the tools that are defined; see
 	// [stats.Report]. With a filter, a tool is in neither unless it was called.
 	Names []stats.Name
-	Tools *stats.Tools
-	Stale bool // the figures are about to be made anew
+	// Models are those that were asked; they are not counted with a filter.
+	Models []stats.Model
+	Tools  *stats.Tools
+	Stale  bool // the figures are about to be made anew
 }
 
 // figures are those over what the filter matches, for as long as they are good.
@@ -80,8 +82,10 @@ func (s *Store) all() Stats {
 			out.addKind(t.Protocol.Name(), k)
 		}
 		report.AddNames(t.Protocol.Name(), st.Kinds, s.timed)
+		report.AddModels(t.Protocol.Name(), st.Models, s.timed)
 	}
 	report.AddTools(stats.ToolsOf(&s.offer))
+	out.Models = report.Models
 	out.Names, out.Tools = report.Names, report.Tools
 	out.sort()
 	return out

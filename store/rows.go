@@ -4,11 +4,49 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
+
+// A Model is what is known of the model that answers an exchange.
+type Model struct {
+	Name, StopReason string
+	ToolCalls        []string
+	// FirstPart is the time to the first token, and TokensPerSecond how fast the answer came;
+	// 0 if that is not known.
+	FirstPart       time.Duration
+	TokensPerSecond float64
+	Prompt          *session.Prompt // what it was given; nil if that is not known
+	Said            string          // the end of what it has said so far; "" when it is over
+}
+
+// model is a Model with all that is kept of what it has said, which is the tracker's.
+type model struct {
+	Model
+	said []byte
+}
+
+// maxTail is how much of what a model has said is shown.
+const maxTail = 512
+
+// answer notes what is known of the model that answers an exchange.
+func (r *rows) answer(mark uint32, e *session.Exchange) {
+	m := r.models[mark]
+	if m == nil {
+		m = &model{}
+		r.models[mark] = m
+	}
+	calls := m.ToolCalls
+	if len(calls) < len(e.ToolCalls) {
+		calls = slices.Clone(e.ToolCalls)
+	}
+	m.Model = Model{Name: e.Model, StopReason: e.StopReason, ToolCalls: calls, FirstPart: e.TimeToFirstPart(), TokensPerSecond: e.TokensPerSecond(), Prompt: e.Prompt}
+	m.said = e.Said
+}
 
 // A row is the displayed state of an exchange: all of fixed size, without pointers.
 // Times are stamps, 0 as long as nothing has happened.
@@ -55,6 +93,7 @@ type rows struct {
 	laned   int
 	free    []uint32                  // lanes of rows that were dropped
 	usage   map[uint32]protocol.Usage // of those that have any
+	models  map[uint32]*model         // of those that a model answers
 	used    protocol.Usage            // by all
 	joined  int64                     // rows that belong to others, ever
 	failed  int64                     // operations that have, ever
@@ -92,6 +131,7 @@ func (r *rows) drop() {
 			r.free = append(r.free, old[i].lane)
 		}
 		delete(r.usage, old[i].mark)
+		delete(r.models, old[i].mark)
 	}
 	r.chunks = append(r.chunks[1:], old)
 	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
@@ -301,6 +341,7 @@ type Exchange struct {
 	Guessed                                       bool   // it might belong to another as well
 	Joined                                        int64  // exchanges that belong to it
 	Usage                                         protocol.Usage
+	Model                                         Model
 	Conn                                          int
 	Opener                                        frame.Dir
 	Opened, Answered, FirstPart, LastPart, Closed int64
@@ -354,6 +395,10 @@ func (s *Store) exchange(r *row) Exchange {
 	}
 	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
+	if m := s.rows.models[r.mark]; m != nil {
+		x.Model = m.Model
+		x.Model.Said = strings.ToValidUTF8(string(m.said[max(0, len(m.said)-maxTail):]), "")
+	}
 	if op := s.rows.operation(r); op != r {
 		x.Of, x.Operation = op.first, op.mark
 	}

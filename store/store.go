@@ -100,12 +100,12 @@ type wire struct {
 func New(o Options) *Store {
 	o.fill()
 	s := &Store{
-		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}},
+		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}},
 		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),
 	}
-	s.trackers.Watcher, s.trackers.Apart = watcher{s}, true
+	s.trackers.Watcher, s.trackers.Apart, s.trackers.Said = watcher{s}, true, true
 	return s
 }
 

@@ -56,6 +56,9 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	if e.Usage != (protocol.Usage{}) {
 		s.rows.use(r.mark, e.Usage)
 	}
+	if e.Model != "" {
+		s.rows.answer(r.mark, e)
+	}
 }
 
 // openRow fills r with a new exchange.

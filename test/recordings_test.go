@@ -151,6 +151,15 @@ func said(e *session.Exchange) string {
 	if e.Model != "" {
 		line += fmt.Sprintf(", %s: %d tokens in (%d cached), %d out, stopped by %q", e.Model, e.Usage.Input, e.Usage.Cached, e.Usage.Output, e.StopReason)
 	}
+	if len(e.ToolCalls) > 0 {
+		line += fmt.Sprintf(", calls %q", e.ToolCalls)
+	}
+	if p := e.Prompt; p != nil {
+		line += fmt.Sprintf(", given %v system, %v tools, %v messages, %v attachments", p.System, p.Tools, p.Messages, p.Attachments)
+		if p.Previous != 0 {
+			line += fmt.Sprintf(", %v added since %d, %d bytes the same", p.Added, p.Previous, p.Same)
+		}
+	}
 	if e.Parts > 0 {
 		line += fmt.Sprintf(", %d parts", e.Parts)
 	}

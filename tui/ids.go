@@ -2,7 +2,9 @@ package tui
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
@@ -11,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -334,13 +337,39 @@ func plural(n int64, one, many string) string {
 func (l *line) named(th *theme, x *store.Exchange, width int) {
 	n := l.fit(th.Kind, cmp.Or(x.Name, x.Kind), width)
 	l.used += n
-	if x.Name != "" && width-n > 3 {
+	if more := moreOf(x, width-n-1); more != "" && width-n > 3 {
 		l.pad(1)
-		kind := l.fit(th.Dim, x.Kind, width-n-1)
+		kind := l.fit(th.Dim, more, width-n-1)
 		l.used += kind
 		n += 1 + kind
 	}
 	l.pad(width - n + 1)
+}
+
+// moreOf says what stands behind the name of an exchange, in so many cells: the end of what
+// its model says, or which tools it has called and why it stopped, or else the kind.
+func moreOf(x *store.Exchange, cells int) string {
+	switch m := &x.Model; {
+	case m.Said != "":
+		return lastCells(m.Said, cells)
+	case len(m.ToolCalls) > 0:
+		return "→ " + strings.Join(m.ToolCalls, " ") + " " + m.StopReason
+	case m.StopReason != "":
+		return m.StopReason
+	case x.Name != "":
+		return x.Kind
+	}
+	return ""
+}
+
+// lastCells returns the end of a text on one line that takes so many cells.
+func lastCells(text string, cells int) string {
+	text = render.Safe(strings.Join(strings.Fields(text), " "))
+	for text != "" && render.Cells([]byte(text)) > cells {
+		_, n := utf8.DecodeRuneInString(text)
+		text = text[n:]
+	}
+	return text
 }
 
 func number(n int64) string {
@@ -464,6 +493,7 @@ func (m *Model) facts(x *store.Exchange) string {
 	if x.Usage.Cost > 0 {
 		list = append(list, "cost: "+render.Dollars(x.Usage.Cost))
 	}
+	list = append(list, modelFacts(&x.Model)...)
 	if x.Joined > 0 {
 		list = append(list, count(x.Joined)+" "+plural(x.Joined, "exchange belongs", "exchanges belong")+" to it")
 	}
@@ -475,6 +505,35 @@ func (m *Model) facts(x *store.Exchange) string {
 		list = append(list, of)
 	}
 	return strings.Join(list, " · ")
+}
+
+// modelFacts says what is known of a model and its answer.
+func modelFacts(m *store.Model) (list []string) {
+	if m.Name == "" {
+		return nil
+	}
+	list = append(list, "model "+m.Name)
+	if m.StopReason != "" {
+		list = append(list, "stopped: "+m.StopReason)
+	}
+	if len(m.ToolCalls) > 0 {
+		list = append(list, "calls: "+strings.Join(m.ToolCalls, ", "))
+	}
+	if m.FirstPart > 0 {
+		list = append(list, "first token after "+span(int64(m.FirstPart)))
+	}
+	if m.TokensPerSecond > 0 {
+		list = append(list, strconv.FormatFloat(m.TokensPerSecond, 'f', 1, 64)+" tokens/s")
+	}
+	return list
+}
+
+// promptLines says what the model of an exchange was given.
+func promptLines(x *store.Exchange) []string {
+	if x.Model.Prompt == nil {
+		return nil
+	}
+	return stats.PromptText(x.Model.Prompt, 3)
 }
 
 // usageOf writes tokens; "" if there are none.
@@ -506,6 +565,13 @@ func (m *Model) preview(n int) []string {
 		title += " · " + facts
 	}
 	list := []string{m.rule(title)}
-	list = append(list, m.ledger(d, n-1, 0)...)
+	prompt := promptLines(x)
+	for _, text := range prompt[:min(len(prompt), max(0, n-4))] {
+		l := newLine(m.width)
+		l.pad(1)
+		l.text(m.theme.Dim, text, l.room)
+		list = append(list, l.String())
+	}
+	list = append(list, m.ledger(d, n-len(list), 0)...)
 	return padded(list, n)
 }

@@ -31,6 +31,13 @@ func (s *statLine) selectable() bool { return s.name != nil || s.kind != nil }
 // statLines returns the tables: what exchanges name, and the kinds of messages.
 func (m *Model) statLines() (list []statLine) {
 	st := &m.page.stats
+	if len(st.Models) > 0 {
+		list = append(list, statLine{draw: m.modelsHead})
+		for i := range st.Models {
+			list = append(list, statLine{draw: func(l *line) { m.modelRow(l, &st.Models[i]) }})
+		}
+		list = append(list, statLine{draw: func(*line) {}})
+	}
 	if len(st.Names) > 0 {
 		list = append(list, statLine{draw: m.namesHead})
 		for i := range st.Names {
@@ -324,6 +331,39 @@ func (m *Model) nameRow(l *line, n *stats.Name) {
 	if l.used+8 <= l.room {
 		l.pad(1)
 		l.text(th.Dim, n.Kind, l.room)
+	}
+}
+
+func (m *Model) modelsHead(l *line) {
+	th := m.theme
+	l.pad(1)
+	l.left(th.Dim, "MODEL", m.nameWidth())
+	l.right(th.Dim, "CALLS", 7)
+	l.right(th.Dim, "ERRORS", 6)
+	for _, name := range []string{"IN", "CACHED", "OUT", "FIRST", "TOK/S", "COST"} {
+		l.whole(th.Dim, name, 7)
+	}
+}
+
+// modelRow draws what is known of a model. FIRST is the median time to the first token.
+func (m *Model) modelRow(l *line, x *stats.Model) {
+	th := m.theme
+	l.pad(1)
+	l.left(th.Kind, x.Name, m.nameWidth())
+	l.right(th.Number, count(x.Calls), 7)
+	l.right(th.Failed, number(x.Errors), 6)
+	first, rate, cost := "", "", ""
+	if q := x.FirstPart; q != nil {
+		first = span(int64(q.P50))
+	}
+	if x.TokensPerSecond > 0 {
+		rate = strconv.FormatFloat(x.TokensPerSecond, 'f', 0, 64)
+	}
+	if x.Cost > 0 {
+		cost = render.Dollars(int64(x.Cost))
+	}
+	for _, text := range []string{size(x.Usage.Input), size(x.Usage.Cached), size(x.Usage.Output), first, rate, cost} {
+		l.whole(th.Number, text, 7)
 	}
 }
 

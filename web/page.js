@@ -330,6 +330,7 @@ function stats(rows) {
   if (d.usage && tokens(d.usage)) card(tokens(d.usage), "tokens");
   if (d.usage && d.usage[3]) card(dollars(d.usage[3]), "cost");
   if (d.findings.length) card(n(d.findings.length), "findings", "warning");
+  for (const m of d.models || []) card(tokens(m.usage) || n(m.calls) + " calls", m.name + (m.rate ? " · " + m.rate + " tokens/s" : "") + (m.usage[3] ? " · " + dollars(m.usage[3]) : ""));
   const took = (ms) => ms === undefined ? "" : span(ms * 1e3);
   if (named.length) {
     const top = names.insertRow();
@@ -401,10 +402,21 @@ function facts(x) {
   if (x.version) list.push("version " + x.version);
   if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));
   if (x.usage && x.usage[3]) list.push("cost: " + dollars(x.usage[3]));
+  if (x.model) list.push(...modelFacts(x.model));
   const more = below.get(d.exchanges.indexOf(x));
   if (more) list.push(more.length + (more.length === 1 ? " exchange belongs" : " exchanges belong") + " to it");
   if (x.of >= 0) { const op = d.exchanges[x.of]; list.push("belongs to " + (op.name || op.kind) + " " + bare(op.id) + (x.guessed ? ", a guess: another is like it" : "")); }
   return list.join(" · ");
+}
+
+// modelFacts says what is known of a model and its answer.
+function modelFacts(m) {
+  const list = ["model " + m.name];
+  if (m.stop) list.push("stopped: " + m.stop);
+  if (m.tools) list.push("calls: " + m.tools.join(", "));
+  if (m.first) list.push("first token after " + span(m.first));
+  if (m.rate) list.push(m.rate + " tokens/s");
+  return list.concat(m.prompt || []);
 }
 
 const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? usage[i].toLocaleString("en") + " " + what : "").filter(Boolean).join(", ");

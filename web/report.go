@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"html"
 	"io"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -98,6 +99,7 @@ type data struct {
 	Findings  []finding  `json:"findings"`
 	Stats     []kind     `json:"stats"`
 	Names     []name     `json:"names"`
+	Models    []answers  `json:"models,omitempty"`
 	Tools     *tools     `json:"tools,omitempty"`
 	Usage     []int64    `json:"usage,omitempty"` // tokens: input, cached, output; and the cost, in millionths of a dollar
 }
@@ -125,6 +127,7 @@ type exchange struct {
 	Guessed  bool    `json:"guessed,omitempty"`
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
 	Usage    []int64 `json:"usage,omitempty"`
+	Model    *model  `json:"model,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
 	Opened   float64 `json:"opened"`
@@ -139,6 +142,31 @@ type exchange struct {
 	After    int64   `json:"after,omitempty"`
 	Bytes    int64   `json:"bytes"`
 	Findings int     `json:"findings,omitempty"`
+}
+
+// A model is what is known of the one that answers an exchange.
+type model struct {
+	Name   string   `json:"name"`
+	Stop   string   `json:"stop,omitempty"`
+	Tools  []string `json:"tools,omitempty"`
+	First  float64  `json:"first,omitempty"` // microseconds to the first token
+	Rate   float64  `json:"rate,omitempty"`  // tokens a second
+	Prompt []string `json:"prompt,omitempty"`
+}
+
+// modelOf returns what is known of a model; nil if there is none.
+func modelOf(m *store.Model) *model {
+	if m.Name == "" {
+		return nil
+	}
+	out := &model{Name: text(m.Name), Stop: text(m.StopReason), First: float64(m.FirstPart.Nanoseconds()) / 1e3, Rate: math.Round(m.TokensPerSecond*10) / 10}
+	for _, name := range m.ToolCalls {
+		out.Tools = append(out.Tools, text(name))
+	}
+	if m.Prompt != nil {
+		out.Prompt = stats.PromptText(m.Prompt, 3)
+	}
+	return out
 }
 
 type finding struct {
@@ -159,6 +187,16 @@ type kind struct {
 	P90    float64 `json:"p90,omitempty"`
 	P99    float64 `json:"p99,omitempty"`
 	Max    float64 `json:"max,omitempty"`
+}
+
+// answers are what there was of a model.
+type answers struct {
+	Name   string   `json:"name"`
+	Calls  int64    `json:"calls"`
+	Errors int64    `json:"errors,omitempty"`
+	Usage  []int64  `json:"usage,omitempty"`
+	First  *float64 `json:"first,omitempty"` // milliseconds to the first token, the median
+	Rate   float64  `json:"rate,omitempty"`  // tokens a second
 }
 
 // A name is what exchanges name, such as a tool, or a tool that is defined.
@@ -221,7 +259,7 @@ func (d *data) exchanges(s *store.Store, o *store.Overview, since func(int64) fl
 		e := exchange{
 			ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Conn: x.Conn, Dir: uint8(x.Opener), Opened: since(x.Opened), End: since(end), Took: since(x.Ended(o.Last)) - since(x.Opened),
 			Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
-			Bytes: x.In + x.Out, Findings: x.Findings, Of: -1, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage),
+			Bytes: x.In + x.Out, Findings: x.Findings, Of: -1, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		}
 		if op, ok := index[x.Operation]; ok {
 			e.Of = op
@@ -323,6 +361,14 @@ func (d *data) stats(s *store.Store) {
 // names takes over what exchanges name, of which trackers bound the number.
 func (d *data) names(st *store.Stats) {
 	d.Names = []name{}
+	for _, m := range st.Models {
+		row := answers{Name: m.Name, Calls: m.Calls, Errors: m.Errors, Rate: m.TokensPerSecond, Usage: []int64{m.Usage.Input, m.Usage.Cached, m.Usage.Output, int64(m.Cost)}}
+		if q := m.FirstPart; q != nil {
+			first := float64(time.Duration(q.P50).Microseconds()) / 1e3
+			row.First = &first
+		}
+		d.Models = append(d.Models, row)
+	}
 	ms := func(m stats.Millis) *float64 {
 		v := float64(time.Duration(m).Microseconds()) / 1e3
 		return &v

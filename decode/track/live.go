@@ -87,7 +87,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 	f.offerLive(s, it)
 	if string(m.Kind) == "realtimeInput" {
 		heard := fr
-		heard.Payload, heard.Size, heard.Inner = nil, 0, true
+		heard.Payload, heard.Again = nil, true
 		s.heard = &heard
 	}
 	if t := s.current(); t != nil && it.Protocol != openai.Realtime {
@@ -130,7 +130,7 @@ func (f *Follower) askLive(s *liveSession, it *decode.Item, fr session.Frame, m 
 	case current != nil:
 		stop := protocol.Message{Kind: m.Kind, Phase: protocol.Cancel, Ref: turnToken(current.id), Seq: -1}
 		f.feedLive(it.Protocol, fr, &stop)
-		fr.Size, fr.Inner = 0, true
+		fr.Again = true
 	}
 	if len(s.waiting) == maxTurns {
 		s.waiting = s.waiting[1:]
@@ -222,7 +222,7 @@ func (f *Follower) beginLive(s *liveSession, p protocol.Protocol, id []byte, wit
 		t, s.waiting = s.waiting[0], s.waiting[1:]
 	} else {
 		t = &liveTurn{asked: *with, kind: []byte("turn")}
-		t.asked.Payload, t.asked.Size, t.asked.Inner = nil, 0, true
+		t.asked.Payload, t.asked.Size, t.asked.Again = nil, 0, true
 	}
 	s.turns++
 	if t.id = bytes.Clone(id); id == nil {

@@ -94,8 +94,9 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 	default:
 		fr.Broken = append(e.model.judge().Request(fr.Payload), f.pay(e.model, fr.Seq, fr.Payload)...)
 		if e.model.paid != nil {
-			e.model.offered = offered{}
-			fr.Prompt = f.talks.Prompt(fr.Seq, e.model.to, fr.Payload, func(tool []byte) { f.schemas.offer(e.model.offered, tool) })
+			tools := offered{}
+			fr.Prompt = f.talks.Prompt(fr.Seq, e.model.to, fr.Payload, func(tool []byte) { f.schemas.offer(tools, tool) })
+			e.model.offered = f.schemas.share(tools)
 		}
 	}
 	e.model.model = string(m.Model)

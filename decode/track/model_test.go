@@ -2,14 +2,21 @@ package track_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/prices"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -227,6 +234,106 @@ func TestRepeatedOnConnections(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: found %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A call of a model costs what the user says, by the model that answers, however often the
+// answer tells of its usage.
+func TestCosts(t *testing.T) {
+	list, err := prices.Parse("p.yaml", []byte("m-1: {input: 2, cached: 1, output: 10}\nc*: {input: 3, output: 15}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		about string
+		wire  []string
+		want  int64 // millionths of a dollar
+	}{
+		{"streamed", []string{
+			post("/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`), events,
+			event(`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":40,"candidatesTokenCount":1},"modelVersion":"m-1"}`),
+			event(`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":40,"candidatesTokenCount":7},"modelVersion":"m-1"}`), last,
+		}, 60*2 + 40*1 + 7*10},
+		{"whole", []string{post("/v1/messages", `{"model":"c","messages":[]}`), said("200 OK", `{"type":"message","model":"c-1","stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":2}}`)}, 15*3 + 2*15},
+		{"no price", []string{post("/v1/chat/completions", `{"model":"g","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"g","choices":[],"usage":{"prompt_tokens":10}}`)}, 0},
+	} {
+		ts := follow(t, over(test.wire...), func(cfg *decode.Config) { cfg.Prices = list })
+		for e := range ts.List[0].Exchanges() {
+			if e.Usage.Cost != test.want || ts.List[0].Stats().Usage.Cost != test.want {
+				t.Errorf("%s: %d, and %d in all, want %d", test.about, e.Usage.Cost, ts.List[0].Stats().Usage.Cost, test.want)
+			}
+		}
+	}
+}
+
+// An open call takes at most 64 KiB besides what is kept of its text, whatever is asked and
+// answered: a request with many tools and messages, and a long answer that calls many tools.
+func TestOpenCallsAreSmall(t *testing.T) {
+	const calls = 32
+	var messages []string
+	tools := func(conn int) string {
+		var list []string
+		for i := range 260 {
+			list = append(list, fmt.Sprintf(`{"name":"tool_%d_%d","description":"%s","input_schema":{"type":"object","properties":{"a":{"type":"string"}}}}`, conn, i, strings.Repeat("x", 500)))
+		}
+		return strings.Join(list, ",")
+	}
+	for range 40 {
+		messages = append(messages, `{"role":"user","content":"`+strings.Repeat("y", 500)+`"}`)
+	}
+	for name, test := range map[string]struct {
+		said  bool
+		limit uint64
+	}{"without text": {false, 64 << 10}, "with text": {true, 64<<10 + 256<<10}} {
+		var before, after runtime.MemStats
+		measure := func(m *runtime.MemStats) {
+			runtime.GC()
+			runtime.GC()
+			runtime.ReadMemStats(m)
+		}
+		ts := &track.Trackers{Said: test.said}
+		f := track.NewFollower(ts, decode.Input{Capture: &script{}}, decode.Config{})
+		var p protocol.Message
+		feed := func(conn int, dir frame.Dir, head *frame.Head, payload string) {
+			body := []byte(payload)
+			if err := anthropic.Protocol.Parse(body, &p); err != nil {
+				t.Fatal(err)
+			}
+			fr := &frame.Frame{Raw: body, End: len(body), Dir: dir, Conn: conn, Stream: 1, Meta: &frame.Meta{Framing: frame.HTTP, Head: head}}
+			if _, err := f.View(nil, &decode.Item{Frame: fr, Payload: body, Protocol: anthropic.Protocol, Message: p, Time: time.Unix(1000, 0)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask := func(conn int) {
+			feed(conn, frame.C2U, &frame.Head{Start: "POST /v1/messages HTTP/1.1", Fields: []frame.Field{{Name: "anthropic-version", Value: "1"}}},
+				fmt.Sprintf(`{"model":"c","tools":[%s],"messages":["%d",%s]}`, tools(conn), conn, strings.Join(messages, ",")))
+			for i := range 300 {
+				feed(conn, frame.U2C, nil, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","name":"tool_%d","input":{}}}`, i, i))
+				feed(conn, frame.U2C, nil, fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":"%s"}}`, i, strings.Repeat("z", 2000)))
+			}
+		}
+		for conn := range 64 { // what is remembered of requests, which is bounded by itself
+			ask(1000 + conn)
+		}
+		measure(&before)
+		for conn := range calls {
+			ask(1 + conn)
+		}
+		measure(&after)
+		each := (after.HeapAlloc - before.HeapAlloc) / calls
+		t.Logf("%s: %d bytes for each open call", name, each)
+		if after.HeapAlloc > before.HeapAlloc && each > test.limit {
+			t.Errorf("%s: an open call takes %d bytes, want at most %d", name, each, test.limit)
+		}
+		open := 0
+		for e := range ts.List[0].Exchanges() {
+			if e.Outcome == session.Open {
+				open++
+			}
+		}
+		if open != calls+64 {
+			t.Fatalf("%d calls are open", open)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ type schemas struct {
 	seed maphash.Seed
 	of   map[uint64]*schema
 	size int
+	last offered // of a request
 }
 
 // A schema says what the arguments of a tool are.
@@ -56,6 +58,14 @@ func (s *schemas) offer(to offered, tool []byte) {
 		s.size += len(text)
 	}
 	to[session.ToolName(tool)] = known
+}
+
+// share returns the tools of a request, or the same ones of the request before.
+func (s *schemas) share(o offered) offered {
+	if !maps.Equal(o, s.last) {
+		s.last = o
+	}
+	return s.last
 }
 
 // schemaOf returns the JSON schema of a tool, as it is written; nil if it has none. Gemini's

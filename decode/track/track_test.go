@@ -44,18 +44,21 @@ func http(conn int, protocol, start, body string) capture.Record {
 }
 
 // follow has a script followed, and returns what the trackers know.
-func follow(t *testing.T, s *script) *track.Trackers {
+func follow(t *testing.T, s *script, change ...func(*decode.Config)) *track.Trackers {
 	t.Helper()
-	ts, f := look(t, s)
+	ts, f := look(t, s, change...)
 	f.End()
 	return ts
 }
 
 // look is follow for a session that has not ended.
-func look(t *testing.T, s *script) (*track.Trackers, *track.Follower) {
+func look(t *testing.T, s *script, change ...func(*decode.Config)) (*track.Trackers, *track.Follower) {
 	t.Helper()
 	var ts track.Trackers
 	in, cfg := decode.Input{Capture: s}, decode.Config{Workers: 1}
+	for _, c := range change {
+		c(&cfg)
+	}
 	f := track.NewFollower(&ts, in, cfg)
 	cfg.Event = f.Event
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {

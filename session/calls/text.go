@@ -19,11 +19,13 @@ type Text struct {
 	Width int
 	Live  bool
 	Style *render.Style
+	// Prompts says that what a model was given is listed below its call.
+	Prompts bool
 
 	above  int64 // the frame of the operation that came last
 	widths [columns]int
-	shown  []int      // the columns that fit
-	ahead  [][]string // rows from which the widths are still to be learnt
+	shown  []int     // the columns that fit
+	ahead  []textRow // from which the widths are still to be learnt
 	fitted bool
 }
 
@@ -67,8 +69,20 @@ const (
 	learnt     = 500 // rows
 )
 
+// A textRow is the cells of a call, and lines below it.
+type textRow struct {
+	cells []string
+	below []string
+}
+
+// maxPromptTools is how many tools are listed below a call, the largest.
+const maxPromptTools = 5
+
 func (t *Text) call(dst []byte, c *Call) []byte {
-	row := t.rowOf(c)
+	row := textRow{cells: t.rowOf(c)}
+	if t.Prompts && c.Prompt != nil {
+		row.below = stats.PromptText(c.Prompt, maxPromptTools)
+	}
 	if t.fitted {
 		return t.appendRow(dst, row)
 	}
@@ -177,7 +191,7 @@ func (t *Text) fit() {
 			continue
 		}
 		for _, row := range t.ahead {
-			t.widths[i] = max(t.widths[i], render.Cells([]byte(row[i])))
+			t.widths[i] = max(t.widths[i], render.Cells([]byte(row.cells[i])))
 		}
 	}
 	t.shown = nil
@@ -196,7 +210,7 @@ func (t *Text) fit() {
 func (t *Text) tells(column int) bool {
 	first := ""
 	for _, row := range t.ahead {
-		switch cell := row[column]; {
+		switch cell := row.cells[column]; {
 		case cell == "" || cell == first:
 		case column != versionColumn || first != "":
 			return true
@@ -235,8 +249,16 @@ func (t *Text) others() int {
 	return cells
 }
 
-func (t *Text) appendRow(dst []byte, row []string) []byte {
-	return append(t.appendCells(dst, row, t.Style), '\n')
+func (t *Text) appendRow(dst []byte, row textRow) []byte {
+	dst = append(t.appendCells(dst, row.cells, t.Style), '\n')
+	for _, line := range row.below {
+		line = "  " + line
+		if t.Width > 0 {
+			line = string(render.AppendFit(nil, []byte(line), t.Width))
+		}
+		dst = append(t.Style.Dim.Append(dst, line), '\n')
+	}
+	return dst
 }
 
 // appendCells appends the cells of the columns that are shown.

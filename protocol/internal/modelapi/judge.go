@@ -57,8 +57,8 @@ type tool struct {
 const (
 	// maxTools bounds the tool calls of an answer that are judged, and maxArguments their
 	// names and arguments, in bytes.
-	maxTools     = 256
-	maxArguments = 32 << 10
+	maxTools     = 128
+	maxArguments = 20 << 10
 	maxToolName  = 256
 )
 
