@@ -58,8 +58,12 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	}
 	if e.Model != "" {
 		s.rows.answer(r.mark, e)
+		s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(e.Name)+spoken)
 	}
 }
+
+// spoken is for how many characters of what a model says there is to be room.
+const spoken = 28
 
 // openRow fills r with a new exchange.
 func (s *Store) openRow(r *row, e *session.Exchange) {

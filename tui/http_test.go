@@ -81,3 +81,50 @@ func TestFiltersOverHTTP(t *testing.T) {
 		sc.press("x")
 	}
 }
+
+// A cut is a script that is broken off: what is open stays open.
+type cut struct{ script }
+
+func (c *cut) Next(rec *capture.Record) error {
+	if err := c.script.Next(rec); err != io.EOF {
+		return err
+	}
+	return capture.ErrCut
+}
+
+// While a model answers, its row shows the end of what it says; then which tools it calls and
+// why it stopped. What it was given stands below.
+func TestModelSpeaks(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	message := func(dir frame.Dir, head *frame.Head, body string) capture.Record {
+		at = at.Add(time.Second)
+		return capture.Record{Protocol: "anthropic", Framing: frame.HTTP, Time: at, Frame: frame.Frame{
+			Conn: 1, Dir: dir, Stream: 1, Raw: []byte(body), End: len(body), Meta: &frame.Meta{Framing: frame.HTTP, Head: head},
+		}}
+	}
+	ask := message(frame.C2U, &frame.Head{Start: "POST /v1/messages HTTP/1.1", Fields: []frame.Field{{Name: "anthropic-version", Value: "1"}}},
+		`{"model":"claude-x","system":"brief","tools":[{"name":"price"}],"messages":[{"role":"user","content":"hi"}]}`)
+	say := func(text string) capture.Record {
+		return message(frame.U2C, nil, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+text+`"}}`)
+	}
+	records := []capture.Record{
+		ask, say(`The tide\n`), say(` turns \u2014 late`),
+		message(frame.U2C, nil, `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"price","input":{}}}`),
+		message(frame.U2C, nil, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"input_tokens":30,"output_tokens":8}}`),
+		message(frame.U2C, nil, `{"type":"message_stop"}`),
+	}
+	for n, want := range map[int][]string{
+		3: {"claude-x The tide turns — late", "model claude-x · first token after 1.00s", "prompt: 1 system prompt 7 B (~2 tokens), 1 tool 16 B (~4 tokens), 1 message 30 B (~8 tokens)", "tool price: 16 B"},
+		6: {"claude-x → price tool_use", "tokens: 30 input, 8 output · model claude-x · stopped: tool_use · calls: price"},
+	} {
+		s := store.New(store.Options{})
+		t.Cleanup(func() { s.Close() })
+		_ = s.Take(t.Context(), decode.Input{Capture: &cut{records[:n:n]}}, decode.Config{Workers: 1})
+		sc := newScreen(t, s, tui.Config{Name: "models"}, 160, 40)
+		sc.shows(want...)
+		if n == len(records) {
+			sc.press("4")
+			sc.shows("MODEL", "claude-x")
+		}
+	}
+}
