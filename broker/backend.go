@@ -159,7 +159,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 
 // ask asks the provider, and shows the exchange to the tap.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
-	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Message: c.Message, MessageHeader: c.MessageHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
+	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Own: c.Own, Dialect: c.Dialect, OwnHeader: c.OwnHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
 	if c.Tap != nil {
 		req.Exchange = c.Tap.Provider(c, hop)
 	}
@@ -208,9 +208,12 @@ func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
 		}
 	}
 	var err error
-	if c.count {
+	switch c.ask {
+	case count:
 		err = r.Provider.(provider.Counter).CountTokens(ctx, req, &c.Completion)
-	} else {
+	case embeddings:
+		err = r.Provider.(provider.Embedder).Embed(ctx, req, &c.Completion)
+	default:
 		err = r.Provider.Complete(ctx, req, &c.Completion)
 	}
 	return begun(err, began)

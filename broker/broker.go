@@ -61,15 +61,17 @@ func (b *Broker) Reload(cfg Config) error {
 // A Call is one prompt for one model, and what came of it.
 type Call struct {
 	// Door and Client say who asks; Ref is the id that the client gave.
-	Door, Client, Ref string
+	// Account is whose budget the call is on, "" for nobody's.
+	Door, Client, Ref, Account string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat, ChatErr, Choices, Message, MessageHeader and Emit are as in [provider.Request].
-	Prompt, Chat, Message []byte
-	ChatErr               error
-	Choices               int
-	MessageHeader         http.Header
-	Emit                  func(provider.Part) error
+	// Prompt, Chat, ChatErr, Choices, Own, Dialect, OwnHeader and Emit are as in [provider.Request].
+	Prompt, Chat, Own []byte
+	Dialect           provider.Dialect
+	ChatErr           error
+	Choices           int
+	OwnHeader         http.Header
+	Emit              func(provider.Part) error
 	// Parent is the trace context that the client sent, if any, and Traceparent
 	// that of the call itself, from Do on.
 	Parent, Traceparent string
@@ -90,7 +92,7 @@ type Call struct {
 
 	model *model                     // that it went to
 	trace func(parent string) string // of the broker
-	count bool                       // for tokens alone
+	ask   ask
 }
 
 // A Tap makes the exchanges at which a call's words to a provider are seen.
@@ -139,11 +141,27 @@ func (b *Broker) Admit(c *Call) error {
 	return err
 }
 
-// Count asks how many tokens the call's Message is; the answer is the Message of
+// An ask is what a call is for.
+type ask uint8
+
+const (
+	completion ask = iota
+	count
+	embeddings
+)
+
+// Count asks how many tokens the call's request is; the answer is in the Usage of
 // its Completion. No completion is made: it stands in no account and no log.
 func (b *Broker) Count(ctx context.Context, c *Call) error {
-	c.count = true
+	c.ask = count
 	return b.run(ctx, c)
+}
+
+// Embed asks for the vectors of the call's Chat, which is OpenAI's request for
+// embeddings; OpenAI's answer is the Chat of its Completion.
+func (b *Broker) Embed(ctx context.Context, c *Call) error {
+	c.ask = embeddings
+	return b.Do(ctx, c)
 }
 
 func (b *Broker) begin(c *Call) {
@@ -178,8 +196,11 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if c.count {
-		return c.model.count(ctx, c)
+	switch c.ask {
+	case count:
+		return c.model.only(ctx, c, canCount, ErrCannotCount)
+	case embeddings:
+		return c.model.only(ctx, c, canEmbed, ErrCannotEmbed)
 	}
 	return c.told(c.model.complete(ctx, c))
 }

@@ -22,6 +22,9 @@ var (
 // ErrCannotCount: no provider of the model counts tokens.
 var ErrCannotCount = errors.New("the providers of the model count no tokens")
 
+// ErrCannotEmbed: no provider of the model makes embeddings.
+var ErrCannotEmbed = errors.New("the providers of the model make no embeddings")
+
 // The causes with which the time limits of an attempt end it.
 var (
 	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer came within timeouts.first_token")}
@@ -60,6 +63,8 @@ func Message(err error) string {
 		return "Client went away" // which logs are told alone
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
+	case errors.Is(err, ErrCannotEmbed):
+		return "No provider of this model can make embeddings: ask a model of a provider of the kind openai or gemini"
 	}
 	if large, ok := errors.AsType[*provider.TooLargeError](err); ok {
 		return large.Error()

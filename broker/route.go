@@ -185,14 +185,24 @@ func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
 	return err
 }
 
-// count makes the call at the first route whose provider counts tokens.
-func (m *model) count(ctx context.Context, c *Call) error {
+// only makes the call at the first route whose provider can do what it is for.
+func (m *model) only(ctx context.Context, c *Call, can func(provider.Provider) bool, cannot error) error {
 	for i := range m.routes {
-		if _, ok := m.routes[i].Provider.(provider.Counter); ok {
+		if can(m.routes[i].Provider) {
 			return m.routes[i].complete(ctx, c, c.Name)
 		}
 	}
-	return ErrCannotCount
+	return cannot
+}
+
+func canCount(p provider.Provider) bool {
+	_, ok := p.(provider.Counter)
+	return ok
+}
+
+func canEmbed(p provider.Provider) bool {
+	_, ok := p.(provider.Embedder)
+	return ok
 }
 
 // elsewhere reports whether a call that failed so may be made at another route.

@@ -104,7 +104,8 @@ type Timeouts struct {
 type Mock struct {
 	Prefix  *string  `yaml:"prefix"`
 	Latency Duration `yaml:"latency"`
-	Pause   Duration `yaml:"pause"`
+	Delay   Duration `yaml:"delay"`
+	Chunk   int      `yaml:"chunk"`
 	Script  []Line   `yaml:"script"`
 	Turns   []Turn   `yaml:"turns"`
 	Faults  []Fault  `yaml:"faults"`
@@ -113,6 +114,7 @@ type Mock struct {
 // A Line answers the prompts that contain When.
 type Line struct {
 	When       string     `yaml:"when"`
+	Reasoning  string     `yaml:"reasoning"`
 	Say        string     `yaml:"say"`
 	Finish     string     `yaml:"finish"`
 	ToolCalls  []ToolCall `yaml:"tool_calls"`
@@ -122,6 +124,7 @@ type Line struct {
 
 // A Turn is one answer of those that a mock gives in order.
 type Turn struct {
+	Reasoning string     `yaml:"reasoning"`
 	Text      string     `yaml:"text"`
 	Finish    string     `yaml:"finish"`
 	ToolCalls []ToolCall `yaml:"tool_calls"`

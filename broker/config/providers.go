@@ -136,6 +136,9 @@ func (b *builder) numbers(path []string, p *Provider) error {
 
 // mock checks what a mock is to answer with.
 func (b *builder) mock(path []string, m *Mock) error {
+	if m.Chunk < 0 {
+		return b.at(append(path, "chunk"), "expected a number of characters; 0 is a word")
+	}
 	for i, l := range m.Script {
 		if l.Status != 0 && !isFailure(l.Status) {
 			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
@@ -195,20 +198,20 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 }
 
 func newMock(m *Mock) (*mock.Mock, error) {
-	cfg := mock.Config{Prefix: m.Prefix, Latency: time.Duration(m.Latency), Pause: time.Duration(m.Pause)}
+	cfg := mock.Config{Prefix: m.Prefix, Latency: time.Duration(m.Latency), Delay: time.Duration(m.Delay), Chunk: m.Chunk}
 	for _, l := range m.Script {
 		calls, err := toolCalls(l.ToolCalls)
 		if err != nil {
 			return nil, err
 		}
-		cfg.Script = append(cfg.Script, mock.Line{When: l.When, Say: l.Say, Finish: l.Finish, ToolCalls: calls, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)})
+		cfg.Script = append(cfg.Script, mock.Line{When: l.When, Thought: l.Reasoning, Say: l.Say, Finish: l.Finish, ToolCalls: calls, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)})
 	}
 	for _, t := range m.Turns {
 		calls, err := toolCalls(t.ToolCalls)
 		if err != nil {
 			return nil, err
 		}
-		cfg.Turns = append(cfg.Turns, mock.Turn{Line: mock.Line{Say: t.Text, Finish: t.Finish, ToolCalls: calls, Status: t.Status}, Delay: time.Duration(t.Delay)})
+		cfg.Turns = append(cfg.Turns, mock.Turn{Line: mock.Line{Thought: t.Reasoning, Say: t.Text, Finish: t.Finish, ToolCalls: calls, Status: t.Status}, Delay: time.Duration(t.Delay)})
 	}
 	for _, f := range m.Faults {
 		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})

@@ -17,6 +17,15 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
+// listed writes tool calls.
+func listed(calls []provider.ToolCall) string {
+	list := []string{}
+	for _, c := range calls {
+		list = append(list, fmt.Sprintf("{%s %s %s}", c.ID, c.Name, c.Arguments))
+	}
+	return fmt.Sprint(list)
+}
+
 // asked asks a backend that answers with those bytes, and then closes the
 // connection or keeps it.
 func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) error) (*provider.Completion, error) {
@@ -166,7 +175,7 @@ func TestEndsOfGemini(t *testing.T) {
 			}
 			var c provider.Completion
 			err := p.Complete(t.Context(), r, &c)
-			if got := fmt.Sprintf("%s %s %s", c.Finish, c.Text, c.ToolCalls); err != nil || got != want {
+			if got := fmt.Sprintf("%s %s %s", c.Finish, c.Text, listed(c.ToolCalls)); err != nil || got != want {
 				t.Errorf("%s, streamed %v: got %s, %v; want %s", answer, stream, got, err, want)
 			}
 			p.CloseIdleConnections()
@@ -205,8 +214,8 @@ func TestCallsOfAnthropic(t *testing.T) {
 		}))
 		p := anthropic.New(provider.Config{BaseURL: backend.URL})
 		var c provider.Completion
-		if err := p.Complete(t.Context(), r, &c); err != nil || fmt.Sprintf("%s", c.ToolCalls) != want {
-			t.Errorf("%s: got %s, %v; want %s", answer, c.ToolCalls, err, want)
+		if err := p.Complete(t.Context(), r, &c); err != nil || listed(c.ToolCalls) != want {
+			t.Errorf("%s: got %s, %v; want %s", answer, listed(c.ToolCalls), err, want)
 		}
 		p.CloseIdleConnections()
 		backend.Close()

@@ -42,12 +42,29 @@ type Config struct {
 	Drop []string
 }
 
-// A Counter is a provider that can say how many tokens a message of Anthropic's is.
+// A Counter is a provider that can say how many tokens a request is.
 type Counter interface {
-	// CountTokens asks for the count of r.Message, and sets c.Message to the
-	// answer, which is as Anthropic has it.
+	// CountTokens asks for the count of r, and sets c.Usage.Input to it, and c.Own to
+	// the answer if that is in the client's own dialect.
 	CountTokens(ctx context.Context, r *Request, c *Completion) error
 }
+
+// An Embedder is a provider that can turn texts into vectors.
+type Embedder interface {
+	// Embed asks for the vectors of r.Chat, which is OpenAI's request for embeddings,
+	// and sets c.Chat to OpenAI's answer, and c.Usage.Input.
+	Embed(ctx context.Context, r *Request, c *Completion) error
+}
+
+// A Dialect is the API whose words a client speaks.
+type Dialect uint8
+
+const (
+	OpenAIChat Dialect = iota // chat completions
+	OpenAIResponses
+	AnthropicMessages
+	GeminiContents
+)
 
 // A Request is one prompt for one model. Either Prompt or Chat is set; nobody
 // writes to their bytes.
@@ -56,19 +73,21 @@ type Request struct {
 	Model string
 	// Prompt is a JSON value: a string, an object, or an array of messages.
 	Prompt []byte
-	// Chat is the body of an OpenAI chat completion, a JSON object.
+	// Chat is the body of an OpenAI chat completion, a JSON object; or, where it is
+	// embedded, of OpenAI's request for embeddings.
 	Chat []byte
 	// Choices is how many choices Chat asks for: 0 if it does not say, -1 if what
 	// it says is no number.
 	Choices int
-	// Message is the body of a request for one of Anthropic's messages, which
-	// Chat translates; nil where nobody spoke so. ChatErr is why Chat does not say
-	// what Message does, nil if it does: a backend that would be asked Chat returns
-	// it. MessageHeader are the headers
-	// that came with it and go where it goes; it may be nil.
-	Message       []byte
-	ChatErr       error
-	MessageHeader http.Header
+	// Own is the body of the client's request, in its dialect, where Chat is a
+	// translation of it; else nil. ChatErr is why Chat does not say
+	// what Own does, nil if it does: a backend that would be asked Chat returns
+	// it. OwnHeader are the headers
+	// that came with Own and go where it goes; it may be nil.
+	Own       []byte
+	Dialect   Dialect
+	ChatErr   error
+	OwnHeader http.Header
 	// Emit takes the parts of a streamed completion, in order. Its error ends
 	// the call and is returned.
 	Emit func(Part) error
@@ -79,6 +98,10 @@ type Request struct {
 	// Secrets are masked in all that the backend answers; nil is none.
 	Secrets *mask.Secrets
 }
+
+// In reports whether the client speaks a dialect, so that a backend that does, too, can be
+// asked in its own words.
+func (r *Request) In(d Dialect) bool { return r.Own != nil && r.Dialect == d }
 
 // An Exchange watches one call to a backend over HTTP. It must not keep the
 // bytes after it returned.
@@ -99,9 +122,12 @@ type Part struct {
 	// Chunk is the OpenAI chunk that the part came in, where the backend
 	// speaks that; nil elsewhere.
 	Chunk []byte
-	// Event is the event of Anthropic's that the part came in, where the
-	// request had a Message and the backend speaks so; nil elsewhere.
+	// Event is the event that the part came in, where the backend was asked
+	// in the client's own dialect; nil elsewhere.
 	Event []byte
+	// Thought is a piece of what the model thinks before it answers, a JSON string
+	// token; nil if the part has none.
+	Thought []byte
 }
 
 // A Completion is the outcome of a call.
@@ -121,9 +147,12 @@ type Completion struct {
 	// Chat is the body of the OpenAI chat completion that the backend
 	// answered with, nil if it speaks something else or streamed.
 	Chat []byte
-	// Message is the message of Anthropic's that answered the request's, as
-	// Chat is; nil elsewhere.
-	Message []byte
+	// Own is the answer in the client's own dialect, where the backend was asked in
+	// that, as Chat is; nil elsewhere.
+	Own []byte
+	// Thoughts are what the model tells of its thinking, a JSON string token, nil if
+	// it tells nothing.
+	Thoughts []byte
 }
 
 // SetText sets the text to the JSON string token that is prefix, which needs no
@@ -133,9 +162,17 @@ func (c *Completion) SetText(prefix string, token []byte) {
 }
 
 // AppendText appends a string token to the completion's text. It is for streams.
-func (c *Completion) AppendText(token []byte) {
-	c.Seal()
-	c.Text = append(append(c.Text[:len(c.Text)-1], token[1:len(token)-1]...), '"')
+func (c *Completion) AppendText(token []byte) { c.Text = appendToken(c.Text, token) }
+
+// AppendThought appends a string token to what the model thinks.
+func (c *Completion) AppendThought(token []byte) { c.Thoughts = appendToken(c.Thoughts, token) }
+
+// appendToken returns the string token of two texts, of which the first may be nil.
+func appendToken(text, more []byte) []byte {
+	if text == nil {
+		text = []byte(`""`)
+	}
+	return append(append(text[:len(text)-1], more[1:len(more)-1]...), '"')
 }
 
 // Seal gives a completion without text the empty one.
@@ -165,6 +202,9 @@ type ToolCall struct {
 	ID, Name string
 	// Arguments is a JSON value as the model wrote it.
 	Arguments []byte
+	// Custom says that the tool takes a text rather than an object: Arguments is a
+	// string token.
+	Custom bool
 }
 
 // Arguments reads those of a call as OpenAI has them: JSON in a string. What is none
@@ -191,5 +231,6 @@ func (c *ToolCall) Input() []byte {
 	return append(append([]byte(`{"arguments":`), c.Arguments...), '}')
 }
 
-// Usage counts tokens.
-type Usage struct{ Input, Output int64 }
+// Usage counts tokens. Those that came from a cache are among Input, and those of
+// thinking among Output.
+type Usage struct{ Input, Output, Cached, Thinking int64 }

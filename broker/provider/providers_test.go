@@ -115,13 +115,13 @@ func TestWhole(t *testing.T) {
 			_, _ = io.WriteString(w, d.whole)
 		})
 		c, err := ask(&provider.Request{Traceparent: "00-1-2-01"})
-		if err != nil || c.Plain() != `hé "y"` || c.Finish != "stop" || c.Usage != (provider.Usage{Input: 7, Output: 3}) {
+		if err != nil || c.Plain() != `hé "y"` || c.Finish != "stop" || c.Usage.Input != 7 || c.Usage.Output != 3 {
 			t.Errorf("got %+v, %v", c, err)
 		}
 		set(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, d.tools) })
 		c, err = ask(&provider.Request{})
-		if err != nil || c.Plain() != "" || c.Finish != "tool_calls" || len(c.ToolCalls) != 1 || fmt.Sprintf("%s", c.ToolCalls) != `[{c1 f {"a":1}}]` {
-			t.Errorf("got %s, %v", c.ToolCalls, err)
+		if err != nil || c.Plain() != "" || c.Finish != "tool_calls" || len(c.ToolCalls) != 1 || listed(c.ToolCalls) != `[{c1 f {"a":1}}]` {
+			t.Errorf("got %s, %v", listed(c.ToolCalls), err)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestStream(t *testing.T) {
 			return nil
 		}
 		c, err := ask(&provider.Request{Emit: emit})
-		if err != nil || c.Plain() != `hé "y"` || strings.Join(parts, "") != `hé "y"` || c.Finish != "stop" || c.Usage != (provider.Usage{Input: 7, Output: 3}) {
+		if err != nil || c.Plain() != `hé "y"` || strings.Join(parts, "") != `hé "y"` || c.Finish != "stop" || c.Usage.Input != 7 || c.Usage.Output != 3 {
 			t.Errorf("got %+v, %q, %v", c, parts, err)
 		}
 		// A stream that is cut is no completion.

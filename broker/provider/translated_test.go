@@ -370,7 +370,7 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 		var sent overheard
 		r := &provider.Request{Model: "m", Chat: []byte(chat), Exchange: &sent}
 		if tt.message != "" {
-			r.Message = []byte(tt.message)
+			r.Own = []byte(tt.message)
 		}
 		if err := openai.New(provider.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
 			t.Errorf("%q: sent %s (%v), want %s", tt.base, sent, err, tt.want)

@@ -123,7 +123,7 @@ func (r reading) calls(m Message) ([]ToolCall, error) {
 		if call.Type != "" && call.Type != "function" {
 			return nil, r.kind.Refusal(fmt.Sprintf("%s.tool_calls[%d]", r.at, i), "Leave the call and its answer out")
 		}
-		list = append(list, ToolCall{call.ID, call.Function.Name, Arguments(call.Function.Arguments)})
+		list = append(list, ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: Arguments(call.Function.Arguments)})
 	}
 	return list, nil
 }

@@ -90,7 +90,7 @@ func statusOf(err error) (status int, kind string) {
 		return http.StatusNotFound, invalid
 	case errors.As(err, &large):
 		return http.StatusBadGateway, "server_error"
-	case errors.Is(err, broker.ErrCannotCount):
+	case errors.Is(err, broker.ErrCannotCount), errors.Is(err, broker.ErrCannotEmbed):
 		return http.StatusNotFound, invalid
 	case errors.Is(err, broker.ErrShutdown):
 		return http.StatusServiceUnavailable, "server_error"

@@ -47,11 +47,14 @@ func (m *message) complete(ctx context.Context) {
 		m.json(http.StatusBadRequest, messageFailure(fault, http.StatusBadRequest))
 		return
 	}
-	m.call.Model, m.call.Message = provider.Unquote(q.Model), m.r.Body
+	m.call.Model, m.call.Own, m.call.Dialect = provider.Unquote(q.Model), m.r.Body, provider.AnthropicMessages
 	m.call.Chat, m.call.ChatErr = q.chat()
-	m.call.MessageHeader = handedOn(m.r)
-	m.count = m.r.URL.Path == countPath
-	if m.stream = q.streams() && !m.count; m.stream {
+	m.call.OwnHeader = handedOn(m.r)
+	count := m.r.URL.Path == countPath
+	if count {
+		m.does = m.broker.Count
+	}
+	if m.stream = q.streams() && !count; m.stream {
 		m.call.Emit = m.emit
 	}
 	switch err := m.do(ctx); {
@@ -60,8 +63,10 @@ func (m *message) complete(ctx context.Context) {
 	case m.stream:
 		m.end()
 		m.tap.EventsEnd()
-	case m.call.Completion.Message != nil:
-		m.json(http.StatusOK, m.call.Completion.Message)
+	case count && m.call.Completion.Own == nil:
+		m.json(http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, m.call.Completion.Usage.Input))
+	case m.call.Completion.Own != nil:
+		m.json(http.StatusOK, m.call.Completion.Own)
 	default:
 		m.whole()
 	}
@@ -96,7 +101,7 @@ func (m *message) whole() {
 	for _, call := range c.ToolCalls {
 		content = append(content, messagePart{Type: "tool_use", ID: &call.ID, Name: &call.Name, Input: call.Input()})
 	}
-	body, err := jsonscan.Marshal(m.made(content, stopReason(c.Finish), c.Usage))
+	body, err := jsonscan.Marshal(m.made(content, stopReason(c.Finish), newMessageUsage(c.Usage)))
 	if err != nil { // the arguments of a tool are nested too deeply
 		m.fail(err)
 		return
@@ -120,7 +125,8 @@ type (
 		Sequence *struct{} `json:"stop_sequence"`
 	}
 	messageUsage struct {
-		Input  int64 `json:"input_tokens"`
+		Input  int64 `json:"input_tokens"` // without what came from a cache
+		Cached int64 `json:"cache_read_input_tokens,omitempty"`
 		Output int64 `json:"output_tokens"`
 	}
 	// A messagePart is content, a piece of it, or an error.
@@ -145,9 +151,13 @@ type (
 )
 
 // made returns a message: a whole one, or the beginning of one, which has no stop yet.
-func (m *message) made(content []messagePart, stop string, u provider.Usage) *madeMessage {
+func (m *message) made(content []messagePart, stop string, u messageUsage) *madeMessage {
 	id := fmt.Sprint("msg_", m.call.ID)
-	return &madeMessage{id, "message", "assistant", m.call.Name, content, messageEnd{Reason: orNull(stop)}, messageUsage(u)}
+	return &madeMessage{id, "message", "assistant", m.call.Name, content, messageEnd{Reason: orNull(stop)}, u}
+}
+
+func newMessageUsage(u provider.Usage) messageUsage {
+	return messageUsage{max(u.Input-u.Cached, 0), u.Cached, u.Output}
 }
 
 // stopReason says in Anthropic's words why a completion ended.
@@ -198,7 +208,7 @@ func (m *message) end() {
 		m.ofBlock("content_block_delta", nil, messagePart{Type: "input_json_delta", Partial: string(call.Input())})
 		m.stop()
 	}
-	usage := messageUsage(c.Usage)
+	usage := newMessageUsage(c.Usage)
 	m.tell(messageEvent{Type: "message_delta", Delta: messageEnd{Reason: orNull(stopReason(c.Finish))}, Usage: &usage})
 	m.tell(messageEvent{Type: "message_stop"})
 	_ = m.flush()
@@ -210,7 +220,7 @@ func (m *message) start() {
 		return
 	}
 	m.begin()
-	m.tell(messageEvent{Type: "message_start", Message: m.made([]messagePart{}, "", provider.Usage{})})
+	m.tell(messageEvent{Type: "message_start", Message: m.made([]messagePart{}, "", messageUsage{})})
 }
 
 // block begins a block of content.

@@ -180,8 +180,8 @@ func TestMessageTranslated(t *testing.T) {
 	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic." {
 		t.Errorf("what cannot be translated: %v", call.ChatErr)
 	}
-	if string(call.Message) != body {
-		t.Errorf("the words of the client became %s", call.Message)
+	if string(call.Own) != body {
+		t.Errorf("the words of the client became %s", call.Own)
 	}
 	call.Finish("so")
 	<-done

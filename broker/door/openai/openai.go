@@ -31,7 +31,7 @@ const Limit = 16 << 20
 
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
-	h := handler{b, p}
+	h := handler{b, p, newKept()}
 	return web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a, Pages: true,
 		Fault: func(path string, f *web.Fault) []byte {
@@ -46,21 +46,28 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 type handler struct {
 	broker  *broker.Broker
 	publish *publish.Publisher
+	kept    *kept
 }
 
 const (
-	chatPath   = "/v1/chat/completions"
-	modelsPath = "/v1/models"
+	chatPath       = "/v1/chat/completions"
+	modelsPath     = "/v1/models"
+	embeddingsPath = "/v1/embeddings"
 )
+
+// posted are the paths where OpenAI's clients ask, with who answers.
+var posted = map[string]func(*handler, context.Context, *web.Request, *web.Response){
+	chatPath:       (*handler).chat,
+	responsesPath:  (*handler).respond,
+	embeddingsPath: (*handler).embed,
+}
 
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	name, one := strings.CutPrefix(r.URL.Path, modelsPath+"/")
 	switch {
-	case r.URL.Path == chatPath && r.Method == http.MethodPost:
-		e := h.open(r, w)
-		defer e.tap.Close()
-		e.complete(ctx)
-	case r.URL.Path == chatPath:
+	case posted[r.URL.Path] != nil && r.Method == http.MethodPost:
+		posted[r.URL.Path](h, ctx, r, w)
+	case posted[r.URL.Path] != nil:
 		notAllowed(r, w, "POST")
 	case r.URL.Path == messagesPath, r.URL.Path == countPath:
 		h.message(ctx, r, w)
@@ -77,6 +84,12 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	}
 }
 
+func (h *handler) chat(ctx context.Context, r *web.Request, w *web.Response) {
+	e := h.open(r, w)
+	defer e.tap.Close()
+	e.complete(ctx)
+}
+
 func notAllowed(r *web.Request, w *web.Response, allowed string) {
 	w.Set("Allow", allowed)
 	w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
@@ -86,11 +99,10 @@ func notAllowed(r *web.Request, w *web.Response, allowed string) {
 // that has been given another base URL than it should, which one that is.
 func unknownURL(r *web.Request) string {
 	text := "Unknown request URL: " + r.Method + " " + r.URL.Path
-	switch "/v1" + r.URL.Path {
-	case chatPath, modelsPath:
+	if path := "/v1" + r.URL.Path; posted[path] != nil || path == modelsPath {
 		return text + " (the base URL of this API ends in /v1)"
 	}
-	return text + " (there are " + chatPath + ", " + messagesPath + " and " + modelsPath + ")"
+	return text + " (there are " + strings.Join([]string{chatPath, responsesPath, embeddingsPath, messagesPath}, ", ") + " and " + modelsPath + ")"
 }
 
 // model describes a model, whose name is escaped as paths have it.
@@ -130,8 +142,9 @@ type exchange struct {
 	tap  *publish.Conn
 	call broker.Call
 
+	does func(context.Context, *broker.Call) error // what is asked of the broker
+
 	stream, withUsage bool
-	count             bool   // tokens alone
 	native            bool   // the backend's own chunks are passed on
 	model             []byte // the token of the model's name
 	chunks            []byte // the buffer of what is streamed
@@ -139,7 +152,7 @@ type exchange struct {
 }
 
 func (h *handler) open(r *web.Request, w *web.Response) exchange {
-	return exchange{handler: h, r: r, w: w, tap: h.publish.Open("openai client "+r.RemoteAddr, "json", frame.HTTP)}
+	return exchange{handler: h, r: r, w: w, does: h.broker.Do, tap: h.publish.Open("openai client "+r.RemoteAddr, "json", frame.HTTP)}
 }
 
 // read reads the request. The fault is a sentence for the client, param what it
@@ -213,12 +226,9 @@ func (e *exchange) complete(ctx context.Context) {
 // do makes the call, which ends early when the client goes away.
 func (e *exchange) do(ctx context.Context) error {
 	c := &e.call
-	c.Door, c.Client, c.Ref = Name, e.r.Client, e.r.Header.Get("X-Request-Id")
+	c.Door, c.Client, c.Account, c.Ref = Name, e.r.Client, e.r.Account, e.r.Header.Get("X-Request-Id")
 	c.Parent, c.Tap = e.r.Header.Get("Traceparent"), e.tap.Tap()
-	if e.count {
-		return e.broker.Count(ctx, c)
-	}
-	return e.broker.Do(ctx, c)
+	return e.does(ctx, c)
 }
 
 func (e *exchange) json(status int, body []byte) {
@@ -290,7 +300,10 @@ func newUsage(c *provider.Completion) *usage {
 // toolCalls writes calls in the words of OpenAI. In a stream they have an index.
 func toolCalls(calls []provider.ToolCall, indexed bool) (list []chatCall) {
 	for i, call := range calls {
-		made := chatCall{nil, call.ID, "function", chatFunction{call.Name, string(call.Arguments)}}
+		made := functionCall(call.ID, call.Name, string(call.Arguments))
+		if call.Custom {
+			made = customCall(call.ID, call.Name, call.Arguments)
+		}
 		if indexed {
 			made.Index = &i
 		}

@@ -198,25 +198,44 @@ type (
 		Text  string     `json:"text,omitempty"`
 		Image *chatImage `json:"image_url,omitempty"`
 		File  *chatFile  `json:"file,omitempty"`
+		Audio *chatAudio `json:"input_audio,omitempty"`
+	}
+	chatAudio struct {
+		Data   string `json:"data"`
+		Format string `json:"format"`
 	}
 	chatFile struct {
 		Name string `json:"filename"`
 		Data string `json:"file_data"`
 	}
 	chatImage struct {
-		URL string `json:"url"`
+		URL    string `json:"url"`
+		Detail string `json:"detail,omitempty"`
 	}
 	chatCall struct {
-		Index    *int         `json:"index,omitempty"`
-		ID       string       `json:"id"`
-		Type     string       `json:"type"`
-		Function chatFunction `json:"function"`
+		Index    *int          `json:"index,omitempty"`
+		ID       string        `json:"id"`
+		Type     string        `json:"type"`
+		Function *chatFunction `json:"function,omitempty"`
+		Custom   *chatCustom   `json:"custom,omitempty"`
+	}
+	chatCustom struct {
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
 	}
 	chatFunction struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	}
 )
+
+func functionCall(id, name, arguments string) chatCall {
+	return chatCall{ID: id, Type: "function", Function: &chatFunction{name, arguments}}
+}
+
+func customCall(id, name string, input []byte) chatCall {
+	return chatCall{ID: id, Type: "custom", Custom: &chatCustom{name, input}}
+}
 
 func (q *question) messages() []chatMessage {
 	list := []chatMessage{}
@@ -242,7 +261,7 @@ func (q *question) appendMessages(list []chatMessage, role string, content []blo
 		switch b.Type {
 		case "tool_use":
 			arguments := cmp.Or(string(b.Input), "{}")
-			said.Calls = append(said.Calls, chatCall{nil, b.ID, "function", chatFunction{b.Name, arguments}})
+			said.Calls = append(said.Calls, functionCall(b.ID, b.Name, arguments))
 		case "tool_result":
 			text, more := q.result(b)
 			list, parts = append(list, chatMessage{Role: "tool", Content: text, Answers: b.ToolUseID}), append(parts, more...)
@@ -285,9 +304,9 @@ func (q *question) part(b block) chatPart {
 	case "text ":
 		return chatPart{Type: "text", Text: b.Text}
 	case "image base64":
-		return chatPart{Type: "image_url", Image: &chatImage{data}}
+		return chatPart{Type: "image_url", Image: &chatImage{URL: data}}
 	case "image url":
-		return chatPart{Type: "image_url", Image: &chatImage{b.Source.URL}}
+		return chatPart{Type: "image_url", Image: &chatImage{URL: b.Source.URL}}
 	case "document base64":
 		return chatPart{Type: "file", File: &chatFile{cmp.Or(b.Title, "document.pdf"), data}}
 	case "document text":

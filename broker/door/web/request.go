@@ -10,6 +10,9 @@ type Request struct {
 	Body []byte
 	// Client is the host that the client is at.
 	Client string
+	// Account is the name of the client whose token was shown, "" if that was no
+	// client's own.
+	Account string
 }
 
 // HasLength reports whether the request says how long its body is, by a

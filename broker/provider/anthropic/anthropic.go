@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
@@ -57,23 +58,50 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 		return upstream.Malformed("it is no message")
 	}
 	m.complete(c)
-	if r.Message != nil {
-		c.Message = answer
+	if r.In(provider.AnthropicMessages) {
+		c.Own = answer
 	}
 	return nil
 }
 
 // CountTokens asks the backend, as [provider.Counter] has it.
 func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	resp, err := p.post(ctx, "/v1/messages/count_tokens", provider.WithModel(r.Message, r.Model), r)
+	body, err := p.body(r)
 	if err != nil {
 		return err
 	}
-	c.Message, err = upstream.Body(ctx, resp, r, c)
-	if n, ok := jsonscan.Get(c.Message, "input_tokens"); err == nil && (!ok || jsonscan.KindOf(n) != jsonscan.Number) {
+	if !r.In(provider.AnthropicMessages) {
+		body = counted(body)
+	}
+	resp, err := p.post(ctx, "/v1/messages/count_tokens", body, r)
+	if err != nil {
+		return err
+	}
+	answer, err := upstream.Body(ctx, resp, r, c)
+	if err != nil {
+		return err
+	}
+	n, _ := jsonscan.Get(answer, "input_tokens")
+	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
 		return upstream.Malformed("it counts no tokens")
 	}
-	return err
+	if r.In(provider.AnthropicMessages) {
+		c.Own = answer
+	}
+	return nil
+}
+
+// counted leaves of a request what may be counted.
+func counted(body []byte) []byte {
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(body, &all) // it is of our own making
+	of := map[string]json.RawMessage{}
+	for _, name := range [...]string{"model", "messages", "system", "tools", "tool_choice", "thinking"} {
+		if all[name] != nil {
+			of[name] = all[name]
+		}
+	}
+	return jsonscan.MustMarshal(of)
 }
 
 const betaHeader = "Anthropic-Beta"
@@ -81,10 +109,10 @@ const betaHeader = "Anthropic-Beta"
 // post sends the client's own words with the headers that came with them. What is
 // asked for of features that are not for everybody adds up.
 func (p *Provider) post(ctx context.Context, path string, body []byte, r *provider.Request) (*upstream.Response, error) {
-	if r.Message == nil {
+	if !r.In(provider.AnthropicMessages) {
 		return p.Post(ctx, path, body, r)
 	}
-	own := r.MessageHeader
+	own := r.OwnHeader
 	if len(p.beta) > 0 && own[betaHeader] != nil {
 		own = maps.Clone(own)
 		own[betaHeader] = slices.Concat(p.beta, own[betaHeader])
@@ -95,8 +123,8 @@ func (p *Provider) post(ctx context.Context, path string, body []byte, r *provid
 // body writes the request in the words of the API: the client's own if those
 // they are.
 func (p *Provider) body(r *provider.Request) ([]byte, error) {
-	if r.Message != nil {
-		return provider.WithModel(r.Message, r.Model), nil
+	if r.In(provider.AnthropicMessages) {
+		return provider.WithModel(r.Own, r.Model), nil
 	}
 	chat, err := r.Read(p.kind)
 	if err != nil {
@@ -147,6 +175,7 @@ func outputConfig(chat *provider.Chat) map[string]any {
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
+	Thinking  string          `json:"thinking,omitempty"`
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
@@ -267,6 +296,7 @@ type usage struct {
 func (u usage) count(c *provider.Completion) {
 	c.Usage.Input = max(c.Usage.Input, u.Input+u.CacheCreation+u.CacheRead)
 	c.Usage.Output = max(c.Usage.Output, u.Output)
+	c.Usage.Cached = max(c.Usage.Cached, u.CacheRead)
 }
 
 type message struct {
@@ -281,6 +311,8 @@ func (m *message) complete(c *provider.Completion) {
 		switch b.Type {
 		case "text":
 			c.AppendText(provider.Quote(b.Text))
+		case "thinking":
+			c.AppendThought(provider.Quote(b.Thinking))
 		case "tool_use":
 			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: b.ID, Name: b.Name, Arguments: provider.Arguments(string(b.Input))})
 		}

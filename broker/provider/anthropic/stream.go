@@ -16,6 +16,7 @@ type event struct {
 	Delta   struct {
 		Type    string `json:"type"`
 		Text    string `json:"text"`
+		Thought string `json:"thinking"`
 		Partial string `json:"partial_json"`
 		Stop    string `json:"stop_reason"`
 	} `json:"delta"`
@@ -31,7 +32,7 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 			return false, upstream.Malformed("an event is no JSON")
 		}
 		var part provider.Part
-		if r.Message != nil {
+		if r.In(provider.AnthropicMessages) {
 			part.Event = data
 		}
 		switch e.Type {
@@ -44,9 +45,13 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 			}
 		case "content_block_delta":
 			arguments += e.Delta.Partial
-			if e.Delta.Type == "text_delta" {
+			switch e.Delta.Type {
+			case "text_delta":
 				part.Text = provider.Quote(e.Delta.Text)
 				c.AppendText(part.Text)
+			case "thinking_delta":
+				part.Thought = provider.Quote(e.Delta.Thought)
+				c.AppendThought(part.Thought)
 			}
 		case "content_block_stop":
 			if calls {
@@ -58,7 +63,7 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		case "error":
 			return false, upstream.Failed(data)
 		}
-		if part.Text != nil || part.Event != nil {
+		if part.Text != nil || part.Thought != nil || part.Event != nil {
 			if err := r.Emit(part); err != nil {
 				return false, err
 			}

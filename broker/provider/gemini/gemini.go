@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
@@ -40,19 +41,14 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
-	path := "/v1beta/models/" + url.PathEscape(r.Model)
 	if r.Emit != nil {
-		resp, err := p.Post(ctx, path+":streamGenerateContent?alt=sse", body, r)
+		resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", body, r)
 		if err != nil {
 			return err
 		}
 		return stream(ctx, resp, r, c)
 	}
-	resp, err := p.Post(ctx, path+":generateContent", body, r)
-	if err != nil {
-		return err
-	}
-	answer, err := upstream.Body(ctx, resp, r, c)
+	answer, err := p.ask(ctx, r, c, ":generateContent", body)
 	if err != nil {
 		return err
 	}
@@ -62,7 +58,80 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	}
 	a.add(c)
 	c.Seal()
+	if r.In(provider.GeminiContents) {
+		c.Own = answer
+	}
 	return nil
+}
+
+// CountTokens asks the backend, as [provider.Counter] has it.
+func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	body, err := p.body(r)
+	if err != nil {
+		return err
+	}
+	if !r.In(provider.GeminiContents) {
+		// What is counted with its tools and its system text has to name its model itself.
+		name := jsonscan.AppendQuote([]byte(`{"generateContentRequest":{"model":`), []byte("models/"+r.Model))
+		body = append(append(append(name, ','), body[1:]...), '}')
+	}
+	answer, err := p.ask(ctx, r, c, ":countTokens", body)
+	if err != nil {
+		return err
+	}
+	n, _ := jsonscan.Get(answer, "totalTokens")
+	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
+		return upstream.Malformed("it counts no tokens")
+	}
+	if r.In(provider.GeminiContents) {
+		c.Own = answer
+	}
+	return nil
+}
+
+// Embed asks the backend, as [provider.Embedder] has it. It does not say how many tokens
+// the texts have.
+func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	e, err := provider.ReadEmbeddings(r.Chat)
+	if err != nil {
+		return err
+	}
+	type one struct {
+		Model   string  `json:"model"`
+		Content content `json:"content"`
+		Size    int     `json:"outputDimensionality,omitempty"`
+	}
+	var list []one
+	for _, text := range e.Texts {
+		list = append(list, one{"models/" + r.Model, content{Parts: []part{{Text: text}}}, e.Dimensions})
+	}
+	answer, err := p.ask(ctx, r, c, ":batchEmbedContents", jsonscan.MustMarshal(map[string]any{"requests": list}))
+	if err != nil {
+		return err
+	}
+	var embedded struct {
+		List []struct {
+			Values []float32 `json:"values"`
+		} `json:"embeddings"`
+	}
+	if json.Unmarshal(answer, &embedded) != nil || len(embedded.List) != len(e.Texts) {
+		return upstream.Malformed("it has not an embedding for each text")
+	}
+	var vectors [][]float32
+	for _, of := range embedded.List {
+		vectors = append(vectors, of.Values)
+	}
+	c.Chat = e.Answer(r.Model, vectors, 0)
+	return nil
+}
+
+// ask asks for a whole answer.
+func (p *Provider) ask(ctx context.Context, r *provider.Request, c *provider.Completion, method string, body []byte) ([]byte, error) {
+	resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+method, body, r)
+	if err != nil {
+		return nil, err
+	}
+	return upstream.Body(ctx, resp, r, c)
 }
 
 // stream reads a streamed answer, which has no mark at its end: the last event
@@ -76,10 +145,14 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
 			return false, upstream.Failed(data)
 		}
-		if text := a.add(c); text != "" {
-			return false, r.Emit(provider.Part{Text: provider.Quote(text)})
+		part := a.add(c)
+		if r.In(provider.GeminiContents) {
+			part.Event = data
 		}
-		return false, nil
+		if part.Text == nil && part.Thought == nil && part.Event == nil {
+			return false, nil
+		}
+		return false, r.Emit(part)
 	})
 	if c.Finish != "" && ctx.Err() == nil {
 		err = ended(err)
@@ -109,31 +182,40 @@ type answered struct {
 		Prompt     int64 `json:"promptTokenCount"`
 		Candidates int64 `json:"candidatesTokenCount"`
 		Thoughts   int64 `json:"thoughtsTokenCount"`
+		Cached     int64 `json:"cachedContentTokenCount"`
 	} `json:"usageMetadata"`
 }
 
-// add takes in an answer, or a piece of one, and returns the text of it.
-func (a *answered) add(c *provider.Completion) (text string) {
+// add takes in an answer, or a piece of one, and returns what is said in it.
+func (a *answered) add(c *provider.Completion) (part provider.Part) {
+	text, thought := "", ""
 	if a.Feedback.Block != "" {
 		c.Finish = "content_filter"
 	}
 	if len(a.Candidates) > 0 {
-		text = addParts(c, a.Candidates[0].Content.Parts)
+		text, thought = addParts(c, a.Candidates[0].Content.Parts)
 		if reason := a.Candidates[0].Finish; reason != "" {
 			c.Finish = finish(reason, len(c.ToolCalls) > 0)
 		}
 	}
 	if text != "" {
-		c.AppendText(provider.Quote(text))
+		part.Text = provider.Quote(text)
+		c.AppendText(part.Text)
+	}
+	if thought != "" {
+		part.Thought = provider.Quote(thought)
+		c.AppendThought(part.Thought)
 	}
 	c.Usage.Input = max(c.Usage.Input, a.Usage.Prompt)
 	c.Usage.Output = max(c.Usage.Output, a.Usage.Candidates+a.Usage.Thoughts)
-	return text
+	c.Usage.Cached = max(c.Usage.Cached, a.Usage.Cached)
+	c.Usage.Thinking = max(c.Usage.Thinking, a.Usage.Thoughts)
+	return part
 }
 
-// addParts adds the calls of tools to a completion, and returns the text without
-// what the model thought.
-func addParts(c *provider.Completion, parts []part) (text string) {
+// addParts adds the calls of tools to a completion, and returns the text, and what the
+// model thought.
+func addParts(c *provider.Completion, parts []part) (text, thought string) {
 	for _, p := range parts {
 		if p.Call != nil {
 			id := cmp.Or(p.Call.ID, fmt.Sprintf("call_%d", len(c.ToolCalls)))
@@ -143,11 +225,13 @@ func addParts(c *provider.Completion, parts []part) (text string) {
 			}
 			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: id, Name: p.Call.Name, Arguments: args})
 		}
-		if !p.Thought {
+		if p.Thought {
+			thought += p.Text
+		} else {
 			text += p.Text
 		}
 	}
-	return text
+	return text, thought
 }
 
 func finish(reason string, calls bool) string {

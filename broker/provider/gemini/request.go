@@ -14,8 +14,12 @@ import (
 // kind is what the API has counterparts for, among what not every one has.
 var kind = provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty", "response_format"}}
 
-// body writes a request, with what OpenAI does not have as the client wrote it.
+// body writes a request: the client's own words if it speaks so, or else with what OpenAI
+// does not have as the client wrote it.
 func (p *Provider) body(r *provider.Request) ([]byte, error) {
+	if r.In(provider.GeminiContents) {
+		return r.Own, nil
+	}
 	chat, err := r.Read(p.kind)
 	if err != nil {
 		return nil, err

@@ -5,8 +5,10 @@ package mock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,8 +31,10 @@ type Config struct {
 	Turns []Turn
 	// Latency is how long the mock takes to begin its answer.
 	Latency time.Duration
-	// Pause is how long it waits between two parts of a streamed answer.
-	Pause time.Duration
+	// Delay is how long it waits between two parts of a streamed answer, and Chunk how
+	// many characters a part has; 0 is a word.
+	Delay time.Duration
+	Chunk int
 	// Faults are calls that go wrong, by their number.
 	Faults []Fault
 }
@@ -39,6 +43,7 @@ type Config struct {
 // is contained in all.
 type Line struct {
 	When      string
+	Thought   string // before it says something
 	Say       string
 	Finish    string
 	ToolCalls []provider.ToolCall
@@ -99,8 +104,15 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	if err := m.answer(ctx, r, c); err != nil {
 		return err
 	}
+	for i := range c.ToolCalls { // which clients insist on
+		c.ToolCalls[i].ID = cmp.Or(c.ToolCalls[i].ID, fmt.Sprintf("call_%d_%d", n, i+1))
+	}
 	c.Choices = r.Choices
 	c.Usage = provider.Usage{Input: tokens(r.Chat, r.Prompt), Output: tokens(c.Text, nil) * int64(max(c.Choices, 1))}
+	if c.Thoughts != nil {
+		c.Usage.Thinking = tokens(c.Thoughts, nil)
+		c.Usage.Output += c.Usage.Thinking
+	}
 	if r.Emit != nil {
 		return m.stream(ctx, r, c, fault != nil)
 	}
@@ -118,7 +130,7 @@ func (m *Mock) CountTokens(ctx context.Context, r *provider.Request, c *provider
 	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err
 	}
-	c.Message = fmt.Appendf(nil, `{"input_tokens":%d}`, tokens(r.Chat, nil))
+	c.Usage.Input = tokens(r.Chat, nil)
 	return nil
 }
 
@@ -170,6 +182,9 @@ func (l *Line) answer(c *provider.Completion) error {
 		return provider.StatusError(l.Status, l.RetryAfter, fmt.Errorf("the script says so"))
 	}
 	c.Text = provider.Quote(l.Say)
+	if l.Thought != "" {
+		c.Thoughts = provider.Quote(l.Thought)
+	}
 	c.ToolCalls = append(c.ToolCalls, l.ToolCalls...)
 	switch {
 	case l.Finish != "":
@@ -180,27 +195,48 @@ func (l *Line) answer(c *provider.Completion) error {
 	return nil
 }
 
-// stream emits the text word by word; if cut, only half of it.
+// stream emits what is thought and said, part by part; if cut, only half of it.
 func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Completion, cut bool) error {
-	words := pieces(c.Text)
-	for i, word := range words {
-		if cut && i == (len(words)+1)/2 {
+	var parts []provider.Part
+	for _, piece := range m.pieces(c.Thoughts) {
+		parts = append(parts, provider.Part{Thought: piece})
+	}
+	for _, piece := range m.pieces(c.Text) {
+		parts = append(parts, provider.Part{Text: piece})
+	}
+	for i, part := range parts {
+		if cut && i == (len(parts)+1)/2 {
 			return &provider.Error{Cause: provider.Unreachable, Began: i > 0, Err: fmt.Errorf("the stream was cut")}
 		}
 		if i > 0 {
-			if err := wait.For(ctx, m.cfg.Pause); err != nil {
+			if err := wait.For(ctx, m.cfg.Delay); err != nil {
 				return err
 			}
 		}
-		if err := r.Emit(provider.Part{Text: word}); err != nil {
+		if err := r.Emit(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pieces cuts a string token before its spaces into tokens.
-func pieces(token []byte) [][]byte {
+// pieces cuts a string token, which may be nil, into tokens.
+func (m *Mock) pieces(token []byte) [][]byte {
+	if m.cfg.Chunk <= 0 {
+		return words(token)
+	}
+	var list [][]byte
+	for chars := range slices.Chunk([]rune(provider.Unquote(token)), m.cfg.Chunk) {
+		list = append(list, provider.Quote(string(chars)))
+	}
+	return list
+}
+
+// words cuts a string token before its spaces.
+func words(token []byte) [][]byte {
+	if token == nil {
+		return nil
+	}
 	var list [][]byte
 	for body := token[1 : len(token)-1]; len(body) > 0; {
 		n := len(body)

@@ -1,6 +1,7 @@
 package mock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -44,6 +45,40 @@ func TestTurns(t *testing.T) {
 		}
 		if took := time.Since(start); took != time.Minute {
 			t.Errorf("took %v, want the delay of one turn", took)
+		}
+	})
+}
+
+// A streamed answer comes in parts of so many characters, one after each delay: what is
+// thought first.
+func TestPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mock.New(mock.Config{Latency: time.Hour, Delay: time.Minute, Chunk: 2, Turns: []mock.Turn{{Line: mock.Line{Thought: "hm…", Say: `é"😀 so`}}}})
+		var parts []string
+		start := time.Now()
+		var c provider.Completion
+		err := m.Complete(t.Context(), &provider.Request{Model: "m", Prompt: []byte(`"q"`), Emit: func(p provider.Part) error {
+			parts = append(parts, time.Since(start).String()+" "+provider.Unquote(p.Thought)+"|"+provider.Unquote(p.Text))
+			return nil
+		}}, &c)
+		want := `1h0m0s hm|, 1h1m0s …|, 1h2m0s |é", 1h3m0s |😀 , 1h4m0s |so`
+		if got := strings.Join(parts, ", "); err != nil || got != want || c.Plain() != `é"😀 so` || provider.Unquote(c.Thoughts) != "hm…" {
+			t.Errorf("%v\n got %s\nwant %s", err, got, want)
+		}
+	})
+}
+
+// A paced answer ends with its call.
+func TestPacedCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mock.New(mock.Config{Delay: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var c provider.Completion
+		start := time.Now()
+		err := m.Complete(ctx, &provider.Request{Model: "m", Prompt: []byte(`"q r s"`), Emit: func(provider.Part) error { return nil }}, &c)
+		if err == nil || time.Since(start) != time.Minute {
+			t.Errorf("ended after %v: %v", time.Since(start), err)
 		}
 	})
 }

@@ -25,7 +25,10 @@ type choice struct {
 type message struct {
 	Content json.RawMessage `json:"content"`
 	Refusal json.RawMessage `json:"refusal"`
-	Calls   []toolCall      `json:"tool_calls"`
+	// What is thought has no name in OpenAI's API; others use one of these.
+	Reasoning        json.RawMessage `json:"reasoning"`
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Calls            []toolCall      `json:"tool_calls"`
 }
 
 type toolCall struct {
@@ -35,11 +38,21 @@ type toolCall struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
+	Custom struct {
+		Name  string `json:"name"`
+		Input string `json:"input"`
+	} `json:"custom"`
 }
 
 type usage struct {
-	Input  int64 `json:"prompt_tokens"`
-	Output int64 `json:"completion_tokens"`
+	Input   int64 `json:"prompt_tokens"`
+	Output  int64 `json:"completion_tokens"`
+	OfInput struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	OfOutput struct {
+		Thinking int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 }
 
 // decode reads an answer, which must be JSON in UTF-8 because parts of it go on as they
@@ -67,6 +80,16 @@ func (m *message) text() []byte {
 	return nil
 }
 
+// thought returns the token of what is thought, nil if nothing is told of that.
+func (m *message) thought() []byte {
+	for _, token := range [...]json.RawMessage{m.Reasoning, m.ReasoningContent} {
+		if jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`) {
+			return token
+		}
+	}
+	return nil
+}
+
 // count adds what was counted; a chunk counts from the beginning.
 func (u usage) count(c *provider.Completion) {
 	if u.Input > 0 {
@@ -75,6 +98,8 @@ func (u usage) count(c *provider.Completion) {
 	if u.Output > 0 {
 		c.Usage.Output = u.Output
 	}
+	c.Usage.Cached = max(c.Usage.Cached, u.OfInput.Cached)
+	c.Usage.Thinking = max(c.Usage.Thinking, u.OfOutput.Thinking)
 }
 
 // calls are tool calls that come in pieces, by their index.
@@ -96,12 +121,18 @@ func (k *calls) addPieces(pieces []toolCall) {
 		call.ID += piece.ID
 		call.Function.Name += piece.Function.Name
 		call.Function.Arguments += piece.Function.Arguments
+		call.Custom.Name += piece.Custom.Name
+		call.Custom.Input += piece.Custom.Input
 	}
 }
 
 // list returns the calls.
 func (k calls) list() (list []provider.ToolCall) {
 	for _, c := range k {
+		if c.Custom.Name != "" {
+			list = append(list, provider.ToolCall{ID: c.ID, Name: c.Custom.Name, Arguments: provider.Quote(c.Custom.Input), Custom: true})
+			continue
+		}
 		list = append(list, provider.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: provider.Arguments(c.Function.Arguments)})
 	}
 	return list

@@ -50,7 +50,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}
-	resp, err := p.Post(ctx, p.path(r.Model), p.body(r), r)
+	resp, err := p.Post(ctx, p.path(r.Model, completions), p.body(r), r)
 	if err != nil {
 		return err
 	}
@@ -66,23 +66,27 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	first := &a.Choices[0]
 	calls.addPieces(first.Message.Calls)
 	c.Text, c.Finish, c.ToolCalls = first.Message.text(), first.Finish, calls.list()
+	c.Thoughts = first.Message.thought()
 	a.Usage.count(c)
 	c.Seal()
 	c.Chat = answer
 	return nil
 }
 
-func (p *Provider) path(model string) string {
+const completions = "/chat/completions"
+
+// path is where something is asked of a model.
+func (p *Provider) path(model, what string) string {
 	if p.version == "" {
-		return "/chat/completions"
+		return what
 	}
-	return "/openai/deployments/" + url.PathEscape(model) + "/chat/completions?api-version=" + url.QueryEscape(p.version)
+	return "/openai/deployments/" + url.PathEscape(model) + what + "?api-version=" + url.QueryEscape(p.version)
 }
 
 // body returns what is sent: the client's own words if it speaks OpenAI.
 func (p *Provider) body(r *provider.Request) []byte {
 	switch {
-	case r.Message != nil && p.itself:
+	case r.Own != nil && p.itself:
 		return withNewLimit(provider.WithModel(r.Chat, r.Model))
 	case r.Chat != nil:
 		return provider.WithModel(r.Chat, r.Model)

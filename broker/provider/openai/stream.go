@@ -11,7 +11,7 @@ import (
 // stream asks for a streamed completion, and for its count of tokens. A backend that
 // refuses is asked once more, without.
 func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	path, body := p.path(r.Model), p.body(r)
+	path, body := p.path(r.Model, completions), p.body(r)
 	ask, said := !asks(r.Chat) && !p.refusals.has(r.Model), body
 	if ask {
 		said = withOption(body)
@@ -44,7 +44,8 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		if a.Error != nil && string(a.Error) != "null" {
 			return false, upstream.Failed(data)
 		}
-		part := provider.Part{Text: chunk(&a, c, &calls), Chunk: data}
+		part := provider.Part{Chunk: data}
+		part.Text, part.Thought = chunk(&a, c, &calls)
 		if hide {
 			if part.Chunk = unasked(data, len(a.Choices) > 0); part.Chunk == nil {
 				return false, nil
@@ -60,17 +61,21 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 	return err
 }
 
-// chunk takes in a chunk and returns the token of its text, nil if it has none.
-func chunk(a *completion, c *provider.Completion, calls *calls) (text []byte) {
+// chunk takes in a chunk and returns the tokens of its text and of what it thinks, nil if
+// it has none.
+func chunk(a *completion, c *provider.Completion, calls *calls) (text, thought []byte) {
 	a.Usage.count(c)
 	if len(a.Choices) == 0 || a.Choices[0].Index > 0 { // another answer to the same, of which the first counts
-		return nil
+		return nil, nil
 	}
 	first := &a.Choices[0]
 	c.Finish = cmp.Or(first.Finish, c.Finish)
 	if text = first.Delta.text(); text != nil {
 		c.AppendText(text)
 	}
+	if thought = first.Delta.thought(); thought != nil {
+		c.AppendThought(thought)
+	}
 	calls.addPieces(first.Delta.Calls)
-	return text
+	return text, thought
 }

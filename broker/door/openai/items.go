@@ -1,0 +1,208 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// messages are the instructions, what was said before, and what the input says.
+func (q *responseRequest) messages(before []json.RawMessage) []json.RawMessage {
+	list := []json.RawMessage{}
+	if q.Instructions != nil && string(q.Instructions) != `""` {
+		list = append(list, jsonscan.MustMarshal(chatMessage{Role: "system", Content: q.Instructions}))
+	}
+	list = append(list, before...)
+	q.readInput()
+	for _, m := range q.said {
+		list = append(list, marshaled(m))
+	}
+	return list
+}
+
+// marshaled is a message as JSON. All that is in it was JSON before.
+func marshaled(m chatMessage) json.RawMessage {
+	body, err := jsonscan.Marshal(m)
+	if err != nil { // nested too deeply, which the whole request then is, too
+		return json.RawMessage("{}")
+	}
+	return body
+}
+
+// readInput reads what the input says.
+func (q *responseRequest) readInput() {
+	if jsonscan.KindOf(q.Input) == jsonscan.String {
+		q.said = []chatMessage{{Role: "user", Content: q.Input}}
+		return
+	}
+	var rest []chatPart // what tools answered that is no text: the user says it after their answers
+	for i, item := range elements(q.Input) {
+		at := fmt.Sprintf("input[%d]", i)
+		kind := text(item, "type")
+		if strings.HasSuffix(kind, "_call_output") {
+			rest = append(rest, q.addResult(at, kind, item)...)
+			continue
+		}
+		q.addParts("user", rest)
+		rest = nil
+		q.addItem(at, kind, item)
+	}
+	q.addParts("user", rest)
+}
+
+func (q *responseRequest) addItem(at, kind string, item json.RawMessage) {
+	switch kind {
+	case "message", "":
+		q.addMessage(at, item)
+	case "function_call":
+		q.addCall(functionCall(text(item, "call_id"), text(item, "name"), cmp.Or(text(item, "arguments"), "{}")))
+	case "custom_tool_call":
+		q.addCall(customCall(text(item, "call_id"), text(item, "name"), or(member(item, "input"), `""`)))
+	case "reasoning": // of the model that it comes from alone
+	default:
+		q.refuse(at, "Use messages, and the calls of functions and custom tools with their outputs")
+	}
+}
+
+func (q *responseRequest) addMessage(at string, item json.RawMessage) {
+	role := text(item, "role")
+	switch role {
+	case "developer":
+		role = "system"
+	case "user", "assistant", "system":
+	default:
+		q.refuse(at+".role", "Use user, assistant, system or developer")
+		return
+	}
+	content := member(item, "content")
+	if jsonscan.KindOf(content) == jsonscan.String {
+		q.say(role, content)
+		return
+	}
+	if jsonscan.KindOf(content) != jsonscan.Array {
+		q.refuse(at+".content", "Write it as a text or as a list of parts")
+		return
+	}
+	var parts []chatPart
+	for i, of := range elements(content) {
+		if p, ok := q.part(fmt.Sprintf("%s.content[%d]", at, i), of); ok {
+			parts = append(parts, p)
+		}
+	}
+	if role == "user" {
+		q.addParts(role, parts)
+		return
+	}
+	said := ""
+	for _, p := range parts {
+		if p.Type != "text" {
+			q.refuse(at+".content", "Let the user give images and files")
+		}
+		said += p.Text
+	}
+	q.say(role, provider.Quote(said))
+}
+
+// say adds a message of text. What an assistant says beside its calls belongs into one
+// message.
+func (q *responseRequest) say(role string, content json.RawMessage) {
+	if last := q.last(); role == "assistant" && last != nil && last.Content == nil && last.Calls != nil {
+		last.Content = content
+		return
+	}
+	q.said = append(q.said, chatMessage{Role: role, Content: content})
+}
+
+func (q *responseRequest) addParts(role string, parts []chatPart) {
+	switch {
+	case len(parts) == 1 && parts[0].Type == "text":
+		q.say(role, provider.Quote(parts[0].Text))
+	case len(parts) > 0:
+		q.said = append(q.said, chatMessage{Role: role, Content: parts})
+	}
+}
+
+// addCall adds the call of a tool to what the assistant said last.
+func (q *responseRequest) addCall(call chatCall) {
+	last := q.last()
+	if last == nil {
+		q.said = append(q.said, chatMessage{Role: "assistant"})
+		last = &q.said[len(q.said)-1]
+	}
+	last.Calls = append(last.Calls, call)
+}
+
+// last is what was said last, if it was the assistant who said it, else nil.
+func (q *responseRequest) last() *chatMessage {
+	if n := len(q.said); n > 0 && q.said[n-1].Role == "assistant" {
+		return &q.said[n-1]
+	}
+	return nil
+}
+
+// addResult adds what a tool answered, and returns what of it is no text.
+func (q *responseRequest) addResult(at, kind string, item json.RawMessage) (rest []chatPart) {
+	if kind != "function_call_output" && kind != "custom_tool_call_output" {
+		q.refuse(at, "Use messages, and the calls of functions and custom tools with their outputs")
+		return nil
+	}
+	output, said := member(item, "output"), ""
+	if jsonscan.KindOf(output) == jsonscan.Array {
+		for i, of := range elements(output) {
+			p, ok := q.part(fmt.Sprintf("%s.output[%d]", at, i), of)
+			switch {
+			case ok && p.Type == "text":
+				said += p.Text
+			case ok:
+				rest = append(rest, p)
+			}
+		}
+		output = provider.Quote(said)
+	}
+	if jsonscan.KindOf(output) != jsonscan.String {
+		q.refuse(at+".output", "Write it as a text or as a list of parts")
+	}
+	q.said = append(q.said, chatMessage{Role: "tool", Content: output, Answers: text(item, "call_id")})
+	return rest
+}
+
+func (q *responseRequest) part(at string, of json.RawMessage) (made chatPart, ok bool) {
+	switch text(of, "type") {
+	case "input_text", "output_text", "text", "summary_text":
+		return chatPart{Type: "text", Text: text(of, "text")}, true
+	case "refusal":
+		return chatPart{Type: "text", Text: text(of, "refusal")}, true
+	case "input_image":
+		if url := text(of, "image_url"); url != "" {
+			return chatPart{Type: "image_url", Image: &chatImage{url, text(of, "detail")}}, true
+		}
+	case "input_file":
+		if data := text(of, "file_data"); data != "" {
+			return chatPart{Type: "file", File: &chatFile{cmp.Or(text(of, "filename"), "file"), data}}, true
+		}
+	case "input_audio":
+		audio := member(of, "input_audio")
+		if data, format := text(audio, "data"), text(audio, "format"); data != "" && format != "" {
+			return chatPart{Type: "input_audio", Audio: &chatAudio{data, format}}, true
+		}
+	}
+	q.refuse(at, "Use texts, and images, sounds and files that are given themselves")
+	return made, false
+}
+
+// conversation is what was said, the answer with it, for a request that goes on from there.
+func (q *responseRequest) conversation(before []json.RawMessage, c *provider.Completion) []json.RawMessage {
+	list := append([]json.RawMessage{}, before...)
+	for _, m := range q.said {
+		list = append(list, marshaled(m))
+	}
+	answer := chatMessage{Role: "assistant", Calls: toolCalls(c.ToolCalls, false)}
+	if string(c.Text) != `""` || len(c.ToolCalls) == 0 {
+		answer.Content = json.RawMessage(c.Text)
+	}
+	return append(list, marshaled(answer))
+}

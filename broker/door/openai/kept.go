@@ -1,0 +1,74 @@
+package openai
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+const (
+	// maxKept is how many responses are kept for requests that go on from them.
+	maxKept = 1000
+	// maxKeptBytes bounds what they take together, and maxOneKept each of them.
+	maxKeptBytes = 64 << 20
+	maxOneKept   = 8 << 20
+)
+
+// keptSentence says why a response may not be there.
+var keptSentence = fmt.Sprintf("the broker keeps the last %d responses, %d MiB of them at most, while it runs, and none that was made with store: false. Send the whole conversation as 'input'.", maxKept, maxKeptBytes>>20)
+
+// kept are the conversations of responses, by their ids. The oldest are let go.
+type kept struct {
+	mu    sync.Mutex
+	byID  map[string]*list.Element
+	order *list.List // of *conversation, the oldest first
+	bytes int
+}
+
+type conversation struct {
+	id, account string
+	messages    [][]byte
+	bytes       int
+}
+
+func newKept() *kept { return &kept{byID: map[string]*list.Element{}, order: list.New()} }
+
+// add keeps a conversation for the account that it is of.
+func (k *kept) add(id, account string, messages []json.RawMessage) {
+	c := &conversation{id: id, account: account}
+	for _, m := range messages {
+		c.messages = append(c.messages, bytes.Clone(m))
+		c.bytes += len(m)
+	}
+	if c.bytes > maxOneKept {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.byID[id] = k.order.PushBack(c)
+	for k.bytes += c.bytes; k.bytes > maxKeptBytes || k.order.Len() > maxKept; {
+		oldest := k.order.Remove(k.order.Front()).(*conversation)
+		delete(k.byID, oldest.id)
+		k.bytes -= oldest.bytes
+	}
+}
+
+// find returns the conversation of a response, which for "" is empty. One of another
+// account is not found.
+func (k *kept) find(id, account string) (messages []json.RawMessage, found bool) {
+	if id == "" {
+		return nil, true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.byID[id]
+	if e == nil || e.Value.(*conversation).account != account {
+		return nil, false
+	}
+	for _, m := range e.Value.(*conversation).messages {
+		messages = append(messages, m)
+	}
+	return messages, true
+}

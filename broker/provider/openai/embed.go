@@ -1,0 +1,28 @@
+package openai
+
+import (
+	"context"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Embed asks the backend in the client's own words, as [provider.Embedder] has it.
+func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	resp, err := p.Post(ctx, p.path(r.Model, "/embeddings"), provider.WithModel(r.Chat, r.Model), r)
+	if err != nil {
+		return err
+	}
+	answer, err := upstream.Body(ctx, resp, r, c)
+	if err != nil {
+		return err
+	}
+	var a completion
+	if list, _ := jsonscan.Get(answer, "data"); a.decode(answer) != nil || jsonscan.KindOf(list) != jsonscan.Array {
+		return upstream.Malformed("it is no list of embeddings")
+	}
+	a.Usage.count(c)
+	c.Chat = answer
+	return nil
+}
