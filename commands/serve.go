@@ -25,7 +25,8 @@ func serveCommand(inv *invocation) *cli.Command {
 		ArgsUsage: "[usage [ADDR] | PROGRAM…]",
 		Description: "Without a configuration a mock answers, so that a first call works at once. With a\n" +
 			"program, the broker runs beside it for as long as it runs: WIRECTL_BROKER and\n" +
-			"WIRECTL_PROXY tell the program where, and Python finds a module wirectl with llm_query. With the word\n" +
+			"WIRECTL_PROXY tell the program where, Python finds a module wirectl with llm_query, and the\n" +
+			"clients of OpenAI, Anthropic and Gemini their base URLs. With the word\n" +
 			"usage it says what a broker that runs has been used for: the one at ADDR, which is\n" +
 			"its door admin, HOST:PORT or PORT, or at the usual port.\n\n" +
 			"   wirectl serve --config broker.yaml\n" +

@@ -207,7 +207,7 @@ func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os
 		go func() {
 			status, err := script.Run(ctx, script.Program{
 				Args: h.options.Program, Stdin: h.options.Stdin, Stdout: h.options.Stdout, Stderr: h.options.Stderr,
-				Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"),
+				Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"), OpenAI: svc.Addr("openai"),
 			})
 			ended <- exit{status, err}
 		}()

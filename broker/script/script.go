@@ -24,9 +24,9 @@ type Program struct {
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Broker and Proxy are the addresses of the doors rlm and proxy, "" where
-	// one is shut.
-	Broker, Proxy string
+	// Broker, Proxy and OpenAI are the addresses of the doors rlm, proxy and openai, ""
+	// where one is shut.
+	Broker, Proxy, OpenAI string
 }
 
 // grace is how long a program may take to end once it was told to.
@@ -77,6 +77,10 @@ func environment(env []string, dir string, p Program) []string {
 	}
 	if p.Proxy != "" {
 		env = append(env, "WIRECTL_PROXY=http://"+p.Proxy)
+	}
+	if p.OpenAI != "" {
+		base := "http://" + p.OpenAI
+		env = append(env, "OPENAI_BASE_URL="+base+"/v1", "ANTHROPIC_BASE_URL="+base, "GOOGLE_GEMINI_BASE_URL="+base)
 	}
 	return env
 }

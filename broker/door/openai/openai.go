@@ -1,6 +1,7 @@
 // Package openai is the broker's front door for everything that speaks to
-// OpenAI: chat completions, whole or streamed, and the list of models. It answers
-// what speaks to Anthropic, too: see messages.go.
+// OpenAI: chat completions and responses, whole or streamed, embeddings, and the list of
+// models. It answers what speaks to Anthropic or to Gemini, too: see messages.go and
+// gemini.go.
 package openai
 
 import (
@@ -35,8 +36,11 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	return web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a, Pages: true,
 		Fault: func(path string, f *web.Fault) []byte {
-			if strings.HasPrefix(path, messagesPath) {
+			switch {
+			case strings.HasPrefix(path, messagesPath):
 				return messageFailure(f.Message, f.Status)
+			case isGemini(path):
+				return geminiFailure(f.Message, f.Status)
 			}
 			return failure(f.Message, kindOf(f.Status), "", "")
 		},
@@ -69,6 +73,8 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 		posted[r.URL.Path](h, ctx, r, w)
 	case posted[r.URL.Path] != nil:
 		notAllowed(r, w, "POST")
+	case isGemini(r.URL.Path):
+		h.gemini(ctx, r, w)
 	case r.URL.Path == messagesPath, r.URL.Path == countPath:
 		h.message(ctx, r, w)
 	case strings.HasPrefix(r.URL.Path, messagesPath+"/"):
@@ -102,7 +108,7 @@ func unknownURL(r *web.Request) string {
 	if path := "/v1" + r.URL.Path; posted[path] != nil || path == modelsPath {
 		return text + " (the base URL of this API ends in /v1)"
 	}
-	return text + " (there are " + strings.Join([]string{chatPath, responsesPath, embeddingsPath, messagesPath}, ", ") + " and " + modelsPath + ")"
+	return text + " (there are " + strings.Join([]string{chatPath, responsesPath, embeddingsPath, messagesPath, geminiPath}, ", ") + " and " + modelsPath + ")"
 }
 
 // model describes a model, whose name is escaped as paths have it.

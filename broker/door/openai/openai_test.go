@@ -130,10 +130,10 @@ func TestPaths(t *testing.T) {
 		{"DELETE /v1/models/x", "405 GET, HEAD", fault("Not allowed to DELETE here", "null", "method_not_allowed")},
 		{"GET /v1/models/any-one", "200", strings.Replace(model, "org/m é", "any-one", 1)},
 		{"GET /v1/models/no%2Fpe", "404", fault("Unknown model 'no/pe'. Allowed: ['any-*', 'org/m é']", `"model"`, "model_not_found")},
-		{"GET /v1/models/", "404", fault("Unknown request URL: GET /v1/models/ (there are /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/messages and /v1/models)", "null", "unknown_url")},
+		{"GET /v1/models/", "404", fault("Unknown request URL: GET /v1/models/ (there are /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/messages, /v1beta/models and /v1/models)", "null", "unknown_url")},
 		{"GET /v1/chat/completions", "405 POST", fault("Not allowed to GET here", "null", "method_not_allowed")},
 		{"POST /chat/completions", "404", fault("Unknown request URL: POST /chat/completions (the base URL of this API ends in /v1)", "null", "unknown_url")},
-		{"POST /v1/audio", "404", fault("Unknown request URL: POST /v1/audio (there are /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/messages and /v1/models)", "null", "unknown_url")},
+		{"POST /v1/audio", "404", fault("Unknown request URL: POST /v1/audio (there are /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/messages, /v1beta/models and /v1/models)", "null", "unknown_url")},
 	} {
 		method, path, _ := strings.Cut(tt.ask, " ")
 		status, header, body := doortest.Ask(t, method, url+path, "", nil)

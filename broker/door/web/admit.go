@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"net"
 	"net/http"
@@ -12,7 +13,8 @@ import (
 // An Access says who is let in. Without a token, web pages from elsewhere are not:
 // a browser would send what they like to any door of this machine.
 type Access struct {
-	// Token is what clients have to show, as a bearer token or as X-Api-Key; ""
+	// Token is what clients have to show, as a bearer token, as X-Api-Key or as
+	// Gemini's clients do; ""
 	// lets in all.
 	Token string
 	// AnyHost accepts requests that name a host other than this machine. Left
@@ -53,8 +55,8 @@ func isContainer(r *http.Request) bool {
 
 func (c *Config) showsToken(r *http.Request) bool {
 	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok { // clients of Anthropic's show theirs so
-		shown = r.Header.Get("X-Api-Key")
+	if !ok { // clients of Anthropic's show theirs so, and those of Gemini's
+		shown = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
 	return subtle.ConstantTimeCompare([]byte(shown), []byte(c.Token)) == 1
 }

@@ -1,6 +1,9 @@
 package web
 
-import "net/http"
+import (
+	"net/http"
+	"regexp"
+)
 
 // A Request is one request, with its whole body. Its bytes are valid until the
 // handler returns.
@@ -21,7 +24,11 @@ func (r *Request) HasLength() bool {
 	return r.ContentLength != 0 || r.Header.Get("Content-Length") != ""
 }
 
-// Start returns the request line, for taps.
+// Start returns the request line, for taps, without the key that clients of Gemini's may
+// have in it.
 func (r *Request) Start() string {
-	return r.Method + " " + r.RequestURI + " " + r.Proto
+	return r.Method + " " + keys.ReplaceAllString(r.RequestURI, "${1}***") + " " + r.Proto
 }
+
+// keys are those in a query, however their name is escaped.
+var keys = regexp.MustCompile(`(?i)([?&;](?:k|%6b)(?:e|%65)(?:y|%79)=)[^&;]*`)
