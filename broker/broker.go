@@ -19,14 +19,15 @@ import (
 
 // A Broker serves calls. It is safe for any number of goroutines.
 type Broker struct {
-	table   atomic.Pointer[table]
-	ids     atomic.Int64
-	running atomic.Int64
-	ledger  ledger
-	metrics *metrics
-	watch   Watcher
-	trace   func(parent string) string
-	start   time.Time
+	table    atomic.Pointer[table]
+	ids      atomic.Int64
+	running  atomic.Int64
+	ledger   ledger
+	spending spending
+	metrics  *metrics
+	watch    Watcher
+	trace    func(parent string) string
+	start    time.Time
 }
 
 // A Watcher is told of every call that has ended; it must not keep the call.
@@ -38,6 +39,7 @@ type Watcher interface {
 func New(cfg Config, w Watcher) (*Broker, error) {
 	b := &Broker{watch: w, start: time.Now(), metrics: newMetrics()}
 	b.ledger.accounts = map[accountKey]*Usage{}
+	b.spending.of = map[string]*Spent{}
 	return b, b.Reload(cfg)
 }
 
@@ -93,6 +95,12 @@ type Call struct {
 	model *model                     // that it went to
 	trace func(parent string) string // of the broker
 	ask   ask
+
+	table    *table
+	spending *spending
+	purses   []purse // that the call is on
+	price    *Price  // of the model that it is asked of
+	paid     bool    // it was counted
 }
 
 // A Tap makes the exchanges at which a call's words to a provider are seen.
@@ -122,6 +130,7 @@ func (b *Broker) Do(ctx context.Context, c *Call) error {
 }
 
 func (b *Broker) ended(c *Call, err error) {
+	c.charge()
 	o := outcomeOf(err)
 	model := b.ledger.addCall(c, o, b.table.Load().secrets)
 	b.metrics.addCall(c.Door, model, c, o)
@@ -175,6 +184,7 @@ func (b *Broker) run(ctx context.Context, c *Call) error {
 	t := b.table.Load()
 	b.begin(c)
 	b.running.Add(1)
+	c.table, c.spending = t, &b.spending
 	err := b.do(ctx, t, c)
 	b.running.Add(-1)
 	c.Took = time.Since(c.Started)
@@ -200,6 +210,9 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
 	case count:
 		return c.model.only(ctx, c, canCount, ErrCannotCount)
 	case embeddings:
+		if err := c.pay(c.model); err != nil {
+			return err
+		}
 		return c.model.only(ctx, c, canEmbed, ErrCannotEmbed)
 	}
 	return c.told(c.model.complete(ctx, c))

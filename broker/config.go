@@ -16,6 +16,8 @@ type Config struct {
 	Models []Model
 	// Aliases are further names of models.
 	Aliases map[string]string
+	// Clients are the budgets of clients, nil for one without, by their names.
+	Clients map[string]*Budget
 	// Batch is how many calls of one batch run at once; 0 is 16.
 	Batch int
 	// Secrets are masked in what providers answer; nil is none.
@@ -30,6 +32,10 @@ type Model struct {
 	Routes []Route
 	// Fallbacks are the models that are tried after all routes, in order.
 	Fallbacks []string
+	// Budget bounds the calls that go to the model, those that fall back to it among
+	// them; nil does not. Price is what its tokens cost, nil if that is not known.
+	Budget *Budget
+	Price  *Price
 }
 
 // A Route leads to a model of a backend.

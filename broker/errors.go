@@ -54,6 +54,9 @@ func Message(err error) string {
 	if unknown, ok := errors.AsType[*UnknownModelError](err); ok {
 		return unknown.Error()
 	}
+	if spent, ok := errors.AsType[*BudgetError](err); ok {
+		return spent.Error()
+	}
 	switch {
 	case errors.Is(err, ErrShutdown):
 		return "Broker is shutting down"

@@ -25,6 +25,7 @@ type table struct {
 	batch    int
 	backends []*backend
 	secrets  *mask.Secrets
+	clients  map[string]*Budget
 }
 
 // A model is where calls for one name, or pattern, go.
@@ -32,6 +33,8 @@ type model struct {
 	name      string
 	routes    []route
 	fallbacks []fallback
+	budget    *Budget
+	price     *Price
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin
@@ -52,7 +55,7 @@ type route struct {
 
 // newTable makes a table, of which is counted in n.
 func newTable(cfg Config, n *metrics) (*table, error) {
-	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets}
+	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets, clients: cfg.Clients}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
 		if err := t.addModel(&cfg.Models[i], known, n); err != nil {
@@ -72,7 +75,7 @@ func (t *table) addModel(m *Model, known map[*Backend]*backend, n *metrics) erro
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
-	made := &model{name: m.Name, turns: make([]int, len(m.Routes))}
+	made := &model{name: m.Name, budget: m.Budget, price: m.Price, turns: make([]int, len(m.Routes))}
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
@@ -175,6 +178,9 @@ func (m *model) complete(ctx context.Context, c *Call) error {
 // completeAs makes the call at the route whose turn it is, then at the others. The
 // model is asked for by the name where a route has none of its own.
 func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
+	if err := c.pay(m); err != nil {
+		return err
+	}
 	first := m.pick()
 	err := m.routes[first].complete(ctx, c, name)
 	for i := 0; i < len(m.routes) && err != nil && elsewhere(ctx, err); i++ {

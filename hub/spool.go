@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wirectl/wirectl/hub/internal/lock"
+	"github.com/wirectl/wirectl/internal/lock"
 )
 
 // DefaultSpoolBytes bounds the spools of all sessions for one hub.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/internal/yamlfile"
@@ -36,7 +37,11 @@ type Config struct {
 	// Listen is the address of each door, "off" for one that stays shut.
 	Listen map[string]string
 	// Token is what clients have to show; "" lets in all.
-	Token  string
+	Token string
+	// Clients are the names of those that have tokens of their own, by their tokens.
+	Clients map[string]string
+	// Spent is the file that keeps what is used of budgets, "" for the usual one.
+	Spent  string
 	Limits Limits
 	// Secrets are all that the file leads to, the token among them.
 	Secrets []string
@@ -86,13 +91,13 @@ type builder struct {
 }
 
 func (b *builder) build() (*Config, error) {
-	c := &Config{Listen: map[string]string{}, Limits: b.Limits, RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
+	c := &Config{Listen: map[string]string{}, Limits: b.Limits, Spent: b.Spent, RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
 	if len(b.Providers) == 0 && len(b.Models) == 0 {
 		b.Providers = map[string]Provider{"mock": {Kind: "mock"}}
 		b.Models = map[string]Model{"mock": {Provider: "mock"}}
 		b.File.Default = cmp.Or(b.File.Default, "mock")
 	}
-	for _, step := range []func(*Config) error{b.listen, b.providers, b.models, b.names, b.token, b.limits} {
+	for _, step := range []func(*Config) error{b.listen, b.providers, b.models, b.names, b.token, b.clients, b.limits} {
 		if err := step(c); err != nil {
 			return nil, err
 		}
@@ -130,6 +135,42 @@ func DoorNames() string {
 func (b *builder) token(c *Config) (err error) {
 	c.Token, err = b.secret([]string{"token"}, b.Token)
 	return err
+}
+
+func (b *builder) clients(c *Config) error {
+	c.Clients, c.Broker.Clients = map[string]string{}, map[string]*broker.Budget{}
+	for _, name := range slices.Sorted(maps.Keys(b.Clients)) {
+		path := []string{"clients", name}
+		token, err := b.secret(append(path, "token"), b.Clients[name].Token)
+		switch {
+		case err != nil:
+			return err
+		case strings.TrimSpace(name) == "":
+			return b.at(path, "expected a name")
+		case token == "":
+			return b.at(path, "expected a token, as {env: NAME} or {file: NAME}")
+		case token == c.Token || c.Clients[token] != "":
+			return b.at(append(path, "token"), "somebody else has the same token, so that the client cannot be told apart")
+		}
+		c.Clients[token] = name
+		if c.Broker.Clients[name], err = b.budget(append(path, "budget"), b.Clients[name].Budget); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// budget makes one, nil if there is none.
+func (b *builder) budget(path []string, of *Budget) (*broker.Budget, error) {
+	switch {
+	case of == nil:
+		return nil, nil
+	case of.Calls < 0 || of.Tokens < 0 || !(0 <= of.Cost && of.Cost <= 1e12): // so that NaN is refused, too
+		return nil, b.at(path, "expected calls, tokens and cost from 0; 0 is no limit")
+	case of.Calls == 0 && of.Tokens == 0 && of.Cost == 0:
+		return nil, b.at(path, "it limits nothing; expected calls, tokens or cost")
+	}
+	return &broker.Budget{Calls: of.Calls, Tokens: of.Tokens, Cost: of.Cost, Per: time.Duration(of.Per)}, nil
 }
 
 func (b *builder) limits(*Config) error {

@@ -156,8 +156,8 @@ func TestFaults(t *testing.T) {
 		{"---\ndefault: a\n--- # more\n---\n", "3:1: there are several documents; expected one"},
 
 		// Keys that nothing reads.
-		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, rlm`},
-		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window`},
+		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, clients, spent, rlm`},
+		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window, budget`},
 		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
 		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
 
@@ -195,6 +195,13 @@ func TestFaults(t *testing.T) {
 		{"providers:\n  m: {kind: mock, mock: {prefix: a, turns: [{text: a}]}}", "2:37: providers.m.mock.turns: expected either turns, or script and prefix: a mock with turns says nothing else"},
 		{models + "  a: {provider: m, price: {input: -1}}", "3:20: models.a.price: invalid price -1: want dollars per million tokens, from 0 to 1000000"},
 		{models + "  a: {provider: m, context_window: -1}", "3:20: models.a.context_window: expected a number of tokens; 0 is one that is not known"},
+		{models + "  a: {provider: m, budget: {calls: -1}}", "3:20: models.a.budget: expected calls, tokens and cost from 0; 0 is no limit"},
+		{models + "  a: {provider: m, budget: {per: 1h}}", "3:20: models.a.budget: it limits nothing; expected calls, tokens or cost"},
+		{"clients: {alice: {budget: {calls: 1}}}", "1:11: clients.alice: expected a token, as {env: NAME} or {file: NAME}"},
+		{"clients: {alice: {token: {env: KEY}}, bob: {token: {file: key.txt}}}", "1:45: clients.bob.token: somebody else has the same token, so that the client cannot be told apart"},
+		{"token: {env: KEY}\nclients: {alice: {token: {env: KEY}}}", "2:19: clients.alice.token: somebody else has the same token, so that the client cannot be told apart"},
+		{"clients: {alice: {token: {env: KEY}, budget: {cost: .nan}}}", "1:38: clients.alice.budget: expected calls, tokens and cost from 0; 0 is no limit"},
+		{"providers:\n  m: {kind: mock, mock: {chunk: -1}}", "2:26: providers.m.mock.chunk: expected a number of characters; 0 is a word"},
 		{"rlm: {unsandboxed: maybe}", "1:20: found text; expected true or false"},
 		{"rlm:\n  max_iteration: 3", "2:3: unknown key \"max_iteration\" (did you mean max_iterations?); expected one of " + rlmKeys},
 
@@ -248,6 +255,21 @@ func TestFaults(t *testing.T) {
 		if strings.Contains(err.Error(), "sk-planted") {
 			t.Errorf("%s\nthe error tells a key: %v", tt.text, err)
 		}
+	}
+}
+
+// Budgets of clients and of models come out as they are meant.
+func TestBudgets(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte("providers: {m: {kind: mock}}\nmodels:\n  a: {provider: m, price: {input: 3}, budget: {tokens: 9, cost: 1.5}}\nspent: s.json\nclients: {alice: {token: {env: KEY}, budget: {calls: 7, per: 24h}}}"), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, alice := c.Broker.Models[0], c.Broker.Clients["alice"]
+	if *a.Budget != (broker.Budget{Tokens: 9, Cost: 1.5}) || a.Price.Input != 3 || *alice != (broker.Budget{Calls: 7, Per: 24 * time.Hour}) || c.Clients["sk-planted"] != "alice" || c.Spent != "s.json" || !c.Broker.Budgets() {
+		t.Errorf("got %+v %+v %+v", a, alice, c)
+	}
+	if without := c.Broker.WithoutBudgets(); without.Budgets() {
+		t.Error("there are budgets left")
 	}
 }
 

@@ -26,6 +26,8 @@ type File struct {
 	Aliases   map[string]string   `yaml:"aliases"`
 	Limits    Limits              `yaml:"limits"`
 	Token     Secret              `yaml:"token"`
+	Clients   map[string]Client   `yaml:"clients"`
+	Spent     string              `yaml:"spent"`
 	RLM       RLM                 `yaml:"rlm"`
 }
 
@@ -156,6 +158,21 @@ type Model struct {
 	// can read.
 	Price         *prices.Price `yaml:"price"`
 	ContextWindow int           `yaml:"context_window"`
+	Budget        *Budget       `yaml:"budget"`
+}
+
+// A Budget is what a client or a model may use.
+type Budget struct {
+	Calls  int64    `yaml:"calls"`
+	Tokens int64    `yaml:"tokens"`
+	Cost   float64  `yaml:"cost"`
+	Per    Duration `yaml:"per"`
+}
+
+// A Client has a token of its own.
+type Client struct {
+	Token  Secret  `yaml:"token"`
+	Budget *Budget `yaml:"budget"`
 }
 
 // A Route is one of several ways.

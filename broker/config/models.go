@@ -38,12 +38,16 @@ func (b *builder) models(c *Config) error {
 		if err != nil {
 			return err
 		}
+		budget, err := b.budget(append(path, "budget"), m.Budget)
+		if err != nil {
+			return err
+		}
 		facts := Facts{Price: m.Price, ContextWindow: m.ContextWindow}
 		for _, route := range routes {
 			facts.Names = append(facts.Names, route.Model)
 		}
 		c.facts[name] = facts
-		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes})
+		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes, Budget: budget, Price: m.Price})
 	}
 	return nil
 }

@@ -32,18 +32,22 @@ type Config struct {
 
 // New makes all doors.
 func New(b *broker.Broker, c Config) []service.Door {
-	p, guard := c.Publisher, service.TokenMissing
-	if c.Access.Token != "" {
-		guard = service.Token
+	p, own := c.Publisher, c.Access
+	own.Clients = nil // of whoever runs the broker
+	guard := func(a web.Access) service.Guard {
+		if a.NeedsToken() {
+			return service.Token
+		}
+		return service.TokenMissing
 	}
 	doors := []service.Door{
 		{Name: "rlm", Server: c.limited(rlm.New(b, p))},
-		{Name: "proxy", Guard: guard, Server: c.limited(proxy.New(b, p, c.Access))},
+		{Name: "proxy", Guard: guard(c.Access), Server: c.limited(proxy.New(b, p, c.Access))},
 		{Name: "nexus", Server: c.limited(nexus.New(b, p, c.Access.Token, c.Stop))},
 		{Name: "latis", Server: c.limited(latis.New(c.Latis, p))},
 		{Name: "latis_ws", Server: c.limited(latis.NewWS(c.Latis, p))},
-		{Name: "openai", Guard: guard, Server: c.limited(openai.New(b, p, c.Access))},
-		{Name: "admin", Guard: guard, Server: c.limited(admin.New(b, c.Access))},
+		{Name: "openai", Guard: guard(c.Access), Server: c.limited(openai.New(b, p, c.Access))},
+		{Name: "admin", Guard: guard(own), Server: c.limited(admin.New(b, own))},
 	}
 	for i := range doors {
 		doors[i].Addr = c.Addrs[doors[i].Name]

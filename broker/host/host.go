@@ -25,6 +25,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/internal/prices"
 )
 
 // Options say how a broker runs.
@@ -58,6 +59,7 @@ type Host struct {
 	broker  *broker.Broker
 	secrets mask.Secrets // masked in all that is written or answered
 	stop    context.CancelFunc
+	spent   *spentFile // nil if nothing is kept
 }
 
 // An AddressError says that the address of a door is none.
@@ -86,8 +88,46 @@ func (h *Host) load() (*config.Config, error) {
 		h.secrets.Add(cfg.Secrets...)
 		h.secrets.Add(cfg.Token)
 		cfg.Broker.Secrets = &h.secrets
+		err = h.price(cfg)
 	}
 	return cfg, err
+}
+
+// price gives the models prices that the configuration does not, where budgets need them.
+func (h *Host) price(cfg *config.Config) error {
+	if !cfg.Broker.Budgets() {
+		return nil
+	}
+	list, err := prices.Load("", h.options.Getenv)
+	if err != nil {
+		return err
+	}
+	for i := range cfg.Broker.Models {
+		m := &cfg.Broker.Models[i]
+		for _, name := range cfg.Facts(m.Name).Names {
+			if price, ok := list[name]; ok && m.Price == nil {
+				m.Price = &price
+			}
+		}
+	}
+	return nil
+}
+
+// keepSpent keeps what is used of budgets, if there are any and it is not kept yet.
+func (h *Host) keepSpent(cfg *config.Config) error {
+	if h.spent != nil || !cfg.Broker.Budgets() {
+		return nil
+	}
+	name := cfg.Spent
+	if name == "" {
+		var err error
+		if name, err = spentName(h.options.Getenv); err != nil {
+			return err
+		}
+	}
+	var err error
+	h.spent, err = keepSpent(name, h.broker, h.warn)
+	return err
 }
 
 // Addresses are where the doors listen, by the configuration and the options.
@@ -125,13 +165,14 @@ func (h *Host) lookout() (*lookout.Lookout, error) {
 }
 
 // Inside runs f with a broker that has no doors, so that nobody else can ask it. What is
-// published, and what the providers are told, is on the tap and in the capture.
+// published, and what the providers are told, is on the tap and in the capture. Budgets are
+// those of a broker with doors.
 func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 	out, err := h.lookout()
 	if err != nil {
 		return err
 	}
-	b, err := broker.New(h.Config.Broker, out.Watcher())
+	b, err := broker.New(h.Config.Broker.WithoutBudgets(), out.Watcher())
 	if err == nil {
 		b.Trace(out.Trace)
 		err = f(b, out.Publisher)
@@ -149,6 +190,10 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	if h.broker, err = broker.New(h.Config.Broker, out.Watcher()); err != nil {
 		return 0, err
 	}
+	if err := h.keepSpent(h.Config); err != nil {
+		return 0, err
+	}
+	defer func() { h.spent.Close() }()
 	h.broker.Trace(out.Trace)
 	ctx, h.stop = context.WithCancel(ctx)
 	defer h.stop()
@@ -161,7 +206,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	defer signal.Stop(signals)
 	svc, err := service.Open(ctx, doors.New(h.broker, doors.Config{
 		Addrs:  addrs,
-		Access: web.Access{Token: h.Config.Token, AnyHost: h.options.Remote, MaxBody: h.Config.Limits.BodyBytes},
+		Access: web.Access{Token: h.Config.Token, Clients: h.Config.Clients, AnyHost: h.options.Remote, MaxBody: h.Config.Limits.BodyBytes},
 		Limits: h.Config.Limits, Publisher: out.Publisher, Latis: h.options.Latis(h.broker, h.log), Stop: h.stop,
 	}), h.options.Remote)
 	if err != nil {
@@ -244,6 +289,9 @@ type exit struct {
 // one changes nothing.
 func (h *Host) reload() {
 	cfg, err := h.load()
+	if err == nil {
+		err = h.keepSpent(cfg)
+	}
 	if err == nil {
 		err = h.broker.Reload(cfg.Broker)
 	}

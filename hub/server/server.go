@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/wirectl/wirectl/hub"
-	"github.com/wirectl/wirectl/hub/internal/lock"
+	"github.com/wirectl/wirectl/internal/lock"
 )
 
 // Options say where a hub is and what it keeps.

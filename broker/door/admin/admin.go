@@ -32,8 +32,9 @@ var pages = map[string]func(b *broker.Broker) any{
 	"/healthz": func(b *broker.Broker) any {
 		return map[string]any{"ok": true, "running": b.Running(), "uptime_seconds": b.Uptime().Seconds()}
 	},
-	"/usage":  func(b *broker.Broker) any { return map[string]any{"usage": b.Usage()} },
-	"/models": func(b *broker.Broker) any { return map[string]any{"models": b.Models()} },
+	"/usage":   func(b *broker.Broker) any { return map[string]any{"usage": b.Usage()} },
+	"/budgets": func(b *broker.Broker) any { return map[string]any{"budgets": b.Budgets()} },
+	"/models":  func(b *broker.Broker) any { return map[string]any{"models": b.Models()} },
 }
 
 func (h handler) serve(_ context.Context, r *web.Request, w *web.Response) {

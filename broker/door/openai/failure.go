@@ -22,7 +22,10 @@ func (e *exchange) fail(err error) {
 	code, param := "", ""
 	var unknown *broker.UnknownModelError
 	var pe *provider.Error
+	var spent *broker.BudgetError
 	switch {
+	case errors.As(err, &spent):
+		kind, code = "insufficient_quota", "insufficient_quota"
 	case errors.As(err, &unknown):
 		code, param = "model_not_found", "model"
 	case errors.As(err, &pe) && !pe.KeyRefused():
@@ -41,10 +44,16 @@ func (e *exchange) fail(err error) {
 	e.w.Break()
 }
 
-// retryAfter hands on how long a backend wants to be left alone.
+// retryAfter hands on how long a backend wants to be left alone, or a budget is used up.
 func (e *exchange) retryAfter(err error) {
 	if pe, ok := errors.AsType[*provider.Error](err); ok && pe.RetryAfter > 0 {
 		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
+	}
+	if spent, ok := errors.AsType[*broker.BudgetError](err); ok {
+		e.w.Set("X-Should-Retry", "false") // which OpenAI's and Anthropic's clients go by
+		if spent.Wait > 0 {
+			e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(spent.Wait.Seconds()))))
+		}
 	}
 }
 
@@ -85,9 +94,12 @@ func statusOf(err error) (status int, kind string) {
 	var unknown *broker.UnknownModelError
 	var large *provider.TooLargeError
 	var pe *provider.Error
+	var spent *broker.BudgetError
 	switch {
 	case errors.As(err, &unknown):
 		return http.StatusNotFound, invalid
+	case errors.As(err, &spent):
+		return http.StatusTooManyRequests, "rate_limit_error"
 	case errors.As(err, &large):
 		return http.StatusBadGateway, "server_error"
 	case errors.Is(err, broker.ErrCannotCount), errors.Is(err, broker.ErrCannotEmbed):

@@ -144,7 +144,7 @@ func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn
 
 func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Call {
 	return &broker.Call{
-		Door: Name, Client: r.Client, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
+		Door: Name, Client: r.Client, Account: r.Account, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
 		Prompt: prompt, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap(),
 	}
 }

@@ -17,6 +17,8 @@ type Access struct {
 	// Gemini's clients do; ""
 	// lets in all.
 	Token string
+	// Clients are the names of clients that have tokens of their own, by those.
+	Clients map[string]string
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
 	AnyHost bool
@@ -27,24 +29,29 @@ type Access struct {
 	MaxBody int64
 }
 
-// admit says why a request may not come in. It looks at nothing of the body.
-func (c *Config) admit(r *http.Request, w *Response) *Fault {
+// NeedsToken reports whether clients have to show a token.
+func (a *Access) NeedsToken() bool { return a.Token != "" || len(a.Clients) > 0 }
+
+// admit says why a request may not come in, or else which client's it is. It looks at
+// nothing of the body.
+func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fault) {
 	origin := r.Header.Get("Origin")
 	if origin != "" && c.Pages {
 		w.Set("Access-Control-Allow-Origin", "*")
 	}
+	account, known := c.whose(r)
 	switch {
 	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
-		return &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
-	case c.Token == "" && foreign(origin):
-		return &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
-	case c.Token != "" && !c.isPreflight(r) && !c.showsToken(r):
-		return &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
+		return "", &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
+	case !c.NeedsToken() && foreign(origin):
+		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
+	case c.NeedsToken() && !c.isPreflight(r) && !known:
+		return "", &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &Fault{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"}
+		return "", &Fault{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"}
 	}
-	return nil
+	return account, nil
 }
 
 // isContainer reports whether a container asks by its name for this machine.
@@ -53,12 +60,22 @@ func isContainer(r *http.Request) bool {
 	return err == nil && ContainerHost(r.Host, peer)
 }
 
-func (c *Config) showsToken(r *http.Request) bool {
+// whose says which client a request is of, by the token that it shows, and whether that is
+// one that there is. All are compared, so that the time tells nothing.
+func (c *Config) whose(r *http.Request) (account string, known bool) {
 	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok { // clients of Anthropic's show theirs so, and those of Gemini's
 		shown = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
-	return subtle.ConstantTimeCompare([]byte(shown), []byte(c.Token)) == 1
+	if c.Token != "" {
+		known = subtle.ConstantTimeCompare([]byte(shown), []byte(c.Token)) == 1
+	}
+	for token, name := range c.Clients {
+		if subtle.ConstantTimeCompare([]byte(shown), []byte(token)) == 1 {
+			account, known = name, true
+		}
+	}
+	return account, known
 }
 
 // isPreflight reports whether a browser asks if a page may ask. It shows no token.

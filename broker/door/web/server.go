@@ -187,7 +187,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		req.Client = host
 	}
-	fault := s.cfg.admit(r, out)
+	account, fault := s.cfg.admit(r, out)
+	req.Account = account
 	if fault == nil && s.cfg.isPreflight(r) {
 		allow(out)
 		return

@@ -1,0 +1,252 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/prices"
+)
+
+// A Budget is what a client or a model may use. A limit of 0 is none.
+type Budget struct {
+	Calls  int64         `json:"calls,omitempty"`
+	Tokens int64         `json:"tokens,omitempty"`
+	Cost   float64       `json:"cost,omitempty"` // in dollars
+	Per    time.Duration `json:"-"`              // after which it begins anew; 0 is never
+}
+
+// Spent is what was used of a budget.
+type Spent struct {
+	Since  time.Time `json:"since"`
+	Calls  int64     `json:"calls"`
+	Tokens int64     `json:"tokens"`
+	Cost   float64   `json:"cost"`
+}
+
+// A BudgetError says that a budget is used up, or that it cannot be kept to.
+type BudgetError struct {
+	// Of is whose budget it is, such as "the client alice".
+	Of string
+	// What is used up.
+	What string
+	// Wait is for how long; 0 is for ever.
+	Wait time.Duration
+	// Unpriced is the model whose calls cannot be counted against a budget of cost,
+	// "" if that is not why.
+	Unpriced string
+}
+
+func (e *BudgetError) Error() string {
+	switch {
+	case e.Unpriced != "":
+		return fmt.Sprintf("No price: %s has a budget of cost, and the model %s has no price. Set its price in the configuration, or in prices.yaml", e.Of, e.Unpriced)
+	case e.Wait > 0:
+		return fmt.Sprintf("Budget used up: %s has had its %s. Ask again in %v", e.Of, e.What, e.Wait.Round(time.Second))
+	}
+	return fmt.Sprintf("Budget used up: %s has had its %s. Raise its budget in the configuration", e.Of, e.What)
+}
+
+// A purse is whose budget a call is on.
+type purse struct {
+	of     string // such as "client alice"
+	budget *Budget
+}
+
+// left returns an error unless a further call may be made.
+func (p purse) left(s *Spent, now time.Time) error {
+	e := &BudgetError{Of: "the " + p.of}
+	switch b := p.budget; {
+	case b.Calls > 0 && s.Calls >= b.Calls:
+		e.What = fmt.Sprintf("%d calls", b.Calls)
+	case b.Tokens > 0 && s.Tokens >= b.Tokens:
+		e.What = fmt.Sprintf("%d tokens", b.Tokens)
+	case b.Cost > 0 && s.Cost >= b.Cost:
+		e.What = fmt.Sprintf("%v dollars", b.Cost)
+	default:
+		return nil
+	}
+	if p.budget.Per > 0 {
+		e.Wait = max(s.Since.Add(p.budget.Per).Sub(now), time.Second)
+	}
+	return e
+}
+
+// spending is what was used of all budgets, by whose they are.
+type spending struct {
+	mu      sync.Mutex
+	of      map[string]*Spent
+	changed bool
+}
+
+// admit counts a call against budgets, unless one of them is used up.
+func (k *spending) admit(purses []purse) error {
+	if len(purses) == 0 {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for _, p := range purses {
+		s := k.of[p.of]
+		if s == nil || p.budget.Per > 0 && now.Sub(s.Since) >= p.budget.Per {
+			s = &Spent{Since: now}
+			k.of[p.of] = s
+		}
+		if err := p.left(s, now); err != nil {
+			return err
+		}
+	}
+	for _, p := range purses {
+		k.of[p.of].Calls++
+		k.changed = true
+	}
+	return nil
+}
+
+// charge counts what a call came to.
+func (k *spending) charge(purses []purse, tokens int64, cost float64) {
+	if len(purses) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range purses {
+		if s := k.of[p.of]; s != nil {
+			s.Tokens += tokens
+			s.Cost += cost
+		}
+	}
+	k.changed = true
+}
+
+// purses are whose budgets a call for a model is on.
+func (t *table) purses(account string, m *model) (list []purse, err error) {
+	if b := t.clients[account]; b != nil {
+		list = append(list, purse{"client " + account, b})
+	}
+	if m.budget != nil {
+		list = append(list, purse{"model " + m.name, m.budget})
+	}
+	for _, p := range list {
+		if p.budget.Cost > 0 && m.price == nil {
+			return nil, &BudgetError{Of: "the " + p.of, Unpriced: m.name}
+		}
+	}
+	return list, nil
+}
+
+// pay counts a call against the budgets that it is on. From the second model on, which is
+// a fallback, the client's has been counted.
+func (c *Call) pay(m *model) error {
+	purses, err := c.table.purses(c.Account, m)
+	if err != nil {
+		return err
+	}
+	fresh := purses
+	if c.paid && len(purses) > 0 && c.table.clients[c.Account] != nil {
+		fresh = purses[1:]
+	}
+	if err := c.spending.admit(fresh); err != nil {
+		return err
+	}
+	c.purses, c.price, c.paid = purses, m.price, true
+	return nil
+}
+
+// charge counts what the call came to.
+func (c *Call) charge() {
+	cost := 0.0
+	u := c.Completion.Usage
+	if c.price != nil {
+		cost = c.price.Cost(u.Input, u.Output)
+	}
+	if c.spending != nil {
+		c.spending.charge(c.purses, u.Input+u.Output, cost)
+	}
+}
+
+// Budgets reports whether there are any.
+func (c *Config) Budgets() bool {
+	for _, b := range c.Clients {
+		if b != nil {
+			return true
+		}
+	}
+	for i := range c.Models {
+		if c.Models[i].Budget != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// WithoutBudgets returns the configuration without any.
+func (c Config) WithoutBudgets() Config {
+	c.Clients, c.Models = nil, slices.Clone(c.Models)
+	for i := range c.Models {
+		c.Models[i].Budget = nil
+	}
+	return c
+}
+
+// Spent returns what was used of each budget, by whose it is, and whether that has changed
+// since Spent was called before.
+func (b *Broker) Spent() (spent map[string]Spent, changed bool) {
+	k := &b.spending
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	spent = map[string]Spent{}
+	for of, s := range k.of {
+		spent[of] = *s
+	}
+	changed, k.changed = k.changed, false
+	return spent, changed
+}
+
+// Spend says what was used before the broker began. It has to be called before the first
+// call.
+func (b *Broker) Spend(spent map[string]Spent) {
+	for of, s := range spent {
+		b.spending.of[of] = &s
+	}
+}
+
+// A Price is what the tokens of a model cost.
+type Price = prices.Price
+
+// A BudgetState is a budget, and what was used of it.
+type BudgetState struct {
+	Of    string  `json:"of"`
+	Limit Budget  `json:"limit"`
+	Per   float64 `json:"per_seconds,omitempty"`
+	Spent Spent   `json:"spent"`
+}
+
+// Budgets returns all budgets, sorted by whose they are.
+func (b *Broker) Budgets() []BudgetState {
+	t := b.table.Load()
+	list := []BudgetState{}
+	add := func(of string, limit *Budget) {
+		if limit == nil {
+			return
+		}
+		b.spending.mu.Lock()
+		defer b.spending.mu.Unlock()
+		state := BudgetState{Of: of, Limit: *limit, Per: limit.Per.Seconds()}
+		if s := b.spending.of[of]; s != nil && (limit.Per == 0 || time.Since(s.Since) < limit.Per) {
+			state.Spent = *s
+		}
+		list = append(list, state)
+	}
+	for name, limit := range t.clients {
+		add("client "+name, limit)
+	}
+	for name, m := range t.models {
+		add("model "+name, m.budget)
+	}
+	slices.SortFunc(list, func(a, b BudgetState) int { return strings.Compare(a.Of, b.Of) })
+	return list
+}

@@ -1,0 +1,148 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+)
+
+// A costly provider says that each call took ten tokens in and five out. It fails those
+// that say so.
+type costly struct{}
+
+func (costly) Complete(_ context.Context, r *provider.Request, c *provider.Completion) error {
+	c.Text, c.Usage = []byte(`"so"`), provider.Usage{Input: 10, Output: 5}
+	if string(r.Prompt) == `"fail"` {
+		return &provider.Error{Cause: provider.Overloaded, Status: 500, Err: errors.New("no")}
+	}
+	return nil
+}
+
+func budgeted(t *testing.T, client, model *broker.Budget) *broker.Broker {
+	t.Helper()
+	routes := []broker.Route{{Backend: &broker.Backend{Name: "p", Provider: costly{}}}}
+	b, err := broker.New(broker.Config{
+		Models: []broker.Model{
+			{Name: "m", Routes: routes, Budget: model, Price: &broker.Price{Input: 100_000, Output: 200_000}, Fallbacks: []string{"other"}},
+			{Name: "other", Routes: routes},
+		},
+		Clients: map[string]*broker.Budget{"alice": client, "bob": nil},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func ask(b *broker.Broker, account, model string) string {
+	err := b.Do(context.Background(), &broker.Call{Account: account, Model: model, Prompt: []byte(`"q"`)})
+	if err != nil {
+		return broker.Message(err)
+	}
+	return ""
+}
+
+// A client, or a model, gets what its budget has, whichever of its limits comes first.
+func TestBudgets(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		client, model *broker.Budget
+		calls         int // of alice's
+		want          string
+	}{
+		{"calls of a client", &broker.Budget{Calls: 2}, nil, 2, "Budget used up: the client alice has had its 2 calls. Raise its budget in the configuration"},
+		{"tokens of a client", &broker.Budget{Tokens: 31}, nil, 3, "Budget used up: the client alice has had its 31 tokens. Raise its budget in the configuration"},
+		{"cost of a client", &broker.Budget{Cost: 3}, nil, 2, "Budget used up: the client alice has had its 3 dollars. Raise its budget in the configuration"},
+		{"calls of a model", &broker.Budget{Calls: 9}, &broker.Budget{Calls: 1}, 1, "Budget used up: the model m has had its 1 calls. Raise its budget in the configuration"},
+		{"tokens of a model", nil, &broker.Budget{Tokens: 15}, 1, "Budget used up: the model m has had its 15 tokens. Raise its budget in the configuration"},
+	} {
+		b := budgeted(t, tt.client, tt.model)
+		for range tt.calls {
+			if got := ask(b, "alice", "m"); got != "" {
+				t.Errorf("%s: %s", tt.name, got)
+			}
+		}
+		if got := ask(b, "alice", "m"); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		if got := ask(b, "bob", "other"); got != "" {
+			t.Errorf("%s: bob has no budget: %s", tt.name, got)
+		}
+	}
+}
+
+// A budget of time begins anew, and says when.
+func TestBudgetBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budgeted(t, &broker.Budget{Calls: 1, Per: time.Hour}, nil)
+		time.Sleep(time.Minute)
+		if got := ask(b, "alice", "m"); got != "" {
+			t.Error(got)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := ask(b, "alice", "m"); got != "Budget used up: the client alice has had its 1 calls. Ask again in 40m0s" {
+			t.Error(got)
+		}
+		time.Sleep(40 * time.Minute)
+		if got := ask(b, "alice", "m"); got != "" {
+			t.Error(got)
+		}
+	})
+}
+
+// Calls that come at once do not get more than there is.
+func TestBudgetAtOnce(t *testing.T) {
+	b := budgeted(t, &broker.Budget{Calls: 10}, nil)
+	var ok atomic.Int64
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			if ask(b, "alice", "m") == "" {
+				ok.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if ok.Load() != 10 {
+		t.Errorf("%d calls were made", ok.Load())
+	}
+}
+
+// Calls that fail use what they have used. One that falls back is one call of its client's,
+// and on the budget of the model that answers. Without a price there is no budget of cost.
+func TestSpent(t *testing.T) {
+	b := budgeted(t, &broker.Budget{Calls: 5}, &broker.Budget{Calls: 5})
+	if err := b.Do(t.Context(), &broker.Call{Account: "alice", Model: "m", Prompt: []byte(`"fail"`)}); err == nil {
+		t.Error("it did not fail")
+	}
+	if got := ask(b, "alice", "m"); got != "" {
+		t.Error(got)
+	}
+	spent, changed := b.Spent()
+	alice, m := spent["client alice"], spent["model m"]
+	if !changed || alice.Calls != 2 || alice.Tokens != 30 || m.Calls != 2 || m.Tokens != 15 || m.Cost != 2 {
+		t.Errorf("alice %+v, m %+v", alice, m)
+	}
+	if _, changed := b.Spent(); changed {
+		t.Error("nothing has changed")
+	}
+	next := budgeted(t, &broker.Budget{Calls: 3}, nil)
+	next.Spend(spent)
+	if got := ask(next, "alice", "other"); got != "" {
+		t.Error(got)
+	}
+	if got := ask(next, "alice", "other"); got == "" {
+		t.Error("what was spent before is forgotten")
+	}
+	unpriced := budgeted(t, &broker.Budget{Cost: 1}, nil)
+	if got := ask(unpriced, "alice", "other"); got != "No price: the client alice has a budget of cost, and the model other has no price. Set its price in the configuration, or in prices.yaml" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,151 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/internal/lock"
+)
+
+// saveEvery is how often what is spent is written: what a crash may lose.
+const saveEvery = time.Second
+
+// A spentFile keeps what was used of budgets, for the next broker.
+type spentFile struct {
+	name   string
+	lock   *os.File
+	broker *broker.Broker
+	warn   func(string)
+	warned bool
+	stop   context.CancelFunc
+	group  sync.WaitGroup
+}
+
+// maxSpentFile bounds what is read, in bytes.
+const maxSpentFile = 16 << 20
+
+// spentName is the file in the user's state folder.
+func spentName(getenv func(string) string) (string, error) {
+	folder, err := history.Open(getenv)
+	if err != nil {
+		return "", fmt.Errorf("what is spent of budgets cannot be kept: %w; or name a file as spent: FILE in the configuration", err)
+	}
+	return filepath.Join(filepath.Dir(folder.Dir), "broker", "spent.json"), nil
+}
+
+// keepSpent tells a broker what was spent before, and writes what is spent from now on.
+func keepSpent(name string, b *broker.Broker, warn func(string)) (*spentFile, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	own, err := os.OpenFile(name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if locked, err := lock.Try(own); err != nil || !locked {
+		own.Close()
+		if err == nil {
+			err = errors.New("another broker keeps its budgets there: name another file as spent: FILE in the configuration")
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	spent, err := readSpent(name)
+	if err != nil {
+		own.Close()
+		return nil, err
+	}
+	b.Spend(spent)
+	ctx, stop := context.WithCancel(context.Background())
+	f := &spentFile{name: name, lock: own, broker: b, warn: warn, stop: stop}
+	f.group.Go(func() { f.keep(ctx) })
+	return f, nil
+}
+
+func readSpent(name string) (spent map[string]broker.Spent, err error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Size() > maxSpentFile:
+		return nil, fmt.Errorf("%s: it is no list of what is spent: it has %d bytes; remove it to begin anew", name, info.Size())
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &spent); err != nil {
+		return nil, fmt.Errorf("%s: it is no list of what is spent: %w; remove it to begin anew", name, err)
+	}
+	for of, s := range spent {
+		if s.Calls < 0 || s.Tokens < 0 || s.Cost < 0 {
+			return nil, fmt.Errorf("%s: %s has spent less than nothing; remove it to begin anew", name, of)
+		}
+	}
+	return spent, nil
+}
+
+func (f *spentFile) keep(ctx context.Context) {
+	ticks := time.NewTicker(saveEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			f.save()
+		}
+	}
+}
+
+// save writes what is spent, if that has changed, whole or not at all.
+func (f *spentFile) save() {
+	spent, changed := f.broker.Spent()
+	if !changed {
+		return
+	}
+	if err := replace(f.name, spent); err != nil && !f.warned {
+		f.warned = true
+		f.warn(fmt.Sprintf("what is spent of budgets is not kept: %v", err))
+	}
+}
+
+func replace(name string, spent map[string]broker.Spent) error {
+	data, err := json.MarshalIndent(spent, "", "  ")
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name+"~", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(data, '\n'))
+	if err == nil {
+		err = file.Sync() // lest the name be there before the bytes after a power cut
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(name+"~", name)
+	}
+	return err
+}
+
+// Close writes what is spent for the last time.
+func (f *spentFile) Close() {
+	if f == nil {
+		return
+	}
+	f.stop()
+	f.group.Wait()
+	f.save()
+	f.lock.Close()
+}
