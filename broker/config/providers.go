@@ -98,10 +98,13 @@ func (b *builder) fitsKind(path []string, p *Provider) error {
 		return b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
 	case p.MaxTokens != 0 && p.Kind != "anthropic":
 		return b.at(append(path, "max_tokens"), "nothing reads this here; it is for the kind anthropic")
-	case len(p.Drop) > 0 && p.Kind != "anthropic" && p.Kind != "gemini":
-		return b.at(append(path, "drop"), "nothing reads this here; it is for the kinds anthropic and gemini")
+	case len(p.Drop) > 0 && p.Kind == "mock":
+		return b.at(append(path, "drop"), "nothing reads this here; a mock takes everything")
 	}
 	for i, name := range p.Drop {
+		if p.Kind == "openai" && name != "tools" {
+			return b.at(append(path, "drop", strconv.Itoa(i)), "nothing reads this here; at the kind openai only tools can be left out")
+		}
 		if known := provider.Droppable(); !slices.Contains(known, name) {
 			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is no parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
 		}

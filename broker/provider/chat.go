@@ -48,8 +48,8 @@ type Tool struct {
 // Read reads the request for a backend of a kind. What the kind has no counterpart
 // for and is more than a hint is refused, as is what is not as OpenAI has it.
 func (r *Request) Read(k Kind) (*Chat, error) {
-	if r.ChatErr != nil {
-		return nil, r.ChatErr
+	if err := r.Untranslated(k.Drop); err != nil {
+		return nil, err
 	}
 	chat := &Chat{}
 	if err := chat.readMessages(k, r.Messages()); err != nil || r.Chat == nil {

@@ -96,9 +96,27 @@ func isDescribed(format []byte) bool {
 	return true
 }
 
+// toolsOfAnother says that tools which only whoever made an API can run were asked for.
+const toolsOfAnother = "unsupported_tool"
+
+// UnsupportedTool is the error for a tool that a client asks for and that only a backend
+// that speaks as the client does can run.
+func UnsupportedTool(at, sentence string) *Error {
+	return Unanswerable(at, toolsOfAnother, sentence+" The broker leaves such tools out if its configuration says drop: [tools] at the provider.")
+}
+
+// Untranslated is why the request cannot be asked as its Chat, nil if it can: of what may be
+// left out that is dropped.
+func (r *Request) Untranslated(drop []string) error {
+	if e, ok := r.ChatErr.(*Error); ok && e.Code == toolsOfAnother && slices.Contains(drop, "tools") { //nolint:errorlint // it comes bare
+		return nil
+	}
+	return r.ChatErr
+}
+
 // Droppable are the names that may be in a kind's Drop.
 func Droppable() []string {
-	var names []string
+	names := []string{"tools"}
 	for _, m := range uncommon {
 		names = append(names, m.name)
 	}

@@ -23,6 +23,7 @@ type contents struct {
 	pending []string // the ids of calls that no answer has come for yet, each behind its tool's name
 	made    int      // how many ids were made
 	refused error    // the first that cannot be translated
+	tool    error    // the first tool that cannot
 }
 
 // refuse has a backend of another kind refuse the request for what stands at a place.
@@ -118,7 +119,7 @@ func (q *contents) chat(model string, stream bool) ([]byte, error) {
 	if err != nil {
 		q.refuse("contents", "Nest it less deeply")
 	}
-	return body, q.refused
+	return body, cmp.Or(q.refused, q.tool)
 }
 
 // isIdle reports whether a value asks for nothing.
@@ -194,7 +195,7 @@ func (q *contents) tools() (tools []any) {
 		_ = json.Unmarshal(set, &members) // what is no object has none
 		for _, name := range slices.Sorted(maps.Keys(members)) {
 			if name != "functionDeclarations" && name != "function_declarations" {
-				q.refuse(at+"."+name, "Use functionDeclarations")
+				q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at+"."+name, at+"."+name+": cannot be translated for the provider that this model goes to, which is not of the kind gemini. Use functionDeclarations, or ask a model of a provider of the kind gemini.")))
 			}
 		}
 		for _, f := range elements(or(members["functionDeclarations"], string(members["function_declarations"]))) {

@@ -59,7 +59,7 @@ func (q *responseRequest) addItem(at, kind string, item json.RawMessage) {
 	case "message", "":
 		q.addMessage(at, item)
 	case "function_call":
-		q.addCall(functionCall(text(item, "call_id"), text(item, "name"), cmp.Or(text(item, "arguments"), "{}")))
+		q.addCall(functionCall(text(item, "call_id"), spaced{text(item, "namespace"), text(item, "name")}.flat(), cmp.Or(text(item, "arguments"), "{}")))
 	case "custom_tool_call":
 		q.addCall(customCall(text(item, "call_id"), text(item, "name"), or(member(item, "input"), `""`)))
 	case "reasoning": // of the model that it comes from alone

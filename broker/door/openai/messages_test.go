@@ -177,7 +177,7 @@ func TestMessageTranslated(t *testing.T) {
 	if got := string(call.Chat); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic." {
+	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic. The broker leaves such tools out if its configuration says drop: [tools] at the provider." {
 		t.Errorf("what cannot be translated: %v", call.ChatErr)
 	}
 	if string(call.Own) != body {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,11 +28,13 @@ type responseRequest struct {
 	Previous     string
 	Stream       bool
 
-	custom  map[string]bool // the tools that take a text
-	said    []chatMessage   // what the input says
+	custom  map[string]bool   // the tools that take a text
+	spaces  map[string]spaced // the tools of namespaces, by their names in a chat completion
+	said    []chatMessage     // what the input says
 	store   bool
 	members map[string]json.RawMessage
 	refused error // the first that cannot be translated
+	tool    error // the first tool that cannot
 }
 
 // refuse has every backend but a mock refuse the request for what stands at a place.
@@ -74,7 +77,7 @@ var wishes = []wish{
 // readResponseRequest reads a request. The fault is a sentence for the client, param what it
 // is about.
 func readResponseRequest(body []byte) (q *responseRequest, fault, param string) {
-	q = &responseRequest{store: true, custom: map[string]bool{}}
+	q = &responseRequest{store: true, custom: map[string]bool{}, spaces: map[string]spaced{}}
 	switch err := jsonscan.Valid(body); {
 	case err != nil:
 		return nil, "We could not parse the JSON body of your request" + where(err) + ".", ""
@@ -167,7 +170,7 @@ func (q *responseRequest) chat(before []json.RawMessage) ([]byte, error) {
 	if q.refused == nil && err != nil { // nested too deeply
 		q.refuse("input", "Nest it less deeply")
 	}
-	return body, q.refused
+	return body, cmp.Or(q.refused, q.tool)
 }
 
 // member is one of an object, nil if it is not there, or null.
@@ -214,10 +217,31 @@ func (q *responseRequest) format() any {
 	return nil
 }
 
-func (q *responseRequest) tools() (tools []any) {
-	for i, tool := range elements(q.Tools) {
-		name := text(tool, "name")
+// A spaced tool is one of a namespace.
+type spaced struct{ space, name string }
+
+// flat is the name that a tool of a namespace has in a chat completion, which knows none.
+func (s spaced) flat() string {
+	if s.space == "" {
+		return s.name
+	}
+	return s.space + "__" + s.name
+}
+
+func (q *responseRequest) tools() []any { return q.appendTools(nil, "tools", "", q.Tools) }
+
+// appendTools appends the tools of a list, which may be that of a namespace.
+func (q *responseRequest) appendTools(tools []any, at, space string, list json.RawMessage) []any {
+	for i, tool := range elements(list) {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		of := spaced{space, text(tool, "name")}
+		name := of.flat()
+		if q.spaces[name] = of; of.name == "" {
+			name = ""
+		}
 		switch kind := text(tool, "type"); {
+		case kind == "namespace" && space == "" && name != "":
+			tools = q.appendTools(tools, at+".tools", name, member(tool, "tools"))
 		case kind == "function" && name != "":
 			strict := string(member(tool, "strict")) == "true"
 			tools = append(tools, map[string]any{"type": "function", "function": provider.Tool{Name: name, Description: text(tool, "description"), Parameters: or(member(tool, "parameters"), `{"type":"object"}`), Strict: strict}})
@@ -225,7 +249,7 @@ func (q *responseRequest) tools() (tools []any) {
 			q.custom[name] = true
 			tools = append(tools, map[string]any{"type": "custom", "custom": customTool(tool, name)})
 		default:
-			q.refuse(fmt.Sprintf("tools[%d]", i), "Use tools of the types function and custom, with a name")
+			q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at, "Unsupported parameter: '"+at+"' cannot be translated into a chat completion, which providers are asked for. Use tools of the types function and custom, with a name.")))
 		}
 	}
 	return tools

@@ -140,6 +140,7 @@ type (
 		Content   []outputPart    `json:"content,omitzero"`
 		Summary   []outputPart    `json:"summary,omitzero"`
 		CallID    string          `json:"call_id,omitempty"`
+		Namespace string          `json:"namespace,omitempty"`
 		Name      string          `json:"name,omitempty"`
 		Arguments *string         `json:"arguments,omitempty"`
 		Input     json.RawMessage `json:"input,omitempty"`
@@ -231,6 +232,9 @@ func (e *response) thought(text []byte) outputItem {
 
 func (e *response) called(call provider.ToolCall) outputItem {
 	item := outputItem{ID: e.itemID("fc"), Type: "function_call", Status: "completed", CallID: call.ID, Name: call.Name}
+	if of, known := e.asked.spaces[call.Name]; known {
+		item.Namespace, item.Name = of.space, of.name
+	}
 	if call.Custom || e.asked.custom[call.Name] {
 		item.ID, item.Type, item.Input = e.itemID("ctc"), "custom_tool_call", customInput(call)
 		return item

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // A responded is a response as far as the tests ask.
@@ -162,6 +165,42 @@ func TestPreviousResponse(t *testing.T) {
 		if want := `"type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`; status != 400 || !strings.HasSuffix(answer, want) || !strings.Contains(answer, "store: false") {
 			t.Errorf("%s: %d %s", id, status, answer)
 		}
+	}
+}
+
+// A tool of a namespace is called by its names. One that only OpenAI can run is left out for
+// a provider that is to drop those.
+func TestResponseTools(t *testing.T) {
+	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c", Name: "n__f", Arguments: []byte("{}")}}}}}))
+	_, answer := postTo(t, url+"/v1/responses", `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]}`)
+	if !strings.Contains(answer, `"call_id":"c","namespace":"n","name":"f","arguments":"{}"`) {
+		t.Errorf("got %s", answer)
+	}
+	var said string
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		said = string(body)
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"so"}}]}`)
+	}))
+	defer backend.Close()
+	behind := backends.New(provider.Config{BaseURL: backend.URL, Drop: []string{"tools"}})
+	defer behind.CloseIdleConnections()
+	url = start(t, behind)
+	const want = `{"messages":[{"role":"user","content":"x"}],"model":"mock","tools":[{"function":{"name":"f","description":"","parameters":{"type":"object"}},"type":"function"}]}`
+	status, answer := postTo(t, url+"/v1/responses", `{"model":"mock","input":"x","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`)
+	if status != 200 || said != want {
+		t.Errorf("%d %s, sent %s", status, answer, said)
+	}
+	for path, body := range map[string]string{
+		"/v1/messages":                        `{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`,
+		"/v1beta/models/mock:generateContent": `{` + say + `,"tools":[{"googleSearch":{}}]}`,
+	} {
+		if status, answer := postTo(t, url+path, body); status != 200 {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	if status, answer := postTo(t, url+"/v1/responses", `{"input":"x","background":true,"tools":[{"type":"web_search"}]}`); status != 400 || !strings.Contains(answer, `"param":"background"`) {
+		t.Errorf("%d %s", status, answer)
 	}
 }
 

@@ -30,6 +30,7 @@ type question struct {
 
 	members map[string]json.RawMessage
 	refused error // the first that cannot be translated
+	tool    error // the first tool that cannot
 }
 
 // refuse has a backend of another kind refuse the question for what stands at a place.
@@ -113,7 +114,7 @@ func (q *question) chat() ([]byte, error) {
 		m["stream"] = true
 	}
 	body, _ := jsonscan.Marshal(m) // all that is in it is JSON already
-	return body, q.refused
+	return body, cmp.Or(q.refused, q.tool)
 }
 
 // format is what the answer is to look like, nil if that does not matter.
@@ -331,7 +332,8 @@ func (q *question) tools() (tools []any) {
 	}
 	for i, t := range list {
 		if t.Parameters == nil || t.Type != "" && t.Type != "custom" {
-			q.refuse(fmt.Sprintf("tools.%d", i), "Use a tool of your own, with an input_schema")
+			at := fmt.Sprintf("tools.%d", i)
+			q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at, at+": cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic.")))
 			continue
 		}
 		tools = append(tools, map[string]any{"type": "function", "function": provider.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict}})

@@ -23,6 +23,7 @@ type Provider struct {
 	*upstream.Client
 	version  string
 	itself   bool // it is OpenAI
+	drop     []string
 	refusals refusals
 }
 
@@ -39,13 +40,13 @@ func New(cfg provider.Config) *Provider {
 		h.Set("Authorization", "Bearer "+cfg.Key)
 	}
 	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
-	return &Provider{Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, itself: strings.HasPrefix(base, "https://api.openai.com/")}
+	return &Provider{Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, drop: cfg.Drop, itself: strings.HasPrefix(base, "https://api.openai.com/")}
 }
 
 // Complete asks the backend, as [provider.Provider] has it.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	if r.ChatErr != nil {
-		return r.ChatErr
+	if err := r.Untranslated(p.drop); err != nil {
+		return err
 	}
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
