@@ -145,21 +145,30 @@ func interrupted(t *testing.T, file, protocol, kind string) {
 // Claude Code is interrupted in mid-sentence: it leaves its model, and says how the turn
 // ended.
 func TestRelayClaudeCode(t *testing.T) {
-	claude := program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
 	model, left := slowModel(t)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
-	r := relayAgent(t, file, []string{
+	r, _ := interruptClaude(t, model, file)
+	<-left
+	r.leave()
+	interrupted(t, file, "claude", "user")
+}
+
+// interruptClaude has Claude Code ask a model, and interrupts it in mid-sentence. It returns
+// when it did.
+func interruptClaude(t *testing.T, model, file string) (r *agent, at time.Time) {
+	t.Helper()
+	claude := program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
+	r = relayAgent(t, file, []string{
 		"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1",
 	}, claude, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
 	r.say(`{"type":"user","message":{"role":"user","content":"hi"}}`)
 	r.hear(`text_delta`)
+	at = time.Now()
 	r.say(`{"type":"control_request","request_id":"a","request":{"subtype":"interrupt"}}`)
 	if reason := r.hear(`"terminal_reason":"([^"]*)"`); reason != "aborted_streaming" {
 		t.Errorf("the turn is %s", reason)
 	}
-	<-left
-	r.leave()
-	interrupted(t, file, "claude", "user")
+	return r, at
 }
 
 // codexHome returns a folder that tells Codex which model to ask.
@@ -182,11 +191,21 @@ enabled = false
 // Codex is interrupted in mid-sentence: it leaves its model, and completes the turn as
 // interrupted.
 func TestRelayCodex(t *testing.T) {
-	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
 	model, left := slowModel(t)
-	home := codexHome(t, model)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
-	r := relayAgent(t, file, []string{"CODEX_HOME=" + home}, codex, "app-server")
+	r, _ := interruptCodex(t, model, file)
+	<-left
+	r.leave()
+	interrupted(t, file, "codex", "turn/start")
+}
+
+// interruptCodex has Codex ask a model, and interrupts it in mid-sentence. It returns when it
+// did.
+func interruptCodex(t *testing.T, model, file string) (r *agent, at time.Time) {
+	t.Helper()
+	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
+	home := codexHome(t, model)
+	r = relayAgent(t, file, []string{"CODEX_HOME=" + home}, codex, "app-server")
 	r.say(`{"method":"initialize","id":0,"params":{"clientInfo":{"name":"interop","version":"1"}}}`)
 	r.hear(`"id":0,`)
 	r.say(`{"method":"initialized"}`)
@@ -195,13 +214,12 @@ func TestRelayCodex(t *testing.T) {
 	r.say(fmt.Sprintf(`{"method":"turn/start","id":2,"params":{"threadId":%q,"input":[{"type":"text","text":"hi"}]}}`, thread))
 	turn := r.hear(`"id":2,.*"turn":\{"id":"([^"]*)"`)
 	r.hear(`item/agentMessage/delta`)
+	at = time.Now()
 	r.say(fmt.Sprintf(`{"method":"turn/interrupt","id":3,"params":{"threadId":%q,"turnId":%q}}`, thread, turn))
 	if status := r.hear(`turn/completed.*"status":"([^"]*)"`); status != "interrupted" {
 		t.Errorf("the turn is %s", status)
 	}
-	<-left
-	r.leave()
-	interrupted(t, file, "codex", "turn/start")
+	return r, at
 }
 
 // Our own client starts a turn of Codex, prints its text, and interrupts it when it has waited

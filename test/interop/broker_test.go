@@ -183,26 +183,44 @@ func TestBrokerCountTokens(t *testing.T) {
 
 // An SDK that aborts a stream ends the call at the backend.
 func TestBrokerAbort(t *testing.T) {
-	ended := make(chan struct{}, 1)
+	ended := make(chan time.Time, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"so"}}]}`+"\n\n")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		ended <- struct{}{}
+		ended <- time.Now()
 	}))
 	defer backend.Close()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	check(t, os.WriteFile(file, fmt.Appendf(nil, "providers: {p: {kind: openai, base_url: %q}}\nmodels: {m: {provider: p}}\n", backend.URL), 0o600))
 	doors := serve(t, "--config", file)
-	for _, what := range []string{"abortOpenAI", "abortAnthropic"} {
-		if got := script(t, what, "http://"+doors["openai"], "m"); got["content"] != "so" {
-			t.Errorf("%s: got %v", what, got)
+	relay, end := relayed(t, "http://127.0.0.1:0", "http://"+doors["openai"])
+	for _, url := range []string{"http://" + doors["openai"], relay} {
+		for _, what := range []string{"abortOpenAI", "abortResponses", "abortAnthropic", "abortGemini"} {
+			got := script(t, what, url, "m")
+			if got["content"] != "so" {
+				t.Errorf("%s: got %v", what, got)
+			}
+			at, _ := got["at"].(float64)
+			closesSoon(t, what, ended, time.UnixMilli(int64(at)))
 		}
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Fatalf("%s: the call goes on at the backend", what)
+	}
+	end(false)
+}
+
+// closesSoon makes sure that a backend's connection is closed soon after a client has given
+// its call up. The figure is told; the bound is for a machine that has much else to do.
+func closesSoon(t *testing.T, what string, ended <-chan time.Time, since time.Time) {
+	t.Helper()
+	select {
+	case at := <-ended:
+		took := at.Sub(since)
+		t.Logf("%s: the backend's connection was closed after %v", what, took.Round(time.Millisecond))
+		if took > 10*time.Second {
+			t.Errorf("%s: the backend's connection was closed after %v", what, took)
 		}
+	case <-time.After(patience):
+		t.Fatalf("%s: the call goes on at the backend", what)
 	}
 }
 

@@ -152,6 +152,7 @@ type exchange struct {
 
 	stream, withUsage bool
 	native            bool   // the backend's own chunks are passed on
+	begun             bool   // something was said
 	model             []byte // the token of the model's name
 	chunks            []byte // the buffer of what is streamed
 	created           int64

@@ -11,24 +11,22 @@ import (
 // emit writes a part of a streamed completion at once. The chunks of a backend
 // that speaks OpenAI pass as they are.
 func (e *exchange) emit(p provider.Part) error {
-	first := !e.w.Streaming()
 	e.begin()
 	switch {
 	case p.Chunk != nil:
 		e.native = true
 		e.send(p.Chunk)
 	case p.Text != nil:
-		delta := &content{Text: p.Text}
-		if first {
-			delta.Role = "assistant"
-		}
-		e.delta(delta, nil)
+		e.delta(&content{Text: p.Text}, nil)
 	}
 	return e.flush()
 }
 
-// delta adds to each choice.
+// delta adds to each choice. The first says whose it is.
 func (e *exchange) delta(delta *content, finish *string) {
+	if !e.begun {
+		delta.Role, e.begun = "assistant", true
+	}
 	for i := range max(e.call.Completion.Choices, 1) {
 		e.send(e.answer(chunk, []choice{{Index: i, Delta: delta, Finish: finish}}, nil))
 	}

@@ -1,8 +1,9 @@
-// The official SDKs of OpenAI and Anthropic as clients of the broker's OpenAI
+// The official SDKs of OpenAI, Anthropic and Google as clients of the broker's OpenAI
 // door, and jayson of its nexus door. Writes what they got as JSON.
 //
 //     node broker.cjs NODE_MODULES openai|anthropic|count URL MODEL
-//     node broker.cjs NODE_MODULES abortOpenAI|abortAnthropic URL MODEL
+//     node broker.cjs NODE_MODULES loopChat|loopResponses|loopAnthropic|loopGemini|embed URL MODEL
+//     node broker.cjs NODE_MODULES abortOpenAI|abortResponses|abortAnthropic|abortGemini URL MODEL
 //     node broker.cjs NODE_MODULES jayson PORT
 const path = require('path');
 
@@ -11,6 +12,7 @@ const load = (name) => require(path.join(modules, name));
 
 const openAI = () => new (load('openai'))({ baseURL: `${where}/v1`, apiKey: 'unused', maxRetries: 0 });
 const claude = () => new (load('@anthropic-ai/sdk'))({ baseURL: where, apiKey: 'unused', maxRetries: 0 });
+const google = () => new (load('@google/genai').GoogleGenAI)({ apiKey: 'unused', httpOptions: { baseUrl: where } });
 const say = (content, more) => ({ model, messages: [{ role: 'user', content }], ...more });
 const ask = (content, more) => say(content, { max_tokens: 100, ...more });
 
@@ -63,18 +65,113 @@ async function count() {
   return { tokens: (await claude().messages.countTokens(say('hello'))).input_tokens };
 }
 
-// Each abort waits for the first text.
+// Each loop asks for the weather, streamed, has a tool called, and gives its answer back.
+const schema = { type: 'object', properties: { city: { type: 'string' } } };
+const weather = { type: 'function', name: 'get_weather', parameters: schema, strict: false };
+
+async function loopChat() {
+  const client = openAI();
+  const tools = [{ type: 'function', function: { name: 'get_weather', parameters: schema } }];
+  const messages = [{ role: 'user', content: 'weather' }];
+  const asked = await client.chat.completions.stream({ model, messages, tools }).finalChatCompletion();
+  const { content, tool_calls: calls } = asked.choices[0].message;
+  messages.push(asked.choices[0].message, { role: 'tool', tool_call_id: calls[0].id, content: 'tool-said-42' });
+  const answer = await client.chat.completions.create({ model, messages, tools });
+  return { said: content, called: calls[0].function.arguments, answer: answer.choices[0].message.content };
+}
+
+async function loopResponses() {
+  const client = openAI();
+  const got = { events: new Set(), said: '' };
+  const stream = client.responses.stream({ model, input: 'weather', tools: [weather] });
+  stream.on('event', (e) => got.events.add(e.type));
+  const asked = await stream.finalResponse();
+  got.said = asked.output_text;
+  got.types = asked.output.map((item) => item.type);
+  const call = asked.output.find((item) => item.type === 'function_call');
+  got.called = call.arguments;
+  const output = { type: 'function_call_output', call_id: call.call_id, output: 'tool-said-42' };
+  const answer = await client.responses.create({ model, previous_response_id: asked.id, input: [output], tools: [weather] });
+  got.answer = answer.output_text;
+  got.total = answer.usage.total_tokens > 0;
+  got.unknown = await client.responses.create({ model, previous_response_id: 'resp_0', input: 'x' }).catch((e) => `${e.status} ${e.code} ${e.param}`);
+  return { ...got, events: [...got.events].sort() };
+}
+
+async function loopAnthropic() {
+  const client = claude();
+  const tools = [{ name: 'get_weather', input_schema: schema }];
+  const messages = [{ role: 'user', content: 'weather' }];
+  const asked = await client.messages.stream({ model, max_tokens: 100, messages, tools }).finalMessage();
+  const call = asked.content.find((block) => block.type === 'tool_use');
+  messages.push({ role: 'assistant', content: asked.content });
+  messages.push({ role: 'user', content: [{ type: 'tool_result', tool_use_id: call.id, content: 'tool-said-42' }] });
+  const answer = await client.messages.create({ model, max_tokens: 100, messages, tools });
+  return { said: asked.content[0].text, called: JSON.stringify(call.input), answer: answer.content[0].text };
+}
+
+async function loopGemini() {
+  const client = google();
+  const config = { tools: [{ functionDeclarations: [{ name: 'get_weather', parametersJsonSchema: schema }] }], thinkingConfig: { includeThoughts: true } };
+  const contents = [{ role: 'user', parts: [{ text: 'weather' }] }];
+  const parts = [];
+  let last;
+  for await (const chunk of await client.models.generateContentStream({ model, contents, config })) {
+    parts.push(...(chunk.candidates[0].content.parts ?? []));
+    last = chunk;
+  }
+  const call = parts.find((part) => part.functionCall).functionCall;
+  contents.push({ role: 'model', parts }, { role: 'user', parts: [{ functionResponse: { name: call.name, response: { output: 'tool-said-42' } } }] });
+  const answer = await client.models.generateContent({ model, contents, config });
+  const text = (thought) => parts.filter((part) => (part.thought ?? false) === thought).map((part) => part.text ?? '').join('');
+  return {
+    said: text(false), thought: text(true), called: JSON.stringify(call.args), finish: last.candidates[0].finishReason, answer: answer.text,
+    counted: (await client.models.countTokens({ model, contents: 'hello' })).totalTokens > 0,
+    unknown: await client.models.generateContent({ model: 'nope', contents: 'x' }).catch((e) => e.status),
+  };
+}
+
+async function embed() {
+  const client = openAI();
+  const packed = await client.embeddings.create({ model, input: ['a', 'b'], dimensions: 3 }); // asks for base64 by itself
+  const plain = await client.embeddings.create({ model, input: ['a', 'b'], dimensions: 3, encoding_format: 'float' });
+  const round = (answer) => answer.data.map((of) => of.embedding.map((n) => n.toFixed(4)).join());
+  return { same: round(packed).join(';') === round(plain).join(';'), vectors: plain.data.length };
+}
+
+// Each abort waits for the first text, and says when it aborted.
 async function abortOpenAI() {
   for await (const chunk of await openAI().chat.completions.create(say('hello', { stream: true }))) {
-    return chunk.choices[0].delta; // leaving the loop aborts
+    return { content: chunk.choices[0].delta.content, at: Date.now() }; // leaving the loop aborts
+  }
+}
+
+async function abortResponses() {
+  for await (const event of await openAI().responses.create({ model, input: 'hello', stream: true })) {
+    if (event.type === 'response.output_text.delta') return { content: event.delta, at: Date.now() };
   }
 }
 
 async function abortAnthropic() {
   const stream = claude().messages.stream(ask('hello'));
   const got = {};
-  stream.on('text', (text) => { got.content = text; stream.abort(); });
+  stream.on('text', (text) => { got.content = text; got.at = Date.now(); stream.abort(); });
   await stream.done().catch((e) => (got.error = e.constructor.name));
+  return got;
+}
+
+async function abortGemini() {
+  const controller = new AbortController();
+  const got = {};
+  try {
+    for await (const chunk of await google().models.generateContentStream({ model, contents: 'hello', config: { abortSignal: controller.signal } })) {
+      got.content = chunk.text;
+      got.at = Date.now();
+      controller.abort();
+    }
+  } catch (e) {
+    got.error = e.name;
+  }
   return got;
 }
 
@@ -90,7 +187,7 @@ async function jayson() {
   return got;
 }
 
-({ openai, anthropic, count, abortOpenAI, abortAnthropic, jayson })[what]().then(
+({ openai, anthropic, count, loopChat, loopResponses, loopAnthropic, loopGemini, embed, abortOpenAI, abortResponses, abortAnthropic, abortGemini, jayson })[what]().then(
   (got) => process.stdout.write(JSON.stringify(got)),
   (err) => { console.error(err); process.exit(1); },
 );

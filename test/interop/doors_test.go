@@ -1,0 +1,136 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rehearsed is a broker whose mock thinks, says something, calls a tool, and answers when it
+// gets what the tool said.
+const rehearsed = `providers:
+  m: {kind: mock, mock: {delay: 1ms, chunk: 4, script: [
+    {when: tool-said-42, say: It is fine.},
+    {when: weather, reasoning: Where is that?, say: I look., tool_calls: [{name: get_weather, arguments: {city: Oslo}}]},
+    {say: Hello.}]}}
+models: {mock-1: {provider: m}}
+`
+
+func configured(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// The SDKs of OpenAI, Anthropic and Google have a tool called in a stream, and give its answer
+// back, at each of the doors, and do not notice a relay before them.
+func TestDoorsOfSDKs(t *testing.T) {
+	const reached = `,"said":"I look."`
+	const events = `["response.completed","response.content_part.added","response.content_part.done","response.created","response.function_call_arguments.delta",` +
+		`"response.function_call_arguments.done","response.in_progress","response.output_item.added","response.output_item.done","response.output_text.delta","response.output_text.done",` +
+		`"response.reasoning_summary_part.added","response.reasoning_summary_part.done","response.reasoning_summary_text.delta","response.reasoning_summary_text.done"]`
+	doors := serve(t, "--config", configured(t, rehearsed))
+	relay, end := relayed(t, "http://127.0.0.1:0", "http://"+doors["openai"])
+	for what, want := range map[string]string{
+		"loopChat":      `{"answer":"It is fine.","called":"{\"city\":\"Oslo\"}"` + reached + `}`,
+		"loopAnthropic": `{"answer":"It is fine.","called":"{\"city\":\"Oslo\"}"` + reached + `}`,
+		"loopResponses": `{"answer":"It is fine.","called":"{\"city\":\"Oslo\"}","events":` + events + reached + `,"total":true,"types":["reasoning","message","function_call"],"unknown":"400 previous_response_not_found previous_response_id"}`,
+		"loopGemini":    `{"answer":"It is fine.","called":"{\"city\":\"Oslo\"}","counted":true,"finish":"STOP"` + reached + `,"thought":"Where is that?","unknown":404}`,
+		"embed":         `{"same":true,"vectors":2}`,
+	} {
+		for _, url := range []string{"http://" + doors["openai"], relay} {
+			if got, _ := json.Marshal(script(t, what, url, "mock-1")); string(got) != want {
+				t.Errorf("%s at %s:\n got %s\nwant %s", what, url, got, want)
+			}
+		}
+	}
+	end(false, "exchanges")
+}
+
+// An agentRun is a coding agent that runs beside a broker, which tells it where the models are.
+type agentRun struct{ name, model, tool, arguments string }
+
+var agentRuns = []agentRun{
+	{"codex", "mock-1", "exec_command", `{cmd: "echo tool-said-$((40+2))"}`},
+	{"claude", "mock-2", "Bash", `{command: "echo tool-said-$((40+2))", description: look}`},
+}
+
+// command returns what runs the agent with a prompt, beside a broker with a configuration.
+func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
+	t.Helper()
+	home := t.TempDir()
+	run := `exec "$AGENT" -p --output-format stream-json --verbose --include-partial-messages --allowedTools Bash --model mock-2 "look around" </dev/null`
+	agent := ""
+	if a.name == "codex" {
+		agent = program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
+		run = `sed "s|http://BROKER|${OPENAI_BASE_URL%/v1}|" "$CODEX_HOME/config.toml" > "$CODEX_HOME/config" && mv "$CODEX_HOME/config" "$CODEX_HOME/config.toml" &&
+			exec "$AGENT" exec --json --skip-git-repo-check --sandbox danger-full-access "look around" </dev/null`
+		home = codexHome(t, "http://BROKER")
+	} else {
+		agent = program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
+	}
+	cmd := exec.CommandContext(t.Context(), wirectl, "serve", "--any-port", "--no-tap", "-q", "--config", config, "--", "sh", "-c", run)
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CODEX_HOME=" + home, "AGENT=" + agent, "IS_SANDBOX=1",
+		"ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1",
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = patience
+	return cmd
+}
+
+// Codex and Claude Code complete a turn with the call of a tool at a broker, whose mock says
+// what is scripted.
+func TestDoorsOfAgents(t *testing.T) {
+	need(t, "sh")
+	for _, a := range agentRuns {
+		t.Run(a.name, func(t *testing.T) {
+			cmd := a.command(t, configured(t, fmt.Sprintf(`providers:
+  m: {kind: mock, mock: {delay: 1ms, chunk: 8, turns: [
+    {reasoning: Hm., text: I look., tool_calls: [{name: %s, arguments: %s}]},
+    {text: All is done.}]}}
+models: {%s: {provider: m}, "*": {provider: m}}
+`, a.tool, a.arguments, a.model)))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, want := range []string{"I look.", "tool-said-42", "All is done."} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("there is no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// An interrupt of either closes the connection that the broker has to its provider.
+func TestDoorsOfAgentsInterrupted(t *testing.T) {
+	for name, interrupt := range map[string]func(*testing.T, string, string) (*agent, time.Time){"codex": interruptCodex, "claude": interruptClaude} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan time.Time, 16)
+			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"so"}}]}`+"\n\n")
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				ended <- time.Now()
+			}))
+			t.Cleanup(backend.Close)
+			doors := serve(t, "--no-tap", "--config", configured(t, fmt.Sprintf("providers: {p: {kind: openai, base_url: %q, drop: [tools]}}\nmodels: {\"*\": {provider: p}}\n", backend.URL)))
+			r, at := interrupt(t, "http://"+doors["openai"], filepath.Join(t.TempDir(), "session.pcapng"))
+			closesSoon(t, name, ended, at)
+			r.leave()
+		})
+	}
+}
