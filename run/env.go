@@ -49,7 +49,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 		e := python.New(interpreter, env.Config{
 			Launcher: launcher, Spec: env.Spec{Memory: memory}, Setup: r.Setup,
 			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
-			Dir: r.dir, Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout, Parallel: r.o.Parallel,
+			Dir: r.dir, Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout,
 		}, python.Options{Site: r.Site})
 		return &watched{e, sync.OnceFunc(conn.Close)}, nil
 	}, nil

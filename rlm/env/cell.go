@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -32,8 +31,7 @@ var errTimeout = errors.New("took too long")
 type request struct {
 	worker *worker
 	id     uint64
-	caller rlm.Caller    // nil if nothing may be asked
-	slots  chan struct{} // of calls
+	caller rlm.Caller // nil if nothing may be asked
 	clock  *clock
 	ctx    context.Context // of its calls
 	calls  sync.WaitGroup
@@ -44,6 +42,7 @@ type request struct {
 	stdout, stderr strings.Builder
 	omitted        int64
 
+	done   chan struct{} // closed when the result is there
 	result message
 	cause  error // why it was interrupted
 	died   error // how the worker has ended, if it has
@@ -64,8 +63,8 @@ func (e *Env) do(ctx context.Context, m any, id uint64) *request {
 func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Caller) *request {
 	calls, endCalls := context.WithCancel(ctx)
 	r := &request{
-		worker: e.worker, id: id, caller: caller, slots: e.slots,
-		clock: newClock(e.config.Timeout), ctx: calls, told: make(chan struct{}),
+		worker: e.worker, id: id, caller: caller, clock: newClock(e.config.Timeout),
+		ctx: calls, told: make(chan struct{}), done: make(chan struct{}),
 	}
 	ended := r.await(ctx, frames, e.config.Grace, endCalls)
 	r.took = r.clock.stop()
@@ -82,6 +81,7 @@ func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Ca
 
 // await returns true when the request has its result, and false when the worker has ended.
 func (r *request) await(ctx context.Context, frames []byte, grace time.Duration, endCalls func()) bool {
+	r.worker.serving.Store(r)
 	posted := r.worker.post(frames)
 	late, done := r.clock.timer.C, ctx.Done()
 	var tooLate <-chan time.Time
@@ -93,15 +93,14 @@ func (r *request) await(ctx context.Context, frames []byte, grace time.Duration,
 	}
 	for {
 		select {
-		case m, ok := <-r.worker.messages:
-			if !ok {
-				return false
-			}
-			if r.handle(m) {
-				return true
-			}
+		case <-r.done:
+			return true
+		case <-r.worker.ended:
+			return r.isDone()
 		case <-late:
-			interrupt(errTimeout)
+			if r.clock.over() {
+				interrupt(errTimeout)
+			}
 		case <-done:
 			interrupt(context.Cause(ctx))
 		case <-tooLate:
@@ -110,27 +109,32 @@ func (r *request) await(ctx context.Context, frames []byte, grace time.Duration,
 	}
 }
 
-// handle handles a message, and reports whether it is the result. A message that belongs
-// to another request comes from a thread that has outlived it.
-func (r *request) handle(m message) (result bool) {
+// isDone reports whether the result is there.
+func (r *request) isDone() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// handle handles a message that is no call. One that belongs to another request comes from a
+// thread that has outlived it.
+func (r *request) handle(m message) {
+	if m.ID != r.id {
+		return
+	}
 	switch m.Kind {
 	case "output":
-		if m.ID == r.id {
-			r.print(m)
-		}
+		r.print(m)
 	case "busy":
-		if m.ID == r.id {
-			r.clock.worked(time.Duration(min(max(0, m.Seconds), 1e6) * float64(time.Second)))
-		}
-	case "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "tool_call":
-		r.call(m)
+		r.clock.worked(time.Duration(min(max(0, m.Seconds), 1e6) * float64(time.Second)))
 	case "execute_result", "load_context_result", "final_var_result":
-		if m.ID == r.id {
-			r.result = m
-			return true
-		}
+		r.worker.serving.Store(nil)
+		r.result = m
+		close(r.done)
 	}
-	return false
 }
 
 func (r *request) print(m message) {
@@ -149,77 +153,14 @@ func (r *request) print(m message) {
 	}
 }
 
-// call answers a call of the code, without waiting for the answer.
-func (r *request) call(m message) {
-	w := r.worker
-	if w.calls.Add(1) > maxCalls {
-		w.breach = fmt.Errorf("more than %d calls at the same time", maxCalls)
-		w.kill()
-		return
+// answer answers a call of the code.
+func (r *request) answer(m message, a *answer) {
+	r.ask(m, a)
+	r.clock.ended()
+	r.calls.Done()
+	if r.ctx.Err() != nil {
+		<-r.told
 	}
-	own := m.Cell == r.id && r.caller != nil
-	if own {
-		r.clock.began()
-		r.calls.Add(1)
-	}
-	w.running.Go(func() {
-		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: "calls are possible only while a cell runs, from threads that it has started"}
-		if own {
-			r.ask(m, &a)
-			r.clock.ended()
-			r.calls.Done()
-			if r.ctx.Err() != nil {
-				<-r.told
-			}
-		}
-		var b bytes.Buffer
-		if err := appendFrame(&b, a); err != nil {
-			_ = appendFrame(&b, answer{Kind: a.Kind, ID: a.ID, Error: "answer: " + err.Error()})
-		}
-		w.write(b.Bytes())
-		w.calls.Add(-1)
-	})
-}
-
-// ask asks what a call asks.
-func (r *request) ask(m message, a *answer) {
-	q := rlm.Query{Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
-	switch {
-	case m.Kind == "tool_call":
-		a.Error = "there are no tools"
-	case q.Batch:
-		answers := r.batch(q, m.Prompts)
-		a.OK, a.Error, a.Responses = true, "", make([]any, len(answers))
-		for i := range answers {
-			a.Responses[i] = answers[i].Text
-			if err := answers[i].Err; err != nil {
-				a.Responses[i] = failure{err.Error()}
-			}
-		}
-	default:
-		one := r.one(q, m.Prompt)
-		if one.Err != nil {
-			a.Error = one.Err.Error()
-			return
-		}
-		a.OK, a.Error, a.Response = true, "", &one.Text
-	}
-}
-
-// batch asks many prompts, as many at the same time as there are slots.
-func (r *request) batch(q rlm.Query, prompts []json.RawMessage) []rlm.Answer {
-	answers := make([]rlm.Answer, len(prompts))
-	var next atomic.Int64
-	var askers sync.WaitGroup
-	for range min(len(prompts), cap(r.slots)) {
-		askers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(prompts); i = int(next.Add(1)) - 1 {
-				answers[i] = r.one(q, prompts[i])
-			}
-		})
-	}
-	askers.Wait()
-	return answers
 }
 
 var (
@@ -227,26 +168,40 @@ var (
 	errNoPrompt = errors.New("no prompt")
 )
 
-// one asks one prompt, when there is a slot.
-func (r *request) one(q rlm.Query, prompt json.RawMessage) rlm.Answer {
-	if len(prompt) == 0 {
-		return rlm.Answer{Err: errNoPrompt}
+// ask asks what a call asks.
+func (r *request) ask(m message, a *answer) {
+	q := rlm.Query{Prompts: m.Prompts, Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
+	if !q.Batch {
+		q.Prompts = []json.RawMessage{m.Prompt}
 	}
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-r.ctx.Done():
-		return rlm.Answer{Err: errEnded}
+	switch {
+	case m.Kind == "tool_call":
+		a.Error = "there are no tools"
+		return
+	case !q.Batch && len(m.Prompt) == 0:
+		a.Error = errNoPrompt.Error()
+		return
+	case r.ctx.Err() != nil:
+		a.Error = errEnded.Error()
+		return
 	}
-	if r.ctx.Err() != nil {
-		return rlm.Answer{Err: errEnded}
-	}
-	q.Prompts = []json.RawMessage{prompt}
 	answers := r.caller.Query(r.ctx, q)
-	if len(answers) != 1 {
-		return rlm.Answer{Err: fmt.Errorf("%d answers to one prompt", len(answers))}
+	switch {
+	case len(answers) != len(q.Prompts):
+		a.Error = fmt.Sprintf("%d answers to %d prompts", len(answers), len(q.Prompts))
+	case !q.Batch && answers[0].Err != nil:
+		a.Error = answers[0].Err.Error()
+	case !q.Batch:
+		a.OK, a.Error, a.Response = true, "", &answers[0].Text
+	default:
+		a.OK, a.Error, a.Responses = true, "", make([]any, len(answers))
+		for i := range answers {
+			a.Responses[i] = answers[i].Text
+			if err := answers[i].Err; err != nil {
+				a.Responses[i] = failure{err.Error()}
+			}
+		}
 	}
-	return answers[0]
 }
 
 // failure is the error of the request, as the model is told.

@@ -8,7 +8,9 @@ import (
 // A clock measures how long a cell has been running, and says when that was too long.
 // It stands still while calls are under way, but for what the code does meanwhile.
 type clock struct {
-	timer *time.Timer // fires at the limit
+	// timer fires at the limit, or before it: to set it anew at each call would cost more than
+	// to ask over then.
+	timer *time.Timer
 
 	mu      sync.Mutex
 	limit   time.Duration
@@ -16,11 +18,12 @@ type clock struct {
 	waited  time.Duration // beside calls, until since if it stands still
 	since   time.Time     // when it began to run, or to stand still
 	calls   int
+	armed   bool // timer will fire
 	stopped bool
 }
 
 func newClock(limit time.Duration) *clock {
-	return &clock{timer: time.NewTimer(limit), limit: limit, since: time.Now()}
+	return &clock{timer: time.NewTimer(limit), limit: limit, since: time.Now(), armed: true}
 }
 
 // add adds the time since c.since to what it was spent on.
@@ -43,11 +46,18 @@ func (c *clock) change(f func()) {
 	}
 	c.add()
 	f()
-	if left := c.limit - c.ran; c.calls == 0 || left <= 0 {
+	if left := c.limit - c.ran; left <= 0 || c.calls == 0 && !c.armed {
+		c.armed = true
 		c.timer.Reset(max(0, left))
-	} else {
-		c.timer.Stop()
 	}
+}
+
+// over reports, when the timer has fired, whether the limit is reached.
+func (c *clock) over() bool {
+	c.change(func() { c.armed = false })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ran >= c.limit
 }
 
 // began is told that a call has begun.

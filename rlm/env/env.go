@@ -37,9 +37,8 @@ type Config struct {
 	Run   string // the id of the run, RLM_CORRELATION_ID
 	Depth int    // of the run, RLM_DEPTH
 
-	Timeout  time.Duration // of a cell; 0 is DefaultTimeout
-	Grace    time.Duration // for a cell that was interrupted; 0 is DefaultGrace
-	Parallel int           // prompts that are asked at the same time; 0 is DefaultParallel
+	Timeout time.Duration // of a cell; 0 is DefaultTimeout
+	Grace   time.Duration // for a cell that was interrupted; 0 is DefaultGrace
 
 	// Tap is given each frame, unless it is nil. It must neither block nor keep it. It
 	// is called from several goroutines.
@@ -48,9 +47,8 @@ type Config struct {
 
 // What holds unless a Config says otherwise.
 const (
-	DefaultTimeout  = 300 * time.Second
-	DefaultGrace    = 2 * time.Second
-	DefaultParallel = 16
+	DefaultTimeout = 300 * time.Second
+	DefaultGrace   = 2 * time.Second
 )
 
 // startTimeout is how long a worker may take until it is ready.
@@ -64,7 +62,6 @@ type Env struct {
 	worker  *worker       // nil if there is none
 	lost    bool          // a worker has ended, and nobody was told yet
 	history []rlm.Message // what the worker has been told
-	slots   chan struct{} // of calls
 	last    uint64        // id of a request
 	closed  bool
 }
@@ -82,11 +79,8 @@ func New(c Config) *Env {
 	if c.Grace <= 0 {
 		c.Grace = DefaultGrace
 	}
-	if c.Parallel <= 0 {
-		c.Parallel = DefaultParallel
-	}
 	c.Stdio = c.Stdio || runtime.GOOS == "windows"
-	return &Env{config: c, slots: make(chan struct{}, c.Parallel)}
+	return &Env{config: c}
 }
 
 // Load starts a worker and loads a context, which is read where it lies.
@@ -176,14 +170,13 @@ func (e *Env) awaitReady(ctx context.Context) error {
 	late := time.NewTimer(startTimeout)
 	defer late.Stop()
 	select {
-	case m, ok := <-e.worker.messages:
-		switch {
-		case !ok:
-			return errDied{fmt.Errorf("start the interpreter: it ended: %w", orClean(e.stop()))}
-		case m.Kind != "ready":
+	case m := <-e.worker.ready:
+		if m.Kind != "ready" {
 			return errDied{fmt.Errorf("start the interpreter: it began with a message %.20q, not ready", m.Kind)}
 		}
 		return nil
+	case <-e.worker.ended:
+		return errDied{fmt.Errorf("start the interpreter: it ended: %w", orClean(e.stop()))}
 	case <-late.C:
 		return errDied{fmt.Errorf("start the interpreter: not ready after %v", startTimeout)}
 	case <-ctx.Done():

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// socketPair makes the wire to a worker. The runtime waits for our end.
+// socketPair makes the wire to a worker. Our end is a blocking one: the poller of the runtime
+// would wake a thread for each message that was read, too.
 func socketPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -17,11 +20,23 @@ func socketPair() (ours, theirs *os.File, err error) {
 		syscall.CloseOnExec(fds[1])
 	}
 	syscall.ForkLock.RUnlock()
-	if err == nil {
-		err = syscall.SetNonblock(fds[0], true)
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a wire to the interpreter: %w", err)
 	}
 	return os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "host"), nil
+}
+
+// writeSome writes what fits without waiting, and returns how much that was.
+func writeSome(f *os.File, b []byte) (n int) {
+	control(f, func(fd int) { n, _ = unix.SendmsgN(fd, b, nil, nil, unix.MSG_DONTWAIT) })
+	return max(0, n)
+}
+
+// hangUp ends what goes on at a socket, which closing it does not.
+func hangUp(f *os.File) { control(f, func(fd int) { _ = unix.Shutdown(fd, unix.SHUT_RDWR) }) }
+
+func control(f *os.File, do func(fd int)) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { do(int(fd)) })
+	}
 }

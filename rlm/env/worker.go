@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -22,24 +21,29 @@ const maxCalls = 4096
 // A worker is a process at the other end of a wire.
 type worker struct {
 	process Process
-	in      io.WriteCloser
-	out     io.ReadCloser
+	in, out *os.File
 	tap     func(frame.Dir, []byte)
+	scanner *frame.Scanner // of the goroutine that reads
 
-	messages chan message  // closed at the end of the wire
-	gone     chan struct{} // closed by kill
-	once     sync.Once
-	running  sync.WaitGroup // goroutines that read and write
-	fault    error          // what was wrong with a message; valid once messages is closed
-	breach   error          // why it was killed
+	ready   chan message            // has the first message
+	serving atomic.Pointer[request] // that the worker serves; nil if it has none
+	ended   chan struct{}           // closed at the end of the wire
+	once    sync.Once
+	running sync.WaitGroup // goroutines that read and write
+	fault   error          // what was wrong with a message; valid once ended is closed
+
+	mu     sync.Mutex
+	breach error // why it was killed
 
 	writing sync.Mutex
 	calls   atomic.Int64 // unanswered ones
+	strays  int          // messages without a request
+	lease   lease
 }
 
 // startWorker starts a worker. It is ready when it says so.
 func startWorker(ctx context.Context, c *Config, s Spec) (*worker, error) {
-	w := &worker{messages: make(chan message), gone: make(chan struct{}), tap: c.Tap}
+	w := &worker{ready: make(chan message, 1), ended: make(chan struct{}), tap: c.Tap}
 	theirs, err := w.connect(&s, c.Stdio)
 	defer func() {
 		for _, f := range theirs {
@@ -54,7 +58,9 @@ func startWorker(ctx context.Context, c *Config, s Spec) (*worker, error) {
 		w.out.Close()
 		return nil, err
 	}
-	w.running.Go(w.read)
+	w.scanner = frame.NewScanner(w.out, frame.Len32)
+	w.scanner.SetLimit(repl.Limit)
+	w.running.Go(w.greet)
 	return w, nil
 }
 
@@ -84,54 +90,144 @@ func (w *worker) connect(s *Spec, stdio bool) (theirs []*os.File, err error) {
 	return []*os.File{stdin, stdout}, nil
 }
 
-// read reads messages until the wire ends.
-func (w *worker) read() {
-	defer close(w.messages)
-	s := frame.NewScanner(w.out, frame.Len32)
-	s.SetLimit(repl.Limit)
-	for s.Scan() {
+// greet reads the first message, and then the others.
+func (w *worker) greet() {
+	if m, ok := w.next(); ok {
+		w.ready <- m
+		w.read()
+	}
+}
+
+// next reads a message. Without one, the wire has ended.
+func (w *worker) next() (m message, ok bool) {
+	if w.scanner.Scan() {
 		if w.tap != nil {
-			w.tap(frame.U2C, s.Frame().Raw)
+			w.tap(frame.U2C, w.scanner.Frame().Raw)
 		}
-		var m message
-		if err := json.Unmarshal(s.Frame().Payload(), &m); err != nil {
-			w.fault = fmt.Errorf("the interpreter sent a bad message: %w", err)
-			return
+		err := json.Unmarshal(w.scanner.Frame().Payload(), &m)
+		if err == nil {
+			return m, true
 		}
-		select {
-		case w.messages <- m:
-		case <-w.gone:
+		w.fault = fmt.Errorf("the interpreter sent a bad message: %w", err)
+	} else if errors.Is(w.scanner.Err(), frame.ErrTooLarge) {
+		w.fault = w.scanner.Err()
+	}
+	close(w.ended)
+	return message{}, false
+}
+
+// read handles messages until the wire ends, or another goroutine reads.
+func (w *worker) read() {
+	for {
+		m, ok := w.next()
+		if !ok || !w.handle(m) {
 			return
 		}
 	}
-	if errors.Is(s.Err(), frame.ErrTooLarge) {
-		w.fault = s.Err()
+}
+
+// maxStrays is how many messages a worker may send between two requests. Threads that
+// have outlived their cell may have something to say.
+const maxStrays = 4096
+
+// handle handles a message. It reports whether its goroutine is to read on.
+func (w *worker) handle(m message) bool {
+	r := w.serving.Load()
+	if r != nil {
+		w.strays = 0
+	} else if w.strays++; w.strays > maxStrays {
+		w.breaks(fmt.Errorf("more than %d messages between two cells", maxStrays))
 	}
+	switch m.Kind {
+	case "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "tool_call":
+		return w.call(r, m)
+	}
+	if r != nil {
+		r.handle(m)
+	}
+	return true
+}
+
+// breaks kills a worker that breaks the rules.
+func (w *worker) breaks(why error) {
+	w.mu.Lock()
+	w.breach = cmp.Or(w.breach, why)
+	w.mu.Unlock()
+	w.kill()
+}
+
+// call answers a call of the code. One that belongs to no request, or to another, comes
+// from a thread that has outlived its cell.
+func (w *worker) call(r *request, m message) (readOn bool) {
+	if w.calls.Add(1) > maxCalls {
+		w.breaks(fmt.Errorf("more than %d calls at the same time", maxCalls))
+		return true
+	}
+	if r != nil && (m.Cell != r.id || r.caller == nil) {
+		r = nil
+	}
+	if r != nil {
+		r.clock.began()
+		r.calls.Add(1)
+	}
+	return w.lease.serve(w, func() {
+		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: "calls are possible only while a cell runs, from threads that it has started"}
+		if r != nil {
+			r.answer(m, &a)
+		}
+		var b bytes.Buffer
+		if err := appendFrame(&b, a); err != nil {
+			_ = appendFrame(&b, answer{Kind: a.Kind, ID: a.ID, Error: "answer: " + err.Error()})
+		}
+		w.write(b.Bytes())
+		w.calls.Add(-1)
+	})
 }
 
 // write writes frames. It waits for a worker that does not read, until that is killed.
 func (w *worker) write(frames []byte) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	if w.tap != nil {
-		for rest := frames; len(rest) > 0; {
-			var e frame.Extent
-			if frame.Len32.Next(rest, repl.Limit, true, &e) != nil || e.Raw == 0 {
-				break
-			}
-			w.tap(frame.C2U, rest[:e.Raw])
-			rest = rest[e.Raw:]
-		}
-	}
+	w.tapOut(frames)
 	_, _ = w.in.Write(frames) // a wire that is broken ends read, too
 }
 
-// post writes frames without waiting. The channel is closed when they are written.
+func (w *worker) tapOut(frames []byte) {
+	if w.tap == nil {
+		return
+	}
+	for len(frames) > 0 {
+		var e frame.Extent
+		if frame.Len32.Next(frames, repl.Limit, true, &e) != nil || e.Raw == 0 {
+			return
+		}
+		w.tap(frame.C2U, frames[:e.Raw])
+		frames = frames[e.Raw:]
+	}
+}
+
+// post writes frames without waiting: what fits at once, and the rest in a goroutine. The
+// channel is closed when they are written.
 func (w *worker) post(frames []byte) (written <-chan struct{}) {
 	done := make(chan struct{})
+	if !w.writing.TryLock() {
+		w.running.Go(func() {
+			defer close(done)
+			w.write(frames)
+		})
+		return done
+	}
+	w.tapOut(frames)
+	rest := frames[writeSome(w.in, frames):]
+	if len(rest) == 0 {
+		w.writing.Unlock()
+		close(done)
+		return done
+	}
 	w.running.Go(func() {
 		defer close(done)
-		w.write(frames)
+		defer w.writing.Unlock()
+		_, _ = w.in.Write(rest)
 	})
 	return done
 }
@@ -151,8 +247,8 @@ func (w *worker) cancel(id uint64, posted <-chan struct{}, told chan<- struct{})
 // kill ends the worker, and all that it has started, at once.
 func (w *worker) kill() {
 	w.once.Do(func() {
-		close(w.gone)
 		w.process.Kill()
+		hangUp(w.in)
 		w.in.Close()
 		w.out.Close()
 	})
@@ -162,24 +258,20 @@ func (w *worker) kill() {
 // has ended.
 func (w *worker) end() error {
 	w.kill()
+	w.lease.end()
 	w.running.Wait()
 	err := w.process.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return cmp.Or(w.breach, w.fault, err)
 }
 
-// alive reports whether the wire is still there, as far as is known. The worker has
-// nothing to say now, but threads that have outlived their cell may.
+// alive reports whether the wire is still there, as far as is known.
 func (w *worker) alive() bool {
-	for range maxCalls {
-		select {
-		case m, ok := <-w.messages:
-			if !ok {
-				return false
-			}
-			(&request{worker: w}).handle(m)
-		default:
-			return true
-		}
+	select {
+	case <-w.ended:
+		return false
+	default:
+		return true
 	}
-	return true
 }

@@ -250,40 +250,6 @@ print(deep(0) in ("deep", "Error: LM query failed - maximum recursion depth exce
 print(llm_query("after"))`, "True\nafter\n")
 }
 
-// No more prompts are asked at the same time than Parallel says, and as many.
-func TestParallel(t *testing.T) {
-	i := start(t, env.Config{Parallel: 3}, python.Options{})
-	arrived, leave := make(chan struct{}), make(chan struct{})
-	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
-		arrived <- struct{}{}
-		<-leave
-		return same(ctx, q)
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 4 {
-			for range 3 {
-				<-arrived
-			}
-			select {
-			case <-arrived:
-				t.Error("four at the same time")
-			default:
-			}
-			for range 3 {
-				leave <- struct{}{}
-			}
-		}
-	}()
-	i.prints(`
-from threading import Thread
-ts = [Thread(target=llm_query_batched, args=(["a", "b", "c", "d"],)) for _ in range(3)]
-for t in ts: t.start()
-for t in ts: t.join()`, "")
-	<-done
-}
-
 func TestStrict(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{Strict: true})
 	i.prints("import math, json, collections.abc as a\nprint(frozenset([1]))\ntry: 1 / 0\nexcept ZeroDivisionError: print(a.__name__)", "frozenset({1})\ncollections.abc\n")

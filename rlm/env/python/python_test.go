@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -134,8 +135,11 @@ func (i *interpreter) fails(code, want string) rlm.Result {
 // blocked is a caller that only the end of ctx ends.
 func blocked(asked chan<- struct{}) rlm.Caller {
 	return echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
-		asked <- struct{}{}
+		select {
+		case asked <- struct{}{}:
+		case <-ctx.Done():
+		}
 		<-ctx.Done()
-		return []rlm.Answer{{Err: ctx.Err()}}
+		return slices.Repeat([]rlm.Answer{{Err: ctx.Err()}}, len(q.Prompts))
 	})
 }

@@ -1,0 +1,82 @@
+package env
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A lease lets the goroutine that reads a wire answer calls itself: to wake another one costs
+// more than a quick call. When a call takes longer than leaseTime, another goroutine reads on,
+// and calls get goroutines of their own until they are quick again.
+type lease struct {
+	slow atomic.Bool // calls get goroutines of their own
+
+	mu     sync.Mutex
+	since  time.Time // when the call began that the reading goroutine answers; zero if it reads
+	timer  *time.Timer
+	armed  bool // timer will fire
+	closed bool // nobody reads on any more
+}
+
+const leaseTime = 2 * time.Millisecond
+
+// serve answers a call by f. It reports whether the calling goroutine is still the one that
+// reads.
+func (l *lease) serve(w *worker, f func()) bool {
+	start := time.Now()
+	if l.slow.Load() {
+		w.running.Go(func() {
+			f()
+			if time.Since(start) < leaseTime/2 {
+				l.slow.Store(false)
+			}
+		})
+		return true
+	}
+	l.mu.Lock()
+	l.since = start
+	if l.timer == nil {
+		l.timer = time.AfterFunc(leaseTime, func() { l.expire(w) })
+	} else if !l.armed {
+		l.timer.Reset(leaseTime)
+	}
+	l.armed = true
+	l.mu.Unlock()
+	f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.since.Equal(start) {
+		return false
+	}
+	l.since = time.Time{}
+	return true
+}
+
+// expire has another goroutine read if the one that reads is in a call for too long.
+func (l *lease) expire(w *worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.closed || l.since.IsZero() {
+		return
+	}
+	if left := leaseTime - time.Since(l.since); left > 0 {
+		l.armed = true
+		l.timer.Reset(left)
+		return
+	}
+	l.since = time.Time{}
+	l.slow.Store(true)
+	w.running.Go(w.read)
+}
+
+// end ends the lease: a call that is under way is the last thing that its goroutine does.
+func (l *lease) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
