@@ -51,6 +51,9 @@ func TestChildren(t *testing.T) {
 		if r == nil || r.Metadata.MaxIterations != turns || r.Metadata.RootModel != "sub" || r.Metadata.CorrelationID != out.ID {
 			t.Fatalf("the child of depth %d is %+v, want one of %d turns", depth+1, r, turns)
 		}
+		if r.Metadata.SchemaVersion != 1 || r.Metadata.Type != "metadata" || r.Iterations[0].SchemaVersion != 1 || r.Iterations[0].Type != "iteration" {
+			t.Errorf("depth %d: the records are no lines of a log: %+v", depth+1, r)
+		}
 		if want := int64(3 - depth); call.Usage.Models["sub"].Calls != want || *r.Iterations[0].FinalAnswer != "plain 1" {
 			t.Errorf("depth %d: %+v, want %d calls", depth+1, call, want)
 		}
@@ -235,7 +238,7 @@ func TestShallow(t *testing.T) {
 	defer remove()
 	m, l, log := &rule{root: turns("So:\nFINAL(4)")}, &lab{}, &memo{}
 	out, err := start(t.Context(), m, l, log, func(o *Options) { o.Limits.Depth = 0; o.Context = c })
-	want := []Message{{"user", "the context\n\nwhy"}}
+	want := []Message{{"user", "the context\n\nAnswer the original query: \"why\""}}
 	if err != nil || out.Answer != "4" || out.Finish != Stop || l.opened != 0 || !cmp.Equal(m.asked[0].Messages, want) {
 		t.Errorf("%q, %s, %v, asked %q", out.Answer, out.Finish, err, m.asked[0].Messages)
 	}

@@ -10,11 +10,13 @@ import (
 type childLog struct{ runlog.Run }
 
 func (l *childLog) Metadata(m runlog.Metadata) error {
+	m.SchemaVersion, m.Type = runlog.Version, "metadata"
 	l.Run.Metadata = m
 	return nil
 }
 
 func (l *childLog) Iteration(i runlog.Iteration) error {
+	i.SchemaVersion, i.Type = runlog.Version, "iteration"
 	l.Run.Iterations = append(l.Run.Iterations, i)
 	return nil
 }

@@ -205,5 +205,5 @@ func (r *run) wholePrompt() (string, error) {
 	case r.question == "":
 		return string(b), nil
 	}
-	return string(b) + "\n\n" + r.question, nil
+	return string(b) + "\n\n" + prompt.Query(r.question), nil
 }

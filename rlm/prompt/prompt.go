@@ -113,10 +113,12 @@ func Opening(system string, s Shape, question string, turns int) []Message {
 	return []Message{{"system", system}, {"assistant", Context(s)}, {"user", First(question, turns)}}
 }
 
-// First returns the user message of the first turn. Viewers of logs find the question by
-// the words before it.
+// Query asks to answer a question. Viewers of logs find the question by the words before it.
+func Query(question string) string { return "Answer the original query: \"" + question + "\"" }
+
+// First returns the user message of the first turn.
 func First(question string, turns int) string {
-	query := "Answer the original query: \"" + question + "\""
+	query := Query(question)
 	if question == "" {
 		query = "Do what the context asks for; there is no other query."
 	}

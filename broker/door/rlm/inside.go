@@ -26,9 +26,13 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	on.Frame(frame.C2U, request, prefix)
 	err := b.Do(call, c)
 	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
-	r.results()
-	r.result(c, err)
-	on.Frame(frame.U2C, r.end(false), prefix)
+	if err != nil {
+		r.fail(broker.Message(err)) // as a whole: a result that is an error is no failed exchange
+	} else {
+		r.results()
+		r.result(c, nil)
+	}
+	on.Frame(frame.U2C, r.end(err != nil), prefix)
 	return err
 }
 
