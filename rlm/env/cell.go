@@ -35,6 +35,10 @@ type request struct {
 	clock  *clock
 	ctx    context.Context // of its calls
 	calls  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // no call begins any more
+
 	// told is closed when the worker knows that it is interrupted, or need not know it. The
 	// code learns that its calls have failed no sooner, or it would go on with that.
 	told chan struct{}
@@ -69,6 +73,9 @@ func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Ca
 	ended := r.await(ctx, frames, e.config.Grace, endCalls)
 	r.took = r.clock.stop()
 	endCalls()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
 	r.calls.Wait()
 	if r.cause == nil {
 		close(r.told)
@@ -151,6 +158,17 @@ func (r *request) print(m message) {
 	} else {
 		r.stdout.WriteString(m.Text)
 	}
+}
+
+// begin counts a call, unless the request is over.
+func (r *request) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.clock.began()
+		r.calls.Add(1)
+	}
+	return !r.closed
 }
 
 // answer answers a call of the code.

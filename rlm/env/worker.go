@@ -163,12 +163,8 @@ func (w *worker) call(r *request, m message) (readOn bool) {
 		w.breaks(fmt.Errorf("more than %d calls at the same time", maxCalls))
 		return true
 	}
-	if r != nil && (m.Cell != r.id || r.caller == nil) {
+	if r != nil && (m.Cell != r.id || r.caller == nil || !r.begin()) {
 		r = nil
-	}
-	if r != nil {
-		r.clock.began()
-		r.calls.Add(1)
 	}
 	return w.lease.serve(w, func() {
 		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: "calls are possible only while a cell runs, from threads that it has started"}
