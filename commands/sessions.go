@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -24,20 +24,21 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			"the hub has.\n\n" +
 			"   wirectl sessions\n" +
 			"   wirectl sessions --hub live\n" +
+			"   wirectl sessions --hub --since 2h --where 'tool==search and failures>0'\n" +
 			"   wirectl lint 3f9a1c\n" +
 			"   wirectl sessions rm 3f9a1c",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 			&cli.BoolFlag{Name: "hub", Usage: "list the sessions at the hub, or those in which each NAME stands: of a host, a tap, a protocol, a unit, or live"},
 			&cli.BoolFlag{Name: "all", Usage: "rm: remove every session that has ended"},
-		},
+		}, command.FindFlags()...),
 		Action: inv.does(runSessions),
 	}
 }
 
 func runSessions(inv *invocation, c *cli.Context) error {
 	if c.Bool("hub") {
-		return hub.WriteSessions(c.Context, inv.Getenv, inv.Operands, c.String("output"), inv.output(c))
+		return command.Find(c, inv.Operands, inv.Getenv, inv.output(c), inv.saysHub)
 	}
 	folder, err := history.Open(inv.Getenv)
 	if err != nil {

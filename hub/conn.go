@@ -82,8 +82,8 @@ func (a *Address) options() ([]nats.Option, error) {
 	return append(options, nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(Inbox+public)), nil
 }
 
-// A query asks for messages of a stream whose subject matches Next, from the number Seq on.
-type query struct {
+// A wanted asks for messages of a stream whose subject matches Next, from the number Seq on.
+type wanted struct {
 	Seq      uint64 `json:"seq"`
 	Next     string `json:"next_by_subj"`
 	Batch    int    `json:"batch"`
@@ -105,9 +105,9 @@ const (
 // settleTime is how long a server that has just started may take to know its streams.
 const settleTime = 3 * time.Second
 
-// get asks a stream for messages, by a request that can do nothing but read. It returns
-// the number from which to ask for more, and false if there were none.
-func (c *Conn) get(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
+// Messages asks a stream for messages, by a request that can do nothing but read. It
+// returns the number from which to ask for more, and false if there were none.
+func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	for began := time.Now(); ; {
 		next, found, err = c.getOnce(ctx, stream, subject, from, each)
 		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > settleTime {
@@ -124,7 +124,7 @@ func (c *Conn) get(ctx context.Context, stream, subject string, from uint64, eac
 func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	body, err := json.Marshal(query{from, subject, queryBatch, queryBytes})
+	body, err := json.Marshal(wanted{from, subject, queryBatch, queryBytes})
 	if err != nil {
 		return from, false, err
 	}
@@ -170,7 +170,7 @@ func (c *Conn) entries(ctx context.Context, bucket, pattern string, each func(ke
 	stream, subjects := Bucket(bucket)
 	for from, found := uint64(1), true; found; {
 		var err error
-		from, found, err = c.get(ctx, stream, subjects+pattern, from, func(m *nats.Msg) error {
+		from, found, err = c.Messages(ctx, stream, subjects+pattern, from, func(m *nats.Msg) error {
 			if m.Header.Get("KV-Operation") != "" { // it was deleted
 				return nil
 			}

@@ -162,9 +162,14 @@ type Info struct {
 	Lost       int64         `json:"lost,omitempty"`
 	// Cut says that the sender was killed.
 	Cut bool `json:"cut,omitempty"`
+	// Calls, Failures and Findings are those that the index of a hub has; nil where there
+	// is none.
+	Calls    *int64 `json:"calls,omitempty"`
+	Failures *int64 `json:"failures,omitempty"`
+	Findings *int64 `json:"findings,omitempty"`
 	// Live says that a sender is there now.
 	Live bool `json:"live,omitempty"`
 }
 
-// key is the key of the session in the buckets.
-func (i *Info) key() string { return strings.Join([]string{i.Org, i.Host, i.Kind, i.ID}, ".") }
+// Key is the key of the session in the buckets.
+func (i *Info) Key() string { return strings.Join([]string{i.Org, i.Host, i.Kind, i.ID}, ".") }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,18 +18,22 @@ import (
 // Select returns the sessions, newest first, in which each word stands in what is
 // known of them: id, host, kind, name, protocol or unit.
 func Select(list []Info, words []string) []Info {
-	found := slices.DeleteFunc(slices.Clone(list), func(i Info) bool {
-		about := strings.ToLower(strings.Join([]string{i.ID, i.Host, i.Kind, i.Name, i.Protocol, i.Controller, i.Unit, i.state()}, "\n"))
-		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(about, strings.ToLower(word)) })
-	})
+	found := slices.DeleteFunc(slices.Clone(list), func(i Info) bool { return !i.Has(words) })
 	slices.SortFunc(found, func(a, b Info) int {
 		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
 	})
 	return found
 }
 
-// WriteSessions lists the sessions at the hub that the environment names, as text or ndjson.
-func WriteSessions(ctx context.Context, getenv func(string) string, words []string, output string, to io.Writer) error {
+// Has reports whether each word stands in what is known of a session.
+func (i *Info) Has(words []string) bool {
+	about := strings.ToLower(strings.Join([]string{i.ID, i.Host, i.Kind, i.Name, i.Protocol, i.Controller, i.Unit, i.state()}, "\n"))
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(about, strings.ToLower(word)) })
+}
+
+// WriteSessions lists the sessions that a query is about, at the hub that the environment
+// names, as text or ndjson.
+func WriteSessions(ctx context.Context, getenv func(string) string, q Query, output string, to io.Writer, warn func(string)) error {
 	if output != "text" && output != "ndjson" {
 		return fmt.Errorf("invalid --output %q: want text or ndjson", output)
 	}
@@ -37,11 +42,14 @@ func WriteSessions(ctx context.Context, getenv func(string) string, words []stri
 		return err
 	}
 	defer conn.Close()
-	list, err := conn.Sessions(ctx)
+	list, behind, err := conn.find(ctx, q)
 	if err != nil {
 		return err
 	}
-	if list = Select(list, words); output == "ndjson" {
+	if behind > 0 {
+		warn(fmt.Sprintf("the index lacks what came last: the hub has still to read %s", render.Count(behind, "message")))
+	}
+	if output == "ndjson" {
 		return jsonscan.WriteLines(to, list)
 	}
 	return writeText(to, list)
@@ -63,10 +71,18 @@ func (i *Info) state() string {
 // writeText writes a table of sessions.
 func writeText(to io.Writer, list []Info) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tWHEN\tHOST\tKIND\tNAME\tSTATE\tFRAMES\tLOST")
+	fmt.Fprintln(w, "ID\tWHEN\tHOST\tKIND\tNAME\tSTATE\tFRAMES\tLOST\tCALLS\tFAILURES\tFINDINGS")
 	for _, i := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\n", render.Safe(i.ID), i.Started.Local().Format(time.DateTime),
-			render.Safe(i.Host), render.Safe(i.Kind), render.Safe(i.Name), i.state(), i.Frames, i.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", render.Safe(i.ID), i.Started.Local().Format(time.DateTime),
+			render.Safe(i.Host), render.Safe(i.Kind), render.Safe(i.Name), i.state(), i.Frames, i.Lost, known(i.Calls), known(i.Failures), known(i.Findings))
 	}
 	return w.Flush()
+}
+
+// known is a count, if it is known.
+func known(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,11 +23,7 @@ type Reader struct {
 	stop    context.CancelFunc
 
 	from    uint64 // the number in the stream to ask for next
-	number  int64  // of the last segment that was read whole
-	frames  int64  // of the session up to its end
-	pieces  []byte // of the segment that is not whole yet
-	piece   int    // how many those are
-	of      int64  // the segment that they are of
+	joint   Assembler
 	queue   []stored
 	ready   []byte
 	ended   bool // nothing comes after the queue
@@ -104,7 +99,7 @@ func (r *Reader) fetch() error {
 			return err
 		}
 	}
-	from, found, err := r.conn.get(r.ctx, Stream, Segments+r.session.key(), r.from, r.take)
+	from, found, err := r.conn.Messages(r.ctx, Stream, Segments+r.session.Key(), r.from, r.take)
 	if err != nil {
 		return err
 	}
@@ -118,7 +113,7 @@ func (r *Reader) fetch() error {
 
 // goesOn reports whether somebody sends a session.
 func (c *Conn) goesOn(ctx context.Context, i *Info) (live bool, err error) {
-	err = c.entries(ctx, Presence, i.key(), func(string, []byte) error {
+	err = c.entries(ctx, Presence, i.Key(), func(string, []byte) error {
 		live = true
 		return nil
 	})
@@ -127,59 +122,26 @@ func (c *Conn) goesOn(ctx context.Context, i *Info) (live bool, err error) {
 
 // take takes a message.
 func (r *Reader) take(m *nats.Msg) error {
-	number, err := strconv.ParseInt(m.Header.Get(headerNumber), 10, 64)
-	frames, err2 := strconv.ParseInt(m.Header.Get(headerFrames), 10, 64)
-	if err != nil || err2 != nil || number <= 0 || frames < 0 {
-		return fmt.Errorf("the hub has a message that is no segment, for the session %s", r.session.ID)
+	before := r.joint.Frames
+	s, err := r.joint.Take(m)
+	if err != nil {
+		return fmt.Errorf("the session %s: %w", r.session.ID, err)
 	}
-	if number <= r.number {
-		return nil // it was stored twice
+	if s == nil {
+		return nil
 	}
-	data, whole, err := r.assemble(number, m)
-	if err != nil || !whole {
-		return err
+	if s.Missing > 0 {
+		r.gap(s.Missing, before)
 	}
-	if number > r.number+1 {
-		r.gap(number)
-	}
-	r.number, r.frames = number, frames
-	r.queue = append(r.queue, stored{number: number, data: data})
-	r.ended = m.Header.Get(headerEnd) != ""
+	r.queue = append(r.queue, stored{number: s.Number, data: s.data})
+	r.ended = s.End
 	return nil
 }
 
-// assemble returns the data of a segment once all of its pieces are there.
-func (r *Reader) assemble(number int64, m *nats.Msg) (data []byte, whole bool, err error) {
-	text := m.Header.Get(headerPiece)
-	if text == "" {
-		return m.Data, true, nil
-	}
-	var piece, pieces int
-	if _, err := fmt.Sscanf(text, "%d/%d", &piece, &pieces); err != nil || piece < 1 || piece > pieces {
-		return nil, false, fmt.Errorf("the session %s has a piece %q of a segment: want 1/2", r.session.ID, text)
-	}
-	if piece == 1 {
-		r.pieces, r.piece, r.of = nil, 0, number
-	}
-	if r.of != number || piece != r.piece+1 {
-		return nil, false, nil // it was stored twice, or the first are gone
-	}
-	if len(r.pieces)+len(m.Data) > maxSegment {
-		return nil, false, fmt.Errorf("segment %d of the session %s is larger than %d MiB", number, r.session.ID, maxSegment>>20)
-	}
-	r.pieces, r.piece = append(r.pieces, m.Data...), piece
-	if piece < pieces {
-		return nil, false, nil
-	}
-	data, r.pieces = r.pieces, nil
-	return data, true, nil
-}
-
-// gap tells of segments before the one with that number that the hub does not have.
-func (r *Reader) gap(number int64) {
-	missing := number - r.number - 1
+// gap tells of segments that the hub does not have.
+func (r *Reader) gap(missing, frames int64) {
 	r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: fmt.Appendf(nil,
-		"%d segments are missing here, behind frame %d: the hub has removed them, or never had them", missing, r.frames)})
+		"%d segments are missing here, behind frame %d: the hub has removed them, or never had them", missing, frames)})
 }
 
 // say adds a record of the reader's own.
@@ -237,13 +199,19 @@ func DialFrom(getenv func(string) string, address string) (*Conn, error) {
 	return Dial(a)
 }
 
-// Sessions lists the sessions of the organisation, oldest first.
-func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
+// Live returns the keys of the sessions of an organisation that go on.
+func (c *Conn) Live(ctx context.Context, org string) (map[string]bool, error) {
 	live := map[string]bool{}
-	err := c.entries(ctx, Presence, c.address.Org+".>", func(key string, _ []byte) error {
+	err := c.entries(ctx, Presence, org+".>", func(key string, _ []byte) error {
 		live[key] = true
 		return nil
 	})
+	return live, err
+}
+
+// Sessions lists the sessions of the organisation, oldest first.
+func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
+	live, err := c.Live(ctx, c.address.Org)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +219,7 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 	err = c.entries(ctx, Summaries, c.address.Org+".>", func(key string, value []byte) error {
 		var i Info
 		// What is no session, somebody else has written there.
-		if err := json.Unmarshal(value, &i); err == nil && i.key() == key {
+		if err := json.Unmarshal(value, &i); err == nil && i.Key() == key {
 			i.Live = live[key]
 			list = append(list, i)
 		}

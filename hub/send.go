@@ -257,7 +257,7 @@ func (t *Sender) put(seg segment) error {
 func (t *Sender) publish() {
 	defer close(t.done)
 	p := publisher{
-		nats: t.conn, js: t.js, key: t.info.key(), queue: t.queue,
+		nats: t.conn, js: t.js, key: t.info.Key(), queue: t.queue,
 		trouble: t.trouble, relief: t.relief,
 	}
 	err := p.run(t.ctx)
@@ -326,7 +326,7 @@ func (t *Sender) sayLive() {
 	}
 	for _, bucket := range []string{Summaries, Presence} {
 		_, subjects := Bucket(bucket)
-		_ = t.conn.Publish(subjects+t.info.key(), text)
+		_ = t.conn.Publish(subjects+t.info.Key(), text)
 	}
 }
 
@@ -406,7 +406,7 @@ func (t *Sender) adoptOne(dir string) error {
 	if err == nil {
 		quiet := func(error) {} // the session of our own tells
 		p := publisher{
-			nats: t.conn, js: t.js, key: info.key(), queue: s,
+			nats: t.conn, js: t.js, key: info.Key(), queue: s,
 			trouble: quiet, relief: func(time.Duration) {},
 		}
 		if err = p.run(t.ctx); err == io.EOF {

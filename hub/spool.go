@@ -48,7 +48,7 @@ type spool struct {
 
 // newSpool makes the spool of a session in the folder of a hub.
 func newSpool(hubDir string, info Info, most int64) (*spool, error) {
-	dir := filepath.Join(hubDir, info.key())
+	dir := filepath.Join(hubDir, info.Key())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // HubFlags are those of the command that runs a hub.
@@ -28,6 +29,7 @@ func HubFlags() []cli.Flag {
 		&cli.StringFlag{Name: "creds", Usage: "with --nats: the credentials in `FILE`"},
 		&cli.Int64Flag{Name: "max-bytes", Value: 10 << 30, Usage: "keep the newest `N` bytes of all sessions"},
 		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep what is not older than `TIME`"},
+		&cli.BoolFlag{Name: "reindex", Usage: "make the index anew, by which sessions are searched for"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: it can send sessions, and see none"},
 		&cli.BoolFlag{Name: "view", Usage: "token: it can see sessions, and send none"},
 	}
@@ -46,12 +48,54 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 	case len(words) == 0:
 		return server.Run(ctx, server.Options{
 			Dir: dir, Listen: c.String("listen"), TLSCert: c.String("tls-cert"), TLSKey: c.String("tls-key"),
-			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"), Warn: warn,
+			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"),
+			Reindex: c.Bool("reindex"), Warn: warn,
 		}, out)
 	case len(words) == 2 && words[0] == "token" && c.Bool("publish") != c.Bool("view"):
 		return server.PrintToken(out, dir, words[1], c.Bool("view"))
 	}
 	return cmdline.Errorf("write wirectl hub, hub token --publish NAME or hub token --view NAME")
+}
+
+// FindFlags are those of the command that looks for sessions at a hub.
+func FindFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "where", Usage: "with --hub: only sessions that match `EXPR`, such as 'tool==search and failures>0 and text~timeout'"},
+		&cli.StringFlag{Name: "since", Usage: "with --hub: only sessions that went on at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
+		&cli.StringFlag{Name: "until", Usage: "with --hub: only sessions that began at `TIME` or before"},
+	}
+}
+
+// Find lists the sessions at the hub that the flags and the words are about.
+func Find(c *cli.Context, words []string, getenv func(string) string, out io.Writer, warn func(string)) error {
+	q := hub.Query{Words: words, Where: c.String("where")}
+	if q.Where != "" {
+		if _, err := query.Parse(q.Where, hub.Fields); err != nil {
+			return cmdline.Errorf("--where: %w", err)
+		}
+	}
+	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if text := c.String(name); text != "" {
+			var ok bool
+			if *to, ok = timeOf(text, time.Now()); !ok {
+				return cmdline.Errorf("invalid --%s %q: want a duration such as 2h, a date such as 2026-01-31, or 2026-01-31T18:00", name, text)
+			}
+		}
+	}
+	return hub.WriteSessions(c.Context, getenv, q, c.String("output"), out, warn)
+}
+
+// timeOf reads a time: a duration before now, or a date, which may have the time of day.
+func timeOf(text string, now time.Time) (time.Time, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), true
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // SendFlags are those of commands whose sessions go to a hub.

@@ -34,6 +34,7 @@ type Options struct {
 	TLSCert, TLSKey string
 	MaxBytes        int64 // of all sessions; the oldest go first
 	MaxAge          time.Duration
+	Reindex         bool // make the index again
 	Warn            func(string)
 }
 
@@ -45,6 +46,7 @@ type Hub struct {
 	address string // of a server that is another's
 	open    bool   // everybody who reaches it may do everything
 	lock    *os.File
+	index   *indexer // nil if there is none
 }
 
 // Start starts a server, or prepares the one that is there.
@@ -218,6 +220,9 @@ func (h *Hub) prepare(ctx context.Context) error {
 			return fmt.Errorf("the stream %s: %w", cfg.Name, err)
 		}
 	}
+	if h.index, err = h.startIndex(ctx, js); err != nil { // a hub stores without it
+		h.options.Warn(fmt.Sprintf("there is no index: %v", err))
+	}
 	return nil
 }
 
@@ -286,6 +291,11 @@ func (h *Hub) Conn() *hub.Conn { return h.conn }
 
 // Close ends the server, if it is ours. It may be called again.
 func (h *Hub) Close() error {
+	var err error
+	if h.index != nil {
+		err = h.index.close()
+		h.index = nil
+	}
 	if h.conn != nil {
 		h.conn.Close()
 	}
@@ -296,9 +306,9 @@ func (h *Hub) Close() error {
 	lock := h.lock
 	h.lock = nil
 	if lock == nil {
-		return nil
+		return err
 	}
-	return lock.Close()
+	return errors.Join(err, lock.Close())
 }
 
 // logger tells what the server complains about, and keeps why it does not start.

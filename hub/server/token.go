@@ -165,7 +165,7 @@ func (a *authority) Check(c nserver.ClientAuthentication) bool {
 // messages delivered to any subject.
 func subjects() map[Right][]string {
 	get := "$JS.API.DIRECT.GET."
-	all := map[Right][]string{Publish: {hub.Segments + ">"}, View: {get + hub.Stream}}
+	all := map[Right][]string{Publish: {hub.Segments + ">"}, View: {get + hub.Stream, hub.Find + "*"}}
 	for _, bucket := range []string{hub.Presence, hub.Summaries} {
 		stream, keys := hub.Bucket(bucket)
 		all[Publish] = append(all[Publish], keys+">")

@@ -152,6 +152,9 @@ func TestRights(t *testing.T) {
 	if found, err := c.Find(t.Context(), "one"); err != nil || found.ID != info.ID || found.Frames != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}
+	if list, _, err := c.Search(t.Context(), hub.Query{Where: "protocol==mcp"}); err != nil || len(list) != 1 || list[0].ID != info.ID {
+		t.Errorf("the index has %+v, %v", list, err)
+	}
 	nobody, err := hub.ParseAddress(s.address(t, "", ""))
 	check(t, err)
 	if c, err := hub.Dial(nobody); err == nil || !strings.Contains(err.Error(), "wirectl hub token") {
@@ -225,7 +228,7 @@ func TestPublishersCannotRead(t *testing.T) {
 	own, err := nc.SubscribeSync(hub.Inbox + public + ".>")
 	check(t, err)
 	get := []byte(`{"seq":1,"next_by_subj":"wirectl.s.>","batch":10}`)
-	for _, subject := range []string{"$JS.API.DIRECT.GET." + hub.Stream, "$JS.API.STREAM.MSG.GET." + hub.Stream, "$JS.API.STREAM.INFO." + hub.Stream, "$JS.API.CONSUMER.CREATE." + hub.Stream} {
+	for _, subject := range []string{"$JS.API.DIRECT.GET." + hub.Stream, "$JS.API.STREAM.MSG.GET." + hub.Stream, "$JS.API.STREAM.INFO." + hub.Stream, "$JS.API.CONSUMER.CREATE." + hub.Stream, hub.Find + hub.DefaultOrg} {
 		check(t, nc.PublishRequest(subject, nc.NewInbox(), get), nc.Flush())
 		awaitDenied(t, denied)
 	}

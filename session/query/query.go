@@ -24,6 +24,7 @@ package query
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
@@ -153,4 +154,23 @@ func (t *term) append(dst []byte) []byte {
 		return jsonscan.AppendQuote(dst, t.text)
 	}
 	return append(dst, t.text...)
+}
+
+// A Term is one comparison of a condition, for those who look for records elsewhere.
+type Term struct {
+	Field string // with its path, if it has one
+	Op    string // as it is written
+	Value string
+}
+
+// Terms returns the comparisons, all of which a record is to meet.
+func (w *Where) Terms() (list []Term) {
+	if w == nil {
+		return nil
+	}
+	for i := range w.terms {
+		t := &w.terms[i]
+		list = append(list, Term{strings.Join(append([]string{t.field}, t.path...), "."), operators[t.op], string(t.text)})
+	}
+	return list
 }

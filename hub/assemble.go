@@ -1,0 +1,84 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// An Assembler puts the segments of one session together from their messages.
+type Assembler struct {
+	Number int64 // of the last segment that came whole
+	Frames int64 // of the session up to its end
+
+	pieces []byte // of the segment that is not whole yet
+	piece  int    // how many those are
+	of     int64  // the segment that they are of
+}
+
+// A Whole is a segment that came whole.
+type Whole struct {
+	Number int64
+	// Missing is how many segments before it did not come.
+	Missing int64
+	End     bool // it is the last of its session
+
+	data []byte
+}
+
+// Section returns the section of pcapng that the segment is.
+func (w *Whole) Section() ([]byte, error) {
+	section, err := decompress()(w.data)
+	if err != nil {
+		return nil, fmt.Errorf("segment %d: %w", w.Number, err)
+	}
+	return section, nil
+}
+
+// Take takes a message, and returns the segment that is whole with it; nil if none is.
+func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
+	number, err := strconv.ParseInt(m.Header.Get(headerNumber), 10, 64)
+	frames, err2 := strconv.ParseInt(m.Header.Get(headerFrames), 10, 64)
+	if err != nil || err2 != nil || number <= 0 || frames < 0 {
+		return nil, errors.New("the hub has a message that is no segment")
+	}
+	if number <= a.Number {
+		return nil, nil // it was stored twice
+	}
+	data, whole, err := a.assemble(number, m)
+	if err != nil || !whole {
+		return nil, err
+	}
+	w := &Whole{Number: number, Missing: number - a.Number - 1, End: m.Header.Get(headerEnd) != "", data: data}
+	a.Number, a.Frames = number, frames
+	return w, nil
+}
+
+// assemble returns the data of a segment once all of its pieces are there.
+func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool, err error) {
+	text := m.Header.Get(headerPiece)
+	if text == "" {
+		return m.Data, true, nil
+	}
+	var piece, pieces int
+	if _, err := fmt.Sscanf(text, "%d/%d", &piece, &pieces); err != nil || piece < 1 || piece > pieces {
+		return nil, false, fmt.Errorf("a piece of a segment is called %q: want 1/2", text)
+	}
+	if piece == 1 {
+		a.pieces, a.piece, a.of = nil, 0, number
+	}
+	if a.of != number || piece != a.piece+1 {
+		return nil, false, nil // it was stored twice, or the first are gone
+	}
+	if len(a.pieces)+len(m.Data) > maxSegment {
+		return nil, false, fmt.Errorf("segment %d is larger than %d MiB", number, maxSegment>>20)
+	}
+	a.pieces, a.piece = append(a.pieces, m.Data...), piece
+	if piece < pieces {
+		return nil, false, nil
+	}
+	data, a.pieces = a.pieces, nil
+	return data, true, nil
+}

@@ -1,0 +1,224 @@
+package index
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+)
+
+// A reading reads a session segment by segment, and gathers what is to be found of it.
+type reading struct {
+	joint    hub.Assembler
+	section  []byte // of the segment at hand, as far as it is to be read
+	next     func() (struct{}, bool)
+	stop     func()
+	trackers track.Trackers
+	follower *track.Follower // nil before the first segment
+	log      calls.Log
+	before   int64  // the number of the last segment that is in the index already
+	last     uint64 // message of the stream
+	ended    bool
+
+	// What was gathered since it was last written down.
+	changed                   bool
+	facts                     map[fact]int64
+	calls, failures, findings int64
+	passages                  []*passage
+}
+
+// A fact is something of a session that can be looked for.
+type fact struct{ what, value string }
+
+// What facts are about.
+const (
+	protocolFact = "protocol"
+	requestFact  = "request"
+	toolFact     = "tool"
+	modelFact    = "model"
+	outcomeFact  = "outcome"
+	findingFact  = "finding"
+)
+
+const (
+	// maxFacts bounds the facts that are gathered at a time, and maxValue the bytes of one.
+	maxFacts = 4096
+	maxValue = 256
+)
+
+func newReading() *reading {
+	r := &reading{facts: map[fact]int64{}}
+	r.log.Show, r.log.Live = r.called, true
+	r.trackers.Watcher = r
+	return r
+}
+
+// add reads a segment. If some before it are missing, what is open may have ended there.
+func (r *reading) add(w *hub.Whole) {
+	r.changed = true
+	section, err := w.Section()
+	if r.next == nil {
+		r.next, r.stop = iter.Pull(r.run)
+	}
+	fresh := r.follower == nil
+	if fresh {
+		r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
+	}
+	if w.Missing > 0 || err != nil || fresh && r.before > 0 {
+		r.follower.Lose()
+	}
+	r.section = section
+	r.next()
+	if w.End {
+		r.end()
+	}
+}
+
+// size is how many bytes of words were gathered.
+func (r *reading) size() (size int) {
+	for _, p := range r.passages {
+		size += p.size
+	}
+	return size
+}
+
+// written forgets what was written down.
+func (r *reading) written() {
+	r.changed = false
+	clear(r.facts)
+	r.calls, r.failures, r.findings, r.passages = 0, 0, 0, nil
+}
+
+// nobody is a capture as far as followers want to know.
+type nobody struct{ capture.Reader }
+
+// run reads the session, and yields where it needs the next segment.
+func (r *reading) run(yield func(struct{}) bool) {
+	src := sections{r, yield}
+	in, err := pcapng.NewReader(src, 0)
+	if err != nil {
+		for yield(struct{}{}) { // what is no capture has nothing to be found
+			r.section = nil
+		}
+		return
+	}
+	cfg := decode.Config{Workers: 1, Resync: true, Event: r.event}
+	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		r.log.First = it.First
+		r.read(it)
+		return r.follower.View(dst, it)
+	}
+	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, io.Discard, cfg, func() decode.View { return view })
+	for err != nil && yield(struct{}{}) { // nor has what follows
+		r.section = nil
+	}
+}
+
+// sections are the segments, one after the other.
+type sections struct {
+	*reading
+	yield func(struct{}) bool
+}
+
+func (s sections) Read(p []byte) (int, error) {
+	for len(s.section) == 0 {
+		if !s.yield(struct{}{}) {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, s.section)
+	s.section = s.section[n:]
+	return n, nil
+}
+
+// event handles a record that is no frame.
+func (r *reading) event(rec *capture.Record) {
+	if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
+		r.follower.Lose()
+		return
+	}
+	r.follower.Event(rec)
+}
+
+// end ends the session: what is open is unanswered.
+func (r *reading) end() {
+	r.close()
+	if r.follower != nil {
+		r.follower.End()
+		r.log.Finish(r.follower.Last)
+	}
+	r.ended = true
+}
+
+// close ends reading before the end of the session, and may be called again.
+func (r *reading) close() {
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+// read notes the words of a frame.
+func (r *reading) read(it *decode.Item) {
+	r.note(protocolFact, it.Protocol.Name())
+	var p *passage
+	if n := len(r.passages); n > 0 && r.passages[n-1].read < passageSize {
+		p = r.passages[n-1]
+	} else {
+		p = &passage{}
+		r.passages = append(r.passages, p)
+	}
+	p.seq = r.last
+	if it.Protocol.Encoding() == protocol.JSON {
+		p.plain = unescaped(p.plain, it.Payload)
+		p.add(p.plain)
+		return
+	}
+	m := &it.Message
+	for _, text := range [][]byte{m.Kind, m.Label, m.Text} {
+		p.add(text)
+	}
+}
+
+// note notes a fact.
+func (r *reading) note(what, value string) {
+	if value == "" {
+		return
+	}
+	f := fact{what, value[:min(len(value), maxValue)]}
+	if n, there := r.facts[f]; there || len(r.facts) < maxFacts {
+		r.facts[f] = n + 1
+	}
+}
+
+// called notes a call that is over.
+func (r *reading) called(c *calls.Call) {
+	r.calls++
+	r.note(requestFact, c.Kind)
+	r.note(modelFact, c.Model)
+	if c.Name != c.Model {
+		r.note(toolFact, c.Name)
+	}
+	r.note(outcomeFact, c.Outcome.String())
+	if c.Outcome.Failed() {
+		r.failures++
+	}
+}
+
+// Changed, Asked and Found are those of [session.Watcher].
+func (r *reading) Changed(e *session.Exchange, seq int64) { r.log.Changed(e, seq) }
+
+func (r *reading) Asked(c *session.Cancel) { r.log.Asked(c) }
+
+func (r *reading) Found(f session.Finding) {
+	r.findings++
+	r.note(findingFact, f.Name)
+}

@@ -1,0 +1,140 @@
+package index
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxWord is the longest word that is kept, in bytes; of a longer one this is the beginning.
+const maxWord = 64
+
+// A passage is a part of a session, as the set of its words.
+type passage struct {
+	words map[string]struct{}
+	size  int // bytes of the words
+	read  int // bytes of text that they are from
+	seq   uint64
+	plain []byte // scratch
+}
+
+// passageSize is how much text a passage has at most, unless a frame is longer.
+const passageSize = 64 << 10
+
+// add adds the words of a text.
+func (p *passage) add(text []byte) {
+	if p.words == nil {
+		p.words = map[string]struct{}{}
+	}
+	p.read += len(text)
+	for word := range words(text) {
+		if _, there := p.words[string(word)]; !there {
+			p.words[string(word)] = struct{}{}
+			p.size += len(word) + 1
+		}
+	}
+}
+
+// String returns the words with spaces between them.
+func (p *passage) String() string {
+	var b strings.Builder
+	b.Grow(p.size)
+	for word := range p.words {
+		b.WriteString(word)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// words yields the words of a text in lower case. Each is valid until the next.
+func words(text []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		var room [maxWord + utf8.UTFMax]byte
+		word := room[:0]
+		for i := 0; i < len(text); {
+			r, n := rune(text[i]), 1
+			if r >= utf8.RuneSelf {
+				r, n = utf8.DecodeRune(text[i:])
+			}
+			i += n
+			part, whole := classOf(r)
+			if (!part || whole) && len(word) > 0 {
+				if !yield(word) {
+					return
+				}
+				word = word[:0]
+			}
+			switch {
+			case whole:
+				if !yield(utf8.AppendRune(room[:0], r)) {
+					return
+				}
+			case part && len(word) < maxWord:
+				word = utf8.AppendRune(word, unicode.ToLower(r))
+			}
+		}
+		if len(word) > 0 {
+			yield(word)
+		}
+	}
+}
+
+// classOf reports whether a character is part of a word, and whether it is one by itself,
+// because its script has no spaces.
+func classOf(r rune) (part, whole bool) {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+		return true, false
+	case r < utf8.RuneSelf, r == utf8.RuneError:
+		return false, false
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		return true, true
+	}
+	return unicode.In(r, unicode.L, unicode.N, unicode.M), false
+}
+
+// unescaped returns a text of JSON without the escapes in its strings. It borrows from text
+// or dst.
+func unescaped(dst, text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	dst = dst[:0]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c != '\\' || i+1 == len(text) {
+			dst = append(dst, c)
+			continue
+		}
+		i++
+		if text[i] != 'u' {
+			dst = append(dst, ' ') // a quote, a line break or the like, none of which is in a word
+			continue
+		}
+		if r, ok := hex4(text[i+1:]); ok {
+			dst = utf8.AppendRune(dst, r)
+			i += 4
+		}
+	}
+	return dst
+}
+
+// hex4 reads four hexadecimal digits. Halves of pairs are no letters of any word.
+func hex4(text []byte) (r rune, ok bool) {
+	if len(text) < 4 {
+		return 0, false
+	}
+	for _, c := range text[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/hub/index"
+)
+
+// An indexer fills the index of a hub with what the hub stores, and answers from it.
+type indexer struct {
+	conn      *hub.Conn
+	segments  jetstream.Stream
+	summaries jetstream.Stream
+	index     *index.Index
+	maxWords  int64
+	warn      func(string)
+	asked     *nats.Subscription
+
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan chan struct{} // closes what it gets once all is read that was there before
+}
+
+const (
+	// lookEvery is how often an index that has everything looks for more.
+	lookEvery = 250 * time.Millisecond
+	// trimEvery is how often what has gone from the hub is removed from the index.
+	trimEvery = 10 * time.Second
+	// catchTime is how long a query waits for the index to have everything.
+	catchTime = 2 * time.Second
+	// againTime is after what time a trouble is tried again.
+	againTime = time.Second
+)
+
+// startIndex opens the index of the hub and begins to fill it.
+func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer, error) {
+	x := &indexer{conn: h.conn, maxWords: h.options.MaxBytes, warn: h.options.Warn, wake: make(chan chan struct{})}
+	var identity []string
+	summaries, _ := hub.Bucket(hub.Summaries)
+	for _, of := range []struct {
+		name   string
+		stream *jetstream.Stream
+	}{{hub.Stream, &x.segments}, {summaries, &x.summaries}} {
+		stream, err := js.Stream(ctx, of.name)
+		if err != nil {
+			return nil, err
+		}
+		*of.stream = stream
+		identity = append(identity, stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano))
+	}
+	name := "index.db"
+	if h.server == nil { // a folder may have the indexes of several
+		sum := sha256.Sum256([]byte(h.address))
+		name = "index-" + hex.EncodeToString(sum[:6]) + ".db"
+	}
+	if err := os.MkdirAll(h.options.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, h.options.Warn); err != nil {
+		return nil, err
+	}
+	x.ctx, x.stop = context.WithCancel(context.Background())
+	requests := make(chan *nats.Msg, 64)
+	// Where several hubs serve a cluster, one of them answers.
+	if x.asked, err = h.conn.NATS().ChanQueueSubscribe(hub.Find+"*", "wirectl", requests); err != nil {
+		return nil, errors.Join(err, x.index.Close())
+	}
+	x.running.Go(x.fill)
+	x.running.Go(func() { x.answer(requests) })
+	return x, nil
+}
+
+// close ends the index.
+func (x *indexer) close() error {
+	x.stop()
+	_ = x.asked.Unsubscribe() // it fails if the connection has gone
+	x.running.Wait()
+	return x.index.Close()
+}
+
+// fill reads what the hub stores, until the end.
+func (x *indexer) fill() {
+	var waiting []chan struct{}
+	told, trimmed := false, time.Time{}
+	for x.ctx.Err() == nil {
+		began := time.Now()
+		more, err := x.read()
+		if err == nil && time.Since(trimmed) > trimEvery {
+			var left bool
+			if left, err = x.trim(); !left {
+				trimmed = time.Now()
+			}
+		}
+		rest := lookEvery
+		switch {
+		case err != nil:
+			if x.ctx.Err() == nil && !told {
+				x.warn(fmt.Sprintf("the index does not grow: %v", err))
+			}
+			told, rest = true, againTime
+		case more: // half of a processor at most: senders come first
+			told, rest = false, time.Since(began)
+		default:
+			told = false
+			for _, done := range waiting {
+				close(done)
+			}
+			waiting = nil
+		}
+		select {
+		case <-time.After(rest):
+		case done := <-x.wake:
+			waiting = append(waiting, done)
+		case <-x.ctx.Done():
+		}
+	}
+}
+
+// read reads some of what is new, and reports whether there may be more.
+func (x *indexer) read() (more bool, err error) {
+	stream, subjects := hub.Bucket(hub.Summaries)
+	at := x.index.Position()
+	_, some, err := x.conn.Messages(x.ctx, stream, subjects+">", at.Summaries+1, func(m *nats.Msg) error {
+		if m.Header.Get("KV-Operation") == "" {
+			x.index.Summary(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), sequence(m), m.Data)
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	_, segments, err := x.conn.Messages(x.ctx, hub.Stream, hub.Segments+">", at.Segments+1, func(m *nats.Msg) error {
+		return x.index.Segment(x.ctx, strings.TrimPrefix(m.Header.Get("Nats-Subject"), hub.Segments), sequence(m), m)
+	})
+	if err != nil || !some && !segments {
+		return false, err
+	}
+	return true, x.index.Commit(x.ctx)
+}
+
+// sequence is the number of a message that was read, which Messages has checked.
+func sequence(m *nats.Msg) uint64 {
+	n, _ := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	return n
+}
+
+// trim removes what the hub no longer has, from the index and from the list of sessions.
+func (x *indexer) trim() (more bool, err error) {
+	info, err := x.segments.Info(x.ctx)
+	if err != nil {
+		return false, err
+	}
+	gone, more, err := x.index.Trim(x.ctx, info.State.FirstSeq, x.maxWords)
+	if err != nil {
+		return false, err
+	}
+	_, subjects := hub.Bucket(hub.Summaries)
+	for _, key := range gone {
+		if err := x.summaries.Purge(x.ctx, jetstream.WithPurgeSubject(subjects+key)); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+// answer answers who asks.
+func (x *indexer) answer(requests <-chan *nats.Msg) {
+	for {
+		select {
+		case m := <-requests:
+			x.answerOne(m)
+		case <-x.ctx.Done():
+			return
+		}
+	}
+}
+
+// pageSize is how many sessions a message of an answer has.
+const pageSize = 100
+
+func (x *indexer) answerOne(m *nats.Msg) {
+	var page []hub.Info
+	send := func() error {
+		text, err := json.Marshal(page)
+		page = page[:0]
+		if err != nil {
+			return err
+		}
+		return m.Respond(text)
+	}
+	behind, err := x.find(m, func(i hub.Info) error {
+		if page = append(page, i); len(page) == pageSize {
+			return send()
+		}
+		return nil
+	})
+	if err == nil && len(page) > 0 {
+		err = send()
+	}
+	last := nats.NewMsg(m.Reply)
+	last.Header.Set(hub.HeaderBehind, strconv.FormatUint(behind, 10))
+	if err != nil {
+		last.Header.Set(hub.HeaderError, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	_ = m.RespondMsg(last) // who asked has gone
+}
+
+func (x *indexer) find(m *nats.Msg, each func(hub.Info) error) (behind uint64, err error) {
+	var q hub.Query
+	if err := json.Unmarshal(m.Data, &q); err != nil {
+		return 0, fmt.Errorf("a query is an object: %w", err)
+	}
+	if behind, err = x.catchUp(); err != nil {
+		return 0, err
+	}
+	org := strings.TrimPrefix(m.Subject, hub.Find)
+	live, err := x.conn.Live(x.ctx, org)
+	if err != nil {
+		return 0, err
+	}
+	return behind, x.index.Find(x.ctx, org, &q, func(i *hub.Info) error {
+		if i.Live = live[i.Key()]; !i.Has(q.Words) {
+			return nil
+		}
+		return each(*i)
+	})
+}
+
+// catchUp waits until the index has what the hub has now, though not long. It returns how
+// many messages are missing.
+func (x *indexer) catchUp() (behind uint64, err error) {
+	ctx, cancel := context.WithTimeout(x.ctx, catchTime)
+	defer cancel()
+	done := make(chan struct{})
+	select {
+	case x.wake <- done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return 0, nil
+	case <-ctx.Done():
+	}
+	info, err := x.segments.Info(x.ctx)
+	if err != nil {
+		return 0, err
+	}
+	return info.State.LastSeq - min(x.index.Done(), info.State.LastSeq), nil
+}
