@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/run"
 )
@@ -23,7 +24,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
-		Flags: append(cmdline.SettingFlags(run.Flags),
+		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(run.Flags)...),
 			&cli.StringFlag{Name: "config", Usage: "route as the YAML `FILE` says, as serve does; its section rlm sets what these flags do not"}, quietFlag()),
 		Action: inv.does(runRLM),
 	}
@@ -44,9 +45,14 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	if err := checkCapture(c); err != nil {
 		return err
 	}
+	o := hostOptions(inv, c)
+	var err error
+	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+		return err
+	}
 	inv.Linger(runEnd)
 	inv.Terminable()
-	finish, err := run.Ask(c.Context, hostOptions(inv, c), cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
+	finish, err := run.Ask(c.Context, o, cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
 		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,
 		Say: func(line string) {
 			if !c.Bool("quiet") {

@@ -55,12 +55,9 @@ func serveCommand(inv *invocation) *cli.Command {
 
 func runServe(inv *invocation, c *cli.Context) error {
 	o := hostOptions(inv, c)
-	sends, err := command.Sending(c, inv.Getenv, inv.saysHub)
-	if err != nil {
+	var err error
+	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
 		return err
-	}
-	if sends != nil {
-		o.Lookout.Send = sends.Open
 	}
 	h, err := host.Load(o)
 	if err != nil {

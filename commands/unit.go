@@ -12,8 +12,10 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/quic"
@@ -31,7 +33,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl unit --listen tcp://127.0.0.1:7000 exec tr a-z A-Z\n" +
 			"   wirectl unit --misbehave cancel-silent",
-		Flags: append(listenFlags(),
+		Flags: append(append(command.SendFlags(), listenFlags()...),
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
 			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, with that `TIME` between them"},
 			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
@@ -62,9 +64,15 @@ func runUnit(inv *invocation, c *cli.Context) error {
 			return usagef("--misbehave: %w", err)
 		}
 	}
-	u := unit.New(agent, o)
 	inv.Terminable()
 	inv.Linger(unitEnd)
+	return command.Watched(c, inv.Getenv, inv.saysHub, "wirectl unit", func(see capture.Writer) error {
+		o.See = see
+		return runUnitAs(inv, c, unit.New(agent, o))
+	})
+}
+
+func runUnitAs(inv *invocation, c *cli.Context, u *unit.Unit) error {
 	switch {
 	case c.String("listen") != "" && c.String("dial") != "":
 		return usagef("--listen waits for controllers and --dial goes to one: give one of them")

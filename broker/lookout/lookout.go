@@ -105,7 +105,7 @@ func (l *Lookout) openTaps() error {
 		hub := tap.NewHub(session, tap.Options{})
 		sinks = append(sinks, hub)
 		if l.Send != nil {
-			sender, err := l.Send(session, "serve", hub)
+			sender, err := l.Send(session, l.Name, hub)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -133,4 +136,42 @@ func Sending(c *cli.Context, getenv func(string) string, warn func(string)) (*hu
 	}
 	s.State, err = hub.State(getenv)
 	return s, err
+}
+
+// Opener is Sending as what opens a session; nil if nothing is sent.
+func Opener(c *cli.Context, getenv func(string) string, warn func(string)) (tap.SendFunc, error) {
+	s, err := Sending(c, getenv, warn)
+	if s == nil {
+		return nil, err
+	}
+	return s.Open, err
+}
+
+// closing is how long the end of a session may take to be sent.
+const closing = 10 * time.Second
+
+// Watched has work write the records of a session, which go to a hub, to see; that is nil
+// if they do not.
+func Watched(c *cli.Context, getenv func(string) string, warn func(string), unit string, work func(see capture.Writer) error) error {
+	open, err := Opener(c, getenv, warn)
+	if err != nil {
+		return err
+	}
+	if open == nil {
+		return work(nil)
+	}
+	session := capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}
+	hub := tap.NewHub(session, tap.Options{})
+	sender, err := open(session, c.Command.Name, hub)
+	if err != nil {
+		return err
+	}
+	var see capture.Writer = hub
+	if sink := sender.Sink(); sink != nil {
+		see = sink
+	}
+	err = work(see)
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	return errors.Join(err, hub.Close(), sender.Close(ctx))
 }

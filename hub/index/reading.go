@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
 )
@@ -203,9 +204,13 @@ func (r *reading) note(what, value string) {
 func (r *reading) called(c *calls.Call) {
 	r.calls++
 	r.note(requestFact, c.Kind)
-	r.note(modelFact, c.Model)
-	if c.Name != c.Model {
-		r.note(toolFact, c.Name)
+	name := toolFact
+	if c.Model != "" || c.Protocol == rlm.Protocol.Name() {
+		name = modelFact // as it was asked for
+	}
+	r.note(name, c.Name)
+	if c.Model != c.Name {
+		r.note(modelFact, c.Model)
 	}
 	r.note(outcomeFact, c.Outcome.String())
 	if c.Outcome.Failed() {

@@ -33,6 +33,7 @@ type conn struct {
 	ctx  context.Context // ends with the connection
 	work sync.WaitGroup  // the prompts in flight
 	bad  *deviation      // nil if it behaves
+	seen *seen           // nil if nobody looks on
 
 	mu            sync.Mutex
 	prompts       map[string]*prompt
@@ -55,7 +56,11 @@ func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error
 	if m, ok := nc.(transport.Messenger); ok {
 		w = byFrame{m}
 	}
-	c := &conn{unit: u, ctx: ctx, prompts: map[string]*prompt{}, out: newOutbox(w, failed)}
+	seen := u.view.open()
+	if seen != nil {
+		w = seenWriter{w, seen}
+	}
+	c := &conn{unit: u, ctx: ctx, seen: seen, prompts: map[string]*prompt{}, out: newOutbox(w, failed)}
 	if m := u.options.Misbehave; m != nil {
 		c.bad = &deviation{rule: m, out: c.out, unheeded: map[string]bool{}}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/latis"
@@ -31,6 +32,8 @@ type Options struct {
 	MaxPromptBytes int
 	// Misbehave, if not nil, breaks a rule of the protocol on purpose.
 	Misbehave *Misbehaviour
+	// See, if not nil, is written records of what passes. It has to be quick.
+	See capture.Writer
 	// Log, if not nil, is told what the controller is not.
 	Log *slog.Logger
 }
@@ -40,6 +43,7 @@ type Unit struct {
 	agent    Agent
 	options  Options
 	sessions *sessions
+	view     *view
 }
 
 // New returns a unit whose prompts agent answers.
@@ -53,13 +57,13 @@ func New(agent Agent, o Options) *Unit {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Unit{agent: agent, options: o, sessions: &sessions{ttl: o.SessionTTL, all: map[string]*session{}}}
+	return &Unit{agent: agent, options: o, sessions: &sessions{ttl: o.SessionTTL, all: map[string]*session{}}, view: &view{to: o.See}}
 }
 
 // With returns a unit that has the sessions of u and an agent of its own, such as
 // one that knows whose connection it serves.
 func (u *Unit) With(agent Agent) *Unit {
-	return &Unit{agent: agent, options: u.options, sessions: u.sessions}
+	return &Unit{agent: agent, options: u.options, sessions: u.sessions, view: u.view}
 }
 
 // The causes with which the context of an answer ends.
@@ -91,6 +95,11 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 		cancel(err)
 	}
 	err = errors.Join(err, c.finish())
+	first := frame.C2U
+	if ctx.Err() != nil {
+		first = frame.U2C
+	}
+	c.seen.close(first)
 	if stop() {
 		_ = nc.CloseWrite()
 		nc.Close()
@@ -135,6 +144,7 @@ func (c *conn) readMessages(nc transport.Conn) error {
 	for s.ScanBatch(&batch) {
 		for frames := range slices.Chunk(batch.Frames, maxUnflushed) {
 			for i := range frames {
+				c.seen.frames(frame.C2U, frames[i].Raw)
 				c.takeMessage(frames[i].Payload())
 			}
 			c.out.flush()

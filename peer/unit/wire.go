@@ -52,5 +52,8 @@ func frameSize(p []byte) int {
 	if len(p) < 4 {
 		return len(p)
 	}
-	return int(min(4+uint64(binary.BigEndian.Uint32(p)), uint64(len(p))))
+	return int(min(4+uint64(declared(p)), uint64(len(p))))
 }
+
+// declared returns the length of the payload that the frame says it has.
+func declared(p []byte) int64 { return int64(binary.BigEndian.Uint32(p)) }

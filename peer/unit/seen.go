@@ -1,0 +1,95 @@
+package unit
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/latis"
+)
+
+// A view makes records of what a unit is sent and sends, if somebody wants to see it.
+type view struct {
+	mu    sync.Mutex
+	to    capture.Writer // or nil
+	seq   int64
+	conns int
+}
+
+// A seen connection is one that makes records. A nil one makes none.
+type seen struct {
+	view    *view
+	number  int
+	offsets [3]int64
+}
+
+// open begins to look at a connection.
+func (v *view) open() *seen {
+	if v.to == nil {
+		return nil
+	}
+	v.mu.Lock()
+	v.conns++
+	s := &seen{view: v, number: v.conns}
+	v.mu.Unlock()
+	s.write(capture.Record{Kind: capture.Opened})
+	return s
+}
+
+// frames makes records of frames, which are whole.
+func (s *seen) frames(dir frame.Dir, raw []byte) {
+	if s == nil {
+		return
+	}
+	for len(raw) > 0 {
+		n := frameSize(raw)
+		f := frame.Frame{Raw: raw[:n], Start: min(4, n), End: n, Dir: dir}
+		if n < 4 || int64(n) < 4+declared(raw) { // it misbehaves
+			f.Start, f.End, f.Gap, f.Flaw = 0, 0, true, frame.ErrTruncated
+		}
+		s.write(capture.Record{Kind: capture.Frame, Frame: f})
+		raw = raw[n:]
+	}
+}
+
+// close says that the connection has ended, first in the direction of who ended it.
+func (s *seen) close(first frame.Dir) {
+	if s == nil {
+		return
+	}
+	dirs := []frame.Dir{frame.C2U, frame.U2C}
+	if first == frame.U2C {
+		slices.Reverse(dirs)
+	}
+	for _, dir := range dirs {
+		s.write(capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Dir: dir}})
+	}
+}
+
+func (s *seen) write(r capture.Record) {
+	v := s.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r.Time, r.Conn = time.Now(), s.number
+	if r.Kind == capture.Frame {
+		v.seq++
+		r.Seq, r.Protocol, r.Framing = v.seq, latis.Protocol.Name(), frame.Len32.Name()
+		r.Offset = s.offsets[r.Dir]
+		s.offsets[r.Dir] += int64(len(r.Raw))
+	}
+	_ = v.to.Write(&r) // who looks on must not disturb
+}
+
+// A seenWriter shows what is about to be written: what the controller answers comes later.
+type seenWriter struct {
+	io.Writer
+	seen *seen
+}
+
+func (w seenWriter) Write(p []byte) (int, error) {
+	w.seen.frames(frame.U2C, p)
+	return w.Writer.Write(p)
+}
