@@ -17,6 +17,7 @@ func alterFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "fault-seed", Usage: "draw what faults leave to chance from the seed `N`: the same one makes the same faults (default: that of --fault-file, or 0)"},
 		&cli.StringFlag{Name: "hold", Usage: "let frames that match `EXPR` wait until they are let go over the tap"},
 		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap send frames, cancels and frames once more, and hold"},
+		&cli.BoolFlag{Name: "hub-control", Usage: "let viewers at the hub do the same, if they have the right to control"},
 	}
 }
 
@@ -35,7 +36,7 @@ func (f *faultRules) String() string { return "" }
 
 // alteration reads the flags that ask for changes into the options.
 func alteration(c *cli.Context, o *watch.Options) error {
-	o.Control = c.Bool("control") || c.IsSet("hold")
+	o.Control, o.HubControl = c.Bool("control") || c.IsSet("hold"), c.Bool("hub-control")
 	rules, _ := c.Generic("fault").(*faultRules)
 	plan := &fault.Plan{}
 	if name := c.String("fault-file"); name != "" {

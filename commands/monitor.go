@@ -92,7 +92,7 @@ func draw(ctx context.Context, v *live.Viewing, screen tui.Config) error {
 	}
 	defer v.Close()
 	if v.Wire != nil {
-		screen.Wire, screen.Next = v.Wire, true
+		screen.Wire, screen.Next = v.Wire, source.IsTap(v.Name)
 	}
 	screen.Waiting = cmp.Or(v.Waiting, screen.Waiting)
 	// What reads keeps all processors busy. A key is answered by threads that

@@ -224,8 +224,10 @@ func (v *relaying) check() error {
 		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
 	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(o.Unit.String()):
 		return usagef("%w", relay.ErrNoFraming)
-	case isHTTP && (o.Faults != nil || o.Control):
-		return usagef("--fault, --hold and --control change streams, and requests over HTTP are none")
+	case o.HubControl && v.sends == nil:
+		return usagef("--hub-control is about a hub: name it with --hub URL")
+	case isHTTP && (o.Faults != nil || o.Control || o.HubControl):
+		return usagef("--fault, --hold, --control and --hub-control change streams, and requests over HTTP are none")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
 		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", o.Unit)
 	case c.Bool("reflect") && (!isGRPC(listen) || !isGRPC(o.Unit.String())):

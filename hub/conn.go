@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -54,9 +55,13 @@ func advice(err error) error {
 	return err
 }
 
+// tokenLine is in the file of a token that sends. The hub takes what comes with it as that
+// of a host with its name.
+var tokenLine = regexp.MustCompile(`(?m)^# wirectl hub token ([\w-]+) --publish$`)
+
 // options are those of a connection as the address wants it.
 func (a *Address) options() ([]nats.Option, error) {
-	options := []nats.Option{nats.Name("wirectl"), nats.NoEcho()}
+	options := []nats.Option{nats.Name("wirectl"), nats.NoEcho(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if a.CA != "" {
 		options = append(options, nats.RootCAs(a.CA))
 	}
@@ -70,6 +75,9 @@ func (a *Address) options() ([]nats.Option, error) {
 	defer clear(text)
 	if bytes.Contains(text, []byte("BEGIN NATS USER JWT")) {
 		return append(options, nats.UserCredentials(a.Creds)), nil
+	}
+	if m := tokenLine.FindSubmatch(text); m != nil {
+		a.host = string(m[1])
 	}
 	pair, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {

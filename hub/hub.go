@@ -61,6 +61,8 @@ type Address struct {
 	Org string
 	// Creds is the file of credentials, and CA that of authorities to trust; "" is none.
 	Creds, CA string
+
+	host string // the name of the token; "" if there is none
 }
 
 // ParseAddress reads an address such as nats://HOST:4222/ORG?creds=FILE&ca=FILE. The
@@ -142,8 +144,9 @@ var Policies = []Policy{Lossy, Lossless}
 
 // An Info says what a session is. Its counts are those of its last beat.
 type Info struct {
-	ID   string `json:"id"`
-	Org  string `json:"org"`
+	ID  string `json:"id"`
+	Org string `json:"org"`
+	// Host is the name of the machine, or of the token with which it sends.
 	Host string `json:"host"`
 	// Kind is the command that sends it: relay, serve.
 	Kind string `json:"kind"`

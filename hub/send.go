@@ -63,6 +63,9 @@ type Sender struct {
 	reader   capture.Live
 	closer   io.Closer // of the reader
 
+	commands   *nats.Subscription
+	controller atomic.Pointer[tap.Controller] // nil refuses
+
 	altered  atomic.Bool
 	dropping bool // the last segment was dropped
 	whole    bool // the hub has everything, once nothing runs any more
@@ -93,7 +96,13 @@ func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, e
 		},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	if err := t.open(s, h); err != nil {
+	options, err := t.o.Address.options()
+	if err != nil {
+		t.stop()
+		return nil, fmt.Errorf("the hub: %w", err)
+	}
+	t.info.Host = cmp.Or(t.o.Address.host, t.info.Host)
+	if err := t.open(s, h, options); err != nil {
 		t.stop()
 		return nil, fmt.Errorf("the hub: %w", err)
 	}
@@ -102,6 +111,7 @@ func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, e
 	t.running.Go(func() { t.pack(&s, x) })
 	t.running.Go(t.publish)
 	t.running.Go(t.beat)
+	t.running.Go(t.listen)
 	if t.spool != nil {
 		t.running.Go(t.adopt)
 	}
@@ -119,7 +129,7 @@ func (o *Sending) redaction() capture.Redaction {
 }
 
 // open opens the queue and the connection, and what is read.
-func (t *Sender) open(s capture.Session, h *tap.Hub) (err error) {
+func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err error) {
 	if t.o.Policy == Lossless {
 		if t.spool, err = newSpool(t.o.spoolDir(), t.info, cmp.Or(t.o.SpoolBytes, DefaultSpoolBytes)); err != nil {
 			return err
@@ -128,18 +138,18 @@ func (t *Sender) open(s capture.Session, h *tap.Hub) (err error) {
 	} else {
 		t.queue = newMemory(t.ctx.Done())
 	}
-	options, err := t.o.Address.options()
-	if err == nil {
-		d := &dialer{}
-		t.conn, err = nats.Connect(t.o.Address.Servers, append(options,
-			nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
-			nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(beat), nats.Timeout(dialTime),
-			nats.SetCustomDialer(d), nats.SkipHostLookup(),
-		)...)
-		d.patient.Store(true)
-	}
+	d := &dialer{}
+	t.conn, err = nats.Connect(t.o.Address.Servers, append(options,
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(beat), nats.Timeout(dialTime),
+		nats.SetCustomDialer(d), nats.SkipHostLookup(),
+	)...)
+	d.patient.Store(true)
 	if err == nil {
 		t.js, err = jetstream.New(t.conn)
+	}
+	if err == nil {
+		t.commands, err = t.conn.SubscribeSync(Commands + t.info.Key())
 	}
 	switch {
 	case err != nil:

@@ -82,8 +82,8 @@ func verbNames() (names []string) {
 	return names
 }
 
-// parseCommand reads a command, which is a whole one.
-func parseCommand(line []byte) (c Command, err error) {
+// ParseCommand reads a command, which is a whole one.
+func ParseCommand(line []byte) (c Command, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {

@@ -12,6 +12,8 @@ type Sender interface {
 	Sink() capture.Writer
 	// Alter marks the session as altered; see [Hub.Alter].
 	Alter()
+	// Obey has viewers elsewhere, if they have the right, command c from now on.
+	Obey(c Controller)
 	// Close sends the rest once the hub of the tap is closed, until ctx ends.
 	Close(ctx context.Context) error
 }

@@ -217,7 +217,7 @@ func (s *Server) listenTo(c net.Conn, v *Viewer) {
 }
 
 func (s *Server) do(line []byte, v *Viewer) {
-	cmd, err := parseCommand(line)
+	cmd, err := ParseCommand(line)
 	if err == nil && s.control == nil {
 		err = ErrNoCommands
 	}

@@ -349,7 +349,7 @@ func TestParseCommand(t *testing.T) {
 		`{"do":"drop","hold":1}`:                                 `a command is an object on one line: json: unknown field "hold"`,
 		`drop 1`:                                                 `a command is an object on one line: invalid character 'd' looking for beginning of value`,
 	} {
-		_, err := parseCommand([]byte(line))
+		_, err := ParseCommand([]byte(line))
 		if got := errorText(err); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
@@ -372,7 +372,7 @@ func FuzzParseCommand(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		c, err := parseCommand(line)
+		c, err := ParseCommand(line)
 		if err != nil {
 			return
 		}
@@ -380,7 +380,7 @@ func FuzzParseCommand(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parseCommand(text); err != nil {
+		if _, err := ParseCommand(text); err != nil {
 			t.Errorf("%s was written as %s: %v", line, text, err)
 		}
 	})

@@ -113,11 +113,8 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
 	}
 	if session, ok := strings.CutPrefix(name, hubPrefix); ok && o.Hub != nil {
-		r, err := o.Hub(ctx, session)
-		if err != nil {
-			return nil, err
-		}
-		return &Source{Reader: r, close: func() { r.Close() }}, nil
+		src, _, err := o.DialHub(ctx, session)
+		return src, err
 	}
 	if name == "-" {
 		return Interruptible(ctx, o.Stdin), nil
@@ -208,6 +205,15 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 		}
 		return decode.Open(r, cfg)
 	})
+}
+
+// DialHub opens a session of a hub, and what it is read from.
+func (o *Opener) DialHub(ctx context.Context, name string) (*Source, io.Reader, error) {
+	r, err := o.Hub(ctx, strings.TrimPrefix(name, hubPrefix))
+	if err != nil {
+		return nil, nil, &Error{err}
+	}
+	return &Source{Reader: r, close: func() { r.Close() }}, r, nil
 }
 
 // Session recognizes what the source holds by open, and closes it if that fails.

@@ -35,6 +35,7 @@ func HubFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "reindex", Usage: "make the index anew, by which sessions are searched for"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: it can send sessions, and see none"},
 		&cli.BoolFlag{Name: "view", Usage: "token: it can see sessions, and send none"},
+		&cli.BoolFlag{Name: "control", Usage: "token: it can see sessions, and cancel, hold and change what passes a relay with --hub-control"},
 	}
 }
 
@@ -54,10 +55,18 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"),
 			Reindex: c.Bool("reindex"), Warn: warn,
 		}, out)
-	case len(words) == 2 && words[0] == "token" && c.Bool("publish") != c.Bool("view"):
-		return server.PrintToken(out, dir, words[1], c.Bool("view"))
+	case len(words) == 2 && words[0] == "token":
+		var rights []server.Right
+		for _, right := range []server.Right{server.Publish, server.View, server.Control} {
+			if c.Bool(string(right)) {
+				rights = append(rights, right)
+			}
+		}
+		if len(rights) == 1 {
+			return server.PrintToken(out, dir, words[1], rights[0])
+		}
 	}
-	return cmdline.Errorf("write wirectl hub, hub token --publish NAME or hub token --view NAME")
+	return cmdline.Errorf("write wirectl hub, hub token --publish NAME, hub token --view NAME or hub token --control NAME")
 }
 
 // FindFlags are those of the command that looks for sessions at a hub.

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,7 @@ type Right string
 const (
 	Publish Right = "publish" // send sessions, and see none
 	View    Right = "view"    // see sessions, and send none
+	Control Right = "control" // see sessions, and command who sends them
 )
 
 // A token is what a hub knows of one: the secret is with its owner alone.
@@ -84,13 +87,8 @@ func NewToken(dir, name string, right Right) ([]byte, error) {
 	return fmt.Appendf(nil, "# wirectl hub token %s --%s\n%s\n", name, right, seed), nil
 }
 
-// PrintToken makes a token that can only publish or, if view is set, only view, and
-// writes its credentials.
-func PrintToken(w io.Writer, dir, name string, view bool) error {
-	right := Publish
-	if view {
-		right = View
-	}
+// PrintToken makes a token and writes its credentials.
+func PrintToken(w io.Writer, dir, name string, right Right) error {
 	creds, err := NewToken(dir, name, right)
 	if err == nil {
 		_, err = w.Write(creds)
@@ -151,27 +149,43 @@ func (a *authority) Check(c nserver.ClientAuthentication) bool {
 	}
 	for _, t := range tokens {
 		if account := (*accounts)[t.Right]; t.Key == key && account != nil {
-			c.RegisterUser(&nserver.User{Account: account, Permissions: &nserver.Permissions{
-				Publish:   &nserver.SubjectPermission{Allow: subjects()[t.Right]},
-				Subscribe: &nserver.SubjectPermission{Allow: []string{hub.Inbox + t.Key + ".>"}},
-			}})
+			c.RegisterUser(&nserver.User{Account: account, Permissions: t.permissions()})
 			return true
 		}
 	}
 	return false
 }
 
+// permissions are those of a client with the token. What sends does so as the host of the
+// token's name: nobody else's sessions are in its reach.
+func (t *token) permissions() *nserver.Permissions {
+	p := &nserver.Permissions{
+		Publish:   &nserver.SubjectPermission{Allow: subjects()[t.Right]},
+		Subscribe: &nserver.SubjectPermission{Allow: []string{hub.Inbox + t.Key + ".>"}},
+	}
+	if t.Right == Publish {
+		own := func(subject string) string { return strings.TrimSuffix(subject, ">") + "*." + t.Name + ".>" }
+		p.Publish.Allow = nil
+		for _, subject := range subjects()[Publish] {
+			p.Publish.Allow = append(p.Publish.Allow, own(subject))
+		}
+		p.Subscribe.Allow = append(p.Subscribe.Allow, own(hub.Commands+">"))
+		p.Response = &nserver.ResponsePermission{MaxMsgs: 1, Expires: answerTime}
+	}
+	return p
+}
+
 // subjects are those that the rights need. Consumers are not among them: they can have
 // messages delivered to any subject.
 func subjects() map[Right][]string {
 	get := "$JS.API.DIRECT.GET."
-	all := map[Right][]string{Publish: {hub.Segments + ">"}, View: {get + hub.Stream, hub.Find + "*"}}
+	publish, view := []string{hub.Segments + ">"}, []string{get + hub.Stream, hub.Find + "*"}
 	for _, bucket := range []string{hub.Presence, hub.Summaries} {
 		stream, keys := hub.Bucket(bucket)
-		all[Publish] = append(all[Publish], keys+">")
-		all[View] = append(all[View], get+stream)
+		publish = append(publish, keys+">")
+		view = append(view, get+stream)
 	}
-	return all
+	return map[Right][]string{Publish: publish, View: view, Control: append(slices.Clone(view), hub.Commands+">")}
 }
 
 // answerTime is how long an answer to a viewer may take.
@@ -189,8 +203,11 @@ func (a *authority) admit(s *nserver.Server) error {
 			return err
 		}
 		for _, subject := range list {
+			if strings.HasPrefix(subject, hub.Commands) {
+				continue // who sends serves it
+			}
 			answers := nserver.Singleton
-			if right == View {
+			if right != Publish {
 				answers = nserver.Streamed
 			}
 			err := errors.Join(
@@ -203,6 +220,15 @@ func (a *authority) admit(s *nserver.Server) error {
 			}
 		}
 		accounts[right] = account
+	}
+	commands := hub.Commands + ">"
+	err := errors.Join(
+		accounts[Publish].AddServiceExport(commands, nil),
+		accounts[Publish].SetServiceExportResponseThreshold(commands, answerTime),
+		accounts[Control].AddServiceImport(accounts[Publish], commands, commands),
+	)
+	if err != nil {
+		return err
 	}
 	a.accounts.Store(&accounts)
 	return nil

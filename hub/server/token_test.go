@@ -233,10 +233,10 @@ func TestPublishersCannotRead(t *testing.T) {
 		awaitDenied(t, denied)
 	}
 	before := stored(t, s)
-	check(t, nc.PublishRequest(hub.Segments+"main.a.relay.b", "$JS.API.STREAM.PURGE."+hub.Stream, []byte("x")))
+	check(t, nc.PublishRequest(hub.Segments+"main.raw-publish.relay.b", "$JS.API.STREAM.PURGE."+hub.Stream, []byte("x")))
 	js, err := jetstream.New(nc)
 	check(t, err)
-	ack, err := js.Publish(t.Context(), hub.Segments+"main.a.relay.b", []byte("y")) // which comes behind it
+	ack, err := js.Publish(t.Context(), hub.Segments+"main.raw-publish.relay.b", []byte("y")) // which comes behind it
 	check(t, err)
 	if ack.Sequence < 3 {
 		t.Errorf("stored as %d", ack.Sequence)
@@ -284,4 +284,119 @@ func TestStartsOnce(t *testing.T) {
 	check(t, h.Close())
 	h, err = server.Start(t.Context(), o)
 	check(t, err, h.Close())
+}
+
+// obeys notes what it is told to do.
+type obeys struct{ done []string }
+
+func (o *obeys) Control(_ context.Context, c tap.Command) ([]tap.Note, error) {
+	o.done = append(o.done, c.Do)
+	switch c.Do {
+	case tap.Waiting:
+		return []tap.Note{{Tap: tap.Held, Held: 7, Payload: json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"a","params":{"password":"hunter2","text":"shown"}}`)}}, nil
+	case tap.Drop:
+		return nil, errors.New("no frame 9 waits")
+	}
+	return nil, nil
+}
+
+// Whoever has the right to control commands a relay that lets itself be commanded. Each
+// command is done or refused in words.
+func TestControl(t *testing.T) {
+	s := beyond(t)
+	a, err := hub.ParseAddress(s.address(t, "build", server.Publish))
+	check(t, err)
+	var controllers [2]*obeys
+	var names []string
+	for i := range controllers {
+		o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: t.TempDir(), Say: func(string) {}, Warn: func(text string) { t.Log(text) }}
+		sender, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "one", nil)
+		check(t, err)
+		if i == 0 {
+			controllers[0] = &obeys{}
+			sender.Obey(controllers[0])
+		}
+		info := sender.(*hub.Sender).Info()
+		if info.Host != "build" {
+			t.Errorf("its host is %q, want the name of the token", info.Host)
+		}
+		names = append(names, info.ID)
+		defer sender.Close(t.Context())
+	}
+	open := func(right server.Right, name string) *hub.Reader {
+		t.Helper()
+		a, err := hub.ParseAddress(s.address(t, "token-"+string(right), right))
+		check(t, err)
+		c, err := hub.Dial(a)
+		check(t, err)
+		t.Cleanup(c.Close)
+		for {
+			r, err := c.Open(t.Context(), name)
+			if none := (*hub.NotFoundError)(nil); errors.As(err, &none) {
+				continue
+			}
+			check(t, err)
+			if r.Refuses() == "" {
+				return r
+			}
+		}
+	}
+	r := open(server.Control, names[0])
+	notes, err := r.Do(t.Context(), tap.Command{Do: tap.Waiting})
+	check(t, err)
+	if len(notes) != 1 || notes[0].Held != 7 || strings.Contains(string(notes[0].Payload), "hunter2") || !strings.Contains(string(notes[0].Payload), "shown") {
+		t.Errorf("waiting: %+v", notes)
+	}
+	for _, c := range []struct {
+		do   tap.Command
+		want string
+	}{
+		{tap.Command{Do: tap.Cancel, ID: json.RawMessage("3")}, ""},
+		{tap.Command{Do: tap.Hold, Where: "kind==tools/call"}, ""},
+		{tap.Command{Do: tap.Edit, Held: 7, Payload: json.RawMessage("{}")}, ""},
+		{tap.Command{Do: tap.Drop, Held: 9}, "no frame 9 waits"},
+		{tap.Command{Do: tap.Release}, `release needs "held"`},
+	} {
+		_, err := r.Do(t.Context(), c.do)
+		if c.want == "" {
+			check(t, err)
+		} else if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.do.Do, err, c.want)
+		}
+	}
+	if got := strings.Join(controllers[0].done, " "); got != "waiting cancel hold edit drop" {
+		t.Errorf("done: %s", got)
+	}
+	// A relay without the flag refuses.
+	if _, err := open(server.Control, names[1]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "--hub-control") {
+		t.Errorf("a relay that takes none: %v", err)
+	}
+	// Without the right the server does.
+	if _, err := open(server.View, names[0]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "no right to control") {
+		t.Errorf("a viewer: %v", err)
+	}
+	if got := len(controllers[0].done); got != 5 {
+		t.Errorf("%d commands were done", got)
+	}
+}
+
+// Who may send does so as itself: not in the sessions of another host, nor does it hear
+// what that is told to do.
+func TestPublishersAreThemselves(t *testing.T) {
+	s := beyond(t)
+	nc, _, denied := s.raw(t, server.Publish) // of the token raw-publish
+	_, keys := hub.Bucket(hub.Summaries)
+	before := stored(t, s)
+	for _, subject := range []string{hub.Segments + "main.build.relay.x", keys + "main.build.relay.x", hub.Commands + "main.raw-publish.relay.x"} {
+		check(t, nc.Publish(subject, []byte("{}")), nc.Flush())
+		awaitDenied(t, denied)
+	}
+	for _, subject := range []string{hub.Commands + ">", hub.Commands + "main.build.relay.x"} {
+		_, err := nc.SubscribeSync(subject)
+		check(t, err, nc.Flush())
+		awaitDenied(t, denied)
+	}
+	if after := stored(t, s); after != before {
+		t.Errorf("the hub has stored %d messages", after-before)
+	}
 }

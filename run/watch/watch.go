@@ -42,9 +42,11 @@ type Options struct {
 
 	Name    string // of the tap; "" is that of the unit
 	NoTap   bool
-	Control bool         // viewers of the tap may change things
-	Faults  *fault.Plan  // or nil
-	Hold    *query.Where // or nil
+	Control bool // viewers of the tap may change things
+	// HubControl says that viewers at the hub who have the right may change things.
+	HubControl bool
+	Faults     *fault.Plan  // or nil
+	Hold       *query.Where // or nil
 
 	// Capture is the file to record into; "" is none, and - is Stdout.
 	Capture   string
@@ -129,6 +131,9 @@ func New(o Options) (*Watch, error) {
 		w.fan = relay.NewFan(o.Warn, sinks...)
 	}
 	gate := w.newGate()
+	if o.HubControl && w.sender != nil {
+		w.sender.Obey(gate)
+	}
 	if !o.NoTap {
 		w.tap = w.openTap(s, gate)
 	}
@@ -178,7 +183,7 @@ func (w *Watch) openCapture(s capture.Session) (capture.Writer, error) {
 // newGate returns what changes what passes; nil if nothing is to be changed.
 func (w *Watch) newGate() *relay.Gate {
 	o := &w.options
-	if o.Faults == nil && !o.Control {
+	if o.Faults == nil && !o.Control && !o.HubControl {
 		return nil
 	}
 	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter}

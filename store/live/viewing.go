@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -43,6 +44,9 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 		}
 		return v.openNamed(ctx)
 	}
+	if source.IsHub(v.Name) {
+		return v.openHub(ctx)
+	}
 	if v.session, err = v.Opener.Session(ctx, v.Name, v.Config, v.Follow); err != nil {
 		return err
 	}
@@ -50,6 +54,20 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 		v.Store.ReadAgain(pcapng.NewRandom(v.file, v.Config.Limit))
 	}
 	return nil
+}
+
+// openHub opens a session of a hub, which may take commands.
+func (v *Viewing) openHub(ctx context.Context) error {
+	src, from, err := v.Opener.DialHub(ctx, v.Name)
+	if err != nil {
+		return err
+	}
+	if remote, ok := from.(Remote); ok {
+		v.Wire = NewWire(v.Store)
+		v.Wire.remote = remote
+	}
+	v.session, err = src.Session(func(r io.Reader) (decode.Input, error) { return decode.Open(r, v.Config) })
+	return err
 }
 
 // captureFile opens the file that a capture is read from once more; nil if it
@@ -106,11 +124,18 @@ func (v *Viewing) Run(ctx context.Context) {
 			return
 		}
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if v.Wire != nil && v.Wire.remote != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		watching.Go(func() { v.Wire.watch(ctx) })
+	}
 	for v.session != nil {
 		Feed(ctx, v.Store, v.session.Input, v.Config, v.Wire)
 		v.session.Close()
 		v.session = nil
-		if v.Wire != nil {
+		if v.Wire != nil && v.Wire.remote == nil {
 			v.openNext(ctx)
 		}
 	}

@@ -25,6 +25,7 @@ type Wire struct {
 
 	mu       sync.Mutex
 	conn     *tap.Conn // nil where there is none
+	remote   Remote    // in its place, for a session of a hub
 	last     tap.Info  // of the one before
 	asked    int       // commands so far
 	answers  map[string]chan tap.Note
@@ -39,6 +40,48 @@ type Wire struct {
 // NewWire returns the wire of a store that no tap feeds yet.
 func NewWire(s *store.Store) *Wire {
 	return &Wire{store: s, answers: map[string]chan tap.Note{}, first: 1}
+}
+
+// A Remote takes commands for a session that another machine sends.
+type Remote interface {
+	// Do has a command done, and returns what is told beside the answer.
+	Do(ctx context.Context, c tap.Command) ([]tap.Note, error)
+	// Refuses says why no command would be obeyed; "" if one may be.
+	Refuses() string
+}
+
+// waitingEvery is how often a remote is asked for the frames that wait.
+const waitingEvery = time.Second
+
+// watch tells the store of the frames that wait at the remote, until ctx ends or the
+// remote takes no commands.
+func (w *Wire) watch(ctx context.Context) {
+	tick := time.NewTicker(waitingEvery)
+	defer tick.Stop()
+	held := map[int64]bool{}
+	for {
+		notes, err := w.remote.Do(ctx, tap.Command{Do: tap.Waiting})
+		if err != nil {
+			return
+		}
+		now := map[int64]bool{}
+		for _, n := range notes {
+			if now[n.Held] = true; !held[n.Held] {
+				w.note(n)
+			}
+		}
+		for number := range held {
+			if !now[number] {
+				w.store.Let(number)
+			}
+		}
+		held = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // begin says which tap it is from here on.
@@ -146,6 +189,8 @@ func (w *Wire) Refuses() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case w.remote != nil:
+		return w.remote.Refuses()
 	case w.conn == nil:
 		return errNoTap.Error()
 	case !w.conn.Info.Control:
@@ -156,6 +201,12 @@ func (w *Wire) Refuses() string {
 
 // do gives a command and waits for its answer.
 func (w *Wire) do(c tap.Command) error {
+	if w.remote != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		_, err := w.remote.Do(ctx, c)
+		return err
+	}
 	w.mu.Lock()
 	conn := w.conn
 	if conn == nil {

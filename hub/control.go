@@ -1,0 +1,150 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/frame"
+)
+
+// Commands begins the subjects on which senders take commands; the key of the session
+// follows.
+const Commands = "wirectl.c."
+
+// An answer is what a sender says to a command.
+type answer struct {
+	Notes []tap.Note `json:"notes,omitempty"`
+	Error string     `json:"error,omitempty"`
+}
+
+// errNoCommands is the answer of a relay that was not started for it.
+var errNoCommands = errors.New("this session is only to look at: a relay takes commands from its hub if it was started with --hub-control")
+
+// Obey has the sender do what viewers with the right to control ask for.
+func (t *Sender) Obey(c tap.Controller) { t.controller.Store(&c) }
+
+// listen takes commands until the end. A session has one at a time.
+func (t *Sender) listen() {
+	defer func() { _ = t.commands.Unsubscribe() }() // it fails if the connection has gone
+	for {
+		m, err := t.commands.NextMsgWithContext(t.ctx)
+		if err != nil {
+			return
+		}
+		text, err := json.Marshal(t.obey(m.Data))
+		if most := t.conn.MaxPayload(); err == nil && int64(len(text)) > most {
+			text, err = json.Marshal(answer{Error: fmt.Sprintf("the answer is larger than the %d bytes that the hub takes", most)})
+		}
+		if err == nil {
+			_ = m.Respond(text) // who asked has gone
+		}
+	}
+}
+
+func (t *Sender) obey(line []byte) (a answer) {
+	c, err := tap.ParseCommand(line)
+	if controller := t.controller.Load(); err == nil && controller == nil {
+		err = errNoCommands
+	} else if err == nil {
+		a.Notes, err = (*controller).Control(t.ctx, c)
+	}
+	for i := range a.Notes {
+		if err == nil {
+			err = t.redactNote(&a.Notes[i])
+		}
+	}
+	if err != nil {
+		a = answer{Error: err.Error()}
+	}
+	return a
+}
+
+// redactNote takes out of a frame that waits what is taken out of those that pass.
+func (t *Sender) redactNote(n *tap.Note) error {
+	payload := []byte(n.Payload)
+	if payload == nil {
+		payload = n.Data
+	}
+	if len(payload) == 0 {
+		return nil
+	}
+	var kept keeper
+	dir, _ := frame.ParseDir(n.Dir)
+	x := t.o.redaction()
+	s := capture.Session{Protocol: t.info.Protocol}
+	r := capture.Record{Kind: capture.Frame, Protocol: t.info.Protocol, Frame: frame.Frame{Raw: payload, End: len(payload), Dir: dir, Conn: n.Conn}}
+	if err := capture.Redact(&kept, &s, x).Write(&r); err != nil {
+		return err
+	}
+	if n.Payload, n.Data = nil, kept.payload; json.Valid(kept.payload) {
+		n.Payload, n.Data = kept.payload, nil
+	}
+	return nil
+}
+
+// A keeper keeps the payload of a record.
+type keeper struct{ payload []byte }
+
+func (k *keeper) Write(r *capture.Record) error {
+	if r.Kind == capture.Frame {
+		k.payload = append(k.payload, r.Payload()...)
+	}
+	return nil
+}
+
+// commandTime is how long a sender may take to do what a command says.
+const commandTime = 5 * time.Second
+
+// Refuses says why no command would be obeyed; "" if one may be.
+func (r *Reader) Refuses() string {
+	if !r.session.Live {
+		return "this session has ended, or nobody sends it now"
+	}
+	return ""
+}
+
+// Do gives a command to who sends the session, and waits for the answer.
+func (r *Reader) Do(ctx context.Context, c tap.Command) ([]tap.Note, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	nc := r.conn.nats
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
+	if err := errors.Join(nc.PublishRequest(Commands+r.session.Key(), sub.Subject, text), nc.FlushWithContext(ctx)); err != nil {
+		return nil, err
+	}
+	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) { // which the server tells before it answers the flush
+		return nil, errors.New("the token has no right to control: wirectl hub token --control makes one that has")
+	}
+	m, err := sub.NextMsgWithContext(ctx)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, errors.New("nobody sends this session now")
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s: no answer from the relay within %v", c.Do, commandTime)
+	case err != nil:
+		return nil, err
+	}
+	var a answer
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return nil, fmt.Errorf("the answer of the relay: %w", err)
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return a.Notes, nil
+}
