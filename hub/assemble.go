@@ -18,8 +18,9 @@ type Assembler struct {
 	of     int64  // the segment that they are of
 }
 
-// A Whole is a segment that came whole.
+// A Whole is a segment that came whole, or several that were sent together.
 type Whole struct {
+	// Number is that of the last, where there are several.
 	Number int64
 	// Missing is how many segments before it did not come.
 	Missing int64
@@ -41,7 +42,11 @@ func (w *Whole) Section() ([]byte, error) {
 func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 	number, err := strconv.ParseInt(m.Header.Get(headerNumber), 10, 64)
 	frames, err2 := strconv.ParseInt(m.Header.Get(headerFrames), 10, 64)
-	if err != nil || err2 != nil || number <= 0 || frames < 0 {
+	first := number
+	if text := m.Header.Get(headerFirst); text != "" && err == nil {
+		first, err = strconv.ParseInt(text, 10, 64)
+	}
+	if err != nil || err2 != nil || first <= 0 || first > number || frames < 0 {
 		return nil, errors.New("the hub has a message that is no segment")
 	}
 	if number <= a.Number {
@@ -51,7 +56,7 @@ func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 	if err != nil || !whole {
 		return nil, err
 	}
-	w := &Whole{Number: number, Missing: number - a.Number - 1, End: m.Header.Get(headerEnd) != "", data: data}
+	w := &Whole{Number: number, Missing: max(0, first-a.Number-1), End: m.Header.Get(headerEnd) != "", data: data}
 	a.Number, a.Frames = number, frames
 	return w, nil
 }

@@ -39,6 +39,7 @@ func Bucket(name string) (stream, subjects string) { return "KV_" + name, "$KV."
 // Headers of a segment.
 const (
 	headerNumber = "Wirectl-Number" // of the segment in its session, from 1
+	headerFirst  = "Wirectl-First"  // number of the first, where a message has several
 	headerFrames = "Wirectl-Frames" // frames of the session up to its end
 	headerPiece  = "Wirectl-Piece"  // "2/5": a segment that no single message holds
 	headerEnd    = "Wirectl-End"    // it is the last

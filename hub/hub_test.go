@@ -385,3 +385,30 @@ func TestRedaction(t *testing.T) {
 		}
 	}
 }
+
+// The spools for a hub are bounded together, also those that were begun side by side.
+func TestSpoolsAreFullTogether(t *testing.T) {
+	t.Parallel()
+	address, state := freePort(t), t.TempDir()
+	var feeds []*feed
+	for range 3 {
+		feeds = append(feeds, send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.SpoolBytes, o.State = hub.Lossless, 128<<10, state }))
+	}
+	for _, f := range feeds {
+		f.writeMany(10_000)
+		f.warned.await(t, "frames are dropped from now on")
+	}
+	var size int64
+	check(t, filepath.WalkDir(state, func(_ string, e os.DirEntry, err error) error {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".segment") {
+			size += info.Size()
+		}
+		return err
+	}))
+	if size > 160<<10 { // and not that for each of them
+		t.Errorf("the spools have %d bytes", size)
+	}
+	for _, f := range feeds {
+		f.end()
+	}
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // A publisher brings the segments of one session to the stream, one message after the
-// other. Each message says which one is the last of its subject, so that none is
+// other: all that wait meanwhile go with the next, so that a slow network has larger ones. Each message says which one is the last of its subject, so that none is
 // stored twice, however long the answer to one was lost.
 type publisher struct {
 	nats  *nats.Conn
@@ -44,37 +44,47 @@ const (
 // run sends what is in the queue until its end or that of ctx.
 func (p *publisher) run(ctx context.Context) error {
 	for {
-		seg, err := p.queue.next(ctx)
+		size, err := p.messageSize(ctx)
 		if err != nil {
 			return err
 		}
-		if err := p.send(ctx, &seg); err != nil {
+		// What may have arrived is sent again as it was.
+		seg, err := p.queue.next(ctx, size, p.queue.sent().Tried)
+		if err != nil {
 			return err
 		}
-		if err := p.queue.done(); err != nil {
+		if err := p.send(ctx, &seg, size); err != nil {
+			return err
+		}
+		if err := p.queue.done(seg.Number); err != nil {
 			return err
 		}
 	}
 }
 
-// send sends a segment, in pieces if it is too large for a message.
-func (p *publisher) send(ctx context.Context, seg *segment) error {
+// send sends a segment, in pieces if it is too large for a message of that size.
+func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err error) {
 	at := p.queue.sent()
 	if seg.Number < at.Number || seg.Number == at.Number && at.Size == 0 {
 		return nil // before a crash
 	}
-	size, err := p.messageSize(ctx)
-	if err != nil {
-		return err
-	}
 	if at.Number != seg.Number || at.Size != size { // or the server has other limits by now
 		at.Pieces = 0
+	}
+	if at.Tried != seg.Number {
+		at.Tried = seg.Number
+		if err := p.queue.setSent(at); err != nil {
+			return err
+		}
 	}
 	at.Number, at.Size = seg.Number, size
 	pieces := max(1, (int64(len(seg.Data))+size-1)/size)
 	for at.Pieces < pieces {
 		m := nats.NewMsg(Segments + p.key)
 		m.Header.Set(headerNumber, strconv.FormatInt(seg.Number, 10))
+		if seg.first > 0 {
+			m.Header.Set(headerFirst, strconv.FormatInt(seg.first, 10))
+		}
 		m.Header.Set(headerFrames, strconv.FormatInt(seg.Frames, 10))
 		if pieces > 1 {
 			m.Header.Set(headerPiece, fmt.Sprintf("%d/%d", at.Pieces+1, pieces))
@@ -87,7 +97,7 @@ func (p *publisher) send(ctx context.Context, seg *segment) error {
 			return err
 		}
 		if at.Pieces++; at.Pieces == pieces {
-			at.Pieces, at.Size = 0, 0
+			at.Pieces, at.Size, at.Tried = 0, 0, 0
 			at.Frames, at.Bytes, at.Lost = seg.Frames, seg.Bytes, seg.Lost
 			if seg.End {
 				at.Ended = 1

@@ -13,14 +13,19 @@ type queue interface {
 	add(segment) error
 	// close says that there will be no more.
 	close()
-	// next returns the oldest, and waits for it; io.EOF is the end.
-	next(ctx context.Context) (segment, error)
+	// next returns the oldest, and waits for it; io.EOF is the end. Others that are there
+	// join it, as many as have not more than that many bytes together. If the number is not
+	// 0, they are all up to that one, and no others.
+	next(ctx context.Context, most, upTo int64) (segment, error)
 	// sent returns how far the hub has come, and setSent keeps that.
 	sent() position
 	setSent(position) error
-	// done removes the oldest, which the hub has.
-	done() error
+	// done removes all up to that number, which the hub has.
+	done(number int64) error
 }
+
+// maxJoined is how many segments a message has at most.
+const maxJoined = 64
 
 // A position is how far the hub has come with a session.
 type position struct {
@@ -34,11 +39,15 @@ type position struct {
 	Frames, Bytes, Lost int64
 	// Ended is 1 if that was the last.
 	Ended uint64
+	// Tried is the number of the last segment of the message that was sent after those. It
+	// may have arrived.
+	Tried int64
 }
 
 // memory is a queue that makes who adds wait. The tap drops frames meanwhile.
 type memory struct {
 	segments chan segment
+	ahead    *segment // that was taken and not returned
 	stop     <-chan struct{}
 	at       position
 }
@@ -58,7 +67,34 @@ func (m *memory) add(s segment) error {
 
 func (m *memory) close() { close(m.segments) }
 
-func (m *memory) next(ctx context.Context) (segment, error) {
+func (m *memory) next(ctx context.Context, most, _ int64) (s segment, err error) {
+	if s, err = m.wait(ctx); err != nil {
+		return s, err
+	}
+	for n := 1; n < maxJoined; n++ {
+		select {
+		case next, ok := <-m.segments:
+			if !ok {
+				return s, nil
+			}
+			if int64(len(s.Data)+len(next.Data)) > most {
+				m.ahead = &next
+				return s, nil
+			}
+			s.join(&next)
+		default:
+			return s, nil
+		}
+	}
+	return s, nil
+}
+
+// wait returns the oldest segment.
+func (m *memory) wait(ctx context.Context) (segment, error) {
+	if s := m.ahead; s != nil {
+		m.ahead = nil
+		return *s, nil
+	}
 	select {
 	case s, ok := <-m.segments:
 		if !ok {
@@ -77,7 +113,7 @@ func (m *memory) setSent(at position) error {
 	return nil
 }
 
-func (m *memory) done() error { return nil }
+func (m *memory) done(int64) error { return nil }
 
 // A signal wakes one goroutine that waits for a change.
 type signal struct {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -22,6 +23,17 @@ type segment struct {
 	Size   int   `json:"size"` // of Data
 
 	Data []byte `json:"-"`
+
+	first int64 // the number of the first, where several were joined; or 0
+}
+
+// join adds the segment that follows. Sections may stand behind each other, compressed or
+// not.
+func (s *segment) join(next *segment) {
+	first := cmp.Or(s.first, s.Number)
+	data := append(s.Data[:len(s.Data):len(s.Data)], next.Data...)
+	*s = *next
+	s.Data, s.Size, s.first = data, len(data), first
 }
 
 const (

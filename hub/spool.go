@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/wirectl/wirectl/internal/lock"
 )
@@ -34,8 +35,11 @@ type spool struct {
 	dir   string
 	state *os.File // which is locked
 	info  Info
-	limit int64
+	limit int64 // of the spools for the hub together
 	at    position
+
+	others  int64     // bytes of the other spools
+	counted time.Time // when
 
 	mu     sync.Mutex
 	sizes  map[int64]int64 // of the files, by number
@@ -52,7 +56,7 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, first: 1, limit: most - sizeOf(hubDir)}
+	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, first: 1, limit: most}
 	locked, err := s.lock()
 	if err == nil && !locked {
 		err = fs.ErrExist
@@ -166,10 +170,16 @@ func (s *spool) write(name string, parts ...[]byte) error {
 	return os.Rename(name+"~", name)
 }
 
+// countEvery is how often the spools of other processes are looked at.
+const countEvery = time.Second
+
 func (s *spool) add(seg segment) error {
 	size := int64(len(seg.Data))
+	if time.Since(s.counted) > countEvery {
+		s.others, s.counted = sizeOf(filepath.Dir(s.dir))-sizeOf(s.dir), time.Now()
+	}
 	s.mu.Lock()
-	full := s.bytes+size > s.limit
+	full := s.others+s.bytes+size > s.limit
 	s.mu.Unlock()
 	if full && !seg.End {
 		return fmt.Errorf("so much waits for the hub in %s that there is no room for more", filepath.Dir(s.dir))
@@ -197,7 +207,7 @@ func (s *spool) close() {
 	s.change.send()
 }
 
-func (s *spool) next(ctx context.Context) (segment, error) {
+func (s *spool) next(ctx context.Context, most, upTo int64) (segment, error) {
 	for {
 		s.mu.Lock()
 		number, there, ended := s.first, s.first <= s.last, s.ended
@@ -205,9 +215,10 @@ func (s *spool) next(ctx context.Context) (segment, error) {
 		if there {
 			seg, err := s.read(number)
 			if err == nil {
+				s.joinNext(&seg, most, upTo)
 				return seg, nil
 			}
-			if err := s.done(); err != nil { // what the disk has lost is told of as a gap
+			if err := s.done(number); err != nil { // what the disk has lost is told of as a gap
 				return segment{}, err
 			}
 			continue
@@ -220,6 +231,24 @@ func (s *spool) next(ctx context.Context) (segment, error) {
 		case <-ctx.Done():
 			return segment{}, context.Cause(ctx)
 		}
+	}
+}
+
+// joinNext adds the segments that follow.
+func (s *spool) joinNext(seg *segment, most, upTo int64) {
+	for n := 1; n < maxJoined && seg.Number != upTo; n++ {
+		s.mu.Lock()
+		number := seg.Number + 1
+		size, there := s.sizes[number]
+		s.mu.Unlock()
+		if !there || upTo == 0 && int64(len(seg.Data))+size > most {
+			return
+		}
+		next, err := s.read(number)
+		if err != nil {
+			return // the next time
+		}
+		seg.join(&next)
 	}
 }
 
@@ -251,17 +280,22 @@ func (s *spool) setSent(at position) error {
 	return err
 }
 
-func (s *spool) done() error {
-	s.mu.Lock()
-	number := s.first
-	s.bytes -= s.sizes[number]
-	delete(s.sizes, number)
-	s.first++
-	s.mu.Unlock()
-	if err := os.Remove(s.path(number)); !errors.Is(err, fs.ErrNotExist) {
-		return err
+func (s *spool) done(number int64) error {
+	for {
+		s.mu.Lock()
+		first := s.first
+		if first > number {
+			s.mu.Unlock()
+			return nil
+		}
+		s.bytes -= s.sizes[first]
+		delete(s.sizes, first)
+		s.first++
+		s.mu.Unlock()
+		if err := os.Remove(s.path(first)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return nil
 }
 
 // release lets another process use the spool.
