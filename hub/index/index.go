@@ -18,7 +18,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/wirectl/wirectl/hub"
-	"github.com/wirectl/wirectl/hub/internal/lock"
+	"github.com/wirectl/wirectl/internal/lock"
 )
 
 // format is the version of the tables. An index of another is made again.
