@@ -47,8 +47,10 @@ func (fs *found) addFinding(s *Store, f session.Finding) {
 	}
 	if r := s.rows.of(x.Mark); r != nil {
 		r.found++
+		s.rows.touch(r)
 		if op := s.rows.operation(r); op != r {
 			op.found++
+			s.rows.touch(op)
 		}
 	}
 	fs.list = append(fs.list, x)

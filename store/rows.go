@@ -57,6 +57,7 @@ type row struct {
 	first, last                                   int64 // numbers of frames
 	out, in                                       int64 // bytes
 	heldBack                                      int64
+	changed                                       int64 // the number of its last change
 	mark                                          uint32
 	parts, after                                  uint32
 	conn                                          uint32
@@ -97,6 +98,7 @@ type rows struct {
 	used    protocol.Usage            // by all
 	joined  int64                     // rows that belong to others, ever
 	failed  int64                     // operations that have, ever
+	changes int64                     // of rows, ever
 	longest int                       // name, or kind of what has none, in characters
 }
 
@@ -118,6 +120,12 @@ func (r *rows) addRow() (*row, uint32) {
 	*x = row{mark: uint32(r.base + r.n)}
 	r.open = append(r.open, x.mark)
 	return x, x.mark
+}
+
+// touch notes that a row has changed.
+func (r *rows) touch(x *row) {
+	r.changes++
+	x.changed = r.changes
 }
 
 // drop forgets the oldest chunk, with the texts that only it needs.
@@ -161,12 +169,14 @@ func (r *rows) join(op, x *row) {
 	for _, mark := range append(r.below(x), x.mark) {
 		c := r.of(mark)
 		c.of, c.older, op.newest = op.mark, op.newest, mark
+		r.touch(c)
 		op.joined++
 		op.found += c.found
 		op.hitBelow = op.hitBelow || c.hit
 	}
 	x.newest, x.joined = 0, 0
 	r.joined++
+	r.touch(op)
 	if session.Outcome(x.outcome).Failed() {
 		r.failed--
 	}

@@ -25,6 +25,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		}
 		s.openRow(r, e)
 	}
+	s.rows.touch(r)
 	if e.Of != 0 && r.of == 0 {
 		if op := s.rows.of(e.Operation().Mark); op != nil && op != r {
 			s.rows.join(op, r)
@@ -143,6 +144,7 @@ func (w watcher) Asked(c *session.Cancel) {
 	if r == nil || r.class == uint8(session.Confirmed)+1 {
 		return // it was cancelled before: another cancel changes nothing
 	}
+	s.rows.touch(r)
 	r.asked, r.cancel = s.stamp(c.Seq), c.Seq
 	r.class = uint8(c.Class) + 1
 	r.after = uint32(c.Parts)
