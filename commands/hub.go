@@ -1,10 +1,14 @@
 package commands
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/hub/server"
+	"github.com/wirectl/wirectl/web"
 )
 
 func hubCommand(inv *invocation) *cli.Command {
@@ -22,7 +26,10 @@ func hubCommand(inv *invocation) *cli.Command {
 func runHub(inv *invocation, c *cli.Context) error {
 	inv.Terminable()
 	inv.Linger(server.EndTime)
-	return command.Run(c.Context, c, inv.Operands, inv.Getenv, inv.Stdout, inv.saysHub)
+	page := func(ctx context.Context, conn *hub.Conn, listen string) error {
+		return web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen}, inv.Stdout)
+	}
+	return command.Run(c.Context, c, inv.Operands, inv.Getenv, inv.Stdout, page, inv.saysHub)
 }
 
 func (inv *invocation) saysHub(text string) { inv.say("hub", text) }

@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
+	page "github.com/wirectl/wirectl/web/command"
 )
 
 func monitorCommand(inv *invocation) *cli.Command {
@@ -28,7 +29,8 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   wirectl monitor                        # what runs, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
-			"   producer | wirectl monitor -",
+			"   producer | wirectl monitor -\n" +
+			"   wirectl monitor --web                  # in a browser",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "where", Usage: "begin with that filter: a `CONDITION` as of decode, or one of " + strings.Join(store.Words, ", ")},
 			&cli.BoolFlag{Name: "follow", Usage: "at the end of the file wait for more"},
@@ -36,20 +38,23 @@ func monitorCommand(inv *invocation) *cli.Command {
 			pricesFlag(),
 			grpcEncodingFlag(),
 			colorFlag("the screen"),
-		}, streamFlags()...),
+		}, append(page.Flags(), streamFlags()...)...),
 		Action: inv.does(runMonitor),
 	}
 }
 
 func runMonitor(inv *invocation, c *cli.Context) error {
+	cfg, err := pricedConfig(inv, c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("web") {
+		return page.Run(c.Context, c, inv.Operands, inv.opener(), cfg, inv.Stdout)
+	}
 	if err := drawable(inv); err != nil {
 		return err
 	}
 	screen, err := newScreen(inv, c)
-	if err != nil {
-		return err
-	}
-	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return err
 	}
@@ -139,11 +144,7 @@ func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string,
 	if err != nil || len(sessions) == 0 {
 		return "live", err
 	}
-	var choices []tui.Choice
-	for _, s := range sessions {
-		choices = append(choices, tui.Choice{Name: s.Name, About: s.About})
-	}
-	i, err := tui.Pick(ctx, choices, screen)
+	i, err := tui.Pick(ctx, sessions, screen)
 	if err != nil || i < 0 {
 		return "", err
 	}

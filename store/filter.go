@@ -257,3 +257,24 @@ func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (
 	}
 	return -1, true
 }
+
+// Containing returns the numbers of the frames, from one on, whose payload or kind has a
+// text, in upper or lower case. It gives up after the limit: next is where it did, or the
+// number of the frame to come.
+func (s *Store) Containing(text string, from int64, limit time.Duration) (found []int64, next int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := bytes.ToLower([]byte(text))
+	deadline := time.Now().Add(limit)
+	for next = max(from, s.frames.first); next < s.frames.nextSeq() && time.Now().Before(deadline); next++ {
+		e := s.frames.at(next)
+		if s.load(next, e) != nil {
+			continue
+		}
+		it := s.item
+		if bytes.Contains(bytes.ToLower(it.Payload), want) || bytes.Contains(bytes.ToLower(it.Message.Kind), want) {
+			found = append(found, next)
+		}
+	}
+	return found, next
+}

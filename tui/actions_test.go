@@ -15,6 +15,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 )
 
@@ -343,7 +344,7 @@ func TestMarksAreSetByCommands(t *testing.T) {
 
 // Of several sessions one is chosen, or none.
 func TestPick(t *testing.T) {
-	choices := []tui.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}
+	choices := []live.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}
 	for keys, want := range map[string]int{"\r": 0, "j\r": 1, "jjk\r": 0, "q": -1} {
 		got, err := tui.Pick(t.Context(), choices, tui.Config{Input: strings.NewReader(keys), Output: io.Discard})
 		if err != nil || got != want {

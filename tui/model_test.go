@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 )
 
 // faulty returns a store of that many frames, each of which breaks a rule.
@@ -83,7 +84,7 @@ func TestSlowPageIsShown(t *testing.T) {
 func TestPickScrolls(t *testing.T) {
 	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false), chosen: -1}
 	for i := range 10 {
-		p.choices = append(p.choices, Choice{Name: fmt.Sprintf("tap-%d", i)})
+		p.choices = append(p.choices, live.Choice{Name: fmt.Sprintf("tap-%d", i)})
 	}
 	p.Update(tea.WindowSizeMsg{Width: 40, Height: 6})
 	for range 8 {

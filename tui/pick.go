@@ -7,13 +7,11 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/store/live"
 )
 
-// A Choice is one of several sessions.
-type Choice struct{ Name, About string }
-
 // Pick lets the user choose. It returns -1 if that was refused.
-func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
+func Pick(ctx context.Context, choices []live.Choice, c Config) (int, error) {
 	p := &picker{choices: choices, keys: newKeyMap(), width: 80, height: 24, chosen: -1}
 	err := run(ctx, c, func(c Config) tea.Model {
 		p.config, p.theme = c, newTheme(c.Theme, c.Color)
@@ -28,7 +26,7 @@ func Pick(ctx context.Context, choices []Choice, c Config) (int, error) {
 // A picker is the list to choose from.
 type picker struct {
 	config        Config
-	choices       []Choice
+	choices       []live.Choice
 	keys          keyMap
 	theme         *theme
 	width, height int

@@ -33,14 +33,18 @@ func HubFlags() []cli.Flag {
 		&cli.Int64Flag{Name: "max-bytes", Value: 10 << 30, Usage: "keep the newest `N` bytes of all sessions"},
 		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep what is not older than `TIME`"},
 		&cli.BoolFlag{Name: "reindex", Usage: "make the index anew, by which sessions are searched for"},
+		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the page of all sessions at `HOST:PORT` of loopback; none if it is empty"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: it can send sessions, and see none"},
 		&cli.BoolFlag{Name: "view", Usage: "token: it can see sessions, and send none"},
 		&cli.BoolFlag{Name: "control", Usage: "token: it can see sessions, and cancel, hold and change what passes a relay with --hub-control"},
 	}
 }
 
-// Run does what the words say: no words run a hub until ctx ends.
-func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string) string, out io.Writer, warn func(string)) error {
+// Page serves a page at an address until ctx ends.
+type Page func(ctx context.Context, conn *hub.Conn, listen string) error
+
+// Run does what the words say: no words run a hub, and its page, until ctx ends.
+func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string) string, out io.Writer, page Page, warn func(string)) error {
 	dir, err := hub.State(getenv)
 	if err != nil {
 		return err
@@ -50,8 +54,13 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 	case len(words) == 0 && c.Int64("max-bytes") <= 0:
 		return cmdline.Errorf("invalid --max-bytes %d: want more than 0", c.Int64("max-bytes"))
 	case len(words) == 0:
+		var serve func(context.Context, *hub.Conn) error
+		if listen := c.String("page"); listen != "" {
+			serve = func(ctx context.Context, conn *hub.Conn) error { return page(ctx, conn, listen) }
+		}
 		return server.Run(ctx, server.Options{
-			Dir: dir, Listen: c.String("listen"), TLSCert: c.String("tls-cert"), TLSKey: c.String("tls-key"),
+			Page: serve,
+			Dir:  dir, Listen: c.String("listen"), TLSCert: c.String("tls-cert"), TLSKey: c.String("tls-key"),
 			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"),
 			Reindex: c.Bool("reindex"), Warn: warn,
 		}, out)

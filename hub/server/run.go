@@ -12,6 +12,7 @@ import (
 	"time"
 
 	nserver "github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wirectl/wirectl/hub"
 )
@@ -29,7 +30,12 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "the hub is at %s\nto send from a machine, or to read there:\n  export %s='%s'\n", h.URL(), hub.Variable, h.pasted()); err != nil {
 		return errors.Join(err, h.Close())
 	}
-	return errors.Join(h.watch(ctx), h.Close())
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.watch(ctx) })
+	if o.Page != nil {
+		g.Go(func() error { return o.Page(ctx, h.conn) })
+	}
+	return errors.Join(g.Wait(), h.Close())
 }
 
 // healthTime is how often the server is asked whether it can write.

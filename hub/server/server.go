@@ -36,6 +36,8 @@ type Options struct {
 	MaxAge          time.Duration
 	Reindex         bool // make the index again
 	Warn            func(string)
+	// Page serves a page of what the hub has until ctx ends; nil is none.
+	Page func(ctx context.Context, conn *hub.Conn) error
 }
 
 // A Hub is a hub that runs.

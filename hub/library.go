@@ -1,0 +1,33 @@
+package hub
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
+)
+
+// A Library has the sessions of a hub for a page that shows them.
+type Library struct{ Conn *Conn }
+
+// List returns the sessions in which all of the words stand, the newest first.
+func (l Library) List(ctx context.Context, words string) (list []live.Listed, err error) {
+	all, err := l.Conn.Sessions(ctx)
+	for _, i := range Select(all, strings.Fields(words)) {
+		list = append(list, live.Listed{
+			ID: i.ID, Name: i.Name, Host: i.Host, Kind: i.Kind, State: i.state(), Started: i.Started, Frames: i.Frames, Lost: i.Lost,
+			About: strings.TrimSpace(i.Protocol + "  " + i.Controller + " ⇄ " + i.Unit),
+		})
+	}
+	return list, err
+}
+
+// Viewing returns what feeds s with the session of that id.
+func (l Library) Viewing(_ context.Context, id string, s *store.Store) (*live.Viewing, error) {
+	opener := &source.Opener{Hub: func(ctx context.Context, name string) (io.ReadCloser, error) { return l.Conn.Open(ctx, name) }}
+	return &live.Viewing{Name: "hub:" + id, Opener: opener, Store: s, Config: decode.Config{Resync: true, Notice: s.Notice}}, nil
+}

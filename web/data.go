@@ -1,0 +1,345 @@
+package web
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/stats"
+	"github.com/wirectl/wirectl/store"
+)
+
+// A delta is what the page learns of a session at once: a report has one with all there
+// is, and a live page gets one after the other. Times are microseconds since the first
+// frame, or numbers of frames where times are not known.
+type delta struct {
+	Reset     bool             `json:"reset,omitempty"`  // forget all before
+	Secret    string           `json:"secret,omitempty"` // that commands have to show
+	About     about            `json:"about"`
+	Frames    *frames          `json:"frames,omitempty"`
+	Exchanges []exchange       `json:"exchanges,omitempty"`
+	Findings  []finding        `json:"findings,omitempty"`
+	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent without
+	Stats     *figures         `json:"stats,omitempty"`
+	Skipped   int64            `json:"skipped,omitempty"` // frames that the page was too slow for
+	Missed    int64            `json:"missed,omitempty"`  // exchanges, too
+}
+
+// about is what is known of a session as a whole.
+type about struct {
+	Title     string   `json:"title"`
+	Protocols []string `json:"protocols"`
+	Timed     bool     `json:"timed"`
+	Live      bool     `json:"live,omitempty"`
+	Waiting   string   `json:"waiting,omitempty"`
+	Begun     int64    `json:"begun,omitempty"` // milliseconds since 1970
+	Last      float64  `json:"last"`
+	Now       float64  `json:"now,omitempty"` // 0 where no clock goes on
+	Frames    int64    `json:"frames"`
+	Bytes     int64    `json:"bytes"`
+	Exchanges int64    `json:"exchanges"`
+	Open      int64    `json:"open"`
+	Failed    int64    `json:"failed"`
+	Findings  int64    `json:"findings"`
+	Dropped   int64    `json:"dropped,omitempty"` // frames
+	Gone      int64    `json:"gone,omitempty"`    // exchanges
+	Lost      int64    `json:"lost,omitempty"`    // frames, by the source
+	Untold    int64    `json:"untold,omitempty"`  // frames without their payload
+	Altered   bool     `json:"altered,omitempty"`
+	Commands  bool     `json:"commands,omitempty"` // what passes can be changed
+	Error     string   `json:"error,omitempty"`
+	Notice    string   `json:"notice,omitempty"`
+	Held      int      `json:"held,omitempty"`
+	First     *held    `json:"first,omitempty"` // of those that are held
+}
+
+// held is a frame that waits on the wire.
+type held struct {
+	Number int64  `json:"number"`
+	Dir    int    `json:"dir"`
+	Text   string `json:"text"`
+}
+
+// frames are columns, because rows would repeat their names.
+type frames struct {
+	Seq     []int64   `json:"seq"`
+	Time    []float64 `json:"time"`
+	Dir     []int     `json:"dir"`
+	Conn    []int     `json:"conn"`
+	Kind    []string  `json:"kind"`
+	ID      []string  `json:"id"`
+	Size    []int64   `json:"size"`
+	Of      []uint32  `json:"of"` // mark of the exchange, 0 if none
+	Says    []string  `json:"says"`
+	Payload []string  `json:"payload,omitempty"` // JSON, or bytes in hexadecimal after "hex:"
+}
+
+type exchange struct {
+	Mark     uint32  `json:"mark"`
+	ID       string  `json:"id"`
+	Kind     string  `json:"kind"`
+	Name     string  `json:"name,omitempty"`
+	Version  string  `json:"version,omitempty"`
+	Reason   string  `json:"reason,omitempty"` // of its cancel
+	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
+	Guessed  bool    `json:"guessed,omitempty"`
+	Inferred bool    `json:"inferred,omitempty"` // its outcome
+	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; and the cost, in millionths of a dollar
+	Conn     int     `json:"conn"`
+	Dir      uint8   `json:"dir"`
+	First    int64   `json:"first"` // frame
+	Opened   float64 `json:"opened"`
+	End      float64 `json:"end,omitempty"`  // of its lane: with what came after its end; not of an open one
+	Took     float64 `json:"took,omitempty"` // until it was over; not of an open one
+	From     float64 `json:"from,omitempty"` // of its parts
+	To       float64 `json:"to,omitempty"`
+	Asked    float64 `json:"asked,omitempty"`
+	Outcome  string  `json:"outcome"`
+	State    string  `json:"state"` // a word without spaces
+	Open     bool    `json:"open,omitempty"`
+	Cancel   bool    `json:"cancel,omitempty"`
+	Parts    int64   `json:"parts,omitempty"`
+	After    int64   `json:"after,omitempty"`
+	Bytes    int64   `json:"bytes"`
+	Findings int     `json:"findings,omitempty"`
+}
+
+type finding struct {
+	Name     string  `json:"name"`
+	Severity string  `json:"severity"`
+	Frames   []int64 `json:"frames"`
+	Message  string  `json:"message"`
+	Rule     string  `json:"rule"`
+	Do       string  `json:"do"`
+}
+
+// figures are the statistics.
+type figures struct {
+	Begin   float64 `json:"begin"` // of the slots
+	Slot    float64 `json:"slot"`
+	Traffic traffic `json:"traffic"`
+	// Outcomes are how exchanges ended, and Cancels what became of those of a cancel.
+	Outcomes []tally `json:"outcomes"`
+	Cancels  []tally `json:"cancels"`
+	Kinds    []kind  `json:"kinds"`
+	Names    []name  `json:"names"`
+	Tools    *tools  `json:"tools,omitempty"`
+	Usage    []int64 `json:"usage,omitempty"`
+}
+
+// A tally says how often something was.
+type tally struct {
+	Name   string `json:"name"`
+	Count  int64  `json:"count"`
+	Failed bool   `json:"failed,omitempty"`
+}
+
+// traffic is what passed in each slot of time.
+type traffic struct {
+	Up   []int64 `json:"up"`
+	Down []int64 `json:"down"`
+	Open []int64 `json:"open"` // in flight, at most
+}
+
+type kind struct {
+	Kind   string  `json:"kind"`
+	Frames int64   `json:"frames"`
+	Bytes  int64   `json:"bytes"`
+	Count  int64   `json:"count,omitempty"` // of latencies
+	P50    float64 `json:"p50,omitempty"`   // milliseconds
+	P90    float64 `json:"p90,omitempty"`
+	P99    float64 `json:"p99,omitempty"`
+	Max    float64 `json:"max,omitempty"`
+}
+
+// A name is what exchanges name, such as a tool, or a tool that is defined.
+type name struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	Calls   int64    `json:"calls"`
+	Errors  int64    `json:"errors,omitempty"`
+	P50     *float64 `json:"p50,omitempty"` // milliseconds
+	P99     *float64 `json:"p99,omitempty"`
+	Bytes   int64    `json:"bytes"`             // of results
+	Tokens  int64    `json:"tokens"`            // an estimate of what they are
+	Defined int64    `json:"defined,omitempty"` // bytes
+}
+
+// tools are those that are defined.
+type tools struct {
+	Count  int64 `json:"count"`
+	Bytes  int64 `json:"bytes"`
+	Tokens int64 `json:"tokens"`
+}
+
+// usageOf returns what an exchange has used; nil if nothing is known of that.
+func usageOf(u protocol.Usage) []int64 {
+	if u == (protocol.Usage{}) {
+		return nil
+	}
+	return []int64{u.Input, u.Cached, u.Output, u.Cost}
+}
+
+// A clock turns stamps into times of the page.
+type clock struct {
+	first int64
+	timed bool
+}
+
+func clockOf(o *store.Overview) clock { return clock{o.First, o.Timed} }
+
+func (c clock) since(stamp int64) float64 {
+	switch {
+	case !c.timed:
+		return float64(stamp)
+	case stamp == 0:
+		return 0
+	}
+	return float64(stamp-c.first) / 1e3
+}
+
+func aboutOf(title string, o *store.Overview, c clock) about {
+	a := about{
+		Title: title, Protocols: o.Protocols, Timed: o.Timed, Last: c.since(o.Last), Frames: o.Frames, Bytes: o.Bytes,
+		Exchanges: o.Exchanges, Open: o.Open, Failed: o.Failed, Findings: o.Findings,
+		Dropped: o.Dropped, Gone: o.Gone, Lost: o.Lost, Altered: o.Altered, Notice: text(o.Notice), Held: len(o.Held),
+	}
+	if o.Timed {
+		a.Begun = o.First / 1e6
+	}
+	if o.Err != nil {
+		a.Error = text(o.Err.Error())
+	}
+	if len(o.Held) > 0 {
+		h := &o.Held[0]
+		a.First = &held{h.Number, int(h.Dir), clip(h.Text, maxPayload)}
+	}
+	return a
+}
+
+func exchangeOf(x *store.Exchange, c clock) exchange {
+	e := exchange{
+		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
+		Of: x.Operation, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage),
+		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
+		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
+		Bytes: x.In + x.Out, Findings: x.Findings,
+	}
+	if !x.Open() {
+		e.End = c.since(max(x.Closed, x.LastPart, x.Confirmed))
+		e.Took = c.since(x.Over) - e.Opened
+	}
+	e.State = strings.ReplaceAll(e.Outcome, " ", "-")
+	if x.Outcome.Failed() && strings.HasPrefix(e.Outcome, x.Outcome.String()) {
+		e.State = session.Failed.String()
+	}
+	if x.Cancelled {
+		e.Asked = c.since(x.Asked)
+	}
+	return e
+}
+
+func (f *frames) add(of *store.Frame, c clock) {
+	id, says := of.ID, of.Summary
+	if of.Ref != "" {
+		id += "→" + of.Ref
+	}
+	if of.Fault != "" {
+		says = of.Fault
+	}
+	f.Seq, f.Time, f.Dir = append(f.Seq, of.Seq), append(f.Time, c.since(of.Time)), append(f.Dir, int(of.Dir))
+	f.Conn, f.Kind, f.ID = append(f.Conn, of.Conn), append(f.Kind, text(of.Kind)), append(f.ID, text(id))
+	f.Size, f.Of, f.Says = append(f.Size, of.Size), append(f.Of, of.Mark), append(f.Says, text(says))
+}
+
+func findingOf(f *store.Finding) finding {
+	return finding{f.Name, f.Severity.String(), f.Frames, text(f.Message), f.Rule, f.Do}
+}
+
+// maxText is how much of a text beside the payload the page has, in bytes.
+const maxText = 1 << 10
+
+// text makes valid UTF-8 of what came from the wire, of which it takes the beginning.
+func text(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText] + "…"
+	}
+	return strings.ToValidUTF8(s, "�")
+}
+
+// shown is as much of a payload as the page is to have.
+func shown(payload, form []byte, limit int) string {
+	switch {
+	case form != nil && utf8.Valid(form):
+		return clip(string(form), limit)
+	case utf8.Valid(payload):
+		return clip(string(payload), limit)
+	}
+	return "hex:" + hex.EncodeToString(payload[:min(len(payload), limit/2)])
+}
+
+// clip cuts what is too long for the page, and says so.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+func figuresOf(s *store.Store, c clock) *figures {
+	st := s.Stats()
+	f := &figures{Begin: c.since(st.Begin), Slot: float64(st.Slot), Kinds: []kind{}, Names: []name{}, Outcomes: []tally{}, Cancels: []tally{}, Usage: usageOf(st.Usage)}
+	for o, n := range st.Exchanges {
+		f.Outcomes = append(f.Outcomes, tally{o.String(), n, o.Failed()})
+	}
+	for class, n := range st.Cancels {
+		f.Cancels = append(f.Cancels, tally{class.String(), n, false})
+	}
+	for _, list := range [][]tally{f.Outcomes, f.Cancels} {
+		slices.SortFunc(list, func(a, b tally) int { return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Name, b.Name)) })
+	}
+	if st.Timed {
+		f.Slot /= 1e3
+	}
+	for _, slot := range st.Slots {
+		t := &f.Traffic
+		t.Up, t.Down, t.Open = append(t.Up, slot.Frames[0]+slot.Frames[1]), append(t.Down, slot.Frames[2]), append(t.Open, slot.InFlight)
+	}
+	for i := range st.Kinds {
+		k := &st.Kinds[i]
+		row := kind{Kind: text(k.Name), Frames: k.Frames, Bytes: k.Bytes}
+		if h := &k.Latency; h.Count > 0 && st.Timed {
+			ms := func(q float64) float64 { return float64(h.Quantile(q).Microseconds()) / 1e3 }
+			row.Count, row.P50, row.P90, row.P99, row.Max = h.Count, ms(0.5), ms(0.9), ms(0.99), ms(1)
+		}
+		f.Kinds = append(f.Kinds, row)
+	}
+	f.names(&st)
+	return f
+}
+
+// names takes over what exchanges name, of which trackers bound the number.
+func (f *figures) names(st *store.Stats) {
+	ms := func(m stats.Millis) *float64 {
+		v := float64(time.Duration(m).Microseconds()) / 1e3
+		return &v
+	}
+	for _, n := range st.Names {
+		row := name{
+			Name: text(n.Name), Kind: text(n.Kind), Calls: n.Calls, Errors: n.Errors,
+			Bytes: n.ResultBytes, Tokens: n.ResultTokens, Defined: n.DefinitionBytes,
+		}
+		if q := n.Latency; q != nil {
+			row.P50, row.P99 = ms(q.P50), ms(q.P99)
+		}
+		f.Names = append(f.Names, row)
+	}
+	if t := st.Tools; t != nil {
+		f.Tools = &tools{t.Count, t.Bytes, t.Tokens}
+	}
+}

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+)
+
+// A guard admits those who have shown the token. The token is in the address that is
+// printed; it is exchanged for a cookie, and is then no longer in the address.
+type guard struct {
+	address string // HOST:PORT
+	names   []string
+	token   string
+	cookie  string // its name: cookies of a host are shared by all of its ports
+	secret  string // its value
+	command string // what a command has to show
+}
+
+func newGuard(addr net.Addr, host string) guard {
+	_, port, _ := net.SplitHostPort(addr.String())
+	g := guard{names: []string{host}, token: rand.Text(), cookie: "wirectl-" + port, secret: rand.Text(), command: rand.Text()}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host, _ = os.Hostname() // of which other machines may know
+		g.names = []string{host}
+	}
+	g.address = net.JoinHostPort(host, port)
+	return g
+}
+
+// isLoopback reports whether only this machine reaches a host.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// knows reports whether a Host header names this server. A name that is not its own may
+// be one that somebody lets resolve to this machine.
+func (g *guard) knows(hostPort string) bool {
+	u, err := url.Parse("http://" + hostPort)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	return isLoopback(host) || slices.Contains(g.names, host) || !isLoopback(g.names[0]) && net.ParseIP(host) != nil
+}
+
+// isOwn reports whether a request comes from a page of this server, or from no page.
+func isOwn(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return true
+	}
+	// Other pages may have links to this one.
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && !strings.HasPrefix(r.URL.Path, "/api/")
+}
+
+// same compares secrets.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// admit lets next answer those who may see the page.
+func (g *guard) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		cookie, err := r.Cookie(g.cookie)
+		token := r.URL.Query().Get("token")
+		switch {
+		case !g.knows(r.Host):
+			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
+		case !isOwn(r):
+			http.Error(w, "another page asks", http.StatusForbidden)
+		case r.Method == http.MethodGet && same(token, g.token):
+			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, pathOf(r.URL), http.StatusSeeOther)
+		case err != nil || !same(cookie.Value, g.secret):
+			http.Error(w, "open the address that wirectl has printed: it has the token", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// pathOf is an address on this server without its query.
+func pathOf(u *url.URL) string { return "/" + strings.TrimLeft(u.EscapedPath(), "/\\") }
+
+// sessionPath is the link to a session.
+func sessionPath(id string) string { return "/session/" + url.PathEscape(id) }

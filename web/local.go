@@ -1,0 +1,60 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
+)
+
+// Local has what runs or was recorded on this machine, or one session that is named.
+type Local struct {
+	Opener *source.Opener
+	Config decode.Config
+	Only   string // a session; "" means all
+	Follow bool   // at the end of a file wait for more
+}
+
+// List returns the taps and the recorded sessions.
+func (l *Local) List(_ context.Context, words string) (list []live.Listed, err error) {
+	choices := []live.Choice{{Name: l.Only, Input: l.Only}}
+	if l.Only == "" {
+		if choices, err = live.Choices(l.Opener.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	if len(choices) == 0 {
+		choices = []live.Choice{{Name: "live", About: "what runs, or the next relay or broker that does", Input: "live"}}
+	}
+	for _, c := range choices {
+		about := strings.ToLower(c.Name + "\n" + c.About)
+		if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(word string) bool { return !strings.Contains(about, word) }) {
+			list = append(list, live.Listed{ID: c.Input, Name: c.Name, About: c.About})
+		}
+	}
+	return list, nil
+}
+
+// Viewing returns what feeds s with one of the sessions that are listed.
+func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error) {
+	list, err := l.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	// A link names what is listed, and not any file of this machine.
+	if !slices.ContainsFunc(list, func(c live.Listed) bool { return c.ID == id }) {
+		return nil, fmt.Errorf("there is no session %q", id)
+	}
+	name, err := l.Opener.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	cfg := l.Config
+	cfg.Resync, cfg.Notice = true, s.Notice
+	return &live.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow}, nil
+}

@@ -1,0 +1,154 @@
+// One frame: what is known of it, the frames of its exchange, and its payload.
+
+const payloads = new Map(); // those that were asked for, the newest last
+
+// show shows a frame, beside its exchange if only that is known of it.
+function show(seq, mark) {
+  const f = frameOf(seq);
+  ui.detail = { seq, mark: f && f.of || mark || 0 };
+  if (ui.view === "frames") ui.at.frames = seq;
+  history.replaceState(null, "", "#" + seq);
+  showDetail();
+  draw();
+}
+
+function hide() {
+  ui.detail = null;
+  $("detail").hidden = true;
+  history.replaceState(null, "", location.pathname + location.search);
+  draw();
+}
+
+function showDetail() {
+  const d = ui.detail, f = frameOf(d.seq), x = session.exchanges.get(d.mark), box = $("detail");
+  box.hidden = false;
+  const bar = part("", "bar"), top = part("", "top", "div"), what = part("", "", "div"), facts = part("", "", "div"), about = part("", "", "div");
+  what.id = "what"; facts.id = "facts"; about.id = "found";
+  bar.append(button("copy", "copy the payload (y)", copy), button("×", "close (esc)", hide));
+  what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
+  facts.textContent = plain([...f ? [number(f.size) + " bytes", "connection " + f.conn, session.about.timed ? (f.time / 1e6).toFixed(6) + " s" : ""] : [], ...x ? factsOf(x) : []].filter(Boolean).join(" · "));
+  about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.name + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
+  top.append(bar, what, facts, about);
+  if (session.about.commands && x) {
+    const acts = part("", "acts", "div");
+    acts.append(button("send again", "send the request again (R)", () => resend(x)));
+    if (x.open) acts.prepend(button("cancel", "send the cancel of the protocol (X)", () => cancel(x)));
+    top.append(acts);
+  }
+  const ledger = part("", "", "div"), payload = part("", "", "pre");
+  ledger.id = "ledger"; payload.id = "payload"; payload.tabIndex = 0;
+  box.replaceChildren(top, ledger, payload);
+  d.exchange = x;
+  showLedger(ledger, x, d.seq);
+  showPayload(f, payload);
+}
+
+// showLedger lists the frames of an exchange and of what belongs to it, those around one.
+function showLedger(ledger, x, seq) {
+  if (!x) return;
+  const list = ledgerOf(x), at = list.findIndex((f) => f.seq === seq), start = Math.max(0, Math.min(at - 100, list.length - 500));
+  ledger.replaceChildren(...list.slice(start, start + 500).map((f) => {
+    const e = part("", (f.seq === seq ? "picked" : "") + (isLate(f, x) ? " late" : ""), "div");
+    e.append(part(session.about.timed ? "+" + span(f.time - x.opened) : "", "r dim"), part("#" + number(f.seq), "r dim"), part(arrows[f.dir], side(f.dir)), part(f.kind, "name"), part(f.says));
+    e.onclick = () => show(f.seq, x.mark);
+    return e;
+  }));
+  const picked = ledger.querySelector(".picked");
+  if (picked) ledger.scrollTop = picked.offsetTop - ledger.offsetTop - ledger.clientHeight / 2;
+}
+
+function ledgerOf(x) {
+  if (!x.below.length) return x.frames;
+  return [x, ...x.below.map((mark) => session.exchanges.get(mark)).filter(Boolean)].flatMap((e) => e.frames).sort((a, b) => a.seq - b.seq);
+}
+
+// along goes to the frame of the exchange that is so many further on.
+function along(by) {
+  const x = session.exchanges.get(ui.detail.mark), list = x ? ledgerOf(x) : [], next = list[list.findIndex((f) => f.seq === ui.detail.seq) + by];
+  if (next) show(next.seq, x.mark);
+}
+
+async function showPayload(f, box) {
+  if (!f) return;
+  if (f.payload !== undefined) return colored(f.payload, box);
+  if (!payloads.has(f.seq)) {
+    const answer = await ask("frame", { seq: f.seq }).catch((e) => ({ payload: "(" + e.message + ")" }));
+    payloads.set(f.seq, answer.payload);
+    if (payloads.size > 32) payloads.delete(payloads.keys().next().value);
+  }
+  colored(payloads.get(f.seq), box);
+}
+
+// factsOf says what became of an exchange, and what of it has no column.
+function factsOf(x) {
+  const list = [(x.name ? x.name + " " : "") + x.kind + " " + bare(x.id) + ": " + x.outcome];
+  if (x.inferred) list.push("inferred from the reason of its cancel");
+  if (x.reason) list.push("reason: " + x.reason);
+  if (x.version) list.push("version " + x.version);
+  if (x.parts) list.push(number(x.parts) + (x.parts === 1 ? " part" : " parts") + (x.after ? ", " + number(x.after) + " after its cancel" : ""));
+  if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));
+  if (x.usage && x.usage[3]) list.push("cost: " + dollars(x.usage[3]));
+  if (x.below.length) list.push(x.below.length + (x.below.length === 1 ? " exchange belongs" : " exchanges belong") + " to it");
+  const op = operationOf(x);
+  if (op !== x) list.push("belongs to " + (op.name || op.kind) + " " + bare(op.id) + (x.guessed ? ", a guess: another is like it" : ""));
+  return list;
+}
+
+const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? number(usage[i]) + " " + what : "").filter(Boolean).join(", ");
+const dollars = (micros) => "$" + (micros / 1e6).toFixed(micros < 100 ? 6 : 4);
+
+// maxColored is how long a payload may be to be shown in colours, which take an element each.
+const maxColored = 64 << 10;
+
+// colored shows a payload, that of JSON indented and in colours.
+function colored(raw, box) {
+  const text = pretty(raw);
+  if (!/^\s*[[{]/.test(text) || text.length > maxColored) {
+    box.textContent = plain(text);
+    return;
+  }
+  const list = [];
+  for (const m of text.matchAll(/("(?:[^"\\]|\\.)*"?)(?=(\s*:)?)|(-?\d[\d.eE+-]*|true|false|null)|([^"\d-]+|.)/gsu)) {
+    list.push(m[1] ? part(m[1], m[2] ? "k" : "s") : part(m[0], m[3] ? "n" : "p"));
+  }
+  box.replaceChildren(...list);
+}
+
+// pretty indents JSON without reading it as values: numbers and repeated keys stay as
+// they were written.
+function pretty(text) {
+  if (text.startsWith("hex:")) return text.slice(4).replace(/(.{2})/g, "$1 ").replace(/(.{48})/g, "$1\n");
+  if (!/^\s*[[{]/.test(text)) return text;
+  let out = "", depth = 0, quoted = false, empty = false;
+  for (let i = 0; i < text.length; i++) {
+    const ch = text[i];
+    if (quoted) {
+      out += ch;
+      if (ch === "\\") out += text[++i] || "";
+      else if (ch === '"') quoted = false;
+      continue;
+    }
+    if (/\s/.test(ch)) continue;
+    const closes = ch === "}" || ch === "]";
+    if (closes && depth > 0) depth--;
+    if (closes && !empty) out += "\n" + "  ".repeat(depth);
+    else if (!closes && empty) out += "\n" + "  ".repeat(depth);
+    empty = ch === "{" || ch === "[";
+    if (empty) depth++;
+    quoted = ch === '"';
+    out += ch === "," ? ",\n" + "  ".repeat(depth) : ch === ":" ? ": " : ch;
+  }
+  return out;
+}
+
+async function copy() {
+  const text = $("payload")?.textContent;
+  if (!text) return;
+  try {
+    await navigator.clipboard.writeText(text);
+    say("the payload is copied", "good");
+  } catch {
+    getSelection().selectAllChildren($("payload"));
+    say("the payload is selected: copy it with the browser");
+  }
+}

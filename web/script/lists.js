@@ -1,0 +1,274 @@
+// Lists: what of the session is listed in which order, and the rows that are in sight.
+
+const ROW = 22, HEAD = 25;
+const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
+const ui = {
+  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, filter: null, follow: false, frozen: false,
+  shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
+};
+
+// A view is a list: its rows, the key of each, its height, its cells and what a row says.
+const views = {
+  ids: { list: listExchanges, key: (x) => x.mark, height: ROW, cells: 10, fill: fillExchange, columns: exchangeColumns,
+    heads: ["", "", "", "id", "name", "", "", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no exchange matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no exchange yet") },
+  frames: { list: () => ui.filter ? session.frames.filter((f) => frameMatches(ui.filter, f)) : session.frames, key: (f) => f.seq, height: ROW, cells: 8, fill: fillFrame,
+    columns: (w) => w < 900 ? [58, 74, 18, 0, 130, 84, 70, null] : [76, 92, 18, connWidth(), 190, 124, 88, null],
+    heads: ["frame", "time", "", "conn", "kind", "id", "bytes", "says"], right: [0, 1, 6], nothing: () => ui.filter ? "no frame matches" : waiting("no frame yet") },
+  findings: { list: listFindings, key: (f) => f, height: 2 * ROW, cells: 5, fill: fillFinding,
+    columns: (w) => w < 900 ? [22, 150, 110, null] : [22, 190, 190, null], heads: ["", "finding", "frames", "what"], right: [], nothing: () => ui.filter ? "no finding matches" : "no rule was broken" },
+  sessions: { list: () => ui.sessions, key: (s) => s.id, height: ROW, cells: 7, fill: fillSession,
+    columns: (w) => w < 900 ? [60, 190, 100, 0, 150, 80, null] : [70, 260, 140, 80, 170, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
+};
+const waiting = (text) => session.about?.waiting || session.about?.error || text;
+const connWidth = () => session.frames.some((f) => f.conn > 1) ? 42 : 0;
+
+function listExchanges() {
+  const keep = (x) => (!ui.openOnly || x.open) && exchangeMatches(ui.filter, x);
+  const below = (x) => x.below.map((mark) => session.exchanges.get(mark)).filter(Boolean);
+  const list = [];
+  for (const x of session.exchanges.values()) {
+    if (operationOf(x) !== x) continue;
+    if (keep(x) || below(x).some(keep)) list.push(x);
+  }
+  list.sort(sorts[ui.sort][1]);
+  if (!session.joined) return list;
+  return list.flatMap((x) => isUnfolded(x) ? [x, ...below(x).filter(keep)] : [x]);
+}
+
+const isUnfolded = (x) => ui.allUnfolded !== ui.unfolded.has(x.mark);
+
+function listFindings() {
+  if (!ui.filter) return session.findings;
+  return session.findings.filter((f) => ui.filter.terms.every((t) => (t.text !== undefined ? JSON.stringify(f).toLowerCase().includes(t.text.toLowerCase()) :
+    f.frames.some((seq) => { const frame = frameOf(seq); return frame && t.frame(frame, exchangeOf(frame)); }))));
+}
+
+// refresh makes the list anew with the next paint; draw only paints it.
+function refresh() { ui.stale = true; draw(); }
+
+let queued = false;
+function draw() {
+  if (queued) return;
+  queued = true;
+  requestAnimationFrame(() => { queued = false; paint(); });
+}
+
+// settle makes the list anew. One that takes long is not made so often while frames come.
+function settle(hurry) {
+  if (!ui.stale || ui.frozen && !hurry) return;
+  const begin = performance.now(), view = views[ui.view];
+  if (!hurry && begin - ui.made < 10 * ui.took) {
+    setTimeout(draw, 10 * ui.took);
+    return;
+  }
+  const before = indexOf(), rows = $("rows"), bottom = rows.scrollTop + rows.clientHeight >= ui.shown.length * (view?.height || 1) - 2;
+  ui.shown = view ? view.list() : [];
+  ui.stale = false;
+  ui.made = performance.now();
+  ui.took = ui.made - begin;
+  if (!view) return;
+  $("space").style.height = ui.shown.length * view.height + "px";
+  if (ui.view === "frames" && ui.follow) rows.scrollTop = ui.shown.length * view.height;
+  else if (before >= 0 && !hurry && ui.view === "ids" && rows.scrollTop > 0) rows.scrollTop += (indexOf() - before) * view.height; // what is selected stays where it is
+  if (bottom && ui.view === "frames" && session.about?.live) ui.follow = true;
+}
+
+// indexOf returns where the selected row is; -1 if there is none.
+function indexOf() {
+  const key = ui.at[ui.view], view = views[ui.view];
+  return key === undefined || !view ? -1 : ui.shown.findIndex((row) => view.key(row) === key);
+}
+
+// paint makes the rows that are in sight, and no others.
+function paint(hurry) {
+  settle(hurry);
+  showStatus();
+  const view = views[ui.view], canvas = $("canvas");
+  $("stats").hidden = ui.view !== "stats";
+  $("pool").hidden = !view;
+  canvas.hidden = ui.view !== "ids";
+  if (!view) {
+    $("head").replaceChildren();
+    $("space").style.height = "0";
+    return paintStats();
+  }
+  const rows = $("rows"), width = rows.clientWidth, height = rows.clientHeight, columns = fill(view.columns(width), width);
+  heading(view, columns);
+  const first = Math.floor(rows.scrollTop / view.height), last = Math.min(ui.shown.length, first + Math.ceil(height / view.height) + 1);
+  const pool = $("pool"), template = columns.map((n) => n + "px").join(" ");
+  while (pool.children.length > last - first) pool.lastChild.remove();
+  while (pool.children.length < last - first) pool.append(part("", "row", "div"));
+  for (let i = first; i < last; i++) {
+    const e = pool.children[i - first];
+    if (e.view !== view) {
+      e.view = view;
+      e.replaceChildren(...Array.from({ length: view.cells }, () => part("")));
+    }
+    e.style.gridTemplateColumns = template;
+    e.style.transform = "translateY(" + i * view.height + "px)";
+    e.index = i;
+    const name = view.fill(ui.shown[i], (n, text, kind) => put(e.children[n], text, kind)) || "";
+    const kind = "row" + (view.height > ROW ? " tall" : "") + (view.key(ui.shown[i]) === ui.at[ui.view] ? " picked" : "") + name;
+    if (e.className !== kind) e.className = kind;
+  }
+  if (!ui.shown.length) pool.replaceChildren(part(view.nothing(), "nothing", "div"));
+  if (ui.view === "ids") paintLanes(canvas, width, height, first, last);
+}
+
+// put changes a cell, if it says something else.
+function put(cell, text, kind = "") {
+  text = plain(text);
+  if (cell.text !== text) cell.textContent = cell.text = text;
+  if (cell.className !== kind) cell.className = kind;
+}
+
+// fill gives the column without a width what is left.
+function fill(columns, width) {
+  const rest = width - columns.reduce((sum, n) => sum + (n || 0), 0);
+  return columns.map((n) => n === null ? Math.max(rest, 40) : n);
+}
+
+function heading(view, columns) {
+  const head = $("head");
+  if (head.view !== view) {
+    head.view = view;
+    head.replaceChildren(...view.heads.map((text, i) => part(text, view.right.includes(i) ? "r" : "")));
+  } else if (!head.children.length) {
+    head.view = null;
+    return heading(view, columns);
+  }
+  head.style.gridTemplateColumns = columns.map((n) => n + "px").join(" ");
+}
+
+// The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
+function exchangeColumns(width) {
+  const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow ? 0 : 116;
+  const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 104 : 128, 74], width);
+  const before = columns.slice(0, 6).reduce((sum, n) => sum + n, 0);
+  scale.left = before + 10;
+  scale.right = before + columns[6] - 12;
+  ui.signAt = before + columns[6] + 10;
+  return columns;
+}
+
+function fillExchange(x, put) {
+  const below = operationOf(x) !== x;
+  put(0, x.findings ? " !" : "", "error");
+  put(1, arrows[x.dir] || "", side(x.dir));
+  put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
+  put(3, bare(x.id) || "·", "id");
+  put(4, x.name || x.kind, "name");
+  put(5, x.name ? x.kind : "", "dim");
+  put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
+  const took = tookOf(x);
+  put(9, session.about.timed && (took > 0 || x.open) ? span(took) + " " : "", "r dim");
+}
+
+function paintLanes(canvas, width, height, first, last) {
+  const c = fitted(canvas, width, height + HEAD), top = $("rows").scrollTop;
+  if (!session.about) return;
+  if (scale.auto && !ui.frozen) fit(ui.shown.slice(first, last));
+  if (scale.right - scale.left < 30) return;
+  axis(c, height, HEAD);
+  for (let i = first; i < last; i++) {
+    const x = ui.shown[i], y = HEAD + i * ROW - top + ROW / 2;
+    c.save();
+    c.beginPath();
+    c.rect(scale.left - 8, HEAD, scale.right - scale.left + 16, height);
+    c.clip();
+    lane(c, x, y);
+    c.restore();
+    if (y > HEAD + 6) sign(c, x.state, ui.signAt, y);
+  }
+}
+
+function fillFrame(f, put) {
+  const x = exchangeOf(f), picked = ui.detail && frameOf(ui.detail.seq);
+  put(0, number(f.seq) + " ", "r dim");
+  put(1, session.about.timed ? (f.time / 1e6).toFixed(6) + "  " : "", "r dim");
+  put(2, arrows[f.dir], side(f.dir) + " arrow");
+  put(3, String(f.conn), "dim");
+  put(4, f.kind, "name");
+  put(5, bare(f.id), "id");
+  put(6, number(f.size) + "  ", "r dim");
+  put(7, f.says);
+  return (isLate(f, x) ? " late" : "") + (picked && f.of && f.of === picked.of ? " same" : "");
+}
+
+function fillFinding(f, put) {
+  put(0, { error: " !", warning: " ▲" }[f.severity] || " i", f.severity);
+  put(1, f.name, "name " + f.severity);
+  put(2, f.frames.map((n) => "#" + n).join(" "), "id");
+  put(3, f.message);
+  put(4, f.rule + ". " + f.do, "rule");
+}
+
+function fillSession(s, put) {
+  put(0, s.state ? " " + s.state : "", s.state === "live" ? "s-done" : "dim");
+  put(1, s.name || s.id, "name");
+  put(2, s.host || "", "id");
+  put(3, s.kind || "", "dim");
+  put(4, s.started ? s.started.slice(0, 19).replace("T", " ") : "", "dim");
+  put(5, s.frames ? number(s.frames) + "  " : "", "r dim");
+  put(6, (s.about || "") + (s.lost ? "  " + number(s.lost) + " lost" : ""), "dim");
+}
+
+// move selects the row that is so many further on.
+function move(by) {
+  if (!views[ui.view] || !ui.shown.length) return;
+  const i = indexOf();
+  select(i < 0 ? (by > 0 ? Math.min(by - 1, ui.shown.length - 1) : 0) : Math.max(0, Math.min(i + by, ui.shown.length - 1)));
+}
+
+// select selects a row and has it in sight.
+function select(i) {
+  const view = views[ui.view], rows = $("rows"), y = i * view.height;
+  ui.at[ui.view] = view.key(ui.shown[i]);
+  if (i < ui.shown.length - 1) ui.follow = false;
+  if (y < rows.scrollTop) rows.scrollTop = y;
+  else if (y + view.height > rows.scrollTop + rows.clientHeight) rows.scrollTop = y + view.height - rows.clientHeight;
+  if (ui.detail) openSelected();
+  draw();
+}
+
+// open shows what is selected.
+function openSelected() {
+  const row = ui.shown[indexOf()];
+  if (!row) return;
+  switch (ui.view) {
+    case "ids": return show(row.first, row.mark);
+    case "frames": return show(row.seq, row.of);
+    case "findings": return show(row.frames[row.frames.length - 1]);
+    case "sessions": location.assign("/session/" + encodeURIComponent(row.id));
+  }
+}
+
+// turn goes to another view.
+function turn(to) {
+  ui.top[ui.view] = $("rows").scrollTop;
+  ui.view = to;
+  for (const b of document.querySelectorAll("#tabs [data-view]")) b.setAttribute("aria-selected", b.dataset.view === to);
+  $("zoom").style.visibility = $("legend").style.visibility = to === "ids" ? "visible" : "hidden";
+  ui.stale = true;
+  ui.shown = [];
+  paint(true);
+  $("rows").scrollTop = ui.top[to] || 0;
+  if (to === "frames" && session.about?.live && ui.top.frames === undefined) toBottom();
+  if (to === "stats") askStats();
+  draw();
+}
+
+function toBottom() {
+  ui.follow = true;
+  $("rows").scrollTop = $("rows").scrollHeight;
+}
+
+function fold(x) {
+  if (!x) return;
+  const op = operationOf(x);
+  if (ui.unfolded.has(op.mark)) ui.unfolded.delete(op.mark); else ui.unfolded.add(op.mark);
+  if (op !== x) ui.at.ids = op.mark;
+  ui.stale = true;
+  paint(true);
+}

@@ -1,0 +1,383 @@
+// The page: keys, the stream of a live session, and commands.
+
+const $ = (id) => document.getElementById(id);
+const number = (n) => n.toLocaleString("en");
+const bytes = (n) => n < 1e4 ? number(n) + " B" : n < 1e6 ? (n / 1e3).toPrecision(3) + " kB" : n < 1e9 ? (n / 1e6).toPrecision(3) + " MB" : (n / 1e9).toPrecision(3) + " GB";
+
+// plain makes characters visible that would change how a line reads.
+const plain = (text) => String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "�");
+
+// part makes an element with a text.
+function part(text, name, tag = "span") {
+  const e = document.createElement(tag);
+  e.textContent = plain(text);
+  if (name) e.className = name;
+  return e;
+}
+
+function button(text, title, act) {
+  const e = part(text, "", "button");
+  e.title = title;
+  e.onclick = act;
+  return e;
+}
+
+const isLive = $("data").textContent.trim() === "";
+const id = location.pathname.startsWith("/session/") && isLive ? decodeURIComponent(location.pathname.slice(9)) : "";
+
+// ask asks the server about the session.
+async function ask(what, about) {
+  const answer = await fetch("/api/" + what + "?" + new URLSearchParams({ session: id, ...about }));
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+function say(text, kind = "") {
+  $("said").textContent = plain(text);
+  $("said").className = kind;
+}
+
+// status says how the session is.
+function showStatus() {
+  const a = session.about;
+  if (!a) return;
+  const n = (v, w) => number(v) + " " + w + (v === 1 ? "" : "s"), list = [...session.exchanges.keys()];
+  $("title").textContent = plain(a.title);
+  document.title = plain(a.title) + " · wirectl";
+  $("about").textContent = plain([(a.protocols || []).join(", "), a.begun ? new Date(a.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : ""].filter(Boolean).join(" · "));
+  const state = ui.frozen ? "frozen" : !isLive ? "" : broken ? "away" : a.live ? "live" : "ended";
+  $("state").textContent = state;
+  $("state").className = state;
+  const early = session.frames.length ? session.frames[0].seq - 1 : 0, before = list.length ? list[0] - 1 : 0;
+  $("count").textContent = [n(a.frames, "frame"), n(a.exchanges, "exchange"), a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
+    before ? n(before, "earlier exchange") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
+    a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
+  $("order").textContent = ui.view === "ids" ? "by " + sorts[ui.sort][0] + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
+  const tab = document.querySelector("[data-view=findings]");
+  if (tab.count !== a.findings) {
+    tab.count = a.findings;
+    tab.replaceChildren("Findings", ...a.findings ? [part(number(a.findings), "badge")] : []);
+  }
+  $("list").dataset.count = ui.shown.length;
+  if (a.error && !$("said").textContent) say(a.error, "bad");
+  showHeld(a);
+}
+
+// filterBy makes a text the filter of every view.
+function filterBy(text) {
+  if ($("search").value !== text) $("search").value = text;
+  if (ui.view === "sessions") return listSessions();
+  ui.filter = parseFilter(text);
+  search();
+  ui.stale = true;
+  $("rows").scrollTop = 0;
+  paint(true);
+}
+
+// search asks the server which frames have the texts of the filter in their payloads.
+async function search() {
+  const filter = ui.filter;
+  for (const term of isLive && filter ? filter.terms.filter((t) => t.text && !t.asking) : []) {
+    term.asking = true;
+    try {
+      for (let more = true; more && ui.filter === filter;) {
+        const { found, next } = await ask("find", { text: term.text, from: term.next });
+        for (const seq of found || []) term.elsewhere.add(seq);
+        more = next > term.next && next <= session.frames.at(-1)?.seq;
+        term.next = next;
+        if (found) refresh();
+      }
+    } catch (e) {
+      say(e.message, "bad");
+    }
+    term.asking = false;
+  }
+}
+
+async function askStats() {
+  if (!isLive || ui.view !== "stats") return;
+  if (askStats.seen !== session.changes) {
+    askStats.seen = session.changes;
+    session.stats = await ask("stats").catch(() => session.stats);
+    draw();
+  }
+  clearTimeout(askStats.timer);
+  askStats.timer = setTimeout(askStats, 1000);
+}
+
+async function listSessions() {
+  try {
+    const words = $("search").value;
+    ui.sessions = await ask("sessions", { words });
+    ui.stale = true;
+    paint(true);
+    say("");
+  } catch (e) {
+    say(e.message, "bad");
+  }
+}
+
+// question asks in a dialog, for a text if there is one to begin with, and calls yes.
+function question(text, value, yes) {
+  const box = $("ask"), answer = $("answer");
+  $("question").textContent = plain(text);
+  answer.hidden = value === null;
+  answer.value = value ?? "";
+  answer.rows = Math.min(12, answer.value.split("\n").length + 1);
+  box.returnValue = "";
+  box.onclose = () => { if (box.returnValue === "yes") yes(answer.value); };
+  box.showModal();
+}
+
+// command changes what passes, after a question.
+function command(what, value, make) {
+  if (!session.about?.commands) return say("this session cannot be changed here: that takes a tap of a relay with --control, and the page with --control", "bad");
+  question(what + "? This changes a live wire: the peers will see it, and the capture will say altered.", value, async (text) => {
+    const answer = await fetch("/api/do?" + new URLSearchParams({ session: id }), { method: "POST", headers: { "Wirectl-Secret": session.secret }, body: JSON.stringify(make(text)) }).catch((e) => ({ ok: false, text: () => e.message }));
+    if (answer.ok) say("done: " + what, "good"); else say((await answer.text()).trim(), "bad");
+  });
+}
+
+const cancel = (x) => command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
+const resend = (x) => command("send " + (x.name || x.kind) + " " + bare(x.id) + " again", null, () => ({ do: "resend", seq: x.first }));
+const hold = () => command("hold frames that meet a condition (nothing: let all go)", $("search").value, (where) => ({ do: "hold", where }));
+function let_(what, text) {
+  const h = session.about?.first;
+  if (h) command(what + " held frame " + h.number, text === undefined ? null : text, (text) => ({ do: what, held: h.number, text }));
+}
+
+// showHeld shows the first of the frames that wait on the wire.
+function showHeld(a) {
+  const box = $("held"), h = a.first;
+  box.hidden = !h;
+  if (!h || box.number === h.number && box.count === a.held) return;
+  box.number = h.number;
+  box.count = a.held;
+  box.replaceChildren(part(number(a.held) + (a.held === 1 ? " frame waits" : " frames wait"), "warning"), part(arrows[h.dir], side(h.dir)), part(h.text, "", "code"),
+    ...a.commands ? [button("release", "let it go (u)", () => let_("release")), button("edit", "let another go in its place (e)", () => let_("edit", h.text)), button("drop", "never let it go (D)", () => let_("drop"))] : []);
+}
+
+const selected = () => ui.view === "ids" ? ui.shown[indexOf()] : ui.detail ? session.exchanges.get(ui.detail.mark) : exchangeOf(ui.shown[indexOf()] || {});
+const page = () => Math.max(1, Math.floor($("rows").clientHeight / (views[ui.view]?.height || ROW)) - 1);
+const scrollRows = (by) => views[ui.view] ? move(by) : $("rows").scrollBy(0, by * ROW);
+
+// keys are those of the terminal, where they make sense here; the help is drawn from them.
+const keys = [
+  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")],
+    ["Tab", "next view", () => turnBy(1), "S-Tab"], ["Enter", "open", openSelected], ["Escape", "back", back, "Backspace"]],
+  ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
+    ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
+    ["F", "follow the newest", () => { turn("frames"); toBottom(); }], [" ", "freeze", freeze]],
+  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
+    ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
+  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["y", "copy the payload", copy]],
+  ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
+    ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]],
+  ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
+];
+const acts = new Map(keys.flatMap(([, ...list]) => list.flatMap(([key, , act, ...also]) => [key, ...also].map((k) => [k, act]))));
+acts.set("S-Tab", () => turnBy(-1));
+
+function turnBy(by) {
+  const list = ["ids", "frames", "findings", "stats"];
+  if (ui.view !== "sessions") turn(list[(list.indexOf(ui.view) + by + list.length) % list.length]);
+}
+
+function back() {
+  if (ui.detail) hide();
+  else if ($("search").value) filterBy("");
+  else if (id) location.assign("/");
+}
+
+function last() {
+  scrollRows(1e9);
+  if (ui.view === "frames") toBottom();
+}
+
+function sideways(by) {
+  if (ui.detail) along(by); else if (ui.view === "ids") pan(by / 4);
+}
+
+function sort() {
+  if (ui.view !== "ids") return;
+  ui.sort = (ui.sort + 1) % sorts.length;
+  say("sorted by " + sorts[ui.sort][0]);
+  ui.stale = true;
+  $("rows").scrollTop = 0;
+  paint(true);
+}
+
+function foldAll() {
+  ui.allUnfolded = !ui.allUnfolded;
+  ui.unfolded.clear();
+  ui.stale = true;
+  paint(true);
+}
+
+function freeze() {
+  ui.frozen = !ui.frozen;
+  say(ui.frozen ? "frozen: what comes is not listed until space is pressed again" : "");
+  refresh();
+}
+
+function focusSearch() {
+  $("search").focus();
+  $("search").select();
+}
+
+function help() {
+  const box = $("help");
+  if (box.open) return box.close();
+  box.replaceChildren(...keys.map(([title, ...list]) => {
+    const e = part("", "", "section");
+    e.append(part(title, "", "h3"), ...list.map(([key, text, , ...also]) => {
+      const line = part("", "", "div");
+      line.append(part([key, ...also.filter((k) => !k.includes("-") || k === "-").slice(0, 1)].map((k) => named[k] || k).join(" "), "", "kbd"), part(text));
+      return line;
+    }));
+    return e;
+  }), filterHelp());
+  box.showModal();
+}
+const named = { " ": "space", Escape: "esc", Enter: "enter", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", PageUp: "pgup", PageDown: "pgdn", Backspace: "bksp", Tab: "tab", Home: "home", End: "end" };
+
+function filterHelp() {
+  const e = part("", "", "section");
+  e.append(part("Filters", "", "h3"), part("any text, or words and conditions joined by and:", "", "p"), part(Object.keys(words).join(" "), "dim", "p"), part(Object.keys(fields).join(" ") + "  with == != ~ < >", "dim", "p"), part('late and kind==tools/call', "id", "p"));
+  return e;
+}
+
+// theme takes over the theme that was chosen, or changes it.
+function theme(change) {
+  let chosen = null;
+  try { chosen = localStorage.getItem("theme"); } catch { /* the browser keeps nothing for this page */ }
+  if (change) {
+    const dark = (chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    chosen = dark ? "light" : "dark";
+    try { localStorage.setItem("theme", chosen); } catch { /* nor this */ }
+    theme.here = chosen;
+  }
+  chosen = theme.here || chosen;
+  if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
+  readColors();
+  legend();
+  draw();
+}
+
+addEventListener("keydown", (e) => {
+  if (e.altKey || e.metaKey || document.querySelector("dialog[open]") && e.key !== "?") return;
+  if (e.target === $("search")) {
+    if (e.key === "Escape" || e.key === "Enter") { $("search").blur(); e.preventDefault(); }
+    return;
+  }
+  if (e.target.tagName === "BUTTON" && (e.key === "Enter" || e.key === " ")) return;
+  const act = acts.get((e.ctrlKey ? "C-" : e.shiftKey && e.key === "Tab" ? "S-" : "") + e.key);
+  if (!act) return;
+  e.preventDefault();
+  act();
+});
+$("search").addEventListener("input", () => filterBy($("search").value));
+$("theme").onclick = () => theme(true);
+$("keys").onclick = help;
+$("help").onclick = () => $("help").close();
+$("in").onclick = () => zoom(2);
+$("out").onclick = () => zoom(0.5);
+$("fit").onclick = () => { scale.auto = true; draw(); };
+for (const b of document.querySelectorAll("#tabs [data-view]")) b.onclick = () => turn(b.dataset.view);
+$("rows").addEventListener("scroll", () => {
+  if (ui.follow && $("rows").scrollTop + $("rows").clientHeight < $("rows").scrollHeight - 2 * ROW) ui.follow = false;
+  draw();
+});
+$("rows").addEventListener("click", (e) => {
+  const row = e.target.closest(".row");
+  if (!row || String(getSelection()) && e.detail > 1) return;
+  const x = ui.shown[row.index], view = views[ui.view];
+  ui.at[ui.view] = view.key(x);
+  if (e.target.classList.contains("fold")) return fold(x);
+  openSelected();
+});
+$("rows").addEventListener("wheel", (e) => {
+  if (ui.view !== "ids" || !(e.ctrlKey || e.shiftKey || e.deltaX)) return;
+  e.preventDefault();
+  if (e.ctrlKey) zoom(e.deltaY < 0 ? 1.25 : 0.8, e.clientX); else pan((e.deltaX || e.deltaY) / 600);
+}, { passive: false });
+let drag = null;
+$("rows").addEventListener("pointerdown", (e) => { if (ui.view === "ids" && e.clientX > scale.left && e.clientX < scale.right) drag = e.clientX; });
+addEventListener("pointermove", (e) => {
+  if (drag === null || Math.abs(e.clientX - drag) < 3) return;
+  pan(-(e.clientX - drag) / (scale.right - scale.left));
+  drag = e.clientX;
+});
+addEventListener("pointerup", () => { drag = null; });
+addEventListener("resize", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(false));
+
+// take takes in what is new and shows it.
+function take(d) {
+  const first = !session.about || d.reset;
+  learn(d);
+  if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
+  if (ui.wanted && frameOf(ui.wanted)) {
+    show(ui.wanted);
+    ui.wanted = 0;
+  }
+  if (ui.detail && session.exchanges.get(ui.detail.mark) !== ui.detail.exchange && $("ledger")) {
+    const x = ui.detail.exchange = session.exchanges.get(ui.detail.mark);
+    showLedger($("ledger"), x, ui.detail.seq);
+  }
+  if (d.frames && ui.filter) search();
+  refresh();
+}
+
+// Lanes of what is in flight grow while nothing comes.
+setInterval(() => {
+  if (ui.view === "ids" && !ui.frozen && session.about?.now && session.about.open) draw();
+}, 100);
+
+let broken = false;
+function stream() {
+  const events = new EventSource("/api/events?" + new URLSearchParams({ session: id }));
+  events.onmessage = (e) => {
+    if (broken) say("");
+    broken = false;
+    take(JSON.parse(e.data));
+  };
+  events.onerror = () => {
+    broken = true;
+    say("the server does not answer: this page tries again", "bad");
+    draw();
+  };
+}
+
+async function unpack() {
+  const raw = Uint8Array.from(atob($("data").textContent.trim()), (c) => c.charCodeAt(0));
+  const plain = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(plain).text());
+}
+
+function begin() {
+  theme(false);
+  $("home").hidden = !id;
+  $("home").href = "/";
+  $("brand").hidden = Boolean(id);
+  if (!isLive) {
+    ui.sort = sorts.length - 1;
+    turn("ids");
+    return unpack().then(take);
+  }
+  if (id) {
+    turn("ids");
+    return stream();
+  }
+  $("tabs").hidden = true;
+  $("title").textContent = "sessions";
+  $("search").placeholder = "search  ( / )";
+  turn("sessions");
+  listSessions();
+  setInterval(() => { if (!document.hidden) listSessions(); }, 3000);
+}
+Promise.resolve().then(begin).catch((e) => {
+  $("wrong").hidden = false;
+  $("wrong").textContent = "This page cannot be read here: " + e;
+  throw e;
+});

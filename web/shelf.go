@@ -1,0 +1,163 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
+)
+
+// A shelf has the sessions that somebody looks at, or did so just now.
+type shelf struct {
+	ctx     context.Context
+	options *Options
+	feeding sync.WaitGroup
+
+	mu     sync.Mutex
+	opened map[string]*opened
+}
+
+const (
+	// maxOpened is how many sessions are open at once.
+	maxOpened = 16
+	// idleTime is how long a session stays open at which nobody looks: a page that is
+	// loaded again finds it as it was.
+	idleTime = 30 * time.Second
+)
+
+var errFull = errors.New("too many sessions are open: close a page of another")
+
+// opened is a session that is open.
+type opened struct {
+	id      string
+	store   *store.Store
+	stop    context.CancelFunc
+	viewers int
+	idle    *time.Timer // closes it; nil while somebody looks at it
+
+	mu      sync.Mutex
+	wire    *live.Wire // nil if there is none
+	waiting string
+}
+
+func newShelf(ctx context.Context, o *Options) *shelf {
+	s := &shelf{ctx: ctx, options: o, opened: map[string]*opened{}}
+	if o.Only != "" {
+		_, _ = s.acquire(o.Only) // and never released: it is read from the beginning, and once
+	}
+	return s
+}
+
+// acquire returns a session, and opens it if it is not. The caller releases it.
+func (s *shelf) acquire(id string) (*opened, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.opened[id]
+	if o == nil {
+		if len(s.opened) >= maxOpened {
+			return nil, errFull
+		}
+		ctx, stop := context.WithCancel(s.ctx)
+		kept := Kept
+		kept.Config = s.options.Config
+		o = &opened{id: id, store: store.New(kept), stop: stop}
+		s.opened[id] = o
+		s.feeding.Go(func() { s.feed(ctx, o) })
+	}
+	if o.idle != nil {
+		o.idle.Stop()
+		o.idle = nil
+	}
+	o.viewers++
+	return o, nil
+}
+
+// release gives a session back.
+func (s *shelf) release(o *opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.viewers--; o.viewers == 0 {
+		o.idle = time.AfterFunc(idleTime, func() { s.remove(o) })
+	}
+}
+
+// remove closes a session at which nobody looks any more.
+func (s *shelf) remove(o *opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.viewers == 0 && s.opened[o.id] == o {
+		delete(s.opened, o.id)
+		o.stop()
+	}
+}
+
+// get returns a session that is open; nil if it is not.
+func (s *shelf) get(id string) *opened {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened[id]
+}
+
+// feed reads a session to its end.
+func (s *shelf) feed(ctx context.Context, o *opened) {
+	defer o.store.Close()
+	defer o.stop()
+	v, err := s.options.Library.Viewing(ctx, o.id, o.store)
+	if err == nil {
+		err = v.Open(ctx)
+	}
+	if err != nil {
+		o.store.End(err, true)
+	} else {
+		o.mu.Lock()
+		o.wire, o.waiting = v.Wire, v.Waiting
+		o.mu.Unlock()
+		v.Run(ctx)
+		defer v.Close()
+	}
+	<-ctx.Done() // what was read stays
+}
+
+// close closes all sessions.
+func (s *shelf) close() {
+	s.mu.Lock()
+	for _, o := range s.opened {
+		o.stop()
+		if o.idle != nil {
+			o.idle.Stop()
+		}
+	}
+	s.mu.Unlock()
+	s.feeding.Wait()
+}
+
+// about is what is known of the session at that time.
+func (o *opened) about(control bool, now time.Time) (about, clock) {
+	view := o.store.Overview()
+	c := clockOf(&view)
+	a := aboutOf(o.id, &view, c)
+	a.Live = !view.Ended
+	// The clock of a live session goes on while nothing comes; that of one which is
+	// replayed is its own.
+	if stamp := now.UnixNano(); view.Timed && a.Live && stamp-view.Last < int64(time.Minute) {
+		a.Now = c.since(max(stamp, view.Last))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if view.Frames == 0 {
+		a.Waiting = cmp.Or(o.waiting, a.Waiting)
+	}
+	a.Commands = control && o.wire != nil && o.wire.Refuses() == ""
+	return a, c
+}
+
+// control returns the wire of a session; nil if it has none.
+func (o *opened) control() *live.Wire {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.wire
+}

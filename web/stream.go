@@ -1,0 +1,309 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/store"
+)
+
+const (
+	// frameTime is how often a page is told of what is new, at most, and aliveTime how
+	// often it is told something while nothing is.
+	frameTime = time.Second / 30
+	aliveTime = 5 * time.Second
+	// atOnce is how many frames or exchanges a page is told of at once.
+	atOnce = 1000
+	// stuckTime is how long a page may take to read that.
+	stuckTime = 30 * time.Second
+	// maxAsked is how much of a payload a page gets that asks for it.
+	maxAsked = 256 << 10
+)
+
+// serveEvents tells a page of a session as it goes on, by server-sent events. Nothing is
+// queued for it: one that reads slowly is told of what is there by then, and how much was
+// not any more.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	o, err := s.shelf.acquire(r.FormValue("session"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.shelf.release(o)
+	w.Header().Set("Content-Type", "text/event-stream")
+	v := &viewer{server: s, session: o, out: w, control: http.NewResponseController(w)}
+	_ = v.control.SetReadDeadline(time.Time{})
+	v.run(r)
+}
+
+// A viewer is a page that looks at a session.
+type viewer struct {
+	server  *Server
+	session *opened
+	out     http.ResponseWriter
+	control *http.ResponseController
+	cursor  store.Cursor
+	version int64 // of the store, at the last look
+	told    time.Time
+	last    about
+	begun   bool
+	more    bool // there are more frames than it was told of
+}
+
+// run tells the page until it has gone.
+func (v *viewer) run(r *http.Request) {
+	tick := time.NewTicker(frameTime)
+	defer tick.Stop()
+	for {
+		if v.look() != nil {
+			return
+		}
+		if v.more {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// look tells the page what is new.
+func (v *viewer) look() error {
+	now := time.Now()
+	alive := now.Sub(v.told) > aliveTime
+	version := v.session.store.Version()
+	if v.begun && version == v.version && !v.more && !alive {
+		return nil
+	}
+	v.version = version
+	about, c := v.session.about(v.server.options.Control, now)
+	changes := v.session.store.Follow(&v.cursor, atOnce)
+	v.more = changes.More
+	if changes.Empty() && v.begun && !alive && sameAbout(about, v.last) {
+		return nil
+	}
+	v.told, v.last = now, about
+	d := delta{About: about, Marks: changes.Marks, Skipped: changes.Skipped, Missed: changes.Missed}
+	if !v.begun {
+		d.Reset, v.begun = true, true
+		if v.server.options.Control {
+			d.Secret = v.server.guard.command
+		}
+	}
+	for i := range changes.Findings {
+		d.Findings = append(d.Findings, findingOf(&changes.Findings[i]))
+	}
+	rest := changes.Exchanges
+	for len(rest) > atOnce {
+		d.Exchanges = exchangesOf(rest[:atOnce], c)
+		if err := v.tell(&d); err != nil {
+			return err
+		}
+		rest, d = rest[atOnce:], delta{About: about}
+	}
+	d.Exchanges = exchangesOf(rest, c)
+	if len(changes.Frames) > 0 {
+		d.Frames = &frames{}
+		for i := range changes.Frames {
+			d.Frames.add(&changes.Frames[i], c)
+		}
+	}
+	return v.tell(&d)
+}
+
+// sameAbout reports whether two say the same, whatever time it is.
+func sameAbout(a, b about) bool {
+	a.Now, b.Now = 0, 0
+	if a.First != nil && b.First != nil && *a.First == *b.First {
+		a.First, b.First = nil, nil
+	}
+	same := slices.Equal(a.Protocols, b.Protocols)
+	a.Protocols, b.Protocols = nil, nil
+	return same && fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
+}
+
+func exchangesOf(list []store.Exchange, c clock) (out []exchange) {
+	for i := range list {
+		out = append(out, exchangeOf(&list[i], c))
+	}
+	return out
+}
+
+// tell sends an event.
+func (v *viewer) tell(d *delta) error {
+	_ = v.control.SetWriteDeadline(time.Now().Add(stuckTime))
+	if _, err := v.out.Write([]byte("data: ")); err != nil {
+		return err
+	}
+	if err := jsonscan.NewEncoder(v.out).Encode(d); err != nil { // a line
+		return err
+	}
+	if _, err := v.out.Write([]byte("\n")); err != nil {
+		return err
+	}
+	return v.control.Flush()
+}
+
+// session returns the open session that a request is about, or answers that there is none.
+func (s *Server) session(w http.ResponseWriter, r *http.Request) *opened {
+	o := s.shelf.get(r.FormValue("session"))
+	if o == nil {
+		http.Error(w, "no page shows this session", http.StatusNotFound)
+	}
+	return o
+}
+
+// serveFrame answers with the payload of a frame.
+func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
+	o := s.session(w, r)
+	if o == nil {
+		return
+	}
+	seq, err := strconv.ParseInt(r.FormValue("seq"), 10, 64)
+	if err != nil {
+		http.Error(w, "seq: want the number of a frame", http.StatusBadRequest)
+		return
+	}
+	d := o.store.Detail(seq)
+	switch {
+	case d == nil:
+		http.Error(w, "this frame is not kept any more", http.StatusNotFound)
+	case d.Err != "":
+		http.Error(w, d.Err, http.StatusNotFound)
+	default:
+		payload := d.Payload
+		if d.Gap {
+			payload = d.Raw
+		}
+		answer(w, map[string]any{"payload": shown(payload, d.JSON, maxAsked), "wire": d.Wire, "offset": d.Offset, "raw": len(d.Raw)})
+	}
+}
+
+// findTime is how long frames are looked through for one answer.
+const findTime = 200 * time.Millisecond
+
+// serveFound answers with the numbers of the frames, from one on, that have a text.
+func (s *Server) serveFound(w http.ResponseWriter, r *http.Request) {
+	o := s.session(w, r)
+	if o == nil {
+		return
+	}
+	from, err := strconv.ParseInt(r.FormValue("from"), 10, 64)
+	if err != nil {
+		http.Error(w, "from: want the number of a frame", http.StatusBadRequest)
+		return
+	}
+	found, next := o.store.Containing(r.FormValue("text"), from, findTime)
+	answer(w, map[string]any{"found": found, "next": next})
+}
+
+func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
+	o := s.session(w, r)
+	if o == nil {
+		return
+	}
+	view := o.store.Overview()
+	answer(w, figuresOf(o.store, clockOf(&view)))
+}
+
+// maxCommand is the size of a command, which may have a payload.
+const maxCommand = 4 << 20
+
+// A command is what a page wants done to the wire.
+type command struct {
+	Do    string `json:"do"`
+	Conn  int    `json:"conn"`
+	ID    string `json:"id"`
+	Seq   int64  `json:"seq"`
+	Where string `json:"where"`
+	Held  int64  `json:"held"`
+	Text  string `json:"text"`
+}
+
+// serveCommand changes what passes. A page of another server can neither read the secret
+// nor send the header.
+func (s *Server) serveCommand(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !s.options.Control:
+		http.Error(w, "this page only looks: start it with --control", http.StatusForbidden)
+		return
+	case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
+		http.Error(w, "this is no command of the page", http.StatusForbidden)
+		return
+	}
+	o := s.session(w, r)
+	if o == nil {
+		return
+	}
+	var c command
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommand)).Decode(&c); err != nil {
+		http.Error(w, "want a command: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := o.do(&c); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+var errFixed = errors.New("this session cannot be changed: that takes a tap of a relay")
+
+// do carries out a command.
+func (o *opened) do(c *command) error {
+	w := o.control()
+	if w == nil {
+		return errFixed
+	}
+	switch c.Do {
+	case "cancel":
+		return w.Cancel(c.Conn, c.ID)
+	case "resend":
+		return w.Resend(c.Seq)
+	case "hold":
+		return w.Hold(c.Where)
+	case "release", "drop", "edit":
+		return o.let(c)
+	}
+	return fmt.Errorf("%q is no command", c.Do)
+}
+
+// let lets a frame go that waits.
+func (o *opened) let(c *command) (err error) {
+	w := o.control()
+	switch c.Do {
+	case "release":
+		err = w.Release(c.Held)
+	case "drop":
+		err = w.Drop(c.Held)
+	default:
+		waiting := o.store.Overview().Held
+		i := slices.IndexFunc(waiting, func(h store.Held) bool { return h.Number == c.Held })
+		if i < 0 {
+			return fmt.Errorf("frame %d does not wait any more", c.Held)
+		}
+		var payload []byte
+		if payload, err = waiting[i].Edited(c.Text); err == nil {
+			err = w.Edit(c.Held, payload)
+		}
+	}
+	if err == nil {
+		o.store.Let(c.Held)
+	}
+	return err
+}
