@@ -195,7 +195,7 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 }
 
 // findTime is how long frames are looked through for one answer.
-const findTime = 200 * time.Millisecond
+const findTime = 50 * time.Millisecond
 
 // serveFound answers with the numbers of the frames, from one on, that have a text.
 func (s *Server) serveFound(w http.ResponseWriter, r *http.Request) {

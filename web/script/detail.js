@@ -7,6 +7,7 @@ function show(seq, mark) {
   const f = frameOf(seq);
   ui.detail = { seq, mark: f && f.of || mark || 0 };
   if (ui.view === "frames") ui.at.frames = seq;
+  if (ui.view === "ids" && ui.detail.mark) ui.at.ids = ui.detail.mark;
   history.replaceState(null, "", "#" + seq);
   showDetail();
   draw();

@@ -12,12 +12,12 @@ const views = {
   ids: { list: listExchanges, key: (x) => x.mark, height: ROW, cells: 10, fill: fillExchange, columns: exchangeColumns,
     heads: ["", "", "", "id", "name", "", "", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no exchange matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no exchange yet") },
   frames: { list: () => ui.filter ? session.frames.filter((f) => frameMatches(ui.filter, f)) : session.frames, key: (f) => f.seq, height: ROW, cells: 8, fill: fillFrame,
-    columns: (w) => w < 900 ? [58, 74, 18, 0, 130, 84, 70, null] : [76, 92, 18, connWidth(), 190, 124, 88, null],
+    columns: (w) => w < 900 ? [62, 92, 18, 0, 136, 76, 88, null] : [76, 100, 18, connWidth(), 190, 124, 96, null],
     heads: ["frame", "time", "", "conn", "kind", "id", "bytes", "says"], right: [0, 1, 6], nothing: () => ui.filter ? "no frame matches" : waiting("no frame yet") },
   findings: { list: listFindings, key: (f) => f, height: 2 * ROW, cells: 5, fill: fillFinding,
     columns: (w) => w < 900 ? [22, 150, 110, null] : [22, 190, 190, null], heads: ["", "finding", "frames", "what"], right: [], nothing: () => ui.filter ? "no finding matches" : "no rule was broken" },
   sessions: { list: () => ui.sessions, key: (s) => s.id, height: ROW, cells: 7, fill: fillSession,
-    columns: (w) => w < 900 ? [60, 190, 100, 0, 150, 80, null] : [70, 260, 140, 80, 170, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
+    columns: (w) => w < 900 ? [66, 190, 100, 0, 160, 80, null] : [70, 260, 140, 80, 180, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
 };
 const waiting = (text) => session.about?.waiting || session.about?.error || text;
 const connWidth = () => session.frames.some((f) => f.conn > 1) ? 42 : 0;
@@ -94,7 +94,7 @@ function paint(hurry) {
   }
   const rows = $("rows"), width = rows.clientWidth, height = rows.clientHeight, columns = fill(view.columns(width), width);
   heading(view, columns);
-  const first = Math.floor(rows.scrollTop / view.height), last = Math.min(ui.shown.length, first + Math.ceil(height / view.height) + 1);
+  const first = Math.min(Math.floor(rows.scrollTop / view.height), ui.shown.length), last = Math.min(ui.shown.length, first + Math.ceil(height / view.height) + 1);
   const pool = $("pool"), template = columns.map((n) => n + "px").join(" ");
   while (pool.children.length > last - first) pool.lastChild.remove();
   while (pool.children.length < last - first) pool.append(part("", "row", "div"));
@@ -143,8 +143,8 @@ function heading(view, columns) {
 // The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
 function exchangeColumns(width) {
   const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
-  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow ? 0 : 116;
-  const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 104 : 128, 74], width);
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : 116;
+  const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
   const before = columns.slice(0, 6).reduce((sum, n) => sum + n, 0);
   scale.left = before + 10;
   scale.right = before + columns[6] - 12;
@@ -162,7 +162,7 @@ function fillExchange(x, put) {
   put(5, x.name ? x.kind : "", "dim");
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
   const took = tookOf(x);
-  put(9, session.about.timed && (took > 0 || x.open) ? span(took) + " " : "", "r dim");
+  put(9, session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
 }
 
 function paintLanes(canvas, width, height, first, last) {
@@ -185,13 +185,13 @@ function paintLanes(canvas, width, height, first, last) {
 
 function fillFrame(f, put) {
   const x = exchangeOf(f), picked = ui.detail && frameOf(ui.detail.seq);
-  put(0, number(f.seq) + " ", "r dim");
-  put(1, session.about.timed ? (f.time / 1e6).toFixed(6) + "  " : "", "r dim");
+  put(0, number(f.seq), "r dim");
+  put(1, session.about.timed ? (f.time / 1e6).toFixed(6) : "", "r dim");
   put(2, arrows[f.dir], side(f.dir) + " arrow");
   put(3, String(f.conn), "dim");
   put(4, f.kind, "name");
   put(5, bare(f.id), "id");
-  put(6, number(f.size) + "  ", "r dim");
+  put(6, number(f.size), "r dim");
   put(7, f.says);
   return (isLate(f, x) ? " late" : "") + (picked && f.of && f.of === picked.of ? " same" : "");
 }
@@ -205,12 +205,12 @@ function fillFinding(f, put) {
 }
 
 function fillSession(s, put) {
-  put(0, s.state ? " " + s.state : "", s.state === "live" ? "s-done" : "dim");
+  put(0, s.state ? "  " + s.state : "", s.state === "live" ? "live" : "dim");
   put(1, s.name || s.id, "name");
   put(2, s.host || "", "id");
   put(3, s.kind || "", "dim");
   put(4, s.started ? s.started.slice(0, 19).replace("T", " ") : "", "dim");
-  put(5, s.frames ? number(s.frames) + "  " : "", "r dim");
+  put(5, s.frames ? number(s.frames) : "", "r dim");
   put(6, (s.about || "") + (s.lost ? "  " + number(s.lost) + " lost" : ""), "dim");
 }
 

@@ -41,14 +41,14 @@ function say(text, kind = "") {
 function showStatus() {
   const a = session.about;
   if (!a) return;
-  const n = (v, w) => number(v) + " " + w + (v === 1 ? "" : "s"), list = [...session.exchanges.keys()];
+  const n = (v, w) => number(v) + " " + w + (v === 1 ? "" : "s");
   $("title").textContent = plain(a.title);
   document.title = plain(a.title) + " · wirectl";
   $("about").textContent = plain([(a.protocols || []).join(", "), a.begun ? new Date(a.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : ""].filter(Boolean).join(" · "));
   const state = ui.frozen ? "frozen" : !isLive ? "" : broken ? "away" : a.live ? "live" : "ended";
   $("state").textContent = state;
   $("state").className = state;
-  const early = session.frames.length ? session.frames[0].seq - 1 : 0, before = list.length ? list[0] - 1 : 0;
+  const early = session.frames.length ? session.frames[0].seq - 1 : 0, before = (session.exchanges.keys().next().value || 1) - 1;
   $("count").textContent = [n(a.frames, "frame"), n(a.exchanges, "exchange"), a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
     before ? n(before, "earlier exchange") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
     a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
@@ -74,10 +74,15 @@ function filterBy(text) {
   paint(true);
 }
 
-// search asks the server which frames have the texts of the filter in their payloads.
-async function search() {
-  const filter = ui.filter;
-  for (const term of isLive && filter ? filter.terms.filter((t) => t.text && !t.asking) : []) {
+// search asks the server which frames have the texts of the filter in their payloads, once
+// nothing has been typed for a while.
+function search() {
+  clearTimeout(search.timer);
+  if (isLive && ui.filter) search.timer = setTimeout(searchFor, 150, ui.filter);
+}
+
+async function searchFor(filter) {
+  for (const term of filter.terms.filter((t) => t.text && !t.asking)) {
     term.asking = true;
     try {
       for (let more = true; more && ui.filter === filter;) {

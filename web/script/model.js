@@ -9,7 +9,7 @@ const session = {};
 function forget() {
   Object.assign(session, {
     about: null, secret: "", stats: null, frames: [], exchanges: new Map(), findings: [], left: { frames: 0, exchanges: 0 },
-    skipped: 0, missed: 0, joined: 0, longest: 0, received: 0, changes: 0,
+    skipped: 0, missed: 0, joined: 0, longest: 0, named: false, received: 0, changes: 0,
   });
 }
 forget();
@@ -42,6 +42,7 @@ function learnExchange(x) {
   x.frames = known ? known.frames : [];
   x.below = known ? known.below : [];
   session.exchanges.set(x.mark, x);
+  session.named ||= Boolean(x.name);
   session.longest = Math.max(session.longest, (x.name || x.kind).length);
   if (x.of && !(known && known.of)) {
     const op = session.exchanges.get(x.of);
