@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type opened struct {
 	idle    *time.Timer // closes it; nil while somebody looks at it
 
 	mu      sync.Mutex
+	title   string     // "" until it is known
 	wire    *live.Wire // nil if there is none
 	waiting string
 }
@@ -106,6 +108,9 @@ func (s *shelf) get(id string) *opened {
 func (s *shelf) feed(ctx context.Context, o *opened) {
 	defer o.store.Close()
 	defer o.stop()
+	if list, err := s.options.Library.List(ctx, ""); err == nil {
+		o.name(list)
+	}
 	v, err := s.options.Library.Viewing(ctx, o.id, o.store)
 	if err == nil {
 		err = v.Open(ctx)
@@ -120,6 +125,17 @@ func (s *shelf) feed(ctx context.Context, o *opened) {
 		defer v.Close()
 	}
 	<-ctx.Done() // what was read stays
+}
+
+// name gives a session the title that it has in a list.
+func (o *opened) name(list []live.Listed) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range list {
+		if l.ID == o.id {
+			o.title = strings.TrimSpace(l.Name + "  " + l.Host)
+		}
+	}
 }
 
 // close closes all sessions.
@@ -139,7 +155,7 @@ func (s *shelf) close() {
 func (o *opened) about(control bool, now time.Time) (about, clock) {
 	view := o.store.Overview()
 	c := clockOf(&view)
-	a := aboutOf(o.id, &view, c)
+	a := aboutOf("", &view, c)
 	a.Live = !view.Ended
 	// The clock of a live session goes on while nothing comes; that of one which is
 	// replayed is its own.
@@ -148,6 +164,7 @@ func (o *opened) about(control bool, now time.Time) (about, clock) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	a.Title = text(cmp.Or(o.title, o.id))
 	if view.Frames == 0 {
 		a.Waiting = cmp.Or(o.waiting, a.Waiting)
 	}

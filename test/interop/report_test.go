@@ -60,26 +60,54 @@ func lookAt(t *testing.T, url string) sight {
 	return s
 }
 
-// lookLive opens the page that wirectl monitor serves.
-func lookLive(t *testing.T, args ...string) sight {
+// pageOf serves the page of a session until the test ends, and returns its address.
+func pageOf(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), wirectl, append([]string{"monitor", "--web"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	check(t, cmd.Start())
-	defer func() {
+	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait() // interrupted
-	}()
+	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	check(t, err)
-	url := strings.TrimSpace(strings.TrimPrefix(line, "the page is at "))
+	return strings.TrimSpace(strings.TrimPrefix(line, "the page is at "))
+}
+
+// lookLive opens the page that wirectl monitor serves.
+func lookLive(t *testing.T, args ...string) sight {
+	t.Helper()
+	url := pageOf(t, nil, args...)
 	s := lookAt(t, url)
 	if strings.Contains(s.Address, "token") || !strings.Contains(s.Address, "/session/") {
 		t.Errorf("%s leads to %s", url, s.Address)
 	}
 	return s
+}
+
+// A prompt that goes on is cancelled from the page, once that was confirmed.
+func TestPageCancels(t *testing.T) {
+	chromium, node := need(t, "chromium"), need(t, "node")
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	send := throughRelay(t, env, 20_000)
+	url := pageOf(t, env, "--control", "live")
+	cmd := exec.CommandContext(t.Context(), node, "commands.mjs", filepath.Join(npm(t), "playwright-core", "index.js"), chromium, url)
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	_ = send.Wait() // the prompt was cancelled by nobody it knows
+	check(t, err)
+	var saw struct {
+		Live, Question, Said, Count string
+		Refused                     bool
+	}
+	check(t, json.Unmarshal(out, &saw))
+	if saw.Live != "live" || !saw.Refused || saw.Said != "done: cancel PROMPT_SEND 1" || !strings.Contains(saw.Question, "This changes a live wire") || !strings.Contains(saw.Count, "altered") {
+		t.Errorf("%+v", saw)
+	}
 }
 
 // A recorded session, as a report and live: a click shows a frame, zooming shows less

@@ -40,6 +40,8 @@ function say(text, kind = "") {
 // status says how the session is.
 function showStatus() {
   const a = session.about;
+  $("list").dataset.count = ui.shown.length;
+  if (ui.view === "sessions") $("count").textContent = number(ui.shown.length) + (ui.shown.length === 1 ? " session" : " sessions");
   if (!a) return;
   const n = (v, w) => number(v) + " " + w + (v === 1 ? "" : "s");
   $("title").textContent = plain(a.title);
@@ -58,7 +60,6 @@ function showStatus() {
     tab.count = a.findings;
     tab.replaceChildren("Findings", ...a.findings ? [part(number(a.findings), "badge")] : []);
   }
-  $("list").dataset.count = ui.shown.length;
   if (a.error && !$("said").textContent) say(a.error, "bad");
   showHeld(a);
 }

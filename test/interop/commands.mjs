@@ -1,0 +1,27 @@
+// Cancels the first call of a live session from its page: node commands.mjs PLAYWRIGHT
+// CHROMIUM URL. It prints what the page said.
+const [playwright, executablePath, url] = process.argv.slice(2);
+const { chromium } = (await import(playwright)).default;
+const browser = await chromium.launch({ executablePath, args: ["--headless", "--no-sandbox", "--disable-gpu"] });
+const saw = {};
+try {
+  const tab = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  await tab.goto(url);
+  await tab.waitForFunction(() => session.about?.commands && session.about.open > 0, null, { timeout: 60000 });
+  saw.live = await tab.textContent("#state");
+  await tab.keyboard.press("g");
+  await tab.keyboard.press("X");
+  await tab.waitForSelector("#ask[open]");
+  saw.question = await tab.textContent("#question");
+  await tab.click("#ask button[value=no]");
+  saw.refused = await tab.evaluate(() => !session.about.altered && session.about.open > 0);
+  await tab.keyboard.press("X");
+  await tab.click("#yes");
+  await tab.waitForFunction(() => document.getElementById("said").textContent.startsWith("done:") && session.about.altered, null, { timeout: 60000 });
+  await tab.waitForFunction(() => [...session.exchanges.values()].some((x) => x.cancel), null, { timeout: 60000 });
+  saw.said = await tab.textContent("#said");
+  saw.count = await tab.textContent("#count");
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(saw));
