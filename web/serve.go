@@ -60,7 +60,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%q is no address to listen at: want HOST:PORT", o.Listen)
 	case !o.Remote && !isLoopback(host):
-		return nil, fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", o.Listen)
+		return nil, fmt.Errorf("%s is not loopback: other machines could connect; use ssh -L, or give monitor --web the flag --remote if they may", o.Listen)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {

@@ -166,7 +166,7 @@ func (o *opened) about(control bool, now time.Time) (about, clock) {
 	defer o.mu.Unlock()
 	a.Title = text(cmp.Or(o.title, o.id))
 	if view.Frames == 0 {
-		a.Waiting = cmp.Or(o.waiting, a.Waiting)
+		a.Waiting = o.waiting
 	}
 	a.Commands = control && o.wire != nil && o.wire.Refuses() == ""
 	return a, c
