@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"encoding/hex"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,6 +91,7 @@ type exchange struct {
 	Guessed  bool    `json:"guessed,omitempty"`
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
 	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; and the cost, in millionths of a dollar
+	Model    *model  `json:"model,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
 	First    int64   `json:"first"` // frame
@@ -109,6 +111,31 @@ type exchange struct {
 	Findings int     `json:"findings,omitempty"`
 }
 
+// A model is what is known of the one that answers an exchange.
+type model struct {
+	Name   string   `json:"name"`
+	Stop   string   `json:"stop,omitempty"`
+	Tools  []string `json:"tools,omitempty"`
+	First  float64  `json:"first,omitempty"` // microseconds to the first token
+	Rate   float64  `json:"rate,omitempty"`  // tokens a second
+	Prompt []string `json:"prompt,omitempty"`
+}
+
+// modelOf returns what is known of a model; nil if there is none.
+func modelOf(m *store.Model) *model {
+	if m.Name == "" {
+		return nil
+	}
+	out := &model{Name: text(m.Name), Stop: text(m.StopReason), First: float64(m.FirstPart.Nanoseconds()) / 1e3, Rate: math.Round(m.TokensPerSecond*10) / 10}
+	for _, name := range m.ToolCalls {
+		out.Tools = append(out.Tools, text(name))
+	}
+	if m.Prompt != nil {
+		out.Prompt = stats.PromptText(m.Prompt, 3)
+	}
+	return out
+}
+
 type finding struct {
 	Name     string  `json:"name"`
 	Severity string  `json:"severity"`
@@ -124,12 +151,13 @@ type figures struct {
 	Slot    float64 `json:"slot"`
 	Traffic traffic `json:"traffic"`
 	// Outcomes are how exchanges ended, and Cancels what became of those of a cancel.
-	Outcomes []tally `json:"outcomes"`
-	Cancels  []tally `json:"cancels"`
-	Kinds    []kind  `json:"kinds"`
-	Names    []name  `json:"names"`
-	Tools    *tools  `json:"tools,omitempty"`
-	Usage    []int64 `json:"usage,omitempty"`
+	Outcomes []tally   `json:"outcomes"`
+	Cancels  []tally   `json:"cancels"`
+	Kinds    []kind    `json:"kinds"`
+	Names    []name    `json:"names"`
+	Models   []answers `json:"models,omitempty"`
+	Tools    *tools    `json:"tools,omitempty"`
+	Usage    []int64   `json:"usage,omitempty"`
 }
 
 // A tally says how often something was.
@@ -155,6 +183,16 @@ type kind struct {
 	P90    float64 `json:"p90,omitempty"`
 	P99    float64 `json:"p99,omitempty"`
 	Max    float64 `json:"max,omitempty"`
+}
+
+// answers are those of a model.
+type answers struct {
+	Name   string   `json:"name"`
+	Calls  int64    `json:"calls"`
+	Errors int64    `json:"errors,omitempty"`
+	Usage  []int64  `json:"usage,omitempty"`
+	First  *float64 `json:"first,omitempty"` // milliseconds to the first token, the median
+	Rate   float64  `json:"rate,omitempty"`  // tokens a second
 }
 
 // A name is what exchanges name, such as a tool, or a tool that is defined.
@@ -225,7 +263,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage),
+		Of: x.Operation, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,
@@ -328,6 +366,13 @@ func (f *figures) names(st *store.Stats) {
 	ms := func(m stats.Millis) *float64 {
 		v := float64(time.Duration(m).Microseconds()) / 1e3
 		return &v
+	}
+	for _, m := range st.Models {
+		row := answers{Name: text(m.Name), Calls: m.Calls, Errors: m.Errors, Rate: m.TokensPerSecond, Usage: []int64{m.Usage.Input, m.Usage.Cached, m.Usage.Output, int64(m.Cost)}}
+		if q := m.FirstPart; q != nil {
+			row.First = ms(q.P50)
+		}
+		f.Models = append(f.Models, row)
 	}
 	for _, n := range st.Names {
 		row := name{

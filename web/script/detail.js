@@ -89,10 +89,21 @@ function factsOf(x) {
   if (x.parts) list.push(number(x.parts) + (x.parts === 1 ? " part" : " parts") + (x.after ? ", " + number(x.after) + " after its cancel" : ""));
   if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));
   if (x.usage && x.usage[3]) list.push("cost: " + dollars(x.usage[3]));
+  if (x.model) list.push(...modelFacts(x.model));
   if (x.below.length) list.push(x.below.length + (x.below.length === 1 ? " exchange belongs" : " exchanges belong") + " to it");
   const op = operationOf(x);
   if (op !== x) list.push("belongs to " + (op.name || op.kind) + " " + bare(op.id) + (x.guessed ? ", a guess: another is like it" : ""));
   return list;
+}
+
+// modelFacts says what is known of a model and its answer.
+function modelFacts(m) {
+  const list = ["model " + m.name];
+  if (m.stop) list.push("stopped: " + m.stop);
+  if (m.tools) list.push("calls: " + m.tools.join(", "));
+  if (m.first) list.push("first token after " + span(m.first));
+  if (m.rate) list.push(m.rate + " tokens/s");
+  return list.concat(m.prompt || []);
 }
 
 const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? number(usage[i]) + " " + what : "").filter(Boolean).join(", ");

@@ -18,6 +18,7 @@ function paintStats() {
   for (const o of st.cancels) card(number(o.count), "cancels " + o.name, "warning");
   if (st.usage && tokens(st.usage)) card(tokens(st.usage), "tokens");
   if (st.usage && st.usage[3]) card(dollars(st.usage[3]), "cost");
+  for (const m of st.models || []) card(tokens(m.usage) || number(m.calls) + " calls", m.name + (m.rate ? " · " + m.rate + " tokens/s" : "") + (m.usage[3] ? " · " + dollars(m.usage[3]) : ""));
   if (a.findings) card(number(a.findings), a.findings === 1 ? "finding" : "findings", "warning");
   box.replaceChildren(cards, chart, ...namesTable(st), kindsTable(st));
   traffic(chart, st);
