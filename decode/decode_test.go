@@ -233,7 +233,7 @@ func TestCountsOfBytesAreThoseOfItems(t *testing.T) {
 }
 
 // faulty are the fixtures that hold a fault on purpose.
-var faulty = map[string]int64{"nexus-errors/c2s.bin": 1, "rlm-errors/c2s.bin": 1, "rlm-oversize/c2s.bin": 1, "acp-v1-claude/c2s.bin": 1, "acp-v2-claude/c2s.bin": 1}
+var faulty = map[string]int64{"nexus-errors/c2s.bin": 1, "rlm-errors/c2s.bin": 1, "rlm-oversize/c2s.bin": 1, "acp-v1-claude/c2s.bin": 1, "acp-v2-claude/c2s.bin": 1, "pi-rpc/c2s.bin": 1}
 
 // Every recorded stream decodes without a fault, and comes back from its
 // NDJSON byte for byte.

@@ -160,7 +160,7 @@ func appendToken(dst []byte, t protocol.Token, quote bool) []byte {
 	switch {
 	case t.IsZero():
 		return dst
-	case quote:
+	case quote || t.Space == protocol.SpaceKind: // a kind is no JSON
 		return jsonscan.AppendQuote(dst, t.Text)
 	default:
 		return jsonscan.AppendCompact(dst, t.Text)

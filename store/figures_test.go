@@ -58,7 +58,7 @@ func TestFiguresOfAll(t *testing.T) {
 		all := s.Stats()
 		setFilter(t, s, "seq>0")
 		several := name == "jsonrpc-http-jayson" || name == "acp-v2-claude" || name == "claude-mcp-cancel" ||
-			name == "a2a10-ts-rest" || name == "a2a10-ts-grpc"
+			name == "a2a10-ts-rest" || name == "a2a10-ts-grpc" || name == "opencode-serve"
 		if got, want := summary(s.Stats(), several), summary(all, several); got != want {
 			t.Errorf("%s: with a filter that matches all\n%s\nwithout\n%s", name, got, want)
 		}

@@ -53,7 +53,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	s.offer.Changed(e, seq)
 	s.progress(r, e, at)
 	// What ends by a cancel has no time, and what ends with its connection no frame.
-	r.ended = r.ended || !e.Closed.IsZero() && (seq != 0 || e.Outcome == session.Failed)
+	r.ended = r.ended || !e.Closed.IsZero() && (seq != 0 || e.Outcome == session.Failed) && e.Outcome != session.Abandoned
 	if e.Usage != (protocol.Usage{}) {
 		s.rows.use(r.mark, e.Usage)
 	}

@@ -59,6 +59,7 @@ var notOfUnits = map[string]string{
 	"invalid-utf8":    "tracking does not look into the texts of protobuf",
 	"stray-output":    "in len32 a line is a length over the limit: log-line",
 	"unknown-step":    "latis has no steps of a turn",
+	"open-step":       "latis has no steps of a turn",
 	"total-falls":     "latis tells of no tokens",
 	"request-timeout": "controllers give up",
 	"wrong-framing":   "latis has no framing of its own for pipes",

@@ -163,10 +163,7 @@ func (l *Log) drop(c *entry) {
 // target returns the call that a cancel names; nil if it was passed on. The requests of
 // a batch have one frame.
 func (l *Log) target(c *session.Cancel) *entry {
-	var found *entry
-	if e := l.joined[c.TargetSeq]; e != nil {
-		return e
-	}
+	found := l.joined[c.TargetSeq] // a frame may begin several: MCP inside of another protocol
 	for _, e := range l.order[l.find(place{c.TargetSeq, c.TargetSeq}):] {
 		if e.Frame != c.TargetSeq {
 			break
