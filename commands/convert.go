@@ -37,7 +37,7 @@ func convertCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "redact-value", Usage: "take out what matches `REGEX`"},
 			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
 			&cli.StringFlag{Name: "dir", Usage: "the direction of frames that have none: c2u (controller to unit) or u2c"},
-			&cli.BoolFlag{Name: "resync", Usage: "go on behind what is no frame, at the next plausible one"},
+			&cli.BoolFlag{Name: "resync", Usage: "skip bytes that are not a frame, up to the next plausible one"},
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, streamFlags()...),

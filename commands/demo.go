@@ -21,7 +21,7 @@ func demoCommand(inv *invocation) *cli.Command {
 		ArgsUsage: " ",
 		Description: "A controller, two units and a broker talk over loopback, with relays in between: ids " +
 			"in flight at once, cancels that are obeyed, crossed and ignored, a unit that does not " +
-			"read. Where there is no terminal to draw on the frames are printed.\n\n" +
+			"read. Without a terminal, the frames are printed.\n\n" +
 			"   wirectl demo\n" +
 			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
 		Flags: []cli.Flag{

@@ -38,7 +38,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.Float64Flag{Name: "speed", Value: 1, Usage: "divide the recorded times by `FACTOR`"},
 			&cli.BoolFlag{Name: "fast", Usage: "do not wait for the recorded times at all"},
 			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for a frame of the peer, as a `TIME` such as 5s"},
-			&cli.StringFlag{Name: "match", Usage: "when a frame is as recorded, by what `HOW` says: exact compares values, kind does not, and jq:EXPR compares what a filter makes of both (default: exact, and kind with --as unit, unless --repeat)"},
+			&cli.StringFlag{Name: "match", Usage: "when a frame is as recorded, by what `HOW` says: exact compares values, kind does not, and jq:EXPR compares a filter's output for both (default: exact, and kind with --as unit, unless --repeat)"},
 			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys and names of items with dots between them, * for any"},
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "neither wait for frames of that `KIND` nor miss them"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare the parts of an answer, nor how many there are"},

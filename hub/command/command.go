@@ -123,7 +123,7 @@ func timeOf(text string, now time.Time) (time.Time, bool) {
 func SendFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "hub", Usage: "send what passes to the hub at `URL` as well (default: WIRECTL_HUB)"},
-		&cli.StringFlag{Name: "hub-policy", Value: string(hub.Lossy), Usage: "what becomes of frames while the hub is slow or away, dropped and counted or kept on disk: lossy, lossless"},
+		&cli.StringFlag{Name: "hub-policy", Value: string(hub.Lossy), Usage: "drop and count frames while the hub is slow or away, or keep them on disk: lossy, lossless"},
 		&cli.StringFlag{Name: "hub-level", Value: "full", Usage: "what to send, everything but known secrets or an outline: full, metadata"},
 	}
 }
