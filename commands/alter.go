@@ -12,11 +12,11 @@ import (
 // alterFlags are the flags that ask for what passes to be changed.
 func alterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.GenericFlag{Name: "fault", Value: &faultRules{}, Usage: "break frames on purpose by `RULE`, such as 'delay 200ms when kind==result'; may be repeated"},
-		&cli.StringFlag{Name: "fault-file", Usage: "break frames on purpose by the rules in `FILE`, in YAML"},
-		&cli.Uint64Flag{Name: "fault-seed", Usage: "draw what faults leave to chance from the seed `N`: the same one makes the same faults (default: that of --fault-file, or 0)"},
-		&cli.StringFlag{Name: "hold", Usage: "let frames that match `EXPR` wait until they are let go over the tap"},
-		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap send frames, cancels and frames once more, and hold"},
+		&cli.GenericFlag{Name: "fault", Value: &faultRules{}, Usage: "inject faults by `RULE`, such as 'delay 200ms when kind==result'; repeatable"},
+		&cli.StringFlag{Name: "fault-file", Usage: "inject faults by the rules in the YAML `FILE`"},
+		&cli.Uint64Flag{Name: "fault-seed", Usage: "seed random faults with `N`; the same seed makes the same faults (default: from --fault-file, or 0)"},
+		&cli.StringFlag{Name: "hold", Usage: "hold frames that match `EXPR` until they are released over the tap"},
+		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap hold frames, resend them, and send frames and cancels"},
 		&cli.BoolFlag{Name: "hub-control", Usage: "let viewers at the hub do the same, if they have the right to control"},
 	}
 }

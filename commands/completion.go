@@ -13,7 +13,7 @@ func completionCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Category:  about,
-		Usage:     "print the script that makes Tab complete in a shell",
+		Usage:     "print a shell completion script",
 		ArgsUsage: "SHELL",
 		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The script says in its head where\n" +
 			"it belongs. To try it:\n\n" +

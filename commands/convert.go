@@ -22,7 +22,7 @@ func convertCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  reading,
-		Usage:     "write a session in another form: pcapng, NDJSON, raw bytes or a trace",
+		Usage:     "convert a session: pcapng, NDJSON, raw bytes, a trace or HAR",
 		ArgsUsage: "IN OUT",
 		Description: "Reads what decode reads and writes OUT, in the format that its name tells: .pcapng,\n" +
 			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes). OUT may\n" +
@@ -31,13 +31,13 @@ func convertCommand(inv *invocation) *cli.Command {
 			"   wirectl convert --redact name --redact-value '[0-9]{16}' dir session.pcapng\n" +
 			"   wirectl convert fixture:latis-session trace.json",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "the format of OUT, rather than what its name tells: " + formatNames()},
+			&cli.StringFlag{Name: "to", Usage: "override the format that OUT's name implies: " + formatNames()},
 			&cli.BoolFlag{Name: "zstd", Usage: "with pcapng: compress it"},
-			&cli.StringSliceFlag{Name: "redact", Usage: "take out what has the name `KEY`, such as apiKey"},
-			&cli.StringSliceFlag{Name: "redact-value", Usage: "take out what matches `REGEX`"},
-			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
-			&cli.StringFlag{Name: "dir", Usage: "the direction of frames that have none: c2u (controller to unit) or u2c"},
-			&cli.BoolFlag{Name: "resync", Usage: "skip bytes that are not a frame, up to the next plausible one"},
+			&cli.StringSliceFlag{Name: "redact", Usage: "redact values with the name `KEY`, such as apiKey"},
+			&cli.StringSliceFlag{Name: "redact-value", Usage: "redact values that match `REGEX`"},
+			&cli.BoolFlag{Name: "keep-secrets", Usage: "keep known secrets, such as tokens and passwords"},
+			&cli.StringFlag{Name: "dir", Usage: "direction of frames that do not state one: c2u (controller to unit) or u2c"},
+			&cli.BoolFlag{Name: "resync", Usage: "skip invalid bytes and resume at the next plausible frame"},
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, streamFlags()...),

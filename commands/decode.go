@@ -37,26 +37,26 @@ func decodeCommand(inv *invocation) *cli.Command {
 			"   wirectl decode -o ndjson dump.bin | jq .payload",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or raw"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Count: &verbose, Usage: "with text: show payloads too; -vv shows the bytes in hexadecimal as well"},
-			&cli.BoolFlag{Name: "payload", Usage: "print the payloads alone, as they are (a terminal shows escapes)"},
-			&cli.BoolFlag{Name: "count", Usage: "print how many frames and bytes there are, by kind"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Count: &verbose, Usage: "with text: also show payloads; -vv adds a hex dump"},
+			&cli.BoolFlag{Name: "payload", Usage: "print only the payloads, unchanged (escaped on a terminal)"},
+			&cli.BoolFlag{Name: "count", Usage: "print the number of frames and bytes by kind"},
 			&cli.StringFlag{Name: "where", Usage: "show only frames that match `EXPR`: FIELD==VALUE, !=, ~ (contains), joined by and"},
 			&cli.StringFlag{Name: "jq", Usage: "print the output of the jq filter `EXPR` for each frame's NDJSON object"},
 			&cli.Int64Flag{Name: "head", Usage: "stop after `N` frames"},
-			&cli.Int64Flag{Name: "skip", Usage: "pass over the first `N` frames"},
-			&cli.BoolFlag{Name: "follow", Usage: "wait at the end of a file for more"},
-			&cli.BoolFlag{Name: "resync", Usage: "skip bytes that are not a frame, up to the next plausible one"},
+			&cli.Int64Flag{Name: "skip", Usage: "skip the first `N` frames"},
+			&cli.BoolFlag{Name: "follow", Usage: "wait for more at the end of a file"},
+			&cli.BoolFlag{Name: "resync", Usage: "skip invalid bytes and resume at the next plausible frame"},
 			grpcEncodingFlag(),
-			&cli.StringFlag{Name: "time", Value: string(decode.Relative), Usage: "how to write the times of a capture: rel (since the first frame), delta (since the one before), abs, utc"},
+			&cli.StringFlag{Name: "time", Value: string(decode.Relative), Usage: "how to print times: rel (since the first frame), delta (since the previous frame), abs, utc"},
 			colorFlag("the output"),
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say what the stream was taken for"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not print the detected format"},
 		}, streamFlags()...),
 		Action: func(c *cli.Context) error { return runDecode(inv, c, verbose) },
 	}
 }
 
 func grpcEncodingFlag() cli.Flag {
-	return &cli.StringFlag{Name: "grpc-encoding", Value: decode.Compressions[0], Usage: "how compressed gRPC messages are compressed: " + strings.Join(decode.Compressions, ", ")}
+	return &cli.StringFlag{Name: "grpc-encoding", Value: decode.Compressions[0], Usage: "compression of gRPC messages: " + strings.Join(decode.Compressions, ", ")}
 }
 
 func runDecode(inv *invocation, c *cli.Context, verbose int) error {

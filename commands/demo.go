@@ -17,7 +17,7 @@ func demoCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
 		Category:  reading,
-		Usage:     "see half a minute of agents at work, with the monitor on it",
+		Usage:     "watch half a minute of agent traffic in the monitor",
 		ArgsUsage: " ",
 		Description: "A controller, two units and a broker talk over loopback, with relays in between: ids " +
 			"in flight at once, cancels that are obeyed, crossed and ignored, a unit that does not " +
@@ -25,7 +25,7 @@ func demoCommand(inv *invocation) *cli.Command {
 			"   wirectl demo\n" +
 			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "capture", Usage: "record into `FILE`, which is replaced, rather than to show it"},
+			&cli.StringFlag{Name: "capture", Usage: "record to `FILE` (overwrites) instead of showing it"},
 			&cli.Float64Flag{Name: "pace", Value: 1, Usage: "play `FACTOR` times as slowly: 0.1 is ten times as fast"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, dark or light"},
 			colorFlag("the output"),

@@ -28,10 +28,10 @@ func diffCommand(inv *invocation) *cli.Command {
 			"   wirectl diff --ignore-field 'result.*.time' before.pcapng after.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
-			&cli.StringSliceFlag{Name: "ignore-field", Usage: "do not compare what `PATH` leads to in payloads: keys and names of items with dots between them, * for any"},
-			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "do not compare messages of that `KIND`, nor what answers them"},
-			&cli.BoolFlag{Name: "ignore-chunks", Usage: "do not compare into which parts an answer is cut"},
-			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took more than `FACTOR` times as long"},
+			&cli.StringSliceFlag{Name: "ignore-field", Usage: "ignore the payload field at `PATH`: keys joined by dots, with * for any"},
+			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "ignore messages of this `KIND` and their answers"},
+			&cli.BoolFlag{Name: "ignore-chunks", Usage: "ignore how answers are split into parts"},
+			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took over `FACTOR` times as long"},
 		}, sessionFlags()...),
 		Action: inv.does(runDiff),
 	}

@@ -15,7 +15,7 @@ func doctorCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  about,
-		Usage:     "say which programs of this machine wirectl can work with",
+		Usage:     "list the programs on this machine that wirectl can use",
 		ArgsUsage: " ",
 		Description: "Looks for the programs that some endpoints and views need, and says where the taps " +
 			"of running relays are. Wirectl works without any of the programs.\n\n" +

@@ -14,15 +14,15 @@ func encodeCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "encode",
 		Category:  reading,
-		Usage:     "turn NDJSON, or bare payloads, into frames",
+		Usage:     "encode NDJSON, or bare payloads, as frames",
 		ArgsUsage: "[FILE…]",
 		Description: "Reads what decode -o ndjson writes and gives back the same bytes; or reads one\n" +
 			"payload a line, and frames it.\n\n" +
 			"   wirectl decode -o ndjson a.bin | jq -c 'select(.id != 3)' | wirectl encode\n" +
 			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "framing", Usage: "how to frame payloads, rather than as their records or the protocol have it: " + framingNames()},
-			&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than as their records have it: " + protocolNames()},
+			&cli.StringFlag{Name: "framing", Usage: "override the framing of the records or of the protocol: " + framingNames()},
+			&cli.StringFlag{Name: "protocol", Usage: "override the protocol that records name: " + protocolNames()},
 		}, payloadFlags()...),
 		Action: inv.does(runEncode),
 	}

@@ -33,24 +33,24 @@ func (inv *invocation) endingInEndpoint(cmd *cli.Command) *cli.Command {
 func endpointFlags() []cli.Flag {
 	const category = "ENDPOINT"
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: pass each argument of the remote command as one word of the remote shell"},
-		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: the `PROGRAM` that reaches containers (default: docker, podman or nerdctl)"},
-		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "give a process `TIME` to end when its standard input was closed, and again after SIGTERM"},
-		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket, TLS and QUIC: offer, or take, the subprotocol `NAME`"},
+		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: quote each argument of the command for the remote shell"},
+		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: use `PROGRAM` to reach containers (default: docker, podman or nerdctl)"},
+		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "wait `TIME` for a process to exit after closing its stdin, and again after SIGTERM"},
+		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket, TLS and QUIC: offer or accept the subprotocol `NAME`"},
 		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket and HTTP: send the header `NAME: VALUE` with the request"},
-		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the authorities in `FILE` (PEM), rather than the system's; a listener then wants certificates of its clients"},
-		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "show the certificate in `FILE` (PEM)"},
-		&cli.StringFlag{Name: "tls-key", Category: category, Usage: "the key of --tls-cert, in `FILE` (PEM)"},
-		&cli.StringFlag{Name: "tls-pin", Category: category, Usage: "trust the peer whose certificate has this SHA-256 `FINGERPRINT`, whoever signed it"},
-		&cli.BoolFlag{Name: "insecure", Category: category, Usage: "trust any certificate: whoever is in between can read and change everything"},
+		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the CAs in `FILE` (PEM) instead of the system's; a listener then requires client certificates"},
+		&cli.StringFlag{Name: "tls-cert", Category: category, Usage: "present the certificate in `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-key", Category: category, Usage: "read the private key of --tls-cert from `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-pin", Category: category, Usage: "trust only a peer certificate with this SHA-256 `FINGERPRINT`, whoever signed it"},
+		&cli.BoolFlag{Name: "insecure", Category: category, Usage: "accept any certificate; allows man-in-the-middle attacks"},
 	}
 }
 
 // listenFlags are the flags of commands that wait for connections.
 func listenFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "listen", Usage: "take connections at `ADDRESS`, such as tcp://127.0.0.1:7000, unix:///PATH or ws://127.0.0.1:0"},
-		&cli.BoolFlag{Name: "remote", Usage: "--listen for other machines too, and not on loopback alone"},
+		&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`, such as tcp://127.0.0.1:7000, unix:///PATH or ws://127.0.0.1:0"},
+		&cli.BoolFlag{Name: "remote", Usage: "allow --listen beyond loopback"},
 	}
 }
 

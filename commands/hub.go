@@ -13,7 +13,7 @@ import (
 
 func hubCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
-		Name: "hub", Category: between, Usage: "bring the sessions of many machines together", ArgsUsage: "[token NAME]",
+		Name: "hub", Category: between, Usage: "collect the sessions of many machines", ArgsUsage: "[token NAME]",
 		Description: "Runs a hub: relays and brokers send it what passes (--hub), and commands read that as\n" +
 			"hub:SESSION. token prints the credentials that a client from beyond this machine needs.\n\n" +
 			"   wirectl hub\n" +

@@ -22,7 +22,7 @@ func lintCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "lint",
 		Category:  reading,
-		Usage:     "say which rules of its protocol a session broke",
+		Usage:     "report protocol rules that a session broke",
 		ArgsUsage: "[SESSION…]",
 		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and judges what\n" +
 			"the messages mean together. The status is 3 when something was found.\n\n" +
@@ -32,13 +32,13 @@ func lintCommand(inv *invocation) *cli.Command {
 			"   wirectl lint --baseline tools.json --max-duration tools/call=2s live.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson, junit or sarif"},
-			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "what makes the status 3: `WHAT` is error, warning or note, which include what is worse, or the name of a finding"},
+			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "exit with status 3 for `WHAT`: error, warning or note (and anything worse), or the name of a finding"},
 			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report this `FINDING`"},
-			&cli.StringSliceFlag{Name: "expect-tool", Usage: "the tool of that `NAME` is to be listed by the MCP server"},
-			&cli.StringSliceFlag{Name: "forbid-tool", Usage: "the tool of that `NAME` is not to be listed"},
-			&cli.StringSliceFlag{Name: "max-duration", Usage: "how long exchanges of a kind may take: `KIND=TIME` such as tools/call=2s"},
-			&cli.IntFlag{Name: "max-definition-bytes", Usage: "the definition of a tool is to have at most `N` bytes of compact JSON"},
-			&cli.StringFlag{Name: "baseline", Usage: "the tools are to be those in `FILE`, which the command baseline writes"},
+			&cli.StringSliceFlag{Name: "expect-tool", Usage: "require that the MCP server lists the tool `NAME`"},
+			&cli.StringSliceFlag{Name: "forbid-tool", Usage: "require that the MCP server does not list the tool `NAME`"},
+			&cli.StringSliceFlag{Name: "max-duration", Usage: "limit the duration of a kind of exchange: `KIND=TIME`, such as tools/call=2s"},
+			&cli.IntFlag{Name: "max-definition-bytes", Usage: "limit each tool definition to `N` bytes of compact JSON"},
+			&cli.StringFlag{Name: "baseline", Usage: "require the tools in `FILE`, written by wirectl baseline"},
 		}, sessionFlags()...),
 		Action: inv.does(runLint),
 	}

@@ -21,7 +21,7 @@ import (
 func monitorCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "monitor",
-		Usage:     "see a session on the terminal: ids in flight, cancels, frames, findings",
+		Usage:     "watch a session on the terminal: ids in flight, cancels, frames, findings",
 		Category:  reading,
 		ArgsUsage: "[SESSION]",
 		Description: "Draws what passes a relay or a broker, a capture, a recording, NDJSON or the bytes\n" +
@@ -32,8 +32,8 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   producer | wirectl monitor -\n" +
 			"   wirectl monitor --web                  # in a browser",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "where", Usage: "begin with that filter: a `CONDITION` as of decode, or one of " + strings.Join(store.Words, ", ")},
-			&cli.BoolFlag{Name: "follow", Usage: "at the end of the file wait for more"},
+			&cli.StringFlag{Name: "where", Usage: "start with this filter: a `CONDITION`, as for decode --where, or one of " + strings.Join(store.Words, ", ")},
+			&cli.BoolFlag{Name: "follow", Usage: "wait for more at the end of the file"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, " + strings.Join(tui.Themes, " or ")},
 			pricesFlag(),
 			grpcEncodingFlag(),

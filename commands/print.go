@@ -8,7 +8,7 @@ import (
 
 // quietFlag is of the commands that say on standard error what they do.
 func quietFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on standard error but errors"}
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only errors on stderr"}
 }
 
 // colorFlag is of the commands that colour what is named.

@@ -19,14 +19,14 @@ func reportCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Category:  reading,
-		Usage:     "write a session as a page to look at: lanes, frames, findings, statistics",
+		Usage:     "write a session as an HTML page: lanes, frames, findings, statistics",
 		ArgsUsage: "SESSION",
 		Description: "The page is one HTML file that needs nothing else: no server, no network. What is\n" +
 			"known to be secret is taken out of it, because pages are for showing around.\n\n" +
 			"   wirectl report -o report.html session.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
-			&cli.BoolFlag{Name: "keep-secrets", Usage: "leave in what is known to be secret, such as tokens and passwords"},
+			&cli.BoolFlag{Name: "keep-secrets", Usage: "keep known secrets, such as tokens and passwords"},
 			pricesFlag(),
 			grpcEncodingFlag(),
 			quietFlag(),

@@ -15,7 +15,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "rlm",
 		Category:  speaking,
-		Usage:     "answer a question about a text of any size: a model writes code that reads it",
+		Usage:     "answer a question about a text of any size with code that a model writes",
 		ArgsUsage: "[QUESTION | show FILE]",
 		Description: "The text is not in the prompt: it is the variable context in a Python interpreter. The\n" +
 			"model sees its size, and writes code that reads it and asks further models. The code is\n" +
@@ -25,7 +25,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
 		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(run.Flags)...),
-			&cli.StringFlag{Name: "config", Usage: "route as the YAML `FILE` says, as serve does; its section rlm sets what these flags do not"}, quietFlag()),
+			&cli.StringFlag{Name: "config", Usage: "read the broker's configuration from the YAML `FILE`; its section rlm sets defaults for these flags"}, quietFlag()),
 		Action: inv.does(runRLM),
 	}
 }

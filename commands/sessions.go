@@ -29,8 +29,8 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			"   wirectl sessions rm 3f9a1c",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
-			&cli.BoolFlag{Name: "hub", Usage: "list the sessions at the hub, or those in which each NAME stands: of a host, a tap, a protocol, a unit, or live"},
-			&cli.BoolFlag{Name: "all", Usage: "rm: remove every session that has ended"},
+			&cli.BoolFlag{Name: "hub", Usage: "list the hub's sessions that match every NAME: a host, tap, protocol, unit, or live"},
+			&cli.BoolFlag{Name: "all", Usage: "rm: remove all sessions that have ended"},
 		}, command.FindFlags()...),
 		Action: inv.does(runSessions),
 	}

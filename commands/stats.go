@@ -20,7 +20,7 @@ func statsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
 		Category:  reading,
-		Usage:     "sum up sessions: counts, latencies, streaming, cancels",
+		Usage:     "summarize sessions: counts, latencies, streaming, cancels",
 		ArgsUsage: "[SESSION…]",
 		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and sums up what\n" +
 			"all of them hold, by kind of message. Times are those of a capture.\n\n" +

@@ -19,9 +19,9 @@ import (
 // streamFlags are the flags that say what a stream is.
 func streamFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "carrier", Usage: "what carries the frames, rather than to detect it: " + carrierNames()},
-		&cli.StringFlag{Name: "framing", Usage: "how frames are delimited, rather than to detect it: " + framingNames()},
-		&cli.StringFlag{Name: "protocol", Usage: "what payloads mean, rather than to detect it: " + protocolNames()},
+		&cli.StringFlag{Name: "carrier", Usage: "override the detected carrier: " + carrierNames()},
+		&cli.StringFlag{Name: "framing", Usage: "override the detected framing: " + framingNames()},
+		&cli.StringFlag{Name: "protocol", Usage: "override the detected protocol: " + protocolNames()},
 	}, payloadFlags()...)
 }
 
@@ -29,10 +29,10 @@ func streamFlags() []cli.Flag {
 func payloadFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "limit-bytes", Usage: "refuse payloads over `N` bytes (default: 10000000 for rlm, 16777216 for others)"},
-		&cli.StringSliceFlag{Name: "proto", Usage: "read protobuf payloads by the schema in `FILE`; without --message each gRPC call tells by its path which message"},
-		&cli.StringSliceFlag{Name: "import-path", Aliases: []string{"I"}, Usage: "look for imports of --proto files in `DIR`"},
-		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "read protobuf payloads by the schema in `FILE`, a serialized FileDescriptorSet, as --proto"},
-		&cli.StringFlag{Name: "message", Usage: "the `NAME` of the protobuf message that payloads are"},
+		&cli.StringSliceFlag{Name: "proto", Usage: "decode protobuf with the schema in `FILE`; without --message, the path of a gRPC call selects the message"},
+		&cli.StringSliceFlag{Name: "import-path", Aliases: []string{"I"}, Usage: "search `DIR` for imports of --proto files"},
+		&cli.StringSliceFlag{Name: "descriptor-set", Usage: "like --proto, for `FILE` with a serialized FileDescriptorSet"},
+		&cli.StringFlag{Name: "message", Usage: "decode payloads as the protobuf message `NAME`"},
 	}
 }
 

@@ -13,7 +13,7 @@ func tapsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "taps",
 		Category:  between,
-		Usage:     "list the relays and brokers of yours that can be looked at",
+		Usage:     "list your running relays and brokers",
 		ArgsUsage: " ",
 		Description: "Each has a tap, which any command that reads a session takes: by its name or the\n" +
 			"beginning of it, or as live, which is the newest and is waited for.\n\n" +

@@ -25,7 +25,7 @@ func unitCommand(inv *invocation) *cli.Command {
 	return inv.withEndpoint(&cli.Command{
 		Name:      "unit",
 		Category:  speaking,
-		Usage:     "be a unit: take prompts over latis, stream answers, obey cancels",
+		Usage:     "act as a latis unit: accept prompts, stream answers, obey cancels",
 		ArgsUsage: "[echo | script SESSION | provider MODEL | exec CMD…]",
 		Description: "Serves latis on standard input and output, or where --listen or --dial says. Each\n" +
 			"prompt is answered by echo, which gives it back; as in a recorded session (script); by a\n" +
@@ -35,9 +35,9 @@ func unitCommand(inv *invocation) *cli.Command {
 			"   wirectl unit --misbehave cancel-silent",
 		Flags: append(append(command.SendFlags(), listenFlags()...),
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
-			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, with that `TIME` between them"},
-			&cli.StringFlag{Name: "config", Usage: "provider: the configuration of the broker, a YAML `FILE` (wirectl help serve)"},
-			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "let a session be resumed for `TIME` after its connection has ended"},
+			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, at intervals of `TIME`"},
+			&cli.StringFlag{Name: "config", Usage: "provider: read the broker's configuration from the YAML `FILE` (wirectl help serve)"},
+			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "allow resuming a session for `TIME` after its connection ends"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
 			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + unit.MisbehaviourNames()},
 			quietFlag(),

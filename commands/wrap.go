@@ -37,8 +37,8 @@ func wrapCommand(inv *invocation) *cli.Command {
 			"   wirectl unwrap .vscode/mcp.json files",
 		Flags: []cli.Flag{
 			allFlag(), dryRunFlag(),
-			&cli.StringFlag{Name: "capture", Usage: "have the relay record into `FILE`"},
-			&cli.StringFlag{Name: "record", Usage: "have the relay record every session for wirectl sessions; without the flag, wrap asks on a terminal: metadata, full or none"},
+			&cli.StringFlag{Name: "capture", Usage: "record to `FILE`"},
+			&cli.StringFlag{Name: "record", Usage: "record every session for wirectl sessions (on a terminal, the default is to ask): metadata, full or none"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 		},
 		Action: inv.does(runWrap),
@@ -65,11 +65,11 @@ func unwrapCommand(inv *invocation) *cli.Command {
 }
 
 func allFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "all", Usage: "every server of the configuration"}
+	return &cli.BoolFlag{Name: "all", Usage: "all servers in the configuration"}
 }
 
 func dryRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "dry-run", Usage: "only print which lines would change"}
+	return &cli.BoolFlag{Name: "dry-run", Usage: "print the changes without making them"}
 }
 
 func runWrap(inv *invocation, c *cli.Context) error {

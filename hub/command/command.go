@@ -25,17 +25,17 @@ import (
 // HubFlags are those of the command that runs a hub.
 func HubFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:4222", Usage: "listen at `HOST:PORT`; beyond loopback with --tls-cert"},
-		&cli.StringFlag{Name: "tls-cert", Usage: "the certificate of the hub, in `FILE` (PEM)"},
-		&cli.StringFlag{Name: "tls-key", Usage: "the key of --tls-cert, in `FILE` (PEM)"},
-		&cli.StringFlag{Name: "nats", Usage: "use the server or cluster of NATS at `URL`, rather than one of its own"},
-		&cli.StringFlag{Name: "creds", Usage: "with --nats: the credentials in `FILE`"},
+		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:4222", Usage: "listen on `HOST:PORT`; beyond loopback, needs --tls-cert"},
+		&cli.StringFlag{Name: "tls-cert", Usage: "read the hub's certificate from `FILE` (PEM)"},
+		&cli.StringFlag{Name: "tls-key", Usage: "read the private key of --tls-cert from `FILE` (PEM)"},
+		&cli.StringFlag{Name: "nats", Usage: "use the NATS server or cluster at `URL` instead of an embedded server"},
+		&cli.StringFlag{Name: "creds", Usage: "with --nats: read credentials from `FILE`"},
 		&cli.Int64Flag{Name: "max-bytes", Value: 10 << 30, Usage: "keep the newest `N` bytes of all sessions"},
-		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep what is not older than `TIME`"},
+		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep frames for `TIME`"},
 		&cli.BoolFlag{Name: "reindex", Usage: "make the index anew, by which sessions are searched for"},
 		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the page of all sessions at `HOST:PORT` of loopback; none if it is empty"},
-		&cli.BoolFlag{Name: "publish", Usage: "token: it can send sessions, and see none"},
-		&cli.BoolFlag{Name: "view", Usage: "token: it can see sessions, and send none"},
+		&cli.BoolFlag{Name: "publish", Usage: "token: allow sending sessions only"},
+		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
 		&cli.BoolFlag{Name: "control", Usage: "token: it can see sessions, and cancel, hold and change what passes a relay with --hub-control"},
 	}
 }
@@ -122,9 +122,9 @@ func timeOf(text string, now time.Time) (time.Time, bool) {
 // SendFlags are those of commands whose sessions go to a hub.
 func SendFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "hub", Usage: "send what passes to the hub at `URL` as well (default: WIRECTL_HUB)"},
-		&cli.StringFlag{Name: "hub-policy", Value: string(hub.Lossy), Usage: "drop and count frames while the hub is slow or away, or keep them on disk: lossy, lossless"},
-		&cli.StringFlag{Name: "hub-level", Value: "full", Usage: "what to send, everything but known secrets or an outline: full, metadata"},
+		&cli.StringFlag{Name: "hub", Usage: "also send the session to the hub at `URL` (default: WIRECTL_HUB)"},
+		&cli.StringFlag{Name: "hub-policy", Value: string(hub.Lossy), Usage: "drop and count frames, or keep them on disk, while the hub is slow or unreachable: lossy, lossless"},
+		&cli.StringFlag{Name: "hub-level", Value: "full", Usage: "send everything except known secrets, or only metadata: full, metadata"},
 	}
 }
 
