@@ -44,7 +44,7 @@ func TestJoin(t *testing.T) {
 	if s, err = openSpool(s.dir); err != nil {
 		t.Fatal(err)
 	}
-	defer s.release()
+	defer s.release() //nolint:errcheck // the test has ended
 	if got := next(100, s.sent().Tried); got != "1-2 <1><2> 20" {
 		t.Error(got)
 	}

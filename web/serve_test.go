@@ -1,4 +1,4 @@
-package web_test
+package web_test //nolint:bodyclose // ask closes bodies
 
 import (
 	"bufio"
@@ -340,7 +340,7 @@ func TestSlowPage(t *testing.T) {
 		for n := range frames {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`+"\n", n)
 		}
-		w.Flush()
+		_ = w.Flush()
 		in.Close()
 	}()
 	s.events("-", func(e event) bool { return e.About.Live || e.About.Frames < frames })

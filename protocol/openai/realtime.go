@@ -51,7 +51,6 @@ func (realtime) Parse(payload []byte, m *protocol.Message) error {
 // A realtimeEvent is what an event has besides what those over HTTP have.
 type realtimeEvent struct {
 	id, of, response []byte // of the event; of the event that an error is about; of the response
-	conversation     []byte
 }
 
 // read walks the next member of an event.
