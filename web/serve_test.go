@@ -1,4 +1,5 @@
-package web_test //nolint:bodyclose // ask closes bodies
+//nolint:bodyclose // ask closes bodies
+package web_test
 
 import (
 	"bufio"
