@@ -101,9 +101,9 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 		"--":                        "-- takes a command",
 		"unx:///a":                  `unknown kind of endpoint "unx" (did you mean unix?)`,
 		"tcp://a":                   "no port: write tcp://HOST:PORT",
-		"--grace 0s stdio":          "--grace is a time such as 2s",
+		"--grace 0s stdio":          "invalid --grace 0s: want a duration such as 2s",
 		"--tls-cert a stdio":        "--tls-cert and --tls-key belong together",
-		"--header x stdio":          `--header is NAME: VALUE, and not "x"`,
+		"--header x stdio":          `invalid --header "x": want NAME: VALUE`,
 		"--insecure --tls-pin 0 --": "give one of them",
 	} {
 		_, err := try(t, strings.Fields(line)...)

@@ -147,5 +147,5 @@ func callFormat(inv *invocation, c *cli.Context, live bool) (io.Writer, calls.Fo
 	case "csv":
 		return inv.bytes(), calls.CSV(), nil
 	}
-	return nil, nil, usagef("--output is text, ndjson or csv, and not %q", c.String("output"))
+	return nil, nil, usagef("invalid --output %q: want text, ndjson or csv", c.String("output"))
 }

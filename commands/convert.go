@@ -89,12 +89,12 @@ func runConvert(inv *invocation, c *cli.Context) error {
 // newConversion reads the operands and flags.
 func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if len(inv.Operands) != 2 {
-		return nil, usagef("convert takes IN and OUT: two operands, and not %d", len(inv.Operands))
+		return nil, usagef("convert takes two operands, IN and OUT; got %d", len(inv.Operands))
 	}
 	v := &conversion{invocation: inv, c: c, in: inv.Operands[0], out: inv.Operands[1]}
 	var known bool
 	if v.dir, known = frame.ParseDir(c.String("dir")); !known {
-		return nil, usagef("--dir is c2u or u2c, and not %q", c.String("dir"))
+		return nil, usagef("invalid --dir %q: want c2u or u2c", c.String("dir"))
 	}
 	if err := v.chooseFormat(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (v *conversion) chooseFormat() error {
 		}
 		return usagef("the name %q does not tell a format: %sgive --to %s", v.out, hint, formatNames())
 	case !slices.Contains(convert.Formats, v.format):
-		return usagef("--to is one of %s, and not %q", formatNames(), v.format)
+		return usagef("invalid --to %q: want one of %s", v.format, formatNames())
 	case v.zstd && v.format != convert.Pcapng:
 		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
 	case v.format == convert.Raw && v.out == "-":

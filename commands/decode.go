@@ -219,10 +219,10 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		Reframe: encode.Reframe(encode.Config{}),
 	}
 	if cfg.Skip < 0 || cfg.Head < 0 {
-		return cfg, usagef("--skip and --head are numbers of frames, and not negative")
+		return cfg, usagef("invalid --skip or --head: want 0 or more frames")
 	}
 	if !slices.Contains(decode.Compressions, cfg.Compression) {
-		return cfg, usagef("--grpc-encoding is one of %s, and not %q", strings.Join(decode.Compressions, ", "), cfg.Compression)
+		return cfg, usagef("invalid --grpc-encoding %q: want one of %s", cfg.Compression, strings.Join(decode.Compressions, ", "))
 	}
 	if jq := c.String("jq"); strings.Contains(jq, "debug") || strings.Contains(jq, "stderr") {
 		cfg.Workers = 1 // so that what they tell is in the order of the frames
@@ -311,7 +311,7 @@ func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	}
 	clock := decode.Clock(c.String("time"))
 	if !slices.Contains(decode.Clocks, clock) {
-		return nil, usagef("--time is rel, delta, abs or utc, and not %q", clock)
+		return nil, usagef("invalid --time %q: want rel, delta, abs or utc", clock)
 	}
 	switch c.String("output") {
 	case "text":
@@ -321,5 +321,5 @@ func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	case "raw":
 		return decode.Raw, nil
 	}
-	return nil, usagef("--output is text, ndjson or raw, and not %q", c.String("output"))
+	return nil, usagef("invalid --output %q: want text, ndjson or raw", c.String("output"))
 }

@@ -36,10 +36,10 @@ func demoCommand(inv *invocation) *cli.Command {
 
 func runDemo(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
-		return usagef("demo takes no operands, and %q is one", inv.Operands[0])
+		return usagef("demo takes no operands; got %q", inv.Operands[0])
 	}
 	if c.Float64("pace") <= 0 {
-		return usagef("--pace is a positive number, and not %v", c.Float64("pace"))
+		return usagef("invalid --pace %v: want a positive number", c.Float64("pace"))
 	}
 	if err := checkCapture(c); err != nil {
 		return err

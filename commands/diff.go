@@ -39,7 +39,7 @@ func diffCommand(inv *invocation) *cli.Command {
 
 func runDiff(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) != 2 {
-		return usagef("diff takes two sessions, A and B, and not %d", len(inv.Operands))
+		return usagef("diff takes two sessions, A and B; got %d", len(inv.Operands))
 	}
 	if inv.Operands[0] == "-" && inv.Operands[1] == "-" {
 		return usagef("standard input can be only one of the two sessions")
@@ -89,7 +89,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 func diffOptions(c *cli.Context) (diff.Options, error) {
 	o := diff.Options{IgnoreKinds: cmdline.ListOf(c, "ignore-kind"), IgnoreChunks: c.Bool("ignore-chunks"), Latency: c.Float64("latency")}
 	if c.IsSet("latency") && !(o.Latency >= 1) {
-		return o, usagef("--latency is a factor of 1 or more, and not %v", o.Latency)
+		return o, usagef("invalid --latency %v: want a factor of 1 or more", o.Latency)
 	}
 	var err error
 	o.Ignore, err = ignoredFields(c)
@@ -117,7 +117,7 @@ func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) 
 	case "ndjson":
 		return (*diff.Report).NDJSON, nil
 	}
-	return nil, usagef("--output is text or ndjson, and not %q", c.String("output"))
+	return nil, usagef("invalid --output %q: want text or ndjson", c.String("output"))
 }
 
 // diffView returns the view that adds items to a session and shows nothing.

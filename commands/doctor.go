@@ -26,7 +26,7 @@ func doctorCommand(inv *invocation) *cli.Command {
 
 func runDoctor(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
-		return usagef("doctor takes no operands, and %q is one", inv.Operands[0])
+		return usagef("doctor takes no operands; got %q", inv.Operands[0])
 	}
 	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "Programs:")

@@ -135,13 +135,13 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 	for _, h := range c.StringSlice("header") {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || name == "" {
-			return opts, usagef("--header is NAME: VALUE, and not %q", h)
+			return opts, usagef("invalid --header %q: want NAME: VALUE", h)
 		}
 		opts.Header.Add(name, strings.TrimSpace(value))
 	}
 	switch {
 	case opts.Grace <= 0:
-		return opts, usagef("--grace is a time such as 2s, and not %v", opts.Grace)
+		return opts, usagef("invalid --grace %v: want a duration such as 2s", opts.Grace)
 	case (opts.TLS.Cert == "") != (opts.TLS.Key == ""):
 		return opts, usagef("--tls-cert and --tls-key belong together")
 	case (c.String("unit-cert") == "") != (c.String("unit-key") == ""):

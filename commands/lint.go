@@ -156,7 +156,7 @@ func lintOutput(inv *invocation, c *cli.Context, r *lint.Report) (func(io.Writer
 	case "sarif":
 		return r.SARIF, nil
 	}
-	return nil, usagef("--output is text, ndjson, junit or sarif, and not %q", c.String("output"))
+	return nil, usagef("invalid --output %q: want text, ndjson, junit or sarif", c.String("output"))
 }
 
 // verdict says on standard error what was found, and fails if it was too much.

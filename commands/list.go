@@ -24,7 +24,7 @@ func listCommand(inv *invocation) *cli.Command {
 			"   wirectl list",
 		Action: func(*cli.Context) error {
 			if len(inv.Operands) > 0 {
-				return usagef("list takes no operands, and %q is one", inv.Operands[0])
+				return usagef("list takes no operands; got %q", inv.Operands[0])
 			}
 			w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "Framings:")

@@ -158,7 +158,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	case theme == "auto":
 		theme, ask = tui.Background(inv.Getenv)
 	case !slices.Contains(tui.Themes, theme):
-		return tui.Config{}, usagef("--theme is auto, %s, and not %q", strings.Join(tui.Themes, " or "), theme)
+		return tui.Config{}, usagef("invalid --theme %q: want auto, %s", theme, strings.Join(tui.Themes, " or "))
 	}
 	if _, err := store.ParseFilter(c.String("where")); err != nil {
 		return tui.Config{}, usagef("--where: %w", err)

@@ -168,7 +168,7 @@ func (v *relaying) read() error {
 		o.Warn = func(string) {}
 	}
 	if o.Patience <= 0 {
-		return usagef("--patience is a time such as 5s, and not %v", o.Patience)
+		return usagef("invalid --patience %v: want a duration such as 5s", o.Patience)
 	}
 	if o.AnswerPatience < 0 {
 		return usagef("invalid --answer-patience %v: want a duration such as 10s, or 0 for never", o.AnswerPatience)
@@ -237,7 +237,7 @@ func (v *relaying) check() error {
 	case o.Capture == "-" && listen == "":
 		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
 	case !slices.Contains(recorder.Policies, o.Recorder.Policy):
-		return usagef("--capture-policy is spill, block or drop, and not %q", o.Recorder.Policy)
+		return usagef("invalid --capture-policy %q: want spill, block or drop", o.Recorder.Policy)
 	case o.Recorder.SplitSize < 0 || o.Recorder.Keep < 0:
 		return usagef("--split-size and --keep are positive")
 	case c.IsSet("keep") && o.Recorder.SplitSize == 0:

@@ -101,17 +101,17 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	case "unit":
 		p.side = frame.U2C
 	default:
-		return nil, usagef("--as is controller or unit, and not %q", c.String("as"))
+		return nil, usagef("invalid --as %q: want controller or unit", c.String("as"))
 	}
 	switch {
 	case len(inv.Operands) == 0:
 		return nil, usagef("replay takes a SESSION, and an ENDPOINT behind it")
 	case !slices.Contains(replay.Forms, c.String("output")):
-		return nil, usagef("--output is text, ndjson or junit, and not %q", c.String("output"))
+		return nil, usagef("invalid --output %q: want text, ndjson or junit", c.String("output"))
 	case !slices.Contains([]string{"", "stdout", "-"}, c.String("to")):
-		return nil, usagef("--to is stdout, and not %q: name any other peer as ENDPOINT", c.String("to"))
+		return nil, usagef("invalid --to %q: want stdout; name any other peer as ENDPOINT", c.String("to"))
 	case !(c.Float64("speed") > 0):
-		return nil, usagef("--speed is a factor over 0, and not %v; --fast waits for nothing", c.Float64("speed"))
+		return nil, usagef("invalid --speed %v: want a factor over 0; --fast waits for nothing", c.Float64("speed"))
 	}
 	if err := p.agree(); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (p *player) agree() error {
 	case c.Bool("repeat") && p.side == frame.C2U:
 		return usagef("--repeat answers requests: give --as unit")
 	case c.IsSet("cancel-at") && c.String("output") == "junit":
-		return usagef("--cancel-at reports as text or ndjson, and not as junit")
+		return usagef("--cancel-at reports as text or ndjson, not as junit")
 	case c.IsSet("cancel-at") && !peer:
 		return usagef("--cancel-at needs a peer: name an ENDPOINT")
 	}
@@ -184,7 +184,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	case kind == "exact":
 		m.Exact = true
 	case kind != "kind":
-		return m, usagef("--match is exact, kind or jq:EXPR, and not %q", kind)
+		return m, usagef("invalid --match %q: want exact, kind or jq:EXPR", kind)
 	}
 	return m, nil
 }
@@ -350,7 +350,7 @@ func cancelAt(c *cli.Context) (int, error) {
 	}
 	at := 0
 	if _, err := fmt.Sscanf(text+" ", "%d ", &at); err != nil || at < 0 {
-		return 0, usagef("--cancel-at is a number of parts or all, and not %q", text)
+		return 0, usagef("invalid --cancel-at %q: want a number of parts or all", text)
 	}
 	return at, nil
 }

@@ -123,7 +123,7 @@ func newSending(inv *invocation, c *cli.Context) (*sending, error) {
 	s := &sending{invocation: inv, c: c}
 	switch o := c.String("output"); {
 	case o != "text" && o != "ndjson":
-		return nil, usagef("--output is text or ndjson, and not %q", o)
+		return nil, usagef("invalid --output %q: want text or ndjson", o)
 	case c.Int("count") < 1 || c.Int("concurrency") < 1:
 		return nil, usagef("-n and -c are at least 1")
 	case len(inv.Operands) == 0:

@@ -263,7 +263,7 @@ func (s *sending) nexus() (*dialer, error) {
 	case err != nil:
 		return nil, err
 	case after.Parts > 0:
-		return nil, usagef("invalid --cancel-after %d: nexus answers in one piece: want a time such as 200ms", after.Parts)
+		return nil, usagef("invalid --cancel-after %d: nexus answers in one piece: want a duration such as 200ms", after.Parts)
 	case after.Time > 0 && s.method != "send":
 		return nil, usagef("--cancel-after cancels a send, and not a %s: leave it out", s.method)
 	}

@@ -40,7 +40,7 @@ func runStats(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if !slices.Contains(statsOutputs, c.String("output")) {
-		return usagef("--output is text, json or ndjson, and not %q", c.String("output"))
+		return usagef("invalid --output %q: want text, json or ndjson", c.String("output"))
 	}
 	style, err := inv.style(c, inv.Stdout)
 	if err != nil {

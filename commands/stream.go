@@ -88,7 +88,7 @@ func streamOf(c *cli.Context) (s streamConfig, err error) {
 		}
 	}
 	if limit := c.Int("limit-bytes"); c.IsSet("limit-bytes") && (limit < 1 || limit > maxLimit) {
-		return s, usagef("--limit-bytes is a number of bytes from 1 to %d, and not %d: leave it out for the default", maxLimit, limit)
+		return s, usagef("invalid --limit-bytes %d: want a number of bytes from 1 to %d, or leave it out for the default", limit, maxLimit)
 	}
 	return s, s.readSchema(c)
 }

@@ -29,11 +29,11 @@ func tapsCommand(inv *invocation) *cli.Command {
 
 func runTaps(inv *invocation, c *cli.Context) error {
 	if len(inv.Operands) > 0 {
-		return usagef("taps takes no operands, and %q is one", inv.Operands[0])
+		return usagef("taps takes no operands; got %q", inv.Operands[0])
 	}
 	output := c.String("output")
 	if output != "text" && output != "ndjson" {
-		return usagef("--output is text or ndjson, and not %q", output)
+		return usagef("invalid --output %q: want text or ndjson", output)
 	}
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {

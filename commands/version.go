@@ -22,7 +22,7 @@ func versionCommand(inv *invocation) *cli.Command {
 			"   wirectl version",
 		Action: func(*cli.Context) error {
 			if len(inv.Operands) > 0 {
-				return usagef("version takes no operands, and %q is one", inv.Operands[0])
+				return usagef("version takes no operands; got %q", inv.Operands[0])
 			}
 			_, err := fmt.Fprintf(inv.Stdout, "wirectl %s %s/%s %s\n", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err

@@ -114,7 +114,7 @@ func IsHelp(name string) bool { return name == "help" || name == "h" }
 func onlyNames(words []string) error {
 	for _, word := range words {
 		if strings.HasPrefix(word, "-") && !IsHelp(strings.TrimLeft(word, "-")) {
-			return Errorf("help takes a COMMAND, and not %q", word)
+			return Errorf("help takes a COMMAND; %q is not one", word)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func WrongUsage(c *cli.Context, err error, _ bool) error {
 		name = "-" + name
 	}
 	if kind := kindOf(flag); kind != "" {
-		return Errorf("%s is %s, and not %s", name, kind, value)
+		return Errorf("invalid %s %s: want %s", name, value, kind)
 	}
 	return Errorf("%s: %s", name, reason)
 }
@@ -196,7 +196,7 @@ func kindOf(flag cli.Flag) string {
 	case *cli.BoolFlag:
 		return "true or false"
 	case *cli.DurationFlag:
-		return "a time such as 500ms or 10s"
+		return "a duration such as 500ms or 10s"
 	case *cli.Float64Flag:
 		return "a number"
 	case *cli.IntFlag, *cli.Int64Flag, *cli.Uint64Flag:

@@ -17,7 +17,7 @@ func Colorful(mode string, getenv func(string) string, isTerminal bool) (bool, e
 		return false, nil
 	case "auto":
 	default:
-		return false, fmt.Errorf("--color is auto, always or never, and not %q", mode)
+		return false, fmt.Errorf("invalid --color %q: want auto, always or never", mode)
 	}
 	if getenv("NO_COLOR") != "" {
 		return false, nil
