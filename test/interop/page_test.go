@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// overSSH matches a transcript of README.md that reaches the host build by ssh:
+// overSSH matches a transcript of a page that reaches the host build by ssh:
 // a command, and what it prints.
 var overSSH = regexp.MustCompile("(?ms)^```console ssh\n\\$ (.*?)\n(.*?)^```$")
 
-// The transcripts of README.md that need an ssh server print what they are shown
+// The transcripts of docs/endpoints.md that need an ssh server print what they are shown
 // to print. On the host there is nothing but wirectl. (The others need nothing,
 // and run with the tests of the project.)
-func TestReadmeOverSSH(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestPageOverSSH(t *testing.T) {
+	page, err := os.ReadFile("../../docs/endpoints.md")
 	check(t, err)
-	blocks := overSSH.FindAllSubmatch(readme, -1)
+	blocks := overSSH.FindAllSubmatch(page, -1)
 	if len(blocks) == 0 {
-		t.Fatal("README.md has no transcript over ssh")
+		t.Fatal("docs/endpoints.md has no transcript over ssh")
 	}
 	bin := t.TempDir()
 	check(t, os.Symlink(wirectl, filepath.Join(bin, "wirectl")))
