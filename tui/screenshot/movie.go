@@ -55,7 +55,7 @@ func cancelled() *script {
 	s.answer(620, 2, "# A project")
 	s.call(900, 3, "index", `"path":"src"`)
 	s.parts(3, "%d files", every(1000, 2500, 90)...)
-	s.call(1300, 4, "search", `"text":"TODO"`)
+	s.call(1300, 4, "search", `"text":"next"`)
 	s.parts(4, "%d matches", every(1400, 1900, 130)...)
 	s.answer(2000, 4, "17 matches")
 	s.cancel(2500, 3) // Esc
