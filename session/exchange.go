@@ -204,7 +204,9 @@ const maxToolCalls = 64
 
 // ofModel notes what a message says of the model that answers e.
 func (e *Exchange) ofModel(f *Frame, m *protocol.Message) {
-	e.ToolCalls = append(e.ToolCalls, f.ToolCalls[:min(len(f.ToolCalls), maxToolCalls-len(e.ToolCalls))]...)
+	if calls := f.ToolCalls; len(calls) > 0 {
+		e.ToolCalls = append(e.ToolCalls, calls[:min(len(calls), maxToolCalls-len(e.ToolCalls))]...)
+	}
 	if model := clip(m.Model, maxText); len(model) > 0 && e.Model != string(model) {
 		e.Model = string(model)
 	}

@@ -40,11 +40,11 @@ type queue struct {
 }
 
 // A key identifies a name together with the beginning of its token's text. The
-// hash, of a secret seed, is over all of the text.
+// hash, of a secret seed, is over all of the text. A fifth field would make the compiler
+// copy keys through memory, a tenth of the time of a message.
 type key struct {
 	hash  uint64
 	scope uint64 // serial number of the scope; 0 is all scopes
-	size  uint32 // of the text
 	side  frame.Dir
 	space protocol.Space
 }
@@ -59,7 +59,7 @@ func newTable() table {
 func (t *table) key(scope uint64, side frame.Dir, token protocol.Token) key {
 	h := maphash.Bytes(t.seed, token.Text)
 	h ^= (scope<<16 | uint64(side)<<8 | uint64(token.Space)) * 0x9e3779b97f4a7c15
-	return key{h ^ h>>32, scope, uint32(len(token.Text)), side, token.Space}
+	return key{h ^ h>>32, scope, side, token.Space}
 }
 
 // findQueue returns the queue of a name, or nil.
