@@ -11,7 +11,7 @@ import (
 // The words that pages written by people may have together, beside 400 for each page of
 // an added protocol. 25,000 is the goal; until then they may not grow.
 const (
-	wordsOfPages    = 34_100
+	wordsOfPages    = 31_500
 	wordsOfProtocol = 400
 )
 
