@@ -336,6 +336,9 @@ func TestSlowPage(t *testing.T) {
 	s := serve(t, out, web.Options{}).enter()
 	slow := s.open("GET", "/api/events?session=-", nil, "")
 	defer slow.Body.Close()
+	lines := bufio.NewScanner(slow.Body)
+	lines.Buffer(nil, 64<<20)
+	lines.Scan() // the page follows from the first frame on
 	go func() {
 		w := bufio.NewWriter(in)
 		for n := range frames {
@@ -346,8 +349,6 @@ func TestSlowPage(t *testing.T) {
 	}()
 	s.events("-", func(e event) bool { return e.About.Live || e.About.Frames < frames })
 	seen, skipped, newest := int64(0), int64(0), int64(0)
-	lines := bufio.NewScanner(slow.Body)
-	lines.Buffer(nil, 64<<20)
 	for newest < frames && lines.Scan() {
 		var e event
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
