@@ -187,7 +187,7 @@ func (e *eraser) json(dst, text []byte) []byte {
 	return append(dst, text[kept:]...)
 }
 
-// value returns what becomes of a string that is no key; nil if it stays.
+// value returns what becomes of a string that is not a key; nil if it stays.
 func (e *eraser) value(token []byte, secret bool) []byte {
 	if secret {
 		return redactedToken

@@ -13,7 +13,7 @@ var (
 	ErrMalformed = errors.New("the capture is damaged")
 	// ErrTooLarge: a record is over the limit.
 	ErrTooLarge = errors.New("a record is over the limit")
-	// ErrForeign: it is no capture of wirectl.
+	// ErrForeign: it is not a capture of wirectl.
 	ErrForeign = errors.New("not a capture of wirectl")
 	// ErrPackets: it is a pcapng, and what is in it is not ours. It is an ErrForeign, too.
 	ErrPackets = fmt.Errorf("%w: this pcapng was written by another program", ErrForeign)

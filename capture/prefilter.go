@@ -18,7 +18,7 @@ type prefilter struct {
 	text  []byte   // scratch: a text in lower case, without gaps
 }
 
-// newPrefilter returns the prefilter of patterns. Of one that is no form it knows nothing.
+// newPrefilter returns the prefilter of patterns. Of one that is not a form it knows nothing.
 func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 	p := new(prefilter)
 	for _, re := range patterns {

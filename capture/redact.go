@@ -21,7 +21,7 @@ import (
 //
 // In JSON, the strings and numbers that belong to a secret key become the
 // string "[redacted]", however deep they stand below it, and so does what a
-// pattern matches inside any string that is no key; all else stays as it is
+// pattern matches inside any string that is not a key; all else stays as it is
 // written, and the frame is made anew around its new length. JSON inside a
 // string is JSON, too.
 //

@@ -94,7 +94,7 @@ func TestRedactKeepsProtocolNames(t *testing.T) {
 	}
 }
 
-// What is no JSON keeps its length, so that the wire can still be parsed.
+// What is not JSON keeps its length, so that the wire can still be parsed.
 func TestRedactBytes(t *testing.T) {
 	secret := "sk-0123456789abcdefgh"
 	stars := strings.Repeat("*", len(secret))

@@ -62,7 +62,7 @@ func alteration(c *cli.Context, o *watch.Options) error {
 		}
 	}
 	if o.Control && c.Bool("no-tap") {
-		return usagef("--hold and --control are served by the tap, and --no-tap turns it off")
+		return usagef("--hold and --control need the tap: leave out --no-tap")
 	}
 	return nil
 }

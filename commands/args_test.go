@@ -91,7 +91,7 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                          "no endpoint: end with one such as tcp://HOST:PORT, or -- and a command",
 		"one two":                   "no endpoint: end with one",
-		"one two three":             `"three" is no endpoint: a program is written behind -- or exec, as in -- three`,
+		"one two three":             `"three" is not an endpoint: a program is written behind -- or exec, as in -- three`,
 		"one two localhost:7000":    `for TCP write tcp://localhost:7000`,
 		"one two run/a.sock":        `for a Unix socket write unix://run/a.sock`,
 		"tcp://a:1 --flag x":        `tcp://a:1 is a whole endpoint, which comes last, and "--flag" follows it`,
@@ -102,7 +102,7 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 		"unx:///a":                  `unknown kind of endpoint "unx" (did you mean unix?)`,
 		"tcp://a":                   "no port: write tcp://HOST:PORT",
 		"--grace 0s stdio":          "invalid --grace 0s: want a duration such as 2s",
-		"--tls-cert a stdio":        "--tls-cert and --tls-key belong together",
+		"--tls-cert a stdio":        "give both --tls-cert and --tls-key",
 		"--header x stdio":          `invalid --header "x": want NAME: VALUE`,
 		"--insecure --tls-pin 0 --": "give one of them",
 	} {

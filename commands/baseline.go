@@ -30,7 +30,7 @@ func runBaseline(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if len(names) > 1 {
-		return usagef("baseline takes one session, and not %d", len(names))
+		return usagef("baseline takes one SESSION; got %d", len(names))
 	}
 	cfg, err := decodeConfig(c)
 	if err != nil {
@@ -45,7 +45,7 @@ func runBaseline(inv *invocation, c *cli.Context) error {
 	case !offer.Any():
 		return errNoTools
 	case offer.Cut() && !c.Bool("quiet"):
-		inv.say(names[0], "the list of tools goes on, and its next page is not in the session")
+		inv.say(names[0], "the list of tools is incomplete: its next page is not in the session")
 	}
 	return contract.WriteBaseline(inv.Stdout, offer.Tools())
 }

@@ -67,7 +67,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 	}
 	switch {
 	case failed == nil && list.Slowest > 0 && list.Untimed():
-		return usagef("--slowest ranks by times, and this input has none: leave it out")
+		return usagef("--slowest needs times, and this input has none")
 	case !c.Bool("quiet"):
 		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", list.Summary())
 	}
@@ -86,7 +86,7 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		})
 		log.Finish(last)
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", result.FaultCount()))
+			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		return cmp.Or(err, list.Err())

@@ -130,15 +130,15 @@ func (v *conversion) chooseFormat() error {
 		if v.out != "-" {
 			hint = "end it with .pcapng, .ndjson, .json, .har or, for raw bytes, with a slash, or "
 		}
-		return usagef("the name %q does not tell a format: %sgive --to %s", v.out, hint, formatNames())
+		return usagef("cannot tell a format from the name %q: %sgive --to %s", v.out, hint, formatNames())
 	case !slices.Contains(convert.Formats, v.format):
 		return usagef("invalid --to %q: want one of %s", v.format, formatNames())
 	case v.zstd && v.format != convert.Pcapng:
 		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
 	case v.format == convert.Raw && v.out == "-":
-		return usagef("raw bytes take a file for each direction: name a folder, or use decode -o raw")
+		return usagef("raw output needs one file per direction: name a folder, or use wirectl decode -o raw")
 	case v.format != convert.NDJSON && v.out == "-" && v.IsTerminal(v.Stdout):
-		return usagef("%s is not for the terminal: name a file, or redirect standard output", v.format)
+		return usagef("refusing to write %s to a terminal: name a file, or redirect standard output", v.format)
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (v *conversion) write(r capture.Reader) error {
 func (v *conversion) writeRaw(r capture.Reader) error {
 	err := convert.WriteRaw(v.out, r)
 	if errors.Is(err, convert.ErrNoDir) {
-		return fmt.Errorf("%s: %w: say with --dir which way they went", label(v.in), err)
+		return fmt.Errorf("%s: %w: give --dir c2u or --dir u2c", label(v.in), err)
 	}
 	if errors.Is(err, convert.ErrUnwrapped) {
 		return fmt.Errorf("%s: %w: give --keep-secrets, or write pcapng or NDJSON", label(v.in), err)

@@ -250,7 +250,7 @@ func pricedConfig(inv *invocation, c *cli.Context) (decode.Config, error) {
 // followsOne says why --follow cannot be.
 func followsOne(c *cli.Context, names []string) error {
 	if c.Bool("follow") && len(names) > 1 {
-		return usagef("--follow waits at the end of one input, and %s is never come to: name one", label(names[1]))
+		return usagef("--follow waits at the end of the first input and never reaches %s: name one input", label(names[1]))
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func frameCondition(expr string) (func(*decode.Item) bool, error) {
 		return func(it *decode.Item) bool { return where.Match(it) }, nil
 	}
 	if _, other := query.Parse(expr, calls.Fields); other == nil {
-		return nil, usagef("--where: %w; wirectl calls has it: a frame has no outcome, its call does", err)
+		return nil, usagef("--where: %w; frames have no outcome: use wirectl calls --where", err)
 	}
 	return nil, usagef("--where: %w", err)
 }
@@ -277,15 +277,15 @@ func decodeView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	case err != nil:
 		return nil, err
 	case c.Bool("count") && c.IsSet("jq"):
-		return nil, usagef("--count counts frames, and --jq prints them: choose one")
+		return nil, usagef("give either --count or --jq, not both")
 	case c.Bool("count") && c.String("output") == "raw":
-		return nil, usagef("--count counts frames, and --output raw gives their bytes: choose one")
+		return nil, usagef("give either --count or --output raw, not both")
 	case c.IsSet("jq") && c.IsSet("output") && c.String("output") != "ndjson":
 		return nil, usagef("--jq prints JSON: leave out --output %s", c.String("output"))
 	case c.Bool("payload") && (c.Bool("count") || c.IsSet("jq") || c.IsSet("output")):
 		return nil, usagef("--payload prints payloads and nothing else: leave out --count, --jq and --output")
 	case (verbose > 0 || c.IsSet("time")) && !printsLines(c):
-		return nil, usagef("--verbose and --time are for frames as text, which --count, --jq, --payload and --output ndjson or raw do not print: leave them out")
+		return nil, usagef("--verbose and --time change text output: leave them out with --count, --jq, --payload and --output ndjson or raw")
 	case c.IsSet("jq"):
 		program, err := query.CompileJQ(c.String("jq"), inv.tell)
 		if err != nil {

@@ -38,7 +38,7 @@ func runEncode(inv *invocation, c *cli.Context) error {
 	case err != nil:
 		return err
 	case stream.schema != nil:
-		return usagef("a schema has many messages: say with --message NAME which one the payloads are")
+		return usagef("a schema has many messages: name that of the payloads with --message NAME")
 	}
 	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
 	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })

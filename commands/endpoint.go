@@ -143,11 +143,11 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 	case opts.Grace <= 0:
 		return opts, usagef("invalid --grace %v: want a duration such as 2s", opts.Grace)
 	case (opts.TLS.Cert == "") != (opts.TLS.Key == ""):
-		return opts, usagef("--tls-cert and --tls-key belong together")
+		return opts, usagef("give both --tls-cert and --tls-key")
 	case (c.String("unit-cert") == "") != (c.String("unit-key") == ""):
-		return opts, usagef("--unit-cert and --unit-key belong together")
+		return opts, usagef("give both --unit-cert and --unit-key")
 	case opts.TLS.Insecure && (opts.TLS.CA != "" || c.String("unit-ca") != "" || opts.TLS.Pin != ""):
-		return opts, usagef("--insecure trusts anybody, and --tls-ca and --tls-pin do not: give one of them")
+		return opts, usagef("--insecure does not go with --tls-ca or --tls-pin: give one of them")
 	}
 	return opts, nil
 }

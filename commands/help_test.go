@@ -69,7 +69,7 @@ func TestEveryFlagCompletes(t *testing.T) {
 			}
 			for _, choice := range choices {
 				if strings.ContainsAny(choice, " ()") {
-					t.Errorf("%s --%s: %q is no value", c.Name, f.Names()[0], choice)
+					t.Errorf("%s --%s: %q is not a value", c.Name, f.Names()[0], choice)
 				}
 			}
 		}

@@ -118,7 +118,7 @@ func lintContract(inv *invocation, c *cli.Context) (lint.Contract, error) {
 	}
 	for _, name := range terms.Forbid {
 		if slices.Contains(terms.Expect, name) {
-			return terms, usagef("tool %s cannot be expected and forbidden: give one of --expect-tool and --forbid-tool", name)
+			return terms, usagef("tool %s is both expected and forbidden: give either --expect-tool or --forbid-tool", name)
 		}
 	}
 	for _, text := range cmdline.ListOf(c, "max-duration") {
@@ -138,7 +138,7 @@ func lintContract(inv *invocation, c *cli.Context) (lint.Contract, error) {
 	}
 	terms.Baseline, err = contract.ReadBaseline(text)
 	if err != nil {
-		return terms, usagef("%s is no baseline: %w; wirectl baseline SESSION > %[1]s writes one", name, err)
+		return terms, usagef("%s is not a baseline: %w; write one with wirectl baseline SESSION > %[1]s", name, err)
 	}
 	return terms, nil
 }

@@ -125,7 +125,7 @@ func drawable(inv *invocation) error {
 	if len(inv.Operands) > 0 {
 		name = inv.Operands[0]
 	}
-	return usagef("monitor draws on a terminal, and %s: wirectl decode --follow %s shows the frames as text", why, name)
+	return usagef("monitor needs a terminal, and %s: wirectl decode --follow %s shows the frames as text", why, name)
 }
 
 // monitored returns the name of what is to be shown; "" if the user chose
@@ -134,7 +134,7 @@ func drawable(inv *invocation) error {
 func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string, error) {
 	switch {
 	case len(inv.Operands) > 1:
-		return "", usagef("monitor shows one session, and here are %d", len(inv.Operands))
+		return "", usagef("monitor takes one session; got %d", len(inv.Operands))
 	case len(inv.Operands) == 1:
 		return inv.Operands[0], nil
 	case !inv.IsTerminal(inv.Stdin):

@@ -35,5 +35,5 @@ func checkCapture(c *cli.Context) error {
 	if format, _ := convert.FormatOf(name); format == "" || format == convert.Pcapng {
 		return nil
 	}
-	return usagef("--capture writes pcapng, and %s is no name for that: end it with .pcapng, and wirectl convert makes the other of it", name)
+	return usagef("--capture writes pcapng, so %s has the wrong name: end it with .pcapng, and use wirectl convert for other formats", name)
 }

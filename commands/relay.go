@@ -98,7 +98,7 @@ func runRelay(inv *invocation, c *cli.Context) error {
 	}
 	failed := w.Close(result.Exit)
 	if failed != nil && v.server.Exited() { // the status is that of the unit's command
-		v.say("relay", fmt.Sprintf("the capture is not whole: %v", failed))
+		v.say("relay", fmt.Sprintf("the capture is incomplete: %v", failed))
 		return err
 	}
 	return errors.Join(err, failed)
@@ -221,37 +221,37 @@ func (v *relaying) check() error {
 	listen := c.String("listen")
 	switch {
 	case listen == "" && slices.Equal(v.Endpoint, []string{"stdio"}):
-		return usagef("standard input and output are the controller's: take controllers with --listen, or name another unit")
+		return usagef("standard input and output already belong to the controller: use --listen, or name another unit")
 	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(o.Unit.String()):
 		return usagef("%w", relay.ErrNoFraming)
 	case o.HubControl && v.sends == nil:
-		return usagef("--hub-control is about a hub: name it with --hub URL")
+		return usagef("--hub-control needs --hub URL")
 	case isHTTP && (o.Faults != nil || o.Control || o.HubControl):
-		return usagef("--fault, --hold, --control and --hub-control change streams, and requests over HTTP are none")
+		return usagef("--fault, --hold, --control and --hub-control work on streams, not on HTTP requests")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):
-		return usagef("--listen http:// takes requests for a unit that is reached by requests, such as http://127.0.0.1:3001/mcp, and %s is none", o.Unit)
+		return usagef("--listen http:// needs a unit with an HTTP URL, such as http://127.0.0.1:3001/mcp; got %s", o.Unit)
 	case c.Bool("reflect") && (!isGRPC(listen) || !isGRPC(o.Unit.String())):
-		return usagef("--reflect asks a unit for what gRPC calls mean: it stands between --listen grpc://… and grpc://…")
+		return usagef("--reflect needs gRPC on both sides: --listen grpc://… and a unit at grpc://…")
 	case c.Bool("shared") && (isHTTP || listen == ""):
-		return usagef("--shared is about controllers that --listen takes, of a unit that is a stream")
+		return usagef("--shared needs --listen, and a unit that is a stream")
 	case o.Capture == "-" && listen == "":
-		return usagef("--capture - would mix with what the unit writes to standard output: name a FILE, or take controllers with --listen")
+		return usagef("--capture - would mix with the unit's output: name a FILE, or use --listen")
 	case !slices.Contains(recorder.Policies, o.Recorder.Policy):
 		return usagef("invalid --capture-policy %q: want spill, block or drop", o.Recorder.Policy)
 	case o.Recorder.SplitSize < 0 || o.Recorder.Keep < 0:
-		return usagef("--split-size and --keep are positive")
+		return usagef("invalid --split-size or --keep: want a number over 0")
 	case c.IsSet("keep") && o.Recorder.SplitSize == 0:
-		return usagef("--keep chooses among the parts that --split-size makes: give both")
+		return usagef("--keep needs --split-size: it keeps the newest parts")
 	}
 	switch {
 	case c.IsSet("record") && !slices.Contains(history.Levels, o.Level):
 		return usagef("invalid --record %q: want metadata or full", o.Level)
 	case c.IsSet("client") && !c.IsSet("record"):
-		return usagef("--client is for a record of the session: add --record metadata or --record full")
+		return usagef("--client needs --record metadata or --record full")
 	}
 	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
 		if c.IsSet(name) && o.Capture == "" && (v.sends == nil || !strings.HasPrefix(name, "redact")) {
-			return usagef("--%s is about a capture: name it with --capture", name)
+			return usagef("--%s needs --capture FILE", name)
 		}
 	}
 	return checkCapture(c)

@@ -105,13 +105,13 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	}
 	switch {
 	case len(inv.Operands) == 0:
-		return nil, usagef("replay takes a SESSION, and an ENDPOINT behind it")
+		return nil, usagef("replay takes a SESSION and, after it, an ENDPOINT")
 	case !slices.Contains(replay.Forms, c.String("output")):
 		return nil, usagef("invalid --output %q: want text, ndjson or junit", c.String("output"))
 	case !slices.Contains([]string{"", "stdout", "-"}, c.String("to")):
 		return nil, usagef("invalid --to %q: want stdout; name any other peer as ENDPOINT", c.String("to"))
 	case !(c.Float64("speed") > 0):
-		return nil, usagef("invalid --speed %v: want a factor over 0; --fast waits for nothing", c.Float64("speed"))
+		return nil, usagef("invalid --speed %v: want a factor over 0; to send at once, use --fast", c.Float64("speed"))
 	}
 	if err := p.agree(); err != nil {
 		return nil, err
@@ -137,19 +137,19 @@ func (p *player) agree() error {
 	c, peer := p.c, p.hasPeer()
 	switch {
 	case c.IsSet("to") && (peer || c.IsSet("listen")):
-		return usagef("--to stdout takes the place of a peer: give one of them")
+		return usagef("give either --to stdout or a peer, not both")
 	case c.IsSet("listen") && peer:
-		return usagef("--listen waits for peers, and an ENDPOINT is one: give one of them")
+		return usagef("give either --listen or an ENDPOINT, not both")
 	case c.IsSet("listen") && p.side == frame.C2U:
-		return usagef("--listen serves clients: give --as unit")
+		return usagef("--listen needs --as unit")
 	case c.IsSet("cancel-at") && p.side == frame.U2C:
-		return usagef("it is the controller that cancels: --cancel-at does not go with --as unit")
+		return usagef("--cancel-at does not go with --as unit: only controllers cancel")
 	case c.Bool("repeat") && p.side == frame.C2U:
-		return usagef("--repeat answers requests: give --as unit")
+		return usagef("--repeat needs --as unit")
 	case c.IsSet("cancel-at") && c.String("output") == "junit":
 		return usagef("--cancel-at reports as text or ndjson, not as junit")
 	case c.IsSet("cancel-at") && !peer:
-		return usagef("--cancel-at needs a peer: name an ENDPOINT")
+		return usagef("--cancel-at needs an ENDPOINT")
 	}
 	return nil
 }
@@ -196,9 +196,9 @@ func (p *player) refuse(it *decode.Item) error {
 	case p.c.Bool("allow-redacted"):
 		return nil
 	case it.Redacted:
-		return usagef("%s: secrets were taken out of it, so that a peer may take it for something else: --allow-redacted plays it all the same", name)
+		return usagef("%s is redacted, so the peer may answer differently: use --allow-redacted to play it anyway", name)
 	case it.Altered:
-		return usagef("%s: it was altered while it was recorded: --allow-redacted plays it all the same", name)
+		return usagef("%s was altered while it was recorded: use --allow-redacted to play it anyway", name)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (p *player) load() error {
 	p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return !s.Has(p.side) })
 	p.report.Named = len(p.scripts) > 1 && !p.c.Bool("repeat")
 	if len(p.scripts) == 0 {
-		return fmt.Errorf("%s: the %s says nothing in it", label(name), p.c.String("as"))
+		return fmt.Errorf("%s: no frames from the %s", label(name), p.c.String("as"))
 	}
 	return nil
 }
@@ -386,7 +386,7 @@ func (p *player) tellResult(who string, r *replay.Result) error {
 }
 
 // fault is what a divergence is to the caller. Of a peer that has gone it says how its
-// program ended; one that never led to the peer is no fault of that.
+// program ended; one that never led to the peer is not a fault of that.
 func (p *player) fault(r *replay.Result) error {
 	d, err := r.Divergence(), errors.New(r.DifferenceText())
 	failed := p.exits.Failed()

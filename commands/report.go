@@ -43,9 +43,9 @@ func runReport(inv *invocation, c *cli.Context) error {
 	out := c.String("output")
 	switch {
 	case len(names) > 1:
-		return usagef("report shows one session, and here are %d", len(names))
+		return usagef("report takes one session; got %d", len(names))
 	case out == "-" && inv.IsTerminal(inv.Stdout):
-		return usagef("a page is not for the terminal: give -o report.html, or redirect standard output")
+		return usagef("refusing to write HTML to a terminal: give -o report.html, or redirect standard output")
 	}
 	cfg, err := pricedConfig(inv, c)
 	if err != nil {
@@ -63,7 +63,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	case o.Frames == 0:
 		inv.say(names[0], noFrames)
 	case o.Dropped+o.Gone > 0:
-		inv.say(names[0], fmt.Sprintf("the page has the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
+		inv.say(names[0], fmt.Sprintf("the page shows the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
 	write := func(w io.Writer) error { return page.Write(w, s, label(names[0])) }
 	if out == "-" {

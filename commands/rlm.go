@@ -40,7 +40,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	case len(words) > 0 && words[0] == "show":
 		return usagef("rlm show takes one FILE")
 	case len(words) > 1:
-		return usagef("rlm takes one question, found %d words: put quotes around it", len(words))
+		return usagef("rlm takes one question; got %d words: put quotes around it", len(words))
 	}
 	if err := checkCapture(c); err != nil {
 		return err

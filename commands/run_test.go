@@ -70,7 +70,7 @@ func TestInterruptedIsStatus130(t *testing.T) {
 	}
 }
 
-// A reader of our output that goes away, as head does, is no failure.
+// A reader of our output that goes away, as head does, is not a failure.
 func TestBrokenPipeIsQuiet(t *testing.T) {
 	r, w := io.Pipe()
 	r.Close()
@@ -180,9 +180,9 @@ func TestBytesOnATerminal(t *testing.T) {
 func TestConvertToATerminal(t *testing.T) {
 	const message = `{"text":"` + "\u202e" + `"}` + "\n"
 	for to, want := range map[string]string{
-		"pcapng": "pcapng is not for the terminal: name a file, or redirect standard output",
-		"trace":  "trace is not for the terminal",
-		"har":    "har is not for the terminal",
+		"pcapng": "refusing to write pcapng to a terminal: name a file, or redirect standard output",
+		"trace":  "refusing to write trace to a terminal",
+		"har":    "refusing to write har to a terminal",
 		"ndjson": `"payload":{"text":"\u202e"}`,
 	} {
 		var out, errs bytes.Buffer

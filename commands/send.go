@@ -98,7 +98,7 @@ func runSend(inv *invocation, c *cli.Context) error {
 	inv.Terminable()
 	ctx := c.Context
 	if d := c.Duration("timeout"); d > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("there was no answer within %v", d))
+		limited, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
 		defer cancel()
 		ctx = limited
 	}
@@ -125,7 +125,7 @@ func newSending(inv *invocation, c *cli.Context) (*sending, error) {
 	case o != "text" && o != "ndjson":
 		return nil, usagef("invalid --output %q: want text or ndjson", o)
 	case c.Int("count") < 1 || c.Int("concurrency") < 1:
-		return nil, usagef("-n and -c are at least 1")
+		return nil, usagef("invalid -n or -c: want a number from 1")
 	case len(inv.Operands) == 0:
 		return nil, usagef("name a PROTOCOL and an ENDPOINT: wirectl send --prompt hi latis -- wirectl unit")
 	}
@@ -203,7 +203,7 @@ func (s *sending) prompt() (string, bool, error) {
 func checkText(what, text string) error {
 	for i, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && size == 1 {
-			return usagef("%s is not UTF-8, as what is sent has to be: byte %d is %#02x", what, i, text[i])
+			return usagef("%s must be UTF-8: byte %d is %#02x", what, i, text[i])
 		}
 	}
 	return nil
@@ -215,7 +215,7 @@ func pairs(c *cli.Context, flag string) (map[string]string, error) {
 	for _, pair := range c.StringSlice(flag) {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, usagef("--%s is KEY=VALUE, and not %q", flag, pair)
+			return nil, usagef("invalid --%s %q: want KEY=VALUE", flag, pair)
 		}
 		if err := checkText("--"+flag, pair); err != nil {
 			return nil, err

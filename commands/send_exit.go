@@ -19,7 +19,7 @@ func lingers(inv *invocation, c *cli.Context) func() {
 		return nil
 	}
 	return sync.OnceFunc(func() {
-		fmt.Fprintf(inv.Stderr, "wirectl: waiting for the program to end, now that its input has: after %v (--grace) it is told to\n", grace)
+		fmt.Fprintf(inv.Stderr, "wirectl: waiting for the program to exit after its input ended: it gets a signal after %v (--grace)\n", grace)
 	})
 }
 

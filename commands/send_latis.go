@@ -60,9 +60,9 @@ func (s *sending) latisAsk() (*client.LatisAsk, error) {
 	ask.Destroy = s.method == "destroy" && ask.Session != ""
 	switch {
 	case s.method != "" && !ask.Ping && !ask.Destroy:
-		return nil, usagef("latis has the methods ping and, with --session ID, destroy; what else there is to ask for is flags: --prompt, --state, --subscribe")
+		return nil, usagef("latis has the methods ping and, with --session ID, destroy; for all else use the flags --prompt, --state and --subscribe")
 	case ask.IsEmpty():
-		return nil, usagef("say what to ask for: --prompt TEXT, --state, --subscribe, --session ID, or ping behind latis")
+		return nil, usagef("nothing to send: give --prompt TEXT, --state, --subscribe or --session ID, or write ping after latis")
 	}
 	return ask, nil
 }

@@ -11,7 +11,7 @@ import (
 // awaited returns the endpoint that is whoever connects to where --listen says.
 func awaited(inv *invocation, c *cli.Context) (transport.Endpoint, error) {
 	if len(inv.Endpoint) > 0 || len(inv.Operands) > 3 {
-		return nil, usagef("--listen waits for the peer, and an ENDPOINT is where it waits: give one of them")
+		return nil, usagef("give either --listen or an ENDPOINT, not both")
 	}
 	l, err := inv.listen(c, false)
 	if err != nil {

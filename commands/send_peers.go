@@ -38,12 +38,12 @@ var sendProtocols = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "c
 // dialer returns how the protocol is spoken that was named.
 func (s *sending) dialer() (*dialer, error) {
 	if s.params != nil && !json.Valid(s.params) {
-		return nil, usagef("PARAMS is JSON, and not %q", s.params)
+		return nil, usagef("invalid PARAMS %q: want JSON", s.params)
 	}
 	switch s.protocol {
 	case rlm.Protocol.Name(), theory.Protocol.Name(), nexus.Protocol.Name(), a2a.Name:
 		if s.c.String("listen") != "" {
-			return nil, usagef("--listen waits for one connection, and %s makes one for each request: name an ENDPOINT", s.protocol)
+			return nil, usagef("--listen does not go with %s, which opens a connection for each request: name an ENDPOINT", s.protocol)
 		}
 	}
 	for _, p := range []struct {
@@ -69,7 +69,7 @@ func (s *sending) dialer() (*dialer, error) {
 			return p.dialer()
 		}
 	}
-	return nil, usagef("send speaks %s, and not %q%s", strings.Join(sendProtocols, ", "), s.protocol, nearest.Question(s.protocol, sendProtocols))
+	return nil, usagef("unknown protocol %q%s: send speaks %s", s.protocol, nearest.Question(s.protocol, sendProtocols), strings.Join(sendProtocols, ", "))
 }
 
 // flagsFit refuses the flags that are about other protocols: a cancel that was
@@ -79,7 +79,7 @@ func (s *sending) flagsFit() error {
 		name := f.Names()[0]
 		about := protocolsOf(f)
 		if len(about) > 0 && s.c.IsSet(name) && !slices.Contains(about, s.protocol) {
-			return usagef("--%s is about %s, and not about %s; wirectl help send tells what is", name, strings.Join(about, ", "), s.protocol)
+			return usagef("--%s goes with %s, not with %s; see wirectl help send", name, strings.Join(about, ", "), s.protocol)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func (s *sending) rlm() (*dialer, error) {
 	case err != nil:
 		return nil, err
 	case hasPrompt == s.c.IsSet("prompts"):
-		return nil, usagef("rlm asks --prompt TEXT or --prompts FILE, one of them")
+		return nil, usagef("rlm takes either --prompt TEXT or --prompts FILE")
 	case hasPrompt:
 		q.Prompts = []json.RawMessage{quoted(text)}
 	default:
@@ -130,7 +130,7 @@ func (s *sending) rlm() (*dialer, error) {
 	}
 	if len(q.Prompts) == 0 {
 		return &dialer{rlm.Protocol, func(context.Context) (*peer, error) {
-			fmt.Fprintf(s.Stderr, "wirectl: there are no prompts in %s: nothing was sent\n", label(s.c.String("prompts")))
+			fmt.Fprintf(s.Stderr, "wirectl: no prompts in %s: nothing was sent\n", label(s.c.String("prompts")))
 			return &peer{func(context.Context, func(client.Part)) error { return nil }, nothing}, nil
 		}}, nil
 	}
@@ -155,7 +155,7 @@ func readPrompts(s *sending, name string) ([]json.RawMessage, error) {
 	}
 	prompts := client.ReadPrompts(data)
 	if prompts == nil {
-		return nil, usagef("there are no prompts in %s", label(name))
+		return nil, usagef("no prompts in %s", label(name))
 	}
 	return prompts, nil
 }
@@ -170,7 +170,7 @@ func (s *sending) theory() (*dialer, error) {
 	}
 	address := s.endpoint.String()
 	if !strings.HasPrefix(address, "ws://") && !strings.HasPrefix(address, "wss://") {
-		return nil, usagef("theory is spoken over WebSocket: the ENDPOINT is ws://HOST:PORT or wss://…, and not %s", address)
+		return nil, usagef("theory needs a WebSocket ENDPOINT, ws://HOST:PORT or wss://…; got %s", address)
 	}
 	h, err := s.httpOptions()
 	if err != nil {
@@ -231,7 +231,7 @@ func inputsOf(s *sending, requested map[string]json.RawMessage) (map[string]json
 			return nil, err
 		}
 		if err := json.Unmarshal(data, &inputs); err != nil {
-			return nil, usagef("%s is no JSON object: %v", label(name), err)
+			return nil, usagef("%s is not a JSON object: %v", label(name), err)
 		}
 	}
 	given, err := pairs(s.c, "input")
@@ -247,7 +247,7 @@ func inputsOf(s *sending, requested map[string]json.RawMessage) (map[string]json
 func (s *sending) nexus() (*dialer, error) {
 	e, ok := s.endpoint.(transport.HTTP)
 	if !ok {
-		return nil, usagef("nexus is spoken over HTTP: the ENDPOINT is http://HOST:PORT, and not %v", s.endpoint)
+		return nil, usagef("nexus needs an HTTP ENDPOINT, http://HOST:PORT; got %v", s.endpoint)
 	}
 	text, hasPrompt, err := s.prompt()
 	switch {
@@ -256,7 +256,7 @@ func (s *sending) nexus() (*dialer, error) {
 	case hasPrompt && s.method == "":
 		s.method, s.params = "send", append(append([]byte(`{"content":`), quoted(text)...), '}')
 	case s.method == "":
-		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; or of newer servers compact, get_messages, create_agent, destroy_agent, list_agents, shutdown_server")
+		return nil, usagef("name a METHOD of nexus: send, cancel, get_tokens, get_context, shutdown; newer servers also have compact, get_messages, create_agent, destroy_agent, list_agents, shutdown_server")
 	}
 	after, err := s.cancelAfter()
 	switch {
@@ -265,7 +265,7 @@ func (s *sending) nexus() (*dialer, error) {
 	case after.Parts > 0:
 		return nil, usagef("invalid --cancel-after %d: nexus answers in one piece: want a duration such as 200ms", after.Parts)
 	case after.Time > 0 && s.method != "send":
-		return nil, usagef("--cancel-after cancels a send, and not a %s: leave it out", s.method)
+		return nil, usagef("--cancel-after goes with send, not with %s", s.method)
 	}
 	h, err := s.httpOptions()
 	if err != nil {
@@ -292,21 +292,21 @@ func (s *sending) nexus() (*dialer, error) {
 func (s *sending) a2a() (*dialer, error) {
 	e, ok := s.endpoint.(transport.HTTP)
 	if !ok {
-		return nil, usagef("a2a is spoken over HTTP: the ENDPOINT is the URL of the agent's JSON-RPC interface, and not %v", s.endpoint)
+		return nil, usagef("a2a needs an HTTP ENDPOINT, the URL of the agent's JSON-RPC interface; got %v", s.endpoint)
 	}
 	text, hasPrompt, err := s.prompt()
 	switch {
 	case err != nil:
 		return nil, err
 	case hasPrompt == (s.method != ""):
-		return nil, usagef("a2a sends --prompt TEXT or a METHOD, one of them: wirectl send --prompt hi a2a %v", s.endpoint)
+		return nil, usagef("a2a takes either --prompt TEXT or a METHOD: wirectl send --prompt hi a2a %v", s.endpoint)
 	}
 	after, err := s.cancelAfter()
 	switch {
 	case err != nil:
 		return nil, err
 	case after != (client.CancelAfter{}) && !hasPrompt:
-		return nil, usagef("--cancel-after cancels the task of a --prompt: leave it out, or send CancelTask")
+		return nil, usagef("--cancel-after needs --prompt; to cancel a task by its id, send CancelTask")
 	}
 	h, err := s.httpOptions()
 	if err != nil {

@@ -67,7 +67,7 @@ func runServe(inv *invocation, c *cli.Context) error {
 		return serveUsage(inv, c, h)
 	}
 	if c.Bool("log-prompts") && c.String("log") == "" {
-		return usagef("--log-prompts is about what --log writes: give it a FILE")
+		return usagef("--log-prompts needs --log FILE")
 	}
 	if err := checkCapture(c); err != nil {
 		return err
@@ -117,14 +117,14 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 	addr, operands := addrs["admin"], inv.Operands[1:]
 	switch {
 	case len(operands) > 1:
-		return usagef("serve usage takes one address, found %s", strings.Join(operands, " "))
+		return usagef("serve usage takes one address; got %s", strings.Join(operands, " "))
 	case len(operands) == 1:
 		if addr, err = config.Address("admin", operands[0]); err != nil {
 			return usagef("serve usage: %w", err)
 		}
 	}
 	if addr == service.Off {
-		return usagef("serve usage asks the door admin, which is off; expected HOST:PORT or PORT")
+		return usagef("serve usage needs the address of an admin door: want HOST:PORT or PORT")
 	}
 	list, err := admin.Usage(c.Context, addr, h.Config.Token)
 	if err != nil {

@@ -56,7 +56,7 @@ func runSessions(inv *invocation, c *cli.Context) error {
 		if err := folder.Switch(verb == "on"); err != nil {
 			return err
 		}
-		inv.say("sessions", "recording is "+verb+" for servers that are started from now on")
+		inv.say("sessions", "recording is "+verb+" for servers started from now on")
 		return nil
 	}
 }
@@ -76,7 +76,7 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 			return err
 		}
 	default:
-		inv.say("sessions", "none is recorded in "+folder.Dir+"; wirectl wrap --record has servers recorded")
+		inv.say("sessions", "no sessions in "+folder.Dir+"; to record servers, use wirectl wrap --record")
 	}
 	if folder.IsOff() {
 		inv.say("sessions", "recording is off")
@@ -87,7 +87,7 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 // removeSessions removes those of these ids, or all that have ended.
 func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids []string) error {
 	if (len(ids) == 0) != c.Bool("all") {
-		return usagef("sessions rm takes the IDs of sessions, or --all")
+		return usagef("sessions rm needs the IDs of sessions, or --all")
 	}
 	removed, err := folder.RemoveAll(ids)
 	if none := (*history.NotFoundError)(nil); errors.As(err, &none) {

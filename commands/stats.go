@@ -78,7 +78,7 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 	err = inv.each(names, func(_ int, name string) error {
 		result, _, err := trackSession(inv, c, name, cfg, ts, messages(offer.AddMessage))
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint says which", result.FaultCount()))
+			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		return err

@@ -103,13 +103,13 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 	given := len(src.Proto)+len(src.DescriptorSet) > 0
 	switch message := c.String("message"); {
 	case !given && message == "" && len(src.ImportPaths) > 0:
-		return usagef("--import-path is where --proto files find what they import: give --proto FILE")
+		return usagef("--import-path needs --proto FILE")
 	case !given && message == "":
 		return nil
 	case !given:
 		return usagef("--message needs a schema: give --proto FILE or --descriptor-set FILE")
 	case c.String("protocol") != "" && c.String("protocol") != "protobuf":
-		return usagef("a schema is given, and --protocol %s has its own", c.String("protocol"))
+		return usagef("--protocol %s has its own schema: leave out --proto and --descriptor-set", c.String("protocol"))
 	case message == "":
 		files, err := protofile.Files(c.Context, src)
 		if err != nil {

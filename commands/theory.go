@@ -64,7 +64,7 @@ func runTheory(inv *invocation, c *cli.Context) error {
 	case len(words) > 0 && len(words) <= 2 && words[0] == "resolve":
 		return resolveTheory(inv, c, append(words[1:], "-")[0])
 	}
-	return usagef("write wirectl theory serve, or wirectl theory resolve")
+	return usagef("want wirectl theory serve or wirectl theory resolve")
 }
 
 // runsEnd is how long a runtime that was told to end may take to answer its runs. Their
@@ -88,7 +88,7 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 	opts := transport.Options{
 		Remote: c.Bool("remote"),
 		Notice: func(string) { // its hint is about TLS
-			fmt.Fprintf(inv.Stderr, "wirectl: whoever reaches %s may have runs: put a proxy that asks who they are in front of it\n", c.String("listen"))
+			fmt.Fprintf(inv.Stderr, "wirectl: anyone who reaches %s can start runs: put a proxy with authentication in front of it\n", c.String("listen"))
 		},
 	}
 	address, err := opts.ListenOn(c.String("listen"))
@@ -115,7 +115,7 @@ func theoryHandler(inv *invocation, c *cli.Context, o *theory.Options) (theory.H
 	case len(program) > 0 && command+dir != "", command != "" && dir != "":
 		return nil, usagef("give one of --handler CMD, --tool DIR and -- PROGRAM")
 	case len(program) > 0 && program[0] != "--" && program[0] != "exec" || len(program) == 1:
-		return nil, usagef("a program is written behind --, as in -- python3 handler.py")
+		return nil, usagef("write the program after --, as in -- python3 handler.py")
 	case len(program) > 0:
 		return &theory.Process{Argv: program[1:], Log: o.Log}, nil
 	case command != "":
@@ -158,7 +158,7 @@ func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 func parseIntent(name string, data []byte) (*theory.Intent, error) {
 	read, err := theory.ParseIntent(data)
 	if err != nil {
-		return nil, &faultError{fmt.Errorf("%s is no intent: %w", label(name), err)}
+		return nil, &faultError{fmt.Errorf("%s is not an intent: %w", label(name), err)}
 	}
 	return read, nil
 }

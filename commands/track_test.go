@@ -126,7 +126,7 @@ func TestStatsKeepConnectionsApart(t *testing.T) {
 	}
 }
 
-// The filter with which the monitor begins may be a word, which is no condition on frames.
+// The filter with which the monitor begins may be a word, which is not a condition on frames.
 func TestMonitorBeginsWithWord(t *testing.T) {
 	var out, errs bytes.Buffer
 	e := env(nil, &out, &errs)

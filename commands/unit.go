@@ -75,7 +75,7 @@ func runUnit(inv *invocation, c *cli.Context) error {
 func runUnitAs(inv *invocation, c *cli.Context, u *unit.Unit) error {
 	switch {
 	case c.String("listen") != "" && c.String("dial") != "":
-		return usagef("--listen waits for controllers and --dial goes to one: give one of them")
+		return usagef("give either --listen or --dial, not both")
 	case c.String("listen") != "":
 		l, err := inv.listen(c, false)
 		if err != nil {
@@ -116,17 +116,17 @@ func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, err
 	name := slices.Concat(inv.Operands, inv.Endpoint, []string{"echo"})[0]
 	for _, of := range []struct{ flag, agent string }{{"delay", "echo"}, {"config", "provider"}} {
 		if c.IsSet(of.flag) && name != of.agent {
-			return nil, usagef("--%s is about the agent %s, and not about %s", of.flag, of.agent, name)
+			return nil, usagef("--%s goes with the agent %s, not with %s", of.flag, of.agent, name)
 		}
 	}
 	if words := inv.Endpoint; len(words) > 0 {
 		switch {
 		case !transport.TakesRest(words[0]):
-			return nil, usagef("%s is no agent: to connect to a controller there, give --dial %[1]s", words[0])
+			return nil, usagef("%s is not an agent: to connect to a controller there, use --dial %[1]s", words[0])
 		case words[0] != "exec" && words[0] != "--":
-			return nil, usagef("%s is no agent: run it by exec", words[0])
+			return nil, usagef("%s is not an agent: to run it, write exec %[1]s", words[0])
 		case len(words) == 1 || len(inv.Operands) > 0:
-			return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…")
+			return nil, usagef("name an agent: echo, script SESSION, provider MODEL or exec CMD…")
 		}
 		return unit.Exec{Argv: words[1:], Log: log}, nil
 	}
@@ -138,7 +138,7 @@ func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, err
 	case len(words) == 2 && words[0] == "provider":
 		return providerOf(inv, c, words[1])
 	}
-	return nil, usagef("an agent is echo, script SESSION, provider MODEL or exec CMD…, and not %q", strings.Join(inv.Operands, " "))
+	return nil, usagef("unknown agent %q: want echo, script SESSION, provider MODEL or exec CMD…", strings.Join(inv.Operands, " "))
 }
 
 // scriptOf reads the session that a unit answers from.
@@ -149,7 +149,7 @@ func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, er
 	}
 	defer src.Close()
 	if src.Capture == nil {
-		return nil, usagef("%s has the bytes of one direction; a script needs both: a capture, a recording or NDJSON", label(name))
+		return nil, usagef("%s has only one direction, and a script needs both: use a capture, a recording or NDJSON", label(name))
 	}
 	s, err := unit.ReadScript(src.Capture)
 	if err != nil {

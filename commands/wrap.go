@@ -132,9 +132,9 @@ func rewriting(inv *invocation, c *cli.Context) (*wrap.Rewriting, error) {
 	n, all := len(inv.Operands), c.Bool("all")
 	switch {
 	case all && n != 1:
-		return nil, usagef("%s --all takes one CONFIG, and no SERVER", c.Command.Name)
+		return nil, usagef("%s --all takes one CONFIG and no SERVER", c.Command.Name)
 	case n < 1 || n > 2:
-		return nil, usagef("%s takes a CONFIG and a SERVER in it", c.Command.Name)
+		return nil, usagef("%s needs a CONFIG and the name of a SERVER in it", c.Command.Name)
 	}
 	return wrap.Open(inv.Operands[0], append(inv.Operands[1:], "")[0], all)
 }
@@ -167,7 +167,7 @@ func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) 
 	if err != nil {
 		return err
 	}
-	inv.say(file, fmt.Sprintf("%sped %s; what was there is in %s", c.Command.Name, strings.Join(r.Changed, ", "), backup))
+	inv.say(file, fmt.Sprintf("%sped %s; the backup is %s", c.Command.Name, strings.Join(r.Changed, ", "), backup))
 	return nil
 }
 
@@ -204,7 +204,7 @@ func tellRecording(inv *invocation, level history.Level) error {
 		kept = "what both sides say, without what is known to be secret; redaction misses some secrets"
 	}
 	inv.say(file, fmt.Sprintf("sessions are recorded in %s: %s", folder.Dir, kept))
-	inv.say(file, fmt.Sprintf("the newest %d MiB of the last %d days stay, readable by you alone; wirectl sessions lists them", history.MaxBytes>>20, int(history.MaxAge.Hours()/24)))
+	inv.say(file, fmt.Sprintf("at most %d MiB of the last %d days are kept, readable by you alone; wirectl sessions lists them", history.MaxBytes>>20, int(history.MaxAge.Hours()/24)))
 	inv.say(file, "to stop it: wirectl sessions off, or wirectl unwrap")
 	if folder.IsOff() {
 		inv.say(file, "recording is off now; wirectl sessions on turns it on")
@@ -228,7 +228,7 @@ func listClients(inv *invocation, c *cli.Context) error {
 	}
 	if len(files) == 0 {
 		clients := namesOf(wrap.Clients, func(c wrap.Client) string { return c.Name })
-		fmt.Fprintf(inv.Stderr, "wirectl: no configuration was found of %s: name it, as in wirectl wrap CONFIG SERVER\n", clients)
+		fmt.Fprintf(inv.Stderr, "wirectl: no configuration found of %s: name one, as in wirectl wrap CONFIG SERVER\n", clients)
 		return nil
 	}
 	faulty := func(file wrap.File, err error) { inv.say(file.Name, err.Error()) }

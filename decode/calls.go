@@ -81,4 +81,4 @@ func (c *calls) hasSchema() bool {
 
 // ErrNoMessage is the error of a stream that is to be read by a schema, where
 // nothing tells which of its messages the payloads are.
-var ErrNoMessage = errors.New("a schema has many messages, and only calls of gRPC name theirs: say with --message NAME which one the payloads are")
+var ErrNoMessage = errors.New("a schema has many messages, and only gRPC calls name theirs: name that of the payloads with --message NAME")

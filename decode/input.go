@@ -163,7 +163,7 @@ func isNDJSON(b *bufio.Reader) bool {
 // members are what the beginning of a line says of whether it is a record.
 type members struct {
 	keys    []string // those of records, as far as they are known
-	foreign bool     // it is no object, or it has a key that records do not have
+	foreign bool     // it is not an object, or it has a key that records do not have
 	more    bool     // more bytes could tell more
 }
 
@@ -201,7 +201,7 @@ func (m members) isRecord(line []byte) bool {
 // configuration leaves open is detected from what the controller sent first.
 func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
 	if cfg.Notice != nil && hasFiles(fsys, "c2s.bin", "s2c.bin") && !hasFiles(fsys, "timing.jsonl") {
-		cfg.Notice("without a timing.jsonl it is not known what came before what: all that the controller sent is taken first")
+		cfg.Notice("no timing.jsonl, so the order is unknown: the controller's frames are read first")
 	}
 	if cfg.carriedBy(firstOf(fsys)) {
 		return recording.OpenCarried(fsys, cfg.carrier())

@@ -86,7 +86,7 @@ func (it *Item) bytesOf(r *ndjson.Record) {
 }
 
 // CheckForm sets Err where a payload is a message, and yet has no JSON form: a
-// string of protobuf is no text, or what is inside a field is no message. Parse does
+// string of protobuf is not text, or what is inside a field is not a message. Parse does
 // not look there, since that takes as long as to write the form.
 func (it *Item) CheckForm() {
 	if it.Protocol.Encoding() != protocol.JSON {
@@ -160,7 +160,7 @@ func appendToken(dst []byte, t protocol.Token, quote bool) []byte {
 	switch {
 	case t.IsZero():
 		return dst
-	case quote || t.Space == protocol.SpaceKind: // a kind is no JSON
+	case quote || t.Space == protocol.SpaceKind: // a kind is not JSON
 		return jsonscan.AppendQuote(dst, t.Text)
 	default:
 		return jsonscan.AppendCompact(dst, t.Text)

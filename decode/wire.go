@@ -93,7 +93,7 @@ func (w *wires) remember(at wire) {
 type unframed struct{ frame.Framing }
 
 func (unframed) Name() string  { return "" }
-func (unframed) About() string { return "bytes of which no framing is known" }
+func (unframed) About() string { return "bytes of an unknown framing" }
 
 // onlyCarried is a framing that only carriers have.
 type onlyCarried struct {

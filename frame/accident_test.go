@@ -130,7 +130,7 @@ func TestCandidateOfCutLine(t *testing.T) {
 	for n := 1; n < len(line); n++ {
 		for _, atEOF := range []bool{false, true} {
 			if !isLine(line[:n], atEOF) {
-				t.Errorf("%q is no line, at the end of the stream: %v", line[:n], atEOF)
+				t.Errorf("%q is not a line, at the end of the stream: %v", line[:n], atEOF)
 			}
 		}
 	}

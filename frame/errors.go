@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A read that yields no frame and is no clean end fails for one of these.
+// A read that yields no frame and is not a clean end fails for one of these.
 var (
 	// ErrTruncated: the stream ended inside a frame.
 	ErrTruncated = errors.New("the stream ended inside a frame")

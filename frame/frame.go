@@ -77,7 +77,7 @@ type Frame struct {
 	Dir Dir
 	// Compressed says that the payload is compressed (the flag of gRPC framing).
 	Compressed bool
-	// Gap says that Raw is no frame: bytes that were skipped to reach the next
+	// Gap says that Raw is not a frame: bytes that were skipped to reach the next
 	// plausible frame, or blank lines at the end, or 64 KiB of them. It has no payload.
 	Gap bool
 	// Flaw is what a strict peer would refuse about the wrapper, though the

@@ -127,7 +127,7 @@ func (b *block) frame(data []byte, limit int, e *Extent) *Error {
 	}
 	n, err := strconv.ParseUint(string(b.length), 10, 64)
 	if err != nil {
-		return malformed(fmt.Sprintf("Content-Length is %q, which is no length", clip(b.length)))
+		return malformed(fmt.Sprintf("Content-Length is %q, which is not a length", clip(b.length)))
 	}
 	if b.length[0] == '0' && len(b.length) > 1 {
 		b.flaw = errPaddedLength

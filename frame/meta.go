@@ -50,7 +50,7 @@ const (
 	GoAway   Signal = "goaway" // the end of a connection
 	// Damaged is a message whose compression cannot be undone.
 	Damaged Signal = "damaged"
-	// Wrapping is no frame but a gap: bytes of the carrier itself that no frame
+	// Wrapping is not a frame but a gap: bytes of the carrier itself that no frame
 	// follows, or too many to wait for one.
 	Wrapping Signal = "wrapping"
 )

@@ -212,7 +212,7 @@ func (s *Scanner) describe(err *Error, data []byte) {
 
 // recognize names what stands instead of a frame. That line feeds were
 // turned into CRLF shows in every framing that does not use them; in one of header
-// lines, empty lines tell nothing. What frames of this framing look like is no accident.
+// lines, empty lines tell nothing. What frames of this framing look like is not an accident.
 func (s *Scanner) recognize(head []byte) Accident {
 	if s.framing == Header {
 		head = bytes.TrimLeft(head, "\r\n")

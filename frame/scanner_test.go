@@ -107,7 +107,7 @@ func TestFramesDoNotDependOnReads(t *testing.T) {
 	})
 }
 
-// A cut anywhere but between two frames is no clean end, and everything before
+// A cut anywhere but between two frames is not a clean end, and everything before
 // the cut is read.
 func TestCutAtEveryByte(t *testing.T) {
 	each(t, func(t *testing.T, f frame.Framing, stream []byte) {
@@ -444,7 +444,7 @@ func TestLimitOfLinesThatEndInCRLF(t *testing.T) {
 	}
 }
 
-// A relay passes on what is no frame before it reads more, but for the bytes that a
+// A relay passes on what is not a frame before it reads more, but for the bytes that a
 // length may begin with.
 func TestResyncAtOnceHoldsNothingBack(t *testing.T) {
 	const in = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

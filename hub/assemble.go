@@ -47,7 +47,7 @@ func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 		first, err = strconv.ParseInt(text, 10, 64)
 	}
 	if err != nil || err2 != nil || first <= 0 || first > number || frames < 0 {
-		return nil, errors.New("the hub has a message that is no segment")
+		return nil, errors.New("the hub has a message that is not a segment")
 	}
 	if number <= a.Number {
 		return nil, nil // it was stored twice

@@ -104,7 +104,7 @@ const (
 	queryBytes = 4 << 20
 )
 
-// Statuses of an answer that is no message.
+// Statuses of an answer that is not a message.
 const (
 	statusEnd  = "204"
 	statusNone = "404"

@@ -75,13 +75,13 @@ func ParseAddress(text string) (Address, error) {
 		u, err := url.Parse(one)
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls":
-			return a, fmt.Errorf("%q is no address of a hub: want nats://HOST:PORT or tls://HOST:PORT", redacted(one))
+			return a, fmt.Errorf("%q is not an address of a hub: want nats://HOST:PORT or tls://HOST:PORT", redacted(one))
 		case u.User != nil:
 			return a, fmt.Errorf("the address of the hub %s has a password: name a file with ?creds=FILE", u.Host)
 		}
 		for key := range u.Query() {
 			if key != "creds" && key != "ca" {
-				return a, fmt.Errorf("the address of a hub takes creds=FILE and ca=FILE, and not %q", key)
+				return a, fmt.Errorf("the address of a hub takes creds=FILE and ca=FILE, not %q", key)
 			}
 		}
 		a.Creds, a.CA = u.Query().Get("creds"), u.Query().Get("ca")
@@ -90,7 +90,7 @@ func ParseAddress(text string) (Address, error) {
 	}
 	a.Servers = strings.Join(servers, ",")
 	if a.Org != Word(a.Org) {
-		return a, fmt.Errorf("%q is no name of an organisation: want letters, digits, - and _", a.Org)
+		return a, fmt.Errorf("%q is not a name of an organisation: want letters, digits, - and _", a.Org)
 	}
 	return a, nil
 }

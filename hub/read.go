@@ -106,7 +106,7 @@ func (r *Reader) fetch() error {
 	r.from, r.waiting = from, !found
 	if !found && !goesOn {
 		r.ended = true
-		r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte("the hub has no more of this session, and nobody sends it now: it has no end")})
+		r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte("the hub has no more of this session, and its sender has gone: it has no end")})
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 	var list []Info
 	err = c.entries(ctx, Summaries, c.address.Org+".>", func(key string, value []byte) error {
 		var i Info
-		// What is no session, somebody else has written there.
+		// What is not a session, somebody else has written there.
 		if err := json.Unmarshal(value, &i); err == nil && i.Key() == key {
 			i.Live = live[key]
 			list = append(list, i)

@@ -81,7 +81,7 @@ type Sender struct {
 }
 
 // Open begins to send the session of that name: what passes h if it may lose frames.
-// What it has to be fed otherwise is its Sink. A hub that cannot be reached is no error.
+// What it has to be fed otherwise is its Sink. A hub that cannot be reached is not an error.
 func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, error) {
 	x := o.redaction()
 	s = x.Session(s)
@@ -279,7 +279,7 @@ func (t *Sender) publish() {
 		t.whole = err == nil
 	}
 	if err != nil && t.ctx.Err() == nil {
-		t.o.Warn(fmt.Sprintf("the hub gets no more of this session: %v", err))
+		t.o.Warn(fmt.Sprintf("sending this session to the hub ended: %v", err))
 	}
 }
 

@@ -182,7 +182,7 @@ func (s *spool) add(seg segment) error {
 	full := s.others+s.bytes+size > s.limit
 	s.mu.Unlock()
 	if full && !seg.End {
-		return fmt.Errorf("so much waits for the hub in %s that there is no room for more", filepath.Dir(s.dir))
+		return fmt.Errorf("the spool for the hub in %s is full", filepath.Dir(s.dir))
 	}
 	head, err := json.Marshal(seg)
 	if err != nil {

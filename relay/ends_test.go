@@ -56,7 +56,7 @@ func hearQuietly(c io.Reader) { _, _ = io.ReadFull(c, make([]byte, len(part))) }
 // part is a frame of an answer that goes on.
 const part = "\x00\x00\x00\x04part"
 
-// A unit that breaks in mid-answer is no clean end to any controller, and neither
+// A unit that breaks in mid-answer is not a clean end to any controller, and neither
 // is a controller that breaks to any unit.
 func TestFailedEnd(t *testing.T) {
 	for controller, c := range kinds {

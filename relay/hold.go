@@ -51,7 +51,7 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 		if !told {
 			told = true
 			g.mu.Unlock()
-			l.link.relay.warn(fmt.Sprintf("as many frames are held as can be: nothing more is taken from the %s until some are let go", sideOf(l.dir.Opposite())))
+			l.link.relay.warn(fmt.Sprintf("the limit of held frames is reached: the %s is not read until some are released", sideOf(l.dir.Opposite())))
 			g.mu.Lock()
 			continue
 		}
@@ -192,7 +192,7 @@ func (g *Gate) resend(c tap.Command) error {
 		return err
 	}
 	if r.Gap || r.Dir == frame.DirUnknown {
-		return fmt.Errorf("frame %d is none that can be sent", c.Seq)
+		return fmt.Errorf("frame %d cannot be sent", c.Seq)
 	}
 	return k.passages[r.Dir].resend(&r)
 }

@@ -122,7 +122,7 @@ func (w *way) recordGoodbye(from transport.Conn) {
 	}
 }
 
-// wrap sends the payload of each frame as a message. What is no frame goes as
+// wrap sends the payload of each frame as a message. What is not a frame goes as
 // one, too; a stream that ends with that has failed.
 func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg

@@ -148,7 +148,7 @@ func (r *relay) recordOpened() {
 	r.record(capture.Record{Kind: capture.Opened, Text: []byte(r.cfg.Name)})
 }
 
-// record hands a record that is no frame to the observer, in the order of time.
+// record hands a record that is not a frame to the observer, in the order of time.
 func (r *relay) record(rec capture.Record) {
 	if r.queue != nil {
 		rec.Time, rec.Conn = time.Now(), r.cfg.Conn

@@ -93,7 +93,7 @@ func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err err
 						err = s.unroutable(msg)
 					}
 					if err != nil && m.fault == nil {
-						m.fault = fmt.Errorf("a shared unit takes messages, and %d bytes are none: %w", len(f.Raw), err)
+						m.fault = fmt.Errorf("a shared unit takes only messages; %d bytes were not one: %w", len(f.Raw), err)
 					}
 					if m.fault == nil {
 						whole = append(whole, m.tell(f, msg))
@@ -120,14 +120,14 @@ func (s *Shared) refuses(f *frame.Frame) error {
 	case s.guessed():
 		return ErrNotShared
 	case f.Gap:
-		return fmt.Errorf("a shared unit takes whole frames, and %d bytes are none: %w", len(f.Raw), f.Flaw)
+		return fmt.Errorf("a shared unit takes only whole frames; %d bytes were not one: %w", len(f.Raw), f.Flaw)
 	case s.grammar.framing == frame.Line && f.End == len(f.Raw):
 		return fmt.Errorf("a shared unit takes whole frames, and a line of %d bytes has no end", len(f.Raw))
 	}
 	return nil
 }
 
-// unroutable says why a payload that parses is no message still: it is neither a request
+// unroutable says why a payload that parses is not a message still: it is neither a request
 // nor an answer of JSON-RPC, alone or in a batch. What the unit says to it has no id, and
 // would go to others.
 func (s *Shared) unroutable(msg *protocol.Message) error {

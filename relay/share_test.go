@@ -349,7 +349,7 @@ func TestSharedEnds(t *testing.T) {
 	ended(t, s.unit)
 }
 
-// What nobody can tell apart is refused, and so is what is no frame.
+// What nobody can tell apart is refused, and so is what is not a frame.
 func TestSharedRefuses(t *testing.T) {
 	s := share(t, nil, nil)
 	a := s.join()
@@ -395,7 +395,7 @@ func TestSharedBatch(t *testing.T) {
 	hear(t, b, `{"jsonrpc":"2.0","id":2,"result":2}`+"\n")
 }
 
-// An element of a batch that is no message ends the controller that sent it, and no
+// An element of a batch that is not a message ends the controller that sent it, and no
 // other. What stands before it is passed on.
 func TestSharedBatchOfNoMessage(t *testing.T) {
 	const x, y = `{"jsonrpc":"2.0","id":1,"method":"x"}` + "\n", `{"jsonrpc":"2.0","id":2,"method":"y"}`

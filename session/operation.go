@@ -224,7 +224,7 @@ func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
 }
 
 // repeat makes e a part of the operation that it repeats, because that has failed for a
-// reason which is no fault of it.
+// reason which is not a fault of it.
 func (t *Tracker) repeat(ev *event, e *Exchange) {
 	token := t.retryToken(e, []byte(t.rules.Repeated))
 	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)

@@ -148,7 +148,7 @@ func TestOperations(t *testing.T) {
 			"turn.started  done 1; turn.started  failed 0", "",
 		},
 		{"a task of a2a", "a2a", "> stream 1; < task 1 k SUBMITTED; < status 1 k WORKING; < chunk 1 k x; < last 1 k x; < status 1 k COMPLETED; complete; end", "SendStreamingMessage 1 done 3", ""},
-		{"a message is no task", "a2a", "> stream 1; < message 1; complete; > say 2; < message 2; end", "SendStreamingMessage 1 done 0; SendMessage 2 done 0", ""},
+		{"a message is not a task", "a2a", "> stream 1; < message 1; complete; > say 2; < message 2; end", "SendStreamingMessage 1 done 0; SendMessage 2 done 0", ""},
 		{
 			"a task that fails at once", "a2a", "> stream 1; < task 1 k FAILED; complete; > say 2; < task 2 j REJECTED; #2; > get 3 j; < bare 3 j REJECTED; > cancel 4 j; < error 4 -32002; end",
 			"SendStreamingMessage 1 failed 0; SendMessage 2 failed 0 +3 +4", "",
@@ -170,7 +170,7 @@ func TestOperations(t *testing.T) {
 			"SendStreamingMessage 1 done 2 +2 +3", "",
 		},
 		{
-			"a subscription that is left is no request without an answer", "a2a", "> stream 1; < task 1 k WORKING; #2; > subscribe 2 k; < task 2 k WORKING; left; #1; < status 1 k COMPLETED; complete; end",
+			"a subscription that is left is not a request without an answer", "a2a", "> stream 1; < task 1 k WORKING; #2; > subscribe 2 k; < task 2 k WORKING; left; #1; < status 1 k COMPLETED; complete; end",
 			"SendStreamingMessage 1 done 0 +2", "",
 		},
 		{"the task was not seen to begin", "a2a", "> subscribe 1 k; < full 1 k WORKING; < append 1 k x; #2; > cancel 2 k; < bare 2 k CANCELED; #1; < status 1 k CANCELED; complete; end; #2; end", "SubscribeToTask 1 cancelled 1 +2", ""},

@@ -124,7 +124,7 @@ type Frame struct {
 	// Framing is that of a plain stream; nil in a carrier, or if it is unknown.
 	Framing frame.Framing
 	// Payload is the payload, or the bytes of a gap; it may be nil. A batch of
-	// JSON-RPC is taken apart by it, and what is no message recognized.
+	// JSON-RPC is taken apart by it, and what is not a message recognized.
 	Payload []byte
 	// Inner says that it is inside of a frame that was counted already.
 	Inner bool
@@ -144,7 +144,7 @@ type Frame struct {
 	Broken []protocol.Broken
 	// Fault is what is wrong: with the frame or with what is deep in its message,
 	// if it carries one, or with a gap; and else with its payload. Gap says that it
-	// is no frame but bytes that were skipped.
+	// is not a frame but bytes that were skipped.
 	Fault error
 	Gap   bool
 }

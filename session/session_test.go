@@ -33,7 +33,7 @@ func TestExchanges(t *testing.T) {
 		{"updates name the session", "acp", "> prompt 1 s; < update s; < update s; < stop 1 end_turn; > prompt 2 s; < update s", "session/prompt 1 done 2; session/prompt 2 open 1"},
 		{"a subscription lasts", "latis", "> subscribe 1; < update 1; < update 1; > get 2; < update 2", "STATE_GET 2 done 0; STATE_SUBSCRIBE 1 open 2"},
 		{"an unsubscribe ends all subscriptions", "latis", "> subscribe 1; > subscribe 2; > unsubscribe 3; < ack 3", "STATE_SUBSCRIBE 3 done 0; STATE_SUBSCRIBE 1 done 0; STATE_SUBSCRIBE 2 done 0"},
-		{"an acknowledgement is no part", "theory", "> run a; < ack a; < event a; < token; < final a", `Request "a" done 2`},
+		{"an acknowledgement is not part", "theory", "> run a; < ack a; < event a; < token; < final a", `Request "a" done 2`},
 		{"connections have ids of their own", "mcp", "> call 1; #2; > call 1; < result 1; end; #1; end", "tools/call 1 done 0; tools/call 1 abandoned 0"},
 		{"a cancel that has an id opens its own", "dap", "> request 1; > cancel 2 1; < cancelled 1 1; < response 2 2", "evaluate 1 cancelled 0; cancel 2 done 0"},
 		{"a batch is its messages", "jsonrpc", `> [{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]; < [{"jsonrpc":"2.0","id":2,"result":1},{"jsonrpc":"2.0","id":1,"result":1}]`, "b 2 done 0; a 1 done 0"},

@@ -59,7 +59,7 @@ func ParseFilter(text string) (*Filter, error) {
 	case err == nil:
 		return f, nil
 	case isWord(text):
-		err = fmt.Errorf("%q is no field with a value, and none of %s", text, strings.Join(Words, ", "))
+		err = fmt.Errorf("%q is not a field with a value, and none of %s", text, strings.Join(Words, ", "))
 	}
 	return nil, err
 }

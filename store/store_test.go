@@ -384,7 +384,7 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%q, %v", changed, err)
 	}
 	if _, err := h.Edited("{"); err == nil {
-		t.Error("it takes what is no JSON")
+		t.Error("it takes what is not JSON")
 	}
 	s.Let(1)
 	s.Hold(store.Held{Number: 2, Payload: []byte{0xff, 0}})

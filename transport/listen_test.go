@@ -202,7 +202,7 @@ func TestUnixSocketFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "it is no socket") {
+	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "it is not a socket") {
 		t.Errorf("a file: %v", err)
 	}
 }

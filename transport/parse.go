@@ -89,7 +89,7 @@ func notEndpoint(word string, more bool) error {
 	case strings.HasSuffix(word, ".sock"), strings.HasSuffix(word, ".socket"):
 		hint = "for a Unix socket write unix://" + word
 	}
-	return fmt.Errorf("%q is no endpoint: %s", word, hint)
+	return fmt.Errorf("%q is not an endpoint: %s", word, hint)
 }
 
 func parseAddress(address string, opts Options) (Endpoint, error) {
@@ -164,7 +164,7 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 	return l, nil
 }
 
-// meant asks what was meant by a name that is no scheme: another scheme, or, where
+// meant asks what was meant by a name that is not a scheme: another scheme, or, where
 // it is all that was given, an address. It returns "" if nothing comes to mind.
 func meant(name string, schemes []string) string {
 	host, port, err := net.SplitHostPort(name)

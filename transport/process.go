@@ -106,7 +106,7 @@ func NewStartError(program string, err error) *StartError {
 	case errors.Is(err, fs.ErrPermission):
 		e.Hint = "it is not executable: try chmod +x"
 	case errors.Is(err, syscall.ENOEXEC):
-		e.Hint = "it is no program of this machine; a script begins with a line such as #!/bin/sh"
+		e.Hint = "it is not a program for this machine; a script begins with a line such as #!/bin/sh"
 	}
 	return e
 }

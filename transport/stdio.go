@@ -42,7 +42,7 @@ type stdio struct {
 func (s *stdio) reader() {
 	r, err := input.NewReader(s.in)
 	if err != nil {
-		r, _ = cancelreader.NewReader(onlyReader{s.in}) // cannot fail for what is no file
+		r, _ = cancelreader.NewReader(onlyReader{s.in}) // cannot fail for what is not a file
 	}
 	s.r = r
 }

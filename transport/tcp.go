@@ -68,7 +68,7 @@ func checkPort(u *url.URL) error {
 		return fmt.Errorf("no port: write %s://HOST:PORT", u.Scheme)
 	}
 	if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
-		return fmt.Errorf("%s is no port: ports go up to 65535", u.Port())
+		return fmt.Errorf("%s is not a port: ports go up to 65535", u.Port())
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (o *Options) ListenOn(hostPort string) (string, error) {
 	case !o.Remote && !isLoopback(host):
 		return "", &AddressError{fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", host)}
 	case !isLoopback(host) && o.TLS.CA == "":
-		o.notice("whoever reaches " + hostPort + " may use it: a TLS listener with --tls-ca takes only clients that it signed")
+		o.notice("anyone who reaches " + hostPort + " can use it: a TLS listener with --tls-ca accepts only clients with a certificate of that CA")
 	}
 	return hostPort, nil
 }

@@ -135,7 +135,7 @@ func (t *TLS) config() (*tls.Config, error) {
 func (t *TLS) verifyPin(state tls.ConnectionState) error {
 	pin := strings.ToLower(strings.ReplaceAll(t.Pin, ":", ""))
 	if got := fingerprint(state.PeerCertificates[0].Raw); got != pin {
-		return fmt.Errorf("the peer's certificate has the fingerprint %s, and not %q", got, t.Pin)
+		return fmt.Errorf("the peer's certificate has the fingerprint %s, not %q", got, t.Pin)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func removeStale(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is a file of that name, and it is no socket: remove it, or take another path")
+		return errors.New("a file of that name exists and is not a socket: remove it, or use another path")
 	}
 	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {

@@ -91,7 +91,7 @@ func completed(text string, candidates []string) string {
 	return text[:start] + common
 }
 
-// quoteValue writes a value of a condition, in quotes if it is no plain word.
+// quoteValue writes a value of a condition, in quotes if it is not a plain word.
 func quoteValue(text string) string {
 	if text != "" && !strings.ContainsAny(text, " \"\\") {
 		return text

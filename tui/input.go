@@ -32,7 +32,7 @@ func (m *Model) pasted(text string) tea.Cmd {
 	}
 	m.said, m.wrong = "", false
 	if m.prompt == nil {
-		m.said = "what is pasted is for a line to type: f filters, / searches"
+		m.said = "to paste, open an input line first: f filters, / searches"
 		return nil
 	}
 	m.prompt.insert([]rune(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ")))

@@ -58,7 +58,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(o.Listen)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q is no address to listen at: want HOST:PORT", o.Listen)
+		return nil, fmt.Errorf("%q is not an address to listen at: want HOST:PORT", o.Listen)
 	case !o.Remote && !isLoopback(host):
 		return nil, fmt.Errorf("%s is not loopback: other machines could connect; use ssh -L, or give monitor --web the flag --remote if they may", o.Listen)
 	}

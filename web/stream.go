@@ -243,7 +243,7 @@ func (s *Server) serveCommand(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this page only looks: start it with --control", http.StatusForbidden)
 		return
 	case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
-		http.Error(w, "this is no command of the page", http.StatusForbidden)
+		http.Error(w, "the page has no such command", http.StatusForbidden)
 		return
 	}
 	o := s.session(w, r)
@@ -280,7 +280,7 @@ func (o *opened) do(c *command) error {
 	case "release", "drop", "edit":
 		return o.let(c)
 	}
-	return fmt.Errorf("%q is no command", c.Do)
+	return fmt.Errorf("%q is not a command", c.Do)
 }
 
 // let lets a frame go that waits.

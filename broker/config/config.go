@@ -205,7 +205,7 @@ func Address(door, text string) (string, error) {
 	case err == nil && host == "" && strings.ContainsAny(port, ".abcdefghijklmnopqrstuvwxyz"): // it was a host
 		return "", fmt.Errorf("%q has no port for the door %s; expected HOST:PORT, as %s is, or PORT, or off", text, door, net.JoinHostPort(port, usualPort(door)))
 	}
-	return "", fmt.Errorf("%q is no address for the door %s; expected HOST:PORT, PORT or off", text, door)
+	return "", fmt.Errorf("%q is not an address for the door %s; expected HOST:PORT, PORT or off", text, door)
 }
 
 func usualPort(door string) string {

@@ -147,7 +147,7 @@ aliases: {fast: a}
 func TestFaults(t *testing.T) {
 	const models = "providers: {m: {kind: mock}}\nmodels:\n"
 	for _, tt := range []struct{ text, want string }{
-		// What is no YAML, or no mapping.
+		// What is not YAML, or no mapping.
 		{"models: {a: {provider: m", "1:13: could not find flow mapping end token '}'"},
 		{"default: x\ndefault: y", `2:1: mapping key "default" already defined at [1:1]`},
 		{"- x", "1:1: found a list; expected a mapping, with lines of the form key: value"},
@@ -165,19 +165,19 @@ func TestFaults(t *testing.T) {
 		{"default: [a]", "1:10: found a list; expected text"},
 		{"limits: {batch: 1.5}", "1:17: found a number; expected a whole number"},
 		{"limits: {batch: many}", "1:17: found text; expected a whole number"},
-		{"limits: {idle: 5}", `1:16: "5" is no duration: expected something like 1.5s, 200ms or 5m`},
-		{"limits: {idle: -5s}", `1:16: "-5s" is no duration: expected something like 1.5s, 200ms or 5m`},
+		{"limits: {idle: 5}", `1:16: "5" is not a duration: expected something like 1.5s, 200ms or 5m`},
+		{"limits: {idle: -5s}", `1:16: "-5s" is not a duration: expected something like 1.5s, 200ms or 5m`},
 		{"limits: {idle: [1s]}", "1:16: found a list; expected a duration like 1.5s, 200ms or 5m"},
 		{"providers: {m: {kind: mock, headers: {X: [1]}}}", "1:42: found a list; expected text, or where a key is: {env: NAME} or {file: NAME}"},
 		{"providers: {m: {kind: mock, headers: {X: {end: K}}}}", "1:43: unknown key \"end\" (did you mean env?); expected one of env, file"},
 		{"providers: {m: {kind: mock, headers: {X: {env: NOPE}}}}", "1:39: providers.m.headers.X: the environment variable NOPE is not set"},
 		{"providers: {m: {kind: mock, headers: {a b: x}}}", "1:39: providers.m.headers.a b: expected a header of HTTP: a name of letters, digits and '-', and a value of one line"},
 		{"providers: {m: {kind: mock, headers: {X: \"a\\nb\"}}}", "1:39: providers.m.headers.X: expected a header of HTTP: a name of letters, digits and '-', and a value of one line"},
-		{"providers: {m: {kind: mock, key: {env: LINES}}}", "1:29: providers.m.key: what is there is no key: it has more than one line, or control characters"},
+		{"providers: {m: {kind: mock, key: {env: LINES}}}", "1:29: providers.m.key: this is not a key: it has more than one line, or control characters"},
 		{"providers: {m: {kind: anthropic, api_version: x}}", "1:34: providers.m.api_version: nothing reads this here; it is for the kind openai, at Azure"},
 		{"providers: {m: {kind: openai, drop: [n]}}", "1:38: providers.m.drop.0: nothing reads this here; at the kind openai only tools can be left out"},
 		{"providers: {m: {kind: mock, drop: [n]}}", "1:29: providers.m.drop: nothing reads this here; a mock takes everything"},
-		{"providers: {m: {kind: gemini, drop: [n, seed]}}", "1:41: providers.m.drop.1: \"seed\" is no parameter that can be left out; expected one of audio, frequency_penalty, function_call, functions, logit_bias, logprobs, modalities, n, parallel_tool_calls, presence_penalty, response_format, tools, top_logprobs, web_search_options"},
+		{"providers: {m: {kind: gemini, drop: [n, seed]}}", "1:41: providers.m.drop.1: \"seed\" is not a parameter that can be left out; expected one of audio, frequency_penalty, function_call, functions, logit_bias, logprobs, modalities, n, parallel_tool_calls, presence_penalty, response_format, tools, top_logprobs, web_search_options"},
 		{"providers: {m: {kind: openai, max_tokens: 9}}", "1:31: providers.m.max_tokens: nothing reads this here; it is for the kind anthropic"},
 		{"providers: {m: {kind: mock}}", "1:1: providers: there are no models, so that no call could be made; expected models: {NAME: {provider: m}}"},
 		{"models: {a: {routes: {provider: m}}}", "1:22: found a mapping; expected a list, with lines that begin with -"},
@@ -207,8 +207,8 @@ func TestFaults(t *testing.T) {
 		{"rlm:\n  max_iteration: 3", "2:3: unknown key \"max_iteration\" (did you mean max_iterations?); expected one of " + rlmKeys},
 
 		// Names that lead nowhere.
-		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is no kind of provider; expected one of anthropic, gemini, mock, openai`},
-		{"providers: {m: {}}", `1:13: providers.m.kind: "" is no kind of provider; expected one of anthropic, gemini, mock, openai`},
+		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is not a kind of provider; expected one of anthropic, gemini, mock, openai`},
+		{"providers: {m: {}}", `1:13: providers.m.kind: "" is not a kind of provider; expected one of anthropic, gemini, mock, openai`},
 		{models + "  a: {provider: x}", `3:7: models.a.provider: there is no provider "x"; expected a key of providers: m`},
 		{models + "  a: {routes: [{provider: m}, {provider: x}]}", `3:32: models.a.routes.1.provider: there is no provider "x"; expected a key of providers: m`},
 		{models + "  a: {provider: m, fallbacks: [b]}", `3:32: models.a.fallbacks.0: there is no model "b"`},
@@ -236,9 +236,9 @@ func TestFaults(t *testing.T) {
 		// Addresses.
 		{"listen: {rlm: 0.0.0.0}", `1:10: listen.rlm: "0.0.0.0" has no port for the door rlm; expected HOST:PORT, as 0.0.0.0:8760 is, or PORT, or off`},
 		{"listen: {rlm: localhost}", `1:10: listen.rlm: "localhost" has no port for the door rlm; expected HOST:PORT, as localhost:8760 is, or PORT, or off`},
-		{"listen: {rlm: \"::1\"}", `1:10: listen.rlm: "::1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
-		{"listen: {rlm: 70000}", `1:10: listen.rlm: "70000" is no address for the door rlm; expected HOST:PORT, PORT or off`},
-		{"listen: {rlm: \"http://h:1\"}", `1:10: listen.rlm: "http://h:1" is no address for the door rlm; expected HOST:PORT, PORT or off`},
+		{"listen: {rlm: \"::1\"}", `1:10: listen.rlm: "::1" is not an address for the door rlm; expected HOST:PORT, PORT or off`},
+		{"listen: {rlm: 70000}", `1:10: listen.rlm: "70000" is not an address for the door rlm; expected HOST:PORT, PORT or off`},
+		{"listen: {rlm: \"http://h:1\"}", `1:10: listen.rlm: "http://h:1" is not an address for the door rlm; expected HOST:PORT, PORT or off`},
 
 		// What the parser would take gigabytes for.
 		{"models: " + strings.Repeat("[", 50_000), "1:108: too deep: want at most 100 lists and mappings in each other"},
@@ -275,7 +275,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // The only model needs not be called the default; of several, none is, and a
-// pattern is no model to call.
+// pattern is not a model to call.
 func TestOnlyModelIsTheDefault(t *testing.T) {
 	for text, want := range map[string]string{
 		"providers: {m: {kind: mock}}\nmodels: {a: {provider: m}}":                              "a",

@@ -245,9 +245,9 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// A durationError is a value that is no duration.
+// A durationError is a value that is not a duration.
 type durationError struct{ *token.Token }
 
 func (e *durationError) Error() string {
-	return fmt.Sprintf("%q is no duration: expected something like 1.5s, 200ms or 5m", e.Value)
+	return fmt.Sprintf("%q is not a duration: expected something like 1.5s, 200ms or 5m", e.Value)
 }

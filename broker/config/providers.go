@@ -93,7 +93,7 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 func (b *builder) fitsKind(path []string, p *Provider) error {
 	switch _, known := kinds[p.Kind]; {
 	case !known:
-		return b.at(append(path, "kind"), "%q is no kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return b.at(append(path, "kind"), "%q is not a kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	case p.APIVersion != "" && p.Kind != "openai":
 		return b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
 	case p.MaxTokens != 0 && p.Kind != "anthropic":
@@ -106,7 +106,7 @@ func (b *builder) fitsKind(path []string, p *Provider) error {
 			return b.at(append(path, "drop", strconv.Itoa(i)), "nothing reads this here; at the kind openai only tools can be left out")
 		}
 		if known := provider.Droppable(); !slices.Contains(known, name) {
-			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is no parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
+			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is not a parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (b *builder) secret(path []string, s Secret) (found string, err error) {
 		found = strings.TrimSpace(string(data))
 	}
 	if !httpguts.ValidHeaderFieldValue(found) {
-		return "", b.at(path, "what is there is no key: it has more than one line, or control characters")
+		return "", b.at(path, "this is not a key: it has more than one line, or control characters")
 	}
 	if found != "" {
 		b.secrets = append(b.secrets, found)

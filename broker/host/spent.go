@@ -37,7 +37,7 @@ const maxSpentFile = 16 << 20
 func spentName(getenv func(string) string) (string, error) {
 	folder, err := history.Open(getenv)
 	if err != nil {
-		return "", fmt.Errorf("what is spent of budgets cannot be kept: %w; or name a file as spent: FILE in the configuration", err)
+		return "", fmt.Errorf("cannot store what budgets have spent: %w; or name another file with spent: FILE in the configuration", err)
 	}
 	return filepath.Join(filepath.Dir(folder.Dir), "broker", "spent.json"), nil
 }
@@ -78,14 +78,14 @@ func readSpent(name string) (spent map[string]broker.Spent, err error) {
 	case err != nil:
 		return nil, err
 	case info.Size() > maxSpentFile:
-		return nil, fmt.Errorf("%s: it is no list of what is spent: it has %d bytes; remove it to begin anew", name, info.Size())
+		return nil, fmt.Errorf("%s: not a list of spent budgets: %d bytes; remove it to start at zero", name, info.Size())
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &spent); err != nil {
-		return nil, fmt.Errorf("%s: it is no list of what is spent: %w; remove it to begin anew", name, err)
+		return nil, fmt.Errorf("%s: not a list of spent budgets: %w; remove it to start at zero", name, err)
 	}
 	for of, s := range spent {
 		if s.Calls < 0 || s.Tokens < 0 || s.Cost < 0 {
@@ -116,7 +116,7 @@ func (f *spentFile) save() {
 	}
 	if err := replace(f.name, spent); err != nil && !f.warned {
 		f.warned = true
-		f.warn(fmt.Sprintf("what is spent of budgets is not kept: %v", err))
+		f.warn(fmt.Sprintf("what budgets have spent is not stored: %v", err))
 	}
 }
 

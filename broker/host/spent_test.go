@@ -64,7 +64,7 @@ func TestSpentBroken(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keepSpent(name, newBroker(t), nil); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), "remove it to begin anew") {
+		if _, err := keepSpent(name, newBroker(t), nil); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), "remove it to start at zero") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -83,7 +83,7 @@ func TestEscaped(t *testing.T) {
 				t.Errorf("%s: %s became %s", about, text, got)
 			}
 			if form != `%s` && jsonscan.Valid([]byte(got)) != nil {
-				t.Errorf("%s: %s became %s, which is no JSON", about, text, got)
+				t.Errorf("%s: %s became %s, which is not JSON", about, text, got)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func FuzzHide(f *testing.F) {
 		if got := s.Hide(text); len(got) != len(text) || bytes.Contains(got, []byte(key)) {
 			t.Errorf("%q became %q", text, got)
 		} else if jsonscan.Valid(text) == nil && jsonscan.Valid(got) != nil {
-			t.Errorf("%q became %q, which is no JSON", text, got)
+			t.Errorf("%q became %q, which is not JSON", text, got)
 		}
 		streamed(&s, string(text), string(text))
 	})

@@ -140,7 +140,7 @@ type Message struct {
 	Raw []byte
 }
 
-// EachMessage yields the messages of a JSON array. What is no object is passed
+// EachMessage yields the messages of a JSON array. What is not an object is passed
 // over.
 func EachMessage(messages []byte) iter.Seq[Message] {
 	return func(yield func(Message) bool) {

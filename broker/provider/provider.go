@@ -77,7 +77,7 @@ type Request struct {
 	// embedded, of OpenAI's request for embeddings.
 	Chat []byte
 	// Choices is how many choices Chat asks for: 0 if it does not say, -1 if what
-	// it says is no number.
+	// it says is not a number.
 	Choices int
 	// Own is the body of the client's request, in its dialect, where Chat is a
 	// translation of it; else nil. ChatErr is why Chat does not say

@@ -150,7 +150,7 @@ func TestStream(t *testing.T) {
 		if err != nil || c.Plain() != `hé "y"` || strings.Join(parts, "") != `hé "y"` || c.Finish != "stop" || c.Usage.Input != 7 || c.Usage.Output != 3 {
 			t.Errorf("got %+v, %q, %v", c, parts, err)
 		}
-		// A stream that is cut is no completion.
+		// A stream that is cut is not a completion.
 		set(func(w http.ResponseWriter, _ *http.Request) {
 			events(w, d.stream[:1])
 			_, _ = io.WriteString(w, "data: {\"half")
@@ -159,7 +159,7 @@ func TestStream(t *testing.T) {
 		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Unreachable {
 			t.Errorf("cut: %v", err)
 		}
-		// One in which the backend tells that it went wrong is no completion either, and
+		// One in which the backend tells that it went wrong is not a completion either, and
 		// what it tells is why.
 		set(func(w http.ResponseWriter, _ *http.Request) {
 			events(w, []string{d.stream[0], `{"type":"error","error":{"code":429,"status":"rate_limit_x","type":"rate_limit_x","message":"` + key + `"}}`})

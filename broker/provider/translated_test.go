@@ -267,7 +267,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// What a model called a tool with goes back to it, even if it is no object.
+// What a model called a tool with goes back to it, even if it is not an object.
 func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
 		``: `{}`, ` `: `{}`, `{"a":1}`: `{"a":1}`, `7`: `{"arguments":7}`, `{"a":`: `{"arguments":"{\"a\":"}`,

@@ -64,7 +64,7 @@ func TestSideBySide(t *testing.T) {
 }
 
 // A stream of events is published as it is on a wire: the head, which says so, the
-// events, of which the last of OpenAI's is no message, and the end.
+// events, of which the last of OpenAI's is not a message, and the end.
 func TestEvents(t *testing.T) {
 	var records kept
 	c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
@@ -86,7 +86,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A response that is empty is no message, nor is a page for people.
+// A response that is empty is not a message, nor is a page for people.
 func TestNoMessage(t *testing.T) {
 	for body, want := range map[string]frame.Signal{"": frame.Response, "<html>": frame.Response, "oops": frame.Response, ` {"a":1}`: frame.NoSignal} {
 		var records kept
@@ -127,12 +127,12 @@ func TestHidden(t *testing.T) {
 	secrets.Add("sk-planted")
 	p := publish.New(&records, &secrets)
 	c := p.Open("client", "json", frame.HTTP)
-	const said = `{"error":"sk-planted is no key"}`
+	const said = `{"error":"sk-planted is not a key"}`
 	body := []byte(said)
 	c.HTTP(frame.U2C, "", body)
 	c.Frame(frame.U2C, append([]byte{0, 0, 0, byte(len(said))}, said...), 4)
 	c.Note("said: %s", said)
-	const want = `{"error":"********** is no key"}`
+	const want = `{"error":"********** is not a key"}`
 	if got := string(records[1].Raw); got != want || string(body) != said {
 		t.Errorf("got %s of %s", got, body)
 	}

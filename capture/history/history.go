@@ -288,7 +288,7 @@ func (f *Folder) Remove(s Session) error {
 }
 
 // RemoveAll removes the records of these ids, or if there are none all that have ended. It
-// returns the ids of those that it removed, and removes none if one of the ids is no record's.
+// returns the ids of those that it removed, and removes none if one of the ids is not a record's.
 func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
 	var list []Session
 	for _, id := range ids {

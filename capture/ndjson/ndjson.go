@@ -229,7 +229,7 @@ func (r *Record) setTime(value []byte) error {
 	text, _ := jsonscan.Unquote(value)
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
-		return fmt.Errorf("time: %.40q is no RFC 3339 time", value)
+		return fmt.Errorf("time: %.40q is not an RFC 3339 time", value)
 	}
 	r.Time = t
 	return nil
@@ -259,7 +259,7 @@ func (r *Record) setRaw(value []byte) error {
 func integer(key, value []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %.40q is no integer", key, value)
+		return 0, fmt.Errorf("%s: %.40q is not an integer", key, value)
 	}
 	return n, nil
 }
@@ -268,7 +268,7 @@ func integer(key, value []byte) (int64, error) {
 func quoted(key, value []byte) ([]byte, error) {
 	t, ok := jsonscan.Unquote(value)
 	if !ok {
-		return nil, fmt.Errorf("%s: %.40q is no string", key, value)
+		return nil, fmt.Errorf("%s: %.40q is not a string", key, value)
 	}
 	return t, nil
 }

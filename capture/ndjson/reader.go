@@ -125,7 +125,7 @@ func (n *Reader) ended() error {
 	}
 	switch {
 	case errors.Is(e, frame.ErrTruncated):
-		return &capture.Error{Err: capture.ErrCut, Offset: e.Offset, Detail: "the last line is no whole record"}
+		return &capture.Error{Err: capture.ErrCut, Offset: e.Offset, Detail: "the last line is not a whole record"}
 	case errors.Is(e, frame.ErrTooLarge):
 		return &capture.Error{Err: capture.ErrTooLarge, Offset: e.Offset, Detail: e.Detail}
 	}

@@ -71,7 +71,7 @@ func TestReaderErrors(t *testing.T) {
 	gaps := strings.Repeat("\n", 200_001)
 	for text, want := range map[string]string{
 		"":                        "EOF",
-		"{}\n{}\n{\"a":            "byte 6: the capture is cut: the last line is no whole record",
+		"{}\n{}\n{\"a":            "byte 6: the capture is cut: the last line is not a whole record",
 		"{}\nx\n":                 "byte 3: the capture is damaged: line 2: invalid JSON at byte 0: invalid character 'x' looking for a value",
 		gaps + "x\n":              "byte 200001: the capture is damaged: line 200002: invalid JSON",
 		"{}\n\n\"refuse\"\n":      "byte 4: the capture is damaged: line 3: refused",
@@ -88,7 +88,7 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// A record that contradicts itself is no payload by itself, and a message whose
+// A record that contradicts itself is not a payload by itself, and a message whose
 // keys happen to be those of records is.
 func TestParse(t *testing.T) {
 	for line, want := range map[string]string{
@@ -100,9 +100,9 @@ func TestParse(t *testing.T) {
 		`{"kind":"ping"}`:                         "bare",
 		`{"seq":1,"framing":"len32"}`:             "the record has neither payload nor raw",
 		`{"kind":"skipped"}`:                      "the record has neither payload nor raw",
-		`{"framing":5,"payload":{}}`:              `framing: "5" is no string`,
-		`{"protocol":null,"payload":{}}`:          `protocol: "null" is no string`,
-		`{"kind":["a"],"raw":"e30="}`:             `kind: "[\"a\"]" is no string`,
+		`{"framing":5,"payload":{}}`:              `framing: "5" is not a string`,
+		`{"protocol":null,"payload":{}}`:          `protocol: "null" is not a string`,
+		`{"kind":["a"],"raw":"e30="}`:             `kind: "[\"a\"]" is not a string`,
 		`{"dir":1,"payload":{}}`:                  `dir: "1" is neither "c2u" nor "u2c"`,
 		`{"framing":"line","payload":{},"new":1}`: "bare",
 	} {
@@ -121,7 +121,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A note is no frame, though it has bytes: none.
+// A note is not a frame, though it has bytes: none.
 func TestReaderOfNotes(t *testing.T) {
 	all, _, err := read(`{"seq":1,"conn":2,"offset":0,"size":0,"kind":"note","summary":"linked","raw":""}`+"\n"+
 		`{"seq":1,"offset":0,"framing":"ws","kind":"note","raw":""}`+"\n", 1<<10)

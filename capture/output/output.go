@@ -90,7 +90,7 @@ func (f *File) Close(keep bool) error {
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
-// openInPlace opens what is no regular file, or a descriptor of this process.
+// openInPlace opens what is not a regular file, or a descriptor of this process.
 func openInPlace(name string) (*os.File, error) {
 	if isDescriptor(name) {
 		return os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)

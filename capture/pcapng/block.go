@@ -80,7 +80,7 @@ func (b *blocks) length() (int, error) {
 	n := b.order.u32(head[4:])
 	switch {
 	case n < blockOverhead || n%4 != 0:
-		return 0, b.malformed("%d is no length of a block", n)
+		return 0, b.malformed("%d is not a length of a block", n)
 	case uint64(n) > uint64(b.limit):
 		return 0, &capture.Error{
 			Err: capture.ErrTooLarge, Offset: b.offset,
@@ -97,7 +97,7 @@ func (b *blocks) setOrder(head []byte) error {
 			return nil
 		}
 	}
-	return b.malformed("%#x is no byte-order magic", head[8:12])
+	return b.malformed("%#x is not a byte-order magic", head[8:12])
 }
 
 // foreign is the error of a stream that does not begin with a section header.

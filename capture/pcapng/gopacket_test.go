@@ -21,7 +21,7 @@ func tags(t *testing.T, data []byte) (byCode map[uint16]string, payload []byte) 
 	for {
 		code, n := binary.BigEndian.Uint16(data), int(binary.BigEndian.Uint16(data[2:]))
 		if n%4 != 0 {
-			t.Errorf("tag %d has %d bytes, which is no multiple of four", code, n)
+			t.Errorf("tag %d has %d bytes, which is not a multiple of four", code, n)
 		}
 		value := data[4 : 4+n]
 		data = data[4+n:]

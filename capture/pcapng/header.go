@@ -65,7 +65,7 @@ func parseHeader(comment []byte) (capture.Session, error) {
 	if h.Created != "" {
 		t, err := time.Parse(time.RFC3339Nano, h.Created)
 		if err != nil {
-			return s, fmt.Errorf("%w: created: %q is no RFC 3339 time", capture.ErrMalformed, h.Created)
+			return s, fmt.Errorf("%w: created: %q is not an RFC 3339 time", capture.ErrMalformed, h.Created)
 		}
 		s.Created = t
 	}

@@ -56,7 +56,7 @@ const (
 	flagCompressed = 1 << iota
 	flagGap
 	flagWhole // the packet holds the whole frame, not only its payload
-	flagApart // the packet holds the payload, and partRaw the frame, of which it is no part
+	flagApart // the packet holds the payload, and partRaw the frame, of which it is not part
 )
 
 // Directions in epb_flags.

@@ -50,7 +50,7 @@ func (r *Random) ReadAt(place int64, rec *capture.Record) error {
 	}
 	n := b.order.u32(head[4:])
 	if n < blockOverhead || uint64(n) > uint64(b.limit) {
-		return b.malformed("%d is no length of a block", n)
+		return b.malformed("%d is not a length of a block", n)
 	}
 	data, err := r.bytes(place, int(n))
 	if err != nil {

@@ -20,7 +20,7 @@ type Reader struct {
 	session capture.Session
 	lanes   []lane // by interface
 	raw     []byte // the current frame, put together
-	apart   []byte // its bytes, if the payload is no part of them
+	apart   []byte // its bytes, if the payload is not part of them
 	meta    []byte // what its carrier says of it
 	packed  bool   // the input is compressed
 	err     error

@@ -294,7 +294,7 @@ func (w *Writer) flags(d frame.Dir) {
 	}
 }
 
-// event writes a record that is no frame.
+// event writes a record that is not a frame.
 func (w *Writer) event(r *capture.Record) {
 	iface := uint32(noInterface)
 	if r.Conn != 0 || r.Kind == capture.Opened {

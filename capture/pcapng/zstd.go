@@ -39,7 +39,7 @@ func InZstd(r io.Reader) bool {
 	return string(head[:n]) == magic[:n] && !errors.Is(err, errDamaged)
 }
 
-// errDamaged is the error of what is no zstd data.
+// errDamaged is the error of what is not zstd data.
 var errDamaged = errors.New("the compression is damaged")
 
 // An inflater decompresses, and tells what is wrong with the data from what is

@@ -221,7 +221,7 @@ func (c *conn) line() (bool, error) {
 	}
 	d, ok := l.dir()
 	if !ok {
-		return false, fmt.Errorf("%s: line %d: %q is no direction", c.name(timingFile), c.lines, l.Dir)
+		return false, fmt.Errorf("%s: line %d: %q is not a direction", c.name(timingFile), c.lines, l.Dir)
 	}
 	c.current = d
 	c.streams[d].known = max(c.streams[d].known, l.Off+l.Len)

@@ -115,7 +115,7 @@ func (c *Command) check() error {
 		}
 		return nil
 	}
-	return fmt.Errorf(`"do" is one of %s, and not %q%s`, strings.Join(verbNames(), ", "), c.Do, nearest.Question(c.Do, verbNames()))
+	return fmt.Errorf(`"do" is one of %s, not %q%s`, strings.Join(verbNames(), ", "), c.Do, nearest.Question(c.Do, verbNames()))
 }
 
 // Bytes returns the payload that a command carries.

@@ -26,7 +26,7 @@ func Dir(getenv func(string) string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		return "", fmt.Errorf("%s is no folder", dir)
+		return "", fmt.Errorf("%s is not a folder", dir)
 	}
 	return dir, checkOwner(dir, info)
 }

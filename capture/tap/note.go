@@ -50,7 +50,7 @@ type Note struct {
 // Record returns the note as a record.
 func (n Note) Record() capture.Record {
 	text, err := jsonscan.Marshal(n)
-	if err != nil { // a payload that is no JSON
+	if err != nil { // a payload that is not JSON
 		n.Data, n.Payload = n.Payload, nil
 		text, _ = jsonscan.Marshal(n)
 	}

@@ -313,7 +313,7 @@ func TestControl(t *testing.T) {
 		`{"tap":"held","held":7,"dir":"c2u","payload":{"b":1,"a":1.0}}`,
 		`{"tap":"answer","do":"inject","tag":"1"}`,
 		`{"tap":"answer","do":"resend","tag":"2","error":"no such frame"}`,
-		`{"tap":"answer","do":"cansel","tag":"3","error":"\"do\" is one of inject, cancel, resend, hold, release, edit, drop, waiting, and not \"cansel\" (did you mean cancel?)"}`,
+		`{"tap":"answer","do":"cansel","tag":"3","error":"\"do\" is one of inject, cancel, resend, hold, release, edit, drop, waiting, not \"cansel\" (did you mean cancel?)"}`,
 	} {
 		var rec capture.Record
 		if err := r.Next(&rec); err != nil || string(rec.Text) != want {
@@ -331,7 +331,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// What is no whole command is refused with what it lacks.
+// What is not a whole command is refused with what it lacks.
 func TestParseCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"do":"inject","to":"unit","payload":{}}`:               "",

@@ -173,7 +173,7 @@ func onLine(f *decode.Fault) string {
 	var syntax *jsonscan.SyntaxError
 	switch {
 	case f.Accident() == frame.PlainText:
-		return "what is no message belongs on standard error"
+		return "non-protocol output belongs on standard error"
 	case errors.As(f.Err, &syntax) && syntax.Truncated:
 		return "if it goes on in the next line, put each message on one (jq -c . FILE | wirectl decode)"
 	}

@@ -244,7 +244,7 @@ func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 }
 
 // inherit gives a wire the protocol of that name, unless its first message speaks
-// against that: JSON that is no JSON-RPC is of neither that nor its session's.
+// against that: JSON that is not JSON-RPC is of neither that nor its session's.
 func (m *meaning) inherit(name string) error {
 	p, err := all.Named(name)
 	if err == nil && (m.protocol == protocol.Protocol(opaque.Bytes) || isRPC(m.protocol) && isRPC(p)) {

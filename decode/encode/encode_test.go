@@ -59,7 +59,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		`{"framing":"nope","payload":1}`:                      `line 3: unknown framing "nope"`,
 		`{"protocol":"nope","payload":1}`:                     `line 3: unknown protocol "nope"`,
 		`{"framing":"line","raw":"=="}`:                       `line 3: raw: `,
-		`{"framing":"line","payload":1,"seq":"x"}`:            `line 3: seq: "\"x\"" is no integer`,
+		`{"framing":"line","payload":1,"seq":"x"}`:            `line 3: seq: "\"x\"" is not an integer`,
 		`{"framing":"line","payload":1,"dir":"up"}`:           `line 3: dir: `,
 		`{"framing":"line","payload":1,"time":"noon"}`:        `line 3: time: `,
 		`{"framing":"len32","protocol":"latis","payload":[]}`: `line 3: `,

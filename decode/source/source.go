@@ -37,7 +37,7 @@ type Error struct{ Err error }
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrFolder says that the name is that of a folder which is no recording.
+// ErrFolder says that the name is that of a folder which is not a recording.
 var ErrFolder = errors.New("is a directory: name the files in it")
 
 // An Opener opens inputs by their names.

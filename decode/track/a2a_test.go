@@ -226,7 +226,7 @@ func part(body string) string {
 	return b.String()
 }
 
-// An answer that is no JSON ends its call, and is told once.
+// An answer that is not JSON ends its call, and is told once.
 func TestA2AMalformed(t *testing.T) {
 	ts := follow(t, over(sent("/message:send", asked), said("200 OK", `{"task":`)))
 	for _, tr := range ts.List {

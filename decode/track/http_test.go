@@ -359,7 +359,7 @@ func data(body string) string {
 	return b.String()
 }
 
-// What is reset behind its answer, as clients may, is no call of gRPC.
+// What is reset behind its answer, as clients may, is not a call of gRPC.
 func TestResetBehindTheEnd(t *testing.T) {
 	for _, tt := range []struct{ question, answer, protocol string }{{`{}`, `{}`, "http"}, {call, result, "mcp"}} {
 		ts := follow(t, over(

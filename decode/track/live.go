@@ -79,7 +79,7 @@ func (f *Follower) feedLive(p protocol.Protocol, fr session.Frame, m *protocol.M
 	f.trackers.of(p, f.stream).Feed(fr, m)
 }
 
-// noteLive handles what is no part of a turn.
+// noteLive handles what is not part of a turn.
 func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m *protocol.Message) {
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)

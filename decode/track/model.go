@@ -150,7 +150,7 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		if e.events && !e.failed {
 			m.Phase, fr.Broken = call.last(call.Protocol == gemini.Protocol)
 		}
-	default: // a head, or what is no answer
+	default: // a head, or what is not an answer
 		if fr.Fault != nil {
 			f.trackers.of(call.Protocol, f.stream).Feed(fr, nil)
 		}
@@ -213,7 +213,7 @@ func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
 	}
 }
 
-// last is what an end means that is no message of the model: it is a failure unless the
+// last is what an end means that is not a message of the model: it is a failure unless the
 // model has said why it stopped. It is the right end only if final is set.
 func (c *modelCall) last(final bool) (protocol.Phase, []protocol.Broken) {
 	cut := []protocol.Broken{{Finding: "no-final", How: c.Kind + " ends without the final event"}}

@@ -80,7 +80,7 @@ func TestModels(t *testing.T) {
 		{"a count of tokens", []string{post("/v1/messages/count_tokens", claude), said("200 OK", `{"input_tokens":4}`)}, `anthropic: messages/count_tokens c done "", 0 parts, tokens 0 0 0`},
 		{"a list of models", []string{">GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n\r\n", said("200 OK", `{"object":"list","data":[{"id":"g","object":"model"}]}`)}, `openai: models  done "", 0 parts, tokens 0 0 0`},
 		{"two on a connection", []string{chat, said("200 OK", whole), post("/v1/chat/completions", `{"model":"g","messages":[1]}`), said("429 Too Many Requests", broken)}, "openai: chat/completions g done \"stop\", 0 parts, tokens 4 0 2\nopenai: chat/completions g failed \"UNAVAILABLE\", 0 parts, tokens 0 0 0"},
-		{"an error that is no JSON", []string{chat, "<HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, `openai: chat/completions g failed "", 0 parts, tokens 0 0 0`},
+		{"an error that is not JSON", []string{chat, "<HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, `openai: chat/completions g failed "", 0 parts, tokens 0 0 0`},
 		{"Gemini", []string{generate, said("200 OK", says)}, `gemini: generateContent m-1 done "STOP", 0 parts, tokens 4 0 5`},
 		{"Gemini, streamed", []string{stream, events, event(thinks), event(says), last}, `gemini: streamGenerateContent m-1 done "STOP", 2 parts, tokens 4 0 5`},
 		{"Gemini, cut short", []string{stream, events, event(thinks), last}, "gemini: streamGenerateContent m failed \"\", 1 parts, tokens 4 0 2\nno-final"},

@@ -72,7 +72,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			[]string{"mcp 1 tools/list done 1 2"},
 		},
 		{
-			"what is no message, by an error that says so",
+			"what is not a message, by an error that says so",
 			append(slices.Clone(first), in(post("/v1/chat", `{}`)), said("400 Bad Request", nameless)),
 			[]string{"http 2 POST /v1/chat failed 3 4", "mcp 1 tools/list done 1 2"},
 		},

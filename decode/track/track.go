@@ -123,8 +123,8 @@ type heldFrame struct {
 	session.Frame
 	well bool
 	no   refusal
-	ends bool // it is no message, but closes the connection because of those before
-	// It is no message, but ends the answer to what was asked on its stream.
+	ends bool // it is not a message, but closes the connection because of those before
+	// It is not a message, but ends the answer to what was asked on its stream.
 	stream bool
 }
 

@@ -325,7 +325,7 @@ var sessions = []struct {
 	}, []string{
 		`u2c 1 http response "HTTP/1.1 200 OK" "{}\n"`,
 	}},
-	{"a body in an encoding that is not undone is no message", []part{
+	{"a body in an encoding that is not undone is not a message", []part{
 		{frame.U2C, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\n\v\x02\x80"},
 	}, []string{
 		`u2c 1 http response "HTTP/1.1 200 OK" "\v\x02\x80"`,
@@ -383,7 +383,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// What is no frame is the same wherever the reads end, too.
+// What is not a frame is the same wherever the reads end, too.
 func TestFaults(t *testing.T) {
 	const request = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
 	const chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -96,7 +96,7 @@ func (d *Delimiter) line(line []byte) error {
 		case len(line) == 0:
 			d.state = bodyEnded
 		case !isField || !httpguts.ValidHeaderFieldName(string(name)):
-			d.note(fmt.Errorf("%.40q is no trailer", line))
+			d.note(fmt.Errorf("%.40q is not a trailer", line))
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	digits := bytes.TrimSpace(text)
 	n, err := strconv.ParseUint(string(digits), 16, 62)
 	if err != nil {
-		return fmt.Errorf("%w: %.40q is no size of a chunk", frame.ErrMalformed, line)
+		return fmt.Errorf("%w: %.40q is not a size of a chunk", frame.ErrMalformed, line)
 	}
 	// net/http allows as much around a chunk as there is in it, and 16 bytes.
 	if d.excess = max(0, d.excess+int64(len(line))+2-16-2*int64(n)); d.excess > 16<<10 {

@@ -162,7 +162,7 @@ func (h *half) give(stream int64, m frame.Meta) *frame.Frame {
 	return &h.c.frames[len(h.c.frames)-1]
 }
 
-// apart gives a frame a payload that is no part of its Raw. The bytes must be
+// apart gives a frame a payload that is not part of its Raw. The bytes must be
 // valid as long as the frame.
 func apart(f *frame.Frame, payload []byte) {
 	f.Meta.Apart, f.Meta.Data = true, payload

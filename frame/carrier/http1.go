@@ -63,7 +63,7 @@ func (p *http1) endInput(h *half) (bool, string) {
 		p.done(h)
 		return true, ""
 	}
-	// An event stream ends when one side has had enough, which is no fault.
+	// An event stream ends when one side has had enough, which is not a fault.
 	return events, "a body"
 }
 
@@ -133,7 +133,7 @@ func isHead(data []byte, dir frame.Dir) bool {
 	return i > 0 && bytes.HasPrefix(line[i+1:], []byte(response)) && bytes.IndexByte(line[:i], ' ') > 0
 }
 
-// switches reports whether what begins is no head, because an upgrade was
+// switches reports whether what begins is not a head, because an upgrade was
 // agreed upon or begun; more says that it takes more bytes to tell.
 func (p *http1) switches(h *half, data []byte) (done, more bool) {
 	if h.c.upgraded != Auto && (h.dir != frame.U2C || !beginsHTTP(data, h.dir)) {
@@ -208,7 +208,7 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 	size, ok := SizeOf(head)
 	switch {
 	case !ok:
-		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is not a length", head.Get("Content-Length"))
 	case !size.Chunked:
 		size.Length = max(size.Length, 0)
 	}
@@ -246,7 +246,7 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	case method == "HEAD", status == "204", status == "304":
 		p.enter(h, frame.Response, BodySize{})
 	case !ok:
-		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is no length", head.Get("Content-Length"))
+		return h.loseRest(frame.ErrMalformed, "Content-Length: %.40q is not a length", head.Get("Content-Length"))
 	default:
 		p.enter(h, frame.Response, size)
 	}

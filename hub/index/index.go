@@ -126,7 +126,7 @@ func (x *Index) load(ctx context.Context, identity string) (err error) {
 	case rows.Err() != nil:
 		return rows.Err()
 	case meta["format"] != strconv.Itoa(format):
-		return fmt.Errorf("its format is %s, and not %d", meta["format"], format)
+		return fmt.Errorf("its format is %s, not %d", meta["format"], format)
 	case meta["identity"] != identity:
 		return errors.New("it is that of another hub")
 	}
@@ -196,7 +196,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 	r.last = seq
 	whole, err := r.joint.Take(m)
 	if err != nil || whole == nil || whole.Number <= r.before || r.ended {
-		return nil //nolint:nilerr // what is no segment, somebody else has written there
+		return nil //nolint:nilerr // what is not a segment, somebody else has written there
 	}
 	before := r.size()
 	r.add(whole)

@@ -107,7 +107,7 @@ func (r *reading) run(yield func(struct{}) bool) {
 	src := sections{r, yield}
 	in, err := pcapng.NewReader(src, 0)
 	if err != nil {
-		for yield(struct{}{}) { // what is no capture has nothing to be found
+		for yield(struct{}{}) { // what is not a capture has nothing to be found
 			r.section = nil
 		}
 		return
@@ -141,7 +141,7 @@ func (s sections) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// event handles a record that is no frame.
+// event handles a record that is not a frame.
 func (r *reading) event(rec *capture.Record) {
 	if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
 		r.follower.Lose()

@@ -161,11 +161,11 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	o := &h.options
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no address to listen at: want HOST:PORT", o.Listen)
+		return nil, fmt.Errorf("%q is not an address to listen at: want HOST:PORT", o.Listen)
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no port: want a number up to 65535", port)
+		return nil, fmt.Errorf("%q is not a port: want a number up to 65535", port)
 	}
 	listen := int(number)
 	if listen == 0 {

@@ -61,7 +61,7 @@ func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
 }
 
 // narrow returns the beginning that candidates for a word must have, which is the word.
-// One that names a kind of input, such as "fixture:mcp.", is no file: if no candidate
+// One that names a kind of input, such as "fixture:mcp.", is not a file: if no candidate
 // begins with all of it, those are offered that begin with most of it.
 func (c *Completion) narrow(word string) string {
 	kind := word[:strings.IndexByte(word, ':')+1]

@@ -75,7 +75,7 @@ func TestAppendJSONDeep(t *testing.T) {
 	}
 }
 
-// Text that is no JSON has no layout, but is all there.
+// Text that is not JSON has no layout, but is all there.
 func TestAppendJSONInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		``:             "\n",

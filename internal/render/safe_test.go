@@ -6,7 +6,7 @@ func TestAppendSafe(t *testing.T) {
 	for _, c := range []struct{ text, want, why string }{
 		{"plain text", "plain text", "ASCII stays"},
 		{"日本 é Привет", "日本 é Привет", "and so does any script"},
-		{`C:\new`, `C:\new`, "a backslash is no escape"},
+		{`C:\new`, `C:\new`, "a backslash is not an escape"},
 		{"one\r\n\ttwo", `one\r\n\ttwo`, "one line stays one line"},
 		{"\x1b[2J\x1b]0;title\a", `\x1b[2J\x1b]0;title\x07`, "nothing reaches the terminal as a command"},
 		{"nul \x00 del \x7f", `nul \x00 del \x7f`, "C0 and DEL"},

@@ -143,7 +143,7 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 	return m, err
 }
 
-// noMessage says of a payload that is no message what it is.
+// noMessage says of a payload that is not a message what it is.
 func noMessage(payload []byte, err error) error {
 	const most = 60
 	begin, more := payload, ""
@@ -151,9 +151,9 @@ func noMessage(payload []byte, err error) error {
 		begin, more = begin[:most], "…"
 	}
 	if a := frame.Recognize(payload); a != frame.NoAccident && a != frame.JSONText {
-		return fmt.Errorf("%q%s is no message, and looks like %s: %w", begin, more, a, err)
+		return fmt.Errorf("%q%s is not a message, and looks like %s: %w", begin, more, a, err)
 	}
-	return fmt.Errorf("%q%s is no message: %w", begin, more, err)
+	return fmt.Errorf("%q%s is not a message: %w", begin, more, err)
 }
 
 // fault takes in that the framing of a connection is broken.

@@ -126,7 +126,7 @@ func peerError(raw []byte) error {
 		Data    json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return faultf("the error is no error object: %s", raw)
+		return faultf("the error is not an error object: %s", raw)
 	}
 	return &PeerError{Code: string(e.Code), Message: e.Message, Data: e.Data}
 }

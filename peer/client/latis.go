@@ -267,7 +267,7 @@ func unexpected(m *latisv1.ConnectResponse) error {
 	if e := m.GetError(); e != nil {
 		return &PeerError{Code: e.Code, Message: e.Message}
 	}
-	return faultf("%v is no answer to the request %q", latis.KindOf(m), latis.Answers(m))
+	return faultf("%v is not an answer to the request %q", latis.KindOf(m), latis.Answers(m))
 }
 
 // Ping is the call that asks whether the unit is alive.

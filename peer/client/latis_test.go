@@ -89,16 +89,16 @@ func TestLatisAnswers(t *testing.T) {
 		{"a prompt", prompt, asked, []string{`{"id":"1","responseChunk":{"content":"a"}}`, `{"id":"1","responseComplete":{"metadata":{"m":"n"}}}`}, []string{"a", "metadata"}, ""},
 		{"a prompt, and its end names it inside", prompt, asked, []string{`{"responseComplete":{"requestId":"1"}}`}, nil, ""},
 		{"a prompt that fails", prompt, asked, []string{`{"id":"1","error":{"code":"BUSY","message":"later"}}`}, nil, "BUSY: later"},
-		{"a prompt and a pong", prompt, asked, []string{pong}, nil, `the peer broke its protocol: PONG is no answer to the request "1"`},
-		{"a prompt and nothing", prompt, asked, []string{`{"id":"1"}`}, nil, `the peer broke its protocol: a message of no known kind is no answer to the request "1"`},
+		{"a prompt and a pong", prompt, asked, []string{pong}, nil, `the peer broke its protocol: PONG is not an answer to the request "1"`},
+		{"a prompt and nothing", prompt, asked, []string{`{"id":"1"}`}, nil, `the peer broke its protocol: a message of no known kind is not an answer to the request "1"`},
 		{"a prompt and no text", prompt, asked, []string{"\x0a\x011\xa2\x01\x03\x12\x01\xff"}, nil, "the peer broke its protocol: response_chunk.content at byte 8: invalid UTF-8"},
-		{"a ping and an ack", (*client.Latis).Ping, pinged, []string{ack}, nil, `the peer broke its protocol: ACK is no answer to the request "1"`},
+		{"a ping and an ack", (*client.Latis).Ping, pinged, []string{ack}, nil, `the peer broke its protocol: ACK is not an answer to the request "1"`},
 		{"a ping and another's pong", (*client.Latis).Ping, pinged, []string{pong}, nil, "the peer broke its protocol: the PONG repeats the timestamp 5, and the PING had "},
 		{"a state", (*client.Latis).State, `{"id":"1","stateGet":{}}`, []string{`{"id":"1","stateUpdate":{"busy":true,"state":{"k":"v"}}}`}, []string{`{"busy":true,"state":{"k":"v"}}`}, ""},
-		{"a state and an ack", (*client.Latis).State, `{"id":"1","stateGet":{}}`, []string{ack}, nil, `the peer broke its protocol: ACK is no answer to the request "1"`},
+		{"a state and an ack", (*client.Latis).State, `{"id":"1","stateGet":{}}`, []string{ack}, nil, `the peer broke its protocol: ACK is not an answer to the request "1"`},
 		{"a session", create, `{"id":"1","sessionCreate":{"metadata":{"k":"v"}}}`, []string{ack}, []string{"s"}, ""},
 		{"a session without a name", create, `{"id":"1","sessionCreate":{"metadata":{"k":"v"}}}`, []string{`{"id":"1","ack":{}}`}, []string{""}, "the peer broke its protocol: the ACK of SESSION_CREATE names no session"},
-		{"a session and a pong", create, `{"id":"1","sessionCreate":{"metadata":{"k":"v"}}}`, []string{pong}, []string{""}, `the peer broke its protocol: PONG is no answer to the request "1"`},
+		{"a session and a pong", create, `{"id":"1","sessionCreate":{"metadata":{"k":"v"}}}`, []string{pong}, []string{""}, `the peer broke its protocol: PONG is not an answer to the request "1"`},
 		{"a session again", resume, `{"id":"1","sessionResume":{"sessionId":"s"}}`, []string{ack}, []string{"v"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLatisAnswers(t *testing.T) {
 func TestLatisSubscription(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"id":"2","ack":{}}`:  "",
-		`{"id":"2","pong":{}}`: `the peer broke its protocol: PONG is no answer to the request "2"`,
+		`{"id":"2","pong":{}}`: `the peer broke its protocol: PONG is not an answer to the request "2"`,
 	} {
 		nc := listen(t, func(nc net.Conn) {
 			requests := frame.NewScanner(nc, frame.Len32)

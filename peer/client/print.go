@@ -13,7 +13,7 @@ type Printer struct {
 	Stdout, Stderr   io.Writer
 	Terminal, Beside bool // Stdout, and Stderr, is a terminal
 	Silent           bool // the messages are printed instead
-	Alone            bool // standard output is a JSON value alone: text is no part of it
+	Alone            bool // standard output is a JSON value alone: text is not part of it
 	Quiet            bool // what is told beside an answer is not printed
 	Stream           bool // text that Stdout has no place for is printed on Stderr
 

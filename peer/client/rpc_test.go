@@ -160,7 +160,7 @@ var dialogues = []dialogue{
 < starting server`,
 		method("x", ""),
 		heard{},
-		`the peer broke its protocol: "starting server" is no message, and looks like plain text: invalid JSON at byte 0`,
+		`the peer broke its protocol: "starting server" is not a message, and looks like plain text: invalid JSON at byte 0`,
 	},
 	{
 		"acp", client.ACP, acpHello + `> {"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/a b","mcpServers":[]}}
@@ -310,7 +310,7 @@ func TestDialogues(t *testing.T) {
 	}
 }
 
-// Some peers write null for the error of a result, which breaks a rule and is no error.
+// Some peers write null for the error of a result, which breaks a rule and is not an error.
 func TestNullError(t *testing.T) {
 	d := dialogue{dialect: client.Plain, lines: `> {"jsonrpc":"2.0","id":1,"method":"m"}
 < {"jsonrpc":"2.0","id":1,"result":"r","error":null}`}

@@ -172,7 +172,7 @@ func orEmpty(m map[string]json.RawMessage) map[string]json.RawMessage {
 	return m
 }
 
-// part hands out what is no answer yet.
+// part hands out what is not an answer yet.
 func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
 	data := m.Data
 	if data == nil {

@@ -126,7 +126,7 @@ func (h *heard) String() string { return called(h.well, string(h.message.Kind), 
 func called(well bool, kind string, id []byte) string {
 	switch {
 	case !well:
-		return "what is no message"
+		return "what is not a message"
 	case len(id) == 0:
 		return kind
 	}

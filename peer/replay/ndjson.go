@@ -38,7 +38,7 @@ type lineSide struct {
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Raw     []byte          `json:"raw,omitempty"` // where the payload is no JSON
+	Raw     []byte          `json:"raw,omitempty"` // where the payload is not JSON
 }
 
 func (s *Side) line() *lineSide {

@@ -34,7 +34,7 @@ type Reporter struct {
 	points int
 }
 
-// Trace returns what writes each frame; nil if that is no part of the form.
+// Trace returns what writes each frame; nil if that is not part of the form.
 func (w *Reporter) Trace(start time.Time) func(Event) {
 	if w.Form != NDJSON {
 		return nil

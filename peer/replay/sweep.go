@@ -90,7 +90,7 @@ func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Poin
 	return nil
 }
 
-// Why a point is not reached, if it is no fault of the peer.
+// Why a point is not reached, if it is not a fault of the peer.
 const (
 	whyEnded = "it had ended"
 	whyInput = "it asked for input, and the recording has none"
@@ -119,7 +119,7 @@ func (s *Script) target(request int64) (int, error) {
 		}
 	}
 	if request != 0 {
-		return 0, fmt.Errorf("frame %d is no request of the controller", request)
+		return 0, fmt.Errorf("frame %d is not a request of the controller", request)
 	}
 	return 0, ErrNoRequest
 }
@@ -248,7 +248,7 @@ func (w *sweep) Asked(*session.Cancel) {}
 func (w *sweep) Found(session.Finding) {}
 
 // leavesOut reports whether a frame of the controller is not sent: what follows
-// the request, answers nothing and is no retry.
+// the request, answers nothing and is not a retry.
 func (w *sweep) leavesOut(s *Script, st *step) bool {
 	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.message.Phase.Ends())
 }

@@ -74,7 +74,7 @@ func (c *client) serveRequest() {
 	}
 }
 
-// request reads the first message; nil if that is no request, which closes the
+// request reads the first message; nil if that is not a request, which closes the
 // connection.
 func (c *client) request() *Request {
 	patience, cancel := context.WithTimeout(context.Background(), requestWait)

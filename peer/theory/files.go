@@ -309,7 +309,7 @@ func (f *Files) writeArtifact(runID, place string, data []byte) error {
 func regular(root *os.Root, name string) error {
 	info, err := root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no file")
+		err = errors.New("it is not a file")
 	}
 	return reason(err)
 }

@@ -280,7 +280,7 @@ func TestResolve(t *testing.T) {
 		{"the world itself", `{"a.world":"."}`, `{}`, "", "", "names no file"},
 		{"nothing", `{"a.world":""}`, `{}`, "", "", "names no file"},
 		{"a backslash", `{"a.local":"..\\x"}`, `{}`, "", "", "leaves its run"},
-		{"no string", `{"a.local":1}`, `{}`, "", "", "a path is a string"},
+		{"no string", `{"a.local":1}`, `{}`, "", "", "a path must be a string"},
 		{"twice", `{"a.local":"x","a.world":"y"}`, `{}`, "", "", "two scopes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

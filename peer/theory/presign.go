@@ -32,7 +32,7 @@ type Bucket struct {
 func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error) {
 	object, err := url.Parse(b.Endpoint)
 	if err != nil || object.Host == "" {
-		return "", fmt.Errorf("the endpoint of the store is no URL: %q", b.Endpoint)
+		return "", fmt.Errorf("the endpoint of the store is not a URL: %q", b.Endpoint)
 	}
 	if !isSegment(b.Name) {
 		return "", fmt.Errorf("%q cannot be the name of a bucket", b.Name)

@@ -124,7 +124,7 @@ func (h *Process) readResult(process transport.Process, emit func(Message)) (*Re
 	for s.Scan() {
 		var line processLine
 		if err := json.Unmarshal(s.Frame().Payload(), &line); err != nil {
-			return nil, &Error{ErrRuntime, "the worker wrote a line that is no message"}
+			return nil, &Error{ErrRuntime, "the worker wrote a line that is not a message"}
 		}
 		switch {
 		case line.Kind == "Response":
@@ -174,7 +174,7 @@ func Tool(program, dir string, log *slog.Logger) (*Process, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "protocol", "handler.py")); err != nil {
-		return nil, fmt.Errorf("%s is no tool: %w", dir, err)
+		return nil, fmt.Errorf("%s is not a tool: %w", dir, err)
 	}
 	return &Process{Argv: []string{program, "-c", worker, dir}, Log: log}, nil
 }

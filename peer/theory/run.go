@@ -196,7 +196,7 @@ func (r *run) attempt() (*Result, error) {
 
 func (r *run) validate() error {
 	if mode := r.request.Mode; mode != "mock" && mode != "real" {
-		return &Error{ErrValidation, fmt.Sprintf("the mode is mock or real, and not %q", mode)}
+		return &Error{ErrValidation, fmt.Sprintf("invalid mode %q: want mock or real", mode)}
 	}
 	return nil
 }

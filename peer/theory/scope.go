@@ -97,7 +97,7 @@ func enter(resolved map[string]json.RawMessage, name string, value json.RawMessa
 func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, method string) (string, error) {
 	var path string
 	if err := json.Unmarshal(value, &path); err != nil {
-		return "", fmt.Errorf("a path is a string, and not %s", value)
+		return "", fmt.Errorf("a path must be a string; got %s", value)
 	}
 	path = strings.TrimLeft(path, "/") // they mean the root of the world or run
 	kind, owner := "run", s.RunID
@@ -131,7 +131,7 @@ type Intent struct {
 	Outputs map[string]json.RawMessage `json:"outputs"`
 }
 
-// ParseIntent reads an intent. The error goes on from "it is no intent".
+// ParseIntent reads an intent. The error continues "it is not an intent".
 func ParseIntent(data []byte) (*Intent, error) {
 	read := &Intent{}
 	var shape *json.UnmarshalTypeError

@@ -275,7 +275,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What is no request closes the connection, with the status that says why.
+// What is not a request closes the connection, with the status that says why.
 func TestCloses(t *testing.T) {
 	_, url := serve(t, theory.HandlerFunc(say), theory.Options{})
 	for _, tt := range []struct {
@@ -289,7 +289,7 @@ func TestCloses(t *testing.T) {
 		{"a blank run id", `{"kind":"Request","control":{"run_id":" "},"inputs":{},"outputs":{}}`, false, 1008},
 		{"not JSON", `{"kind":`, false, 1007},
 		{"not an object", `[]`, false, 1007},
-		{"a run id that is no name", `{"kind":"Request","control":{"run_id":true}}`, false, 1008},
+		{"a run id that is not a name", `{"kind":"Request","control":{"run_id":true}}`, false, 1008},
 		{"the id of an older dialect", `{"kind":"Request","control":{"execution_id":"r"}}`, false, 1008},
 		{"a wrong type", `{"kind":1}`, false, 1002},
 		{"binary", `{}`, true, 1003},
@@ -555,7 +555,7 @@ func TestProcess(t *testing.T) {
 		{"an error", `echo '{"kind":"Response","status":"error","error":{"code":"ERR_PROVIDER","message":"no"}}'`, failure("ERR_PROVIDER", "no")},
 		{"no answer, and a child left behind", `sleep 60 & exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
 		{"no answer", `exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
-		{"a log line", `echo starting`, failure("ERR_RUNTIME", "the worker wrote a line that is no message")},
+		{"a log line", `echo starting`, failure("ERR_RUNTIME", "the worker wrote a line that is not a message")},
 		{"an unknown kind", `echo '{"kind":"Song"}'`, failure("ERR_RUNTIME", `the worker wrote a message of the kind "Song"`)},
 		{"a whole Response", `echo '{"kind":"Response","control":{"run_id":"r","status":"success","cost_micro":0,"final":true},"outputs":{"a":2}}'`, success(`{"a":2}`)},
 		{"a whole error", `echo '{"kind":"Response","control":{"run_id":"r","status":"error","cost_micro":0,"final":true},"outputs":{},"error":{"code":"ERR_PROVIDER","message":"no"}}'`, failure("ERR_PROVIDER", "no")},
@@ -624,7 +624,7 @@ func TestTool(t *testing.T) {
 	}
 	const handler = `
 def entry(payload, emit, ctrl):
-    print("this is no message")
+    print("this is not a message")
     emit("token", {"text": "höhe"})
     emit({"kind": "log", "content": {"msg": "old"}})
     op = payload["inputs"]["op"]

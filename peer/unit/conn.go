@@ -104,9 +104,9 @@ func (c *conn) takeMessage(payload []byte) {
 	err := proto.Unmarshal(payload, &m)
 	switch {
 	case m.Id == "" || len(m.Id) > maxID:
-		c.unit.options.Log.Warn("a message that cannot be answered was passed over: it has no id that is text, and not too long", "bytes", len(payload))
+		c.unit.options.Log.Warn("skipped a message that cannot be answered: its id is missing, not text or too long", "bytes", len(payload))
 	case err != nil:
-		c.sendError(m.Id, errorf(BadRequest, "the message is no ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
+		c.sendError(m.Id, errorf(BadRequest, "the message is not a ConnectRequest of latis.v1: %v", latis.Fault(payload, err)))
 	default:
 		c.handle(&m)
 	}

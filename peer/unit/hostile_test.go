@@ -126,7 +126,7 @@ func TestSessionExpires(t *testing.T) {
 			c = &controller{t: t, conn: pipe{ours}, scanner: frame.NewScanner(ours, frame.Len32), tracker: session.New(latis.Protocol, session.Options{})}
 			return c, func() {
 				_ = ours.Close()
-				<-served //nolint:errcheck // that the controller has gone is no failure
+				<-served //nolint:errcheck // that the controller has gone is not a failure
 			}
 		}
 		c, end := connect()

@@ -81,7 +81,7 @@ var Misbehaviours = []*Misbehaviour{
 		}
 		d.out.addMessage(m)
 	}},
-	{Name: "malformed", About: "sends a frame that is no message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
+	{Name: "malformed", About: "sends a frame that is not a message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
 	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latisv1.ConnectResponse) {

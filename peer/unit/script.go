@@ -77,7 +77,7 @@ func ReadScript(r capture.Reader) (*Script, error) {
 	return s, nil
 }
 
-// learn takes in a frame. One that is no latis is passed over.
+// learn takes in a frame. One that is not latis is passed over.
 func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
 	var request latisv1.ConnectRequest
 	if rec.Dir != frame.U2C && proto.Unmarshal(rec.Payload(), &request) == nil && request.GetPromptSend() != nil {

@@ -74,7 +74,7 @@ func connect(t *testing.T, u *unit.Unit) *controller {
 		c.conn.Close()
 		cancel()
 		if err := <-c.served; err != nil {
-			t.Log(err) // that a test broke it off is no failure
+			t.Log(err) // that a test broke it off is not a failure
 		}
 	})
 	return c
@@ -295,7 +295,7 @@ func TestUnreadable(t *testing.T) {
 	c.write([]byte("\x00\x00\x00\x08\x0a\x011\x52\x03\x0a\x01\xff")) // a content that is not UTF-8
 	c.write([]byte("\x00\x00\x00\x03\x0a\x7fx"))                     // an id that is cut short
 	c.send(`{"id":"2","ping":{}}`)
-	c.expect("ERROR 1 BAD_REQUEST the message is no ConnectRequest of latis.v1: prompt_send.content at byte 7: invalid UTF-8", "PONG 2")
+	c.expect("ERROR 1 BAD_REQUEST the message is not a ConnectRequest of latis.v1: prompt_send.content at byte 7: invalid UTF-8", "PONG 2")
 }
 
 func TestSubscription(t *testing.T) {

@@ -91,7 +91,7 @@ func (c *Call) named(body []byte) protocol.Token {
 	return quoted(id, protocol.SpaceTask)
 }
 
-// answerProto says in m what a message of the server means. Where it is no task by itself,
+// answerProto says in m what a message of the server means. Where it is not a task by itself,
 // the number of its field says what it is.
 func (c *Call) answerProto(body []byte, m *protocol.Message) {
 	var e event

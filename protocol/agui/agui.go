@@ -35,7 +35,7 @@ func rules() protocol.Rules {
 	return r
 }
 
-// Call returns what a request asks for; nil if it is no run. Runs are told by their body.
+// Call returns what a request asks for; nil if it is not a run. Runs are told by their body.
 func Call(head *frame.Head, body []byte) *modelapi.Call {
 	if head.Method() != "POST" || strings.Contains(head.Get("Accept"), "ag-ui.event+proto") || !isRun(body) {
 		return nil

@@ -151,7 +151,7 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// Nothing is left to learn of a protocol that is no family.
+// Nothing is left to learn of a protocol that is not a family.
 func TestNoRefiner(t *testing.T) {
 	if refiner(t, `{"prompt":"hi"}`) != nil {
 		t.Error("there is a refiner for rlm")

@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
-// What is no message of what is spoken on HTTP is told apart by itself.
+// What is not a message of what is spoken on HTTP is told apart by itself.
 func TestBeside(t *testing.T) {
 	rpc := protocol.Protocol(jsonrpc.Plain)
 	for _, tt := range []struct {

@@ -102,7 +102,7 @@ func (g *Guess) claims(s sample) bool {
 		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
 		return Plausible(g.Protocol)(s.payload, true) && g.decide(s, g.Protocol, "")
-	case s.compressed: // which is no text, but what stands after a length of 16 MiB may be
+	case s.compressed: // which is not text, but what stands after a length of 16 MiB may be
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)

@@ -94,7 +94,7 @@ func (s sample) begins(p protocol.Protocol) bool {
 	return Plausible(p)(s.payload, false)
 }
 
-// isSure reports whether that all of a stream falls into frames is no accident.
+// isSure reports whether that all of a stream falls into frames is not an accident.
 // Any text falls into lines, any zeros into empty frames, and text into frames
 // whose lengths are its letters.
 func (s sample) isSure(stream []byte) bool {

@@ -21,7 +21,7 @@ type (
 )
 
 // AsksModel returns what a frame asks of the API of a model, or of an agent by AG-UI or
-// the way of opencode; nil if it is no request to one. It is judged by its head, and where others have such paths too by its body, if that
+// the way of opencode; nil if it is not a request to one. It is judged by its head, and where others have such paths too by its body, if that
 // is in the frame and not compressed.
 func AsksModel(f *frame.Frame) *ModelCall {
 	if f.Gap || f.Meta == nil || f.Meta.Framing != frame.HTTP || f.Meta.Head.Method() == "" {

@@ -168,7 +168,7 @@ func (opencode) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Finish(&s, err, m)
 }
 
-// interpret says in m what was read. What is no event is a body: how the turn ended, if it
+// interpret says in m what was read. What is not an event is a body: how the turn ended, if it
 // has an error.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Text = w.text

@@ -119,7 +119,7 @@ func typesIn(files ...protoreflect.FileDescriptor) resolver {
 }
 
 // lenient finds a type for whatever a google.protobuf.Any holds. One that no schema
-// has is no fault of the message: it has no known fields, and JSON leaves unknown
+// has is not a fault of the message: it has no known fields, and JSON leaves unknown
 // ones out.
 type lenient struct{ resolver }
 

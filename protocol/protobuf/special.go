@@ -141,7 +141,7 @@ func (e *encoder) listValue(s *Schema) bool {
 }
 
 // arms has, by the kind of JSON, the number of the field of a google.protobuf.Value that
-// it goes to. What is no JSON goes to one as well, which rejects it.
+// it goes to. What is not JSON goes to one as well, which rejects it.
 var arms = [...]protoreflect.FieldNumber{
 	jsonscan.Null:   1,
 	jsonscan.Number: 2,

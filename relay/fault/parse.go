@@ -102,18 +102,18 @@ func (p *parser) action() (int, error) {
 		}
 		names = append(names, string(a.action))
 	}
-	return 0, p.fail("a rule begins with one of %s, and not with %q%s", strings.Join(names, ", "), p.word, nearest.Question(p.word, names))
+	return 0, p.fail("a rule begins with one of %s, not with %q%s", strings.Join(names, ", "), p.word, nearest.Question(p.word, names))
 }
 
 func (p *parser) argument(r *Rule, takes argument, least int) (err error) {
 	if takes == duration {
 		if r.For, err = time.ParseDuration(p.word); err != nil || r.For < 0 {
-			return p.fail("%q is no duration, such as 200ms", p.word)
+			return p.fail("%q is not a duration, such as 200ms", p.word)
 		}
 		return nil
 	}
 	if r.N, err = strconv.Atoi(p.word); err != nil || r.N < least {
-		return p.fail("%s takes a number from %d on, and not %q", r.Action, least, p.word)
+		return p.fail("%s takes a number from %d; got %q", r.Action, least, p.word)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (p *parser) clause(r *Rule) error {
 	n, ok := counts[name]
 	if !ok && name != "chance" {
 		clauses := []string{"nth", "every", "limit", "chance", "when"}
-		return p.fail("%q is none of %s%s", name, strings.Join(clauses, ", "), nearest.Question(name, clauses))
+		return p.fail("unknown clause %q: want %s%s", name, strings.Join(clauses, ", "), nearest.Question(name, clauses))
 	}
 	if ok && *n != 0 || !ok && r.Chance != 0 {
 		return p.fail("%s stands twice", name)
@@ -136,12 +136,12 @@ func (p *parser) clause(r *Rule) error {
 	var err error
 	if !ok {
 		if r.Chance, err = probability(p.word); err != nil {
-			return p.fail("%q is no probability, such as 0.1 or 10%%", p.word)
+			return p.fail("%q is not a probability, such as 0.1 or 10%%", p.word)
 		}
 		return nil
 	}
 	if *n, err = strconv.ParseInt(p.word, 10, 64); err != nil || *n < 1 {
-		return p.fail("%s takes a number from 1 on, and not %q", name, p.word)
+		return p.fail("%s takes a number from 1; got %q", name, p.word)
 	}
 	return nil
 }

@@ -275,7 +275,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// What is no HTTP, or no more after an upgrade, passes as it is.
+// What is not HTTP, or no more after an upgrade, passes as it is.
 func TestPassing(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c, rw, err := w.(http.Hijacker).Hijack()

@@ -18,7 +18,7 @@ func TestRewrite(t *testing.T) {
 		},
 		{"an upgrade", "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n", "GET /mcp HTTP/1.1\r\nHost: server:1\r\nUpgrade: websocket\r\n\r\n\x81\x89Host: x\r\n"},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nHost: x\r\n"},
-		{"what is no HTTP", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n"},
+		{"what is not HTTP", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n", "\x00\x00\x00\x02{}\r\nHost: x\r\n\r\n"},
 		{"a length that is none", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\nGET / HTTP/1.1\r\n\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func broken() map[string]string {
 	for name, first := range map[string]string{
 		"no version": "GET /", "HTTP/0.9": "GET / HTTP/0.9", "HTTP/1.2": "GET / HTTP/1.2", "HTTP/3.0": "GET / HTTP/3.0", "a space in the target": "GET /a b HTTP/1.1",
 		"two spaces": "GET  / HTTP/1.1", "no target": "GET HTTP/1.1", "a bad method": "G@T / HTTP/1.1", "a method in small letters": "get / HTTP/1.1",
-		"a tab": "GET\t/ HTTP/1.1", "a target that is no path": "GET foo HTTP/1.1", "a whole URL": "GET http://localhost/ HTTP/1.1", "NUL in the target": "GET /\x00 HTTP/1.1",
+		"a tab": "GET\t/ HTTP/1.1", "a target that is not a path": "GET foo HTTP/1.1", "a whole URL": "GET http://localhost/ HTTP/1.1", "NUL in the target": "GET /\x00 HTTP/1.1",
 		"a bare CR": "GET / HTTP/1.1\r", "CONNECT without a port": "CONNECT localhost HTTP/1.1", "a long target": "GET /" + strings.Repeat("a", 8<<10) + " HTTP/1.1",
 	} {
 		add(name, first+"\r\n"+host+"\r\n")

@@ -47,7 +47,7 @@ func TestWrap(t *testing.T) {
 			"an address beside the command", `{"servers":{"s":{"url":"http://x","command":"run"}}}`,
 			`{"servers":{"s":{"url":"http://x","command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "run" ]}}}`,
 		}, {
-			"a path that is no command", `{"servers":{"s":{"env":{"path":"/bin"},"command":"run"}}}`,
+			"a path that is not a command", `{"servers":{"s":{"env":{"path":"/bin"},"command":"run"}}}`,
 			`{"servers":{"s":{"env":{"path":"/bin"},"command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "run" ]}}}`,
 		}, {
 			"a program of wirectl's that is no relay", `{"servers":{"s":{"command":"wirectl","args":["unit","--","run"]}}}`,

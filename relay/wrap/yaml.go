@@ -26,7 +26,7 @@ func readYAML(config []byte) ([]*entry, error) {
 		return nil, err
 	}
 	if !utf8.Valid(config) || bytes.HasPrefix(config, []byte("\ufeff")) {
-		return nil, errors.New("it is no UTF-8, or begins with a byte order mark")
+		return nil, errors.New("it is not UTF-8, or begins with a byte order mark")
 	}
 	r := &yamlReader{text: config}
 	// The parser miscounts where there are blanks or CR at the end of lines.
@@ -51,7 +51,7 @@ func readYAML(config []byte) ([]*entry, error) {
 	return r.found, nil
 }
 
-// members are those of a mapping; none if it is no mapping.
+// members are those of a mapping; none if it is not a mapping.
 func members(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:

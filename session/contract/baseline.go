@@ -68,7 +68,7 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 		return nil, fmt.Errorf("%s: %w", faultOf(err), errNoBaseline)
 	}
 	if file.Version != baselineVersion {
-		return nil, fmt.Errorf("version %d of the format, and not %d: %w", file.Version, baselineVersion, errNoBaseline)
+		return nil, fmt.Errorf("version %d of the format, not %d: %w", file.Version, baselineVersion, errNoBaseline)
 	}
 	b, seen := new(Baseline), make(map[string]bool)
 	for i, tool := range file.Tools {

@@ -16,7 +16,7 @@ func changes(t *testing.T, l *List, a, b string, ignore ...jsondiff.Path) string
 	for i, text := range []string{a, b} {
 		list, _, ok := l.Items(fmt.Appendf(nil, `{"result":{%q:[%s]}}`, l.Key, text))
 		if !ok {
-			t.Fatalf("%s is no list", text)
+			t.Fatalf("%s is not a list", text)
 		}
 		items[i] = list
 	}
@@ -231,7 +231,7 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// What is no baseline is told in words of JSON.
+// What is not a baseline is told in words of JSON.
 func TestNoBaseline(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                    "the file is empty: want an object",
@@ -239,7 +239,7 @@ func TestNoBaseline(t *testing.T) {
 		`[]`:                                  "the file is of the type array, at byte 1: want",
 		`{"baseline":1,"tools":[{"name":5}]}`: "tools.name is of the type number, at byte 32: want",
 		`{"baseline":1,"toolz":[]}`:           `unknown field "toolz": want`,
-		`{"baseline":2}`:                      "version 2 of the format, and not 1: want",
+		`{"baseline":2}`:                      "version 2 of the format, not 1: want",
 	} {
 		if _, err := ReadBaseline([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

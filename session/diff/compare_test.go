@@ -180,7 +180,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// What is no message is compared by its bytes.
+// What is not a message is compared by its bytes.
 func TestMalformed(t *testing.T) {
 	if got, want := compare(t, "> nonsense", "> nothing"), "payload malformed"; got != want {
 		t.Errorf("they differ in %q, want %q", got, want)

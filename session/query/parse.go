@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A SyntaxError says where and why an expression is no condition.
+// A SyntaxError says where and why an expression is not a condition.
 type SyntaxError struct {
 	Column int // of the character that cannot be, from 1
 	Msg    string

@@ -47,7 +47,7 @@ func TestMatch(t *testing.T) {
 		{`ref==1`, false, "an absent field equals nothing"},
 		{`ref!=1`, true, "and so differs from everything"},
 		{`ref~1`, false, "it contains nothing"},
-		{`ref>0`, false, "and is no number"},
+		{`ref>0`, false, "and is not a number"},
 
 		{`kind~/ca`, true, "contains"},
 		{`kind~resources`, false, "contains not"},

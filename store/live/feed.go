@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// Feed hands a session to the store, to its end. The wire is nil if it is no tap's.
+// Feed hands a session to the store, to its end. The wire is nil if it is not a tap's.
 func Feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config, w *Wire) {
 	if in.Capture != nil {
 		in.Capture = newOverheard(in.Capture, s, w)

@@ -164,7 +164,7 @@ func ended(err error) error {
 	switch {
 	case !ok:
 		return err
-	case s.Code() == codes.Unimplemented && !strings.HasPrefix(s.Message(), "unexpected HTTP status"): // which is no gRPC
+	case s.Code() == codes.Unimplemented && !strings.HasPrefix(s.Message(), "unexpected HTTP status"): // which is not gRPC
 		return fmt.Errorf("%s: the peer speaks gRPC, and has no %s", s.Message(), service)
 	}
 	return &failure{s}
@@ -193,7 +193,7 @@ func (c *conn) CloseWrite() error {
 }
 
 // Abort ends the call as unavailable. A client has one way to end a call early, and
-// that is no clean end.
+// that is not a clean end.
 func (c *conn) Abort(why error) error {
 	c.unavailable("the other end failed: " + why.Error())
 	return c.Close()

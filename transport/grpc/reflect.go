@@ -119,7 +119,7 @@ func (c *conversation) missing() string {
 }
 
 // ask asks, and keeps the names of the files in the answer. A service without a
-// schema is no failure.
+// schema is not a failure.
 func (c *conversation) ask(question *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
 	if err := c.call.SendMsg(question); err != nil && err != io.EOF {
 		return nil, err

@@ -273,12 +273,12 @@ func (c *conn) cancel(m *message) bool {
 	return e.isStateless()
 }
 
-// notify posts what is no request.
+// notify posts what is not a request.
 func (c *conn) notify(line []byte, m *message) {
 	answer, err := c.client.Post(c.alive, line, m.header())
 	_, isRefused := errors.AsType[*StatusError](err)
 	switch {
-	case isRefused && m.Method == "" && len(m.ID) == 0: // it is no message
+	case isRefused && m.Method == "" && len(m.ID) == 0: // it is not a message
 		c.run(func() { c.refuse(m, err) })
 	case isRefused:
 		c.endpoint.Notice(fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err))

@@ -38,7 +38,7 @@ const (
 // ErrEnded says that the server ended the stream that brings all answers.
 var ErrEnded = errors.New("the server ended the stream of events")
 
-var errNoEvents = errors.New("what the server has for a GET is no stream of events")
+var errNoEvents = errors.New("the server answered a GET with something other than an event stream")
 
 // A StatusError is an answer whose status says that the request was refused.
 type StatusError struct {
@@ -389,7 +389,7 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 	return receive(body)
 }
 
-// Body is all of an answer that is no stream.
+// Body is all of an answer that is not a stream.
 func (a *Answer) Body() ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, MaxBody+1))
 	if err == nil && len(body) > MaxBody {

@@ -12,7 +12,7 @@ import (
 // version, and are cancelled by closing their streams.
 const stateless = "2026-07-28"
 
-// A message is as much of one as HTTP needs to know. A batch, and what is no message, has
+// A message is as much of one as HTTP needs to know. A batch, and what is not a message, has
 // nothing of it.
 type message struct {
 	ID     json.RawMessage `json:"id"`

@@ -27,7 +27,7 @@ func Flags() []cli.Flag {
 // ends.
 func Run(ctx context.Context, c *cli.Context, sessions []string, opener *source.Opener, cfg decode.Config, out io.Writer) error {
 	if len(sessions) > 1 {
-		return cmdline.Errorf("monitor shows one session, and here are %d", len(sessions))
+		return cmdline.Errorf("monitor takes one session; got %d", len(sessions))
 	}
 	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
 	if len(sessions) == 1 {

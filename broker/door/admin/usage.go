@@ -43,7 +43,7 @@ func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 	}
 	var answer struct{ Usage []broker.Usage }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("what answers at %s is no broker: %w", addr, err)
+		return nil, fmt.Errorf("the server at %s is not a broker: %w", addr, err)
 	}
 	return answer.Usage, nil
 }

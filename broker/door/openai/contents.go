@@ -192,7 +192,7 @@ func (q *contents) tools() (tools []any) {
 	for i, set := range elements(q.members["tools"]) {
 		at := fmt.Sprintf("tools[%d]", i)
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal(set, &members) // what is no object has none
+		_ = json.Unmarshal(set, &members) // what is not an object has none
 		for _, name := range slices.Sorted(maps.Keys(members)) {
 			if name != "functionDeclarations" && name != "function_declarations" {
 				q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at+"."+name, at+"."+name+": cannot be translated for the provider that this model goes to, which is not of the kind gemini. Use functionDeclarations, or ask a model of a provider of the kind gemini.")))

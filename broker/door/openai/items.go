@@ -39,7 +39,7 @@ func (q *responseRequest) readInput() {
 		q.said = []chatMessage{{Role: "user", Content: q.Input}}
 		return
 	}
-	var rest []chatPart // what tools answered that is no text: the user says it after their answers
+	var rest []chatPart // what tools answered that is not text: the user says it after their answers
 	for i, item := range elements(q.Input) {
 		at := fmt.Sprintf("input[%d]", i)
 		kind := text(item, "type")
@@ -144,7 +144,7 @@ func (q *responseRequest) last() *chatMessage {
 	return nil
 }
 
-// addResult adds what a tool answered, and returns what of it is no text.
+// addResult adds what a tool answered, and returns what of it is not text.
 func (q *responseRequest) addResult(at, kind string, item json.RawMessage) (rest []chatPart) {
 	if kind != "function_call_output" && kind != "custom_tool_call_output" {
 		q.refuse(at, "Use messages, and the calls of functions and custom tools with their outputs")

@@ -107,7 +107,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // Each path has its methods, and a model's name may have anything in it. A pattern
-// is no model's name, and leads to models.
+// is not a model's name, and leads to models.
 func TestPaths(t *testing.T) {
 	routes := []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}}
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "org/m é", Routes: routes}, {Name: "any-*", Routes: routes}}}, nil)

@@ -27,7 +27,7 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	err := b.Do(call, c)
 	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	if err != nil {
-		r.fail(broker.Message(err)) // as a whole: a result that is an error is no failed exchange
+		r.fail(broker.Message(err)) // as a whole: a result that is an error is not a failed exchange
 	} else {
 		r.results()
 		r.result(c, nil)

@@ -55,7 +55,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	}
 	var m message
 	if json.Unmarshal(answer, &m) != nil || m.Type != "message" {
-		return upstream.Malformed("it is no message")
+		return upstream.Malformed("it is not a message")
 	}
 	m.complete(c)
 	if r.In(provider.AnthropicMessages) {

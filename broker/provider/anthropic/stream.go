@@ -29,7 +29,7 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var e event
 		if json.Unmarshal(data, &e) != nil {
-			return false, upstream.Malformed("an event is no JSON")
+			return false, upstream.Malformed("an event is not JSON")
 		}
 		var part provider.Part
 		if r.In(provider.AnthropicMessages) {

@@ -140,7 +140,7 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var a answered
 		if json.Unmarshal(data, &a) != nil {
-			return false, upstream.Malformed("an event is no JSON")
+			return false, upstream.Malformed("an event is not JSON")
 		}
 		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
 			return false, upstream.Failed(data)

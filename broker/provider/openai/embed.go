@@ -20,7 +20,7 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 	}
 	var a completion
 	if list, _ := jsonscan.Get(answer, "data"); a.decode(answer) != nil || jsonscan.KindOf(list) != jsonscan.Array {
-		return upstream.Malformed("it is no list of embeddings")
+		return upstream.Malformed("it is not a list of embeddings")
 	}
 	a.Usage.count(c)
 	c.Chat = answer

@@ -61,7 +61,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	}
 	var a completion
 	if a.decode(answer) != nil || len(a.Choices) == 0 {
-		return upstream.Malformed("it is no chat completion")
+		return upstream.Malformed("it is not a chat completion")
 	}
 	var calls calls
 	first := &a.Choices[0]

@@ -39,7 +39,7 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		}
 		var a completion
 		if a.decode(data) != nil {
-			return false, upstream.Malformed("a chunk is no JSON")
+			return false, upstream.Malformed("a chunk is not JSON")
 		}
 		if a.Error != nil && string(a.Error) != "null" {
 			return false, upstream.Failed(data)

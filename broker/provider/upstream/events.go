@@ -100,9 +100,9 @@ func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
 
 var errUnasked = Malformed("it is a stream of events, and none was asked for")
 
-var errNoStream = Malformed("it is no stream of events")
+var errNoStream = Malformed("it is not a stream of events")
 
-// document reads an answer that is no stream, but a page or an object, for those who
+// document reads an answer that is not a stream, but a page or an object, for those who
 // look on.
 func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {
 	body, err := readLimited(from)

@@ -241,7 +241,7 @@ func Fuzz(f *testing.F, p protocol.Protocol, valid func([]byte) error) {
 		}
 		for _, span := range [][]byte{m.ID.Text, m.Ref.Text, m.Bind.Text, m.Label, m.Text, m.Model, m.StopReason} {
 			if !within(payload, span) {
-				t.Errorf("%q is no part of the payload", span)
+				t.Errorf("%q is not part of the payload", span)
 			}
 		}
 	})

@@ -227,7 +227,7 @@ option features = { field_presence: IMPLICIT field_presence: EXPLICIT };`,
 message M { repeated int32 n = 1 [packed = 5]; }`,
 			"a.proto:2:44: field M.n: option packed: expecting bool, got integer",
 		},
-		"a JSON name that is no text": {
+		"a JSON name that is not text": {
 			`syntax = "proto2";
 message M { repeated int32 n = 1 [json_name = 5]; }`,
 			"a.proto:2:47: field M.n: expecting string value for json_name option",
