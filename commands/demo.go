@@ -2,9 +2,11 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/run/demo"
@@ -17,11 +19,11 @@ func demoCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
 		Category:  reading,
-		Usage:     "watch half a minute of agent traffic in the monitor",
+		Usage:     "watch some seconds of agent traffic in the monitor, with captions",
 		ArgsUsage: " ",
-		Description: "A controller, two units and a broker talk over loopback, with relays in between: ids " +
-			"in flight at once, cancels that are obeyed, crossed and ignored, a unit that does not " +
-			"read. Without a terminal, the frames are printed.\n\n" +
+		Description: "An MCP client calls tools, a model streams an answer, and a tool ignores a cancel: " +
+			"real programs on loopback, with relays in between. Without a terminal, the frames are " +
+			"printed.\n\n" +
 			"   wirectl demo\n" +
 			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
 		Flags: []cli.Flag{
@@ -54,10 +56,23 @@ func runDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return demo.Play(c.Context, c.Float64("pace"), func(in decode.Input, _ func()) error {
+	return demo.Play(c.Context, c.Float64("pace"), nil, func(in decode.Input, _ func()) error {
 		view := decode.Text{Width: inv.width(inv.Stdout), Clock: decode.Relative, Style: style}
-		_, err := decode.Run(c.Context, in, inv.Stdout, decode.Config{Workers: 1}, view.View)
-		return err
+		var captions []byte // before the next frame
+		cfg := decode.Config{Workers: 1, Event: func(rec *capture.Record) {
+			if rec.Kind == capture.Note && rec.Conn == 0 {
+				captions = fmt.Appendf(captions, "» %s\n", rec.Text)
+			}
+		}}
+		frames := view.View()
+		_, err := decode.Run(c.Context, in, inv.Stdout, cfg, func() decode.View {
+			return func(dst []byte, it *decode.Item) ([]byte, error) {
+				dst, captions = append(dst, captions...), nil
+				return frames(dst, it)
+			}
+		})
+		_, failed := inv.Stdout.Write(captions)
+		return errors.Join(err, failed)
 	})
 }
 
@@ -66,7 +81,7 @@ func recordDemo(c *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(demo.Write(c.Context, f, c.Float64("pace")), f.Close())
+	return errors.Join(demo.Write(c.Context, f, c.Float64("pace"), nil), f.Close())
 }
 
 func monitorDemo(inv *invocation, c *cli.Context) error {
@@ -74,11 +89,11 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	screen.Name = "demo"
+	screen.Name, screen.Captions = "demo", true
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
-	return demo.Play(c.Context, c.Float64("pace"), func(in decode.Input, stop func()) error {
+	return demo.Play(c.Context, c.Float64("pace"), s.Notice, func(in decode.Input, stop func()) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
@@ -87,6 +102,9 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 		err := tui.Run(c.Context, s, screen)
 		stop()
 		<-fed
+		if err == nil {
+			fmt.Fprintln(inv.Stderr, demo.Next)
+		}
 		return err
 	})
 }

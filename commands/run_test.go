@@ -85,7 +85,7 @@ func TestDumbTerminal(t *testing.T) {
 	for args, want := range map[string]string{
 		"monitor":                      "TERM says that this one is dumb: wirectl decode --follow SESSION shows",
 		"monitor fixture:latis-cancel": "wirectl decode --follow fixture:latis-cancel shows",
-		"demo":                         " SESSION_CREATE ",
+		"demo":                         "tools/call",
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs bytes.Buffer

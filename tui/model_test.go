@@ -294,3 +294,17 @@ func TestStateOfAnEndedUnit(t *testing.T) {
 		}
 	}
 }
+
+// The caption of a demonstration stands above the keys, and hides no row of the view.
+func TestCaption(t *testing.T) {
+	s := faulty(t, 1)
+	m := New(s, Config{Captions: true})
+	m.Update(tea.WindowSizeMsg{Width: 60, Height: 20})
+	rows := m.rows()
+	s.Notice("the user presses Esc")
+	m.Update(m.ask()())
+	lines := strings.Split(ansi.Strip(m.View()), "\n")
+	if len(lines) != 20 || lines[18] != " the user presses Esc" || m.rows() > rows {
+		t.Errorf("%d rows, formerly %d:\n%s", m.rows(), rows, strings.Join(lines, "\n"))
+	}
+}

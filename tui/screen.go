@@ -28,7 +28,7 @@ func (m *Model) head() int {
 }
 
 // body is how many rows the view has, its own heading included.
-func (m *Model) body() int { return max(m.height-m.head()-1, 1) }
+func (m *Model) body() int { return max(m.height-m.head()-len(m.caption())-1, 1) }
 
 // listHead is how many rows a list has as heading.
 func (m *Model) listHead() int { return 1 }
@@ -254,7 +254,15 @@ func (m *Model) foot() []string {
 	default:
 		m.hints(l)
 	}
-	return []string{l.String()}
+	return append(m.caption(), l.String())
+}
+
+// caption says what the demonstration shows.
+func (m *Model) caption() []string {
+	if !m.config.Captions || m.page.overview.Notice == "" {
+		return nil
+	}
+	return m.wrapped(m.theme.Title, m.page.overview.Notice)
 }
 
 // answer says what became of what was typed; nothing if there is nothing to say.

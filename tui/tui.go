@@ -25,6 +25,8 @@ type Config struct {
 	Name string
 	// Waiting says what is waited for as long as nothing has come.
 	Waiting string
+	// Captions has the store's last notice shown above the keys.
+	Captions bool
 	// Next says that when the session has ended another one is waited for.
 	Next bool
 	// Theme is one of [Themes], and Color says whether there is to be colour.

@@ -12,24 +12,32 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// Write writes the demonstration to w, as a capture.
-func Write(ctx context.Context, w io.Writer, pace float64) error {
+// Write writes the demonstration to w, as a capture. Captions are notes in it, unless they
+// go to say.
+func Write(ctx context.Context, w io.Writer, pace float64, say func(caption string)) error {
 	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
 	if err != nil {
 		return err
 	}
-	return Run(ctx, relay.NewFan(func(string) {}, sink), pace)
+	fan := relay.NewFan(func(string) {}, sink)
+	if say == nil {
+		say = func(caption string) {
+			fan.Write(&capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte(caption)})
+		}
+	}
+	return Run(ctx, fan, pace, say)
 }
 
-// Play plays the demonstration beside what show does with it, which may stop it.
-func Play(ctx context.Context, pace float64, show func(in decode.Input, stop func()) error) error {
+// Play plays the demonstration while show shows it, which may stop it. For captions see
+// [Write].
+func Play(ctx context.Context, pace float64, say func(caption string), show func(in decode.Input, stop func()) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	stop := func() { cancel(); r.Close() }
 	defer stop()
 	played := make(chan error, 1)
 	go func() {
-		err := Write(ctx, w, pace)
+		err := Write(ctx, w, pace, say)
 		w.CloseWithError(err)
 		played <- err
 	}()

@@ -1,115 +1,124 @@
 package demo
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wirectl/wirectl/peer/client"
-	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// script is what the controllers say, and when.
-func (s *stage) script(good, bad, lazy transport.Endpoint) error {
+// Next says what to try after the demonstration.
+const Next = "Try next: wirectl wrap (puts this in front of your MCP servers), wirectl calls fixture:mcp-cancel, wirectl help"
+
+const answer = "The index is stale because the tool kept running after its cancel. Stop the work when the client says so, and discard the result."
+
+// script is what the client does, and what the captions say of it.
+func (s *stage) script(conn transport.Conn, api string) error {
+	s.caption("An MCP client connects to a server through wirectl relay, and asks which tools it has.")
+	c, err := client.DialRPC(s.ctx, conn, client.MCP, client.NewWatch(jsonrpc.MCP, nil), client.RPCOptions{Version: "demo"})
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	defer c.Close()
+	err = s.steps(
+		func() error { return c.Call("tools/list", []byte(`{}`))(s.ctx, ignore) },
+		func() error { return s.pause(2 * time.Second) },
+		func() error {
+			s.caption("It calls two tools at once. Each call is a row; a tick in its lane is a progress report.")
+			return s.bothTools(c)
+		},
+		func() error { return s.pause(time.Second) },
+		func() error {
+			s.caption("Meanwhile the agent asks a model. The answer streams: each tick is a piece of text.")
+			return s.ask(api)
+		},
+		func() error { return s.pause(time.Second) },
+		func() error {
+			s.caption("A slow tool runs. Its user presses Esc, and the client cancels the call ...")
+			return s.interrupt(c)
+		},
+		func() error { return s.pause(3 * time.Second) },
+	)
+	if err == nil {
+		s.caption(Next)
+	}
+	return err
+}
+
+func (s *stage) steps(list ...func() error) error {
+	for _, step := range list {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignore(client.Part) {}
+
+func call(tool, args string) []byte {
+	return fmt.Appendf(nil, `{"name":%q,"arguments":{%s},"_meta":{"progressToken":%q}}`, tool, args, tool)
+}
+
+func (s *stage) bothTools(c *client.RPC) error {
 	g, ctx := errgroup.WithContext(s.ctx)
-	g.Go(func() error { return s.converse(ctx, good) })
-	g.Go(func() error { return s.insist(ctx, bad) })
-	g.Go(func() error { return s.overwhelm(ctx, lazy) })
+	g.Go(func() error { return c.Call("tools/call", call("search", `"text":"cancel"`))(ctx, ignore) })
+	g.Go(func() error {
+		if err := s.pause(600 * time.Millisecond); err != nil {
+			return err
+		}
+		return c.Call("tools/call", call("read_file", `"path":"README.md"`))(ctx, ignore)
+	})
 	return g.Wait()
 }
 
-const long = "the report says that rivers carry less water each summer, that towns store more of it in spring, and that nobody agreed on who pays"
-
-// converse has many prompts in flight, states asked for in between, and cancels
-// that are obeyed.
-func (s *stage) converse(ctx context.Context, e transport.Endpoint) error {
-	l, c, err := meet(ctx, e)
+// ask asks the model for an answer that streams.
+func (s *stage) ask(api string) error {
+	body := `{"model":"small","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Why is the index stale?"}]}`
+	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, api+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	if _, err := l.CreateSession(ctx, map[string]string{"user": "demo"}); err != nil {
+	r.Header.Set("Content-Type", "application/json")
+	t := &http.Transport{}
+	defer t.CloseIdleConnections()
+	resp, err := t.RoundTrip(r)
+	if err != nil {
 		return err
 	}
-	s.at(c, 0, prompt(l, "summarize: "+long, 0))
-	s.at(c, 300*time.Millisecond, prompt(l, "ask what rivers carry", 0))
-	s.at(c, 600*time.Millisecond, prompt(l, "translate: "+long, 9))
-	s.at(c, 1500*time.Millisecond, l.State())
-	s.at(c, 6*time.Second, l.Ping())
-	for i := range 24 {
-		at := 7*time.Second + time.Duration(i)*750*time.Millisecond
-		cancelAfter := 0
-		if i%6 == 5 {
-			cancelAfter = 2 + i%4
+	_, err = io.Copy(io.Discard, resp.Body)
+	return cmp.Or(err, resp.Body.Close())
+}
+
+// interrupt cancels a call after some reports, and waits for the answer that should not
+// come.
+func (s *stage) interrupt(c *client.RPC) error {
+	ctx, esc := context.WithCancel(s.ctx)
+	defer esc()
+	reports := 0
+	err := c.Call("tools/call", call("index", `"path":"src"`))(ctx, func(client.Part) {
+		if reports++; reports == 4 {
+			esc()
 		}
-		kind := []string{"ask how number %d goes on", "count to %d and then some more, slowly", "compare %d with what was said before"}[i%3]
-		s.at(c, at, prompt(l, fmt.Sprintf(kind, i), cancelAfter))
-	}
-	s.at(c, 26*time.Second, l.State())
-	return c.group.Wait()
-}
-
-// insist cancels what a unit goes on with all the same, and what ends before the
-// cancel can have come.
-func (s *stage) insist(ctx context.Context, e transport.Endpoint) error {
-	l, c, err := meet(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	s.at(c, 4*time.Second, prompt(l, hasty, 1))
-	s.at(c, 9*time.Second, prompt(l, "stubborn: "+long, 4))
-	return c.group.Wait()
-}
-
-// overwhelm sends more than a unit that does not read can take.
-func (s *stage) overwhelm(ctx context.Context, e transport.Endpoint) error {
-	l, c, err := meet(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	for i := range 12 {
-		s.at(c, 2*time.Second+time.Duration(i)*100*time.Millisecond, prompt(l, strings.Repeat("a long document ", 64<<10), 0))
-	}
-	return c.group.Wait()
-}
-
-// meet dials a unit, for a crowd of calls.
-func meet(ctx context.Context, e transport.Endpoint) (*client.Latis, *crowd, error) {
-	nc, err := e.Dial(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return client.DialLatis(nc, client.NewWatch(latis.Protocol, nil)), &crowd{ctx: ctx}, nil
-}
-
-func prompt(l *client.Latis, content string, cancelAfter int) client.Call {
-	return l.Prompt(client.LatisPrompt{Content: content, Cancel: client.CancelAfter{Parts: cancelAfter}, AwaitEnd: true})
-}
-
-// A crowd is calls that are made at their times.
-type crowd struct {
-	ctx   context.Context
-	group errgroup.Group
-}
-
-// at makes a call at a time of the play.
-func (s *stage) at(c *crowd, d time.Duration, call client.Call) {
-	c.group.Go(func() error {
-		s.wait(c.ctx, d)
-		if over(c.ctx) {
-			return nil
-		}
-		err := call(c.ctx, func(client.Part) {})
-		if fault := (*client.PeerError)(nil); errors.As(err, &fault) {
-			return nil // part of the play
-		}
-		return err
 	})
+	if s.ctx.Err() != nil || ctx.Err() == nil {
+		return err
+	}
+	s.caption("... but the tool goes on, and answers all the same: the finding late-result (press 3).")
+	select {
+	case <-s.late:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
 }
