@@ -95,7 +95,7 @@ func schemes(inv *invocation, c *cli.Context) []transport.Scheme {
 	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.Endpoint, isGRPC) {
 		calls = grpc.Below
 	}
-	return slices.Concat(calls, quic.Schemes)
+	return slices.Concat(calls, quic.Schemes, inv.schemes)
 }
 
 func isGRPC(address string) bool {

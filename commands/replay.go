@@ -32,6 +32,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			"peer is not as recorded. Without an ENDPOINT the bytes go to standard output.\n\n" +
 			"   wirectl replay session.pcapng -- npx some-mcp-server\n" +
 			"   wirectl replay --as unit --listen tcp://127.0.0.1:7000 session.pcapng\n" +
+			"   wirectl replay --as unit --repeat --listen http://127.0.0.1:7000 fixture:api-openai-made\n" +
 			"   wirectl replay --cancel-at all session.pcapng tcp://127.0.0.1:7000",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "as", Value: "controller", Usage: "the side to play: controller or unit"},
@@ -229,6 +230,9 @@ func (p *player) load() error {
 		p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return s.Conn != p.c.Int("conn") })
 	}
 	p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return !s.Has(p.side) })
+	if len(p.scripts) > 0 {
+		p.schemes = p.scripts[0].Schemes()
+	}
 	p.report.Named = len(p.scripts) > 1 && !p.c.Bool("repeat")
 	if len(p.scripts) == 0 {
 		return fmt.Errorf("%s: no frames from the %s", label(name), p.c.String("as"))

@@ -39,6 +39,8 @@ type invocation struct {
 	cmdline.Line
 	// reportsAtEnd says that nothing is printed before all input was read.
 	reportsAtEnd bool
+	// schemes are endpoints for what is to be played alone.
+	schemes []transport.Scheme
 }
 
 func newInvocation(env Env) *invocation {

@@ -62,7 +62,7 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 		}
 		return changes
 	}
-	w := jsondiff.Walk{Ignore: r.options.Match.Ignore, Named: func(key string, _ []byte) bool { return key != "id" }}
+	w := jsondiff.Walk{Ignore: slices.Concat(r.options.Match.Ignore, r.script.ignore), Named: func(key string, _ []byte) bool { return key != "id" }}
 	w.Reordered = func(keys []string, recorded, live []byte) {
 		if !contract.IsList(keys) {
 			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})

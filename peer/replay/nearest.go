@@ -174,6 +174,10 @@ func (r *repetition) refuse(h *heard) {
 		d.Text += "; the nearest is " + cue.String() + ", which differs in " + inWords(changes)
 	}
 	r.diverge(d, cue, h, true)
+	if v := r.visit(); v != nil {
+		v.refuse(&h.message, d.Text)
+		return
+	}
 	if _, ok := r.book.script.Protocol.(*jsonrpc.Dialect); !ok {
 		r.stopped = true
 		return

@@ -18,13 +18,18 @@ type order struct {
 	pause []time.Duration
 }
 
+func newOrder(n int) order { return order{make([]int, n), make([][]int, n), make([]time.Duration, n)} }
+
 // orderOf returns the order in which a side sends. A controller sends in the
 // order of the recording, when all has come that had come then. A unit waits, for
 // what it says in one exchange, for that exchange alone: which requests come,
 // and in which order, is up to its client.
 func (s *Script) orderOf(side frame.Dir) order {
 	n := len(s.steps)
-	o := order{make([]int, n), make([][]int, n), make([]time.Duration, n)}
+	if _, isWeb := s.Protocol.(web); isWeb && side == frame.U2C {
+		return s.webOrder()
+	}
+	o := newOrder(n)
 	groups := make([]int, n)
 	if side == frame.U2C {
 		groups = s.groups(side)

@@ -66,7 +66,7 @@ func (r *run) hear(f *frame.Frame) *heard {
 	p := r.script.Protocol
 	h.well = p.Parse(h.payload, &h.message) == nil
 	h.form = formOf(p, h.payload)
-	h.digest = digestOf(h.form, h.payload, &h.message)
+	h.digest = digestOf(h.form, h.payload, &h.message, r.script.ignore)
 	return h
 }
 
@@ -103,10 +103,15 @@ func (r *run) passParts(end *step) {
 // unforeseen handles a frame that has no counterpart.
 func (r *run) unforeseen(h *heard, instead *step) error {
 	m := &h.message
-	allowed := r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
+	_, isWeb := r.script.Protocol.(web)
+	wentOn := isWeb && m.Phase.Ends() && instead == nil // a stream had not ended when the recording did
+	allowed := wentOn || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
 	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
 		return nil
+	}
+	if v := r.visit(); v != nil && m.Phase == protocol.Open {
+		v.refuse(m, h.String()+" has no counterpart in the recording")
 	}
 	if instead == nil {
 		r.diverge(Divergence{What: Unforeseen, Text: fmt.Sprintf("%s has no counterpart in the recording", h)}, nil, h, true)

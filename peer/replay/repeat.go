@@ -34,7 +34,7 @@ type scene struct {
 // first does. They were prepared for the side frame.U2C. What the paths lead to makes no
 // difference between requests.
 func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
-	p := &Repeater{script: scripts[0], ignore: ignore, alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
+	p := &Repeater{script: scripts[0], ignore: slices.Concat(ignore, scripts[0].ignore), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
 	for _, s := range scripts {
 		if s.Protocol == p.script.Protocol && s.Framing == p.script.Framing {
 			p.addScript(s)

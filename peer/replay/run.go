@@ -223,13 +223,15 @@ func (r *run) sendDue() (pause, error) {
 		r.sendFrame(st)
 	}
 	if r.spoken() && !r.closed {
-		if err := r.closeWrite(); err != nil {
+		if err := r.closeWrite(); err != nil || r.done() {
 			return pause{}, err
 		}
 	}
 	switch {
 	case r.sweep != nil:
 		return r.sweep.pause(r), nil
+	case r.options.Side == frame.U2C && r.over() && r.visit() != nil:
+		return pause{over: func() { r.ended = true }}, nil
 	case r.options.Side == frame.U2C:
 		return pause{forever: true}, nil
 	case r.over():
@@ -265,6 +267,12 @@ func (r *run) endsInside() bool {
 
 // over reports whether all is said that was to be said, by either side.
 func (r *run) over() bool { return r.unsent == 0 && r.writing == nil && r.left == 0 }
+
+// visit is the peer if it is a client of HTTP, whose end nothing tells; nil otherwise.
+func (r *run) visit() *webVisit {
+	v, _ := r.conn.(*webVisit)
+	return v
+}
 
 // linger is how long to wait for the peer's end. One that was never heard in the
 // recording may have much to say.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -21,7 +22,9 @@ type Record struct {
 // A Session is a recording, kept as a whole: its memory grows with its length.
 type Session struct {
 	conns []*Script
-	lines map[line]*Script // the same
+	lines map[line]*Script  // the same
+	web   []Record          // what was said over HTTP
+	bare  protocol.Protocol // the one of these whose messages have no ids; nil if there is none
 }
 
 // A Script is one connection of a recording, or one stream of it. It does not
@@ -33,6 +36,8 @@ type Script struct {
 	steps    []*step
 	opened   []opening // the exchanges
 	uttered  map[utterance][3]bool
+	ignore   []jsondiff.Path // what makes no difference in any case
+	isHTTP   bool            // all of it was said over HTTP
 	ready    bool
 }
 
@@ -67,8 +72,15 @@ type opening struct {
 // they had inside, or as lines.
 func (s *Session) Add(r Record) {
 	f, framing := r.Frame.Clone(), r.Framing
-	at := line{conn: f.Conn}
+	at, isHTTP := line{conn: f.Conn}, false
 	if f.Meta != nil {
+		if isHTTP = f.Meta.Framing == frame.HTTP; isHTTP && !f.Gap {
+			whole := f
+			s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
+			if bare(r.Protocol) {
+				s.bare = r.Protocol
+			}
+		}
 		if f.Meta.Signal != frame.NoSignal || f.Gap {
 			return
 		}
@@ -78,6 +90,7 @@ func (s *Session) Add(r Record) {
 		f, framing = unwrapped(&f)
 	}
 	c := s.script(at)
+	c.isHTTP = isHTTP
 	c.Framing, c.Protocol = framing, r.Protocol // what comes last was refined
 	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
 }
@@ -124,6 +137,11 @@ func (s *Session) script(at line) *Script {
 // order of their beginning. Frames whose direction is not known are those of the
 // given side, unless their kind belongs to the other.
 func (s *Session) Scripts(side frame.Dir) []*Script {
+	if s.bare != nil {
+		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.isHTTP })
+		s.conns = append([]*Script{s.webScript()}, s.conns...)
+		s.bare = nil
+	}
 	for _, c := range s.conns {
 		c.prepare(side)
 	}
@@ -151,7 +169,7 @@ func (s *Script) prepare(side frame.Dir) {
 	book := newLedger(s.Protocol)
 	ended := map[int]bool{}
 	for _, st := range s.steps {
-		st.parseMessage(s.Protocol)
+		st.parseMessage(s.Protocol, s.ignore)
 		if st.dir == frame.DirUnknown {
 			st.dir = side
 			if st.message.From != frame.DirUnknown {
@@ -169,7 +187,7 @@ func (s *Script) prepare(side frame.Dir) {
 }
 
 // parseMessage parses the payload. Compressed payloads are not parsed.
-func (st *step) parseMessage(p protocol.Protocol) {
+func (st *step) parseMessage(p protocol.Protocol, ignore []jsondiff.Path) {
 	st.message.Reset()
 	if st.frame.Gap {
 		return
@@ -177,14 +195,14 @@ func (st *step) parseMessage(p protocol.Protocol) {
 	st.payload = st.frame.Payload()
 	st.well = p.Parse(st.payload, &st.message) == nil
 	st.form = formOf(p, st.payload)
-	st.digest = digestOf(st.form, st.payload, &st.message)
+	st.digest = digestOf(st.form, st.payload, &st.message, ignore)
 }
 
-func digestOf(form, payload []byte, m *protocol.Message) [jsondiff.DigestSize]byte {
+func digestOf(form, payload []byte, m *protocol.Message, ignore []jsondiff.Path) [jsondiff.DigestSize]byte {
 	if form != nil {
 		payload = form
 	}
-	return jsondiff.Digest(payload, m, nil)
+	return jsondiff.Digest(payload, m, ignore)
 }
 
 // formOf returns a payload as JSON; nil if it cannot be written so.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -27,9 +28,21 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 				return ctx.Err()
 			}
 		}
-		if _, err := w.Write(st.frame.Raw); err != nil {
+		if _, err := w.Write(s.wireBytes(st)); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// wireBytes are those of a frame. Of HTTP they are the body, as a line.
+func (s *Script) wireBytes(st *step) []byte {
+	var l webLine
+	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
+		return st.frame.Raw
+	}
+	if body := l.body(); len(body) > 0 {
+		return append(body, '\n')
+	}
+	return nil
 }

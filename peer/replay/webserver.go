@@ -1,0 +1,189 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/sse"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// maxWebBody bounds a body, and an event, that is read.
+const maxWebBody = frame.DefaultLimit
+
+var errWebBody = fmt.Errorf("a body is over the limit of %d bytes", maxWebBody)
+
+// Schemes are the endpoints that only a script plays that was recorded over HTTP.
+func (s *Script) Schemes() []transport.Scheme {
+	if _, isWeb := s.Protocol.(web); !isWeb {
+		return nil
+	}
+	return []transport.Scheme{{Name: "http", Dial: dialWeb, Listen: listenWeb}, {Name: "https", Dial: dialWeb}}
+}
+
+// dialWeb returns a connection to a server. Whether it can be reached the first request
+// tells.
+func dialWeb(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery, u.Fragment = "", ""
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if u.Scheme == "https" {
+		if t.TLSClientConfig, err = opts.ClientTLS(u.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	c := &webConn{base: strings.TrimSuffix(u.String(), "/"), header: opts.Header, open: map[int64]context.CancelFunc{}}
+	c.client.Transport = t
+	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.alive, c.stop = context.WithCancel(context.Background())
+	c.lines, c.out = io.Pipe()
+	return c, ctx.Err()
+}
+
+// A webConn makes requests of lines, and lines of what answers them.
+type webConn struct {
+	base   string      // of each address
+	header http.Header // of each request, in place of the recorded ones
+	client http.Client
+	alive  context.Context // ends with the connection
+	stop   context.CancelFunc
+	lines  *io.PipeReader
+	out    *io.PipeWriter
+	work   sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[int64]context.CancelFunc
+}
+
+func (c *webConn) Read(p []byte) (int, error) { return c.lines.Read(p) }
+
+// CloseWrite fails: requests are all that is written.
+func (c *webConn) CloseWrite() error { return errors.ErrUnsupported }
+
+// Write takes one line.
+func (c *webConn) Write(p []byte) (int, error) {
+	var l webLine
+	if err := json.Unmarshal(p, &l); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if leave := c.open[l.Ref]; leave != nil {
+		leave()
+	}
+	if l.Request == "" {
+		return len(p), nil
+	}
+	if c.alive.Err() != nil {
+		return 0, io.ErrClosedPipe
+	}
+	ctx, cancel := context.WithCancel(c.alive)
+	c.open[l.ID] = cancel
+	c.work.Go(func() {
+		defer cancel()
+		if err := c.exchange(ctx, &l); err != nil && ctx.Err() == nil {
+			c.out.CloseWithError(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, l.ID)
+	})
+	return len(p), nil
+}
+
+func (c *webConn) Close() error {
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	_ = c.out.CloseWithError(io.ErrClosedPipe) // it never fails
+	_ = c.lines.Close()
+	c.work.Wait()
+	c.client.CloseIdleConnections()
+	return nil
+}
+
+// exchange makes a request and tells of all that answers it.
+func (c *webConn) exchange(ctx context.Context, l *webLine) error {
+	req, err := http.NewRequestWithContext(ctx, l.Request, c.base+l.target(), strings.NewReader(string(l.body())))
+	if err != nil {
+		return err
+	}
+	for name, value := range l.Head {
+		req.Header.Set(name, value)
+	}
+	for name, values := range c.header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer := webLine{ID: l.ID, Status: resp.StatusCode}
+	if isEvents(resp.Header) {
+		answer.Events = true
+		if err := c.tell(&answer); err != nil {
+			return err
+		}
+		return c.events(ctx, l.ID, resp.Body)
+	}
+	body, err := readWebBody(resp.Body)
+	if err != nil {
+		return err
+	}
+	answer.setBody(body)
+	return c.tell(&answer)
+}
+
+func isEvents(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+}
+
+func readWebBody(r io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, maxWebBody+1))
+	if err == nil && len(body) > maxWebBody {
+		err = errWebBody
+	}
+	return body, err
+}
+
+// events tells of each event, and of the end. A stream that breaks off is an end, too.
+func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
+	end := webLine{ID: id, End: endWhole}
+	for e, err := range sse.Events(body, maxWebBody, errWebBody) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errWebBody):
+			return err
+		case err != nil:
+			end.End = endCut
+			continue
+		}
+		l := webLine{ID: id, Event: &e.Name}
+		l.setBody(e.Data)
+		if err := c.tell(&l); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return c.tell(&end)
+}
+
+func (c *webConn) tell(l *webLine) error {
+	_, err := c.out.Write(l.append(nil))
+	return err
+}

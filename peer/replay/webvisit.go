@@ -1,0 +1,259 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A webListener serves HTTP. What it accepts is a visit: all that is asked for until the
+// session is at its end. The next request begins another.
+type webListener struct {
+	listener net.Listener
+	server   http.Server
+	serving  sync.WaitGroup
+	remote   bool // other machines may ask
+	accepted chan *webVisit
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	visit *webVisit // nil until the next request
+}
+
+func listenWeb(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	hostPort, err := opts.ListenOn(u.Host)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
+	if err != nil {
+		return nil, err
+	}
+	w := &webListener{listener: l, remote: opts.Remote, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	w.server = http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
+	w.serving.Go(func() { _ = w.server.Serve(l) }) // it ends with Close
+	return w, nil
+}
+
+// Addr is the address to dial.
+func (w *webListener) Addr() string { return "http://" + w.listener.Addr().String() }
+
+// Accept waits for the first request of a visit.
+func (w *webListener) Accept(ctx context.Context) (transport.Conn, error) {
+	select {
+	case v := <-w.accepted:
+		return v, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close ends listening, when what was answered has been written.
+func (w *webListener) Close() error {
+	close(w.closed)
+	defer w.serving.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), quiet)
+	defer cancel()
+	if err := w.server.Shutdown(ctx); err != nil {
+		return w.server.Close()
+	}
+	return nil
+}
+
+// ServeHTTP answers a request as the visit says that it belongs to.
+func (w *webListener) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if !w.remote && !transport.AdmitHost(rw, r) {
+		return
+	}
+	v, err := w.join(r.Context())
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer v.work.Done()
+	v.serve(rw, r)
+}
+
+// join returns the visit that a request belongs to.
+func (w *webListener) join(ctx context.Context) (*webVisit, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.visit == nil {
+		v := &webVisit{listener: w, over: make(chan struct{}), open: map[int64]*webRequest{}}
+		v.lines, v.out = io.Pipe()
+		select {
+		case w.accepted <- v:
+		case <-w.closed:
+			return nil, http.ErrServerClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		w.visit = v
+	}
+	w.visit.work.Add(1)
+	return w.visit, nil
+}
+
+// A webVisit makes lines of requests, and answers of lines.
+type webVisit struct {
+	listener *webListener
+	lines    *io.PipeReader
+	out      *io.PipeWriter
+	over     chan struct{} // closed with the visit
+	ending   sync.Once
+	work     sync.WaitGroup // requests
+
+	mu   sync.Mutex
+	last int64
+	open map[int64]*webRequest
+}
+
+// A webRequest is one that is not answered to its end.
+type webRequest struct {
+	answers chan *webLine
+	gone    chan struct{} // closed when nobody reads answers any more
+}
+
+func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
+
+// CloseWrite does nothing: requests end with the visit.
+func (v *webVisit) CloseWrite() error { return nil }
+
+// Write takes one line. What answers a client that has left goes nowhere.
+func (v *webVisit) Write(p []byte) (int, error) {
+	l := new(webLine)
+	if err := json.Unmarshal(p, l); err != nil {
+		return 0, err
+	}
+	v.mu.Lock()
+	of := v.open[l.ID]
+	v.mu.Unlock()
+	if of != nil {
+		select {
+		case of.answers <- l:
+		case <-of.gone:
+		}
+	}
+	return len(p), nil
+}
+
+// Close ends the visit, when each request has been left or answered as far as it is.
+func (v *webVisit) Close() error {
+	v.ending.Do(func() {
+		v.listener.mu.Lock()
+		if v.listener.visit == v {
+			v.listener.visit = nil
+		}
+		v.listener.mu.Unlock()
+		close(v.over)
+		_ = v.lines.Close()
+	})
+	v.work.Wait()
+	return nil
+}
+
+// serve tells of a request, and answers it.
+func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := readWebBody(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	l := &webLine{Request: r.Method}
+	l.setTarget(r.RequestURI)
+	l.setBody(body)
+	of := &webRequest{make(chan *webLine), make(chan struct{})}
+	defer close(of.gone)
+	v.mu.Lock()
+	v.last++
+	l.ID = v.last
+	v.open[l.ID] = of
+	v.mu.Unlock()
+	defer v.forget(l.ID)
+	if _, err := v.out.Write(l.append(nil)); err != nil {
+		notRecorded(w, r)
+		return
+	}
+	for begun := false; ; begun = true {
+		select {
+		case answer := <-of.answers:
+			if !answer.write(w) {
+				return
+			}
+		case <-r.Context().Done():
+			leave := webLine{Ref: l.ID}
+			_, _ = v.out.Write(leave.append(nil)) // the visit may be over
+			return
+		case <-v.over:
+			if !begun {
+				notRecorded(w, r)
+			}
+			return
+		}
+	}
+}
+
+func (v *webVisit) forget(id int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, id)
+}
+
+// refuse answers a request that was not recorded.
+func (v *webVisit) refuse(m *protocol.Message, text string) {
+	l := webLine{Status: http.StatusNotImplemented, Head: map[string]string{"Content-Type": "application/json"}}
+	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
+	l.Body = append(jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(text)), "}}"...)
+	_, _ = v.Write(l.append(nil)) // it never fails
+}
+
+func notRecorded(w http.ResponseWriter, r *http.Request) {
+	http.Error(w, fmt.Sprintf("the recording has no answer to %s %s", r.Method, r.URL.Path), http.StatusNotImplemented)
+}
+
+// write writes what a line says of an answer. It reports whether more follows.
+func (l *webLine) write(w http.ResponseWriter) bool {
+	switch {
+	case l.End == endCut:
+		panic(http.ErrAbortHandler)
+	case l.End != "":
+		return false
+	case l.Event != nil:
+		l.writeEvent(w)
+	default:
+		for name, value := range l.Head {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(l.Status)
+		_, _ = w.Write(l.body()) // a client that has left is noticed by its context
+	}
+	_ = http.NewResponseController(w).Flush()
+	return l.Events || l.Event != nil
+}
+
+func (l *webLine) writeEvent(w io.Writer) {
+	var b strings.Builder
+	if *l.Event != "" {
+		b.WriteString("event: " + *l.Event + "\n")
+	}
+	for part := range strings.SplitSeq(string(l.body()), "\n") {
+		b.WriteString("data: " + part + "\n")
+	}
+	_, _ = io.WriteString(w, b.String()+"\n")
+}
