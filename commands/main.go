@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
@@ -19,7 +20,8 @@ const grace = time.Second
 // Main runs the program with the arguments, streams and signals of the process
 // and returns its exit status.
 func Main() int {
-	sandbox.Main() // does not return where we are the launcher
+	sandbox.Main()  // does not return where we are the launcher
+	starlark.Main() // nor where we are the worker
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 1)

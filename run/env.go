@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env/starlark"
+	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
@@ -24,35 +27,71 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 			return nil, errors.New("there is no interpreter at depth 0")
 		}, nil
 	}
-	var isolates *sandbox.Launcher
-	var nothing error
-	var probing sync.WaitGroup // both start processes, which takes its time
-	probing.Go(func() { isolates, nothing = probe(ctx) })
-	interpreter, err := python.Find(ctx)
-	probing.Wait()
-	if errors.Is(err, python.ErrNone) {
-		return nil, cmdline.Errorf("%w: install it, such as the package python3", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	launcher, err := r.launcher(isolates, nothing)
-	if err != nil {
-		return nil, err
-	}
 	memory := r.Memory
 	if memory == 0 {
 		memory = baseMemory + 4*size
 	}
+	open, err := r.interpreter(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
 		conn := r.seen.Open("worker of "+of.Ref, "repl", "len32")
-		e := python.New(interpreter, env.Config{
-			Launcher: launcher, Spec: env.Spec{Memory: memory}, Setup: r.Setup,
+		e, err := open(env.Config{
+			Spec: env.Spec{Memory: memory}, Setup: r.Setup,
 			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
 			Dir: r.dir, Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout,
-		}, python.Options{Site: r.Site})
+		})
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
 		return &watched{e, sync.OnceFunc(conn.Close)}, nil
 	}, nil
+}
+
+// An open makes an environment of one of the kinds.
+type open func(env.Config) (*env.Env, error)
+
+// interpreter chooses what runs the code, and isolates it.
+func (r *run) interpreter(ctx context.Context) (open, error) {
+	if r.Env == "starlark" {
+		l, err := probe(ctx)
+		return r.starlark(l, err)
+	}
+	var isolates *sandbox.Launcher
+	var nothing error
+	var probing sync.WaitGroup // both start processes, which takes its time
+	probing.Go(func() { isolates, nothing = probe(ctx) })
+	p, err := python.Find(ctx)
+	probing.Wait()
+	switch {
+	case errors.Is(err, python.ErrNone) && r.Env == "auto":
+		r.Say(fmt.Sprintf("warning: %v: the code is run as Starlark, a small language like Python: install python3 for better answers", err))
+		return r.starlark(isolates, nothing)
+	case errors.Is(err, python.ErrNone):
+		return nil, cmdline.Errorf("%w: install it, such as the package python3, or use --env starlark", err)
+	case err != nil:
+		return nil, err
+	}
+	launcher, err := r.launcher(isolates, nothing)
+	r.o.Metadata.EnvironmentType = "python"
+	return func(c env.Config) (*env.Env, error) {
+		c.Launcher = launcher
+		return python.New(p, c, python.Options{Site: r.Site}), nil
+	}, err
+}
+
+// starlark runs the code in wirectl's own interpreter.
+func (r *run) starlark(isolates *sandbox.Launcher, nothing error) (open, error) {
+	launcher, err := r.launcher(isolates, nothing)
+	if r.o.Metadata.EnvironmentType = "starlark"; r.o.System == nil {
+		r.o.System = prompt.Starlark
+	}
+	return func(c env.Config) (*env.Env, error) {
+		c.Launcher = launcher
+		return starlark.New(c)
+	}, err
 }
 
 // A watched environment tells its end.

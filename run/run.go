@@ -102,7 +102,7 @@ func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, erro
 		return "", err
 	}
 	r.o.Log = log
-	r.o.Metadata = runlog.Metadata{Backend: "wirectl", EnvironmentType: "python"}
+	r.o.Metadata.Backend = "wirectl"
 	finish, err := r.do(ctx, log.Path())
 	return finish, errors.Join(err, log.Close())
 }

@@ -22,7 +22,7 @@ var Flags = []cmdline.Setting{
 	{Name: "sub-model", Usage: "the default `MODEL` for calls from code (default: that of --model)"},
 	{Name: "allow-model", Many: true, Usage: "let code use this `MODEL` besides --model and --sub-model, and no other"},
 	{Name: "context", Alias: "c", Many: true, Usage: "the text: a `FILE` (.json and .jsonl are decoded), a folder, or - for stdin; several make a dict"},
-	{Name: "env", Default: "auto", Usage: "what runs the code: auto or python"},
+	{Name: "env", Default: "auto", Usage: "what runs the code: python, starlark (which needs nothing installed), or auto: python if it is installed"},
 	{Name: "unsandboxed", Switch: true, Usage: "run the code even if no sandbox is available"},
 	{Name: "setup", Usage: "run the code in `FILE` before the first turn"},
 	{Name: "memory", Usage: "limit the interpreter's address space to `SIZE`, such as 8GiB (default: 4 GiB plus 4 times the context)"},
@@ -65,6 +65,7 @@ func Values(file []config.Setting, flags map[string][]string) map[string]Value {
 type Settings struct {
 	Context     []string
 	Allow       []string // models that code may name besides the root and sub-models; none: any
+	Env         string   // what runs the code
 	Unsandboxed bool
 	Setup       string // code; "" is none
 	Memory      int64  // bytes; 0 is for the context
@@ -87,7 +88,7 @@ const maxCell = 6 * time.Hour
 func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
-		Context: r.list("context"), Allow: r.list("allow-model"),
+		Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark"),
 		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Output: r.choice("output", "text", "json", "ndjson"),
@@ -101,7 +102,6 @@ func Read(values map[string]Value) (*Settings, error) {
 			Stopping: r.stopping(), Compressor: r.compressor(), Nesting: r.nesting(),
 		},
 	}
-	r.choice("env", "auto", "python")
 	if system := r.file("system"); system != "" {
 		s.Run.System = func(prompt.Facts) string { return system }
 	}

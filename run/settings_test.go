@@ -69,7 +69,7 @@ func TestFaultySettings(t *testing.T) {
 		"max-cost=NaN":                        `--max-cost: invalid value "NaN": want a number of dollars such as 0.5`,
 		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
-		"env=starlark":                        `--env: invalid value "starlark": want auto or python`,
+		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark`,
 		"imports=all":                         `--imports: invalid value "all": want site`,
 		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,
 		"memory=0":                            `--memory: invalid value "0": want a size such as 512MiB or 8GiB`,

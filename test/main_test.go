@@ -14,6 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/commands"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
@@ -21,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the expected output of the scri
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
+	starlark.Main()
 	testscript.Main(m, map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend})
 }
 

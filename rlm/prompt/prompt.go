@@ -34,11 +34,14 @@ type Tool struct {
 //go:embed python.txt
 var python string
 
+//go:embed starlark.txt
+var starlark string
+
 // Python returns the system prompt for an environment that runs Python.
-//
-// Another environment has a text and a function of its own, with the same Facts; see
-// fill for the names that the text can use.
 func Python(f Facts) string { return fill(python, f) }
+
+// Starlark returns the system prompt for an environment that runs Starlark.
+func Starlark(f Facts) string { return fill(starlark, f) }
 
 // fill replaces the names in the text of a system prompt.
 func fill(text string, f Facts) string {

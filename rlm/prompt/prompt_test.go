@@ -43,12 +43,18 @@ func TestPython(t *testing.T) {
 		Words: []string{"repl", "python"}, SubChars: 1_200_000, Nested: true,
 		Tools: []prompt.Tool{{Signature: `weather(city, unit="C")`, Description: "The weather in a city.\n"}},
 	}))
+	golden(t, "starlark.txt", prompt.Starlark(prompt.Facts{}))
 }
 
 // The system prompt names all that the code can use. Each example in it would be run, and
 // the text itself is no answer.
-func TestPythonIsComplete(t *testing.T) {
-	text := prompt.Python(prompt.Facts{Words: []string{"py"}})
+func TestPromptsAreComplete(t *testing.T) {
+	complete(t, prompt.Python(prompt.Facts{Words: []string{"py"}}))
+	complete(t, prompt.Starlark(prompt.Facts{Words: []string{"py"}}))
+}
+
+func complete(t *testing.T, text string) {
+	t.Helper()
 	for _, name := range []string{
 		"`context`", "`llm_query(", "`llm_query_batched(", "`rlm_query(", "`rlm_query_batched(", "`SHOW_VARS()`", "`answer`",
 		"`history`", "`RLM_CORRELATION_ID`", "`RLM_DEPTH`", "FINAL(", "FINAL_VAR(", "500,000 characters", "20,000 characters",

@@ -173,13 +173,6 @@ func TestContext(t *testing.T) {
 	}
 }
 
-func write(t testing.TB, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestHistory(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	var history []rlm.Message
@@ -209,7 +202,7 @@ func TestCalls(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	var mu sync.Mutex
 	var queries []rlm.Query
-	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+	i.Calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
 		mu.Lock()
 		queries = append(queries, q)
 		mu.Unlock()

@@ -108,27 +108,9 @@ func TestEnded(t *testing.T) {
 			if r.Err == nil || r.Err.Type != "Timeout" || r.Err.Message != "the cell ran for more than 100ms, and did not end when it was interrupted"+gone || !r.Lost {
 				t.Fatalf("%+v, %v", r, r.Err)
 			}
-			i.again("print('fresh')", "fresh\n")
+			i.Again("print('fresh')", "fresh\n")
 		})
 	}
-}
-
-// again runs a cell until it succeeds, where the machine may be too slow for the limit.
-func (i *interpreter) again(code, want string) {
-	i.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), guard)
-	defer stop()
-	for ctx.Err() == nil {
-		if r, err := i.Exec(ctx, rlm.Cell{Code: code}); err != nil {
-			i.Fatal(err)
-		} else if r.Err == nil {
-			if r.Stdout != want {
-				i.Fatalf("%s printed %q", code, r.Stdout)
-			}
-			return
-		}
-	}
-	i.Fatal("no cell succeeds")
 }
 
 // What a cell has started ends with its worker: at Close, and when a cell is ended.
@@ -195,7 +177,7 @@ func TestDies(t *testing.T) {
 		lost = i.run("pass").Lost
 	}
 	pid := i.pid()
-	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+	i.Calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
 		end(t, pid)
 		<-ctx.Done()
 		return same(ctx, q)
@@ -338,14 +320,14 @@ while True: pass`} {
 	})
 	t.Run("left", func(t *testing.T) {
 		i := start(t, env.Config{}, python.Options{})
-		i.calls = blocked(asked)
+		i.Calls = blocked(asked)
 		i.prints("import threading\nt = threading.Thread(target=lambda: said.append(llm_query('x'))); said = []; t.start()", "")
-		i.calls = echo(same)
+		i.Calls = echo(same)
 		i.prints("t.join(); print(len(said), said[0][:22], llm_query('next'))", "1 Error: LM query failed next\n")
 	})
 	t.Run("died", func(t *testing.T) {
 		i := start(t, env.Config{}, python.Options{})
-		i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+		i.Calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
 			if string(q.Prompts[0]) == `"die"` {
 				return same(ctx, q)
 			}
@@ -359,7 +341,7 @@ while True: pass`} {
 // A cell that waits for its calls alone does not get older.
 func TestClock(t *testing.T) {
 	i := start(t, env.Config{Timeout: soon}, python.Options{})
-	i.calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+	i.Calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
 		select {
 		case <-ctx.Done():
 		case <-time.After(5 * soon):
@@ -381,7 +363,7 @@ func TestClock(t *testing.T) {
 // A cell that works beside its calls does get older.
 func TestClockBeside(t *testing.T) {
 	i := start(t, env.Config{Timeout: 2 * soon}, python.Options{})
-	i.calls = blocked(make(chan struct{}, 9))
+	i.Calls = blocked(make(chan struct{}, 9))
 	if r := i.run("import threading\nthreading.Thread(target=llm_query, args=('x',)).start()\nwhile True: pass"); r.Err == nil || r.Err.Type != "Timeout" || r.Lost {
 		t.Errorf("%+v %v", r, r.Err)
 	}
@@ -390,7 +372,7 @@ func TestClockBeside(t *testing.T) {
 // A worker cannot make us keep more than so many calls.
 func TestTooManyCalls(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
-	i.calls = blocked(make(chan struct{}, 100))
+	i.Calls = blocked(make(chan struct{}, 100))
 	i.fails(`
 import os
 for n in range(1000, 10**9):

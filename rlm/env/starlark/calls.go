@@ -1,0 +1,217 @@
+package starlark
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	starjson "go.starlark.net/lib/json"
+	"go.starlark.net/starlark"
+
+	"github.com/wirectl/wirectl/protocol/repl"
+)
+
+// What one message of a batch holds at most. Two are under way, so that none waits for
+// another.
+const (
+	batchPrompts = 256
+	batchBytes   = 8 << 20
+	underWay     = 2
+)
+
+// errInterrupted is in the words of the interpreter.
+var errInterrupted = errors.New(cancelled + interrupted) //nolint:staticcheck // their words
+
+// promptOf is a prompt as JSON.
+func promptOf(t *starlark.Thread, v starlark.Value) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case starlark.String:
+		return json.Marshal(string(v))
+	case *starlark.Dict, *starlark.List, starlark.Tuple:
+		text, err := starlark.Call(t, starjson.Module.Members["encode"], starlark.Tuple{v}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return json.RawMessage(textOf(text)), nil
+	}
+	return nil, fmt.Errorf("a prompt must be a string, a dict or a list of messages, not %s", v.Type())
+}
+
+// ask sends a call, whose result comes over the channel.
+func (w *worker) ask(call object) (<-chan *message, error) {
+	answered := make(chan *message, 1)
+	w.mu.Lock()
+	w.last++
+	call["id"], call["cell"] = w.last, w.cell.ID
+	w.waiting[w.last] = answered
+	w.mu.Unlock()
+	w.flush()
+	return answered, w.send(call)
+}
+
+// answer waits for the result of a call, or for an interrupt.
+func (w *worker) answer(answered <-chan *message) (*message, error) {
+	select {
+	case m := <-answered:
+		return m, nil
+	case <-w.cell.life.Done():
+		return nil, errInterrupted
+	}
+}
+
+// A named is a model that code names, if it does.
+func named(v starlark.Value) (any, error) {
+	if v == nil || v == starlark.None {
+		return nil, nil
+	}
+	name, ok := starlark.AsString(v)
+	if !ok {
+		return nil, fmt.Errorf("model must be a string, not %s", v.Type())
+	}
+	return name, nil
+}
+
+func (w *worker) query(t *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var prompt, model, id, depth starlark.Value
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "prompt", &prompt, "model?", &model, "correlation_id?", &id, "depth?", &depth); err != nil {
+		return nil, err
+	}
+	text, err := w.queryOne(t, b.Name(), prompt, model)
+	if err == errInterrupted { //nolint:errorlint // it is never wrapped
+		return nil, err
+	}
+	if err != nil {
+		text = "Error: LM query failed - " + err.Error()
+	}
+	return starlark.String(text), nil
+}
+
+func (w *worker) queryOne(t *starlark.Thread, kind string, prompt, model starlark.Value) (string, error) {
+	name, err := named(model)
+	if err != nil {
+		return "", err
+	}
+	raw, err := promptOf(t, prompt)
+	if err != nil {
+		return "", err
+	}
+	if len(raw) > repl.Limit-4096 {
+		return "", fmt.Errorf("the prompt has %d bytes, the limit is %d", len(raw), repl.Limit-4096)
+	}
+	answered, err := w.ask(object{"kind": kind, "model": name, "prompt": raw})
+	if err != nil {
+		return "", err
+	}
+	m, err := w.answer(answered)
+	if err != nil {
+		return "", err
+	}
+	if !m.OK {
+		return "", errors.New(m.Error)
+	}
+	return m.Response, nil
+}
+
+// A part is a message of a batch that is under way.
+type part struct {
+	places   []int
+	answered <-chan *message
+}
+
+// A batch is one call of a batched form.
+type batch struct {
+	*worker
+	kind    string
+	model   any
+	answers []starlark.Value
+	places  []int
+	prompts []json.RawMessage
+	size    int
+	parts   []part
+}
+
+func (w *worker) batched(t *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var model, id starlark.Value
+	var prompts starlark.Iterable
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "prompts", &prompts, "model?", &model, "correlation_id?", &id); err != nil {
+		return nil, err
+	}
+	if _, ok := prompts.(*starlark.Dict); ok {
+		return nil, fmt.Errorf("%s: prompts must be a list, not dict", b.Name())
+	}
+	c := batch{worker: w, kind: b.Name()}
+	name, wrong := named(model)
+	c.model = name
+	for v := range starlark.Elements(prompts) {
+		raw, err := promptOf(t, v)
+		if err == nil && len(raw) > repl.Limit-4096 {
+			err = fmt.Errorf("the prompt has %d bytes, the limit is %d", len(raw), repl.Limit-4096)
+		}
+		if wrong != nil {
+			err = wrong
+		}
+		if err != nil {
+			c.answers = append(c.answers, starlark.String("Error: "+err.Error()))
+			continue
+		}
+		if err := c.add(raw); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.send(0); err != nil {
+		return nil, err
+	}
+	return starlark.NewList(c.answers), nil
+}
+
+// add adds a prompt, once there is room for it.
+func (c *batch) add(raw json.RawMessage) error {
+	if len(c.prompts) == batchPrompts || len(c.prompts) > 0 && c.size+len(raw) > batchBytes {
+		if err := c.send(underWay - 1); err != nil {
+			return err
+		}
+	}
+	c.places = append(c.places, len(c.answers))
+	c.prompts = append(c.prompts, raw)
+	c.size += len(raw)
+	c.answers = append(c.answers, starlark.None)
+	return nil
+}
+
+// send sends the prompts that were added, and waits until so many messages are under way.
+func (c *batch) send(left int) error {
+	if len(c.prompts) > 0 {
+		answered, err := c.ask(object{"kind": c.kind, "model": c.model, "prompts": c.prompts})
+		if err != nil {
+			return err
+		}
+		c.parts = append(c.parts, part{c.places, answered})
+		c.places, c.prompts, c.size = nil, nil, 0
+	}
+	for len(c.parts) > left {
+		m, err := c.answer(c.parts[0].answered)
+		if err != nil {
+			return err
+		}
+		for i, place := range c.parts[0].places {
+			c.answers[place] = starlark.String(m.response(i))
+		}
+		c.parts = c.parts[1:]
+	}
+	return nil
+}
+
+// response is that to the prompt at a place of a batch.
+func (m *message) response(i int) string {
+	var text string
+	var failed struct{ Error string }
+	switch {
+	case !m.OK || i >= len(m.Responses):
+		return "Error: " + strings.TrimSpace(m.Error)
+	case json.Unmarshal(m.Responses[i], &text) == nil:
+		return text
+	}
+	_ = json.Unmarshal(m.Responses[i], &failed)
+	return "Error: " + failed.Error
+}
