@@ -226,6 +226,7 @@ var findings = []struct {
 	{"stray-output", "mcp", "< 2026-11-20 09:00:00 INFO listening; end", "1", "> ping 1; < result 1; < !blank; end"},
 	{"stray-output", "mcp", `< !line {"level":30,"msg":"listening"}; end`, "1", "> !line call 1; < !line result 1; end"},
 	{"malformed", "mcp", "> 2026-11-20 09:00:00 INFO listening; end", "1", "> ping 1; < result 1; end"},
+	{"stray-output", "copilot", "> !header send 1; < !gap; < !header result 1 true; < !header event session.idle; end", "2", "> !header send 1; < !header result 1 true; < !header event session.idle; end"},
 	{"stray-output", "latis", "< !gap; end", "1", "< !blank; end"},
 	{"stray-output", "latis", "< !gap; < !gap; > ping 1; < pong 1; end", "1", "< !blank; < !blank; end"},
 	{"flawed-framing", "mcp", "> !flawed ping 1; < result 1; end", "1", "> ping 1; < result 1; end"},

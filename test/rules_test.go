@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -15,14 +16,18 @@ import (
 var quotedName = regexp.MustCompile("`([^`]+)`")
 
 // The page of rules names tests, transcripts and findings that there are, for both
-// sides of each rule.
+// sides of each rule, and all that a protocol words.
 func TestRulesAreShown(t *testing.T) {
 	page, err := os.ReadFile("rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := 0
+	rows, heading := 0, ""
+	shown := map[[2]string]bool{} // a protocol and a finding
 	for line := range strings.Lines(string(page)) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			heading = strings.TrimSpace(title)
+		}
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| rule") || strings.HasPrefix(line, "| ---") {
 			continue
@@ -32,7 +37,17 @@ func TestRulesAreShown(t *testing.T) {
 			t.Errorf("a row has %d cells: %s", len(cells), line)
 			continue
 		}
+		of := heading
+		if names, _, ok := strings.Cut(strings.TrimSpace(cells[0]), ": "); ok && names != "All" {
+			of = names
+		}
 		for _, cell := range cells[1:] {
+			for _, p := range strings.Split(of, ", ") {
+				p, _, _ = strings.Cut(p, " ") // without a version
+				for _, name := range quotedName.FindAllStringSubmatch(cell, -1) {
+					shown[[2]string{p, name[1]}] = true
+				}
+			}
 			names := quotedName.FindAllStringSubmatch(cell, -1)
 			if len(names) == 0 {
 				t.Errorf("nothing shows a side of %q", cells[0])
@@ -41,6 +56,13 @@ func TestRulesAreShown(t *testing.T) {
 				if !isShown(t, name[1]) {
 					t.Errorf("%q: there is no %s", cells[0], name[1])
 				}
+			}
+		}
+	}
+	for _, p := range all.List() {
+		for _, source := range all.Rules(p).Sources {
+			if !shown[[2]string{p.Name(), source[0]}] {
+				t.Errorf("%s: no row has %s: %s", p.Name(), source[0], source[1])
 			}
 		}
 	}

@@ -80,6 +80,7 @@ func TestOpencode(t *testing.T) {
 
 		{"a stream that was not begun", []string{listen, begin, idle}, stream + "0; missing-ack"},
 		{"an abort that is ignored", []string{listen, begin, hello, prompt, abort, yes, delta, idle, whole}, stream + "1; " + sync + "done 1" + aborting + "; cancel-ignored"},
+		{"an abort without an end", []string{listen, begin, hello, prompt, delta, abort, yes}, stream + "1; " + sync + "abandoned 1" + aborting + "; cancel-silent"},
 	} {
 		if got := runs(follow(t, onConns(test.wire...))); got != test.want {
 			t.Errorf("%s: %q, want %q", test.about, got, test.want)
