@@ -33,9 +33,8 @@ func (f *Follower) agent(it *decode.Item) bool {
 		if call == nil {
 			return false
 		}
-		e := &exchange{request: f.carried(it), method: head.Method(), agent: &agentCall{Call: call}}
-		e.request.Payload = nil
-		f.web.set(of, e)
+		e := f.begin(it)
+		e.agent = &agentCall{Call: call}
 		if of.Meta.Signal == frame.NoSignal || !call.GRPC && (!call.Message || !strings.Contains(head.Start, "HTTP/2")) {
 			f.askAgent(e, it)
 		}
@@ -75,17 +74,7 @@ func (f *Follower) askAgent(e *exchange, it *decode.Item) {
 	var m protocol.Message
 	e.agent.Open(body, &m)
 	m.ID, m.Text = carried.Token(it.Frame), body
-	f.feedAgent(fr, &m)
-}
-
-// feedAgent tells the tracker of a message. A fault of its body is told first: its head
-// says enough for the exchange.
-func (f *Follower) feedAgent(fr session.Frame, m *protocol.Message) {
-	if fr.Fault != nil {
-		f.ofAgents().Feed(fr, nil)
-		fr.Fault, fr.Size = nil, 0
-	}
-	f.ofAgents().Feed(fr, m)
+	f.feedCall(jsonrpc.A2A, fr, &m)
 }
 
 func (f *Follower) ofAgents() *session.Tracker { return f.trackers.of(jsonrpc.A2A, f.stream) }
@@ -97,7 +86,7 @@ func (f *Follower) answerAgent(e *exchange, it *decode.Item, m *protocol.Message
 	fr.Dir = frame.U2C
 	m.ID = carried.Token(it.Frame)
 	e.agent.told = true
-	f.feedAgent(fr, m)
+	f.feedCall(jsonrpc.A2A, fr, m)
 }
 
 // agentCalled handles what a server of gRPC sends.

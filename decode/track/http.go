@@ -39,6 +39,41 @@ type exchange struct {
 	coding *codingCall // nil if it is none
 }
 
+// begin begins the exchange of a request that an API knows.
+func (f *Follower) begin(it *decode.Item) *exchange {
+	e := &exchange{request: f.carried(it), method: it.Frame.Meta.Head.Method()}
+	e.request.Payload = nil
+	f.web.set(it.Frame, e)
+	return e
+}
+
+// bodyFollows reports whether the body of a request may come in a frame of its own.
+func bodyFollows(f *frame.Frame) bool {
+	head := f.Meta.Head
+	return f.Meta.Signal != frame.NoSignal && head.Method() == "POST" && strings.Contains(head.Start, "HTTP/2")
+}
+
+// asked returns the request of e, with its body if that is in an item.
+func (f *Follower) asked(e *exchange, it *decode.Item) (fr session.Frame, hasBody bool) {
+	if it.Frame.Dir == frame.U2C || it.Frame.Meta.Signal != frame.NoSignal {
+		return e.request, false
+	}
+	fr = f.carried(it)
+	fr.Time = e.request.Time
+	return fr, true
+}
+
+// feedCall tells the tracker of p of a message. A fault of its body is told first: its head
+// says enough for the exchange.
+func (f *Follower) feedCall(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
+	t := f.trackers.of(p, f.stream)
+	if fr.Fault != nil {
+		t.Feed(fr, nil)
+		fr.Fault, fr.Size = nil, 0
+	}
+	t.Feed(fr, m)
+}
+
 // Exchanges are those that are open, by connection and stream.
 type exchanges struct {
 	ofConn map[int]map[int64]*exchange

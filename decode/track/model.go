@@ -1,8 +1,6 @@
 package track
 
 import (
-	"strings"
-
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/prices"
@@ -10,7 +8,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/gemini"
-	"github.com/wirectl/wirectl/session"
 )
 
 // A modelCall is a request to the API of a model, and how far it is answered. Its exchange
@@ -48,13 +45,12 @@ func (f *Follower) model(it *decode.Item) bool {
 		if call == nil {
 			return false
 		}
-		e := &exchange{request: f.carried(it), method: head.Method(), model: &modelCall{ModelCall: call, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}}
+		e := f.begin(it)
+		e.model = &modelCall{ModelCall: call, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}
 		if call.Protocol == agui.Protocol {
 			e.model.run = &agui.Run{}
 		}
-		e.request.Payload = nil
-		f.web.set(of, e)
-		if of.Meta.Signal == frame.NoSignal || e.method != "POST" || !strings.Contains(head.Start, "HTTP/2") {
+		if !bodyFollows(of) {
 			f.askModel(e, it)
 		}
 		return true
@@ -79,10 +75,9 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 		return
 	}
 	e.model.asked = true
-	fr, m := e.request, protocol.Message{Seq: -1}
-	if it.Frame.Dir != frame.U2C && it.Frame.Meta.Signal == frame.NoSignal {
-		fr = f.carried(it)
-		fr.Time = e.request.Time
+	m := protocol.Message{Seq: -1}
+	fr, hasBody := f.asked(e, it)
+	if hasBody {
 		m = it.Message
 	}
 	e.model.Open(&m)
@@ -100,18 +95,7 @@ func (f *Follower) askModel(e *exchange, it *decode.Item) {
 		}
 	}
 	e.model.model = string(m.Model)
-	f.feedModel(e, fr, &m)
-}
-
-// feedModel tells the tracker of a message. A fault of its body is told first: its head
-// says enough for the exchange.
-func (f *Follower) feedModel(e *exchange, fr session.Frame, m *protocol.Message) {
-	t := f.trackers.of(e.model.Protocol, f.stream)
-	if fr.Fault != nil {
-		t.Feed(fr, nil)
-		fr.Fault, fr.Size = nil, 0
-	}
-	t.Feed(fr, m)
+	f.feedCall(e.model.Protocol, fr, &m)
 }
 
 // modelAnswered handles what the server sends, and the reset of its stream by either side.
@@ -170,7 +154,7 @@ func (f *Follower) modelAnswered(e *exchange, it *decode.Item) {
 		call.tools, call.offered = carried.ModelTools{}, nil
 		call.settle(m.Phase)
 	}
-	f.feedModel(e, fr, &m)
+	f.feedCall(e.model.Protocol, fr, &m)
 	if said.Phase.Ends() || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}

@@ -1,8 +1,6 @@
 package track
 
 import (
-	"strings"
-
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -45,10 +43,9 @@ func (f *Follower) code(it *decode.Item) bool {
 		if call == nil {
 			return false
 		}
-		e := &exchange{request: f.carried(it), method: head.Method(), kind: carried.Asked(head), coding: &codingCall{Call: call}}
-		e.request.Payload = nil
-		f.web.set(of, e)
-		if !opencode.WantsEvents(call.Kind) && (of.Meta.Signal == frame.NoSignal || e.method != "POST" || !strings.Contains(head.Start, "HTTP/2")) {
+		e := f.begin(it)
+		e.kind, e.coding = carried.Asked(head), &codingCall{Call: call}
+		if !opencode.WantsEvents(call.Kind) && !bodyFollows(of) {
 			f.askCoding(e, it)
 		}
 		return true
@@ -89,18 +86,15 @@ func (f *Follower) askCoding(e *exchange, it *decode.Item) {
 		return
 	}
 	e.coding.asked = true
-	fr, m := e.request, protocol.Message{Seq: -1}
-	if it.Frame.Dir != frame.U2C && it.Frame.Meta.Signal == frame.NoSignal {
-		fr = f.carried(it)
-		fr.Time = e.request.Time
-		if it.Err == nil {
-			_ = opencode.Protocol.Parse(it.Payload, &m) // it is JSON
-		}
+	m := protocol.Message{Seq: -1}
+	fr, hasBody := f.asked(e, it)
+	if hasBody && it.Err == nil {
+		_ = opencode.Protocol.Parse(it.Payload, &m) // it is JSON
 	}
 	said := m.Label
 	e.coding.Open(&m)
 	m.ID = carried.Token(it.Frame)
-	f.feedCoding(fr, &m)
+	f.feedCall(opencode.Protocol, fr, &m)
 	if q := e.coding.Question; f.coding.questions[string(q.Text)] {
 		delete(f.coding.questions, string(q.Text))
 		fr.Inner, fr.Size = true, 0
@@ -109,16 +103,6 @@ func (f *Follower) askCoding(e *exchange, it *decode.Item) {
 }
 
 func (f *Follower) ofCoding() *session.Tracker { return f.trackers.of(opencode.Protocol, f.stream) }
-
-// feedCoding tells the tracker of a message. A fault of its body is told first: its head
-// says enough for the exchange.
-func (f *Follower) feedCoding(fr session.Frame, m *protocol.Message) {
-	if fr.Fault != nil {
-		f.ofCoding().Feed(fr, nil)
-		fr.Fault, fr.Size = nil, 0
-	}
-	f.ofCoding().Feed(fr, m)
-}
 
 // coded handles what the server sends, and the reset of its stream by either side.
 func (f *Follower) coded(e *exchange, it *decode.Item) {
@@ -150,7 +134,7 @@ func (f *Follower) coded(e *exchange, it *decode.Item) {
 		m.ID = carried.Token(of)
 	}
 	f.spent(e, &m)
-	f.feedCoding(fr, &m)
+	f.feedCall(opencode.Protocol, fr, &m)
 	if ends || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}
