@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -53,13 +54,16 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	inv.Linger(runEnd)
 	inv.Terminable()
 	finish, err := run.Ask(c.Context, o, cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
-		Getenv: inv.Getenv, Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,
+		Getenv: inv.Getenv, Version: buildVersion(), Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,
 		Say: func(line string) {
 			if !c.Bool("quiet") {
 				inv.say("rlm", line)
 			}
 		},
 	})
+	if wrong := (*run.SchemaError)(nil); errors.As(err, &wrong) {
+		return &faultError{err}
+	}
 	if err == nil && finish.Limited() {
 		return &childError{statusLimit, nil}
 	}

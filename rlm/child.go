@@ -17,6 +17,10 @@ import (
 // runChild answers a call by a run of its own, with half of the turns of its parent. Its
 // calls count to the same account, and its time is that of the cell.
 func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
+	mode := cmp.Or(n.Mode, k.mode)
+	if mode != Code && (mode != ToolsMode || k.o.Tools == nil) {
+		return "", fmt.Errorf("a child run in mode %q is not possible here", mode)
+	}
 	slots := k.childSlots(k.depth + 1)
 	select {
 	case slots <- struct{}{}:
@@ -31,7 +35,8 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 	defer remove()
 	r := &run{
 		tree: k.tree, ref: k.ref, depth: k.depth + 1, model: k.model, question: childQuestion(k.prompt),
-		context: c, shape: shape, iterations: cmp.Or(n.MaxIterations, max(1, k.iterations/2)), maxDepth: n.MaxDepth,
+		context: c, shape: shape, mode: mode, tools: only(k.o.Tools, n.Tools),
+		iterations: cmp.Or(n.MaxIterations, max(1, k.iterations/2)), maxDepth: n.MaxDepth,
 		meter: k.cell.account.newMeter(k.meter),
 	}
 	if k.log != nil {

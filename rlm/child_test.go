@@ -238,7 +238,7 @@ func TestShallow(t *testing.T) {
 	defer remove()
 	m, l, log := &rule{root: turns("So:\nFINAL(4)")}, &lab{}, &memo{}
 	out, err := start(t.Context(), m, l, log, func(o *Options) { o.Limits.Depth = 0; o.Context = c })
-	want := []Message{{"user", "the context\n\nAnswer the original query: \"why\""}}
+	want := []Message{{Role: "user", Content: "the context\n\nAnswer the original query: \"why\""}}
 	if err != nil || out.Answer != "4" || out.Finish != Stop || l.opened != 0 || !cmp.Equal(m.asked[0].Messages, want) {
 		t.Errorf("%q, %s, %v, asked %q", out.Answer, out.Finish, err, m.asked[0].Messages)
 	}

@@ -20,7 +20,7 @@ import (
 //	stop      {"iteration":…,"max_iterations":…,"mode":…,"depth":…,"history":[…],"last_result":…}
 //	          {"stop":"reason"}, or {"stop":false}, or {"stop":true}
 //	compress  {"text":…,"max_tokens":…}                 {"text":…}
-//	nest      {"prompt":…,"depth":…}                    {"nested":true,"max_iterations":…,"max_depth":…}
+//	nest      {"prompt":…,"depth":…}                    {"nested":true,"mode":…,"tools":[…],"max_iterations":…,"max_depth":…}
 type Command struct {
 	Args    []string
 	Timeout time.Duration // of one question; 0 is 10 s

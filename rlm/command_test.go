@@ -51,7 +51,7 @@ func TestCommandStops(t *testing.T) {
 		{`nothing`, "", "it ended without a reply"},
 	} {
 		reason, err := program(t, c.reply).Stop(t.Context(), State{
-			Iteration: 2, Max: 3, Mode: "code", Depth: 1, History: []Message{{"user", "q"}}, Last: "x",
+			Iteration: 2, Max: 3, Mode: "code", Depth: 1, History: []Message{{Role: "user", Content: "q"}}, Last: "x",
 		})
 		if reason != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %q, %v, want %q, %s", c.reply, reason, err, c.want, c.err)

@@ -20,13 +20,19 @@ const (
 // the model. The code keeps all of them as the variable history.
 func (t *turn) compact(ctx context.Context) error {
 	window := cmp.Or(t.o.Model.Window(t.model), defaultWindow)
-	if len(t.history) == t.opening || t.tokens(ctx)*100 < window*compactAt {
+	if len(t.history) == t.opening || t.tokens(ctx, window)*100 < window*compactAt {
 		return nil
 	}
 	ref := t.ref + "/summary"
 	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Model: t.model})
-	messages := append(slices.Clip(t.history), Message{Role: "user", Content: prompt.Compact()})
-	c, err := t.complete(ctx, t.meter, t.depth > 0, Request{Model: t.model, Messages: messages, Ref: ref})
+	request := Request{Model: t.model, Ref: ref}
+	ask, goOn := prompt.Compact(), prompt.Continue()+"\n\n"+t.request(t.n)
+	if t.mode == ToolsMode {
+		ask, goOn = prompt.CompactTools(), prompt.ContinueTools()
+		request.Tools, request.ToolChoice = t.tools.Definitions(), "none" // some providers refuse calls of tools that they do not know
+	}
+	request.Messages = append(slices.Clip(t.history), Message{Role: "user", Content: ask})
+	c, err := t.complete(ctx, t.meter, t.depth > 0, request)
 	t.tell(Event{
 		Kind: EventCall, Done: true, Ref: ref, Depth: t.depth, Model: c.Model, Text: cutEvent(c.Text), Tokens: &c.Tokens,
 		Took: Seconds(c.Took), Error: errorText(err),
@@ -40,14 +46,15 @@ func (t *turn) compact(ctx context.Context) error {
 		t.size += messageSize(m)
 	}
 	t.say("assistant", c.Text)
-	t.say("user", prompt.Continue()+"\n\n"+t.request(t.n))
+	t.say("user", goOn)
 	t.full = full
 	return nil
 }
 
 // tokens estimates how many tokens the history has.
-func (t *turn) tokens(ctx context.Context) int {
-	if counter, ok := t.o.Model.(TokenCounter); ok {
+func (t *turn) tokens(ctx context.Context, window int) int {
+	counter, ok := t.o.Model.(TokenCounter)
+	if ok && t.size*100 >= window*compactAt { // a token is at least a byte
 		if n, err := counter.CountTokens(ctx, t.model, t.history); err == nil {
 			return n
 		}

@@ -28,7 +28,7 @@ func TestCompact(t *testing.T) {
 		if strings.HasSuffix(r.Ref, "/summary") {
 			summaries++
 			next := m.asked[i+1].Messages
-			if len(next) != 5 || next[3] != (Message{"assistant", "n is 4"}) || !strings.Contains(next[4].Content, "Go on") {
+			if len(next) != 5 || next[3] != (Message{Role: "assistant", Content: "n is 4"}) || !strings.Contains(next[4].Content, "Go on") {
 				t.Errorf("after the summary, the model is sent %q", next[3:])
 			}
 		}
@@ -60,7 +60,7 @@ func size(messages []Message) (n int) {
 
 // The counter of a model wins over the length, and the last request stays the last.
 func TestCompactCounts(t *testing.T) {
-	m := &counting{rule: rule{}}
+	m := &counting{rule: rule{window: 500}}
 	m.root = func(n int, messages []Message) string {
 		last := messages[len(messages)-1].Content
 		switch {
@@ -85,5 +85,5 @@ func (m *counting) CountTokens(_ context.Context, _ string, messages []Message) 
 	if len(messages) < 3+2*4 {
 		return 0, nil
 	}
-	return defaultWindow, nil
+	return m.window, nil
 }

@@ -13,7 +13,7 @@ const (
 	EventRun    EventKind = "run"    // a run or a child run begins
 	EventTurn   EventKind = "turn"   // a root call with the cells of its response
 	EventCell   EventKind = "cell"   // a block of code
-	EventCall   EventKind = "call"   // a sub-call; with Nested, one that is a child run
+	EventCall   EventKind = "call"   // a sub-call; with Nested, one that is a child run; with Tool, one of a tool
 	EventAnswer EventKind = "answer" // the run, not a child, has its answer
 	EventEnd    EventKind = "end"    // a run or a child run has ended
 )
@@ -24,19 +24,22 @@ type Event struct {
 	Done bool      `json:"done,omitempty"`
 	// Ref names what the event is about: RUN, RUN/t3, RUN/t3/c1 or RUN/t3/c1/q7. A child
 	// run has the Ref of its call, and what happens in it has longer ones.
-	Ref    string       `json:"ref"`
-	Time   time.Time    `json:"time"`
-	Depth  int          `json:"depth"`
-	Model  string       `json:"model,omitempty"`
-	Nested bool         `json:"nested,omitempty"`
-	Prompt string       `json:"prompt,omitempty"` // of a run its question, of a call what was asked; cut
-	Code   string       `json:"code,omitempty"`   // of a cell
-	Text   string       `json:"text,omitempty"`   // of a turn, a call or an answer what was answered, of a cell its output; of calls cut
-	Cells  int          `json:"cells,omitempty"`  // of a turn that is done
-	Calls  int          `json:"calls,omitempty"`  // of a turn or a cell that is done, those of children included
-	Tokens *Tokens      `json:"tokens,omitempty"` // of what is done, with all that was in it
-	Took   Seconds      `json:"took,omitempty"`
-	Finish FinishReason `json:"finish_reason,omitempty"`
+	Ref    string    `json:"ref"`
+	Time   time.Time `json:"time"`
+	Depth  int       `json:"depth"`
+	Model  string    `json:"model,omitempty"`
+	Nested bool      `json:"nested,omitempty"`
+	Prompt string    `json:"prompt,omitempty"` // of a run its question, of a call what was asked; cut
+	Code   string    `json:"code,omitempty"`   // of a cell
+	Text   string    `json:"text,omitempty"`   // of a turn, a call or an answer what was answered, of a cell its output; of calls cut
+	Tool   string    `json:"tool,omitempty"`   // of a call that is one of a tool
+	Cells  int       `json:"cells,omitempty"`  // of a turn that is done
+	// ToolCalls are how many tools were called, of a turn that is done.
+	ToolCalls int          `json:"tool_calls,omitempty"`
+	Calls     int          `json:"calls,omitempty"`  // of a turn or a cell that is done, those of children included
+	Tokens    *Tokens      `json:"tokens,omitempty"` // of what is done, with all that was in it
+	Took      Seconds      `json:"took,omitempty"`
+	Finish    FinishReason `json:"finish_reason,omitempty"`
 	// Error is what went wrong: in code, in a call, in a policy, or in the run.
 	Error string `json:"error,omitempty"`
 }

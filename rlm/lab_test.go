@@ -79,6 +79,7 @@ func (m *rule) Complete(ctx context.Context, r Request) (Completion, error) {
 		if c.Text = m.root(turn, r.Messages); strings.HasPrefix(c.Text, "!") {
 			return c, errors.New(c.Text[1:])
 		}
+		c.Text, c.Calls = callsIn(c.Text)
 		return c, nil
 	}
 	text, err := m.sub(promptText(r.Prompt))

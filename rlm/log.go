@@ -40,11 +40,11 @@ func (t *turn) record(end *ending, took time.Duration) {
 		return
 	}
 	i := runlog.Iteration{
-		Iteration: t.n, Timestamp: runlog.Timestamp(t.o.Now()), Response: runlog.Text(t.response.Text), CodeBlocks: t.blocks,
+		Iteration: t.n, Timestamp: runlog.Timestamp(t.o.Now()), Response: runlog.Text(t.response.Text), CodeBlocks: t.blocks, ToolCalls: t.toolCalls,
 		Seconds: took.Seconds(), CorrelationID: t.id, Usage: t.meter.read().Record(), Cumulative: t.run.meter.read().Record(),
 	}
 	for _, m := range t.prompt {
-		i.Prompt = append(i.Prompt, runlog.Message{Role: m.Role, Content: runlog.Text(m.Content)})
+		i.Prompt = append(i.Prompt, runlog.Message{Role: m.Role, Content: runlog.Text(m.Content), ToolCalls: m.ToolCalls, ToolCallID: runlog.Text(m.ToolCallID)})
 	}
 	if end != nil {
 		i.FinishReason = string(end.finish)

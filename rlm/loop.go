@@ -19,6 +19,8 @@ type run struct {
 	question   string
 	context    Context
 	shape      prompt.Shape
+	mode       Mode
+	tools      Tools // of tools mode
 	iterations int
 	maxDepth   int
 	meter      *meter
@@ -33,7 +35,10 @@ type run struct {
 	named   string    // the model, as it named itself
 	turns   int       // that were answered
 	calls   int       // of the cells, those of children included
-	failed  int       // consecutive turns with a failed cell
+	failed  int       // consecutive turns with a failed cell or tool call
+
+	repairs  int   // answers that were sent back
+	mismatch error // why the last answer does not match the schema
 
 	response, best string // the last response, and answer["content"]
 }
@@ -72,20 +77,24 @@ func (r *run) run(ctx context.Context) (ending, error) {
 // states goes from INIT to DONE.
 func (r *run) states(ctx context.Context) (ending, error) {
 	r.logMetadata()
-	if r.depth >= r.maxDepth {
-		end, err := r.turn(ctx, 1, (*turn).shallow)
-		return *end, err
+	play := (*turn).play
+	switch {
+	case r.depth >= r.maxDepth:
+		play = (*turn).shallow
+	case r.mode == ToolsMode:
+		play = (*turn).converse
+	default:
+		drop, err := r.open(ctx)
+		defer drop()
+		if err != nil {
+			return r.ended(ctx, r.ref, "Execution", err)
+		}
 	}
-	drop, err := r.open(ctx)
-	defer drop()
-	if err != nil {
-		return r.ended(ctx, r.ref, "Execution", err)
-	}
-	if r.policyStops(ctx, 1) {
+	if r.depth < r.maxDepth && r.policyStops(ctx, 1) {
 		return r.bestSoFar(PolicyStop), nil
 	}
 	for n := 1; ; n++ {
-		if end, err := r.turn(ctx, n, (*turn).play); end != nil {
+		if end, err := r.turn(ctx, n, play); end != nil {
 			return *end, err
 		}
 	}
@@ -124,17 +133,26 @@ func (r *run) open(ctx context.Context) (drop func(), err error) {
 	if err := env.Load(ctx, r.context); err != nil {
 		return drop, err
 	}
-	facts := r.o.Facts
-	facts.Nested = r.depth+1 < r.maxDepth
-	for _, m := range prompt.Opening(r.o.System(facts), r.shape, r.question, r.iterations) {
+	for _, m := range prompt.Opening(r.system(prompt.Python), r.shape, r.question, r.schemaText(), r.iterations) {
 		r.say(m.Role, m.Content)
 	}
 	r.opening = len(r.history)
 	return drop, nil
 }
 
-func (r *run) say(role, content string) {
-	m := Message{Role: role, Content: content}
+// system returns the system prompt, which usual makes unless the options say otherwise.
+func (r *run) system(usual func(prompt.Facts) string) string {
+	facts := r.o.Facts
+	facts.Nested = r.depth+1 < r.maxDepth
+	if r.o.System != nil && r.mode == r.o.Mode {
+		return r.o.System(facts)
+	}
+	return usual(facts)
+}
+
+func (r *run) say(role, content string) { r.add(Message{Role: role, Content: content}) }
+
+func (r *run) add(m Message) {
 	r.history = append(r.history, m)
 	r.full = append(r.full, m)
 	r.size += messageSize(m)
@@ -159,7 +177,7 @@ func (r *run) policyStops(ctx context.Context, n int) bool {
 
 func (r *run) state(n int) State {
 	return State{
-		Iteration: n, Max: r.iterations, Mode: "code", Depth: r.depth,
+		Iteration: n, Max: r.iterations, Mode: string(r.mode), Depth: r.depth,
 		History: slices.Clip(r.full), Last: r.last,
 	}
 }

@@ -12,7 +12,7 @@ import (
 type State struct {
 	Iteration int       `json:"iteration"` // the turn that is next or has ended, from 1
 	Max       int       `json:"max_iterations"`
-	Mode      string    `json:"mode"` // code
+	Mode      string    `json:"mode"` // code or tools
 	Depth     int       `json:"depth"`
 	History   []Message `json:"history"`
 	Last      string    `json:"last_result"` // the outputs of the last turn, as the model sees them
@@ -46,8 +46,10 @@ type NestedCallPolicy interface {
 
 // Nested is how a child run differs from what its parent gives it. 0 changes nothing.
 type Nested struct {
-	MaxIterations int `json:"max_iterations"`
-	MaxDepth      int `json:"max_depth"`
+	Mode          Mode     `json:"mode"`
+	Tools         []string `json:"tools"` // those of the run that the child may call; nil: all
+	MaxIterations int      `json:"max_iterations"`
+	MaxDepth      int      `json:"max_depth"`
 }
 
 // A NestedCallHandler may answer sub-calls in place of a model.

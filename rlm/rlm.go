@@ -11,12 +11,18 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
 // A Message is one of a conversation with a model.
 type Message struct {
-	Role    string `json:"role"` // system, user or assistant
+	Role    string `json:"role"` // system, user, assistant or, in tools mode, tool
 	Content string `json:"content"`
+	// ToolCalls are those of an assistant in tools mode, as OpenAI writes them, and
+	// ToolCallID is the call that a message of a tool answers. Messages are comparable.
+	ToolCalls  runlog.Raw `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
 // A Model completes conversations. It serves any number of goroutines.
@@ -42,6 +48,11 @@ type Request struct {
 	Messages []Message       // of the root
 	Prompt   json.RawMessage // of code: a string, an object or an array of messages
 	Ref      string          // names the call in taps and events, such as RUN/t3/c1/q7
+	// Tools may be called by the model, as ToolChoice says: auto, none, required, or the
+	// name of one.
+	Tools      []Tool
+	ToolChoice string
+	Schema     json.RawMessage // of the answer; nil if it may be any text
 	// Traceparent is the W3C trace context of the run.
 	Traceparent string
 }
@@ -51,6 +62,7 @@ type Completion struct {
 	Model  string // that answered
 	Text   string
 	Finish string // why it ended, in OpenAI's words; "length" where it was cut
+	Calls  []ToolCall
 	Tokens Tokens
 	Took   time.Duration
 }

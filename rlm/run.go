@@ -13,11 +13,19 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// Options describe a run. Model, Open and Question must be set.
+// Options describe a run. Model and Question must be set, and Open in code mode.
 type Options struct {
 	Model    Model
 	Open     Opener
 	Question string
+	Mode     Mode // "" is Code
+
+	// Tools are those of tools mode; children in that mode have them, too. ToolChoice, for
+	// the first turn, is auto, none, required or the name of a tool; "" is auto.
+	Tools       Tools
+	ToolChoice  string
+	ToolTimeout time.Duration // of one call; 0 is 5 minutes
+	Schema      Schema        // of the answer; nil if it may be any text
 	// Context is the file that the question is about. Without a path, the context is
 	// the question itself, and Shape is not read.
 	Context Context
@@ -30,7 +38,8 @@ type Options struct {
 	// Check says why code may not ask a model that it names; nil: it may ask any.
 	Check func(model string) error
 
-	// System makes the system prompt from Facts; nil: prompt.Python. The run sets Nested.
+	// System makes the system prompt from Facts; nil: prompt.Python, and prompt.Tools in
+	// tools mode. The run sets Nested.
 	System func(prompt.Facts) string
 	Facts  prompt.Facts // its Words are the info words of blocks that are run; none: repl
 
@@ -72,7 +81,7 @@ type Log interface {
 
 // Limits bound a run with all its children. 0 is no limit unless stated otherwise.
 type Limits struct {
-	Iterations int // root turns; 0 is 30
+	Iterations int // root turns; 0 is 30, and 10 in tools mode
 	Depth      int // of nesting; 0 is one plain completion
 	Calls      int // sub-calls of the whole tree, turns of children included
 	Tokens     int64
@@ -120,6 +129,7 @@ type Outcome struct {
 	Took        time.Duration
 	LogErr      error // the first of the log
 	PolicyErr   error // the first of a policy's program
+	SchemaErr   error // why the answer does not match the schema; nil if it does
 }
 
 // An Error is why a run failed.
@@ -135,8 +145,10 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	defaultIterations = 30
-	defaultParallel   = 16
+	defaultIterations  = 30
+	defaultRounds      = 10 // iterations of tools mode
+	defaultParallel    = 16
+	defaultToolTimeout = 5 * time.Minute
 )
 
 // Run answers a question. An error, an [*Error], says that the run failed. Where it ended
@@ -157,14 +169,14 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	r := &run{
 		tree: t, ref: t.id, model: t.o.Root, question: t.o.Question, context: t.o.Context, shape: t.o.Shape,
-		iterations: t.o.Limits.Iterations, maxDepth: t.o.Limits.Depth,
+		mode: t.o.Mode, tools: t.o.Tools, iterations: t.o.Limits.Iterations, maxDepth: t.o.Limits.Depth,
 		meter: t.account.newMeter(nil), log: t.o.Log,
 	}
 	end, err := r.run(ctx)
 	out := Outcome{
 		ID: t.id, Traceparent: t.traceparent(), Answer: end.answer, Finish: end.finish,
 		Model: cmp.Or(r.named, r.model), Iterations: r.turns, Usage: r.meter.read(), Took: t.o.Now().Sub(start),
-		LogErr: t.logErr, PolicyErr: t.policyErr,
+		LogErr: t.logErr, PolicyErr: t.policyErr, SchemaErr: r.mismatch,
 	}
 	refused := false
 	if out.Calls, refused = t.account.counts(); end.finish.Limited() {
@@ -191,8 +203,10 @@ type tree struct {
 
 func newTree(o Options) (*tree, error) {
 	switch {
-	case o.Model == nil, o.Open == nil:
+	case o.Model == nil, o.Open == nil && o.Mode != ToolsMode:
 		return nil, errors.New("a run needs a model and an environment")
+	case o.Mode == ToolsMode && o.Tools == nil:
+		return nil, errors.New("tools mode needs tools")
 	case o.Question == "" && o.Context.Path == "":
 		return nil, errors.New("a run needs a question or a context")
 	}
@@ -202,12 +216,11 @@ func newTree(o Options) (*tree, error) {
 	if o.NewID == nil {
 		o.NewID = newID
 	}
-	if o.System == nil {
-		o.System = prompt.Python
-	}
 	o.Sub = cmp.Or(o.Sub, o.Root)
-	o.Limits.Iterations = cmp.Or(o.Limits.Iterations, defaultIterations)
+	o.Mode = cmp.Or(o.Mode, Code)
+	o.Limits.Iterations = cmp.Or(o.Limits.Iterations, o.Mode.iterations())
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.ToolTimeout = cmp.Or(o.ToolTimeout, defaultToolTimeout)
 	return &tree{
 		o: o, id: o.NewID(), account: &account{limits: o.Limits},
 		slots: make(chan struct{}, o.Parallel), children: map[int]chan struct{}{},

@@ -26,8 +26,11 @@ type turn struct {
 	response Completion
 	blocks   []runlog.CodeBlock
 	outputs  []string // of the cells, as the model sees them
-	broken   bool     // a cell failed
-	calls    int      // of its cells, those of children included
+	said     bool     // the response is in the history
+	broken   bool     // a cell or a tool call failed
+
+	toolCalls []runlog.ToolCall
+	calls     int // of its cells, those of children included
 }
 
 // turn plays turn n. An ending that is not nil ends the run; with an error it has failed.
@@ -35,12 +38,18 @@ func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context)
 	t := &turn{run: r, n: n, ref: fmt.Sprintf("%s/t%d", r.ref, n), meter: r.account.newMeter(r.meter), start: r.o.Now()}
 	r.tell(Event{Kind: EventTurn, Ref: t.ref, Depth: r.depth, Model: r.model})
 	end, err := play(t, ctx)
+	if err == nil && end != nil && (end.finish == Stop || end.finish == MaxIterations) {
+		end = t.judge(end)
+	}
 	t.run.calls += t.calls
 	if r.o.Stopping != nil {
 		r.o.Stopping.Done(r.state(n))
 	}
 	if err == nil && end == nil {
 		end = t.between(ctx)
+	}
+	if err == nil && end != nil && end.finish.Limited() && end.finish != MaxIterations {
+		_ = t.matches(end) // it is taken in any case
 	}
 	if end != nil && err == nil && ctx.Err() != nil && reasonOf(ctx, nil) == Cancelled {
 		end.finish = Cancelled // also where the answer came at the same time
@@ -50,7 +59,7 @@ func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context)
 	usage := t.meter.read().Total()
 	e := Event{
 		Kind: EventTurn, Done: true, Ref: t.ref, Depth: r.depth, Model: cmp.Or(t.response.Model, r.model), Text: t.response.Text,
-		Cells: len(t.blocks), Calls: t.calls, Tokens: &usage.Tokens, Took: Seconds(took), Error: errorText(err),
+		Cells: len(t.blocks), ToolCalls: len(t.toolCalls), Calls: t.calls, Tokens: &usage.Tokens, Took: Seconds(took), Error: errorText(err),
 	}
 	if end != nil {
 		e.Finish = end.finish
@@ -93,10 +102,18 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	case answer != nil:
 		return &ending{*answer, Stop}, nil
 	}
-	t.say("assistant", t.response.Text)
+	t.saySaid()
 	t.last = prompt.Feedback(t.outputs, open, unknown)
 	t.say("user", t.last+"\n\n"+t.request(t.n+1))
 	return nil, nil
+}
+
+// saySaid adds the response to the history, once.
+func (t *turn) saySaid() {
+	if !t.said {
+		t.say("assistant", t.response.Text)
+	}
+	t.said = true
 }
 
 // forced is the turn after the last. Its code is not run, and is the answer only if there is
@@ -177,19 +194,22 @@ const maxShallow = 16 << 20
 
 // shallow is one plain completion of the context and the question.
 func (t *turn) shallow(ctx context.Context) (*ending, error) {
-	text, err := t.wholePrompt()
-	if err != nil {
-		return t.fails(ctx, "Validation", err)
+	if t.n == 1 {
+		text, err := t.wholePrompt(t.question)
+		if err != nil {
+			return t.fails(ctx, "Validation", err)
+		}
+		t.say("user", text+t.schemaText())
 	}
-	if err := t.ask(ctx, Request{Messages: []Message{{Role: "user", Content: text}}}); err != nil {
+	if err := t.ask(ctx, Request{Messages: slices.Clip(t.history), Schema: t.schemaJSON()}); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
 	return &ending{fence.Unwrap(t.response.Text), Stop}, nil
 }
 
-func (r *run) wholePrompt() (string, error) {
+func (r *run) wholePrompt(question string) (string, error) {
 	if r.context.Path == "" {
-		return r.question, nil
+		return question, nil
 	}
 	f, err := os.Open(r.context.Path)
 	if err != nil {
@@ -202,8 +222,8 @@ func (r *run) wholePrompt() (string, error) {
 		return "", errors.New("the file of the context cannot be read")
 	case len(b) > maxShallow:
 		return "", fmt.Errorf("the context has more than %d bytes, too many for one prompt: allow a depth of at least 1", maxShallow)
-	case r.question == "":
+	case question == "":
 		return string(b), nil
 	}
-	return string(b) + "\n\n" + prompt.Query(r.question), nil
+	return string(b) + "\n\n" + prompt.Query(question), nil
 }

@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
@@ -39,8 +41,7 @@ func (m *model) check(name string, needPrice bool) error {
 func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, error) {
 	c := broker.Call{Model: r.Model, Ref: r.Ref, Parent: r.Traceparent, Prompt: r.Prompt}
 	if r.Messages != nil {
-		var err error
-		if c.Prompt, err = jsonscan.Marshal(r.Messages); err != nil {
+		if err := setMessages(&c, &r); err != nil {
 			return rlm.Completion{}, err
 		}
 	}
@@ -49,10 +50,53 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 	}
 	price, _ := m.price(r.Model)
 	used := c.Completion.Usage
-	return rlm.Completion{
+	done := rlm.Completion{
 		Model: c.Name, Text: c.Completion.Plain(), Finish: c.Completion.Finish, Took: c.Took,
 		Tokens: rlm.Tokens{Input: used.Input, Output: used.Output, Cost: price.Cost(used.Input, used.Output)},
-	}, nil
+	}
+	for i, call := range c.Completion.ToolCalls {
+		id := cmp.Or(call.ID, fmt.Sprintf("%s-%d", r.Ref[strings.LastIndex(r.Ref, "/")+1:], i+1))
+		done.Calls = append(done.Calls, rlm.ToolCall{ID: id, Name: call.Name, Arguments: call.Arguments})
+	}
+	return done, nil
+}
+
+// setMessages makes a conversation the prompt of a call, or a chat if more than messages is
+// asked for.
+func setMessages(c *broker.Call, r *rlm.Request) (err error) {
+	if len(r.Tools) == 0 && r.Schema == nil {
+		c.Prompt, err = jsonscan.Marshal(r.Messages)
+		return err
+	}
+	type object = map[string]any
+	chat := object{"messages": r.Messages}
+	if len(r.Tools) > 0 {
+		tools := make([]object, len(r.Tools))
+		for i, t := range r.Tools {
+			tools[i] = object{"type": "function", "function": t}
+		}
+		chat["tools"] = tools
+		switch chat["tool_choice"] = r.ToolChoice; r.ToolChoice {
+		case "auto", "none", "required":
+		default:
+			chat["tool_choice"] = object{"type": "function", "function": object{"name": r.ToolChoice}}
+		}
+	}
+	if r.Schema != nil {
+		chat["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "answer", "schema": r.Schema}}
+	}
+	c.Chat, err = jsonscan.Marshal(chat)
+	return err
+}
+
+// CountTokens implements [rlm.TokenCounter], for models whose provider counts.
+func (m *model) CountTokens(ctx context.Context, name string, messages []rlm.Message) (int, error) {
+	c := broker.Call{Door: door.Name, Model: name}
+	var err error
+	if c.Prompt, err = jsonscan.Marshal(messages); err == nil {
+		err = m.broker.Count(ctx, &c)
+	}
+	return int(c.Completion.Usage.Input), err
 }
 
 // price is that of a model: by the configuration, or else by the user's prices under any of

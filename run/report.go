@@ -31,7 +31,11 @@ func (r *reporter) observe(e rlm.Event) {
 	}
 	if e.Kind == rlm.EventTurn && e.Done && e.Depth == 0 {
 		_, turn, _ := strings.Cut(e.Ref, "/t")
-		line := fmt.Sprintf("turn %s: %s, %s, %s", turn, render.Count(int64(e.Cells), "cell"), render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
+		did := render.Count(int64(e.Cells), "cell")
+		if e.ToolCalls > 0 {
+			did = render.Count(int64(e.ToolCalls), "tool call")
+		}
+		line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
 		if e.Error != "" {
 			line += ": " + e.Error
 		}

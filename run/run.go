@@ -28,12 +28,13 @@ import (
 
 // A World is what a run reads and writes.
 type World struct {
-	Getenv func(string) string
-	Stdin  io.Reader
-	Bytes  io.Writer    // the answer
-	JSON   io.Writer    // what is printed rather than the answer alone
-	Say    func(string) // a line for a person
-	AtKill func(func()) // has a function called should the process be ended before the run is
+	Getenv  func(string) string
+	Stdin   io.Reader
+	Bytes   io.Writer    // the answer
+	JSON    io.Writer    // what is printed rather than the answer alone
+	Say     func(string) // a line for a person
+	Version string       // of wirectl
+	AtKill  func(func()) // has a function called should the process be ended before the run is
 }
 
 // A run is one question.
@@ -91,9 +92,16 @@ func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, erro
 	if err != nil {
 		return "", err
 	}
-	if r.o.Open, err = r.opener(ctx, size); err != nil {
+	if r.o.Mode == rlm.Code {
+		if r.o.Open, err = r.opener(ctx, size); err != nil {
+			return "", err
+		}
+	}
+	close, err := r.tools(ctx)
+	if err != nil {
 		return "", err
 	}
+	defer close()
 	if r.LogDir == "" {
 		return r.do(ctx, "")
 	}
@@ -103,6 +111,9 @@ func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, erro
 	}
 	r.o.Log = log
 	r.o.Metadata.Backend = "wirectl"
+	if r.o.Mode == rlm.ToolsMode {
+		r.o.Metadata.EnvironmentType = "tools"
+	}
 	finish, err := r.do(ctx, log.Path())
 	return finish, errors.Join(err, log.Close())
 }
@@ -131,8 +142,23 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	case r.Output == "text" && (out.Answer != "" || out.Finish != rlm.Cancelled):
 		_, err = fmt.Fprintln(r.Bytes, out.Answer)
 	}
+	if wrong := out.SchemaErr; wrong != nil && out.Finish == rlm.Stop {
+		err = errors.Join(err, &SchemaError{wrong})
+	} else if wrong != nil && out.Finish != rlm.Cancelled {
+		r.Say("warning: " + (&SchemaError{wrong}).Error())
+	}
 	return out.Finish, errors.Join(err, report.err)
 }
+
+// A SchemaError says why the answer does not match the schema.
+type SchemaError struct{ Err error }
+
+func (e *SchemaError) Error() string {
+	return "the answer does not match the schema: " + e.Err.Error()
+}
+
+// Unwrap returns what the error comes from.
+func (e *SchemaError) Unwrap() error { return e.Err }
 
 // model has the run ask the broker, once all models that the settings name are known.
 func (r *run) model(b *broker.Broker, root *publish.Conn) error {

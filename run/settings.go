@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/prompt"
+	"github.com/wirectl/wirectl/rlm/tool"
 )
 
 // Flags are the settings that have a flag. A key of the section rlm is called as its flag is,
@@ -22,12 +23,15 @@ var Flags = []cmdline.Setting{
 	{Name: "sub-model", Usage: "the default `MODEL` for calls from code (default: that of --model)"},
 	{Name: "allow-model", Many: true, Usage: "let code use this `MODEL` besides --model and --sub-model, and no other"},
 	{Name: "context", Alias: "c", Many: true, Usage: "the text: a `FILE` (.json and .jsonl are decoded), a folder, or - for stdin; several make a dict"},
+	{Name: "mode", Default: "code", Usage: "how the model works: code (it writes code) or tools (it calls those of --tools)"},
+	{Name: "tools", Usage: "read the tools of --mode tools from the YAML `FILE`"},
+	{Name: "schema", Usage: "require an answer that matches the JSON Schema in `FILE`"},
 	{Name: "env", Default: "auto", Usage: "what runs the code: python, starlark (which needs nothing installed), or auto: python if it is installed"},
 	{Name: "unsandboxed", Switch: true, Usage: "run the code even if no sandbox is available"},
 	{Name: "setup", Usage: "run the code in `FILE` before the first turn"},
 	{Name: "memory", Usage: "limit the interpreter's address space to `SIZE`, such as 8GiB (default: 4 GiB plus 4 times the context)"},
 	{Name: "imports", Usage: "allow imports of installed `PACKAGES`, not only of the standard library: site"},
-	{Name: "max-iterations", Default: "30", Usage: "stop after `N` turns with the best answer"},
+	{Name: "max-iterations", Usage: "stop after `N` turns with the best answer (default: 30, or 10 with --mode tools)"},
 	{Name: "max-depth", Default: "1", Usage: "allow child runs up to depth `N`; 0 asks only the model, without code"},
 	{Name: "max-calls", Default: "500", Usage: "limit calls from code to `N` in all runs together; 0 is unlimited"},
 	{Name: "max-tokens", Usage: "stop after `N` tokens with the best answer"},
@@ -68,6 +72,7 @@ type Settings struct {
 	Env         string   // what runs the code
 	Unsandboxed bool
 	Setup       string // code; "" is none
+	Tools       string // the file; "" is none
 	Memory      int64  // bytes; 0 is for the context
 	Site        bool
 	CellTimeout time.Duration
@@ -88,14 +93,16 @@ const maxCell = 6 * time.Hour
 func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
-		Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark"),
+		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark"),
 		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Output: r.choice("output", "text", "json", "ndjson"),
 		Run: rlm.Options{
-			Root: r.text("model", ""), Sub: r.text("sub-model", ""),
+			Mode: rlm.Mode(r.choice("mode", string(rlm.Code), string(rlm.ToolsMode))), ToolChoice: r.text("tool-choice", ""),
+			Schema: r.schema(),
+			Root:   r.text("model", ""), Sub: r.text("sub-model", ""),
 			Limits: rlm.Limits{
-				Iterations: int(r.whole("max-iterations", 30, 1)), Depth: int(r.whole("max-depth", 1, 0)), Calls: int(r.whole("max-calls", 500, 0)),
+				Iterations: int(r.whole("max-iterations", 0, 1)), Depth: int(r.whole("max-depth", 1, 0)), Calls: int(r.whole("max-calls", 500, 0)),
 				Tokens: r.whole("max-tokens", 0, 1), Cost: r.dollars("max-cost"), Errors: int(r.whole("max-errors", 0, 1)), Timeout: r.duration("timeout", 0),
 			},
 			Parallel: int(r.whole("parallel", 16, 1)), Facts: prompt.Facts{Words: r.list("fences")},
@@ -104,6 +111,10 @@ func Read(values map[string]Value) (*Settings, error) {
 	}
 	if system := r.file("system"); system != "" {
 		s.Run.System = func(prompt.Facts) string { return system }
+	}
+	s.Run.ToolTimeout = s.CellTimeout
+	if s.Run.Mode == rlm.ToolsMode && s.Tools == "" {
+		r.fault("mode", "name the tools with --tools FILE")
 	}
 	if s.CellTimeout > maxCell {
 		r.fault("cell-timeout", "want at most 6h")
@@ -227,6 +238,20 @@ func (r *reader) file(name string) string {
 		r.err = fmt.Errorf("%s: %w", r.values[name].From, err)
 	}
 	return string(data)
+}
+
+// schema returns that of the answer, nil if there is none.
+func (r *reader) schema() rlm.Schema {
+	document := r.file("schema")
+	if document == "" {
+		return nil
+	}
+	s, err := tool.NewSchema([]byte(document))
+	if err != nil {
+		r.fault("schema", "%v", err)
+		return nil
+	}
+	return s
 }
 
 // only returns the one of these settings that is set, "" if none is.

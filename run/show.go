@@ -85,6 +85,14 @@ func (s *shower) turn(it *runlog.Iteration) {
 		s.text(result.Stdout)
 		s.text(result.Stderr)
 	}
+	for n := range it.ToolCalls {
+		c := &it.ToolCalls[n]
+		said := string(c.Result)
+		if c.Error != "" {
+			said = "failed: " + c.Error
+		}
+		s.line("  tool call %d of %s, %s: %s → %s", n+1, c.Name, spent(nil, c.Seconds), render.Shorten(string(c.Arguments), shown), render.Shorten(said, shown))
+	}
 	if it.FinalAnswer != nil {
 		s.line("answer%s", reason(it.FinishReason))
 		s.text(string(*it.FinalAnswer))

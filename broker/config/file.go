@@ -38,6 +38,10 @@ type RLM struct {
 	SubModel      *string     `yaml:"sub_model"`
 	AllowModel    []string    `yaml:"allow_model"`
 	Context       []string    `yaml:"context"`
+	Mode          *string     `yaml:"mode"`
+	Tools         *string     `yaml:"tools"`
+	ToolChoice    *string     `yaml:"tool_choice"`
+	Schema        *string     `yaml:"schema"`
 	Env           *string     `yaml:"env"`
 	Unsandboxed   *bool       `yaml:"unsandboxed"`
 	Setup         *string     `yaml:"setup"`

@@ -111,22 +111,23 @@ func Context(s Shape) string {
 		s.Type, number(s.Chars), number(s.Chunks), chunks, list)
 }
 
-// Opening returns the messages before the first turn.
-func Opening(system string, s Shape, question string, turns int) []Message {
-	return []Message{{"system", system}, {"assistant", Context(s)}, {"user", First(question, turns)}}
+// Opening returns the messages before the first turn. Of the answer it says what schema
+// says, a text that [Schema] has made, or "".
+func Opening(system string, s Shape, question, schema string, turns int) []Message {
+	return []Message{{"system", system}, {"assistant", Context(s)}, {"user", First(question, schema, turns)}}
 }
 
 // Query asks to answer a question. Viewers of logs find the question by the words before it.
 func Query(question string) string { return "Answer the original query: \"" + question + "\"" }
 
 // First returns the user message of the first turn.
-func First(question string, turns int) string {
+func First(question, schema string, turns int) string {
 	query := Query(question)
 	if question == "" {
 		query = "Do what the context asks for; there is no other query."
 	}
 	return "You have not looked at the context yet, so do not give a final answer now. Look at it first, by code.\n\n" +
-		query + "\n\n" + Next(1, turns)
+		query + schema + "\n\n" + Next(1, turns)
 }
 
 // Next returns the words that begin turn n of turns.

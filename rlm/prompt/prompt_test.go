@@ -78,10 +78,10 @@ func complete(t *testing.T, text string) {
 func TestMessages(t *testing.T) {
 	var page strings.Builder
 	show := func(name, text string) { fmt.Fprintf(&page, "=== %s ===\n%s\n\n", name, text) }
-	for _, m := range prompt.Opening("(system prompt)", prompt.ShapeOf("Äpfel"), "How many apples?", 30) {
+	for _, m := range prompt.Opening("(system prompt)", prompt.ShapeOf("Äpfel"), "How many apples?", "", 30) {
 		show("opening: "+m.Role, m.Content)
 	}
-	show("first turn without a question", prompt.First("", 10))
+	show("first turn without a question", prompt.First("", "", 10))
 	show("context of several chunks", prompt.Context(prompt.Shape{Type: "dict", Chars: 1_234_567, Lengths: []int64{1_000_000, 234_567}, Chunks: 2}))
 	show("context of many chunks", prompt.Context(prompt.Shape{Type: "list", Chars: 5050, Lengths: count(250), Chunks: 1_000_100}))
 	show("empty context", prompt.Context(prompt.Shape{Type: "list"}))
@@ -141,7 +141,7 @@ func TestOutputIsCut(t *testing.T) {
 
 // A viewer finds the question by these words, in the first user message.
 func TestQuestionIsFound(t *testing.T) {
-	for _, m := range prompt.Opening("", prompt.ShapeOf(""), "Which error repeats most?", 30) {
+	for _, m := range prompt.Opening("", prompt.ShapeOf(""), "Which error repeats most?", "", 30) {
 		found := regexp.MustCompile(`original query: "([^"]+)"`).FindStringSubmatch(m.Content)
 		if (m.Role == "user") != (found != nil) || found != nil && found[1] != "Which error repeats most?" {
 			t.Errorf("%s: %q in %q", m.Role, found, m.Content)

@@ -4,10 +4,11 @@
 // It is version 1 of a schema that other implementations and their viewers share. They
 // take every line that is not of type metadata for a turn, so no other type is written.
 // They ignore keys that they do not know, and so does the [Reader]. Added here are
-// error, finish_reason, metadata of a call, and total_cost.
+// error, finish_reason, metadata of a call, tool_calls, and total_cost.
 package runlog
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -42,12 +43,23 @@ type Iteration struct {
 	Prompt        Messages    `json:"prompt"`
 	Response      Text        `json:"response"`
 	CodeBlocks    []CodeBlock `json:"code_blocks"`
+	ToolCalls     []ToolCall  `json:"tool_calls,omitempty"` // of tools mode
 	FinalAnswer   *Text       `json:"final_answer"`
 	Seconds       float64     `json:"iteration_time"`
 	CorrelationID string      `json:"correlation_id,omitempty"`
 	Usage         *Usage      `json:"iteration_usage_summary,omitempty"`
 	Cumulative    *Usage      `json:"cumulative_usage_summary,omitempty"` // with sub-calls
 	FinishReason  string      `json:"finish_reason,omitempty"`            // in the last line
+}
+
+// A ToolCall is a call that the model wanted made, and what came of it.
+type ToolCall struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Arguments Raw     `json:"arguments"`
+	Result    Raw     `json:"result,omitempty"`
+	Error     string  `json:"error,omitempty"`
+	Seconds   float64 `json:"execution_time"`
 }
 
 // A CodeBlock is a block of code and what came of it.
@@ -124,10 +136,24 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// A Raw is JSON that is written as it is; "" is null.
+type Raw string
+
+// MarshalJSON implements [json.Marshaler].
+func (r Raw) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(string(r), "null")), nil }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *Raw) UnmarshalJSON(b []byte) error {
+	*r = Raw(b)
+	return nil
+}
+
 // A Message is one of a conversation.
 type Message struct {
-	Role    string `json:"role"`
-	Content Text   `json:"content"`
+	Role       string `json:"role"`
+	Content    Text   `json:"content"`
+	ToolCalls  Raw    `json:"tool_calls,omitempty"` // of an assistant, as OpenAI writes them
+	ToolCallID Text   `json:"tool_call_id,omitempty"`
 }
 
 // Messages are a conversation. Viewers want an array with string contents. Where another

@@ -62,7 +62,7 @@ func full() Iteration {
 	call.SetTokens()
 	failed := ChatCompletion{RootModel: "cheap", Prompt: json.RawMessage(`"And?"`), Usage: Usage{Models: map[string]ModelUsage{}}, Error: "too many requests"}
 	return Iteration{
-		Iteration: 2, Prompt: Messages{{"system", "Be <good> & kind."}, {"user", "Schön, 世界?\u2028"}}, Response: "```repl\nx = 1\n```",
+		Iteration: 2, Prompt: Messages{{Role: "system", Content: "Be <good> & kind."}, {Role: "user", Content: "Schön, 世界?\u2028"}}, Response: "```repl\nx = 1\n```",
 		CodeBlocks: []CodeBlock{{Code: "x = 1", Result: Result{
 			Stdout: "1\n", Stderr: "oh\n", Locals: map[string]Text{"x": "1", "a": "'b'"}, Seconds: 0.5, CorrelationID: "c0ffee",
 			Calls: []ChatCompletion{call, failed},
@@ -77,7 +77,7 @@ func TestLines(t *testing.T) {
 	w := create(t, Options{})
 	for _, err := range []error{
 		w.Metadata(Metadata{RootModel: "smart", MaxDepth: 1, MaxIterations: 30, Backend: "smart", EnvironmentType: "python", CorrelationID: "c0ffee"}),
-		w.Iteration(Iteration{Iteration: 1, Prompt: Messages{{"user", "Why?"}}, Response: "Because."}),
+		w.Iteration(Iteration{Iteration: 1, Prompt: Messages{{Role: "user", Content: "Why?"}}, Response: "Because."}),
 		w.Iteration(full()),
 	} {
 		if err != nil {
@@ -209,9 +209,9 @@ func show(v any) string {
 // taken the place of earlier ones.
 func TestNewPrompts(t *testing.T) {
 	w := create(t, Options{NewPrompts: true})
-	opening := Messages{{"system", "s"}, {"user", "q"}}
-	second := append(slices.Clone(opening), Message{"assistant", "r1"}, Message{"user", "o1"})
-	summary := append(slices.Clone(opening), Message{"assistant", "summary"}, Message{"user", "go on"})
+	opening := Messages{{Role: "system", Content: "s"}, {Role: "user", Content: "q"}}
+	second := append(slices.Clone(opening), Message{Role: "assistant", Content: "r1"}, Message{Role: "user", Content: "o1"})
+	summary := append(slices.Clone(opening), Message{Role: "assistant", Content: "summary"}, Message{Role: "user", Content: "go on"})
 	for _, prompt := range []Messages{opening, second, summary, summary} {
 		if err := w.Iteration(Iteration{Prompt: prompt}); err != nil {
 			t.Fatal(err)
@@ -278,11 +278,11 @@ func TestDiskFull(t *testing.T) {
 	w := create(t, Options{NewPrompts: true})
 	disk := &fullDisk{file: w.file, room: 300}
 	w.file = disk
-	prompt := Messages{{"user", "q"}}
+	prompt := Messages{{Role: "user", Content: "q"}}
 	if err := w.Iteration(Iteration{Iteration: 1, Prompt: prompt}); err != nil {
 		t.Fatal(err)
 	}
-	prompt = append(prompt, Message{"user", Text(strings.Repeat("x", 1000))})
+	prompt = append(prompt, Message{Role: "user", Content: Text(strings.Repeat("x", 1000))})
 	if err := w.Iteration(Iteration{Iteration: 2, Prompt: prompt}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk is the error %v", err)
 	}
@@ -338,7 +338,7 @@ var others = []struct {
 		`{"schema_version": 1, "type": "iteration", "iteration": 1, "timestamp": "2026-01-01T00:00:00+00:00", "prompt": "q", "response": "r", "final_answer": null, ` +
 			`"iteration_time": 0.0, "code_blocks": [{"code": "x", "result": {"stdout": "", "stderr": "", "locals": {"a": [1, "b"], "n": null}, "execution_time": 0.1, "rlm_calls": []}}]}`,
 		Record{Type: "iteration", Iteration: &Iteration{
-			SchemaVersion: 1, Type: "iteration", Iteration: 1, Timestamp: "2026-01-01T00:00:00+00:00", Prompt: Messages{{"user", "q"}}, Response: "r",
+			SchemaVersion: 1, Type: "iteration", Iteration: 1, Timestamp: "2026-01-01T00:00:00+00:00", Prompt: Messages{{Role: "user", Content: "q"}}, Response: "r",
 			CodeBlocks: []CodeBlock{{Code: "x", Result: Result{Locals: map[string]Text{"a": `[1, "b"]`, "n": ""}, Seconds: 0.1, Calls: []ChatCompletion{}}}},
 		}},
 	},
@@ -346,18 +346,18 @@ var others = []struct {
 		"no version, no time, unknown keys, and contents that are no strings",
 		`{"type": "iteration", "iteration": 1, "prompt": [{"role": "user", "content": [{"type": "text"}]}], "response": {"a": 1}, "code_blocks": [], "final_answer": "4", "iteration_time": null, "new": {}}`,
 		Record{Type: "iteration", Iteration: &Iteration{
-			Type: "iteration", Iteration: 1, Prompt: Messages{{"user", `[{"type": "text"}]`}}, Response: `{"a": 1}`, CodeBlocks: []CodeBlock{}, FinalAnswer: text("4"),
+			Type: "iteration", Iteration: 1, Prompt: Messages{{Role: "user", Content: `[{"type": "text"}]`}}, Response: `{"a": 1}`, CodeBlocks: []CodeBlock{}, FinalAnswer: text("4"),
 		}},
 	},
 	{
 		"a prompt that is one object",
 		`{"type":"iteration","prompt":{"role":"system","content":"s"}}`,
-		Record{Type: "iteration", Iteration: &Iteration{Type: "iteration", Prompt: Messages{{"system", "s"}}}},
+		Record{Type: "iteration", Iteration: &Iteration{Type: "iteration", Prompt: Messages{{Role: "system", Content: "s"}}}},
 	},
 	{
 		"a prompt that is no message",
 		`{"type":"iteration","prompt":{"question":"q"}}`,
-		Record{Type: "iteration", Iteration: &Iteration{Type: "iteration", Prompt: Messages{{"user", `{"question":"q"}`}}}},
+		Record{Type: "iteration", Iteration: &Iteration{Type: "iteration", Prompt: Messages{{Role: "user", Content: `{"question":"q"}`}}}},
 	},
 	{
 		"metadata",

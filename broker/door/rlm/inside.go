@@ -22,9 +22,14 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 		return b.Do(call, c)
 	}
 	c.Tap = on.Tap()
-	request := appendRequest(make([]byte, prefix), c)
+	prompt := c.Prompt
+	if c.Chat != nil {
+		prompt, _ = jsonscan.Get(c.Chat, "messages") // the words to the provider have the rest
+	}
+	request := appendRequest(make([]byte, prefix), c, prompt)
 	on.Frame(frame.C2U, request, prefix)
 	err := b.Do(call, c)
+	c.Prompt = prompt
 	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	if err != nil {
 		r.fail(broker.Message(err)) // as a whole: a result that is an error is not a failed exchange
@@ -37,14 +42,14 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 }
 
 // appendRequest appends a call as a request to a frame that has room for its length.
-func appendRequest(b []byte, c *broker.Call) []byte {
+func appendRequest(b []byte, c *broker.Call, prompt []byte) []byte {
 	b = append(b, `{"correlation_id":`...)
 	b = jsonscan.AppendQuote(b, []byte(c.Ref))
 	if c.Model != "" {
 		b = append(b, `,"model":`...)
 		b = jsonscan.AppendQuote(b, []byte(c.Model))
 	}
-	b = append(append(append(b, `,"prompt":`...), c.Prompt...), '}')
+	b = append(append(append(b, `,"prompt":`...), prompt...), '}')
 	binary.BigEndian.PutUint32(b, uint32(len(b)-prefix))
 	return b
 }

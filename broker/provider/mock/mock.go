@@ -130,7 +130,7 @@ func (m *Mock) CountTokens(ctx context.Context, r *provider.Request, c *provider
 	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err
 	}
-	c.Usage.Input = tokens(r.Chat, nil)
+	c.Usage.Input = tokens(r.Chat, r.Prompt)
 	return nil
 }
 

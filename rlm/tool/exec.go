@@ -1,0 +1,106 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/transport"
+)
+
+const (
+	maxOutput  = 4 << 20 // of a command, in bytes
+	maxMessage = 2000    // of what it says went wrong
+	execGrace  = time.Second
+)
+
+// addExec adds a command: it reads the arguments as JSON, and writes JSON or text.
+func (s *Set) addExec(name string, e *entry) error {
+	if !callable.MatchString(name) {
+		return fmt.Errorf("%q: the name of a tool has at most 64 letters, digits, _ and -", name)
+	}
+	parameters, schema, err := e.parameters()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	args := e.Exec
+	return s.add(rlm.Tool{Name: name, Description: e.Description, Parameters: parameters}, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+		if schema != nil {
+			if err := schema.check(arguments); err != nil {
+				return nil, &rlm.ToolError{Type: "Validation", Err: err}
+			}
+		}
+		return execute(ctx, args, arguments)
+	})
+}
+
+// execute runs a command. It leaves no process behind.
+func execute(ctx context.Context, args []string, stdin []byte) (json.RawMessage, error) {
+	p, err := transport.Start(ctx, args, transport.Options{Grace: execGrace})
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{}, 2)
+	var complaint Tail
+	go func() {
+		_, _ = io.Copy(&complaint, p.Stderr())
+		done <- struct{}{}
+	}()
+	go func() {
+		_, _ = p.Write(append(stdin, '\n')) // a command need not read its arguments
+		_ = p.CloseWrite()
+		done <- struct{}{}
+	}()
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = p.Signal(syscall.SIGTERM)
+		_ = p.Close()
+		close(killed)
+	})
+	output, err := io.ReadAll(io.LimitReader(p, maxOutput+1))
+	if !stop() {
+		<-killed
+	}
+	_ = p.Close()
+	<-done
+	<-done
+	exit, failed := p.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil, failed != nil:
+		return nil, errors.Join(err, failed)
+	case len(output) > maxOutput:
+		return nil, fmt.Errorf("more than %d bytes of output", maxOutput)
+	case exit.Signal != nil:
+		return nil, fmt.Errorf("ended by signal %v%s", exit.Signal, complaint.Said())
+	case exit.Status != 0:
+		return nil, fmt.Errorf("exit status %d%s", exit.Status, complaint.Said())
+	}
+	return asResult(string(output)), nil
+}
+
+// A Tail keeps the end of what is written to it.
+type Tail struct{ kept []byte }
+
+func (t *Tail) Write(b []byte) (int, error) {
+	t.kept = append(t.kept, b...)
+	t.kept = t.kept[max(0, len(t.kept)-maxMessage):]
+	return len(b), nil
+}
+
+// Said is what was written, for the end of an error; "" if that was nothing.
+func (t *Tail) Said() string {
+	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.kept, []byte("\ufffd"))))
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

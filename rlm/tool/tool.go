@@ -1,0 +1,85 @@
+// Package tool has what a model can call besides other models: commands, the tools of MCP
+// servers, and functions of Python; and the schema that an answer has to match.
+//
+// It reads which tools there are from a file. It neither dials servers nor starts
+// interpreters: it is given functions for that.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wirectl/wirectl/rlm"
+)
+
+// A World reaches what tools are behind.
+type World struct {
+	// Dial reaches an MCP server: a command line, or one word that is an address. The
+	// token may be empty.
+	Dial func(ctx context.Context, words []string, token string) (Server, error)
+	// Open returns an interpreter of Python that begins with code.
+	Open func(ctx context.Context, code string) (rlm.Environment, error)
+	// Getenv finds tokens.
+	Getenv func(string) string
+}
+
+// A Server is an MCP server. Any number of goroutines may ask it.
+type Server interface {
+	// Ask makes a request and returns its result. The end of ctx cancels it.
+	Ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	Close() error
+}
+
+// A Set is the tools of a file. It implements [rlm.Tools].
+type Set struct {
+	defined []rlm.Tool
+	invoke  map[string]invoker
+	close   []func() error
+}
+
+// An invoker calls one tool.
+type invoker func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
+
+// Definitions implements [rlm.Tools].
+func (s *Set) Definitions() []rlm.Tool { return s.defined }
+
+// Invoke implements [rlm.Tools].
+func (s *Set) Invoke(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+	result, err := s.invoke[name](ctx, arguments)
+	var known *rlm.ToolError
+	if err != nil && !errors.As(err, &known) {
+		err = &rlm.ToolError{Type: "ToolExecution", Err: err}
+	}
+	return result, err
+}
+
+// Close ends servers and interpreters.
+func (s *Set) Close() error {
+	var errs []error
+	for _, end := range s.close {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}
+
+// add adds a tool, whose name has to be a new one.
+func (s *Set) add(t rlm.Tool, call invoker) error {
+	if _, taken := s.invoke[t.Name]; taken {
+		return fmt.Errorf("there are two tools of the name %q: leave one out by only:", t.Name)
+	}
+	s.invoke[t.Name] = call
+	s.defined = append(s.defined, t)
+	return nil
+}
+
+// asResult returns the output of a tool as JSON: what is none becomes a string.
+func asResult(output string) json.RawMessage {
+	if text := strings.TrimSpace(output); json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	b, _ := json.Marshal(strings.TrimRight(output, "\r\n")) // strings always have a JSON form
+	return b
+}

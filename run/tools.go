@@ -1,0 +1,151 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/peer/client"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/tool"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// tools loads the tools of the run, if it has any. The returned function ends them.
+func (r *run) tools(ctx context.Context) (end func(), err error) {
+	if r.Tools == "" {
+		return func() {}, nil
+	}
+	set, err := tool.Load(ctx, r.Tools, tool.World{Dial: r.dialMCP, Open: r.openFunctions, Getenv: r.Getenv})
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, cmdline.Errorf("%w", err)
+	}
+	end = func() {
+		if err := set.Close(); err != nil {
+			r.Say("warning: tools: " + err.Error())
+		}
+	}
+	if choice := r.o.ToolChoice; choice != "" && !chosen(choice, set.Definitions()) {
+		end()
+		return nil, cmdline.Errorf("tool_choice is %q: want auto, none, required, or the name of a tool", choice)
+	}
+	r.o.Tools = set
+	return end, nil
+}
+
+func chosen(choice string, tools []rlm.Tool) bool {
+	for _, t := range tools {
+		if t.Name == choice {
+			return true
+		}
+	}
+	return choice == "auto" || choice == "none" || choice == "required"
+}
+
+// openFunctions starts the interpreter of a file of functions, isolated as code is.
+func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
+	interpreter, err := python.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	launcher, err := r.launcher(probe(ctx))
+	if err != nil {
+		return nil, err
+	}
+	conn := r.seen.Open("worker of tools", "repl", "len32")
+	e := python.New(interpreter, env.Config{
+		Launcher: launcher, Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code,
+		Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
+		Dir: r.dir, Timeout: r.CellTimeout,
+	}, python.Options{Site: r.Site})
+	return &watched{e, conn.Close}, nil
+}
+
+// dialMCP reaches an MCP server. Its messages are seen as those of a connection.
+func (r *run) dialMCP(ctx context.Context, words []string, token string) (tool.Server, error) {
+	isAddress := len(words) == 1 && transport.IsWord(words[0])
+	if !isAddress {
+		words = append([]string{"exec"}, words...)
+	}
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	endpoint, err := transport.Parse(words, transport.Options{Header: header})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{conn: r.seen.Open("tools of "+endpoint.String(), jsonrpc.MCP.Name(), frame.Line.Name())}
+	watch := client.NewWatch(jsonrpc.MCP, seenBy{s.conn})
+	if h, ok := endpoint.(transport.HTTP); ok {
+		s.rpc, err = client.DialHTTP(ctx, h.String(), client.MCP, watch, client.RPCOptions{Version: r.Version}, client.HTTPOptions{Header: header})
+	} else if conn, dialErr := endpoint.Dial(ctx); dialErr != nil {
+		err = dialErr
+	} else {
+		if p, ok := conn.(transport.Process); ok {
+			s.reading.Go(func() { _, _ = io.Copy(&s.complaints, p.Stderr()) })
+		}
+		s.rpc, err = client.DialRPC(ctx, conn, client.MCP, watch, client.RPCOptions{Version: r.Version})
+	}
+	if err != nil {
+		s.reading.Wait()
+		s.conn.Close()
+		return nil, fmt.Errorf("%w%s", err, s.complaints.Said())
+	}
+	return s, nil
+}
+
+// A server is an MCP server. It implements [tool.Server].
+type server struct {
+	rpc  *client.RPC
+	conn *publish.Conn
+
+	reading    sync.WaitGroup
+	complaints tool.Tail // on standard error
+}
+
+// Ask makes a request.
+func (s *server) Ask(ctx context.Context, method string, params json.RawMessage) (result json.RawMessage, err error) {
+	err = s.rpc.Call(method, params)(ctx, func(p client.Part) {
+		if !p.Aside && p.JSON != nil {
+			result = jsonscan.AppendCompact(nil, p.JSON)
+		}
+	})
+	if answered, ok := errors.AsType[*client.PeerError](err); ok {
+		return nil, fmt.Errorf("the server answered an error: %w", answered)
+	}
+	return result, err
+}
+
+// Close ends the connection.
+func (s *server) Close() error {
+	err := s.rpc.Close()
+	s.reading.Wait()
+	s.conn.Close()
+	return err
+}
+
+// seenBy publishes what a client records.
+type seenBy struct{ conn *publish.Conn }
+
+// Write implements [capture.Writer].
+func (s seenBy) Write(r *capture.Record) error {
+	s.conn.Frame(r.Frame.Dir, r.Frame.Raw, r.Frame.Start)
+	return nil
+}
