@@ -28,11 +28,11 @@ type Event struct {
 	Time   time.Time `json:"time"`
 	Depth  int       `json:"depth"`
 	Model  string    `json:"model,omitempty"`
+	Tool   string    `json:"tool,omitempty"` // of a call that is one of a tool
 	Nested bool      `json:"nested,omitempty"`
 	Prompt string    `json:"prompt,omitempty"` // of a run its question, of a call what was asked; cut
 	Code   string    `json:"code,omitempty"`   // of a cell
 	Text   string    `json:"text,omitempty"`   // of a turn, a call or an answer what was answered, of a cell its output; of calls cut
-	Tool   string    `json:"tool,omitempty"`   // of a call that is one of a tool
 	Cells  int       `json:"cells,omitempty"`  // of a turn that is done
 	// ToolCalls are how many tools were called, of a turn that is done.
 	ToolCalls int          `json:"tool_calls,omitempty"`

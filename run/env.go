@@ -31,7 +31,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	if memory == 0 {
 		memory = baseMemory + 4*size
 	}
-	open, err := r.interpreter(ctx)
+	open, err := r.interpreter(ctx, r.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 // An open makes an environment of one of the kinds.
 type open func(env.Config) (*env.Env, error)
 
-// interpreter chooses what runs the code, and isolates it.
-func (r *run) interpreter(ctx context.Context) (open, error) {
-	if r.Env == "starlark" {
+// interpreter chooses what runs the code, as a setting has it, and isolates it.
+func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
+	if kind == "starlark" {
 		l, err := probe(ctx)
 		return r.starlark(l, err)
 	}
@@ -66,7 +66,7 @@ func (r *run) interpreter(ctx context.Context) (open, error) {
 	p, err := python.Find(ctx)
 	probing.Wait()
 	switch {
-	case errors.Is(err, python.ErrNone) && r.Env == "auto":
+	case errors.Is(err, python.ErrNone) && kind == "auto":
 		r.Say(fmt.Sprintf("warning: %v: the code is run as Starlark, a small language like Python: install python3 for better answers", err))
 		return r.starlark(isolates, nothing)
 	case errors.Is(err, python.ErrNone):

@@ -27,7 +27,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rlm.Limits{Iterations: 30, Depth: 1, Calls: 500}
+	want := rlm.Limits{Depth: 1, Calls: 500}
 	if s.Run.Limits != want || s.CellTimeout != 5*time.Minute || s.Run.Parallel != 16 || s.Output != "text" || s.Run.Nesting != nil || s.Run.Compressor != nil || s.Run.Stopping != nil {
 		t.Errorf("%+v", s)
 	}
@@ -70,6 +70,8 @@ func TestFaultySettings(t *testing.T) {
 		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
 		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark`,
+		"mode=tool":                           `--mode: invalid value "tool": want code or tools`,
+		"mode=tools":                          `--mode: invalid value "tools": name the tools with --tools FILE`,
 		"imports=all":                         `--imports: invalid value "all": want site`,
 		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,
 		"memory=0":                            `--memory: invalid value "0": want a size such as 512MiB or 8GiB`,

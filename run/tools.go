@@ -19,7 +19,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/tool"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -60,21 +59,21 @@ func chosen(choice string, tools []rlm.Tool) bool {
 
 // openFunctions starts the interpreter of a file of functions, isolated as code is.
 func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
-	interpreter, err := python.Find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	launcher, err := r.launcher(probe(ctx))
+	open, err := r.interpreter(ctx, "python")
 	if err != nil {
 		return nil, err
 	}
 	conn := r.seen.Open("worker of tools", "repl", "len32")
-	e := python.New(interpreter, env.Config{
-		Launcher: launcher, Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code,
+	e, err := open(env.Config{
+		Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code,
 		Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
 		Dir: r.dir, Timeout: r.CellTimeout,
-	}, python.Options{Site: r.Site})
-	return &watched{e, conn.Close}, nil
+	})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &watched{e, sync.OnceFunc(conn.Close)}, nil
 }
 
 // dialMCP reaches an MCP server. Its messages are seen as those of a connection.
