@@ -111,7 +111,8 @@ func (t *turn) converse(ctx context.Context) (*ending, error) {
 	case t.n > t.iterations, len(t.response.Calls) == 0:
 		return &ending{t.response.Text, finish}, nil
 	}
-	return nil, t.callTools(ctx)
+	t.callTools(ctx)
+	return nil, nil
 }
 
 // begin says what comes before the first turn.
@@ -175,7 +176,7 @@ func readMessages(path string) (list []Message, err error) {
 		data = append(append([]byte{'['}, data...), ']')
 	}
 	if json.Unmarshal(data, &list) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is a text like any other
 	}
 	for _, m := range list {
 		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
@@ -187,7 +188,7 @@ func readMessages(path string) (list []Message, err error) {
 
 // callTools makes the calls of the response, all at once, and says what came of them in the
 // order of the calls.
-func (t *turn) callTools(ctx context.Context) error {
+func (t *turn) callTools(ctx context.Context) {
 	calls := t.response.Calls
 	t.add(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
 	t.said = true
@@ -213,7 +214,6 @@ func (t *turn) callTools(ctx context.Context) error {
 	if t.n == t.iterations {
 		t.say("user", prompt.LastTools())
 	}
-	return nil
 }
 
 // callTool makes one call.

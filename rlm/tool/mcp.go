@@ -39,7 +39,7 @@ func (s *Set) addMCP(ctx context.Context, name string, e *entry, w World) error 
 			continue
 		}
 		if !callable.MatchString(t.Name) {
-			return fmt.Errorf("%s: the tool %q has a name that models cannot call: leave it out by only:", name, theirs)
+			return fmt.Errorf("%s: the tool %q has a name that models cannot call: list the others in only", name, theirs)
 		}
 		err := s.add(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 			return callMCP(ctx, server, theirs, arguments)

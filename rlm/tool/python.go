@@ -59,7 +59,7 @@ func (s *Set) addPython(ctx context.Context, name string, e *entry, w World) err
 			continue
 		}
 		if !callable.MatchString(t.Name) {
-			return fmt.Errorf("%s: the function %q has a name that models cannot call: leave it out by only:", name, t.Name)
+			return fmt.Errorf("%s: the function %q has a name that models cannot call: list the others in only", name, t.Name)
 		}
 		err := s.add(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 			name, _ := json.Marshal(t.Name) // strings always have a JSON form

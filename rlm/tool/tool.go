@@ -68,7 +68,7 @@ func (s *Set) Close() error {
 // add adds a tool, whose name has to be a new one.
 func (s *Set) add(t rlm.Tool, call invoker) error {
 	if _, taken := s.invoke[t.Name]; taken {
-		return fmt.Errorf("there are two tools of the name %q: leave one out by only:", t.Name)
+		return fmt.Errorf("there are two tools of the name %q: list the others in only", t.Name)
 	}
 	s.invoke[t.Name] = call
 	s.defined = append(s.defined, t)

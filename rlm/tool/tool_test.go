@@ -311,7 +311,9 @@ func TestFaultyFiles(t *testing.T) {
 	args := file(t, "args.py", "def f(*a): pass\n")
 	w := withPython(t)
 	w.Getenv = func(string) string { return "" }
-	w.Dial = func(context.Context, []string, string) (tool.Server, error) { return nil, errors.New("nobody is there") }
+	w.Dial = func(context.Context, []string, string) (tool.Server, error) {
+		return nil, errors.New("nobody is there")
+	}
 	for _, c := range []struct{ text, want string }{
 		{"", "tools.yaml: want one document"},
 		{"- a", "tools.yaml:1:1: want a mapping"},
