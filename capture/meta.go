@@ -13,21 +13,21 @@ import (
 // under their names in lower case; those of the same name are joined by ", ".
 func AppendMeta(dst []byte, m *frame.Meta) []byte {
 	o := object{dst: append(dst, '{')}
-	o.text("signal", string(m.Signal))
+	o.addText("signal", string(m.Signal))
 	if h := m.Head; h != nil {
-		o.text("start", h.Start)
+		o.addText("start", h.Start)
 		o.key("headers")
 		o.dst = appendFields(o.dst, h.Fields)
 	}
-	o.text("opcode", m.Opcode.String())
-	o.text("encoding", m.Encoding)
-	o.text("event", m.Event)
-	o.text("event_id", m.EventID)
+	o.addText("opcode", m.Opcode.String())
+	o.addText("encoding", m.Encoding)
+	o.addText("event", m.Event)
+	o.addText("event_id", m.EventID)
 	if m.Code != 0 {
 		o.key("code")
 		o.dst = strconv.AppendUint(o.dst, uint64(m.Code), 10)
 	}
-	o.text("text", m.Text)
+	o.addText("text", m.Text)
 	return append(o.dst, '}')
 }
 
@@ -46,7 +46,7 @@ func (o *object) key(name string) {
 	o.dst = append(o.dst, ':')
 }
 
-func (o *object) text(name, value string) {
+func (o *object) addText(name, value string) {
 	if value != "" {
 		o.key(name)
 		o.dst = jsonscan.AppendQuote(o.dst, []byte(value))

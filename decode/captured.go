@@ -70,7 +70,7 @@ func (c *captured) nextBatch(b *batch) bool {
 		}
 		if c.record.Kind != capture.Frame {
 			if c.cfg.Event != nil {
-				b.among = append(b.among, event{len(b.Frames), c.event()})
+				b.among = append(b.among, event{len(b.Frames), c.eventRecord()})
 				apart += len(c.record.Text)
 			}
 			continue
@@ -96,8 +96,8 @@ func (c *captured) nextBatch(b *batch) bool {
 // maxText is how much of the text of an event is kept.
 const maxText = 4 << 10
 
-// event returns the current record, which is not a frame, with a text of its own.
-func (c *captured) event() capture.Record {
+// eventRecord returns the current record, which is not a frame, with a text of its own.
+func (c *captured) eventRecord() capture.Record {
 	r := c.record
 	r.Conn = c.connNumber(r.Conn)
 	r.Text = bytes.Clone(r.Text[max(0, len(r.Text)-maxText):])

@@ -213,7 +213,7 @@ func (w *worker) work(j *job) {
 				it.Place = b.place[i]
 			}
 			if len(b.times) > 0 {
-				w.tell(&clock, &b.times[i])
+				w.stampTimes(&clock, &b.times[i])
 			}
 			if len(among) > 0 {
 				among = w.showEvents(among, i)
@@ -276,9 +276,9 @@ func (w *worker) showEvents(events []event, index int) []event {
 	return events
 }
 
-// tell notes in the item when its frame passed. The first frame of a session is
+// stampTimes notes in the item when its frame passed. The first frame of a session is
 // the one before itself.
-func (w *worker) tell(c *clock, t *times) {
+func (w *worker) stampTimes(c *clock, t *times) {
 	it := &w.item
 	it.Time, it.Written, it.First, it.Previous = t.read, t.written, c.first, c.previous
 	if c.first.IsZero() {

@@ -128,8 +128,8 @@ func (p *packer) flush() error {
 	return p.hand(false)
 }
 
-// end hands on what was gathered as the last segment.
-func (p *packer) end() error {
+// endSegment hands on what was gathered as the last segment.
+func (p *packer) endSegment() error {
 	if err := p.begin(); err != nil {
 		return err
 	}

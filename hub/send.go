@@ -223,7 +223,7 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 		}
 	}
 	t.writeNotes()
-	t.check(t.packer.end())
+	t.check(t.packer.endSegment())
 }
 
 // errDropped says that a segment was dropped, which was told of.
@@ -445,7 +445,7 @@ func (s *spool) finish() (Info, segment, error) {
 		info.Cut = true
 		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.add, last: last, kept: last}
 		p.session.Protocol, p.session.Framing, p.session.Controller, p.session.Unit = info.Protocol, info.Framing, info.Controller, info.Unit
-		if err := errors.Join(p.note("the process that sent this session was killed here: frames of its last moments may be missing"), p.end()); err != nil {
+		if err := errors.Join(p.note("the process that sent this session was killed here: frames of its last moments may be missing"), p.endSegment()); err != nil {
 			return info, last, err
 		}
 		last = p.last

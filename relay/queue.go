@@ -75,8 +75,8 @@ func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
 // pushEnd queues the end of a direction.
 func (q *queue) pushEnd(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
 
-// event hands over a record as it is.
-func (q *queue) event(rec *capture.Record) {
+// addEvent hands over a record as it is.
+func (q *queue) addEvent(rec *capture.Record) {
 	q.push(&chunk{read: rec.Time, event: rec})
 	q.rouse()
 }

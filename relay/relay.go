@@ -152,7 +152,7 @@ func (r *relay) recordOpened() {
 func (r *relay) record(rec capture.Record) {
 	if r.queue != nil {
 		rec.Time, rec.Conn = time.Now(), r.cfg.Conn
-		r.queue.event(&rec)
+		r.queue.addEvent(&rec)
 	}
 }
 

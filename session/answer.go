@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// answer handles a message that answers an exchange, and returns that.
-func (t *Tracker) answer(ev *event) *Exchange {
+// trackAnswer handles a message that answers an exchange, and returns that.
+func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	m := ev.m
 	token := m.Ref
 	if token.IsZero() {
@@ -73,7 +73,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	said.Faults &^= protocol.MissingField // an id, which is not needed
 	ev := event{f: &part, m: &said, scope: s}
 	t.countMessage(&ev)
-	t.check(&ev)
+	t.checkRules(&ev)
 	if !m.ID.IsZero() {
 		t.missed(&ev, m.ID)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// check reports what the message breaks by itself, or by where it stands.
-func (t *Tracker) check(ev *event) {
+// checkRules reports what the message breaks by itself, or by where it stands.
+func (t *Tracker) checkRules(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
 	}

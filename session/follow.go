@@ -12,7 +12,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	ev := event{f: f, m: m, scope: s}
 	t.countMessage(&ev)
-	t.check(&ev)
+	t.checkRules(&ev)
 	ev.used = t.usageOf(&ev)
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
@@ -26,7 +26,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	case t.rules.Streamed && m.Phase == protocol.Note && !m.ID.IsZero():
 		e = t.more(&ev)
 	case m.Phase != protocol.Note || t.isAck(&ev):
-		e = t.answer(&ev)
+		e = t.trackAnswer(&ev)
 	case m.Faults&protocol.UnknownKind != 0:
 		s.unreadable[ev.from]++
 	}

@@ -36,7 +36,7 @@ func (p *Prompt) Bytes() int64 {
 	return p.System.Bytes + p.Tools.Bytes + p.Messages.Bytes + p.Attachments.Bytes
 }
 
-func (s *Share) add(bytes int) {
+func (s *Share) addBytes(bytes int) {
 	s.Count++
 	s.Bytes += int64(bytes)
 }
@@ -141,7 +141,7 @@ func (w *promptWalk) compare(before *promptSeen) {
 		}
 	}
 	for _, s := range w.seen.messages[common(before.messages, w.seen.messages):] {
-		w.Added.add(int(s.bytes))
+		w.Added.addBytes(int(s.bytes))
 	}
 }
 
@@ -186,7 +186,7 @@ func (w *promptWalk) addSystem(raw []byte) {
 	if k := jsonscan.KindOf(raw); k != jsonscan.String && k != jsonscan.Array && k != jsonscan.Object {
 		return
 	}
-	w.System.add(len(raw))
+	w.System.addBytes(len(raw))
 	w.seen.system = w.note(w.seen.system, raw)
 }
 
@@ -204,7 +204,7 @@ func (w *promptWalk) addTool(raw []byte) {
 		}
 		return
 	}
-	w.Tools.add(len(raw))
+	w.Tools.addBytes(len(raw))
 	w.seen.tools = w.note(w.seen.tools, raw)
 	if len(w.Each) < maxPromptTools {
 		w.Each = append(w.Each, ToolShare{ToolName(raw), int64(len(raw))})
@@ -234,7 +234,7 @@ func (w *promptWalk) addMessage(raw []byte) {
 	}
 	before := w.Attachments.Bytes
 	w.attachments(raw, 0)
-	w.Messages.add(len(raw) - int(w.Attachments.Bytes-before))
+	w.Messages.addBytes(len(raw) - int(w.Attachments.Bytes-before))
 	w.seen.messages = w.note(w.seen.messages, raw)
 }
 
@@ -258,11 +258,11 @@ func (w *promptWalk) attachments(raw []byte, depth int) {
 			switch string(s.Key()) {
 			case "type":
 				if slices.Contains(attached, string(s.Value())) {
-					w.Attachments.add(len(raw))
+					w.Attachments.addBytes(len(raw))
 					return
 				}
 			case "inlineData", "inline_data", "fileData", "file_data":
-				w.Attachments.add(len(raw))
+				w.Attachments.addBytes(len(raw))
 				return
 			case "content", "parts", "output":
 				inner = append(inner, s.Value())

@@ -163,7 +163,7 @@ func (s *Store) Event(r *capture.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version.Add(1)
-	s.peer(r.Conn).event(s, r)
+	s.peer(r.Conn).addEvent(s, r)
 }
 
 // Notice stores a message for the user.

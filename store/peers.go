@@ -76,7 +76,7 @@ const (
 	maxLine  = 4096
 )
 
-func (p *Peer) event(s *Store, r *capture.Record) {
+func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	text := string(r.Text[:min(len(r.Text), maxLine)])
 	switch r.Kind {
 	case capture.Opened:

@@ -33,8 +33,8 @@ type model struct {
 // maxTail is how much of what a model has said is shown.
 const maxTail = 512
 
-// answer notes what is known of the model that answers an exchange.
-func (r *rows) answer(mark uint32, e *session.Exchange) {
+// setAnswer notes what is known of the model that answers an exchange.
+func (r *rows) setAnswer(mark uint32, e *session.Exchange) {
 	m := r.models[mark]
 	if m == nil {
 		m = &model{}
@@ -233,7 +233,7 @@ func (r *rows) optional(at uint32) string {
 	return string(r.texts.get(at - 1))
 }
 
-func (r *rows) text(b []byte) uint32 { return r.texts.addText(b[:min(len(b), 255)]) }
+func (r *rows) keepText(b []byte) uint32 { return r.texts.addText(b[:min(len(b), 255)]) }
 
 // texts keeps short texts in blocks, each with its length before it.
 type texts struct {

@@ -58,7 +58,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		s.rows.use(r.mark, e.Usage)
 	}
 	if e.Model != "" {
-		s.rows.answer(r.mark, e)
+		s.rows.setAnswer(r.mark, e)
 		s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(e.Name)+spoken)
 	}
 }
@@ -71,12 +71,12 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.conn, r.first, r.last = uint32(e.Conn), e.First, e.Last
 	r.opener = uint8(e.Opener)
 	r.kind = s.kinds.of([]byte(e.Kind))
-	r.id = s.rows.text(e.ID.Text)
+	r.id = s.rows.keepText(e.ID.Text)
 	r.opened = s.stamp(e.First)
 	r.spoken = s.spokenOf(e.Protocol)
 	r.version = s.versions.of([]byte(e.Version))
 	if e.Name != "" {
-		r.name = s.rows.text([]byte(e.Name)) + 1
+		r.name = s.rows.keepText([]byte(e.Name)) + 1
 	}
 	s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
 	if text := s.noted[r.first]; text != "" {
@@ -149,7 +149,7 @@ func (w watcher) Asked(c *session.Cancel) {
 	r.class = uint8(c.Class) + 1
 	r.after = uint32(c.Parts)
 	if c.Reason != "" && r.reason == 0 {
-		r.reason = s.rows.text([]byte(c.Reason)) + 1
+		r.reason = s.rows.keepText([]byte(c.Reason)) + 1
 	}
 	if c.Class == session.Confirmed {
 		r.confirmed = s.last

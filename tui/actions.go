@@ -59,7 +59,7 @@ func (c *changes) settle() {
 // commands: the change is made all the same, when the monitor has ended.
 func (m *Model) change(do func()) tea.Cmd {
 	m.changes.addChange(do)
-	ask := m.ask()
+	ask := m.askStore()
 	return func() tea.Msg {
 		m.changes.settle()
 		return ask()

@@ -56,7 +56,7 @@ func (m *Model) openBeside(seq, other int64) tea.Cmd {
 		next.pane, next.jq, next.jqText = d.pane, d.jq, d.jqText
 	}
 	m.detail = next
-	return tea.Batch(m.ask(), m.readDetail())
+	return tea.Batch(m.askStore(), m.readDetail())
 }
 
 // readDetail returns the command that loads the selected frame.
@@ -140,7 +140,7 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	switch {
 	case key.Matches(k, keys.Back):
 		m.detail = nil
-		return m.ask()
+		return m.askStore()
 	case key.Matches(k, keys.Left):
 		return m.neighbour(-1)
 	case key.Matches(k, keys.Right):

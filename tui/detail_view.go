@@ -87,13 +87,13 @@ func (m *Model) detailHead(f *store.Detail) string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(1)
-	l.text(th.Title, "#"+count(f.Seq), 14)
+	l.addText(th.Title, "#"+count(f.Seq), 14)
 	l.pad(1)
 	arrow(l, th, f.Dir)
 	l.pad(1)
-	l.text(th.Kind, f.Kind, 40)
+	l.addText(th.Kind, f.Kind, 40)
 	l.pad(1)
-	l.text(th.ID, idsOf(&f.Frame), 48)
+	l.addText(th.ID, idsOf(&f.Frame), 48)
 	text := "  " + count(f.Size) + " bytes  " + f.Wire
 	if f.Conn > 0 {
 		text += "  conn " + count(int64(f.Conn))
@@ -104,9 +104,9 @@ func (m *Model) detailHead(f *store.Detail) string {
 			text += "  handed on after " + span(int64(took))
 		}
 	}
-	l.text(th.Dim, text, m.width)
+	l.addText(th.Dim, text, m.width)
 	if f.Fault != "" {
-		l.text(th.Error, "  "+f.Fault, m.width)
+		l.addText(th.Error, "  "+f.Fault, m.width)
 	}
 	return l.String()
 }
@@ -115,9 +115,9 @@ func (m *Model) detailHead(f *store.Detail) string {
 func (m *Model) jqLine() string {
 	l := newLine(m.width)
 	l.pad(1)
-	l.text(m.theme.Title, "jq ", 3)
-	l.text(m.theme.Found, m.detail.jqText, m.width-40)
-	l.text(m.theme.Dim, "  all of it: | and an empty line", m.width)
+	l.addText(m.theme.Title, "jq ", 3)
+	l.addText(m.theme.Found, m.detail.jqText, m.width-40)
+	l.addText(m.theme.Dim, "  all of it: | and an empty line", m.width)
 	return l.String()
 }
 
@@ -129,7 +129,7 @@ func (m *Model) payload(n int) []string {
 		return padded(nil, n)
 	case d.failed != "":
 		l := newLine(m.width)
-		l.text(m.theme.Error, " "+d.failed, m.width)
+		l.addText(m.theme.Error, " "+d.failed, m.width)
 		return padded([]string{l.String()}, n)
 	case len(d.tree) == 0 || d.pane == paneHex:
 		return m.hexLines(d, m.width, n, d.listState)
@@ -198,8 +198,8 @@ func (l *line) json(th *theme, text string) {
 	l.pad(len(text) - len(rest))
 	if strings.HasPrefix(rest, `"`) {
 		if i := strings.Index(rest, `": `); i > 0 {
-			l.text(th.JSON.Key, rest[:i+1], l.room)
-			l.text(th.JSON.Punct, ": ", 2)
+			l.addText(th.JSON.Key, rest[:i+1], l.room)
+			l.addText(th.JSON.Punct, ": ", 2)
 			rest = rest[i+3:]
 		}
 	}
@@ -212,7 +212,7 @@ func (l *line) json(th *theme, text string) {
 	case rest != "" && strings.ContainsAny(rest[:1], "tfn"):
 		paint = th.JSON.Literal
 	}
-	l.text(paint, rest, l.room)
+	l.addText(paint, rest, l.room)
 }
 
 // unselected is where bytes are that stand beside the lines that are moved in.
@@ -225,8 +225,8 @@ func (m *Model) hexLines(d *detail, width, n int, of listState) []string {
 	for row := top; row < min(top+n, len(d.hex)); row++ {
 		text := d.hex[row]
 		l := newLine(width)
-		l.text(m.theme.Dim, text[:min(8, len(text))], width)
-		l.text(render.Paint{}, text[min(8, len(text)):], width)
+		l.addText(m.theme.Dim, text[:min(8, len(text))], width)
+		l.addText(render.Paint{}, text[min(8, len(text)):], width)
 		if row == of.at {
 			l.selected(m.theme)
 		}
@@ -247,7 +247,7 @@ func (m *Model) besideHead() string {
 	l := newLine(m.width)
 	l.left(m.theme.Title, " #"+count(a.Seq)+" "+a.Kind, width)
 	l.pad(2)
-	l.text(m.theme.Title, "#"+count(b.Seq)+" "+b.Kind, width)
+	l.addText(m.theme.Title, "#"+count(b.Seq)+" "+b.Kind, width)
 	return l.String()
 }
 
@@ -271,7 +271,7 @@ func (m *Model) sideBySide(n int) []string {
 		l.left(paint, " "+p.a, width)
 		l.glyph(paint, glyph)
 		l.pad(1)
-		l.text(paint, p.b, width)
+		l.addText(paint, p.b, width)
 		if row == d.at {
 			l.selected(th)
 		}

@@ -27,7 +27,7 @@ func (m *Model) findingsView(n int) []string {
 	th := m.theme
 	head := newLine(m.width)
 	head.pad(1)
-	head.text(th.Dim, "FINDINGS  enter jumps to the frame", m.width)
+	head.addText(th.Dim, "FINDINGS  enter jumps to the frame", m.width)
 	list := []string{head.String()}
 	for i := range m.page.findings.List {
 		f := &m.page.findings.List[i]
@@ -46,7 +46,7 @@ func (m *Model) findingsView(n int) []string {
 	if len(m.page.findings.List) == 0 {
 		l := newLine(m.width)
 		l.pad(3)
-		l.text(th.Done, glyphDone+" no rule was broken", m.width)
+		l.addText(th.Done, glyphDone+" no rule was broken", m.width)
 		list = append(list, l.String())
 	}
 	return padded(list, n)
@@ -56,7 +56,7 @@ func (m *Model) findingsView(n int) []string {
 func (m *Model) ruleLine(f *store.Finding) string {
 	l := newLine(m.width)
 	l.pad(4)
-	l.text(m.theme.Dim, f.Rule+". "+f.Do, m.width)
+	l.addText(m.theme.Dim, f.Rule+". "+f.Do, m.width)
 	return l.String()
 }
 
@@ -92,5 +92,5 @@ func (m *Model) finding(l *line, f *store.Finding) {
 		width = 9
 	}
 	l.left(th.Number, strings.Join(frames, " "), width)
-	l.text(render.Paint{}, f.Message, m.width)
+	l.addText(render.Paint{}, f.Message, m.width)
 }

@@ -72,7 +72,7 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 		m.said = "that is for an exchange: open the frame first (enter)"
 		return nil
 	}
-	return m.ask()
+	return m.askStore()
 }
 
 // searchKey does what a key does that searches, and reports whether it did: what
@@ -149,7 +149,7 @@ func (m *Model) found(msg foundMsg) tea.Cmd {
 	if msg.around {
 		m.said = "found beyond the end of the list"
 	}
-	return m.ask()
+	return m.askStore()
 }
 
 // framesView draws the list of frames.
@@ -168,7 +168,7 @@ func (m *Model) framesView(n int) []string {
 	if head.used+len(says) > m.width {
 		says = "SAYS"
 	}
-	head.text(th.Dim, says, m.width)
+	head.addText(th.Dim, says, m.width)
 	list := []string{head.String()}
 	selected := m.frames.selected(m.page.frames)
 	for i := range m.page.frames.List {
@@ -242,10 +242,10 @@ func (m *Model) frameText(l *line, f *store.Frame, c frameColumns) {
 	l.left(th.ID, idsOf(f), c.id)
 	l.right(th.Dim, size(f.Size), 5)
 	if f.Fault != "" {
-		l.text(th.Error, f.Fault, m.width)
+		l.addText(th.Error, f.Fault, m.width)
 		return
 	}
-	l.text(render.Paint{}, f.Summary, m.width)
+	l.addText(render.Paint{}, f.Summary, m.width)
 }
 
 // clock writes when something was, since the session began.

@@ -35,7 +35,7 @@ func (m *Model) keyBlock(g keyGroup, width int) []string {
 	th := m.theme
 	head := newLine(width)
 	head.pad(1)
-	head.text(th.Bold, g.title, width)
+	head.addText(th.Bold, g.title, width)
 	list := []string{head.fill().String()}
 	for _, b := range g.keys {
 		h := b.Help()
@@ -45,7 +45,7 @@ func (m *Model) keyBlock(g keyGroup, width int) []string {
 		l := newLine(width)
 		l.pad(1)
 		l.left(th.Key, h.Key, 13)
-		l.text(th.Help, h.Desc, width-16)
+		l.addText(th.Help, h.Desc, width-16)
 		list = append(list, l.fill().String())
 	}
 	return append(list, newLine(width).fill().String())
@@ -86,7 +86,7 @@ func (m *Model) legend(width int) []string {
 	th := m.theme
 	head := newLine(width)
 	head.pad(1)
-	head.text(th.Bold, "Lanes", width)
+	head.addText(th.Bold, "Lanes", width)
 	list := []string{head.fill().String()}
 	for _, e := range []struct {
 		paint render.Paint
@@ -110,7 +110,7 @@ func (m *Model) legend(width int) []string {
 		l.pad(1)
 		l.glyph(e.paint, e.glyph)
 		l.pad(2)
-		l.text(th.Help, e.text, width-5)
+		l.addText(th.Help, e.text, width-5)
 		list = append(list, l.fill().String())
 	}
 	return list

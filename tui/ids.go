@@ -94,7 +94,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.ids
 	if by, ok := m.movement(k, m.rows()); ok {
 		st.moved += by
-		return m.ask()
+		return m.askStore()
 	}
 	switch {
 	case key.Matches(k, keys.Open):
@@ -125,7 +125,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	default:
 		return m.exchangeKey(k, st.selected(m.page.ids))
 	}
-	return m.ask()
+	return m.askStore()
 }
 
 // columns are the widths of the table.
@@ -317,11 +317,11 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 			l.glyph(s.paint, s.glyph)
 			l.pad(1)
 		}
-		l.text(s.paint, text, l.room)
+		l.addText(s.paint, text, l.room)
 		l.pad(2)
 	}
 	if l.used+12 < l.room {
-		l.text(th.Dim, size(g.Bytes)+" bytes", 12)
+		l.addText(th.Dim, size(g.Bytes)+" bytes", 12)
 	}
 }
 
@@ -569,7 +569,7 @@ func (m *Model) preview(n int) []string {
 	for _, text := range prompt[:min(len(prompt), max(0, n-4))] {
 		l := newLine(m.width)
 		l.pad(1)
-		l.text(m.theme.Dim, text, l.room)
+		l.addText(m.theme.Dim, text, l.room)
 		list = append(list, l.String())
 	}
 	list = append(list, m.ledger(d, n-len(list), 0)...)

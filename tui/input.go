@@ -100,12 +100,12 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 			name = "light"
 		}
 		m.setTheme(name)
-		return m.ask(), true
+		return m.askStore(), true
 	case key.Matches(k, keys.Mouse):
 		return m.turnMouse(), true
 	case key.Matches(k, keys.Freeze):
 		m.freeze()
-		return m.ask(), true
+		return m.askStore(), true
 	case key.Matches(k, keys.Next):
 		return m.show((m.view + 1) % numViews), true
 	case key.Matches(k, keys.Previous):
@@ -143,7 +143,7 @@ func (m *Model) setTheme(name string) {
 // show turns to a view.
 func (m *Model) show(v view) tea.Cmd {
 	m.view, m.detail = v, nil
-	return m.ask()
+	return m.askStore()
 }
 
 // movement returns by how much a key moves in a list of which n rows are seen;
@@ -212,7 +212,7 @@ func (m *Model) move(by int) tea.Cmd {
 	case viewPeers:
 		m.peers.move(by, len(m.page.peers.Peers), m.peersRows())
 	}
-	return m.ask()
+	return m.askStore()
 }
 
 // click selects a row of the list, and opens it if it is selected already.
@@ -274,7 +274,7 @@ func (m *Model) openSelected() tea.Cmd {
 			return m.openFrame(x.First)
 		}
 		m.ids.fold(m.page.ids)
-		return m.ask()
+		return m.askStore()
 	case viewFrames:
 		if f := m.frames.selected(m.page.frames); f != nil {
 			return m.openFrame(f.Seq)

@@ -108,7 +108,7 @@ func tick() tea.Cmd { return tea.Tick(frameRate, func(time.Time) tea.Msg { retur
 
 // Init begins to draw.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.ask(), tick(), m.config.ask}
+	cmds := []tea.Cmd{m.askStore(), tick(), m.config.ask}
 	if m.config.Filter != "" {
 		cmds = append(cmds, m.setFilter(m.config.Filter))
 	}
@@ -125,7 +125,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		m.scrollHelp(0)
-		return m, m.ask()
+		return m, m.askStore()
 	case page:
 		m.showPage(msg)
 		return m, nil
@@ -137,12 +137,12 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, nil
 	case saidMsg:
 		m.saying = &msg
-		return m, m.ask()
+		return m, m.askStore()
 	case foundMsg:
 		return m, m.found(msg)
 	case background:
 		m.setTheme(msg.theme(m.config.Theme))
-		return m, m.ask()
+		return m, m.askStore()
 	case tea.KeyMsg:
 		return m, m.typed(msg)
 	case tea.MouseMsg:
@@ -163,7 +163,7 @@ func (m *Model) refresh() tea.Cmd {
 		return nil
 	}
 	m.version = m.store.Version()
-	return m.ask()
+	return m.askStore()
 }
 
 // showPage shows a page, unless a later one was requested.

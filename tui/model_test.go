@@ -36,7 +36,7 @@ func faulty(t *testing.T, n int) *store.Store {
 func TestQuestionKeepsItsPlace(t *testing.T) {
 	m := New(faulty(t, 50), Config{})
 	m.view = viewFindings
-	ask := m.ask()
+	ask := m.askStore()
 	m.findings.move(20, 50, 3)
 	if p := ask().(page); p.findings.From != 0 {
 		t.Errorf("findings from %d on, though those from the first on were asked for", p.findings.From)
@@ -49,7 +49,7 @@ func TestFindingsScroll(t *testing.T) {
 	m := New(faulty(t, 12), Config{})
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 23})
 	m.view = viewFindings
-	m.Update(m.ask()())
+	m.Update(m.askStore()())
 	m.Update(m.move(11)())
 	if text := ansi.Strip(m.View()); !strings.Contains(text, " #12 ") || strings.Contains(text, " #1 ") {
 		t.Errorf("the last finding is selected, and not on the screen:\n%s", text)
@@ -66,7 +66,7 @@ func TestFindingsScroll(t *testing.T) {
 func TestSlowPageIsShown(t *testing.T) {
 	s := faulty(t, 1)
 	m := New(s, Config{})
-	slow := m.ask()
+	slow := m.askStore()
 	p := slow()
 	s.Notice("more has come")
 	m.Update(tickMsg{})
@@ -110,7 +110,7 @@ func TestViewChangesNothing(t *testing.T) {
 		"tree": {tree: make([]treeLine, 100)}, "bytes": {hex: many}, "comparison": {beside: &store.Detail{}, pairs: beside(many, many)},
 	} {
 		m.Update(tea.WindowSizeMsg{Width: 80, Height: 40})
-		m.Update(m.ask()())
+		m.Update(m.askStore()())
 		of.of, of.frame = m.detail.wants(), &store.Detail{}
 		m.Update(&of)
 		m.Update(tea.KeyMsg{Type: tea.KeyEnd})
@@ -144,7 +144,7 @@ func TestViewChangesNothing(t *testing.T) {
 func TestChangesAreMade(t *testing.T) {
 	s := faulty(t, 3)
 	m := New(s, Config{})
-	show := func() { m.showPage(m.ask()().(page)) }
+	show := func() { m.showPage(m.askStore()().(page)) }
 	m.view = viewFrames
 	show()
 	keys := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")}
@@ -177,7 +177,7 @@ func TestFilesAreWritten(t *testing.T) {
 		return nil
 	}})
 	m.view = viewFrames
-	m.showPage(m.ask()().(page))
+	m.showPage(m.askStore()().(page))
 	var cmd tea.Cmd
 	for _, k := range []tea.KeyMsg{
 		{Type: tea.KeyRunes, Runes: []rune{'w'}},
@@ -233,7 +233,7 @@ func TestFilterOfTheLastVisit(t *testing.T) {
 		m.changes.settle()
 		m.Update(tea.WindowSizeMsg{Width: width, Height: 24})
 		show := func() string {
-			m.showPage(m.ask()().(page))
+			m.showPage(m.askStore()().(page))
 			return strings.Split(ansi.Strip(m.draw()), "\n")[2]
 		}
 		if line := show(); !strings.HasPrefix(line, " filter") || !strings.Contains(line, "kind==other") || width >= 80 && !strings.HasPrefix(line, " filter of the last visit (x clears it) kind==other · 0 of 3 frames") {
@@ -286,7 +286,7 @@ func TestStateOfAnEndedUnit(t *testing.T) {
 		s.Event(&tt.record)
 		m := New(s, Config{Theme: "dark", Color: true})
 		m.view = viewPeers
-		m.showPage(m.ask()().(page))
+		m.showPage(m.askStore()().(page))
 		l := newLine(120)
 		m.peerRow(l, &m.page.peers.Peers[0], 20)
 		if got := l.String(); strings.Contains(got, m.theme.Warning.On+tt.want) != tt.warning || !strings.Contains(got, tt.want) {
@@ -302,7 +302,7 @@ func TestCaption(t *testing.T) {
 	m.Update(tea.WindowSizeMsg{Width: 60, Height: 20})
 	rows := m.rows()
 	s.Notice("the user presses Esc")
-	m.Update(m.ask()())
+	m.Update(m.askStore()())
 	lines := strings.Split(ansi.Strip(m.View()), "\n")
 	if len(lines) != 20 || lines[18] != " the user presses Esc" || m.rows() > rows {
 		t.Errorf("%d rows, formerly %d:\n%s", m.rows(), rows, strings.Join(lines, "\n"))

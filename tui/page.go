@@ -24,8 +24,8 @@ type page struct {
 	changeable bool // the wire takes commands
 }
 
-// ask returns the command that asks the store for the screen.
-func (m *Model) ask() tea.Cmd {
+// askStore returns the command that asks the store for the screen.
+func (m *Model) askStore() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,

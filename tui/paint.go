@@ -19,8 +19,8 @@ type line struct {
 
 func newLine(width int) *line { return &line{buf: make([]byte, 0, 2*width+64), room: width} }
 
-// text appends wire text, cut to width cells or to what is left.
-func (l *line) text(p render.Paint, s string, width int) {
+// addText appends wire text, cut to width cells or to what is left.
+func (l *line) addText(p render.Paint, s string, width int) {
 	l.used += l.fit(p, s, width)
 }
 
@@ -49,7 +49,7 @@ func (l *line) left(p render.Paint, s string, width int) {
 func (l *line) right(p render.Paint, s string, width int) {
 	n := render.Cells([]byte(s))
 	l.pad(width - n)
-	l.text(p, s, width)
+	l.addText(p, s, width)
 	l.pad(1)
 }
 

@@ -53,7 +53,7 @@ func (m *Model) peersHead(width int) string {
 	}
 	head.left(th.Dim, "STATE", 20)
 	if stallsFit(head) {
-		head.text(th.Dim, "STALLS", 20)
+		head.addText(th.Dim, "STALLS", 20)
 	}
 	return head.String()
 }
@@ -73,7 +73,7 @@ func (m *Model) besideLine(said *store.Line) string {
 	if said.Kind == capture.Stderr {
 		paint = render.Paint{}
 	}
-	l.text(paint, strings.TrimRight(said.Text, "\r\n"), m.width)
+	l.addText(paint, strings.TrimRight(said.Text, "\r\n"), m.width)
 	return l.String()
 }
 
@@ -133,8 +133,8 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 	}
 	for d, arrow := range []string{"", glyphOut, glyphIn} {
 		if p.Stall[d] > 0 {
-			l.text(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
+			l.addText(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
 		}
 	}
-	l.text(th.Warning, p.Note, m.width)
+	l.addText(th.Warning, p.Note, m.width)
 }

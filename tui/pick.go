@@ -66,7 +66,7 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View draws the list.
 func (p *picker) View() string {
 	head := newLine(p.width)
-	head.text(p.theme.Title, " which session?", p.width)
+	head.addText(p.theme.Title, " which session?", p.width)
 	out := head.String() + "\n"
 	top := p.list.from(p.rows())
 	for i := top; i < min(top+p.rows(), len(p.choices)); i++ {
@@ -74,7 +74,7 @@ func (p *picker) View() string {
 		l := newLine(p.width)
 		l.pad(2)
 		l.left(p.theme.ID, c.Name, 30)
-		l.text(render.Paint{}, c.About, p.width)
+		l.addText(render.Paint{}, c.About, p.width)
 		if i == p.list.at {
 			l.selected(p.theme)
 		}

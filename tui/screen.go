@@ -98,14 +98,14 @@ func (m *Model) title() string {
 	right := newLine(m.width - len(name))
 	m.counts(right)
 	l := newLine(m.width)
-	l.text(th.Title, name, len(name))
+	l.addText(th.Title, name, len(name))
 	room := m.width - l.used - right.used - 1
 	if room > 4 {
 		of := m.config.Name
 		if len(o.Protocols) > 0 {
 			of += " · " + strings.Join(o.Protocols, ", ")
 		}
-		l.text(render.Paint{}, of, room)
+		l.addText(render.Paint{}, of, room)
 	}
 	l.pad(m.width - right.used - l.used)
 	l.buf = append(l.buf, right.buf...)
@@ -122,11 +122,11 @@ func (m *Model) counts(right *line) {
 			word = one
 		}
 		right.pad(2)
-		right.text(p, count(n), 20)
-		right.text(th.Dim, " "+word, 20)
+		right.addText(p, count(n), 20)
+		right.addText(th.Dim, " "+word, 20)
 	}
 	if o.Altered {
-		right.text(th.Warning, glyphAltered+" altered", 9)
+		right.addText(th.Warning, glyphAltered+" altered", 9)
 		right.pad(2)
 	}
 	m.state(right)
@@ -154,17 +154,17 @@ func (m *Model) state(l *line) {
 	th, o := m.theme, &m.page.overview
 	switch {
 	case m.frozen:
-		l.text(th.Warning, "‖ frozen", 10)
+		l.addText(th.Warning, "‖ frozen", 10)
 	case o.Ended && o.Err != nil:
-		l.text(th.Error, "■ broken off", 14)
+		l.addText(th.Error, "■ broken off", 14)
 	case o.Ended && m.config.Next:
-		l.text(th.Dim, "○ ended, waiting", 20)
+		l.addText(th.Dim, "○ ended, waiting", 20)
 	case o.Ended:
-		l.text(th.Dim, "■ ended", 10)
+		l.addText(th.Dim, "■ ended", 10)
 	case o.Frames == 0:
-		l.text(th.Dim, "○ waiting", 10)
+		l.addText(th.Dim, "○ waiting", 10)
 	default:
-		l.text(th.Done, "● live", 10)
+		l.addText(th.Done, "● live", 10)
 	}
 }
 
@@ -180,7 +180,7 @@ func (m *Model) tabs() string {
 		case v == viewFindings && m.page.overview.Findings > 0:
 			paint = th.Warning
 		}
-		l.text(paint, m.tab(v), m.width)
+		l.addText(paint, m.tab(v), m.width)
 	}
 	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
 		label := "by " + m.ids.sort.String()
@@ -191,7 +191,7 @@ func (m *Model) tabs() string {
 			label += ", in flight only"
 		}
 		l.pad(m.width - l.used - len(label) - 1)
-		l.text(th.Dim, label, m.width)
+		l.addText(th.Dim, label, m.width)
 	}
 	return l.String()
 }
@@ -226,11 +226,11 @@ func (m *Model) filterLine() string {
 	if m.config.FilterKept && m.filter == strings.TrimSpace(m.config.Filter) {
 		label, paint = " filter of the last visit (x clears it) ", th.Warning
 	}
-	l.text(paint, label, max(m.width-32, 8))
-	l.text(render.Paint{}, m.filter, max(m.width-32-l.used, 12))
-	l.text(th.Dim, " · "+count(o.Matches)+" of "+count(o.Frames)+" frames", 40)
+	l.addText(paint, label, max(m.width-32, 8))
+	l.addText(render.Paint{}, m.filter, max(m.width-32-l.used, 12))
+	l.addText(th.Dim, " · "+count(o.Matches)+" of "+count(o.Frames)+" frames", 40)
 	if o.Searched < o.Frames-o.Dropped {
-		l.text(th.Dim, " · looking…", 12)
+		l.addText(th.Dim, " · looking…", 12)
 	}
 	return l.String()
 }
@@ -281,15 +281,15 @@ func (m *Model) answer() []string {
 func (m *Model) promptLine() string {
 	th, p := m.theme, m.prompt
 	l := newLine(m.width)
-	l.text(th.Key, " "+p.label, m.width*3/4)
-	l.text(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
+	l.addText(th.Key, " "+p.label, m.width*3/4)
+	l.addText(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
 	l.glyph(th.Key, "▏")
-	l.text(render.Paint{}, string(p.text[p.at:]), m.width)
+	l.addText(render.Paint{}, string(p.text[p.at:]), m.width)
 	if len(p.text) == 0 {
-		l.text(th.Dim, " "+p.hint, m.width)
+		l.addText(th.Dim, " "+p.hint, m.width)
 	}
 	if p.complete != nil {
-		l.text(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
+		l.addText(th.Dim, "   "+strings.Join(p.complete(string(p.text)), " "), m.width)
 	}
 	return l.String()
 }
@@ -299,7 +299,7 @@ func (m *Model) wrapped(paint render.Paint, text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(ansi.Wrap(text, m.width-2, ""), "\n") {
 		l := newLine(m.width)
-		l.text(paint, " "+part, m.width)
+		l.addText(paint, " "+part, m.width)
 		list = append(list, l.String())
 	}
 	return list[:min(len(list), m.height/2)]
@@ -308,16 +308,16 @@ func (m *Model) wrapped(paint render.Paint, text string) []string {
 // heldLine says which frame waits, and what can be done with it.
 func (m *Model) heldLine(l *line, held []store.Held) {
 	th := m.theme
-	l.text(th.Warning, " ‖ "+count(int64(len(held)))+" held ", 16)
+	l.addText(th.Warning, " ‖ "+count(int64(len(held)))+" held ", 16)
 	for _, b := range []key.Binding{m.keys.Release, m.keys.Edit, m.keys.Drop} {
-		l.text(th.Key, b.Help().Key+" ", 4)
+		l.addText(th.Key, b.Help().Key+" ", 4)
 		word, _, _ := strings.Cut(b.Help().Desc, " ")
-		l.text(th.Help, word+" ", 12)
+		l.addText(th.Help, word+" ", 12)
 	}
 	arrow(l, th, held[0].Dir)
 	l.pad(1)
-	l.text(th.ID, "#"+count(held[0].Number)+" ", 12)
-	l.text(render.Paint{}, held[0].Text, m.width)
+	l.addText(th.ID, "#"+count(held[0].Number)+" ", 12)
+	l.addText(render.Paint{}, held[0].Text, m.width)
 }
 
 // tail returns the end of text, about n cells of it.
@@ -359,9 +359,9 @@ func (m *Model) hints(l *line) {
 			return
 		}
 		l.pad(1)
-		l.text(m.theme.Key, h.Key, 20)
+		l.addText(m.theme.Key, h.Key, 20)
 		l.pad(1)
-		l.text(m.theme.Help, h.Desc, 40)
+		l.addText(m.theme.Help, h.Desc, 40)
 		l.pad(1)
 	}
 }
@@ -369,11 +369,11 @@ func (m *Model) hints(l *line) {
 // rule draws a line with a title in it.
 func (m *Model) rule(title string) string {
 	l := newLine(m.width)
-	l.text(m.theme.Rule, "──", 2)
+	l.addText(m.theme.Rule, "──", 2)
 	l.pad(1)
-	l.text(m.theme.Bold, title, m.width-6)
+	l.addText(m.theme.Bold, title, m.width-6)
 	l.pad(1)
-	l.text(m.theme.Rule, strings.Repeat("─", max(m.width-l.used, 0)), m.width)
+	l.addText(m.theme.Rule, strings.Repeat("─", max(m.width-l.used, 0)), m.width)
 	return l.String()
 }
 
@@ -390,7 +390,7 @@ func (m *Model) nothing(yet, filtered string) string {
 	}
 	l := newLine(m.width)
 	l.pad(3)
-	l.text(m.theme.Dim, text, m.width)
+	l.addText(m.theme.Dim, text, m.width)
 	return l.String()
 }
 

@@ -118,7 +118,7 @@ func (m *Model) statsView(n int) []string {
 			l.glyph(s.paint, spark(v, most))
 		}
 		l.pad(1)
-		l.text(th.Number, m.peak(most, len(values), s.rate), 16)
+		l.addText(th.Number, m.peak(most, len(values), s.rate), 16)
 		list = append(list, l.String())
 	}
 	list = append(append(list, m.totals()...), m.latencies(), "")
@@ -232,8 +232,8 @@ func (t *tally) add(paint render.Paint, number, what string) {
 		t.line = newLine(t.m.width)
 		t.line.pad(1 + tallyLabel + 1)
 	}
-	t.line.text(paint, number, len(number))
-	t.line.text(t.m.theme.Dim, " "+what+"  ", len(what)+3)
+	t.line.addText(paint, number, len(number))
+	t.line.addText(t.m.theme.Dim, " "+what+"  ", len(what)+3)
 }
 
 func (t *tally) lines() []string { return append(t.full, t.line.String()) }
@@ -262,12 +262,12 @@ func (m *Model) latencies() string {
 	for last > first && values[last] == 0 {
 		last--
 	}
-	l.text(th.Dim, span(int64(k.Latency.Min))+" ", 8)
+	l.addText(th.Dim, span(int64(k.Latency.Min))+" ", 8)
 	for _, v := range values[first : last+1] {
 		l.glyph(th.Part, spark(v, most))
 	}
-	l.text(th.Dim, " "+span(int64(k.Latency.Max)), 8)
-	l.text(th.Dim, "  "+k.Name, m.width)
+	l.addText(th.Dim, " "+span(int64(k.Latency.Max)), 8)
+	l.addText(th.Dim, "  "+k.Name, m.width)
 	return l.String()
 }
 
@@ -299,7 +299,7 @@ func (m *Model) namesHead(l *line) {
 	}
 	if l.used+8 <= l.room {
 		l.pad(1)
-		l.text(th.Dim, "KIND", l.room)
+		l.addText(th.Dim, "KIND", l.room)
 	}
 }
 
@@ -330,7 +330,7 @@ func (m *Model) nameRow(l *line, n *stats.Name) {
 	l.whole(th.Number, defined, 7)
 	if l.used+8 <= l.room {
 		l.pad(1)
-		l.text(th.Dim, n.Kind, l.room)
+		l.addText(th.Dim, n.Kind, l.room)
 	}
 }
 
@@ -371,8 +371,8 @@ func (m *Model) modelRow(l *line, x *stats.Model) {
 func (m *Model) definitions(l *line) {
 	t := m.page.stats.Tools
 	l.pad(1)
-	l.text(m.theme.Bold, "sent with every conversation: "+count(t.Count)+" "+plural(t.Count, "tool", "tools")+", "+size(t.Bytes)+" bytes, ~"+size(t.Tokens)+" tokens", l.room)
-	l.text(m.theme.Dim, "  (~ is an estimate: bytes/4)", l.room)
+	l.addText(m.theme.Bold, "sent with every conversation: "+count(t.Count)+" "+plural(t.Count, "tool", "tools")+", "+size(t.Bytes)+" bytes, ~"+size(t.Tokens)+" tokens", l.room)
+	l.addText(m.theme.Dim, "  (~ is an estimate: bytes/4)", l.room)
 }
 
 func (m *Model) kindsHead(l *line) {

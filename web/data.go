@@ -282,7 +282,7 @@ func exchangeOf(x *store.Exchange, c clock) exchange {
 	return e
 }
 
-func (f *frames) add(of *store.Frame, c clock) {
+func (f *frames) addFrame(of *store.Frame, c clock) {
 	id, says := of.ID, of.Summary
 	if of.Ref != "" {
 		id += "→" + of.Ref

@@ -117,7 +117,7 @@ func collect(s *store.Store, title string) *delta {
 			says = "left out: the page is full"
 			d.About.Untold++
 		}
-		d.Frames.add(f, c)
+		d.Frames.addFrame(f, c)
 		d.Frames.Payload = append(d.Frames.Payload, says)
 		return true
 	})

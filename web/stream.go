@@ -120,7 +120,7 @@ func (v *viewer) look() error {
 	if len(changes.Frames) > 0 {
 		d.Frames = &frames{}
 		for i := range changes.Frames {
-			d.Frames.add(&changes.Frames[i], c)
+			d.Frames.addFrame(&changes.Frames[i], c)
 		}
 	}
 	return v.tell(&d)

@@ -59,7 +59,7 @@ func parse(name string, data []byte) (*document, error) {
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
 		return d, nil
 	}
-	if err := d.check(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
+	if err := d.checkNode(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
 		return nil, err
 	}
 	if err := yaml.NodeToValue(tree.Docs[0].Body, &d.File, yaml.Strict()); err != nil {
@@ -136,21 +136,21 @@ func (d *document) translate(err error) error {
 	return e
 }
 
-// check looks for keys that nothing reads, and for values that are not of the
+// checkNode looks for keys that nothing reads, and for values that are not of the
 // type that is read.
-func (d *document) check(node ast.Node, t reflect.Type) error {
+func (d *document) checkNode(node ast.Node, t reflect.Type) error {
 	switch n := node.(type) {
 	case nil, *ast.NullNode, *ast.AliasNode, *ast.TagNode: // the decoding knows what they are
 		return nil
 	case *ast.AnchorNode:
-		return d.check(n.Value, t)
+		return d.checkNode(n.Value, t)
 	}
 	if found, want := nodeKind(node), kindOf(t); !want.takes(found) {
 		return d.fault(node.GetToken(), "found %s; expected %s%s", found, want, looks[want])
 	}
 	if list, ok := node.(*ast.SequenceNode); ok && t.Kind() == reflect.Slice {
 		for _, value := range list.Values {
-			if err := d.check(value, t.Elem()); err != nil {
+			if err := d.checkNode(value, t.Elem()); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (d *document) check(node ast.Node, t reflect.Type) error {
 		case expected != nil:
 			return d.fault(tok, "unknown key %q%s; expected one of %s", tok.Value, nearest.Question(tok.Value, expected), strings.Join(expected, ", "))
 		case inner != nil:
-			if err := d.check(pair.Value, inner); err != nil {
+			if err := d.checkNode(pair.Value, inner); err != nil {
 				return err
 			}
 		}

@@ -168,7 +168,7 @@ func (c *Chat) readMessages(k Kind, messages []byte) error {
 	}
 	i := 0
 	for m := range EachMessage(messages) {
-		if err := c.add(reading{k, "messages[" + strconv.Itoa(i) + "]"}, m); err != nil {
+		if err := c.addMessage(reading{k, "messages[" + strconv.Itoa(i) + "]"}, m); err != nil {
 			return err
 		}
 		i++

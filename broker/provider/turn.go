@@ -47,7 +47,7 @@ type reading struct {
 	at   string
 }
 
-func (c *Chat) add(r reading, m Message) error {
+func (c *Chat) addMessage(r reading, m Message) error {
 	t := Turn{Role: m.Role}
 	parts, err := r.parts(m)
 	if err != nil {

@@ -242,7 +242,7 @@ func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 		w.tracker.Judge(e.request)
 	}
 	if isPlain || e.request.Fault != nil {
-		f.ask(e, it.Frame)
+		f.addRequest(e, it.Frame)
 	}
 }
 
@@ -251,7 +251,7 @@ func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
 func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	m, fr := e.message(it.Frame), f.ofHTTP(it)
 	if holds {
-		f.ask(e, it.Frame)
+		f.addRequest(e, it.Frame)
 	}
 	if e.told || fr.Fault != nil {
 		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &m)
@@ -270,8 +270,8 @@ func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 	return fr
 }
 
-// ask tells the tracker of a request, unless it knows it.
-func (f *Follower) ask(e *exchange, of *frame.Frame) {
+// addRequest tells the tracker of a request, unless it knows it.
+func (f *Follower) addRequest(e *exchange, of *frame.Frame) {
 	if e.told {
 		return
 	}

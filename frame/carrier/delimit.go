@@ -75,7 +75,7 @@ func (d *Delimiter) Next(data []byte) (n int, content bool, err error) {
 	}
 	line, crlf := bytes.CutSuffix(data[:n-1], []byte("\r"))
 	if !crlf && d.state != inTrailers {
-		d.note(errors.New("a line among chunks ends with a bare LF"))
+		d.noteError(errors.New("a line among chunks ends with a bare LF"))
 	}
 	return n, false, d.line(line)
 }
@@ -96,7 +96,7 @@ func (d *Delimiter) line(line []byte) error {
 		case len(line) == 0:
 			d.state = bodyEnded
 		case !isField || !httpguts.ValidHeaderFieldName(string(name)):
-			d.note(fmt.Errorf("%.40q is not a trailer", line))
+			d.noteError(fmt.Errorf("%.40q is not a trailer", line))
 		}
 	}
 	return nil
@@ -111,13 +111,13 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	}
 	// net/http allows as much around a chunk as there is in it, and 16 bytes.
 	if d.excess = max(0, d.excess+int64(len(line))+2-16-2*int64(n)); d.excess > 16<<10 {
-		d.note(errors.New("more around chunks than in them"))
+		d.noteError(errors.New("more around chunks than in them"))
 	}
 	switch {
 	case bytes.IndexByte(line, '\r') >= 0:
-		d.note(errors.New("a CR inside the size of a chunk"))
+		d.noteError(errors.New("a CR inside the size of a chunk"))
 	case len(digits) > 16 || len(line) >= 4<<10 || text[0] == ' ' || text[0] == '\t':
-		d.note(fmt.Errorf("the size of a chunk is %.40q", line))
+		d.noteError(fmt.Errorf("the size of a chunk is %.40q", line))
 	}
 	d.left, d.state = int64(n), inChunk
 	if n == 0 {
@@ -126,7 +126,7 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	return nil
 }
 
-func (d *Delimiter) note(err error) {
+func (d *Delimiter) noteError(err error) {
 	if d.Flaw == nil {
 		d.Flaw = rejectedf("%w", err)
 	}

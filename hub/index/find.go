@@ -80,7 +80,7 @@ var (
 func (s *selection) term(t query.Term) error {
 	switch {
 	case t.Field == "text":
-		return s.text(t)
+		return s.selectText(t)
 	case slices.Contains(texts, t.Field):
 		switch t.Op {
 		case "==":
@@ -116,9 +116,9 @@ func (s *selection) term(t query.Term) error {
 	return nil
 }
 
-// text adds a comparison with what a session says. All words are in one passage; with ~
+// selectText adds a comparison with what a session says. All words are in one passage; with ~
 // they may go on.
-func (s *selection) text(t query.Term) error {
+func (s *selection) selectText(t query.Term) error {
 	var match []string
 	for word := range words([]byte(t.Value)) {
 		one := `"` + string(word) + `"`

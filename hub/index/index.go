@@ -199,7 +199,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 		return nil //nolint:nilerr // what is not a segment, somebody else has written there
 	}
 	before := r.size()
-	r.add(whole)
+	r.addWhole(whole)
 	if x.gathered += r.size() - before; x.gathered > maxGathered {
 		return x.Commit(ctx)
 	}

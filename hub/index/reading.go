@@ -63,8 +63,8 @@ func newReading() *reading {
 	return r
 }
 
-// add reads a segment. If some before it are missing, what is open may have ended there.
-func (r *reading) add(w *hub.Whole) {
+// addWhole reads a segment. If some before it are missing, what is open may have ended there.
+func (r *reading) addWhole(w *hub.Whole) {
 	r.changed = true
 	section, err := w.Section()
 	if r.next == nil {
@@ -169,7 +169,7 @@ func (r *reading) close() {
 
 // read notes the words of a frame.
 func (r *reading) read(it *decode.Item) {
-	r.note(protocolFact, it.Protocol.Name())
+	r.addValue(protocolFact, it.Protocol.Name())
 	var p *passage
 	if n := len(r.passages); n > 0 && r.passages[n-1].read < passageSize {
 		p = r.passages[n-1]
@@ -180,17 +180,17 @@ func (r *reading) read(it *decode.Item) {
 	p.seq = r.last
 	if it.Protocol.Encoding() == protocol.JSON {
 		p.plain = unescaped(p.plain, it.Payload)
-		p.add(p.plain)
+		p.addText(p.plain)
 		return
 	}
 	m := &it.Message
 	for _, text := range [][]byte{m.Kind, m.Label, m.Text} {
-		p.add(text)
+		p.addText(text)
 	}
 }
 
-// note notes a fact.
-func (r *reading) note(what, value string) {
+// addValue notes a fact.
+func (r *reading) addValue(what, value string) {
 	if value == "" {
 		return
 	}
@@ -203,16 +203,16 @@ func (r *reading) note(what, value string) {
 // called notes a call that is over.
 func (r *reading) called(c *calls.Call) {
 	r.calls++
-	r.note(requestFact, c.Kind)
+	r.addValue(requestFact, c.Kind)
 	name := toolFact
 	if c.Model != "" || c.Protocol == rlm.Protocol.Name() {
 		name = modelFact // as it was asked for
 	}
-	r.note(name, c.Name)
+	r.addValue(name, c.Name)
 	if c.Model != c.Name {
-		r.note(modelFact, c.Model)
+		r.addValue(modelFact, c.Model)
 	}
-	r.note(outcomeFact, c.Outcome.String())
+	r.addValue(outcomeFact, c.Outcome.String())
 	if c.Outcome.Failed() {
 		r.failures++
 	}
@@ -225,5 +225,5 @@ func (r *reading) Asked(c *session.Cancel) { r.log.Asked(c) }
 
 func (r *reading) Found(f session.Finding) {
 	r.findings++
-	r.note(findingFact, f.Name)
+	r.addValue(findingFact, f.Name)
 }

@@ -22,8 +22,8 @@ type passage struct {
 // passageSize is how much text a passage has at most, unless a frame is longer.
 const passageSize = 64 << 10
 
-// add adds the words of a text.
-func (p *passage) add(text []byte) {
+// addText adds the words of a text.
+func (p *passage) addText(text []byte) {
 	if p.words == nil {
 		p.words = map[string]struct{}{}
 	}

@@ -83,7 +83,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 		return nil, errors.Join(err, x.index.Close())
 	}
 	x.running.Go(x.fill)
-	x.running.Go(func() { x.answer(requests) })
+	x.running.Go(func() { x.answerFinds(requests) })
 	return x, nil
 }
 
@@ -180,8 +180,8 @@ func (x *indexer) trim() (more bool, err error) {
 	return more, nil
 }
 
-// answer answers who asks.
-func (x *indexer) answer(requests <-chan *nats.Msg) {
+// answerFinds answers who asks.
+func (x *indexer) answerFinds(requests <-chan *nats.Msg) {
 	for {
 		select {
 		case m := <-requests:

@@ -319,12 +319,12 @@ type logger struct {
 	fatal chan error
 }
 
-func (l logger) tell(format string, v ...any)   { l.warn("nats: " + fmt.Sprintf(format, v...)) }
+func (l logger) warnf(format string, v ...any)  { l.warn("nats: " + fmt.Sprintf(format, v...)) }
 func (l logger) Noticef(string, ...any)         {}
 func (l logger) Debugf(string, ...any)          {}
 func (l logger) Tracef(string, ...any)          {}
-func (l logger) Warnf(format string, v ...any)  { l.tell(format, v...) }
-func (l logger) Errorf(format string, v ...any) { l.tell(format, v...) }
+func (l logger) Warnf(format string, v ...any)  { l.warnf(format, v...) }
+func (l logger) Errorf(format string, v ...any) { l.warnf(format, v...) }
 func (l logger) Fatalf(format string, v ...any) {
 	select {
 	case l.fatal <- fmt.Errorf("the hub does not start: "+format, v...):

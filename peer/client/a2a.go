@@ -48,7 +48,7 @@ func (c *A2A) request(ctx context.Context, method string, params []byte, take fu
 	if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), asLine(body)); err != nil {
 		return err
 	}
-	defer c.watch.end(n)
+	defer c.watch.endConn(n)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -170,8 +170,8 @@ func (w *Watch) reject(conn int) {
 	w.tracker.Reject(conn, time.Now())
 }
 
-// end takes in that a connection has ended.
-func (w *Watch) end(conn int) {
+// endConn takes in that a connection has ended.
+func (w *Watch) endConn(conn int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracker.End(conn, time.Now())

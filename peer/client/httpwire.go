@@ -69,7 +69,7 @@ func (w *httpWire) see(dir frame.Dir, payload []byte) error {
 
 // close ends the session, if the server has given one, and what is under way.
 func (w *httpWire) close() error {
-	defer w.watch.end(1)
+	defer w.watch.endConn(1)
 	return w.client.Close()
 }
 

@@ -175,6 +175,6 @@ func (l *link) close() error {
 	}
 	err := l.conn.Close()
 	<-l.done
-	l.watch.end(l.number)
+	l.watch.endConn(l.number)
 	return err
 }

@@ -42,7 +42,7 @@ func (c *Nexus) Call(method string, params []byte) Call {
 		if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), asLine(body)); err != nil {
 			return err
 		}
-		defer c.watch.end(n)
+		defer c.watch.endConn(n)
 		answer, err := c.post(ctx, body)
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ func (c *Theory) Run(q RunRequest) Call {
 		}
 		ws.SetReadLimit(theoryLimit)
 		r := &theoryRun{ws: ws, watch: c.watch, conn: int(c.last.Add(1)), request: q, out: out}
-		defer c.watch.end(r.conn)
+		defer c.watch.endConn(r.conn)
 		if err := r.run(ctx); err != nil {
 			return err
 		}

@@ -178,12 +178,12 @@ func (s *Session) webScript() *Script {
 		streams: make(map[line]*webStream),
 	}
 	for _, r := range s.web {
-		t.add(r)
+		t.addRecord(r)
 	}
 	return t.script
 }
 
-func (t *webTalk) add(r Record) {
+func (t *webTalk) addRecord(r Record) {
 	f := r.Frame
 	head, signal, at := f.Meta.Head, f.Meta.Signal, line{f.Conn, f.Stream}
 	if head.Method() != "" {

@@ -146,7 +146,7 @@ func (f *Files) isPlain(text string) bool {
 }
 
 func (f *Files) fetch(ctx context.Context, address string, room int64) (data []byte, err error) {
-	err = f.ask(ctx, http.MethodGet, address, nil, func(resp *http.Response) error {
+	err = f.sendRequest(ctx, http.MethodGet, address, nil, func(resp *http.Response) error {
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("the server answers %s", resp.Status)
 		}
@@ -156,8 +156,8 @@ func (f *Files) fetch(ctx context.Context, address string, room int64) (data []b
 	return data, err
 }
 
-// ask makes a request, whose answer is taken in within the time that there is.
-func (f *Files) ask(ctx context.Context, method, address string, body []byte, answered func(*http.Response) error) error {
+// sendRequest makes a request, whose answer is taken in within the time that there is.
+func (f *Files) sendRequest(ctx context.Context, method, address string, body []byte, answered func(*http.Response) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
@@ -228,7 +228,7 @@ func withoutQuery(place string) string {
 }
 
 func (f *Files) put(ctx context.Context, address string, data []byte) error {
-	return f.ask(ctx, http.MethodPut, address, data, func(resp *http.Response) error {
+	return f.sendRequest(ctx, http.MethodPut, address, data, func(resp *http.Response) error {
 		if resp.StatusCode >= 300 {
 			return fmt.Errorf("the server answers %s", resp.Status)
 		}

@@ -124,15 +124,15 @@ func (k *keyring) searchSorted(data []byte, entries []uint64) {
 func (k *keyring) search(data []byte, entry uint64, earlier []uint64) bool {
 	for _, e := range earlier {
 		if e>>32 == entry>>32 && sameKey(data, e, entry) {
-			k.note(offsetOf(entry))
+			k.noteKey(offsetOf(entry))
 			return true
 		}
 	}
 	return false
 }
 
-// note records that the key at offset repeats another.
-func (k *keyring) note(offset int) {
+// noteKey records that the key at offset repeats another.
+func (k *keyring) noteKey(offset int) {
 	if k.repeated == 0 || offset < k.repeated {
 		k.repeated = offset
 	}

@@ -282,7 +282,7 @@ func (w *wire) interpret(m *protocol.Message) {
 		w.interpretEvent(m)
 	case object == "response":
 		m.Kind = w.object
-		w.end(m)
+		w.setEnd(m)
 	case w.object == nil:
 		m.Kind = kindResult
 	default:
@@ -301,15 +301,15 @@ func (w *wire) interpretEvent(m *protocol.Message) {
 	m.Kind, m.Phase = w.event, protocol.Part
 	switch event := string(w.event); event {
 	case "response.completed", "response.incomplete", "response.failed":
-		w.end(m)
+		w.setEnd(m)
 	default:
 		added := strings.HasSuffix(event, ".added")
 		m.Empty = !w.brings || !strings.HasSuffix(event, ".delta") && !added
 	}
 }
 
-// end says in m how a response has ended, if it has.
-func (w *wire) end(m *protocol.Message) {
+// setEnd says in m how a response has ended, if it has.
+func (w *wire) setEnd(m *protocol.Message) {
 	m.Phase = protocol.Close
 	switch m.StopReason = w.status; string(w.status) {
 	case "incomplete":

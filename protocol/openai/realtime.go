@@ -154,7 +154,7 @@ func (w *wire) interpretResponse(m *protocol.Message) {
 		if w.status == nil {
 			w.status = w.event[len("response."):]
 		}
-		w.end(m)
+		w.setEnd(m)
 		switch {
 		case m.Phase == protocol.Fail:
 			return

@@ -74,7 +74,7 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 		return
 	}
 	e.members = append(e.members, member{key: path[2]})
-	to, ok := r.end(n)
+	to, ok := r.endOf(n)
 	e.addSlot(&codex, path[2], span{int(lastKey(n).Raw.Offset), to}, r.between(n, inline), ok)
 	switch key := path[2]; {
 	case key == "command" && v.Kind == unstable.String:
@@ -113,8 +113,8 @@ func stringsOf(v *unstable.Node) map[string]string {
 	return found
 }
 
-// end returns where a pair ends that is a string, a list or an inline table.
-func (r *tomlReader) end(n *unstable.Node) (int, bool) {
+// endOf returns where a pair ends that is a string, a list or an inline table.
+func (r *tomlReader) endOf(n *unstable.Node) (int, bool) {
 	v := n.Value()
 	last := map[unstable.Kind]string{unstable.Array: "]", unstable.InlineTable: "}"}[v.Kind]
 	if v.Kind == unstable.String {

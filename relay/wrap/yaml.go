@@ -89,7 +89,7 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, ne
 		between = newline + r.indent(m.Key.GetToken())
 	}
 	from, _ := r.offset(m.Key.GetToken())
-	to, known := r.end(m.Value)
+	to, known := r.endOf(m.Value)
 	e.addSlot(&goose, key(m), span{from, to}, between, known)
 	if !isEmpty(m.Value) || key(m) != "envs" && key(m) != "env_keys" { // with which headers are made
 		e.members = append(e.members, member{key: key(m)})
@@ -145,20 +145,20 @@ func stringsIn(n ast.Node) map[string]string {
 	return found
 }
 
-// end returns where a value ends, if that is simple.
-func (r *yamlReader) end(n ast.Node) (int, bool) {
+// endOf returns where a value ends, if that is simple.
+func (r *yamlReader) endOf(n ast.Node) (int, bool) {
 	var last *token.Token
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return r.end(n.Values[len(n.Values)-1].Value)
+			return r.endOf(n.Values[len(n.Values)-1].Value)
 		}
 		last = n.End
 	case *ast.MappingValueNode:
-		return r.end(n.Value)
+		return r.endOf(n.Value)
 	case *ast.SequenceNode:
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return r.end(n.Values[len(n.Values)-1])
+			return r.endOf(n.Values[len(n.Values)-1])
 		}
 		last = n.End
 	default:

@@ -52,9 +52,9 @@ func (f *files) serve() error {
 		}
 		switch r.Method {
 		case "initialize":
-			f.answer(&r, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1.0"}}`)
+			f.answerRequest(&r, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1.0"}}`)
 		case "tools/list":
-			f.answer(&r, definitions)
+			f.answerRequest(&r, definitions)
 		case "tools/call":
 			stop := f.open(string(r.ID))
 			f.work.Go(func() { f.call(&r, stop) })
@@ -96,7 +96,7 @@ func (f *files) call(r *request, cancelled <-chan struct{}) {
 		defer f.once.Do(func() { close(f.late) })
 		result = "812 files"
 	}
-	f.answer(r, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, result))
+	f.answerRequest(r, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, result))
 }
 
 // progress reports the steps from one to another, with a pause before each.
@@ -106,7 +106,7 @@ func (f *files) progress(r *request, from, to int, pause time.Duration) {
 	}
 }
 
-func (f *files) answer(r *request, result string) {
+func (f *files) answerRequest(r *request, result string) {
 	f.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
 }
 

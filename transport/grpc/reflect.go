@@ -68,7 +68,7 @@ func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.Serv
 		return nil, err
 	}
 	c := &conversation{call, map[string]bool{}}
-	answer, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_ListServices{}})
+	answer, err := c.roundTrip(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_ListServices{}})
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +77,13 @@ func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.Serv
 		services = append(services, s.GetName())
 	}
 	for _, name := range services {
-		if _, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}); err != nil {
+		if _, err := c.roundTrip(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}); err != nil {
 			return nil, err
 		}
 	}
 	for name := c.missing(); name != ""; name = c.missing() {
 		c.files[name] = true // it is asked for once
-		if _, err := c.ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileByFilename{FileByFilename: name}}); err != nil {
+		if _, err := c.roundTrip(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileByFilename{FileByFilename: name}}); err != nil {
 			return nil, err
 		}
 	}
@@ -118,9 +118,9 @@ func (c *conversation) missing() string {
 	return ""
 }
 
-// ask asks, and keeps the names of the files in the answer. A service without a
+// roundTrip asks, and keeps the names of the files in the answer. A service without a
 // schema is not a failure.
-func (c *conversation) ask(question *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
+func (c *conversation) roundTrip(question *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
 	if err := c.call.SendMsg(question); err != nil && err != io.EOF {
 		return nil, err
 	}

@@ -44,12 +44,12 @@ func (s *script) say(ms int, dir frame.Dir, text string) {
 	s.list = append(s.list, r)
 }
 
-func (s *script) ask(ms, id int, method, params string) {
+func (s *script) addRequest(ms, id int, method, params string) {
 	s.say(ms, frame.C2U, fmt.Sprintf(`"id":%d,"method":%q,"params":{%s,"_meta":{"progressToken":"p%d"}}`, id, method, params, id))
 }
 
 func (s *script) call(ms, id int, tool, args string) {
-	s.ask(ms, id, "tools/call", fmt.Sprintf(`"name":%q,"arguments":{%s}`, tool, args))
+	s.addRequest(ms, id, "tools/call", fmt.Sprintf(`"name":%q,"arguments":{%s}`, tool, args))
 }
 
 // parts are reports of progress at those times.
@@ -59,7 +59,7 @@ func (s *script) parts(id int, message string, at ...int) {
 	}
 }
 
-func (s *script) answer(ms, id int, text string) {
+func (s *script) addAnswer(ms, id int, text string) {
 	s.say(ms, frame.U2C, fmt.Sprintf(`"id":%d,"result":{"content":[{"type":"text","text":%q}]}`, id, text))
 }
 
@@ -79,18 +79,18 @@ func every(from, to, step int) (list []int) {
 // play returns a session in which everything happens that lanes can show.
 func play() capture.Reader {
 	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "research-agent"}}
-	s.ask(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"desk","version":"2.1.0"}`)
+	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"desk","version":"2.1.0"}`)
 	s.say(62, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"research-agent","version":"1.4.0"}}`)
 	s.say(64, frame.C2U, `"method":"notifications/initialized"`)
-	s.ask(80, 1, "tools/list", `"cursor":""`)
+	s.addRequest(80, 1, "tools/list", `"cursor":""`)
 	s.say(118, frame.U2C, `"id":1,"result":{"tools":[{"name":"search"},{"name":"fetch"},{"name":"summarize"}]}`)
 	s.call(150, 2, "search", `"q":"cancellation in JSON-RPC"`)
 	s.call(170, 3, "search", `"q":"head-of-line blocking"`)
 	s.call(240, 4, "fetch", `"url":"https://example.com/spec"`)
 	s.parts(2, "%d pages read", every(260, 900, 55)...)
-	s.answer(930, 2, "12 results")
+	s.addAnswer(930, 2, "12 results")
 	s.parts(3, "%d pages read", append(every(300, 600, 70), every(1150, 1500, 60)...)...) // with a gap
-	s.answer(1530, 3, "9 results")
+	s.addAnswer(1530, 3, "9 results")
 	s.parts(4, "%d kB", every(380, 760, 60)...)
 	s.cancel(790, 4)
 	s.say(560, frame.U2C, `"id":"r1","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"Is this page relevant?"}}],"maxTokens":64}`)
@@ -99,13 +99,13 @@ func play() capture.Reader {
 	s.parts(5, "paragraph %d", every(1080, 1480, 45)...)
 	s.cancel(1500, 5)
 	s.parts(5, "paragraph %d", every(1530, 2000, 60)...) // it goes on all the same
-	s.answer(2080, 5, "The protocol says that …")
+	s.addAnswer(2080, 5, "The protocol says that …")
 	s.call(1300, 6, "fetch", `"url":"https://example.com/missing"`)
 	s.say(1720, frame.U2C, `"id":6,"error":{"code":-32002,"message":"404 not found"}`)
 	s.call(1640, 7, "fetch", `"url":"https://example.com/appendix"`)
 	s.cancel(1890, 7)
-	s.answer(1896, 7, "appendix")
-	s.ask(1980, 8, "ping", `"n":1`)
+	s.addAnswer(1896, 7, "appendix")
+	s.addRequest(1980, 8, "ping", `"n":1`)
 	s.say(1991, frame.U2C, `"id":8,"result":{}`)
 	s.call(1760, 9, "search", `"q":"日本語の仕様"`)
 	s.parts(9, "%d pages read", every(1840, 2650, 24)...)

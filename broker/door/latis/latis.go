@@ -77,7 +77,7 @@ func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request
 	ws.SetReadLimit(limit)
 	nc := pump(context.WithoutCancel(ctx), ws) // which takes answers yet when ctx has ended
 	defer nc.Close()
-	defer context.AfterFunc(s.stopping, nc.end)()
+	defer context.AfterFunc(s.stopping, nc.closeOutput)()
 	defer context.AfterFunc(ctx, func() { // one that takes too long for its last words is closed
 		time.AfterFunc(door.Cleanup, func() { _ = ws.CloseNow() })
 	})()

@@ -69,8 +69,8 @@ func (p *pumped) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// end tells the end of the stream.
-func (p *pumped) end() { p.to.Close() }
+// closeOutput tells the end of the stream.
+func (p *pumped) closeOutput() { p.to.Close() }
 
 func (p *pumped) Close() error {
 	p.timer.Stop()

@@ -53,7 +53,7 @@ func (g *agents) find(id string) *agent {
 func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	text := map[string][]byte{}
 	for _, name := range []string{"agent_id", "model", "system_prompt", "initial_message"} {
-		raw, f := req.text(name)
+		raw, f := req.textOf(name)
 		if f != nil {
 			return nil, f
 		}
@@ -140,7 +140,7 @@ func isName(id string) bool {
 }
 
 func (g *agents) destroy(req *request) (any, *fault) {
-	raw, f := req.text("agent_id")
+	raw, f := req.textOf("agent_id")
 	switch {
 	case f != nil:
 		return nil, f

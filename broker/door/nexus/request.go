@@ -73,9 +73,9 @@ func (r *request) param(name string) []byte {
 	return raw
 }
 
-// text returns a parameter that is a string, as a token; nil if it is missing or
+// textOf returns a parameter that is a string, as a token; nil if it is missing or
 // null.
-func (r *request) text(name string) ([]byte, *fault) {
+func (r *request) textOf(name string) ([]byte, *fault) {
 	raw := r.param(name)
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.Null, jsonscan.Invalid:

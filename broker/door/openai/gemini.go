@@ -129,7 +129,7 @@ func (g *generation) whole() {
 	if string(c.Text) != `""` {
 		parts = append(parts, geminiPart{Text: c.Text})
 	}
-	body, err := jsonscan.Marshal(g.answer(append(parts, geminiCalls(c)...), c))
+	body, err := jsonscan.Marshal(g.answerOf(append(parts, geminiCalls(c)...), c))
 	if err != nil { // the arguments of a tool are nested too deeply
 		g.fail(err)
 		return
@@ -173,8 +173,8 @@ type (
 	}
 )
 
-// answer is an answer: the whole, or its end, if c is not nil.
-func (g *generation) answer(parts []geminiPart, c *provider.Completion) *geminiAnswer {
+// answerOf is an answer: the whole, or its end, if c is not nil.
+func (g *generation) answerOf(parts []geminiPart, c *provider.Completion) *geminiAnswer {
 	if parts == nil {
 		parts = []geminiPart{}
 	}
@@ -220,10 +220,10 @@ func (g *generation) emit(p provider.Part) error {
 		return g.flush()
 	}
 	if p.Thought != nil && g.asked.thoughts {
-		g.send(jsonscan.MustMarshal(g.answer([]geminiPart{{Text: p.Thought, Thought: true}}, nil)))
+		g.send(jsonscan.MustMarshal(g.answerOf([]geminiPart{{Text: p.Thought, Thought: true}}, nil)))
 	}
 	if p.Text != nil {
-		g.send(jsonscan.MustMarshal(g.answer([]geminiPart{{Text: p.Text}}, nil)))
+		g.send(jsonscan.MustMarshal(g.answerOf([]geminiPart{{Text: p.Text}}, nil)))
 	}
 	return g.flush()
 }
@@ -234,7 +234,7 @@ func (g *generation) end() {
 	g.begin()
 	if !g.native {
 		c := &g.call.Completion
-		body, err := jsonscan.Marshal(g.answer(geminiCalls(c), c))
+		body, err := jsonscan.Marshal(g.answerOf(geminiCalls(c), c))
 		if err != nil { // the arguments of a tool are nested too deeply
 			g.fail(err)
 			return

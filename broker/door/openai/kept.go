@@ -35,8 +35,8 @@ type conversation struct {
 
 func newKept() *kept { return &kept{byID: map[string]*list.Element{}, order: list.New()} }
 
-// add keeps a conversation for the account that it is of.
-func (k *kept) add(id, account string, messages []json.RawMessage) {
+// keep keeps a conversation for the account that it is of.
+func (k *kept) keep(id, account string, messages []json.RawMessage) {
 	c := &conversation{id: id, account: account}
 	for _, m := range messages {
 		c.messages = append(c.messages, bytes.Clone(m))

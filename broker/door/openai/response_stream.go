@@ -55,16 +55,16 @@ func (e *response) start() {
 func (e *response) emit(p provider.Part) error {
 	e.start()
 	if p.Thought != nil {
-		e.add(e.thought, "reasoning", p.Thought)
+		e.addItem(e.thought, "reasoning", p.Thought)
 	}
 	if p.Text != nil && string(p.Text) != `""` {
-		e.add(func(text []byte) outputItem { return e.message("in_progress", text) }, "message", p.Text)
+		e.addItem(func(text []byte) outputItem { return e.message("in_progress", text) }, "message", p.Text)
 	}
 	return e.flush()
 }
 
-// add adds to the item that is open, or to a new one if that is of another type.
-func (e *response) add(item func([]byte) outputItem, kind string, text []byte) {
+// addItem adds to the item that is open, or to a new one if that is of another type.
+func (e *response) addItem(item func([]byte) outputItem, kind string, text []byte) {
 	if e.open == nil || e.open.Type != kind {
 		e.closeItem()
 		begun := item(nil)
@@ -154,7 +154,7 @@ func (e *response) end() {
 	c := &e.call.Completion
 	e.closeItem()
 	if len(e.made) == 0 && len(c.ToolCalls) == 0 { // an answer without text
-		e.add(func([]byte) outputItem { return e.message("in_progress", nil) }, "message", []byte(`""`))
+		e.addItem(func([]byte) outputItem { return e.message("in_progress", nil) }, "message", []byte(`""`))
 		e.closeItem()
 	}
 	for _, call := range c.ToolCalls {

@@ -57,7 +57,7 @@ func (e *response) complete(ctx context.Context) {
 		return
 	}
 	if q.stores() {
-		e.kept.add(e.id, e.r.Account, q.conversation(before, &e.call.Completion))
+		e.kept.keep(e.id, e.r.Account, q.conversation(before, &e.call.Completion))
 	}
 	if e.stream {
 		e.end()

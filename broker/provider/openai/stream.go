@@ -20,7 +20,7 @@ func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.
 	if ask && isRefusal(err) {
 		ask = false
 		if resp, err = p.Post(ctx, path, body, r); err == nil {
-			p.refusals.add(r.Model)
+			p.refusals.addModel(r.Model)
 		}
 	}
 	if err != nil {

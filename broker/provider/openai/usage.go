@@ -87,7 +87,7 @@ func (k *refusals) has(model string) bool {
 	return k.of[model]
 }
 
-func (k *refusals) add(model string) {
+func (k *refusals) addModel(model string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.of == nil {

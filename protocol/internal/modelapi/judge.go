@@ -121,7 +121,7 @@ func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) er
 		return nil
 	}
 	for _, c := range t.calls {
-		text := c.text()
+		text := c.argumentText()
 		if len(text) == 0 { // none are needed
 			continue
 		}
@@ -134,8 +134,8 @@ func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) er
 	return broken
 }
 
-// text returns the arguments; nil for none.
-func (c *tool) text() []byte {
+// argumentText returns the arguments; nil for none.
+func (c *tool) argumentText() []byte {
 	if c.whole {
 		return c.arguments
 	}
