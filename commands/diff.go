@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
@@ -32,6 +33,7 @@ func diffCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "ignore messages of this `KIND` and their answers"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "ignore how answers are split into parts"},
 			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took over `FACTOR` times as long"},
+			pricesFlag(),
 		}, sessionFlags()...),
 		Action: inv.does(runDiff),
 	}
@@ -52,7 +54,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := decodeConfig(c)
+	cfg, err := pricedConfig(inv, c)
 	if err != nil {
 		return err
 	}
@@ -61,8 +63,12 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	for i, name := range inv.Operands {
 		sessions[i] = diff.NewSession(options)
 		defer sessions[i].Close()
-		view := func(decode.Input, decode.Config) decode.View { return diffView(sessions[i]) }
-		if _, _, err := readThrough(inv, c, name, cfg, view); err != nil {
+		ts := &track.Trackers{OneWay: true, Watcher: sessions[i].Watcher()}
+		add := func(it *decode.Item) error {
+			sessions[i].Add(diffRecord(it))
+			return nil
+		}
+		if _, _, err := trackSession(inv, c, name, cfg, ts, add); err != nil {
 			return err
 		}
 		if err := sessions[i].End(); err != nil {
@@ -118,14 +124,6 @@ func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) 
 		return (*diff.Report).NDJSON, nil
 	}
 	return nil, usagef("invalid --output %q: want text or ndjson", c.String("output"))
-}
-
-// diffView returns the view that adds items to a session and shows nothing.
-func diffView(s *diff.Session) decode.View {
-	return func(dst []byte, it *decode.Item) ([]byte, error) {
-		s.Add(diffRecord(it))
-		return dst, nil
-	}
 }
 
 // diffRecord returns what is compared of an item, until the next.

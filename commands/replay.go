@@ -32,7 +32,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			"peer is not as recorded. Without an ENDPOINT the bytes go to standard output.\n\n" +
 			"   wirectl replay session.pcapng -- npx some-mcp-server\n" +
 			"   wirectl replay --as unit --listen tcp://127.0.0.1:7000 session.pcapng\n" +
-			"   wirectl replay --as unit --repeat --listen http://127.0.0.1:7000 fixture:api-openai-made\n" +
+			"   wirectl replay --as unit --repeat --listen http://127.0.0.1:7000 x.pcapng\n" +
 			"   wirectl replay --cancel-at all session.pcapng tcp://127.0.0.1:7000",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "as", Value: "controller", Usage: "the side to play: controller or unit"},

@@ -81,6 +81,7 @@ func (c *comparison) pair(p pair) {
 	if a, b := p.a.latency(), p.b.latency(); c.late(a, b) || c.late(b, a) {
 		c.addDifference(p, Latency, p.a.endMessage(), p.b.endMessage(), "", a.Round(time.Microsecond).String(), b.Round(time.Microsecond).String())
 	}
+	c.models(p)
 	if c.report.Total > before {
 		c.differs(p)
 		c.countListing(p)
@@ -251,7 +252,7 @@ func (c *comparison) addDifference(p pair, what What, a, b *message, path, va, v
 func (c *comparison) difference(p pair, what What, a, b *message, path string) Difference {
 	d := Difference{What: what, Kind: p.a.kind, Of: p.of, Path: path, A: p.a.sideOf(a), B: p.b.sideOf(b)}
 	switch {
-	case what == Outcome || what == Latency:
+	case what == Outcome || what == Latency || what == Model:
 	case a != nil:
 		d.Message = a.kind
 	default:

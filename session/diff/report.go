@@ -19,6 +19,7 @@ const (
 	Chunks   What = "chunks"   // an answer that says the same in other parts
 	Outcome  What = "outcome"
 	Latency  What = "latency"
+	Model    What = "model" // how a model answered: the path is a field of a call
 	// Definition is a tool, prompt or resource of an MCP server.
 	Definition What = "definition"
 	// Version is the version of a protocol, which is the kind.

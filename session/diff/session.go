@@ -27,6 +27,8 @@ type Session struct {
 	queues    map[uint64][]int32   // the oldest first, where several of a name may be open
 	tokens    map[uint64]bool      // all ids, as written
 	followers map[string]*follower // by protocol
+	answers   map[int64]answer     // of models, by the first frame of their exchange
+	texts     map[string]string    // in these
 	asked     int64                // exchanges that began with a request
 	blind     bool                 // the direction of some frame is not known
 }
@@ -97,8 +99,8 @@ type name struct {
 func NewSession(o Options) *Session {
 	return &Session{
 		options: o, conns: make(map[int]int),
-		followers: make(map[string]*follower),
-		last:      make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
+		followers: make(map[string]*follower), answers: make(map[int64]answer), texts: make(map[string]string),
+		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
 	}
 }
 

@@ -107,7 +107,7 @@ func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 			return append(style.Error.Append(b, "only in A"), '\n')
 		}
 		return append(style.Error.Append(b, "only in B"), '\n')
-	case Payload:
+	case Payload, Model:
 		if d.Path != "" {
 			b = append(style.Key.Append(b, render.Safe(d.Path)), ": "...)
 		}
