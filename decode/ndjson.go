@@ -24,12 +24,10 @@ func NDJSON() View {
 // record fills r from the item; r borrows from the item.
 func (it *Item) record(r *ndjson.Record) {
 	f, m := it.Frame, &it.Message
-	*r = ndjson.Record{
-		Stream: f.Stream,
-		Seq:    it.Seq, Time: it.Time, Conn: f.Conn, Dir: it.dir(), Offset: f.Offset, Size: f.Size(),
-		Framing:  it.Framing.Name(),
-		Redacted: it.Redacted, Altered: it.Altered,
-	}
+	*r = ndjson.Record{} // a literal with fields would be made elsewhere and copied
+	r.Seq, r.Time, r.Conn, r.Stream = it.Seq, it.Time, f.Conn, f.Stream
+	r.Dir, r.Offset, r.Size, r.Framing = it.dir(), f.Offset, f.Size(), it.Framing.Name()
+	r.Redacted, r.Altered = it.Redacted, it.Altered
 	if f.Gap {
 		r.Kind, r.Raw = []byte(ndjson.Skipped), f.Raw
 	} else {
