@@ -26,11 +26,11 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	if c.Chat != nil {
 		prompt, _ = jsonscan.Get(c.Chat, "messages") // the words to the provider have the rest
 	}
-	request := appendRequest(make([]byte, prefix), c, prompt)
+	request := appendRequest(make([]byte, prefix, prefix+len(prompt)+rest), c, prompt)
 	on.Frame(frame.C2U, request, prefix)
 	err := b.Do(call, c)
 	c.Prompt = prompt
-	r := begin(nil, jsonscan.AppendQuote(nil, []byte(c.Ref)))
+	r := begin(make([]byte, 0, prefix+len(prompt)+len(c.Completion.Text)+rest), jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	if err != nil {
 		r.fail(broker.Message(err)) // as a whole: a result that is an error is not a failed exchange
 	} else {
@@ -40,6 +40,9 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	on.Frame(frame.U2C, r.end(err != nil), prefix)
 	return err
 }
+
+// rest is about how much a request or a response has besides texts.
+const rest = 512
 
 // appendRequest appends a call as a request to a frame that has room for its length.
 func appendRequest(b []byte, c *broker.Call, prompt []byte) []byte {
