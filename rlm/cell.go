@@ -37,6 +37,7 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	t.tell(Event{Kind: EventCell, Ref: c.ref, Depth: t.depth, Code: code})
 	var end context.CancelCauseFunc
 	c.life, end = context.WithCancelCause(ctx)
+	defer t.o.Interrupts.begin(c.ref, end)()
 	start := t.o.Now()
 	res, err := t.env.Exec(c.life, Cell{Code: code, Ref: c.ref, History: slices.Clip(t.full), Calls: c})
 	end(errCellEnded)
@@ -142,8 +143,11 @@ func (c *cell) call(ctx context.Context, n int, prompt json.RawMessage, q Query)
 		cell: c, n: n, ref: fmt.Sprintf("%s/q%d", c.ref, n), prompt: prompt,
 		model: cmp.Or(q.Model, c.o.Sub), meter: c.account.newMeter(c.meter),
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer c.o.Interrupts.begin(k.ref, end)()
 	nested, start := k.nests(ctx, q.Nested)
-	c.tell(Event{Kind: EventCall, Ref: k.ref, Depth: c.depth, Model: k.model, Nested: start, Prompt: c.shown(prompt)})
+	c.tell(Event{Kind: EventCall, Ref: k.ref, Depth: c.depth, Model: k.model, Nested: start, Query: q.ID, Prompt: c.shown(prompt)})
 	at := c.o.Now()
 	policyErr := k.answer(ctx, q.Nested, start, nested)
 	k.took = c.o.Now().Sub(at)

@@ -30,6 +30,7 @@ type Event struct {
 	Model  string    `json:"model,omitempty"`
 	Tool   string    `json:"tool,omitempty"` // of a call that is one of a tool
 	Nested bool      `json:"nested,omitempty"`
+	Query  string    `json:"-"`                // of a call the ID of its [Query]
 	Prompt string    `json:"prompt,omitempty"` // of a run its question, of a call what was asked; cut
 	Code   string    `json:"code,omitempty"`   // of a cell
 	Text   string    `json:"text,omitempty"`   // of a turn, a call or an answer what was answered, of a cell its output; of calls cut

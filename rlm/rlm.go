@@ -116,6 +116,7 @@ type Caller interface {
 
 // A Query is one call of llm_query, rlm_query or their batched forms.
 type Query struct {
+	ID      string            // of the request of the worker; "" if it has none
 	Prompts []json.RawMessage // each a string, an object or an array of messages
 	Model   string            // "" is the default for sub-calls
 	Nested  bool              // asks for a child run

@@ -53,7 +53,8 @@ type Options struct {
 
 	// Observe is told what happens, one event at a time. It may cancel the run, but
 	// must not wait for it.
-	Observe func(Event)
+	Observe    func(Event)
+	Interrupts *Interrupts // may be nil
 	// Log takes the records of the run. A log that fails does not end a run that is
 	// paid for: Outcome.LogErr has the first error.
 	Log      Log
@@ -162,6 +163,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	start := t.o.Now()
 	ctx, t.account.end = context.WithCancelCause(ctx)
 	defer t.account.end(nil)
+	defer t.o.Interrupts.begin(t.id, func(error) { t.account.end(nil) })()
 	if d := t.o.Limits.Timeout; d > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, d, &limitError{Timeout, "the run has taken " + d.String()})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -188,7 +189,7 @@ var (
 
 // ask asks what a call asks.
 func (r *request) ask(m message, a *answer) {
-	q := rlm.Query{Prompts: m.Prompts, Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
+	q := rlm.Query{ID: strconv.FormatUint(m.ID, 10), Prompts: m.Prompts, Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
 	if !q.Batch {
 		q.Prompts = []json.RawMessage{m.Prompt}
 	}
