@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/run"
 )
 
@@ -64,8 +65,11 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	if wrong := (*run.SchemaError)(nil); errors.As(err, &wrong) {
 		return &faultError{err}
 	}
-	if err == nil && finish.Limited() {
+	switch {
+	case err == nil && finish.Limited():
 		return &childError{statusLimit, nil}
+	case err == nil && finish == rlm.Cancelled:
+		return &childError{StatusInterrupted, nil}
 	}
 	return err
 }

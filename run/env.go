@@ -36,7 +36,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 		return nil, err
 	}
 	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
-		conn := r.seen.Open("worker of "+of.Ref, "repl", "len32")
+		conn := r.workers.open(r.seen, of.Ref)
 		e, err := open(env.Config{
 			Spec: env.Spec{Memory: memory}, Setup: r.Setup,
 			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },

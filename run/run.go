@@ -41,10 +41,11 @@ type World struct {
 type run struct {
 	*Settings
 	World
-	host *host.Host
-	seen *publish.Publisher // may be nil
-	dir  string             // for files of the run
-	o    rlm.Options
+	host    *host.Host
+	seen    *publish.Publisher // may be nil
+	workers workers
+	dir     string // for files of the run
+	o       rlm.Options
 }
 
 // Ask answers a question by the models of a host, and prints the answer. Flags win over the
@@ -65,6 +66,10 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 		err = cmdline.Errorf("no question: write one, or name a file with --context FILE")
 	default:
 		h.Capture(s.Capture)
+		if s.Control {
+			s.Run.Interrupts = &rlm.Interrupts{}
+			h.Control(control{s.Run.Interrupts})
+		}
 		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
 			r := &run{Settings: s, World: w, host: h, seen: p, o: s.Run}
 			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
@@ -124,7 +129,10 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	if r.Output == "ndjson" {
 		report.events = jsonscan.NewEncoder(r.JSON)
 	}
-	r.o.Observe = report.observe
+	r.o.Observe = func(e rlm.Event) {
+		r.workers.observe(e)
+		report.observe(e)
+	}
 	out, err := rlm.Run(ctx, r.o)
 	report.total(&out)
 	for _, ignored := range []error{out.LogErr, out.PolicyErr} {

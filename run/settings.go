@@ -44,6 +44,7 @@ var Flags = []cmdline.Setting{
 	{Name: "log-dir", Alias: "jsonl-log-dir", Usage: "write a log of the run into `DIR`"},
 	{Name: "prices", Usage: "read token prices from `FILE` (default: prices.yaml in wirectl's configuration folder)"},
 	{Name: "capture", Usage: "record the run's calls to the pcapng `FILE` (overwrites), with known secrets redacted"},
+	{Name: "control", Switch: true, Usage: "let viewers of the tap interrupt the run, cells and calls"},
 	{Name: "output", Alias: "o", Default: "text", Usage: "what to print: text (the answer), json (one object) or ndjson (events as they happen)"},
 }
 
@@ -80,6 +81,7 @@ type Settings struct {
 	NewPrompts  bool // the log has only the messages that are new
 	Prices      string
 	Capture     string
+	Control     bool
 	Output      string
 	// Run has what is given to the run as it is set.
 	Run rlm.Options
@@ -96,7 +98,7 @@ func Read(values map[string]Value) (*Settings, error) {
 		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark"),
 		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
-		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Output: r.choice("output", "text", "json", "ndjson"),
+		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Control: r.truth("control"), Output: r.choice("output", "text", "json", "ndjson"),
 		Run: rlm.Options{
 			Mode: rlm.Mode(r.choice("mode", string(rlm.Code), string(rlm.ToolsMode))), ToolChoice: r.text("tool-choice", ""),
 			Schema: r.schema(),

@@ -25,6 +25,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
@@ -182,6 +183,9 @@ func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 
 // Capture has both sides of the broker recorded into a file; "" is none.
 func (h *Host) Capture(file string) { h.options.Lookout.Capture = file }
+
+// Control has viewers of the tap command c.
+func (h *Host) Control(c tap.Controller) { h.options.Lookout.Control = c }
 
 // Hide returns text without the secrets of the configuration.
 func (h *Host) Hide(text string) string { return string(h.secrets.Hide([]byte(text))) }

@@ -30,6 +30,7 @@ type Config struct {
 	Name       string // of the tap; "" is serve
 	Controller string // who asks; "" is clients
 	NoTap      bool
+	Control    tap.Controller // takes the commands of viewers; nil takes none
 	Send       tap.SendFunc // to a hub; nil is none
 	Program    []string     // that runs beside the broker
 	Capture    string       // the file of the capture; "" is none
@@ -156,7 +157,7 @@ func (l *Lookout) openTap(session capture.Session, hub *tap.Hub) {
 		}
 		info := tap.Info{Name: l.Name, Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
-		if server, err = tap.Listen(dir, info, hub, nil); err == nil {
+		if server, err = tap.Listen(dir, info, hub, l.Control); err == nil {
 			l.ends = append(l.ends, server.Close)
 			return
 		}

@@ -158,6 +158,13 @@ func (c *Conn) Close() {
 	}
 }
 
+// Belongs publishes where in a run the connection belongs, or an exchange of it.
+func (c *Conn) Belongs(p capture.Place) {
+	if text, err := p.Text(); c != nil && err == nil {
+		c.write(capture.Record{Kind: capture.Note, Text: text})
+	}
+}
+
 // Note publishes a remark.
 func (c *Conn) Note(format string, args ...any) {
 	if c == nil {
@@ -215,6 +222,7 @@ func (e *exchange) Sent(url string, body []byte) {
 	id := ""
 	if c.Ref != "" {
 		id = ", id " + c.Ref
+		e.to.Belongs(capture.Place{Run: c.Ref})
 	}
 	e.from.Note("call %d%s: model %s goes to provider %s on connection %d", c.ID, id, c.Name, e.hop.Provider, e.to.number)
 	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)

@@ -36,7 +36,7 @@ type Command struct {
 }
 
 // ErrNoCommands is the answer of a tap whose owner has no Controller.
-var ErrNoCommands = errors.New("this tap is only to look at: a relay takes commands if it was started with --control")
+var ErrNoCommands = errors.New("this tap is only to look at: a relay or a run of rlm takes commands if it was started with --control")
 
 // A Controller does what viewers ask for.
 type Controller interface {

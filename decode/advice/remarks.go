@@ -20,6 +20,9 @@ const (
 func Remarks(tell func(seq int64, text string)) func(seq int64, rec *capture.Record) {
 	told := map[string]bool{}
 	return func(seq int64, rec *capture.Record) {
+		if _, ofRun := capture.ParsePlace(rec); ofRun {
+			return // for views
+		}
 		text := string(rec.Text)
 		if n, ofTap := tap.ParseNote(rec); ofTap {
 			if n.Lost == 0 {

@@ -1,0 +1,30 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// A Place is a note that says where in a run of wirectl rlm its connection belongs, or an
+// exchange of it. It is JSON in the text of a record of the kind [Note].
+type Place struct {
+	// Run is the path: RUN, RUN/t3, RUN/t3/c1 or RUN/t3/c1/q7, and longer in child runs.
+	Run string `json:"run"`
+	// ID is the id of the exchange, as written on the wire, and Next says that it is the
+	// next one that opens. Without either, the whole connection belongs there.
+	ID   json.RawMessage `json:"id,omitempty"`
+	Next bool            `json:"next,omitempty"`
+}
+
+// Text returns the note.
+func (p Place) Text() ([]byte, error) { return jsonscan.Marshal(p) }
+
+// ParsePlace returns the place that a record tells of, if it does.
+func ParsePlace(r *Record) (p Place, ok bool) {
+	if r.Kind != Note || !bytes.HasPrefix(r.Text, []byte(`{"run":`)) {
+		return Place{}, false
+	}
+	return p, json.Unmarshal(r.Text, &p) == nil && p.Run != ""
+}

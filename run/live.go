@@ -1,0 +1,62 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/rlm"
+)
+
+// workers are the connections to the interpreters of a run, by the run or child run.
+type workers struct {
+	mu sync.Mutex
+	of map[string]*publish.Conn
+}
+
+// open publishes a connection to the interpreter of a run.
+func (w *workers) open(p *publish.Publisher, ref string) *publish.Conn {
+	c := p.Open("worker of "+ref, "repl", "len32")
+	c.Belongs(capture.Place{Run: ref})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[string]*publish.Conn{}
+	}
+	w.of[ref] = c
+	return c
+}
+
+// observe publishes which exchange a cell is, and which one asks a call.
+func (w *workers) observe(e rlm.Event) {
+	at := strings.LastIndex(e.Ref, "/t")
+	if e.Done || at < 0 || e.Kind != rlm.EventCell && e.Query == "" {
+		return
+	}
+	w.mu.Lock()
+	c := w.of[e.Ref[:at]]
+	w.mu.Unlock()
+	c.Belongs(capture.Place{Run: e.Ref, ID: json.RawMessage(e.Query), Next: e.Kind == rlm.EventCell})
+}
+
+// A control does what viewers ask for: it interrupts.
+type control struct{ *rlm.Interrupts }
+
+// Control implements [tap.Controller]. The id of what is to be cancelled is a Ref.
+func (c control) Control(_ context.Context, cmd tap.Command) ([]tap.Note, error) {
+	var ref string
+	switch {
+	case cmd.Do == tap.Waiting:
+		return nil, nil
+	case cmd.Do != tap.Cancel:
+		return nil, errors.New("a run of rlm takes only the command cancel")
+	case json.Unmarshal(cmd.ID, &ref) != nil:
+		return nil, errors.New(`name what is to be interrupted by its place, such as "RUN/t3/c1"`)
+	}
+	return nil, c.End(ref)
+}
