@@ -32,10 +32,11 @@ const (
 	Ungrouped Grouping = iota
 	GroupKind
 	GroupConn
+	GroupRun // as a tree: turns, cells, calls, child runs; in the order of time
 	numOfGroupings
 )
 
-var groupingNames = [numOfGroupings]string{"nothing", "kind", "connection"}
+var groupingNames = [numOfGroupings]string{"nothing", "kind", "connection", "run"}
 
 // String returns what people group by.
 func (g Grouping) String() string { return groupingNames[g%numOfGroupings] }
@@ -50,6 +51,8 @@ func (g Grouping) of(r *row) uint32 {
 		return uint32(r.kind)
 	case GroupConn:
 		return r.conn
+	case GroupRun:
+		return r.run
 	}
 	return 0
 }
@@ -65,6 +68,7 @@ type Spot struct {
 type Group struct {
 	Number                  uint32
 	Name                    string
+	Run                     string // the id, if it is a run
 	Folded                  bool
 	Total                   int64
 	Open, Cancelled, Failed int64
@@ -105,6 +109,7 @@ type IDsQuery struct {
 	Group    Grouping
 	Folds    Folds // groups of which there is only the heading
 	Unfolded Folds // operations, by their marks, below which stands what belongs to them
+	Cut      Folds // grouped by run: exchanges, by their marks, below which nothing is listed
 	OpenOnly bool  // without those that are over
 	At       Spot  // the one that is selected; the zero Spot is the first
 	Move     int   // that many further
@@ -114,7 +119,7 @@ type IDsQuery struct {
 
 // sameOrder reports whether two queries ask for the same list.
 func (q *IDsQuery) sameOrder(as *IDsQuery) bool {
-	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.same(&as.Folds) && q.Unfolded.same(&as.Unfolded)
+	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.same(&as.Folds) && q.Cut.same(&as.Cut) && q.Unfolded.same(&as.Unfolded)
 }
 
 // IDs are some exchanges in the order asked for, and the headings among them.
@@ -158,6 +163,9 @@ func (s *Store) IDs(q IDsQuery) IDs {
 			r := s.rows.of(at.Number)
 			x := s.exchange(r)
 			x.Within = q.Group.of(s.rows.operation(r))
+			if q.Group == GroupRun {
+				x.Level, x.Parent = s.sorted.nodes[i].level, s.sorted.nodes[i].parent
+			}
 			out.List = append(out.List, x)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Store) Begin(in decode.Input) {
 
 // Read accepts frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
-	cfg.InOrder, cfg.Around, cfg.Event = true, s.batch, s.follower.Event
+	cfg.InOrder, cfg.Around, cfg.Event = true, s.batch, s.among
 	cfg.FirstSeq = s.frames.nextSeq() // only this goroutine adds any
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return s.view })
 	return err
@@ -67,13 +67,23 @@ func (s *Store) batch(show func()) {
 	s.version.Add(1)
 }
 
+// among handles an event in its place among the frames, with the lock held.
+func (s *Store) among(r *capture.Record) {
+	if place, ok := capture.ParsePlace(r); ok {
+		s.belongs(s.peer(r.Conn), &place)
+	}
+	s.follower.Event(r)
+}
+
 // view handles an item, with the lock held; see [decode.View].
 func (s *Store) view(dst []byte, it *decode.Item) ([]byte, error) {
 	s.indexFrame(it)
 	if !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw) {
 		s.offer.AddMessage(it.Seq, &it.Message, it.Payload)
 	}
+	s.asking = it.Message.Text
 	dst, err := s.follower.View(dst, it)
+	s.asking = nil
 	s.traffic.flies(int64(len(s.rows.open)))
 	return dst, err
 }

@@ -72,6 +72,7 @@ type sorted struct {
 	least   uint32              // of the marks
 	below   map[uint32][]uint32 // what is listed below an operation
 	lower   int                 // how many that are
+	nodes   []node              // of the tree of runs, one for each spot
 	keys    []sortKey
 	spare   []sortKey // as many
 }
@@ -86,6 +87,9 @@ func (o *sorted) index(at Spot) int {
 	r := o.rows.of(at.Number)
 	if i >= 0 || at.Heading || r == nil {
 		return max(i, 0)
+	}
+	if o.query.Group == GroupRun {
+		return o.above(r)
 	}
 	op := o.rows.operation(r)
 	if i = slices.Index(o.spots, Spot{Number: op.mark}); i < 0 && o.query.Group != Ungrouped {
@@ -106,10 +110,14 @@ func (s *Store) sort(q IDsQuery) order {
 	}
 	start := time.Now()
 	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
-	o.query.Folds, o.query.Unfolded = q.Folds.Clone(), q.Unfolded.Clone()
-	o.collect()
-	o.arrange()
-	o.lay()
+	o.query.Folds, o.query.Unfolded, o.query.Cut = q.Folds.Clone(), q.Unfolded.Clone(), q.Cut.Clone()
+	if q.Group == GroupRun {
+		o.grow()
+	} else {
+		o.collect()
+		o.arrange()
+		o.lay()
+	}
 	o.made, o.stale = time.Now(), false
 	o.took = o.made.Sub(start)
 	return o
@@ -256,6 +264,11 @@ func (o *sorted) group(n uint32) *Group {
 			g.Name = fmt.Sprintf("connection %d", n)
 			if p := o.peers[int(n)]; p != nil && p.Name != "" {
 				g.Name += "  " + p.Name
+			}
+		case GroupRun:
+			if g.Name = "no run"; n != 0 {
+				g.Run = o.runs.names[n-1]
+				g.Name = "run " + g.Run[:8]
 			}
 		}
 		o.groups[n] = g

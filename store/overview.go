@@ -21,6 +21,7 @@ type Overview struct {
 	Findings          int64
 	Errors            int64 // findings that are errors
 	Conns             int
+	Run               bool  // it is that of a run of wirectl rlm
 	Dropped           int64 // frames that are not in the index any more
 	Gone              int64 // exchanges that have no row any more
 	Lost              int64 // frames that the source dropped
@@ -46,7 +47,7 @@ func (s *Store) Overview() Overview {
 		Findings: s.findings.total, Errors: s.findings.errors, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
-		Protocols: s.protocols(),
+		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0,
 	}
 	if n := len(s.notices); n > 0 {
 		o.Notice = s.notices[n-1]

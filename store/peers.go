@@ -24,6 +24,7 @@ type Peer struct {
 	StallTotal  [3]time.Duration
 	StderrLines int64
 	Note        string // what was said last of it, such as that it does not read
+	place, next string // of a connection of a run: where it belongs, and the cell that comes
 }
 
 // stalled is from when on it takes long to hand a frame on: the side that is to
@@ -77,6 +78,9 @@ const (
 )
 
 func (p *Peer) addEvent(s *Store, r *capture.Record) {
+	if _, ok := capture.ParsePlace(r); ok {
+		return // it has its place among the frames
+	}
 	text := string(r.Text[:min(len(r.Text), maxLine)])
 	switch r.Kind {
 	case capture.Opened:

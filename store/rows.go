@@ -68,6 +68,8 @@ type row struct {
 	joined                                        uint32 // how many belong to it
 	lane                                          uint32 // in the lanes, plus one
 	found                                         uint32 // findings, with those about what belongs to it
+	run                                           uint32 // of wirectl rlm, by its number; 0 if it belongs to none
+	under                                         uint32 // mark of what it stands below in its run; 0 if it is on top
 	kind, version                                 uint16
 	opener, outcome                               uint8
 	spoken                                        uint8 // protocol
@@ -95,6 +97,7 @@ type rows struct {
 	free    []uint32                  // lanes of rows that were dropped
 	usage   map[uint32]protocol.Usage // of those that have any
 	models  map[uint32]*model         // of those that a model answers
+	places  map[uint32]runPlace       // of cells and calls of a run
 	used    protocol.Usage            // by all
 	joined  int64                     // rows that belong to others, ever
 	failed  int64                     // operations that have, ever
@@ -140,6 +143,7 @@ func (r *rows) drop() {
 		}
 		delete(r.usage, old[i].mark)
 		delete(r.models, old[i].mark)
+		delete(r.places, old[i].mark)
 	}
 	r.chunks = append(r.chunks[1:], old)
 	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
@@ -350,6 +354,12 @@ type Exchange struct {
 	Operation                                     uint32 // its mark
 	Guessed                                       bool   // it might belong to another as well
 	Joined                                        int64  // exchanges that belong to it
+	Run                                           string // the id of the run that it belongs to; "" if that is none
+	Place                                         string // in the run, of a turn, a cell or a call: t3/c1/q7
+	Asks                                          string // of a cell the beginning of its code, of a call that of its prompt
+	Under                                         uint32 // mark of what it stands below in its run; 0 if it is on top
+	Level                                         int    // in a list that is grouped by run: how many stand above it
+	Parent                                        bool   // in such a list: some stand below it, or are folded away
 	Usage                                         protocol.Usage
 	Model                                         Model
 	Conn                                          int
@@ -404,6 +414,9 @@ func (s *Store) exchange(r *row) Exchange {
 		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
 	}
 	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
+	if r.run != 0 {
+		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
+	}
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
 	if m := s.rows.models[r.mark]; m != nil {
 		x.Model = m.Model

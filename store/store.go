@@ -70,6 +70,8 @@ type Store struct {
 	timed       bool
 	traffic     series
 	findings    found
+	runs        runs
+	asking      []byte // text of the frame at hand
 	peers       map[int]*Peer
 	lastPeer    *Peer
 	order       []int // connections, as they came
@@ -100,7 +102,7 @@ type wire struct {
 func New(o Options) *Store {
 	o.fill()
 	s := &Store{
-		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}},
+		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}},
 		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),

@@ -75,6 +75,7 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.opened = s.stamp(e.First)
 	r.spoken = s.spokenOf(e.Protocol)
 	r.version = s.versions.of([]byte(e.Version))
+	s.placeRow(r, e)
 	if e.Name != "" {
 		r.name = s.rows.keepText([]byte(e.Name)) + 1
 	}

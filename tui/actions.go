@@ -192,16 +192,21 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	w := m.config.Wire
 	m.pending = &pending{"this changes a live wire: " + what + "?", func() tea.Cmd {
 		m.pending = &pending{"the peers will see it, and the capture will say altered. Really " + what + "?", func() tea.Cmd {
-			return m.lasting(func() tea.Msg {
-				if err := do(w); err != nil {
-					return saidMsg{err.Error(), true}
-				}
-				return saidMsg{"done: " + what, false}
-			})
+			return m.done(what, func() error { return do(w) })
 		}}
 		return nil
 	}}
 	return nil
+}
+
+// done changes something outside, and says what came of it.
+func (m *Model) done(what string, do func() error) tea.Cmd {
+	return m.lasting(func() tea.Msg {
+		if err := do(); err != nil {
+			return saidMsg{err.Error(), true}
+		}
+		return saidMsg{"done: " + what, false}
+	})
 }
 
 // A scope is what could be written to a file.

@@ -23,6 +23,9 @@ type idsState struct {
 	group    store.Grouping
 	folds    store.Folds
 	unfolded store.Folds // operations
+	cut      store.Folds // in the tree of a run: those that are folded
+	grouped  bool        // by the user
+	tail     bool        // the last one of the tree is selected, and the next will be
 	openOnly bool
 	at       store.Spot // the selected one; zero is the first, whichever it is
 	moved    int        // since the last page
@@ -32,10 +35,14 @@ type idsState struct {
 }
 
 func (st *idsState) query(n int) store.IDsQuery {
-	return store.IDsQuery{
-		Sort: st.sort, Group: st.group, Folds: st.folds.Clone(), Unfolded: st.unfolded.Clone(), OpenOnly: st.openOnly,
+	q := store.IDsQuery{
+		Sort: st.sort, Group: st.group, Folds: st.folds.Clone(), Unfolded: st.unfolded.Clone(), Cut: st.cut.Clone(), OpenOnly: st.openOnly,
 		At: st.at, Move: st.moved, Line: st.line, N: n,
 	}
+	if st.tail {
+		q.Move = farAway
+	}
+	return q
 }
 
 // settle takes over what the store has selected. The first one stays selected
@@ -45,6 +52,7 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 		return
 	}
 	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
+	st.tail = st.group == store.GroupRun && p.Index == p.Total-1 && !frozen
 	if p.Index == 0 && !frozen {
 		st.at = store.Spot{}
 	}
@@ -60,6 +68,8 @@ func (st *idsState) fold(p store.IDs) {
 	switch x := &p.List[i]; {
 	case x.Group != nil:
 		st.folds.Turn(x.Group.Number)
+	case st.group == store.GroupRun:
+		st.foldTree(x)
 	case x.Operation != 0:
 		st.unfolded.Turn(x.Operation)
 		st.at = store.Spot{Number: x.Operation}
@@ -76,8 +86,11 @@ func (st *idsState) fold(p store.IDs) {
 // foldAll folds or unfolds all groups, or all operations if there are no groups.
 func (st *idsState) foldAll() {
 	of := &st.folds
-	if st.group == store.Ungrouped {
+	switch st.group {
+	case store.Ungrouped:
 		of = &st.unfolded
+	case store.GroupRun:
+		of = &st.cut
 	}
 	*of = store.Folds{All: !of.All && len(of.But) == 0}
 }
@@ -94,6 +107,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.ids
 	if by, ok := m.movement(k, m.rows()); ok {
 		st.moved += by
+		st.tail = false
 		return m.askStore()
 	}
 	switch {
@@ -103,7 +117,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		st.sort = st.sort.Next()
 		m.said = "sorted by " + st.sort.String()
 	case key.Matches(k, keys.Group):
-		st.group, st.folds = st.group.Next(), store.Folds{}
+		st.group, st.folds, st.grouped, st.tail = st.group.Next(), store.Folds{}, true, false
 		m.said = "grouped by " + st.group.String()
 	case key.Matches(k, keys.Fold):
 		st.fold(m.page.ids)
@@ -122,6 +136,8 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		st.pan++
 	case key.Matches(k, keys.Fit):
 		st.zoom, st.pan = 0, 0
+	case key.Matches(k, keys.Cancel) && m.selectsRun():
+		return m.interrupt(m.page.ids)
 	default:
 		return m.exchangeKey(k, st.selected(m.page.ids))
 	}
@@ -150,6 +166,9 @@ func (m *Model) idColumns() idColumns {
 	}
 	if m.page.overview.Joined > 0 {
 		c.fold = 2
+	}
+	if m.ids.group == store.GroupRun { // names stand in a tree, with their places
+		c.kind, c.id, c.fold, c.conn = c.kind+c.id+6, 0, 0, 0
 	}
 	c.kind = max(c.kind, min(m.page.overview.Longest, m.width/3))
 	used := c.fold
@@ -208,7 +227,9 @@ func (m *Model) idsHead(c idColumns, w window) string {
 		l.left(th.Dim, "CONN", c.conn)
 	}
 	l.pad(c.fold)
-	l.left(th.Dim, "ID", c.id)
+	if c.id > 0 {
+		l.left(th.Dim, "ID", c.id)
+	}
 	l.left(th.Dim, "NAME", c.kind)
 	m.axis(l, w)
 	l.pad(1)
@@ -241,8 +262,12 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if c.fold > 0 {
 		m.foldMark(l, x)
 	}
-	l.left(th.ID, idOf(x.ID), c.id)
-	l.named(th, x, c.kind)
+	if m.ids.group == store.GroupRun {
+		m.treeName(l, x, c.kind)
+	} else {
+		l.left(th.ID, idOf(x.ID), c.id)
+		l.named(th, x, c.kind)
+	}
 	m.lane(l, x, w)
 	l.pad(1)
 	if c.parts > 0 {
@@ -350,6 +375,8 @@ func (l *line) named(th *theme, x *store.Exchange, width int) {
 // its model says, or which tools it has called and why it stopped, or else the kind.
 func moreOf(x *store.Exchange, cells int) string {
 	switch m := &x.Model; {
+	case x.Asks != "":
+		return x.Asks
 	case m.Said != "":
 		return lastCells(m.Said, cells)
 	case len(m.ToolCalls) > 0:
@@ -393,7 +420,10 @@ func idsOf(f *store.Frame) string {
 // idOf writes an id without the quotes of JSON.
 func idOf(id string) string {
 	if len(id) > 1 && id[0] == '"' && id[len(id)-1] == '"' {
-		return id[1 : len(id)-1]
+		id = id[1 : len(id)-1]
+	}
+	if place := store.PlaceOf(id); place != "" {
+		return place
 	}
 	if id == "" {
 		return "·"

@@ -146,10 +146,12 @@ func (m *Model) show(v view) tea.Cmd {
 	return m.askStore()
 }
 
+// farAway is further than any list is long.
+const farAway = 1 << 40
+
 // movement returns by how much a key moves in a list of which n rows are seen;
 // the first and the last are far away.
 func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
-	const far = 1 << 40
 	keys := &m.keys
 	switch {
 	case key.Matches(k, keys.Up):
@@ -161,9 +163,9 @@ func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
 	case key.Matches(k, keys.PageDown):
 		return max(n-1, 1), true
 	case key.Matches(k, keys.Top):
-		return -far, true
+		return -farAway, true
 	case key.Matches(k, keys.Bottom):
-		return far, true
+		return farAway, true
 	}
 	return 0, false
 }

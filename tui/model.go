@@ -127,8 +127,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.scrollHelp(0)
 		return m, m.askStore()
 	case page:
-		m.showPage(msg)
-		return m, nil
+		return m, m.showPage(msg)
 	case *content:
 		if m.detail != nil && m.detail.wants() == msg.of {
 			m.detail.showContent(msg)
@@ -167,9 +166,9 @@ func (m *Model) refresh() tea.Cmd {
 }
 
 // showPage shows a page, unless a later one was requested.
-func (m *Model) showPage(p page) {
+func (m *Model) showPage(p page) tea.Cmd {
 	if p.asked != m.asked {
-		return
+		return nil
 	}
 	m.page, m.drawn = p, time.Now()
 	if m.saying != nil {
@@ -177,4 +176,9 @@ func (m *Model) showPage(p page) {
 	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
+	if p.overview.Run && !m.ids.grouped { // the tree is what a run is looked at for
+		m.ids.group, m.ids.grouped = store.GroupRun, true
+		return m.askStore()
+	}
+	return nil
 }

@@ -184,7 +184,11 @@ func (m *Model) tabs() string {
 	}
 	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
 		label := "by " + m.ids.sort.String()
-		if m.ids.group != store.Ungrouped {
+		switch m.ids.group {
+		case store.Ungrouped:
+		case store.GroupRun:
+			label = "by run"
+		default:
 			label += ", grouped by " + m.ids.group.String()
 		}
 		if m.ids.openOnly {

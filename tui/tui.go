@@ -63,7 +63,8 @@ type Records interface {
 type Wire interface {
 	// Refuses says why nothing can be done; "" if it can.
 	Refuses() string
-	// Cancel asks that an exchange be ended, whose id is as it was written.
+	// Cancel asks that an exchange be ended, whose id is as it was written. Without a
+	// connection it is a run of wirectl rlm, or a place in it, such as RUN/t3/c1.
 	Cancel(conn int, id string) error
 	// Resend sends the frame of that number again.
 	Resend(seq int64) error

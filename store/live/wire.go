@@ -234,13 +234,16 @@ func (w *Wire) do(c tap.Command) error {
 	}
 }
 
-// Cancel sends the protocol's cancel of an exchange.
+// Cancel sends the protocol's cancel of an exchange. Without a connection, the id is
+// that of a run of wirectl rlm, or of a place in it.
 func (w *Wire) Cancel(conn int, id string) error {
 	if !json.Valid([]byte(id)) {
 		id = strconv.Quote(id)
 	}
 	w.mu.Lock()
-	conn -= w.before
+	if conn != 0 {
+		conn -= w.before
+	}
 	w.mu.Unlock()
 	if conn < 0 {
 		return errNoTap // it was of the one before

@@ -1,0 +1,92 @@
+package tui_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/tui"
+)
+
+// recordedRun is a run of wirectl rlm whose models are scripts, but for one, which a broker
+// serves that answers after two seconds. A viewer interrupted one of its calls, and
+// --cell-timeout a loop.
+func recordedRun(t *testing.T) *store.Store {
+	t.Helper()
+	f, err := os.Open("testdata/run.pcapng")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapng.NewReader(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(store.Options{})
+	t.Cleanup(func() { f.Close(); s.Close() })
+	if err := s.Take(t.Context(), decode.Input{Capture: r}, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// lacks fails if the screen has one of these texts.
+func (s *screen) lacks(texts ...string) {
+	s.Helper()
+	got := s.text()
+	for _, text := range texts {
+		if strings.Contains(got, text) {
+			s.Errorf("the screen has %q:\n%s", text, got)
+		}
+	}
+}
+
+// A run is shown as its tree, whatever the size of the terminal.
+func TestRunGolden(t *testing.T) {
+	s := recordedRun(t)
+	for _, size := range []size{{"80x24", 80, 24}, {"120x36", 120, 36}, {"200x50", 200, 50}} {
+		sc := newScreen(t, s, tui.Config{Name: "tap:rlm", Theme: "dark", Color: true}, size.width, size.height)
+		sc.press("jjj")
+		golden(t, "run-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
+	}
+}
+
+// Keys fold the tree, and b leaves it.
+func TestRunKeys(t *testing.T) {
+	sc := newScreen(t, recordedRun(t), tui.Config{}, 120, 46)
+	sc.press("jjjj", "o") // the batch
+	sc.shows("▸ q1 llm_query_batched")
+	sc.lacks("q2 small")
+	sc.press("j", "o") // the next turn
+	sc.shows("▸ t2 large")
+	sc.lacks("rlm_query(", "c2 execute")
+	sc.press("O") // which unfolds what is folded, or else folds all
+	sc.shows("c2 execute", "q2 small")
+	sc.press("O")
+	sc.lacks("c1 execute")
+	sc.press("O")
+	sc.press("g", "o")
+	sc.shows("▸ run ")
+	sc.lacks("t1 large")
+	sc.press("o", "b")
+	sc.shows("t1/c1/q1", "by in flight")
+}
+
+// X asks once, names what it interrupts, and names it to the tap by its path.
+func TestRunIsInterrupted(t *testing.T) {
+	s := recordedRun(t)
+	run := s.IDs(store.IDsQuery{Group: store.GroupRun, N: 1}).List[0].Group.Run
+	w := &wired{}
+	sc := newScreen(t, s, tui.Config{Wire: w}, 120, 46)
+	sc.press("X")
+	sc.shows("interrupt run " + run[:8] + "? y/n")
+	sc.press("y", "jjj", "X")
+	sc.shows("interrupt t1/c1? y/n")
+	sc.press("n", "X", "y")
+	if want := `cancel 0 "` + run + `" | cancel 0 "` + run + `/t1/c1"`; strings.Join(w.done, " | ") != want {
+		t.Errorf("did %q, want %s", w.done, want)
+	}
+}
