@@ -37,6 +37,7 @@ type about struct {
 	Protocols []string `json:"protocols"`
 	Timed     bool     `json:"timed"`
 	Live      bool     `json:"live,omitempty"`
+	Run       bool     `json:"run,omitempty"` // it is that of a run
 	Waiting   string   `json:"waiting,omitempty"`
 	Begun     int64    `json:"begun,omitempty"` // milliseconds since 1970
 	Last      float64  `json:"last"`
@@ -89,6 +90,10 @@ type exchange struct {
 	Reason   string  `json:"reason,omitempty"` // of its cancel
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
+	Run      string  `json:"run,omitempty"`   // the id of the run that it belongs to
+	Place    string  `json:"place,omitempty"` // in the run
+	Asks     string  `json:"asks,omitempty"`
+	Under    uint32  `json:"under,omitempty"`    // mark of what it stands below in its run
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
 	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; and the cost, in millionths of a dollar
 	Model    *model  `json:"model,omitempty"`
@@ -243,7 +248,7 @@ func (c clock) since(stamp int64) float64 {
 
 func aboutOf(title string, o *store.Overview, c clock) about {
 	a := about{
-		Title: title, Protocols: o.Protocols, Timed: o.Timed, Last: c.since(o.Last), Frames: o.Frames, Bytes: o.Bytes,
+		Title: title, Protocols: o.Protocols, Timed: o.Timed, Run: o.Run, Last: c.since(o.Last), Frames: o.Frames, Bytes: o.Bytes,
 		Exchanges: o.Exchanges, Open: o.Open, Failed: o.Failed, Findings: o.Findings,
 		Dropped: o.Dropped, Gone: o.Gone, Lost: o.Lost, Altered: o.Altered, Notice: text(o.Notice), Held: len(o.Held),
 	}
@@ -263,7 +268,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,

@@ -34,7 +34,7 @@ var scripts embed.FS
 // script is the script of the page, which is in several files.
 var script = sync.OnceValue(func() string {
 	var all strings.Builder
-	for _, name := range []string{"model", "lanes", "lists", "detail", "stats", "main"} {
+	for _, name := range []string{"model", "lanes", "lists", "runs", "detail", "stats", "main"} {
 		text, err := scripts.ReadFile("script/" + name + ".js")
 		if err != nil {
 			panic(err) // it is embedded

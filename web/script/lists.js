@@ -3,7 +3,7 @@
 const ROW = 22, HEAD = 25;
 const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
 const ui = {
-  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, filter: null, follow: false, frozen: false,
+  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, filter: null, follow: false, frozen: false,
   shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
 };
 
@@ -23,6 +23,7 @@ const waiting = (text) => session.about?.waiting || session.about?.error || text
 const connWidth = () => session.frames.some((f) => f.conn > 1) ? 42 : 0;
 
 function listExchanges() {
+  if (ui.byRun) return listRuns();
   const keep = (x) => (!ui.openOnly || x.open) && exchangeMatches(ui.filter, x);
   const below = (x) => x.below.map((mark) => session.exchanges.get(mark)).filter(Boolean);
   const list = [];
@@ -143,8 +144,8 @@ function heading(view, columns) {
 // The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
 function exchangeColumns(width) {
   const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
-  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : 116;
-  const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : ui.byRun ? Math.round(width / 6) : 116;
+  const columns = fill([20, 18, session.joined && !ui.byRun ? 26 : 0, ui.byRun ? treeWidth() : narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
   const before = columns.slice(0, 6).reduce((sum, n) => sum + n, 0);
   scale.left = before + 10;
   scale.right = before + columns[6] - 12;
@@ -155,11 +156,14 @@ function exchangeColumns(width) {
 function fillExchange(x, put) {
   const below = operationOf(x) !== x;
   put(0, x.findings ? " !" : "", "error");
-  put(1, arrows[x.dir] || "", side(x.dir));
-  put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
-  put(3, bare(x.id) || "·", "id");
-  put(4, x.name || x.kind, "name");
-  put(5, x.name ? x.kind : "", "dim");
+  put(1, x.dir || !ui.byRun ? arrows[x.dir] || "" : "", side(x.dir));
+  if (ui.byRun) fillPlace(x, put);
+  else {
+    put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
+    put(3, bare(x.id) || "·", "id");
+    put(4, x.name || x.kind, "name");
+    put(5, x.asks || (x.name ? x.kind : ""), "dim");
+  }
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
   const took = tookOf(x);
   put(9, session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
@@ -266,6 +270,7 @@ function toBottom() {
 
 function fold(x) {
   if (!x) return;
+  if (ui.byRun) return cutTree(x);
   const op = operationOf(x);
   if (ui.unfolded.has(op.mark)) ui.unfolded.delete(op.mark); else ui.unfolded.add(op.mark);
   if (op !== x) ui.at.ids = op.mark;

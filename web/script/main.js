@@ -54,7 +54,7 @@ function showStatus() {
   $("count").textContent = [n(a.frames, "frame"), n(a.exchanges, "exchange"), a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
     before ? n(before, "earlier exchange") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
     a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
-  $("order").textContent = ui.view === "ids" ? "by " + sorts[ui.sort][0] + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
+  $("order").textContent = ui.view === "ids" ? (ui.byRun ? "by run" : "by " + sorts[ui.sort][0]) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
   const tab = document.querySelector("[data-view=findings]");
   if (tab.count !== a.findings) {
     tab.count = a.findings;
@@ -136,15 +136,15 @@ function question(text, value, yes) {
 }
 
 // command changes what passes, after a question.
-function command(what, value, make) {
+function command(what, value, make, warning = "This changes a live wire: the peers will see it, and the capture will say altered.") {
   if (!session.about?.commands) return say("this session cannot be changed here: that takes a tap of a relay with --control, and the page with --control", "bad");
-  question(what + "? This changes a live wire: the peers will see it, and the capture will say altered.", value, async (text) => {
+  question(what + "? " + warning, value, async (text) => {
     const answer = await fetch("/api/do?" + new URLSearchParams({ session: id }), { method: "POST", headers: { "Wirectl-Secret": session.secret }, body: JSON.stringify(make(text)) }).catch((e) => ({ ok: false, text: () => e.message }));
     if (answer.ok) say("done: " + what, "good"); else say((await answer.text()).trim(), "bad");
   });
 }
 
-const cancel = (x) => command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
+const cancel = (x) => x.place !== undefined ? interrupt(x) : command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
 const resend = (x) => command("send " + (x.name || x.kind) + " " + bare(x.id) + " again", null, () => ({ do: "resend", seq: x.first }));
 const hold = () => command("hold frames that meet a condition (nothing: let all go)", $("search").value, (where) => ({ do: "hold", where }));
 function let_(what, text) {
@@ -174,7 +174,7 @@ const keys = [
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
     ["F", "follow the newest", () => { turn("frames"); toBottom(); }], [" ", "freeze", freeze]],
-  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
+  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
   ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["y", "copy the payload", copy]],
   ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
@@ -214,6 +214,7 @@ function sort() {
 }
 
 function foldAll() {
+  if (ui.byRun) return cutAll();
   ui.allUnfolded = !ui.allUnfolded;
   ui.unfolded.clear();
   ui.stale = true;
@@ -322,6 +323,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => them
 function take(d) {
   const first = !session.about || d.reset;
   learn(d);
+  if (d.about.run && !ui.grouped) groupRuns();
   if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
   if (ui.wanted && frameOf(ui.wanted)) {
     show(ui.wanted);
