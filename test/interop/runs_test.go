@@ -1,0 +1,82 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The page of a run that goes on shows its tree, and interrupts its cell. The model of the
+// cell's call answers nothing until its client leaves.
+func TestRunPageInChromium(t *testing.T) {
+	chromium, node := need(t, "chromium"), need(t, "node")
+	need(t, "python3")
+	asked := make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the end of the client is not seen
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "c.yaml")
+	check(t, os.WriteFile(config, fmt.Appendf(nil, `
+providers:
+  root: {kind: mock, mock: {turns: [{text: "`+"```repl\\nprint(llm_query('one'))\\n```"+`"}, {text: FINAL(done)}]}}
+  silent: {kind: openai, base_url: %q, key: {env: KEY}}
+models: {root: {provider: root}, silent: {provider: silent}}
+rlm: {model: root, sub_model: silent, unsandboxed: true, control: true}
+`, silent.URL), 0o600))
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "KEY=x"}
+	run := exec.CommandContext(t.Context(), wirectl, "rlm", "--config", config, "Why?")
+	run.Env, run.Stderr = append(os.Environ(), env...), t.Output()
+	var answer strings.Builder
+	run.Stdout = &answer
+	check(t, run.Start())
+	<-asked
+	url := pageOf(t, env, "--control", "live")
+	cmd := exec.CommandContext(t.Context(), node, "runs.mjs", filepath.Join(npm(t), "playwright-core", "index.js"), chromium, url)
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	check(t, err)
+	check(t, run.Wait())
+	var saw struct {
+		Errors, Rows, After   []string
+		Order, Question, Said string
+		Folded                int
+	}
+	check(t, json.Unmarshal(out, &saw))
+	rows := []string{
+		"run in-flight",
+		"  load_context done",
+		"  t1 root done",
+		"    t1/c1 execute in-flight",
+		"      t1/c1/q1 llm_query in-flight",
+		"        t1/c1/q1 silent in-flight",
+		"          silent in-flight",
+	}
+	after := []string{
+		"run done",
+		"  load_context done",
+		"  t1 root done",
+		"    t1/c1 execute cancelled",
+		"      t1/c1/q1 llm_query done",
+		"        t1/c1/q1 silent failed",
+		"          silent cancelled",
+		"  t2 root done",
+	}
+	if !slices.Equal(saw.Rows, rows) || saw.Folded != 4 || saw.Order != "by run" || !slices.Equal(saw.After, after) {
+		t.Errorf("%+v", saw)
+	}
+	if len(saw.Errors) > 0 || saw.Question != "interrupt t1/c1? " || saw.Said != "done: interrupt t1/c1" || answer.String() != "done\n" {
+		t.Errorf("%+v, %q", saw, answer.String())
+	}
+}
