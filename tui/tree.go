@@ -28,7 +28,7 @@ func (m *Model) treeName(l *line, x *store.Exchange, width int) {
 		place = idOf(x.ID)
 	}
 	if place != "" {
-		l.text(th.ID, place, 10)
+		l.addText(th.ID, place, 10)
 		l.pad(1)
 	}
 	if room := end - l.used - 1; room > 0 {
