@@ -31,9 +31,9 @@ type Config struct {
 	Controller string // who asks; "" is clients
 	NoTap      bool
 	Control    tap.Controller // takes the commands of viewers; nil takes none
-	Send       tap.SendFunc // to a hub; nil is none
-	Program    []string     // that runs beside the broker
-	Capture    string       // the file of the capture; "" is none
+	Send       tap.SendFunc   // to a hub; nil is none
+	Program    []string       // that runs beside the broker
+	Capture    string         // the file of the capture; "" is none
 	Label      func(*capture.Record, *pcapng.Label)
 	Log, Calls string // the files of lines; "" is none, and - is Stdout
 	LogPrompts bool
