@@ -20,21 +20,25 @@ type backend struct {
 	*Backend
 	secrets *mask.Secrets
 	slots   chan struct{}                         // nil without a limit
-	limiter *rate.Limiter                         // nil without a limit
+	limiter Limiter                               // nil without a limit
+	group   Group                                 // nil without one
 	breaker *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
 	metrics *metrics
 	label   string // of what is counted of it
 }
 
-func newBackend(cfg *Backend, n *metrics, s *mask.Secrets) *backend {
-	b := &backend{Backend: cfg, secrets: s, metrics: n, label: label(cfg.Name)}
+func newBackend(cfg *Backend, n *metrics, s *mask.Secrets, g Group) *backend {
+	b := &backend{Backend: cfg, secrets: s, group: g, metrics: n, label: label(cfg.Name)}
 	n.attempts.WithLabelValues(b.label) // which is there from now on, as are these
 	n.retries.WithLabelValues(b.label)
 	n.working.WithLabelValues(b.label)
 	if cfg.Concurrency > 0 {
 		b.slots = make(chan struct{}, cfg.Concurrency)
 	}
-	if cfg.Rate > 0 {
+	switch {
+	case cfg.Rate > 0 && g != nil:
+		b.limiter = g.Limiter(cfg.Name, cfg.Rate, max(cfg.Burst, 1))
+	case cfg.Rate > 0:
 		b.limiter = rate.NewLimiter(rate.Limit(cfg.Rate), max(cfg.Burst, 1))
 	}
 	if cfg.Breaker > 0 {
@@ -42,12 +46,22 @@ func newBackend(cfg *Backend, n *metrics, s *mask.Secrets) *backend {
 			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= uint32(cfg.Breaker) },
 			Timeout:     cmp.Or(cfg.BreakerDelay, 10*time.Second),
 			IsExcluded:  func(err error) bool { return errors.Is(err, errNoVerdict) },
+			OnStateChange: func(_ string, _, to gobreaker.State) {
+				if g != nil && to == gobreaker.StateOpen {
+					g.Opened(cfg)
+				}
+			},
 		})
 	}
 	return b
 }
 
-func (b *backend) isOpen() bool { return b.breaker != nil && b.breaker.State() == gobreaker.StateOpen }
+func (b *backend) isOpen() bool {
+	return b.breaker != nil && (b.breaker.State() == gobreaker.StateOpen || b.openElsewhere())
+}
+
+// openElsewhere reports whether the breaker is open at another broker of the group.
+func (b *backend) openElsewhere() bool { return b.group != nil && b.group.IsOpen(b.Name) }
 
 // complete makes the call here, again and again as far as the backend's
 // retries go. The model has that name, unless the route has one for it.
@@ -80,7 +94,7 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *provider.Error
 	errors.As(err, &e)
 	most := cmp.Or(r.MaxWait, 30*time.Second)
-	if errors.Is(err, ErrOpen) || e.RetryAfter > most {
+	if errors.Is(err, ErrOpen) || errors.Is(err, ErrHubLost) || e.RetryAfter > most {
 		return 0, false
 	}
 	backoff = min(backoff, most)
@@ -91,6 +105,9 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
 	if r.breaker == nil {
 		return r.queued(ctx, c, hop)
+	}
+	if r.openElsewhere() {
+		return ErrOpen
 	}
 	done, refused := r.breaker.Allow()
 	if refused != nil {
@@ -113,7 +130,7 @@ func verdict(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil || !errors.As(err, &e) || e.Cause == provider.Internal || e.Cause == provider.Unsupported:
+	case ctx.Err() != nil || !errors.As(err, &e) || errors.Is(err, ErrHubLost) || e.Cause == provider.Internal || e.Cause == provider.Unsupported:
 		return errNoVerdict
 	case e.Cause == provider.Refused:
 		return nil
@@ -134,6 +151,9 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 		if err := r.limiter.Wait(ctx); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if errors.Is(err, ErrHubLost) {
+				return err
 			}
 			return &provider.Error{Cause: provider.RateLimited, Err: err}
 		}

@@ -98,7 +98,7 @@ type Call struct {
 
 	table    *table
 	spending *spending
-	purses   []purse // that the call is on
+	purses   []Purse // that the call is on
 	price    *Price  // of the model that it is asked of
 	paid     bool    // it was counted
 }
@@ -210,7 +210,7 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
 	case count:
 		return c.model.only(ctx, c, canCount, ErrCannotCount)
 	case embeddings:
-		if err := c.pay(c.model); err != nil {
+		if err := c.pay(ctx, c.model); err != nil {
 			return err
 		}
 		return c.model.only(ctx, c, canEmbed, ErrCannotEmbed)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,16 +50,16 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("Budget used up: %s has had its %s. Raise its budget in the configuration", e.Of, e.What)
 }
 
-// A purse is whose budget a call is on.
-type purse struct {
-	of     string // such as "client alice"
-	budget *Budget
+// A Purse is whose budget a call is on.
+type Purse struct {
+	Of     string // such as "client alice"
+	Budget *Budget
 }
 
-// left returns an error unless a further call may be made.
-func (p purse) left(s *Spent, now time.Time) error {
-	e := &BudgetError{Of: "the " + p.of}
-	switch b := p.budget; {
+// Left returns an error unless a further call may be made.
+func (p Purse) Left(s *Spent, now time.Time) error {
+	e := &BudgetError{Of: "the " + p.Of}
+	switch b := p.Budget; {
 	case b.Calls > 0 && s.Calls >= b.Calls:
 		e.What = fmt.Sprintf("%d calls", b.Calls)
 	case b.Tokens > 0 && s.Tokens >= b.Tokens:
@@ -68,8 +69,8 @@ func (p purse) left(s *Spent, now time.Time) error {
 	default:
 		return nil
 	}
-	if p.budget.Per > 0 {
-		e.Wait = max(s.Since.Add(p.budget.Per).Sub(now), time.Second)
+	if p.Budget.Per > 0 {
+		e.Wait = max(s.Since.Add(p.Budget.Per).Sub(now), time.Second)
 	}
 	return e
 }
@@ -82,7 +83,7 @@ type spending struct {
 }
 
 // admit counts a call against budgets, unless one of them is used up.
-func (k *spending) admit(purses []purse) error {
+func (k *spending) admit(purses []Purse) error {
 	if len(purses) == 0 {
 		return nil
 	}
@@ -90,31 +91,31 @@ func (k *spending) admit(purses []purse) error {
 	defer k.mu.Unlock()
 	now := time.Now()
 	for _, p := range purses {
-		s := k.of[p.of]
-		if s == nil || p.budget.Per > 0 && now.Sub(s.Since) >= p.budget.Per {
+		s := k.of[p.Of]
+		if s == nil || p.Budget.Per > 0 && now.Sub(s.Since) >= p.Budget.Per {
 			s = &Spent{Since: now}
-			k.of[p.of] = s
+			k.of[p.Of] = s
 		}
-		if err := p.left(s, now); err != nil {
+		if err := p.Left(s, now); err != nil {
 			return err
 		}
 	}
 	for _, p := range purses {
-		k.of[p.of].Calls++
+		k.of[p.Of].Calls++
 		k.changed = true
 	}
 	return nil
 }
 
 // charge counts what a call came to.
-func (k *spending) charge(purses []purse, tokens int64, cost float64) {
+func (k *spending) charge(purses []Purse, tokens int64, cost float64) {
 	if len(purses) == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range purses {
-		if s := k.of[p.of]; s != nil {
+		if s := k.of[p.Of]; s != nil {
 			s.Tokens += tokens
 			s.Cost += cost
 		}
@@ -123,16 +124,16 @@ func (k *spending) charge(purses []purse, tokens int64, cost float64) {
 }
 
 // purses are whose budgets a call for a model is on.
-func (t *table) purses(account string, m *model) (list []purse, err error) {
+func (t *table) purses(account string, m *model) (list []Purse, err error) {
 	if b := t.clients[account]; b != nil {
-		list = append(list, purse{"client " + account, b})
+		list = append(list, Purse{"client " + account, b})
 	}
 	if m.budget != nil {
-		list = append(list, purse{"model " + m.name, m.budget})
+		list = append(list, Purse{"model " + m.name, m.budget})
 	}
 	for _, p := range list {
-		if p.budget.Cost > 0 && m.price == nil {
-			return nil, &BudgetError{Of: "the " + p.of, Unpriced: m.name}
+		if p.Budget.Cost > 0 && m.price == nil {
+			return nil, &BudgetError{Of: "the " + p.Of, Unpriced: m.name}
 		}
 	}
 	return list, nil
@@ -140,7 +141,7 @@ func (t *table) purses(account string, m *model) (list []purse, err error) {
 
 // pay counts a call against the budgets that it is on. From the second model on, which is
 // a fallback, the client's has been counted.
-func (c *Call) pay(m *model) error {
+func (c *Call) pay(ctx context.Context, m *model) error {
 	purses, err := c.table.purses(c.Account, m)
 	if err != nil {
 		return err
@@ -149,7 +150,12 @@ func (c *Call) pay(m *model) error {
 	if c.paid && len(purses) > 0 && c.table.clients[c.Account] != nil {
 		fresh = purses[1:]
 	}
-	if err := c.spending.admit(fresh); err != nil {
+	if c.table.group != nil && len(fresh) > 0 {
+		err = c.table.group.Admit(ctx, fresh)
+	} else {
+		err = c.spending.admit(fresh)
+	}
+	if err != nil {
 		return err
 	}
 	c.purses, c.price, c.paid = purses, m.price, true
@@ -163,7 +169,10 @@ func (c *Call) charge() {
 	if c.price != nil {
 		cost = c.price.Cost(u.Input, u.Output)
 	}
-	if c.spending != nil {
+	switch {
+	case c.table != nil && c.table.group != nil && len(c.purses) > 0:
+		c.table.group.Charge(c.purses, u.Input+u.Output, cost)
+	case c.spending != nil:
 		c.spending.charge(c.purses, u.Input+u.Output, cost)
 	}
 }
@@ -233,9 +242,14 @@ func (b *Broker) Budgets() []BudgetState {
 		if limit == nil {
 			return
 		}
+		state := BudgetState{Of: of, Limit: *limit, Per: limit.Per.Seconds()}
+		if t.group != nil {
+			state.Spent = t.group.Spent(Purse{of, limit})
+			list = append(list, state)
+			return
+		}
 		b.spending.mu.Lock()
 		defer b.spending.mu.Unlock()
-		state := BudgetState{Of: of, Limit: *limit, Per: limit.Per.Seconds()}
 		if s := b.spending.of[of]; s != nil && (limit.Per == 0 || time.Since(s.Since) < limit.Per) {
 			state.Spent = *s
 		}

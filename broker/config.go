@@ -20,6 +20,8 @@ type Config struct {
 	Clients map[string]*Budget
 	// Batch is how many calls of one batch run at once; 0 is 16.
 	Batch int
+	// Group is what the broker shares with others; nil is nothing.
+	Group Group
 	// Secrets are masked in what providers answer; nil is none.
 	Secrets *mask.Secrets
 }

@@ -64,6 +64,8 @@ func Message(err error) string {
 		return "Request cancelled"
 	case errors.Is(err, ErrGone):
 		return "Client went away" // which logs are told alone
+	case errors.Is(err, ErrHubLost):
+		return "Shared limits cannot be checked: the hub of the brokers cannot be reached"
 	case errors.Is(err, ErrCannotCount):
 		return "No provider of this model can count tokens"
 	case errors.Is(err, ErrCannotEmbed):

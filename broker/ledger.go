@@ -93,8 +93,24 @@ func (b *Broker) Usage() []Usage {
 	for _, u := range b.ledger.accounts {
 		list = append(list, *u)
 	}
+	SortUsage(list)
+	return list
+}
+
+// SortUsage sorts by model, door and client.
+func SortUsage(list []Usage) {
 	slices.SortFunc(list, func(a, b Usage) int {
 		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Door, b.Door), cmp.Compare(a.Client, b.Client))
 	})
-	return list
+}
+
+// Add adds the counts of another.
+func (u *Usage) Add(more *Usage) {
+	u.OK += more.OK
+	u.Failed += more.Failed
+	u.Cancelled += more.Cancelled
+	u.Refused += more.Refused
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.Seconds += more.Seconds
 }

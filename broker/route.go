@@ -26,6 +26,7 @@ type table struct {
 	backends []*backend
 	secrets  *mask.Secrets
 	clients  map[string]*Budget
+	group    Group // nil without one
 }
 
 // A model is where calls for one name, or pattern, go.
@@ -55,7 +56,7 @@ type route struct {
 
 // newTable makes a table, of which is counted in n.
 func newTable(cfg Config, n *metrics) (*table, error) {
-	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets, clients: cfg.Clients}
+	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets, clients: cfg.Clients, group: cfg.Group}
 	known := map[*Backend]*backend{}
 	for i := range cfg.Models {
 		if err := t.addModel(&cfg.Models[i], known, n); err != nil {
@@ -79,7 +80,7 @@ func (t *table) addModel(m *Model, known map[*Backend]*backend, n *metrics) erro
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {
-			b = newBackend(r.Backend, n, t.secrets)
+			b = newBackend(r.Backend, n, t.secrets, t.group)
 			known[r.Backend] = b
 			t.backends = append(t.backends, b)
 		}
@@ -178,7 +179,7 @@ func (m *model) complete(ctx context.Context, c *Call) error {
 // completeAs makes the call at the route whose turn it is, then at the others. The
 // model is asked for by the name where a route has none of its own.
 func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
-	if err := c.pay(m); err != nil {
+	if err := c.pay(ctx, m); err != nil {
 		return err
 	}
 	first := m.pick()

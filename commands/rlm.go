@@ -26,7 +26,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
-		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(run.Flags)...),
+		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(run.Flags)...), command.JoinFlag(),
 			&cli.StringFlag{Name: "config", Usage: "read the broker's configuration from the YAML `FILE`; its section rlm sets defaults for these flags"}, quietFlag()),
 		Action: inv.does(runRLM),
 	}

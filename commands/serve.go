@@ -33,7 +33,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +
 			"   wirectl serve usage",
-		Flags: append(command.SendFlags(),
+		Flags: append(command.SendFlags(), command.JoinFlag(),
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "read the configuration from the YAML `FILE`"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "override where a door listens with `DOOR=ADDR`; ADDR is HOST:PORT, PORT or off. Doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "use any free port for doors that --listen does not name"},
@@ -90,6 +90,7 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 		},
 		Program: inv.Operands, PrintAddresses: c.Bool("print-addresses"),
 		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Latis: latisDoor, Linger: inv.Linger,
+		Join: command.Join, JoinURL: c.String("join"),
 	}
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,11 @@ func Dial(a Address, more ...nats.Option) (*Conn, error) {
 // Close leaves the hub.
 func (c *Conn) Close() { c.nats.Close() }
 
+// Org is the organisation of the address, and Host the name under which this process acts
+// there: that of its token, or else of this machine.
+func (c *Conn) Org() string  { return c.address.Org }
+func (c *Conn) Host() string { return cmp.Or(c.address.host, host()) }
+
 // NATS is the connection itself.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
@@ -55,9 +61,8 @@ func advice(err error) error {
 	return err
 }
 
-// tokenLine is in the file of a token that sends. The hub takes what comes with it as that
-// of a host with its name.
-var tokenLine = regexp.MustCompile(`(?m)^# wirectl hub token ([\w-]+) --publish$`)
+// tokenLine is in the file of a token whose name the hub takes for that of its host.
+var tokenLine = regexp.MustCompile(`(?m)^# wirectl hub token ([\w-]+) --(?:publish|broker|worker)$`)
 
 // options are those of a connection as the address wants it.
 func (a *Address) options() ([]nats.Option, error) {

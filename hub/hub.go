@@ -28,6 +28,10 @@ const (
 	PresenceTime = 3 * beat
 	// Summaries is the bucket that has an [Info] for each session.
 	Summaries = "wirectl_sessions"
+	// Shared is the bucket of what brokers share: see package share.
+	Shared = "wirectl_share"
+	// Work begins the subjects between brokers and workers.
+	Work = "wirectl.w."
 	// Inbox begins the subjects of answers to a user with a token; the user's public
 	// key follows, so that nobody else may listen there.
 	Inbox = "_I."

@@ -43,6 +43,10 @@ type Config struct {
 	// Spent is the file that keeps what is used of budgets, "" for the usual one.
 	Spent  string
 	Limits Limits
+	// Join is the address of the hub at which brokers share limits and workers offer
+	// models, "" if there is none. With OpenOnHubLoss, calls pass without it.
+	Join          string
+	OpenOnHubLoss bool
 	// Secrets are all that the file leads to, the token among them.
 	Secrets []string
 	// RLM is what the section rlm sets.
@@ -91,7 +95,7 @@ type builder struct {
 }
 
 func (b *builder) build() (*Config, error) {
-	c := &Config{Listen: map[string]string{}, Limits: b.Limits, Spent: b.Spent, RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
+	c := &Config{Listen: map[string]string{}, Limits: b.Limits, Spent: b.Spent, Join: b.Join, OpenOnHubLoss: b.OnHubLoss == "open", RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
 	if len(b.Providers) == 0 && len(b.Models) == 0 {
 		b.Providers = map[string]Provider{"mock": {Kind: "mock"}}
 		b.Models = map[string]Model{"mock": {Provider: "mock"}}
@@ -174,6 +178,9 @@ func (b *builder) budget(path []string, of *Budget) (*broker.Budget, error) {
 }
 
 func (b *builder) limits(*Config) error {
+	if loss := b.OnHubLoss; loss != "" && loss != "open" && loss != "closed" {
+		return b.at([]string{"on_hub_loss"}, "found %q; expected closed (calls that need a shared limit fail) or open (they pass)", loss)
+	}
 	for _, n := range []struct {
 		key string
 		is  int64

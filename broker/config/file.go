@@ -28,6 +28,8 @@ type File struct {
 	Token     Secret              `yaml:"token"`
 	Clients   map[string]Client   `yaml:"clients"`
 	Spent     string              `yaml:"spent"`
+	Join      string              `yaml:"join"`
+	OnHubLoss string              `yaml:"on_hub_loss"`
 	RLM       RLM                 `yaml:"rlm"`
 }
 

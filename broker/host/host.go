@@ -46,6 +46,10 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Latis makes what serves the connections of the doors for latis.
 	Latis func(*broker.Broker, *slog.Logger) latis.Serve
+	// Join joins other brokers at the hub of an address; nil joins none. JoinURL is that
+	// address, "" for the one in the configuration.
+	Join    func(ctx context.Context, url string, open bool, warn func(string)) (Joined, error)
+	JoinURL string
 	// Linger asks for time to end in after an interrupt.
 	Linger func(time.Duration)
 }
@@ -61,6 +65,7 @@ type Host struct {
 	secrets mask.Secrets // masked in all that is written or answered
 	stop    context.CancelFunc
 	spent   *spentFile // nil if nothing is kept
+	joined  Joined     // nil if there is no hub
 }
 
 // An AddressError says that the address of a door is none.
@@ -116,7 +121,7 @@ func (h *Host) price(cfg *config.Config) error {
 
 // keepSpent keeps what is used of budgets, if there are any and it is not kept yet.
 func (h *Host) keepSpent(cfg *config.Config) error {
-	if h.spent != nil || !cfg.Broker.Budgets() {
+	if h.spent != nil || h.joined != nil || !cfg.Broker.Budgets() {
 		return nil
 	}
 	name := cfg.Spent
@@ -173,8 +178,13 @@ func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 	if err != nil {
 		return err
 	}
+	if err = h.join(context.Background()); err != nil {
+		return errors.Join(err, out.End())
+	}
+	defer h.leave()
 	b, err := broker.New(h.Config.Broker.WithoutBudgets(), out.Watcher())
 	if err == nil {
+		h.report(b)
 		b.Trace(out.Trace)
 		err = f(b, out.Publisher)
 	}
@@ -191,9 +201,14 @@ func (h *Host) Control(c tap.Controller) { h.options.Lookout.Control = c }
 func (h *Host) Hide(text string) string { return string(h.secrets.Hide([]byte(text))) }
 
 func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err error) {
+	if err := h.join(ctx); err != nil {
+		return 0, err
+	}
+	defer h.leave()
 	if h.broker, err = broker.New(h.Config.Broker, out.Watcher()); err != nil {
 		return 0, err
 	}
+	h.report(h.broker)
 	if err := h.keepSpent(h.Config); err != nil {
 		return 0, err
 	}
@@ -293,6 +308,9 @@ type exit struct {
 // one changes nothing.
 func (h *Host) reload() {
 	cfg, err := h.load()
+	if err == nil {
+		err = h.share(cfg)
+	}
 	if err == nil {
 		err = h.keepSpent(cfg)
 	}

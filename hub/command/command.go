@@ -36,6 +36,8 @@ func HubFlags() []cli.Flag {
 		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the page of all sessions at `HOST:PORT` of loopback; none if it is empty"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: allow sending sessions only"},
 		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
+		&cli.BoolFlag{Name: "broker", Usage: "token: allow sharing limits with other brokers, and using workers"},
+		&cli.BoolFlag{Name: "worker", Usage: "token: allow working for brokers"},
 		&cli.BoolFlag{Name: "control", Usage: "token: it can see sessions, and cancel, hold and change what passes a relay with --hub-control"},
 	}
 }
@@ -66,7 +68,7 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 		}, out)
 	case len(words) == 2 && words[0] == "token":
 		var rights []server.Right
-		for _, right := range []server.Right{server.Publish, server.View, server.Control} {
+		for _, right := range server.Rights {
 			if c.Bool(string(right)) {
 				rights = append(rights, right)
 			}
@@ -75,7 +77,7 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 			return server.PrintToken(out, dir, words[1], rights[0])
 		}
 	}
-	return cmdline.Errorf("write wirectl hub, hub token --publish NAME, hub token --view NAME or hub token --control NAME")
+	return cmdline.Errorf("write wirectl hub, or hub token NAME with one of --publish, --view, --control, --broker and --worker")
 }
 
 // FindFlags are those of the command that looks for sessions at a hub.

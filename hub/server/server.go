@@ -180,7 +180,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	}
 	options := &nserver.Options{
 		ServerName: "wirectl", Host: host, Port: listen, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
-		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room, JetStreamMaxMemory: room,
+		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room + hub.SharedBytes, JetStreamMaxMemory: room,
 		SyncInterval: syncInterval,
 	}
 	if o.TLSCert != "" {
@@ -260,6 +260,7 @@ func (h *Hub) streams(replicas int) []jetstream.StreamConfig {
 		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
 		Discard: jetstream.DiscardOld, MaxBytes: h.options.MaxBytes, MaxAge: h.options.MaxAge,
 	}}
+	list = append(list, hub.SharedStream(replicas))
 	for _, bucket := range []struct {
 		name, about string
 		age         time.Duration

@@ -30,7 +30,12 @@ const (
 	Publish Right = "publish" // send sessions, and see none
 	View    Right = "view"    // see sessions, and send none
 	Control Right = "control" // see sessions, and command who sends them
+	Broker  Right = "broker"  // share limits with other brokers, and ask workers
+	Worker  Right = "worker"  // work for brokers
 )
+
+// Rights lists every right.
+var Rights = []Right{Publish, View, Control, Broker, Worker}
 
 // A token is what a hub knows of one: the secret is with its owner alone.
 type token struct {

@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -22,6 +23,9 @@ func New(b *broker.Broker, a web.Access) *web.Server {
 	return web.New(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
 }
 
+// groupTime is how long the hub may take to say what the other brokers were used for.
+const groupTime = 2 * time.Second
+
 type handler struct {
 	broker  *broker.Broker
 	metrics http.Handler
@@ -32,7 +36,15 @@ var pages = map[string]func(b *broker.Broker) any{
 	"/healthz": func(b *broker.Broker) any {
 		return map[string]any{"ok": true, "running": b.Running(), "uptime_seconds": b.Uptime().Seconds()}
 	},
-	"/usage":   func(b *broker.Broker) any { return map[string]any{"usage": b.Usage()} },
+	"/usage": func(b *broker.Broker) any {
+		page := map[string]any{"usage": b.Usage()}
+		ctx, cancel := context.WithTimeout(context.Background(), groupTime)
+		defer cancel()
+		if group, err := b.GroupUsage(ctx); err == nil && group != nil {
+			page["group"] = group
+		}
+		return page
+	},
 	"/budgets": func(b *broker.Broker) any { return map[string]any{"budgets": b.Budgets()} },
 	"/models":  func(b *broker.Broker) any { return map[string]any{"models": b.Models()} },
 }

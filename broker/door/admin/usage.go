@@ -17,8 +17,8 @@ import (
 // usageTime is how long a broker may take to say what it was used for.
 const usageTime = 10 * time.Second
 
-// Usage asks the door at addr, to which a token is shown that is not "", what the
-// broker was used for.
+// Usage asks the door at addr what the broker, or its group, was used for. The token, if
+// not "", is sent along.
 func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
@@ -41,9 +41,12 @@ func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the door admin at %s answers %s", addr, resp.Status)
 	}
-	var answer struct{ Usage []broker.Usage }
+	var answer struct{ Usage, Group []broker.Usage }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("the server at %s is not a broker: %w", addr, err)
+	}
+	if answer.Group != nil {
+		return answer.Group, nil
 	}
 	return answer.Usage, nil
 }

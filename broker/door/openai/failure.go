@@ -64,6 +64,9 @@ func explain(err error) string {
 	if !errors.As(err, &pe) {
 		return broker.Message(err)
 	}
+	if errors.Is(err, broker.ErrHubLost) {
+		return broker.Message(err)
+	}
 	answer := fmt.Sprintf("HTTP %d", pe.Status)
 	if pe.Code != "" {
 		answer += ", " + pe.Code

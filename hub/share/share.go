@@ -1,0 +1,232 @@
+// Package share joins brokers through NATS. Those of one organisation are a [Group]: they
+// share limits, budgets, open breakers and usage in a bucket, and pass calls to workers.
+package share
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/hub"
+)
+
+// Options say how to join.
+type Options struct {
+	// URL is the address of the hub, with the organisation.
+	URL string
+	// Open lets calls pass without the shared limits while the hub cannot be reached;
+	// each broker then keeps to the limits on its own.
+	Open bool
+	// Warn tells a person what went wrong.
+	Warn func(string)
+}
+
+const (
+	// askTime is how long the hub may take to answer.
+	askTime = time.Second
+	// beat is how often a broker renews its leases and reads those of others.
+	beat = 500 * time.Millisecond
+)
+
+// leaseTime is how long a lease is good that is not renewed. It is changed by tests alone.
+var leaseTime = 10 * time.Second
+
+// A Group is a broker's part in what several share. It implements [broker.Group].
+type Group struct {
+	options Options
+	conn    *hub.Conn
+	id      string // of this broker among the others
+	workers *Workers
+
+	mu       sync.Mutex
+	limiters map[string]*limiter
+	purses   map[string]*purse
+	news     map[string]breaker // to be told
+	usage    []byte             // as it was told last
+	ours     func() []broker.Usage
+
+	open   atomic.Pointer[map[string]breaker]
+	offset atomic.Int64 // of the hub's clock to ours, in ns
+	lost   atomic.Int64 // when the hub was found unreachable, in ns; 0 if it is not
+
+	kick    chan struct{} // there is something to tell at once
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Join joins the group of the address. A hub that cannot be reached is an error, unless
+// the options are open.
+func Join(ctx context.Context, o Options) (*Group, error) {
+	conn, err := dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{
+		options: o, conn: conn, id: conn.Host() + "-" + random(),
+		limiters: map[string]*limiter{}, purses: map[string]*purse{}, news: map[string]breaker{}, kick: make(chan struct{}, 1),
+	}
+	g.open.Store(&map[string]breaker{})
+	if g.workers, err = newWorkers(g); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.beat(ctx)
+	g.running.Go(func() { g.keep(ctx) })
+	return g, nil
+}
+
+func random() string {
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+// dial connects, and makes the bucket where there is none.
+func dial(ctx context.Context, o Options) (*hub.Conn, error) {
+	a, err := hub.ParseAddress(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	options := []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(beat), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort()}
+	conn, err := hub.Dial(a, options...)
+	if errors.Is(err, nats.ErrNoServers) && o.Open {
+		o.Warn(fmt.Sprintf("%v; until then each broker keeps to its limits on its own", err))
+		return hub.Dial(a, append(options, nats.RetryOnFailedConnect(true))...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := makeBucket(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// makeBucket makes the bucket on a server that no wirectl hub has prepared.
+func makeBucket(ctx context.Context, conn *hub.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*askTime)
+	defer cancel()
+	b := bucket{conn}
+	_, _, err := b.get(ctx, "-")
+	if !errors.Is(err, nats.ErrNoResponders) {
+		return err
+	}
+	js, err := jetstream.New(conn.NATS())
+	if err != nil {
+		return err
+	}
+	cluster := conn.NATS().ConnectedClusterName() != ""
+	replicas := 1
+	if cluster {
+		replicas = 3
+	}
+	if _, err = js.CreateOrUpdateStream(ctx, hub.SharedStream(replicas)); err != nil && cluster {
+		_, err = js.CreateOrUpdateStream(ctx, hub.SharedStream(1))
+	}
+	if err != nil {
+		return fmt.Errorf("the server has no bucket for what brokers share, and cannot make it: %w; start wirectl hub there, or hub --nats", err)
+	}
+	for ctx.Err() == nil { // until the servers know of it
+		if _, _, err = b.get(ctx, "-"); !errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+		pause(ctx, beat/10)
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Workers are those that offer models to the group.
+func (g *Group) Workers() *Workers { return g.workers }
+
+// Report has g tell others of the usage that own returns.
+func (g *Group) Report(own func() []broker.Usage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ours = own
+}
+
+// Close gives back what is leased and leaves the hub.
+func (g *Group) Close() {
+	g.stop()
+	g.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	g.renew(ctx, true)
+	g.tell(ctx)
+	g.workers.close()
+	g.conn.Close()
+}
+
+// now is the time by the hub's clock, so that brokers whose clocks differ agree.
+func (g *Group) now() time.Time { return time.Now().Add(time.Duration(g.offset.Load())) }
+
+// key is where something of the group is in the bucket.
+func (g *Group) key(kind, name string) string {
+	return strings.Join([]string{g.conn.Org(), kind, encode(name)}, ".")
+}
+
+// keep renews leases and reads what others tell until ctx ends.
+func (g *Group) keep(ctx context.Context) {
+	ticks := time.NewTicker(beat)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		case <-g.kick:
+		}
+		g.beat(ctx)
+	}
+}
+
+func (g *Group) beat(ctx context.Context) {
+	if !g.conn.NATS().IsConnected() {
+		g.miss(nats.ErrDisconnected)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if g.tell(ctx); g.readBreakers(ctx) {
+		g.renew(ctx, false)
+	}
+}
+
+// miss notes that the hub did not answer, and found that it does.
+func (g *Group) miss(err error) {
+	if g.lost.CompareAndSwap(0, time.Now().UnixNano()) {
+		does := "calls that need a shared limit fail"
+		if g.options.Open {
+			does = "each broker keeps to its limits on its own"
+		}
+		g.options.Warn(fmt.Sprintf("the hub does not answer (%v): until it does, %s", err, does))
+	}
+}
+
+func (g *Group) found() {
+	if g.lost.Swap(0) != 0 {
+		g.options.Warn("the hub answers again")
+	}
+}
+
+// reached reports whether the hub was there a moment ago, and may be asked.
+func (g *Group) reached() bool { return g.lost.Load() == 0 && g.conn.NATS().IsConnected() }
