@@ -245,10 +245,10 @@ func (b *Broker) Find(model string) error {
 }
 
 // Models returns the names of the models, sorted; patterns are among them.
-func (b *Broker) Models() []string { return b.table.Load().names }
+func (b *Broker) Models() []string { return b.table.Load().offered(true) }
 
 // Named returns the names that can be asked for as they are, sorted.
-func (b *Broker) Named() []string { return b.table.Load().named }
+func (b *Broker) Named() []string { return b.table.Load().offered(false) }
 
 // Running returns how many calls run.
 func (b *Broker) Running() int64 { return b.running.Load() }

@@ -22,6 +22,9 @@ type Config struct {
 	Batch int
 	// Group is what the broker shares with others; nil is nothing.
 	Group Group
+	// Workers answer calls for models that nothing else in the configuration has and they
+	// offer; nil is none.
+	Workers Workers
 	// Secrets are masked in what providers answer; nil is none.
 	Secrets *mask.Secrets
 }

@@ -3,6 +3,9 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 )
@@ -24,6 +27,51 @@ type Group interface {
 	IsOpen(provider string) bool
 	// Usage is that of the whole group, given this broker's own.
 	Usage(ctx context.Context, own []Usage) ([]Usage, error)
+}
+
+// Workers are other machines that answer calls.
+type Workers interface {
+	provider.Provider
+	// Offers reports whether any of them offers a model, and Offered what they offer.
+	Offers(model string) bool
+	Offered() []string
+}
+
+// workersTime bounds calls that go to workers without the configuration saying so.
+const workersTime = 10 * time.Minute
+
+// addWorkers makes the model of names that only workers know.
+func (t *table) addWorkers(w Workers, n *metrics) {
+	if w == nil {
+		return
+	}
+	b := newBackend(&Backend{Name: "workers", Provider: w, Total: workersTime}, n, t.secrets, t.group)
+	t.workers, t.rest = w, &model{name: "workers", routes: []route{{b, "", 1}}, turns: make([]int, 1)}
+	t.backends = append(t.backends, b)
+}
+
+// withOffered adds to names what workers offer.
+func (t *table) withOffered(names []string, patterns bool) []string {
+	if t.workers == nil {
+		return names
+	}
+	names = slices.Clone(names)
+	for _, name := range t.workers.Offered() {
+		if patterns || !strings.Contains(name, "*") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// offered returns the names of models; without patterns, those alone that can be asked for
+// as they are.
+func (t *table) offered(patterns bool) []string {
+	if patterns {
+		return t.withOffered(t.names, true)
+	}
+	return t.withOffered(t.named, false)
 }
 
 // A Limiter has calls wait for their turn.

@@ -27,6 +27,8 @@ type table struct {
 	secrets  *mask.Secrets
 	clients  map[string]*Budget
 	group    Group // nil without one
+	workers  Workers
+	rest     *model // for what only workers offer; nil without them
 }
 
 // A model is where calls for one name, or pattern, go.
@@ -63,6 +65,7 @@ func newTable(cfg Config, n *metrics) (*table, error) {
 			return nil, err
 		}
 	}
+	t.addWorkers(cfg.Workers, n)
 	for i := range cfg.Models {
 		if err := t.link(&cfg.Models[i]); err != nil {
 			return nil, err
@@ -144,8 +147,11 @@ func (t *table) find(asked string) (*model, string, error) {
 	if m == nil {
 		m = t.match(name)
 	}
+	if m == nil && t.rest != nil && name != "" && t.workers.Offers(name) {
+		m = t.rest
+	}
 	if m == nil {
-		return nil, "", &UnknownModelError{Model: name, Allowed: t.names}
+		return nil, "", &UnknownModelError{Model: name, Allowed: t.withOffered(t.names, true)}
 	}
 	return m, name, nil
 }

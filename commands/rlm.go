@@ -52,6 +52,9 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
 		return err
 	}
+	if err := command.Join(c, &o); err != nil {
+		return err
+	}
 	inv.Linger(runEnd)
 	inv.Terminable()
 	finish, err := run.Ask(c.Context, o, cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{

@@ -32,8 +32,9 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve --config broker.yaml\n" +
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +
+			"   wirectl serve --worker --join nats://hub.example:4222 --models 'llama-*'\n" +
 			"   wirectl serve usage",
-		Flags: append(command.SendFlags(), command.JoinFlag(),
+		Flags: append(append(command.SendFlags(), command.WorkFlags()...),
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "read the configuration from the YAML `FILE`"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "override where a door listens with `DOOR=ADDR`; ADDR is HOST:PORT, PORT or off. Doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "use any free port for doors that --listen does not name"},
@@ -57,6 +58,9 @@ func runServe(inv *invocation, c *cli.Context) error {
 	o := hostOptions(inv, c)
 	var err error
 	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+		return err
+	}
+	if err := command.Join(c, &o); err != nil {
 		return err
 	}
 	h, err := host.Load(o)
@@ -90,7 +94,6 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 		},
 		Program: inv.Operands, PrintAddresses: c.Bool("print-addresses"),
 		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Latis: latisDoor, Linger: inv.Linger,
-		Join: command.Join, JoinURL: c.String("join"),
 	}
 }
 

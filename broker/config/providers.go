@@ -82,6 +82,9 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		}
 		return made, nil
 	}
+	if p.Kind == "workers" {
+		return nil, nil
+	}
 	return kinds[p.Kind](provider.Config{
 		BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: header,
 		Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop,
@@ -94,6 +97,8 @@ func (b *builder) fitsKind(path []string, p *Provider) error {
 	switch _, known := kinds[p.Kind]; {
 	case !known:
 		return b.at(append(path, "kind"), "%q is not a kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	case p.Kind == "workers" && (p.BaseURL != "" || p.Key != Secret{} || len(p.Headers) > 0 || len(p.Drop) > 0):
+		return b.at(path, "workers have base_url, key, headers and drop in configurations of their own")
 	case p.APIVersion != "" && p.Kind != "openai":
 		return b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
 	case p.MaxTokens != 0 && p.Kind != "anthropic":
@@ -171,6 +176,7 @@ func isFailure(status int) bool { return status >= 400 && status <= 599 }
 // kinds makes the providers, but for the mock, which has a configuration of its own.
 var kinds = map[string]func(provider.Config) provider.Provider{
 	"mock":      nil,
+	"workers":   nil, // which are found when the broker has joined a hub
 	"openai":    func(c provider.Config) provider.Provider { return openai.New(c) },
 	"anthropic": func(c provider.Config) provider.Provider { return anthropic.New(c) },
 	"gemini":    func(c provider.Config) provider.Provider { return gemini.New(c) },

@@ -50,6 +50,8 @@ type Options struct {
 	// address, "" for the one in the configuration.
 	Join    func(ctx context.Context, url string, open bool, warn func(string)) (Joined, error)
 	JoinURL string
+	// Work has the broker take calls at the hub rather than join it; nil does not.
+	Work func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (Worker, error)
 	// Linger asks for time to end in after an interrupt.
 	Linger func(time.Duration)
 }
@@ -220,6 +222,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	if err != nil {
 		return 0, err
 	}
+	h.onlyNamed(addrs)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -231,6 +234,10 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	if err != nil {
 		return 0, err
 	}
+	worker, err := h.work(out.Publisher)
+	if err != nil {
+		return 0, errors.Join(err, svc.Close())
+	}
 	h.options.Linger(h.options.Drain + shutdownTime)
 	// The doors outlive an interrupt: it begins their shutdown.
 	svc.Start(context.WithoutCancel(ctx))
@@ -239,6 +246,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	}
 	draining, done := context.WithTimeout(context.WithoutCancel(ctx), h.options.Drain)
 	defer done()
+	h.rest(draining, worker)
 	svc.Shutdown(draining)
 	for _, u := range h.broker.Usage() {
 		h.log.Info("used", "model", u.Model, "door", u.Door, "client", u.Client, "calls", u.Calls(), "ok", u.OK,

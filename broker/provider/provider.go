@@ -111,6 +111,8 @@ type Exchange interface {
 	// Received tells a body that came, and Event one event of a stream.
 	Received(status int, body []byte)
 	Event(status int, data []byte)
+	// Passed tells that the call has come a step further on its way to other machines.
+	Passed(step string)
 	// Ended tells that the attempt is over.
 	Ended(err error)
 }

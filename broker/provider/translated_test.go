@@ -382,6 +382,7 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 type overheard []byte
 
 func (o *overheard) Sent(_ string, body []byte) { *o = append(*o, body...) }
+func (*overheard) Passed(string)                {}
 func (*overheard) Received(int, []byte)         {}
 func (*overheard) Event(int, []byte)            {}
 func (*overheard) Ended(error)                  {}

@@ -228,6 +228,9 @@ func (e *exchange) Sent(url string, body []byte) {
 	e.to.HTTP(frame.C2U, "POST "+url+" HTTP/1.1", body)
 }
 
+// Passed publishes a step of the call.
+func (e *exchange) Passed(step string) { e.from.Note("call %d: %s", e.call.ID, step) }
+
 // Received publishes an answer.
 func (e *exchange) Received(status int, body []byte) { e.to.Response(status, body) }
 

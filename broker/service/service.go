@@ -118,6 +118,15 @@ func mayListen(d Door, remote bool) error {
 	return nil
 }
 
+// Close ends listening at doors that have not started.
+func (s *Service) Close() error {
+	var errs []error
+	for _, ln := range s.listeners {
+		errs = append(errs, ln.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Start serves at all doors.
 func (s *Service) Start(ctx context.Context) {
 	for i, d := range s.doors {

@@ -5,16 +5,51 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/hub/share"
+	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
 // JoinFlag is that of commands with a broker, which may share work with others.
 func JoinFlag() cli.Flag {
-	return &cli.StringFlag{Name: "join", Usage: "share limits with the brokers at the hub at `URL`, and use the workers there"}
+	return &cli.StringFlag{Name: "join", Usage: "share limits with the brokers at the hub at `URL`, and use its workers"}
 }
 
-// Join joins brokers at a hub, as [host.Options] has it.
-func Join(ctx context.Context, url string, open bool, warn func(string)) (host.Joined, error) {
+// WorkFlags are those of a broker that works for others.
+func WorkFlags() []cli.Flag {
+	return []cli.Flag{
+		JoinFlag(),
+		&cli.BoolFlag{Name: "worker", Usage: "with --join: take calls from the brokers at the hub instead of opening doors"},
+		&cli.StringSliceFlag{Name: "models", Usage: "with --worker: offer the models that match `PATTERN`, such as 'llama-*' (default: all of the configuration)"},
+		&cli.IntFlag{Name: "parallel", Value: 4, Usage: "with --worker: take at most `N` calls at once"},
+	}
+}
+
+// Join has a broker join others, or work for them, as the flags say.
+func Join(c *cli.Context, o *host.Options) error {
+	o.JoinURL, o.Join = c.String("join"), join
+	switch {
+	case c.Command.Name != "serve":
+		return nil // another --parallel
+	case !c.Bool("worker") && (c.IsSet("models") || c.IsSet("parallel")):
+		return cmdline.Errorf("--models and --parallel are about what a worker takes: add --worker")
+	case !c.Bool("worker"):
+		return nil
+	case c.Int("parallel") < 1:
+		return cmdline.Errorf("invalid --parallel %d: want a number from 1", c.Int("parallel"))
+	}
+	o.Work = func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (host.Worker, error) {
+		models, err := share.Offers(b, cmdline.ListOf(c, "models"))
+		if err != nil {
+			return nil, cmdline.Errorf("%w", err)
+		}
+		return share.Work(share.WorkOptions{URL: url, Broker: b, Publisher: p, Models: models, Parallel: c.Int("parallel"), Warn: warn})
+	}
+	return nil
+}
+
+func join(ctx context.Context, url string, open bool, warn func(string)) (host.Joined, error) {
 	return share.Join(ctx, share.Options{URL: url, Open: open, Warn: warn})
 }

@@ -168,7 +168,15 @@ func (t *token) permissions() *nserver.Permissions {
 		Publish:   &nserver.SubjectPermission{Allow: subjects()[t.Right]},
 		Subscribe: &nserver.SubjectPermission{Allow: []string{hub.Inbox + t.Key + ".>"}},
 	}
-	if t.Right == Publish {
+	switch t.Right {
+	case Broker:
+		p.Publish.Allow = append(p.Publish.Allow, hub.Work+">")
+		p.Subscribe.Allow = append(p.Subscribe.Allow, hub.Work+"*.here")
+	case Worker: // which gets its own calls alone, and answers them
+		p.Publish.Allow = []string{hub.Work + "*.here"}
+		p.Subscribe.Allow = append(p.Subscribe.Allow, hub.Work+"*.who", hub.Work+"*.take.*", hub.Work+"*.call."+t.Name+".>")
+		p.Response = &nserver.ResponsePermission{MaxMsgs: -1, Expires: workTime}
+	case Publish:
 		own := func(subject string) string { return strings.TrimSuffix(subject, ">") + "*." + t.Name + ".>" }
 		p.Publish.Allow = nil
 		for _, subject := range subjects()[Publish] {
@@ -190,8 +198,12 @@ func subjects() map[Right][]string {
 		publish = append(publish, keys+">")
 		view = append(view, get+stream)
 	}
-	return map[Right][]string{Publish: publish, View: view, Control: append(slices.Clone(view), hub.Commands+">")}
+	shared, sharedKeys := hub.Bucket(hub.Shared)
+	return map[Right][]string{Broker: {get + shared, sharedKeys + ">"}, Worker: nil, Publish: publish, View: view, Control: append(slices.Clone(view), hub.Commands+">")}
 }
+
+// workTime is how long a worker may answer without a further word of its broker.
+const workTime = time.Minute
 
 // answerTime is how long an answer to a viewer may take.
 const answerTime = 10 * time.Second
@@ -203,6 +215,9 @@ const answerTime = 10 * time.Second
 func (a *authority) admit(s *nserver.Server) error {
 	accounts := map[Right]*nserver.Account{}
 	for right, list := range subjects() {
+		if right == Worker {
+			continue // it has that of brokers
+		}
 		account, err := s.RegisterAccount(string(right))
 		if err != nil {
 			return err
@@ -212,7 +227,7 @@ func (a *authority) admit(s *nserver.Server) error {
 				continue // who sends serves it
 			}
 			answers := nserver.Singleton
-			if right != Publish {
+			if strings.HasPrefix(subject, "$JS.") || strings.HasPrefix(subject, hub.Find) {
 				answers = nserver.Streamed
 			}
 			err := errors.Join(
@@ -226,6 +241,7 @@ func (a *authority) admit(s *nserver.Server) error {
 		}
 		accounts[right] = account
 	}
+	accounts[Worker] = accounts[Broker]
 	commands := hub.Commands + ">"
 	err := errors.Join(
 		accounts[Publish].AddServiceExport(commands, nil),

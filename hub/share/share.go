@@ -155,7 +155,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // Workers are those that offer models to the group.
-func (g *Group) Workers() *Workers { return g.workers }
+func (g *Group) Workers() broker.Workers { return g.workers }
 
 // Report has g tell others of the usage that own returns.
 func (g *Group) Report(own func() []broker.Usage) {
@@ -213,6 +213,9 @@ func (g *Group) beat(ctx context.Context) {
 
 // miss notes that the hub did not answer, and found that it does.
 func (g *Group) miss(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // it is us who go
+	}
 	if g.lost.CompareAndSwap(0, time.Now().UnixNano()) {
 		does := "calls that need a shared limit fail"
 		if g.options.Open {

@@ -284,4 +284,3 @@ func TestNoHub(t *testing.T) {
 	b, _ := join(t, nowhere, true, &w, func(c *broker.Config) { c.Models[0].Budget = &broker.Budget{Calls: 10} })
 	check(t, b.Do(t.Context(), call()))
 }
-

@@ -1,7 +1,440 @@
 package share
 
-// Workers are stub
-type Workers struct{}
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
 
-func newWorkers(*Group) (*Workers, error) { return &Workers{}, nil }
-func (w *Workers) close()                 {}
+	"github.com/nats-io/nats.go"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/hub"
+)
+
+// Workers are those that offer models to a group. They are a [provider.Provider].
+type Workers struct {
+	conn *hub.Conn
+	id   string // of the broker
+	here *nats.Subscription
+
+	mu    sync.Mutex
+	known map[string]worker // by id
+	came  chan struct{}     // closed when the first worker is known
+}
+
+// A worker is one that was heard of.
+type worker struct {
+	models []string
+	seen   time.Time
+}
+
+// meetTime is how long a broker that joins waits to hear of workers.
+const meetTime = 200 * time.Millisecond
+
+func newWorkers(g *Group) (*Workers, error) {
+	w := &Workers{conn: g.conn, id: g.id, known: map[string]worker{}, came: make(chan struct{})}
+	var err error
+	if w.here, err = g.conn.NATS().Subscribe(subject(g.conn, "here"), w.meet); err != nil {
+		return nil, err
+	}
+	if g.conn.NATS().IsConnected() {
+		if err := g.conn.NATS().Publish(subject(g.conn, "who"), nil); err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.came:
+		case <-time.After(meetTime):
+		}
+	}
+	return w, nil
+}
+
+func (w *Workers) close() { _ = w.here.Unsubscribe() } // it fails if the connection has gone
+
+// meet notes what a worker says of itself.
+func (w *Workers) meet(m *nats.Msg) {
+	var p presence
+	if json.Unmarshal(m.Data, &p) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(p.Models) == 0 {
+		delete(w.known, p.ID)
+		return
+	}
+	if len(w.known) == 0 {
+		select {
+		case <-w.came:
+		default:
+			close(w.came)
+		}
+	}
+	w.known[p.ID] = worker{p.Models, time.Now()}
+}
+
+// Offered returns the names and patterns of models that workers offer.
+func (w *Workers) Offered() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []string
+	for id, one := range w.known {
+		if time.Since(one.seen) > awayTime {
+			delete(w.known, id)
+			continue
+		}
+		list = append(list, one.models...)
+	}
+	return list
+}
+
+// match returns the longest pattern that workers offer and a model fits, "" if there is
+// none.
+func (w *Workers) match(model string) (found string) {
+	for _, pattern := range w.Offered() {
+		before, after, wild := strings.Cut(pattern, "*")
+		switch {
+		case pattern == model:
+			return pattern
+		case wild && len(pattern) > len(found) && len(model) >= len(pattern)-1 && strings.HasPrefix(model, before) && strings.HasSuffix(model, after):
+			found = pattern
+		}
+	}
+	return found
+}
+
+// Offers reports whether a worker offers the model.
+func (w *Workers) Offers(model string) bool { return w.match(model) != "" }
+
+// Complete implements [provider.Provider].
+func (w *Workers) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	return w.call(ctx, complete, r, c)
+}
+
+// CountTokens implements [provider.Counter].
+func (w *Workers) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	return w.call(ctx, count, r, c)
+}
+
+// Embed implements [provider.Embedder].
+func (w *Workers) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	return w.call(ctx, embed, r, c)
+}
+
+// A call is one at a worker, as its broker sees it.
+type call struct {
+	*Workers
+	request    *provider.Request
+	completion *provider.Completion
+	started    time.Time
+	inbox      string
+	sub        *nats.Subscription
+
+	claim    claim // the worker's
+	heard    time.Time
+	number   int    // of the last message of the worker
+	began    bool   // parts were emitted
+	answer   []byte // pieces of the end
+	offers   int
+	messages chan *nats.Msg
+}
+
+// Inboxes of a call: the last word says what a message answers. A worker with a token may
+// publish to one only within a minute of a message that named it.
+const (
+	toOffer = ".o"
+	toBegin = ".b"
+	toPing  = ".p"
+	toCall  = ".c"
+)
+
+func (w *Workers) call(ctx context.Context, what ask, r *provider.Request, c *provider.Completion) error {
+	one := &call{Workers: w, request: r, completion: c, started: time.Now(), inbox: w.conn.NATS().NewInbox(), messages: make(chan *nats.Msg, 4*window)}
+	sub, err := w.conn.NATS().ChanSubscribe(one.inbox+".*", one.messages)
+	if err != nil {
+		return &provider.Error{Cause: provider.Unreachable, Err: fmt.Errorf("the hub: %w", err)}
+	}
+	one.sub = sub
+	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
+	body := marshal(request{
+		Ask: what, From: w.id, Model: r.Model, Prompt: r.Prompt, Chat: r.Chat, Own: r.Own, OwnHeader: r.OwnHeader, Dialect: r.Dialect,
+		ChatErr: newFailure(r.ChatErr), Choices: r.Choices, Stream: r.Emit != nil, Traceparent: r.Traceparent,
+	})
+	for {
+		if err := one.offer(ctx); err != nil {
+			return err
+		}
+		if again, err := one.run(ctx, body); !again {
+			return err
+		}
+	}
+}
+
+// passed shows a hop to the tap.
+func (c *call) passed(format string, args ...any) {
+	if x := c.request.Exchange; x != nil {
+		x.Passed(fmt.Sprintf(format, args...) + fmt.Sprintf(", %v after the call came", time.Since(c.started).Round(10*time.Microsecond)))
+	}
+}
+
+// publish sends a message to the worker, or about an offer.
+func (c *call) publish(to, reply, kind string, body []byte) error {
+	if err := c.conn.NATS().PublishMsg(message(to, reply, kind, body)); err != nil {
+		return &provider.Error{Cause: provider.Unreachable, Err: fmt.Errorf("the hub: %w", err)}
+	}
+	return nil
+}
+
+// busyTime is how long to wait until an offer is made again that nobody takes.
+const busyTime = 20 * time.Millisecond
+
+// offer offers the call until a worker claims it.
+func (c *call) offer(ctx context.Context) error {
+	for {
+		pattern := c.match(c.request.Model)
+		if pattern == "" {
+			return &provider.Error{Cause: provider.Unreachable, Err: fmt.Errorf("no worker offers the model %q: start one with wirectl serve --worker", c.request.Model)}
+		}
+		if err := c.publish(subject(c.conn, "take", encode(pattern)), c.inbox+toOffer, kindOffer, nil); err != nil {
+			return err
+		}
+		if c.offers++; c.offers == 1 {
+			c.passed("offered to the workers of %s", pattern)
+		}
+		claimed, err := c.claimed(ctx)
+		if err != nil || claimed {
+			return err
+		}
+	}
+}
+
+// claimed waits for a claim, and reports whether one came.
+func (c *call) claimed(ctx context.Context) (bool, error) {
+	timer := time.NewTimer(offerTime)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-timer.C:
+			return false, nil
+		case m := <-c.messages:
+			switch {
+			case nobody(m), kindOf(m) == kindBusy:
+				timer.Reset(busyTime)
+			case kindOf(m) != kindClaim || json.Unmarshal(m.Data, &c.claim) != nil:
+			case !strings.HasPrefix(c.claim.Subject, subject(c.conn, "call")+"."):
+				// A worker must not have a broker publish elsewhere.
+			default:
+				c.passed("claimed by worker %s", c.claim.ID)
+				return true, nil
+			}
+		}
+	}
+}
+
+// run has the worker make the call. If that has certainly not begun, it may be offered
+// again.
+func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
+	if ctx.Err() != nil {
+		_ = c.publish(c.claim.Subject, "", kindCancel, nil)
+		return false, context.Cause(ctx)
+	}
+	if err := c.publish(c.claim.Subject, c.inbox+toCall, kindPing, nil); err != nil {
+		return false, err
+	}
+	if err := send(body, kindBegin, kindRun, func(n int, kind string, piece []byte) error {
+		return c.conn.NATS().PublishMsg(numbered(message(c.claim.Subject, c.inbox+toBegin, kind, piece), n))
+	}); err != nil {
+		return false, &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("the hub: %w", err)}
+	}
+	if x := c.request.Exchange; x != nil {
+		sent := c.request.Chat
+		if sent == nil {
+			sent = c.request.Prompt
+		}
+		x.Sent("nats:"+c.claim.ID, sent)
+	}
+	c.heard = time.Now()
+	pings := time.NewTicker(pingTime)
+	defer pings.Stop()
+	defer c.stayHere()()
+	for {
+		select {
+		case <-ctx.Done():
+			c.cancel("cancel")
+			return false, context.Cause(ctx)
+		case <-pings.C:
+			if time.Since(c.heard) > deadTime {
+				return false, c.died("it has been silent for %v", deadTime)
+			}
+			// One that fails shows by the silence.
+			_ = c.publish(c.claim.Subject, c.inbox+toPing, kindPing, fmt.Append(nil, c.number))
+		case m := <-c.messages:
+			done, again, err := c.message(m)
+			if done || again || err != nil {
+				return again, err
+			}
+		}
+	}
+}
+
+// died is the error for a worker that is not there any more. What it began is not made
+// again: it may have been paid for.
+func (c *call) died(format string, args ...any) error {
+	c.passed("worker %s died in mid-call", c.claim.ID)
+	return &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("worker %s died in mid-call: "+format, append([]any{c.claim.ID}, args...)...)}
+}
+
+// message takes one of the worker.
+func (c *call) message(m *nats.Msg) (done, again bool, err error) {
+	switch {
+	case nobody(m) && strings.HasSuffix(m.Subject, toBegin):
+		c.passed("worker %s has gone before the call began: it is offered again", c.claim.ID)
+		return false, true, nil
+	case nobody(m) && strings.HasSuffix(m.Subject, toPing):
+		return false, false, c.died("nobody listens there any more")
+	case nobody(m):
+		return false, false, nil
+	case strings.HasSuffix(m.Subject, toOffer): // of another offer
+		var late claim
+		if json.Unmarshal(m.Data, &late) == nil && strings.HasPrefix(late.Subject, subject(c.conn, "call")+".") {
+			_ = c.publish(late.Subject, "", kindCancel, nil)
+		}
+		return false, false, nil
+	}
+	c.heard = time.Now()
+	kind := kindOf(m)
+	data := kind == kindPart || kind == kindPiece || kind == kindEnd
+	if c.number++; !data {
+		c.number--
+	} else if numberOf(m) != c.number {
+		return false, false, c.died("a message of it was lost on the way")
+	}
+	switch kind {
+	case kindBegun:
+		c.passed("begun by worker %s", c.claim.ID)
+	case kindPart:
+		err = c.part(m.Data)
+	case kindPiece:
+		c.answer = append(c.answer, m.Data...)
+	case kindEnd:
+		return true, false, c.end(append(c.answer, m.Data...))
+	}
+	if err == nil && data && c.number%(window/4) == 0 {
+		err = c.publish(c.claim.Subject, c.inbox+toPing, kindAck, fmt.Append(nil, c.number))
+	}
+	if err != nil {
+		c.cancel("failure of the client")
+	}
+	return false, false, err
+}
+
+// stayHere tells the worker that the broker is there, even while a slow client holds its
+// parts up. It does so until it is called off.
+func (c *call) stayHere() (stop func()) {
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticks := time.NewTicker(4 * pingTime)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+				_ = c.publish(c.claim.Subject, c.inbox+toCall, kindPing, nil) // the worker takes silence for our end
+			}
+		}
+	})
+	return func() {
+		close(done)
+		running.Wait()
+	}
+}
+
+func (c *call) part(text []byte) error {
+	var p part
+	if err := json.Unmarshal(text, &p); err != nil {
+		return c.malformed(err)
+	}
+	if !c.began && c.request.Emit == nil {
+		return c.malformed(errors.New("it streams what was not to be streamed"))
+	}
+	c.began = true
+	c.completion.Choices = p.Choices
+	if x := c.request.Exchange; x != nil {
+		if event := firstOf(p.Chunk, p.Event); event != nil {
+			x.Event(200, event)
+		} else {
+			x.Event(200, fmt.Appendf(nil, `{"text":%s}`, firstOf(p.Text, p.Thought, []byte("null"))))
+		}
+	}
+	return c.request.Emit(p.Part)
+}
+
+func firstOf(all ...[]byte) []byte {
+	for _, one := range all {
+		if one != nil {
+			return one
+		}
+	}
+	return nil
+}
+
+func (c *call) malformed(err error) error {
+	return &provider.Error{Cause: provider.Overloaded, Began: true, Err: fmt.Errorf("worker %s: its answer makes no sense: %w", c.claim.ID, err)}
+}
+
+func (c *call) end(text []byte) error {
+	var e end
+	if err := json.Unmarshal(text, &e); err != nil {
+		return c.malformed(err)
+	}
+	*c.completion = e.Completion
+	if e.Failure != nil {
+		return e.Failure.error(c.claim.ID)
+	}
+	if x := c.request.Exchange; x != nil && !c.began {
+		x.Received(200, firstOf(e.Completion.Own, e.Completion.Chat, e.Completion.Text))
+	}
+	c.passed("ended by worker %s", c.claim.ID)
+	return nil
+}
+
+// cancel has the worker stop, and waits a moment to learn that it did.
+func (c *call) cancel(why string) {
+	sent := time.Now()
+	c.passed("%s sent to worker %s", why, c.claim.ID)
+	if c.publish(c.claim.Subject, c.inbox+toPing, kindCancel, nil) != nil {
+		return
+	}
+	timer := time.NewTimer(stopTime)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			c.passed("worker %s has not confirmed the %s within %v", c.claim.ID, why, stopTime)
+			return
+		case m := <-c.messages:
+			if nobody(m) && strings.HasSuffix(m.Subject, toPing) {
+				c.passed("worker %s has gone before the %s came", c.claim.ID, why)
+				return
+			}
+			if kindOf(m) == kindBegun {
+				c.passed("begun by worker %s", c.claim.ID)
+			}
+			var e end
+			if kindOf(m) == kindEnd && json.Unmarshal(m.Data, &e) == nil {
+				c.passed("worker %s stopped its %s %v after the %s came there and %v after it was sent",
+					c.claim.ID, cmp.Or(e.Hop, "call"), e.Stopped.Round(time.Microsecond), why, time.Since(sent).Round(time.Microsecond))
+				return
+			}
+		}
+	}
+}

@@ -64,6 +64,7 @@ func TestUnreachable(t *testing.T) {
 type seen struct{ answer, events string }
 
 func (s *seen) Sent(string, []byte)              {}
+func (s *seen) Passed(string)                    {}
 func (s *seen) Received(status int, body []byte) { s.answer += fmt.Sprint(status, " ", string(body)) }
 func (s *seen) Event(_ int, data []byte)         { s.events += string(data) }
 func (s *seen) Ended(error)                      {}

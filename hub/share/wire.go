@@ -1,0 +1,207 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/hub"
+)
+
+// Between broker and worker. A broker offers a call, without its prompt, to the queue group
+// of a pattern of models. A worker with a free slot claims it, and names a subject of its
+// own; only then does the broker send the call there, to that worker alone. Parts come back
+// to the broker's inbox, at most [window] ahead of what the broker has confirmed.
+const (
+	kindHeader = "Wirectl-Kind"
+	// numberHeader counts the messages of a call, those of either side from 1.
+	numberHeader = "Wirectl-Number"
+
+	// from the broker
+	kindOffer  = "offer"
+	kindBegin  = "begin"  // a piece of the call; more follow
+	kindRun    = "run"    // the last piece
+	kindAck    = "ack"    // the number of the last message that was used
+	kindCancel = "cancel" // also of a claim that is not wanted
+	kindPing   = "ping"   // has the number, too; answered if there is where to
+
+	// from the worker
+	kindClaim = "claim"
+	kindBusy  = "busy"
+	kindBegun = "begun"
+	kindPart  = "part"
+	kindPiece = "piece" // of the end; more follow
+	kindEnd   = "end"
+	kindPong  = "pong"
+)
+
+const (
+	// window is how many messages of a worker may be unconfirmed.
+	window = 64
+	// pieceSize is the most that a message has of a call or an answer.
+	pieceSize = 256 << 10
+	// claimTime is how long a claim is kept for a broker that does not use it.
+	claimTime = 5 * time.Second
+	// offerTime is how long an offer may be without an answer.
+	offerTime = time.Second
+	// pingTime is how often a broker asks whether a worker is there, and deadTime how long
+	// either waits for the other before it takes it for dead.
+	pingTime = 500 * time.Millisecond
+	deadTime = 10 * time.Second
+	// stopTime is how long a broker waits to learn that a cancel arrived.
+	stopTime = 250 * time.Millisecond
+	// hereTime is how often a worker says that it is there, and awayTime how long it may
+	// be silent.
+	hereTime = time.Second
+	awayTime = 4 * hereTime
+)
+
+// subject is one of an organisation.
+func subject(conn *hub.Conn, words ...string) string {
+	return hub.Work + conn.Org() + "." + strings.Join(words, ".")
+}
+
+// A presence is what a worker says of itself. Without models it is about to go.
+type presence struct {
+	ID     string   `json:"id"`
+	Models []string `json:"models"`
+}
+
+// A claim is a worker's answer to an offer.
+type claim struct {
+	ID      string `json:"id"`
+	Subject string `json:"subject"` // of the call
+}
+
+// An ask is what is asked of a worker.
+type ask string
+
+const (
+	complete ask = "complete"
+	count    ask = "count"
+	embed    ask = "embed"
+)
+
+// A request is a call as it travels.
+type request struct {
+	Ask         ask              `json:"ask"`
+	From        string           `json:"from"` // the broker
+	Model       string           `json:"model"`
+	Prompt      []byte           `json:"prompt,omitempty"`
+	Chat        []byte           `json:"chat,omitempty"`
+	Own         []byte           `json:"own,omitempty"`
+	OwnHeader   http.Header      `json:"own_header,omitempty"`
+	Dialect     provider.Dialect `json:"dialect,omitempty"`
+	ChatErr     *failure         `json:"chat_err,omitempty"`
+	Choices     int              `json:"choices,omitempty"`
+	Stream      bool             `json:"stream,omitempty"`
+	Traceparent string           `json:"traceparent,omitempty"`
+}
+
+// A part is one of a streamed completion, and how many choices that has.
+type part struct {
+	provider.Part
+	Choices int `json:",omitempty"`
+}
+
+// An end is how a call ended at a worker.
+type end struct {
+	Completion provider.Completion
+	Failure    *failure `json:",omitempty"`
+	// Stopped is how long the worker's providers took to end after the cancel came.
+	Stopped time.Duration `json:",omitempty"`
+	// Hop is where the cancel stopped, as a report of the worker's broker says.
+	Hop string `json:",omitempty"`
+}
+
+// A failure is an error as it travels.
+type failure struct {
+	Cause      provider.Cause
+	Status     int           `json:",omitempty"`
+	Code       string        `json:",omitempty"`
+	Param      string        `json:",omitempty"`
+	RetryAfter time.Duration `json:",omitempty"`
+	Began      bool          `json:",omitempty"`
+	Text       string
+}
+
+func newFailure(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		f := &failure{Cause: e.Cause, Status: e.Status, Code: e.Code, Param: e.Param, RetryAfter: e.RetryAfter, Began: e.Began}
+		if e.Err != nil {
+			f.Text = e.Err.Error()
+		}
+		return f
+	}
+	f := &failure{Cause: provider.Internal, Text: broker.Message(err)}
+	if _, unknown := errors.AsType[*broker.UnknownModelError](err); unknown {
+		f.Cause, f.Code = provider.Refused, "model_not_found"
+	}
+	if _, spent := errors.AsType[*broker.BudgetError](err); spent {
+		f.Cause = provider.RateLimited
+	}
+	return f
+}
+
+// error is the failure at a worker; "" is the broker itself.
+func (f *failure) error(worker string) error {
+	if f == nil {
+		return nil
+	}
+	text := f.Text
+	if worker != "" && f.Cause != provider.Unsupported {
+		text = "worker " + worker + ": " + text
+	}
+	return &provider.Error{Cause: f.Cause, Status: f.Status, Code: f.Code, Param: f.Param, RetryAfter: f.RetryAfter, Began: f.Began, Err: errors.New(text)}
+}
+
+// message makes one of a kind; body may be nil.
+func message(to, reply, kind string, body []byte) *nats.Msg {
+	return &nats.Msg{Subject: to, Reply: reply, Data: body, Header: nats.Header{kindHeader: {kind}}}
+}
+
+// numbered gives a message its number.
+func numbered(m *nats.Msg, n int) *nats.Msg {
+	m.Header.Set(numberHeader, strconv.Itoa(n))
+	return m
+}
+
+func numberOf(m *nats.Msg) int {
+	n, _ := strconv.Atoi(m.Header.Get(numberHeader)) // 0 is the number of none
+	return n
+}
+
+func kindOf(m *nats.Msg) string { return m.Header.Get(kindHeader) }
+
+// nobody reports whether m is the server's word that nobody got a message.
+func nobody(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
+
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it has nothing that JSON does not
+	}
+	return text
+}
+
+// send sends a body in pieces: all but the last one are of the kind more.
+func send(body []byte, more, last string, one func(n int, kind string, piece []byte) error) error {
+	n := 1
+	for ; len(body) > pieceSize; n++ {
+		if err := one(n, more, body[:pieceSize]); err != nil {
+			return err
+		}
+		body = body[pieceSize:]
+	}
+	return one(n, last, body)
+}
