@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 		{"---\ndefault: a\n--- # more\n---\n", "3:1: there are several documents; expected one"},
 
 		// Keys that nothing reads.
-		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, clients, spent, rlm`},
+		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, clients, spent, join, on_hub_loss, rlm`},
 		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window, budget`},
 		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
 		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
@@ -207,8 +207,8 @@ func TestFaults(t *testing.T) {
 		{"rlm:\n  max_iteration: 3", "2:3: unknown key \"max_iteration\" (did you mean max_iterations?); expected one of " + rlmKeys},
 
 		// Names that lead nowhere.
-		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is not a kind of provider; expected one of anthropic, gemini, mock, openai`},
-		{"providers: {m: {}}", `1:13: providers.m.kind: "" is not a kind of provider; expected one of anthropic, gemini, mock, openai`},
+		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is not a kind of provider; expected one of anthropic, gemini, mock, openai, workers`},
+		{"providers: {m: {}}", `1:13: providers.m.kind: "" is not a kind of provider; expected one of anthropic, gemini, mock, openai, workers`},
 		{models + "  a: {provider: x}", `3:7: models.a.provider: there is no provider "x"; expected a key of providers: m`},
 		{models + "  a: {routes: [{provider: m}, {provider: x}]}", `3:32: models.a.routes.1.provider: there is no provider "x"; expected a key of providers: m`},
 		{models + "  a: {provider: m, fallbacks: [b]}", `3:32: models.a.fallbacks.0: there is no model "b"`},

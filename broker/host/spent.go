@@ -89,7 +89,7 @@ func readSpent(name string) (spent map[string]broker.Spent, err error) {
 	}
 	for of, s := range spent {
 		if s.Calls < 0 || s.Tokens < 0 || s.Cost < 0 {
-			return nil, fmt.Errorf("%s: %s has spent less than nothing; remove it to begin anew", name, of)
+			return nil, fmt.Errorf("%s: %s has spent less than nothing; remove it to start at zero", name, of)
 		}
 	}
 	return spent, nil
