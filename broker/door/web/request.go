@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"regexp"
+	"strings"
 )
 
 // A Request is one request, with its whole body. Its bytes are valid until the
@@ -27,7 +28,11 @@ func (r *Request) HasLength() bool {
 // Start returns the request line, for taps, without the key that clients of Gemini's may
 // have in it.
 func (r *Request) Start() string {
-	return r.Method + " " + keys.ReplaceAllString(r.RequestURI, "${1}***") + " " + r.Proto
+	target := r.RequestURI
+	if strings.ContainsAny(target, "?&;") {
+		target = keys.ReplaceAllString(target, "${1}***")
+	}
+	return r.Method + " " + target + " " + r.Proto
 }
 
 // keys are those in a query, however their name is escaped.
