@@ -25,7 +25,7 @@ import (
 type Client struct {
 	base   string // the URL
 	header http.Header
-	http   *http.Client
+	http   *http.Transport
 }
 
 // A Response is an answer.
@@ -60,19 +60,15 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 	// With one of these, net/http would send a request again that was written.
 	header.Del("Idempotency-Key")
 	header.Del("X-Idempotency-Key")
-	return &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
-			TLSHandshakeTimeout:    connect,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    maxIdle,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true, // events come one by one, and limits count what comes
-		},
-		// A redirect would take the key elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	return &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:    connect,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // events come one by one, and limits count what comes
 	}}
 }
 
@@ -114,7 +110,8 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 		req.Header = header.Clone()
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
-	resp, err := c.http.Do(req) //nolint:bodyclose // whoever reads the answer closes it
+	// A redirect, which would take the key elsewhere, is not followed.
+	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // whoever reads the answer closes it
 	if err != nil {
 		return nil, err
 	}
