@@ -17,7 +17,7 @@ func alterFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "fault-seed", Usage: "seed random faults with `N`; the same seed makes the same faults (default: from --fault-file, or 0)"},
 		&cli.StringFlag{Name: "hold", Usage: "hold frames that match `EXPR` until they are released over the tap"},
 		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap hold frames, resend them, and send frames and cancels"},
-		&cli.BoolFlag{Name: "hub-control", Usage: "let viewers at the hub do the same, if they have the right to control"},
+		&cli.BoolFlag{Name: "hub-control", Usage: "let viewers at the hub do the same, if their token has --control"},
 	}
 }
 

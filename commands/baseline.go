@@ -15,8 +15,8 @@ func baselineCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "write the tools of a session's MCP server, for lint --baseline",
 		ArgsUsage: "[SESSION]",
-		Description: "Writes the names, descriptions, schemas and annotations of the tools that were listed\n" +
-			"last, as JSON that is sorted, so that a change of it can be reviewed line by line.\n\n" +
+		Description: "Writes names, descriptions, schemas and annotations of the tools listed last, as\n" +
+			"sorted JSON, so that changes can be reviewed line by line.\n\n" +
 			"   wirectl baseline session.pcapng > tools.json\n" +
 			"   wirectl lint --baseline tools.json later.pcapng",
 		Flags:  sessionFlags(),

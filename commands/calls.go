@@ -22,10 +22,10 @@ func callsCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "list the calls of a session: tool, duration, bytes, outcome",
 		ArgsUsage: "[SESSION…]",
-		Description: "Reads captures, recordings, NDJSON, the bytes of one direction or the tap of what runs,\n" +
-			"and lists each request with its answer: in the order in which they began, or for what\n" +
-			"is still running as they end. A turn of an agent, a call with its retries and a task are\n" +
-			"one call, with all requests that belong to it.\n\n" +
+		Description: "Reads captures, recordings, NDJSON, the bytes of one direction or a running session,\n" +
+			"and lists each request with its answer: in order of their start, or, while the\n" +
+			"session runs, as calls end. An agent's turn, a task, or a call with its retries is\n" +
+			"one call.\n\n" +
 			"   wirectl calls session.pcapng\n" +
 			"   wirectl calls --where 'failed and name==search' live\n" +
 			"   wirectl calls --slowest 10 -o csv session.pcapng > slow.csv",

@@ -15,8 +15,8 @@ func completionCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "print a shell completion script",
 		ArgsUsage: "SHELL",
-		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The script says in its head where\n" +
-			"it belongs. To try it:\n\n" +
+		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The head of the script says\n" +
+			"where to install it. To try it:\n\n" +
 			"   source <(wirectl completion bash)",
 		Action: func(*cli.Context) error {
 			if len(inv.Operands) != 1 {

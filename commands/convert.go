@@ -24,9 +24,9 @@ func convertCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "convert a session: pcapng, NDJSON, raw bytes, a trace or HAR",
 		ArgsUsage: "IN OUT",
-		Description: "Reads what decode reads and writes OUT, in the format that its name tells: .pcapng,\n" +
-			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes). OUT may\n" +
-			"be - with --to. Known secrets are taken out, unless --keep-secrets is given.\n\n" +
+		Description: "Reads what decode reads and writes OUT in the format of its name: .pcapng,\n" +
+			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes).\n" +
+			"OUT may be - with --to. Known secrets are removed unless --keep-secrets is set.\n\n" +
 			"   wirectl convert --keep-secrets session.pcapng folder/\n" +
 			"   wirectl convert --redact name --redact-value '[0-9]{16}' dir session.pcapng\n" +
 			"   wirectl convert fixture:latis-session trace.json",

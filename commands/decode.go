@@ -30,8 +30,8 @@ func decodeCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "show the frames of a stream as text, NDJSON or raw bytes",
 		ArgsUsage: "[FILE…]",
-		Description: "Reads files, captures, fixture:NAME, the tap of what runs (tap:NAME, live) or standard\n" +
-			"input, detects framing and protocol, and shows each frame.\n\n" +
+		Description: "Reads files, captures, fixture:NAME, a running session (tap:NAME, live) or standard\n" +
+			"input, detects framing and protocol, and prints each frame.\n\n" +
 			"   wirectl decode < dump.bin\n" +
 			"   wirectl decode -v --where 'kind==tools/call' fixture:mcp-everything/c2s.bin\n" +
 			"   wirectl decode -o ndjson dump.bin | jq .payload",
@@ -235,7 +235,7 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 
 // pricesFlag says what the tokens of models cost.
 func pricesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "prices", Usage: "the `FILE` with what the tokens of models cost (default: prices.yaml in the folder wirectl for configurations)"}
+	return &cli.StringFlag{Name: "prices", Usage: "read token prices from `FILE` (default: prices.yaml in wirectl's configuration folder)"}
 }
 
 // pricedConfig is decodeConfig for commands that show what calls cost.

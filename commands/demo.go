@@ -19,7 +19,7 @@ func demoCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
 		Category:  reading,
-		Usage:     "watch some seconds of agent traffic in the monitor, with captions",
+		Usage:     "watch a short example in the monitor, with captions",
 		ArgsUsage: " ",
 		Description: "An MCP client calls tools, a model streams an answer, and a tool ignores a cancel: " +
 			"real programs on loopback, with relays in between. Without a terminal, the frames are " +

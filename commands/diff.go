@@ -20,11 +20,11 @@ func diffCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "compare two sessions, exchange by exchange",
 		ArgsUsage: "A B",
-		Description: "Ids are renamed into alignment, JSON is compared as values, and what two sides say at\n" +
-			"the same time may cross in any order. Items of arrays are matched by name, uri, id or\n" +
-			"method. A turn, a task and a call with its retries are one exchange each. Of the tools,\n" +
-			"prompts and resources of an MCP server it says which changes break clients. The status is\n" +
-			"3 when the sessions differ.\n\n" +
+		Description: "Pairs exchanges whatever their ids, and compares JSON as values. Messages that both\n" +
+			"sides send at the same time may come in any order. Items of arrays are matched by\n" +
+			"name, uri, id or method. A turn, a task, or a call with its retries counts as one\n" +
+			"exchange. For tools, prompts and resources of an MCP server, the output says which\n" +
+			"changes break clients. The status is 3 if the sessions differ.\n\n" +
 			"   wirectl diff before.pcapng after.pcapng\n" +
 			"   wirectl diff --ignore-field 'result.*.time' before.pcapng after.pcapng",
 		Flags: append([]cli.Flag{

@@ -17,8 +17,8 @@ func doctorCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "list the programs on this machine that wirectl can use",
 		ArgsUsage: " ",
-		Description: "Looks for the programs that some endpoints and views need, and says where the taps " +
-			"of running relays are. Wirectl works without any of the programs.\n\n" +
+		Description: "Checks which of the programs that some endpoints and views need are installed, and\n" +
+			"prints where running relays have their taps. None of the programs is required.\n\n" +
 			"   wirectl doctor",
 		Action: inv.does(runDoctor),
 	}

@@ -14,8 +14,8 @@ import (
 func hubCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name: "hub", Category: between, Usage: "collect the sessions of many machines", ArgsUsage: "[token NAME]",
-		Description: "Runs a hub: relays and brokers send it what passes (--hub), and commands read that as\n" +
-			"hub:SESSION. token prints the credentials that a client from beyond this machine needs.\n\n" +
+		Description: "Runs a hub. Relays and brokers send it their sessions (--hub), and commands read\n" +
+			"these as hub:SESSION. token prints the credentials for a client on another machine.\n\n" +
 			"   wirectl hub\n" +
 			"   wirectl hub --nats nats://nats.example:4222 --creds hub.creds\n" +
 			"   wirectl hub token --publish build-7 > build-7.token",

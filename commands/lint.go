@@ -24,8 +24,8 @@ func lintCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "report protocol rules that a session broke",
 		ArgsUsage: "[SESSION…]",
-		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and judges what\n" +
-			"the messages mean together. The status is 3 when something was found.\n\n" +
+		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and checks the\n" +
+			"messages against the rules of their protocol. The status is 3 if a rule is broken.\n\n" +
 			"   wirectl lint session.pcapng\n" +
 			"   wirectl lint --fail-on error,late-result --ignore unsafe-id session.pcapng\n" +
 			"   wirectl lint -o sarif session.pcapng > wirectl.sarif\n" +

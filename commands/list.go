@@ -19,8 +19,8 @@ func listCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "list the framings, carriers, protocols and fixtures",
 		ArgsUsage: " ",
-		Description: "These are the names that --framing, --carrier and --protocol take, and the\n" +
-			"sessions that are built in.\n\n" +
+		Description: "Lists the names that --framing, --carrier and --protocol accept, and the built-in\n" +
+			"sessions.\n\n" +
 			"   wirectl list",
 		Action: func(*cli.Context) error {
 			if len(inv.Operands) > 0 {

@@ -24,8 +24,8 @@ func monitorCommand(inv *invocation) *cli.Command {
 		Usage:     "watch a session on the terminal: ids in flight, cancels, frames, findings",
 		Category:  reading,
 		ArgsUsage: "[SESSION]",
-		Description: "Draws what passes a relay or a broker, a capture, a recording, NDJSON or the bytes\n" +
-			"of one direction, while it comes. The key ? shows what there is to do.\n\n" +
+		Description: "Shows a running relay or broker, a capture, a recording, NDJSON or the bytes of one\n" +
+			"direction, as it arrives. Press ? for the keys.\n\n" +
 			"   wirectl monitor                        # what runs, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +

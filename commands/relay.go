@@ -30,18 +30,17 @@ func relayCommand(inv *invocation) *cli.Command {
 		Category:  between,
 		Usage:     "relay between a controller (client) and a unit (server), and show the frames",
 		ArgsUsage: "ENDPOINT",
-		Description: "Moves bytes between its standard input and output, where the controller is, and\n" +
-			"ENDPOINT, the unit. The bytes are never changed or delayed by who watches, and by\n" +
-			"nothing else unless --fault, --hold or --control asks for it. The exit status is that\n" +
-			"of the unit's command.\n\n" +
+		Description: "Moves bytes between its standard input and output (the controller) and ENDPOINT (the\n" +
+			"unit). Watching never changes or delays them; only --fault, --hold and --control do.\n" +
+			"The exit status is that of the unit's command.\n\n" +
 			"   wirectl relay --capture session.pcapng -- npx server\n" +
 			"   wirectl relay --print ssh build@example.com agent --stdio\n" +
 			"   wirectl relay --listen tcp://127.0.0.1:7000 -- wirectl unit\n" +
 			"   wirectl relay --listen grpc://127.0.0.1:7000 grpc://127.0.0.1:50051\n" +
 			"   wirectl relay --listen http://127.0.0.1:7000 http://127.0.0.1:3001/mcp\n" +
 			"   wirectl relay http://127.0.0.1:3001/mcp\n\n" +
-			"The last one is for a client of MCP that speaks on standard input and output. Headers,\n" +
-			"such as a token, come from the environment: WIRECTL_HEADERS has lines of NAME: VALUE.",
+			"The last one lets an MCP client on standard input and output use a server over HTTP.\n" +
+			"Headers, such as a token, come from WIRECTL_HEADERS, lines of NAME: VALUE.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "capture", Usage: "record to `FILE` (overwrites); - is stdout, with --listen"},
 			&cli.StringFlag{Name: "capture-policy", Value: string(recorder.Spill), Usage: "what to do with frames if the file is too slow: spill, block, drop"},

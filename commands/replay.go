@@ -26,10 +26,11 @@ func replayCommand(inv *invocation) *cli.Command {
 		Category:  speaking,
 		Usage:     "play one side of a recorded session and check the other",
 		ArgsUsage: "SESSION [ENDPOINT]",
-		Description: "Sends what one side said in a capture, a recording, NDJSON or fixture:NAME, when all\n" +
-			"has come that it had waited for, and compares what the peer says with what it said\n" +
-			"then. Ids of the peer take the place of the recorded ones. The status is 3 when the\n" +
-			"peer is not as recorded. Without an ENDPOINT the bytes go to standard output.\n\n" +
+		Description: "Plays one side of a session (a capture, a recording, NDJSON or fixture:NAME) and\n" +
+			"compares the peer's messages with the recorded ones. Each frame waits for the\n" +
+			"replies that preceded it in the recording, and ids are replaced by those of the live\n" +
+			"peer. The status is 3 if the peer behaves differently. Without an ENDPOINT, the\n" +
+			"bytes go to standard output.\n\n" +
 			"   wirectl replay session.pcapng -- npx some-mcp-server\n" +
 			"   wirectl replay --as unit --listen tcp://127.0.0.1:7000 session.pcapng\n" +
 			"   wirectl replay --as unit --repeat --listen http://127.0.0.1:7000 x.pcapng\n" +
@@ -43,7 +44,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "ignore-field", Usage: "ignore the payload field at `PATH`: keys joined by dots, with * for any"},
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "ignore frames of this `KIND`, whether they arrive or not"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "ignore the parts of streamed answers and their number"},
-			&cli.StringFlag{Name: "to", Usage: "write what the side says, byte for byte, to `stdout`"},
+			&cli.StringFlag{Name: "to", Usage: "write the bytes of that side to `stdout`"},
 			&cli.IntFlag{Name: "conn", Usage: "play only connection `N` of the session (default: all, in turn)"},
 			&cli.IntFlag{Name: "clients", Usage: "with --listen: exit after `N` clients (default: no limit)"},
 			&cli.BoolFlag{Name: "allow-redacted", Usage: "allow sessions that were redacted or altered"},

@@ -21,8 +21,8 @@ func reportCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "write a session as an HTML page: lanes, frames, findings, statistics",
 		ArgsUsage: "SESSION",
-		Description: "The page is one HTML file that needs nothing else: no server, no network. What is\n" +
-			"known to be secret is taken out of it, because pages are for showing around.\n\n" +
+		Description: "Writes one HTML file that needs neither a server nor a network. Known secrets are\n" +
+			"removed, since reports are made to be shared.\n\n" +
 			"   wirectl report -o report.html session.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},

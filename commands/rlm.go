@@ -19,10 +19,10 @@ func rlmCommand(inv *invocation) *cli.Command {
 		Category:  speaking,
 		Usage:     "answer a question about a text of any size with code that a model writes",
 		ArgsUsage: "[QUESTION | show FILE]",
-		Description: "The text is not in the prompt: it is the variable context in a Python interpreter. The\n" +
-			"model sees its size, and writes code that reads it and asks further models. The code is\n" +
-			"isolated from this machine. Standard output has the answer, standard error a line for\n" +
-			"each turn. With the word show it prints a log as text. docs/rlm.md tells more.\n\n" +
+		Description: "The text is not in the prompt. It is a variable, context, in a Python interpreter\n" +
+			"that is isolated from this machine. The model sees its size and writes code that\n" +
+			"reads it and asks further models. The answer goes to standard output, a line per\n" +
+			"turn to standard error. show prints a log as text (docs/rlm.md).\n\n" +
 			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",

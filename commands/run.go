@@ -179,9 +179,9 @@ const (
 
 var help = cmdline.Help{
 	Groups: []string{reading, between, speaking, about}, // in their order
-	ExitStatus: "0: done. 1: failed. 2: called wrongly. 3: the peer or the input broke its protocol. " +
-		"4: a limit ended a run of rlm, and its best answer was printed. 130: interrupted. Of a program that was to be run: 127: not found. 126: cannot be run. " +
-		"relay and serve have the status of the program that they ran.",
+	ExitStatus: "0: success. 1: failure. 2: usage error. 3: the peer or the input broke its protocol. " +
+		"4: a limit ended rlm, which printed its best answer. 126: a program cannot run. 127: it was not found. 130: interrupted. " +
+		"relay and serve return the status of the program that they run.",
 }
 
 func init() { help.Install() }
@@ -250,11 +250,11 @@ func newAppFor(inv *invocation, args []string) *cli.App {
 func newAppOf(inv *invocation, makers []maker) *cli.App {
 	app := &cli.App{
 		Name:  "wirectl",
-		Usage: "read the wire protocols that AI agents speak",
+		Usage: "see what AI agents, their tools and their models say to each other",
 		Description: "Try it on a recorded session, then on a dump of yours:\n\n" +
 			"   wirectl decode fixture:mcp-everything\n" +
 			"   wirectl decode < dump.bin\n\n" +
-			"wirectl help COMMAND tells more of a command.",
+			"wirectl help COMMAND describes a command.",
 		Writer:                 inv.Stdout,
 		ErrWriter:              inv.Stderr,
 		HideVersion:            true,

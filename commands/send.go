@@ -23,9 +23,10 @@ func sendCommand(inv *invocation) *cli.Command {
 		Category:  speaking,
 		Usage:     "send requests to a peer and stream its answers",
 		ArgsUsage: "PROTOCOL [METHOD [PARAMS]] ENDPOINT",
-		Description: "Is the controller for one request, or for many with -n. PROTOCOL is latis, rlm, theory,\n" +
-			"nexus, a2a, or mcp, acp, codex, lsp, dap and jsonrpc, of which the handshake is done first. PARAMS is\n" +
-			"JSON. The status is 1 when the peer answers an error, 3 when it breaks its protocol.\n\n" +
+		Description: "Sends one request, or many with -n, and prints the answer. PROTOCOL is latis, rlm,\n" +
+			"theory, nexus or a2a; or mcp, acp, codex, lsp, dap or jsonrpc, with the handshake\n" +
+			"done first. PARAMS is JSON. The status is 1 if the peer answers with an error, 3 if\n" +
+			"it breaks its protocol.\n\n" +
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl send --prompt 'a poem' --cancel-after 3 latis tcp://127.0.0.1:7000\n" +
 			"   wirectl send mcp tools/list '{}' -- npx server\n" +

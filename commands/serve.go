@@ -21,14 +21,13 @@ func serveCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Category:  speaking,
-		Usage:     "route llm_query() to models: a broker with seven doors",
+		Usage:     "serve model APIs: a broker with routes, limits, budgets and a mock",
 		ArgsUsage: "[usage [ADDR] | PROGRAM…]",
-		Description: "Without a configuration a mock answers, so that a first call works at once. With a\n" +
-			"program, the broker runs beside it for as long as it runs: WIRECTL_BROKER and\n" +
-			"WIRECTL_PROXY tell the program where, Python finds a module wirectl with llm_query, and the\n" +
-			"clients of OpenAI, Anthropic and Gemini their base URLs. With the word\n" +
-			"usage it says what a broker that runs has been used for: the one at ADDR, which is\n" +
-			"its door admin, HOST:PORT or PORT, or at the usual port.\n\n" +
+		Description: "Without a configuration, a mock answers, so a first call works at once. With a\n" +
+			"PROGRAM, the broker runs as long as the program, which finds it by WIRECTL_BROKER,\n" +
+			"WIRECTL_PROXY, the Python module wirectl (llm_query), and the base URLs of OpenAI,\n" +
+			"Anthropic and Gemini clients. usage prints what a running broker has been used for:\n" +
+			"the one whose admin door is at ADDR (HOST:PORT or PORT).\n\n" +
 			"   wirectl serve --config broker.yaml\n" +
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +

@@ -17,11 +17,11 @@ func sessionsCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "list the recorded sessions of wrapped servers",
 		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
-		Description: "Lists what wirectl wrap --record has recorded, the newest first. Any command that\n" +
-			"reads a session takes one by its id, or the beginning of it. rm removes some, or with\n" +
-			"--all every one that has ended. off ends recording for all servers, from their next\n" +
-			"start, without an edit of their configurations; on undoes that. With --hub, lists what\n" +
-			"the hub has.\n\n" +
+		Description: "Lists what wirectl wrap --record has recorded, newest first. Commands that read a\n" +
+			"session accept its id or the beginning of it. rm removes records, or with --all\n" +
+			"every one that has ended. off stops recording for all servers from their next start,\n" +
+			"without editing their configurations; on undoes that. With --hub, lists the sessions\n" +
+			"of the hub.\n\n" +
 			"   wirectl sessions\n" +
 			"   wirectl sessions --hub live\n" +
 			"   wirectl sessions --hub --since 2h --where 'tool==search and failures>0'\n" +

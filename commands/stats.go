@@ -22,8 +22,8 @@ func statsCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "summarize sessions: counts, latencies, streaming, cancels",
 		ArgsUsage: "[SESSION…]",
-		Description: "Reads captures, recordings, NDJSON or the bytes of one direction, and sums up what\n" +
-			"all of them hold, by kind of message. Times are those of a capture.\n\n" +
+		Description: "Summarizes captures, recordings, NDJSON or the bytes of one direction, all together,\n" +
+			"by kind of message and by name. Latencies come from the times in a capture.\n\n" +
 			"   wirectl stats session.pcapng\n" +
 			"   wirectl stats -o json a.pcapng | jq '.kinds[] | select(.latency_ms.p99 > 99)'",
 		Flags: append([]cli.Flag{

@@ -15,8 +15,8 @@ func tapsCommand(inv *invocation) *cli.Command {
 		Category:  between,
 		Usage:     "list your running relays and brokers",
 		ArgsUsage: " ",
-		Description: "Each has a tap, which any command that reads a session takes: by its name or the\n" +
-			"beginning of it, or as live, which is the newest and is waited for.\n\n" +
+		Description: "Every command that reads a session accepts a running one as tap:NAME (or a unique\n" +
+			"beginning of the name), or as live: the newest tap, waiting until there is one.\n\n" +
 			"   wirectl taps\n" +
 			"   wirectl decode live\n" +
 			"   wirectl lint tap:server-everything",

@@ -24,10 +24,10 @@ func theoryCommand(inv *invocation) *cli.Command {
 		Category:  speaking,
 		Usage:     "serve a tool over theory.run.v1, or resolve an intent into a request",
 		ArgsUsage: "serve [-- PROGRAM…] | resolve [INTENT]",
-		Description: "serve listens for runs at /run and has a program answer each: one that reads the request\n" +
-			"as a line of JSON and writes messages as lines (docs/theory.md), or a Python tool. Without\n" +
-			"either the outputs are the inputs. resolve reads an intent, a JSON object with inputs and\n" +
-			"outputs, and prints a Request: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
+		Description: "serve runs a tool for each request: a program that reads the request as a line of\n" +
+			"JSON and answers with lines (docs/theory.md), or a Python tool. Without either, the\n" +
+			"outputs are the inputs. resolve turns an intent, a JSON object with inputs and\n" +
+			"outputs, into a Request: presigned URLs for NAME.world, paths for NAME.local.\n\n" +
 			"   wirectl theory serve --tool ./mytool\n" +
 			"   wirectl send --input text=hi theory ws://127.0.0.1:8090\n" +
 			"   wirectl theory resolve --run-id r1 --world w1 intent.json >request.json\n" +

@@ -18,7 +18,7 @@ func versionCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "print the version",
 		ArgsUsage: " ",
-		Description: "Says for which system it was built, and by which Go.\n\n" +
+		Description: "Also prints the system and the Go version that it was built for.\n\n" +
 			"   wirectl version",
 		Action: func(*cli.Context) error {
 			if len(inv.Operands) > 0 {

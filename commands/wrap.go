@@ -24,12 +24,12 @@ func wrapCommand(inv *invocation) *cli.Command {
 		Category:  between,
 		Usage:     "run a server of an MCP client through the relay",
 		ArgsUsage: "[CONFIG [SERVER]]",
-		Description: "Rewrites one server's entry, or with --all every one, in the configuration of a client:\n" +
+		Description: "Rewrites one server's entry (with --all every entry) in the configuration of a client:\n" +
 			"Claude Desktop, Claude Code, VS Code, Cursor, Windsurf, Zed, Codex, Gemini CLI, Goose\n" +
-			"and others. The client then starts the server through wirectl relay. Every other byte\n" +
-			"stays; a copy of the file is left beside it. Start the client again, and look on.\n" +
-			"A server over HTTP gets a command that bridges to it, unless it wants a login.\n" +
-			"Without a CONFIG it lists the configurations that it finds, and their servers.\n\n" +
+			"and others. The client then starts the server through wirectl relay. No other byte\n" +
+			"changes, and a copy of the file is kept beside it. Restart the client to use it. A\n" +
+			"server over HTTP gets a command that bridges to it, unless it requires a login.\n" +
+			"Without a CONFIG, lists the configurations found on this machine, and their servers.\n\n" +
 			"   wirectl wrap\n" +
 			"   wirectl wrap .vscode/mcp.json files\n" +
 			"   wirectl wrap --all --record metadata ~/.codex/config.toml\n" +
@@ -51,7 +51,7 @@ func unwrapCommand(inv *invocation) *cli.Command {
 		Category:  between,
 		Usage:     "undo what wrap did",
 		ArgsUsage: "CONFIG [SERVER]",
-		Description: "Gives a server's entry back as it was before wirectl wrap, or with --all every one.\n\n" +
+		Description: "Restores a server's entry (with --all every entry) to what it was before wirectl wrap.\n\n" +
 			"   wirectl unwrap .vscode/mcp.json files",
 		Flags: []cli.Flag{allFlag(), dryRunFlag()},
 		Action: func(c *cli.Context) error {

@@ -32,13 +32,13 @@ func HubFlags() []cli.Flag {
 		&cli.StringFlag{Name: "creds", Usage: "with --nats: read credentials from `FILE`"},
 		&cli.Int64Flag{Name: "max-bytes", Value: 10 << 30, Usage: "keep the newest `N` bytes of all sessions"},
 		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep frames for `TIME`"},
-		&cli.BoolFlag{Name: "reindex", Usage: "make the index anew, by which sessions are searched for"},
-		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the page of all sessions at `HOST:PORT` of loopback; none if it is empty"},
+		&cli.BoolFlag{Name: "reindex", Usage: "rebuild the index that searches use"},
+		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the web page of all sessions at `HOST:PORT` on loopback; if empty, serve none"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: allow sending sessions only"},
 		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
 		&cli.BoolFlag{Name: "broker", Usage: "token: allow sharing limits with other brokers, and using workers"},
 		&cli.BoolFlag{Name: "worker", Usage: "token: allow working for brokers"},
-		&cli.BoolFlag{Name: "control", Usage: "token: it can see sessions, and cancel, hold and change what passes a relay with --hub-control"},
+		&cli.BoolFlag{Name: "control", Usage: "token: allow viewing sessions, and cancelling, holding and changing frames of relays with --hub-control"},
 	}
 }
 
@@ -84,8 +84,8 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 func FindFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "where", Usage: "with --hub: only sessions that match `EXPR`, such as 'tool==search and failures>0 and text~timeout'"},
-		&cli.StringFlag{Name: "since", Usage: "with --hub: only sessions that went on at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
-		&cli.StringFlag{Name: "until", Usage: "with --hub: only sessions that began at `TIME` or before"},
+		&cli.StringFlag{Name: "since", Usage: "with --hub: only sessions active at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
+		&cli.StringFlag{Name: "until", Usage: "with --hub: only sessions that began by `TIME`"},
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 // Flags are those of the command that serves the page of this machine.
 func Flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "web", Usage: "serve a page for browsers, rather than to draw on the terminal, and print its address"},
+		&cli.BoolFlag{Name: "web", Usage: "serve the monitor as a web page and print its address"},
 		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "with --web: listen at `HOST:PORT`"},
-		&cli.BoolFlag{Name: "remote", Usage: "with --web: --listen for other machines too, and not on loopback alone; what the page shows is not encrypted on the way"},
+		&cli.BoolFlag{Name: "remote", Usage: "with --web: allow --listen beyond loopback, without encryption"},
 		&cli.BoolFlag{Name: "control", Usage: "with --web: let the page cancel, resend, hold, edit and drop frames of a relay that takes commands"},
 	}
 }
