@@ -14,11 +14,11 @@ const followEvery = 100 * time.Millisecond
 
 // ErrRewritten is the error of a file that was followed and is shorter now than
 // what was read of it.
-var ErrRewritten = errors.New("the file has become shorter than what was read of it: it was written anew, so begin anew, too")
+var ErrRewritten = errors.New("the file is shorter than what was already read: it was rewritten; start again")
 
 // ErrReplaced is the error of a file that was followed to its end, and whose name
 // is another's now.
-var ErrReplaced = errors.New("another file has its name now: this one was read to its end, so begin anew")
+var ErrReplaced = errors.New("another file has its name now; this one was read to its end: start again")
 
 // Follow returns a reader of what is still being written: at the end of r it
 // waits for more, until ctx ends. What r reads is file, or nil if that has no

@@ -79,7 +79,7 @@ func (cfg *Config) noticeUnused() {
 		cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
 	}
 	if cfg.Carrier != carrier.Auto {
-		cfg.Notice(fmt.Sprintf("a capture, whose frames were taken out of what carried them: --carrier %s is not used", cfg.Carrier))
+		cfg.Notice(fmt.Sprintf("a capture holds frames, not what carried them: ignoring --carrier %s", cfg.Carrier))
 	}
 }
 

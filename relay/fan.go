@@ -66,7 +66,7 @@ func (f *Fan) each(give func(capture.Writer) error) {
 		if err := give(f.sinks[i]); err != nil {
 			f.sinks = append(f.sinks[:i], f.sinks[i+1:]...)
 			i--
-			f.warn(fmt.Sprintf("%v: the relay goes on without it", err))
+			f.warn(fmt.Sprintf("%v: the relay continues without it", err))
 		}
 	}
 }

@@ -206,11 +206,11 @@ func (e *ending) due() bool {
 	case quiet < r.cfg.Grace:
 		e.timer.Reset(r.cfg.Grace - quiet)
 	case r.process == nil:
-		r.warn("one side has ended, and the other goes on and has nothing to say: closed")
+		r.warn("one side has ended and the other is silent: closing the connection")
 		return true
 	default:
 		e.told, r.dismissed = true, true
-		r.warn("the unit goes on though its stdin has ended and it has nothing to say: told to terminate")
+		r.warn("the unit is silent and keeps running after its stdin ended: sending it SIGTERM")
 		_ = r.process.Signal(syscall.SIGTERM)
 		e.timer.Reset(r.cfg.Grace)
 	}

@@ -89,7 +89,7 @@ func (a *account) limit(sub bool) *limitError {
 	case l.Cost > 0 && a.used.Cost >= l.Cost:
 		return &limitError{MaxCost, fmt.Sprintf("the run has cost $%.4f of $%.4f", a.used.Cost, l.Cost)}
 	case sub && l.Calls > 0 && a.calls >= l.Calls:
-		return &limitError{Calls, fmt.Sprintf("the run has made all of its %d calls: go on without calls", l.Calls)}
+		return &limitError{Calls, fmt.Sprintf("the run has used all of its %d calls: continue without calls", l.Calls)}
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 		{
 			"calls",
 			[]string{code("ask a\nask b\nask c\nfinal last")},
-			func(o *Options) { o.Limits.Calls = 2 }, "Error: the run has made all of its 2 calls: go on without calls", Stop, Calls, 3,
+			func(o *Options) { o.Limits.Calls = 2 }, "Error: the run has used all of its 2 calls: continue without calls", Stop, Calls, 3,
 		},
 		{
 			"a policy",

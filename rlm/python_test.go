@@ -163,7 +163,7 @@ func TestHistoryInPython(t *testing.T) {
 func TestBatchInPython(t *testing.T) {
 	out := run(t, "text", 1, cell(`
 got = llm_query_batched(["which city"] * 2000)
-FINAL(f"{len(got)} {got.count('location')} {sum(g.startswith('Error: the run has made all of its 500 calls') for g in got)}")`))
+FINAL(f"{len(got)} {got.count('location')} {sum(g.startswith('Error: the run has used all of its 500 calls') for g in got)}")`))
 	if want := "2000 500 1500"; out.Answer != want || out.Calls != 500 || out.Limit != rlm.Calls {
 		t.Errorf("%q after %d calls, limit %s, want %q", out.Answer, out.Calls, out.Limit, want)
 	}

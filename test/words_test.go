@@ -1,6 +1,7 @@
 package test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,7 +117,8 @@ var foreign = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	"in the place of", "whichever it is", "mostly it is", "as (it|they) likes?", "what (comes|becomes) of", "what was meant",
 	"be had again", "goes the same way", "so it is", "so is,", "lets? (it|them|what [a-z ]+) (never )?go", "the same is so",
 	"in whatever way", "ahead of the", "leaves? out what", "passed over", "who is sent", "makes of", "is there already",
-	"what is no", "is of use", "will have none", "to none", "none any more", "taken for it", "behind what", "where one more would be",
+	"what is no", "is of use", "(is|are) no (list|prompt|key|model|file|session|address|duration|message|member)s?", "(goes|go) on without", "tells? of",
+	"said to be", "as long as (it|they) (last|like)s?", "behind (each other|one another)", "it is told", "of (him|whom)", "anew", "will have none", "to none", "none any more", "taken for it", "behind what", "where one more would be",
 }, "|") + `)\b`)
 
 func TestPagesAreInPlainWords(t *testing.T) {
@@ -131,3 +133,29 @@ func TestPagesAreInPlainWords(t *testing.T) {
 
 // blank keeps the lines of a block and takes their text.
 func blank(block string) string { return strings.Repeat("\n", strings.Count(block, "\n")) }
+
+// literal is a text of the program with a space in it: a message, a help text.
+var literal = regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)* (?:[^\"\\\\\n]|\\\\.)*\"")
+
+func TestMessagesAreInPlainWords(t *testing.T) {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && (d.Name() == "test" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, message := range literal.FindAllString(line, -1) {
+				for _, phrase := range foreign.FindAllString(message, -1) {
+					t.Errorf("%s:%d: %q: say it as you would to a colleague", path, i+1, phrase)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

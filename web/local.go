@@ -48,7 +48,7 @@ func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.V
 	}
 	// A link names what is listed, and not any file of this machine.
 	if !slices.ContainsFunc(list, func(c live.Listed) bool { return c.ID == id }) {
-		return nil, fmt.Errorf("there is no session %q", id)
+		return nil, fmt.Errorf("no session %q", id)
 	}
 	name, err := l.Opener.Resolve(id)
 	if err != nil {

@@ -211,9 +211,9 @@ func TestFaults(t *testing.T) {
 		{"providers: {m: {}}", `1:13: providers.m.kind: "" is not a kind of provider; expected one of anthropic, gemini, mock, openai, workers`},
 		{models + "  a: {provider: x}", `3:7: models.a.provider: there is no provider "x"; expected a key of providers: m`},
 		{models + "  a: {routes: [{provider: m}, {provider: x}]}", `3:32: models.a.routes.1.provider: there is no provider "x"; expected a key of providers: m`},
-		{models + "  a: {provider: m, fallbacks: [b]}", `3:32: models.a.fallbacks.0: there is no model "b"`},
-		{models + "  a: {provider: m}\naliases: {b: c}", `4:11: aliases.b: there is no model "c"`},
-		{models + "  a: {provider: m}\ndefault: c", `4:1: default: there is no model "c"`},
+		{models + "  a: {provider: m, fallbacks: [b]}", `3:32: models.a.fallbacks.0: no model "b"`},
+		{models + "  a: {provider: m}\naliases: {b: c}", `4:11: aliases.b: no model "c"`},
+		{models + "  a: {provider: m}\ndefault: c", `4:1: default: no model "c"`},
 		{"listen: {rlm: 1, rml: 2}", "1:18: listen.rml: there is no such door; expected one of rlm, proxy, nexus, latis, latis_ws, openai, admin"},
 
 		// Models that make no sense.

@@ -92,7 +92,7 @@ func (b *builder) names(c *Config) error {
 			path := []string{"models", name, "fallbacks", strconv.Itoa(i)}
 			switch b.find(cmp.Or(b.Aliases[f], f)) {
 			case "":
-				return b.at(path, "there is no model %q", f)
+				return b.at(path, "no model %q", f)
 			case name:
 				return b.at(path, "%q is the model itself; expected another to fall back to", f)
 			}

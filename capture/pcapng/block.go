@@ -126,7 +126,7 @@ func (b *blocks) ended() error {
 	case b.readErr == io.EOF || errors.Is(b.readErr, io.ErrUnexpectedEOF):
 		e := &capture.Error{Err: capture.ErrCut, Offset: b.offset, Detail: "the compression ends early"}
 		if rest > 0 {
-			e.Detail = fmt.Sprintf("the last %d bytes are no whole block", rest)
+			e.Detail = fmt.Sprintf("the last %d bytes are not a whole block", rest)
 		}
 		return e
 	case errors.Is(b.readErr, errDamaged):

@@ -11,7 +11,7 @@ import (
 
 // checkPlatform says why there can be no taps.
 func checkPlatform() error {
-	return fmt.Errorf("%s cannot tell who looks at a socket, so there are no taps: record with --capture instead", runtime.GOOS)
+	return fmt.Errorf("%s cannot identify the peer of a socket, so there are no taps: record with --capture instead", runtime.GOOS)
 }
 
 func checkPeer(*net.UnixConn) error        { return checkPlatform() }

@@ -15,7 +15,7 @@ var ErrNoDir = errors.New("it has no direction, and a recording has a file for e
 // ErrUnwrapped is the error of a redacted frame that a carrier wrapped: with the
 // secrets of its head the wrapper is gone, without which nobody can read the
 // stream.
-var ErrUnwrapped = errors.New("secrets were taken out of what carries it, and a stream of bytes cannot be read without that")
+var ErrUnwrapped = errors.New("secrets were removed from its carrier, so its bytes would not be readable")
 
 // directed writes records that have a direction.
 type directed struct {

@@ -49,7 +49,7 @@ func (l *Line) Arrange(app *cli.App, args []string) ([]string, error) {
 	case strings.HasPrefix(name, "-") && IsHelp(strings.TrimLeft(name, "-")):
 		return args, nil
 	case strings.HasPrefix(name, "-"):
-		return nil, Errorf("no flag %s stands ahead of a COMMAND%s; wirectl help lists the commands", name, nearest.Question(name, []string{"--version", "--help"}))
+		return nil, Errorf("unknown flag %s before the COMMAND%s; wirectl help lists the commands", name, nearest.Question(name, []string{"--version", "--help"}))
 	}
 	cmd := app.Command(name)
 	if cmd == nil {

@@ -260,7 +260,7 @@ func (f *Files) artifact(runID, place string, create bool) (*os.Root, string, er
 	if info, err := all.Lstat(runID); err != nil {
 		return nil, "", reason(err)
 	} else if !info.IsDir() { // as a link it would lead to another run
-		return nil, "", errors.New("the artifacts of the run are no folder")
+		return nil, "", errors.New("the run's artifacts are not a folder")
 	}
 	root, err := all.OpenRoot(runID)
 	return root, name, reason(err)

@@ -112,7 +112,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	case scope == "local":
 		return artifacts + owner + "/" + path, nil
 	case s.Presign == nil:
-		return "", errors.New("there is no store for what belongs to a world")
+		return "", errors.New("no store for names that end in .world: give --s3")
 	}
 	return s.Presign(ctx, method, owner+"/"+path)
 }

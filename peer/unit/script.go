@@ -72,7 +72,7 @@ func ReadScript(r capture.Reader) (*Script, error) {
 	}
 	s.answers = slices.DeleteFunc(s.answers, func(a *scripted) bool { return len(a.parts) == 0 && a.end == nil })
 	if len(s.answers) == 0 {
-		return nil, errors.New("there is no prompt of latis with an answer in this session")
+		return nil, errors.New("this session has no answered latis prompt")
 	}
 	return s, nil
 }

@@ -61,7 +61,7 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	usage := modelapi.Object(message, "usage")
 	switch {
 	case usage == nil:
-		return modelapi.WrongUsage("%s tells of no usage", m.Kind)
+		return modelapi.WrongUsage("%s reports no usage", m.Kind)
 	case modelapi.Object(usage, "cache_creation") == nil:
 		return nil
 	}

@@ -38,7 +38,7 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	}
 	usage := modelapi.Object(payload, "usageMetadata")
 	if usage == nil {
-		return modelapi.WrongUsage("the last event tells of no usage")
+		return modelapi.WrongUsage("the last event reports no usage")
 	}
 	return modelapi.Sum(usage, "totalTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 }

@@ -97,7 +97,7 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	case usage != nil:
 		return judgeUsage(usage)
 	case m.Phase == protocol.Close && len(m.StopReason) > 0:
-		return modelapi.WrongUsage("%s tells of no usage", kind)
+		return modelapi.WrongUsage("%s reports no usage", kind)
 	}
 	return nil
 }

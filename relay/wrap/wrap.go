@@ -43,10 +43,10 @@ var (
 	ErrNotWrapped = errors.New("it does not run through wirectl")
 	ErrRemote     = errors.New("it is reached over HTTP, and has no command")
 	ErrNoCommand  = errors.New("it has no command")
-	ErrOddArgs    = errors.New("its args are no list of strings")
+	ErrOddArgs    = errors.New("its args are not a list of strings")
 	ErrUnquoted   = errors.New("its command is not in quotes: put it in quotes")
-	ErrTwice      = errors.New("it says a thing twice")
-	ErrUnread     = errors.New("it is written in a way that cannot be edited")
+	ErrTwice      = errors.New("it has a duplicate key")
+	ErrUnread     = errors.New("its syntax cannot be edited safely")
 )
 
 // A RemoteError is [ErrRemote] with the address of the server, and the headers that its

@@ -237,7 +237,7 @@ func Fuzz(f *testing.F, p protocol.Protocol, valid func([]byte) error) {
 			t.Error("the kind is empty, and should be unknown")
 		}
 		if m.Faults&protocol.UnknownKind != 0 && !bytes.Equal(m.Kind, protocol.Unknown) {
-			t.Errorf("the kind %q is said to be unknown", m.Kind)
+			t.Errorf("the kind %q is reported as unknown", m.Kind)
 		}
 		for _, span := range [][]byte{m.ID.Text, m.Ref.Text, m.Bind.Text, m.Label, m.Text, m.Model, m.StopReason} {
 			if !within(payload, span) {
