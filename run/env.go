@@ -37,7 +37,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	}
 	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
 		conn := r.workers.open(r.seen, of.Ref)
-		e, err := open(env.Config{
+		e, end, err := open(env.Config{
 			Spec: env.Spec{Memory: memory}, Setup: r.Setup,
 			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
 			Dir: r.dir, Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout,
@@ -46,18 +46,26 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 			conn.Close()
 			return nil, err
 		}
-		return &watched{e, sync.OnceFunc(conn.Close)}, nil
+		return &watched{e, sync.OnceFunc(func() {
+			end()
+			conn.Close()
+		})}, nil
 	}, nil
 }
 
-// An open makes an environment of one of the kinds.
-type open func(env.Config) (*env.Env, error)
+// An open makes an environment of one of the kinds, and a function to call after its end.
+type open func(env.Config) (_ *env.Env, end func(), err error)
 
 // interpreter chooses what runs the code, as a setting has it, and isolates it.
 func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
-	if kind == "starlark" {
+	switch {
+	case kind == "starlark":
 		l, err := probe(ctx)
 		return r.starlark(l, err)
+	case kind == "container":
+		return r.container(ctx)
+	case kind == "auto" && len(r.Exec) > 0:
+		return r.exec()
 	}
 	var isolates *sandbox.Launcher
 	var nothing error
@@ -76,9 +84,9 @@ func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
 	}
 	launcher, err := r.launcher(isolates, nothing)
 	r.o.Metadata.EnvironmentType = "python"
-	return func(c env.Config) (*env.Env, error) {
+	return func(c env.Config) (*env.Env, func(), error) {
 		c.Launcher = launcher
-		return python.New(p, c, python.Options{Site: r.Site}), nil
+		return python.New(p, c, python.Options{Site: r.Site}), func() {}, nil
 	}, err
 }
 
@@ -88,10 +96,25 @@ func (r *run) starlark(isolates *sandbox.Launcher, nothing error) (open, error) 
 	if r.o.Metadata.EnvironmentType = "starlark"; r.o.System == nil {
 		r.o.System = prompt.Starlark
 	}
-	return func(c env.Config) (*env.Env, error) {
+	return func(c env.Config) (*env.Env, func(), error) {
 		c.Launcher = launcher
-		return starlark.New(c)
+		e, err := starlark.New(c)
+		return e, func() {}, err
 	}, err
+}
+
+// exec has a command of the user run the code.
+func (r *run) exec() (open, error) {
+	if _, err := env.NewExec(env.Config{}, r.Exec); err != nil {
+		return nil, cmdline.Errorf("%w", err)
+	}
+	r.Say("the code is run by " + r.Exec[0] + ", and isolated as far as that does")
+	r.o.Metadata.EnvironmentType = "exec"
+	return func(c env.Config) (*env.Env, func(), error) {
+		c.Files = python.Files()
+		e, err := env.NewExec(c, r.Exec)
+		return e, func() {}, err
+	}, nil
 }
 
 // A watched environment tells its end.

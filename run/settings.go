@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env/container"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/tool"
 )
@@ -26,7 +27,8 @@ var Flags = []cmdline.Setting{
 	{Name: "mode", Default: "code", Usage: "how the model works, by writing code or by calling the tools of --tools: code or tools"},
 	{Name: "tools", Usage: "read the tools of --mode tools from the YAML `FILE`"},
 	{Name: "schema", Usage: "require an answer that matches the JSON Schema in `FILE`"},
-	{Name: "env", Default: "auto", Usage: "how to run the code (starlark needs nothing installed; auto takes python if it is there): auto, python or starlark"},
+	{Name: "env", Default: "auto", Usage: "how to run the code (starlark needs nothing installed; auto takes python if it is there): auto, python, starlark or container"},
+	{Name: "image", Default: container.DefaultImage, Usage: "the container's `IMAGE`, which has Python"},
 	{Name: "unsandboxed", Switch: true, Usage: "run the code even if no sandbox is available"},
 	{Name: "setup", Usage: "run the code in `FILE` before the first turn"},
 	{Name: "memory", Usage: "limit the interpreter's address space to `SIZE`, such as 8GiB (default: 4 GiB plus 4 times the context)"},
@@ -71,6 +73,9 @@ type Settings struct {
 	Context     []string
 	Allow       []string // models that code may name besides the root and sub-models; none: any
 	Env         string   // what runs the code
+	Image       string   // of a container
+	Proxy       string   // how programs in a container can ask: socket, tcp or not at all
+	Exec        []string // a command that runs the code; none: Env says what does
 	Unsandboxed bool
 	Setup       string // code; "" is none
 	Tools       string // the file; "" is none
@@ -95,7 +100,8 @@ const maxCell = 6 * time.Hour
 func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
-		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark"),
+		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark", "container"),
+		Image: r.text("image", container.DefaultImage), Proxy: r.choice("proxy", "", "socket", "tcp"), Exec: r.list("exec"),
 		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Control: r.truth("control"), Output: r.choice("output", "text", "json", "ndjson"),

@@ -69,7 +69,7 @@ func TestFaultySettings(t *testing.T) {
 		"max-cost=NaN":                        `--max-cost: invalid value "NaN": want a number of dollars such as 0.5`,
 		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
-		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark`,
+		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark or container`,
 		"mode=tool":                           `--mode: invalid value "tool": want code or tools`,
 		"mode=tools":                          `--mode: invalid value "tools": name the tools with --tools FILE`,
 		"imports=all":                         `--imports: invalid value "all": want site`,

@@ -59,12 +59,14 @@ func chosen(choice string, tools []rlm.Tool) bool {
 
 // openFunctions starts the interpreter of a file of functions, isolated as code is.
 func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
+	of := r.o.Metadata
 	open, err := r.interpreter(ctx, "python")
+	r.o.Metadata = of // the run may have another one
 	if err != nil {
 		return nil, err
 	}
 	conn := r.seen.Open("worker of tools", "repl", "len32")
-	e, err := open(env.Config{
+	e, end, err := open(env.Config{
 		Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code,
 		Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
 		Dir: r.dir, Timeout: r.CellTimeout,
@@ -73,7 +75,10 @@ func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, 
 		conn.Close()
 		return nil, err
 	}
-	return &watched{e, sync.OnceFunc(conn.Close)}, nil
+	return &watched{e, sync.OnceFunc(func() {
+		end()
+		conn.Close()
+	})}, nil
 }
 
 // dialMCP reaches an MCP server. Its messages are seen as those of a connection.

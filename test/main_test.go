@@ -23,8 +23,11 @@ var update = flag.Bool("update", false, "rewrite the expected output of the scri
 func TestMain(m *testing.M) {
 	sandbox.Main()
 	starlark.Main()
-	testscript.Main(m, map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend})
+	testscript.Main(m, executables)
 }
+
+// executables are those that scripts can execute.
+var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend}
 
 // wirectl is the program.
 func wirectl() { os.Exit(commands.Main()) }

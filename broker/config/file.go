@@ -45,6 +45,7 @@ type RLM struct {
 	ToolChoice    *string     `yaml:"tool_choice"`
 	Schema        *string     `yaml:"schema"`
 	Env           *string     `yaml:"env"`
+	Image         *string     `yaml:"image"`
 	Unsandboxed   *bool       `yaml:"unsandboxed"`
 	Setup         *string     `yaml:"setup"`
 	Memory        *string     `yaml:"memory"`
@@ -64,6 +65,8 @@ type RLM struct {
 	Prices        *string     `yaml:"prices"`
 	Output        *string     `yaml:"output"`
 	Fences        []string    `yaml:"fences"`
+	Proxy         *string     `yaml:"proxy"`
+	Exec          []string    `yaml:"exec"`
 	Log           RLMLog      `yaml:"log"`
 	Stop          RLMStop     `yaml:"stop"`
 	Compress      RLMCompress `yaml:"compress"`

@@ -7,6 +7,7 @@ package env
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -31,8 +33,10 @@ type Config struct {
 	// Stdio says that the worker has its wire on its standard streams, rather than at
 	// descriptor 3.
 	Stdio bool
-	Dir   string // where the session folder is made; "" is the system's folder for that
-	Setup string // code that is run before the first cell, in each new worker
+	// ContextAt is where the worker finds the file of the context; "" is where it lies.
+	ContextAt string
+	Dir       string // where the session folder is made; "" is the system's folder for that
+	Setup     string // code that is run before the first cell, in each new worker
 
 	Run   string // the id of the run, RLM_CORRELATION_ID
 	Depth int    // of the run, RLM_DEPTH
@@ -59,7 +63,8 @@ type Env struct {
 	config  Config
 	folder  string // "" until it is needed, and once closed
 	context *rlm.Context
-	worker  *worker       // nil if there is none
+	worker  *worker // nil if there is none
+	running atomic.Pointer[worker]
 	lost    bool          // a worker has ended, and nobody was told yet
 	history []rlm.Message // what the worker has been told
 	last    uint64        // id of a request
@@ -112,6 +117,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 	if e.worker, err = startWorker(ctx, &e.config, spec); err != nil {
 		return err
 	}
+	e.running.Store(e.worker)
 	e.history = nil
 	defer func() {
 		if err != nil {
@@ -130,7 +136,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 	}
 	e.worker.post(b.Bytes())
 	if e.context != nil {
-		load := loadContext{"load_context", e.next(), e.context.Path, e.context.Type}
+		load := loadContext{"load_context", e.next(), cmp.Or(e.config.ContextAt, e.context.Path), e.context.Type}
 		if err := e.prepare(ctx, "load the context", load, load.ID); err != nil {
 			return err
 		}
@@ -300,9 +306,20 @@ func (e *Env) stop() error {
 	if e.worker == nil {
 		return nil
 	}
+	e.running.Store(nil)
 	err := e.worker.end()
 	e.worker = nil
 	return err
+}
+
+// Query answers programs that code has started, as the cell that runs is answered. It is
+// called from several goroutines, at any time.
+func (e *Env) Query(ctx context.Context, q rlm.Query) []rlm.Answer {
+	w := e.running.Load()
+	if w == nil {
+		return failed(q, errNoCell)
+	}
+	return w.query(ctx, q)
 }
 
 func (e *Env) next() uint64 {

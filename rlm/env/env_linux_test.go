@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,8 +20,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/internal/standin"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/container"
 	"github.com/wirectl/wirectl/rlm/env/internal/envtest"
 	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
@@ -28,6 +31,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "docker" {
+		os.Exit(standin.Docker(os.Args[1:]))
+	}
 	sandbox.Main()
 	starlark.Main()
 	goleak.VerifyTestMain(m)
@@ -38,19 +44,62 @@ type kind struct {
 	name     string
 	language string
 	open     func(t *testing.T, c env.Config) (*env.Env, error)
-	// standard is the last descriptor that the worker may have.
-	standard int
+	wire     int // the descriptor that the worker writes to
 }
 
 var kinds = []kind{
 	{"python", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
 		c.Launcher = isolated(t)
 		return python.New(interpreter(t), c, python.Options{}), nil
-	}, 4},
+	}, 3},
 	{"starlark", "starlark", func(t *testing.T, c env.Config) (*env.Env, error) {
 		c.Launcher = isolated(t)
 		return starlark.New(c)
-	}, 0},
+	}, 3},
+	{"container", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
+		return engine(t).New(c, container.Options{Image: container.DefaultImage}), nil
+	}, 5},
+	{"exec", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
+		c.Files = python.Files()
+		return env.NewExec(c, connector(t))
+	}, 5},
+}
+
+// connector is a command that isolates the worker by bwrap.
+func connector(t *testing.T) []string {
+	t.Helper()
+	_, err := exec.LookPath("bwrap")
+	need(t, err)
+	return append([]string{"sh", "-c", `exec bwrap --die-with-parent --unshare-all --as-pid-1 --ro-bind / / --bind "$PWD" "$PWD" --dev /dev --proc /proc "$@"`, "sh", interpreter(t).Path},
+		python.Args(python.Options{}, true, 1<<30)...)
+}
+
+// engine returns the engine that stands in for docker. In the end it must have no container.
+func engine(t *testing.T) *container.Engine {
+	t.Helper()
+	_, err := exec.LookPath("bwrap")
+	need(t, err)
+	interpreter(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, state := t.TempDir(), t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "docker")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv(standin.StateDir, state)
+	t.Cleanup(func() {
+		if left, _ := filepath.Glob(filepath.Join(state, "*")); len(left) > 0 {
+			t.Error("containers are left:", left)
+		}
+	})
+	e, err := container.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // each runs a test for each kind. In the end nothing may be left of its workers.
@@ -135,20 +184,31 @@ const gone = "; the interpreter is a new one, without the variables"
 
 // A fault is code that does something wrong. Languages that cannot do it have no code.
 type fault struct {
-	code map[string]string
+	code code
 	want string // prefix of the error, "" for none
 	lost bool
 }
 
-func inPython(code string) map[string]string   { return map[string]string{"python": code} }
-func inStarlark(code string) map[string]string { return map[string]string{"starlark": code} }
-func inBoth(code string) map[string]string {
-	return map[string]string{"python": code, "starlark": code}
+// code is that of a language, or of a kind.
+type code map[string]string
+
+func (c code) of(k kind) (string, bool) {
+	if text := c[k.name]; text != "" {
+		return text, true
+	}
+	return c[k.language], c[k.language] != ""
 }
 
+func inPython(text string) code   { return code{"python": text} }
+func inStarlark(text string) code { return code{"starlark": text} }
+func inBoth(text string) code     { return code{"python": text, "starlark": text} }
+
+// inSandbox is Python that only our own sandbox refuses.
+func inSandbox(text string) code { return code{"python": text, "container": "0", "exec": "0"} }
+
 var faults = []fault{
-	{inPython("while True: os.fork()"), "1 PermissionError", false},
-	{inPython("import subprocess\nsubprocess.run([sys.executable, '-c', '0'])"), "2 PermissionError", false},
+	{inSandbox("while True: os.fork()"), "1 PermissionError", false},
+	{inSandbox("import subprocess\nsubprocess.run([sys.executable, '-c', '0'])"), "2 PermissionError", false},
 	{inPython("threading.stack_size(128 << 20)\ngo = threading.Event()\ntry:\n while 1: threading.Thread(target=go.wait).start()\nfinally: go.set()"), "4 RuntimeError: can't start new thread", false},
 	{inPython("a = [0]\na * 10**10"), "2 MemoryError", false},
 	{inStarlark("a = [0]\na * (1 << 31)"), "2 MemoryError", false},
@@ -175,8 +235,8 @@ var faults = []fault{
 	{inStarlark("lone = 'ü'[:1]; print(lone, llm_query(lone)); loop = []; loop.append(loop); d = {}; d['d'] = d"), "", false},
 	{inStarlark("deep = []\nfor _ in range(1000000): deep = [deep]"), "", false},
 	{inStarlark("big = 1 << 500\nfor _ in range(12): big = big * big"), "", false},
-	{inPython("open('big', 'wb').truncate(2 << 30)"), "1 OSError", false},
-	{inPython("open('/etc/passwd')"), "1 ", false}, // it is not there, or not to be opened
+	{inSandbox("open('big', 'wb').truncate(2 << 30)"), "1 OSError", false},
+	{inSandbox("open('/etc/passwd')"), "1 ", false}, // it is not there, or not to be opened
 	{inPython("for n in range(1000): open(f'{n}', 'w').write('x'); os.mkdir(f'd{n}')"), "", false},
 }
 
@@ -189,12 +249,15 @@ func TestFaults(t *testing.T) {
 		}
 		i := start(env.Config{Setup: setup})
 		for _, f := range faults {
-			code, ok := f.code[k.language]
+			code, ok := f.code.of(k)
 			if !ok {
 				continue
 			}
+			if code == "0" {
+				f.want = "" // it is allowed there, and does not reach us
+			}
 			if strings.Contains(code, "%d") {
-				code = fmt.Sprintf(code, k.standard-1)
+				code = fmt.Sprintf(code, k.wire)
 			}
 			r := i.Run(code)
 			got := ""
@@ -223,7 +286,7 @@ func TestTimeouts(t *testing.T) {
 			{inPython("7 ** (10 ** 9)"), "", true},
 			{inStarlark("x = []\nfor _ in range(1000000): x = [x]\nprint(x)"), "", true},
 		} {
-			code, ok := f.code[k.language]
+			code, ok := f.code.of(k)
 			if !ok {
 				continue
 			}
@@ -280,11 +343,12 @@ func TestKilled(t *testing.T) {
 		if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
 			t.Fatal(err)
 		}
-		for _, code := range []map[string]string{
+		for _, code := range []code{
 			inBoth("while True: llm_query('x')"), inBoth("llm_query_batched(['x'] * 3)"),
 			inPython("import threading\nthreading.Thread(target=llm_query, args='x').start()\nwhile True: pass"),
 		} {
-			if code[k.language] == "" {
+			text, ok := code.of(k)
+			if !ok {
 				continue
 			}
 			calls := i.Calls
@@ -293,7 +357,7 @@ func TestKilled(t *testing.T) {
 				<-ctx.Done()
 				return envtest.Same(ctx, q)
 			})
-			if r := i.Fails(code[k.language], "0 InterpreterDied: the interpreter ended: "); !r.Lost {
+			if r := i.Fails(text, "0 InterpreterDied: the interpreter ended: "); !r.Lost {
 				t.Error("not lost")
 			}
 			i.Calls = calls
@@ -336,10 +400,13 @@ func TestEscapes(t *testing.T) {
 		if err := i.Load(t.Context(), rlm.Context{Path: context, Type: "text"}); err != nil {
 			t.Fatal(err)
 		}
-		if k.language == "python" {
+		switch k.name {
+		case "python":
 			escapePython(t, k, i, outside, context)
-		} else {
+		case "starlark":
 			escapeStarlark(i, secret)
+		case "container":
+			escapeContainer(t, i, secret)
 		}
 		i.Prints("print(context, llm_query('next'))", "text next\n")
 		if found, err := os.ReadDir(outside); err != nil || len(found) != 1 {
@@ -369,7 +436,7 @@ func escapePython(t *testing.T, k kind, i *envtest.Interpreter, outside, context
 		"secret": filepath.Join(outside, "secret"), "outside": outside, "pid": os.Getpid(), "readable": context, "readable_outside": context,
 		"tcp": port, "udp": port, "abstract": abstract, "unix": filepath.Join(outside, "socket"),
 		"private": slices.Contains(holds, "namespaces") || slices.Contains(holds, "bwrap"),
-		"open":    k.standard, // standard input of the code
+		"open":    k.wire + 1, // standard input of the code
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -411,4 +478,112 @@ func escapeStarlark(i *envtest.Interpreter, secret string) {
 	} {
 		i.Fails(code, want)
 	}
+}
+
+// escapeContainer tries what would reach this machine. What the container itself has, such as
+// sockets and processes of its own, is allowed.
+func escapeContainer(t *testing.T, i *envtest.Interpreter, secret string) {
+	door, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer door.Close()
+	abstract := "wirectl-" + filepath.Base(filepath.Dir(filepath.Dir(secret)))
+	hidden, err := net.Listen("unix", "@"+abstract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hidden.Close()
+	i.Prints("import os, socket, signal, ctypes, subprocess, sys\ntcp = lambda *a: socket.create_connection(a, 5)\nunix = lambda a: socket.socket(socket.AF_UNIX).connect(a)", "")
+	for _, code := range []string{
+		fmt.Sprintf("open(%q)", secret), fmt.Sprintf("os.listdir(%q)", filepath.Dir(secret)), "open('/workspace/worker.py', 'w')",
+		"open('/context', 'w')", "open('/usr/x', 'w')", "os.mkdir('/x')", "open('/sys/x', 'w')",
+		fmt.Sprintf("tcp('127.0.0.1', %d)", door.Addr().(*net.TCPAddr).Port), "tcp('192.0.2.1', 80)", "tcp('localhost', 80)",
+		fmt.Sprintf("unix('\\0%s')", abstract), "unix('/var/run/docker.sock')", "unix('/wirectl.sock')",
+		"os.environ['SANDBOX_TEST_SECRET']", "os.environ['" + standin.StateDir + "']",
+		fmt.Sprintf("os.kill(%d, 0)", os.Getpid()), fmt.Sprintf("open('/proc/%d/environ')", os.Getpid()),
+		"libc = ctypes.CDLL(None, use_errno=True)\nif libc.mount(b'none', b'/tmp', b'tmpfs', 0, None): raise OSError(ctypes.get_errno())",
+	} {
+		if r := i.Run(code); r.Err == nil || r.Lost {
+			t.Errorf("%s: REACHED, or lost: %v", code, r.Lost)
+		}
+	}
+	i.Prints("print(os.getcwd(), sorted(os.listdir('/workspace')), open('/context').read())", "/workspace ['worker.py'] text\n")
+	i.Prints("p = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True)\nprint(len(os.listdir('/proc')) > 0)", "True\n")
+}
+
+// A container is removed whatever happens: before it was made, by the next start if wirectl
+// was killed, and not if it is another's.
+func TestContainersOfOthers(t *testing.T) {
+	e := engine(t)
+	state := os.Getenv(standin.StateDir)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stray := fmt.Sprintf("wirectl-rlm-%d-aa", ended.Process.Pid)
+	ours, alien := fmt.Sprintf("wirectl-rlm-%d-bb", os.Getpid()), fmt.Sprintf("wirectl-rlm-%d-cc", ended.Process.Pid)
+	for name, host := range map[string]string{stray: host, ours: host, alien: "elsewhere"} {
+		envtest.Write(t, filepath.Join(state, name+".label"), "wirectl.rlm="+host)
+		envtest.Write(t, filepath.Join(state, name+".pid"), map[bool]string{true: strconv.Itoa(sleeper.Process.Pid), false: "1"}[name == stray])
+	}
+	if _, err := container.Find(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sleeper.Wait(); err == nil {
+		t.Error("the stray one was not ended")
+	}
+	left, _ := filepath.Glob(filepath.Join(state, "*.pid"))
+	if want := []string{filepath.Join(state, ours+".pid"), filepath.Join(state, alien+".pid")}; len(left) != 2 || !slices.Contains(left, want[0]) || !slices.Contains(left, want[1]) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+	for _, name := range []string{ours, alien} {
+		if err := errors.Join(os.Remove(filepath.Join(state, name+".label")), os.Remove(filepath.Join(state, name+".pid"))); err != nil {
+			t.Error(err)
+		}
+	}
+	// Closed while it starts, and more than once.
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		started := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
+			return e.New(c, container.Options{Image: container.DefaultImage}), nil
+		})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = started.Exec(ctx, rlm.Cell{Code: "1"})
+		}()
+		cancel()
+		<-done
+		if err := errors.Join(started.Close(), started.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An engine that is gone fails the cell, and the next one runs when it is back.
+func TestEngineGone(t *testing.T) {
+	i := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
+		return engine(t).New(c, container.Options{Image: container.DefaultImage}), nil
+	})
+	i.Prints("print(1)", "1\n")
+	marker := filepath.Join(os.Getenv(standin.StateDir), "gone")
+	i.Run("import os; os._exit(1)")
+	envtest.Write(t, marker, "")
+	i.Fails("print(2)", "0 InterpreterDied: start the interpreter: it ended: exit status 1: Cannot connect to the Docker daemon")
+	if _, err := container.Find(t.Context()); !errors.Is(err, container.ErrNone) || !strings.Contains(err.Error(), "Cannot connect to the Docker daemon") {
+		t.Error(err)
+	}
+	if err := os.Remove(marker); err != nil {
+		t.Fatal(err)
+	}
+	i.Prints("print(3)", "3\n")
 }

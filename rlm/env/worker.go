@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/repl"
+	"github.com/wirectl/wirectl/rlm"
 )
 
 // maxCalls is how many calls of a worker may be unanswered at the same time.
@@ -167,7 +169,7 @@ func (w *worker) call(r *request, m message) (readOn bool) {
 		r = nil
 	}
 	return w.lease.serve(w, func() {
-		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: "calls are possible only while a cell runs, from threads that it has started"}
+		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: errNoCell.Error()}
 		if r != nil {
 			r.answer(m, &a)
 		}
@@ -178,6 +180,31 @@ func (w *worker) call(r *request, m message) (readOn bool) {
 		w.write(b.Bytes())
 		w.calls.Add(-1)
 	})
+}
+
+var errNoCell = errors.New("calls are possible only while a cell runs, from threads that it has started")
+
+// query answers what is asked beside the wire.
+func (w *worker) query(ctx context.Context, q rlm.Query) []rlm.Answer {
+	defer w.calls.Add(-1)
+	if w.calls.Add(1) > maxCalls {
+		return failed(q, fmt.Errorf("more than %d calls at the same time", maxCalls))
+	}
+	r := w.serving.Load()
+	if r == nil || r.caller == nil || !r.begin() {
+		return failed(q, errNoCell)
+	}
+	defer r.calls.Done()
+	defer r.clock.ended()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(r.ctx, func() { stop(errEnded) })()
+	return r.caller.Query(ctx, q)
+}
+
+// failed answers each prompt with an error.
+func failed(q rlm.Query, err error) []rlm.Answer {
+	return slices.Repeat([]rlm.Answer{{Err: err}}, len(q.Prompts))
 }
 
 // write writes frames. It waits for a worker that does not read, until that is killed.

@@ -5,7 +5,9 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
@@ -20,39 +22,70 @@ import (
 // Name is the door's name in calls and metrics.
 const Name = "proxy"
 
+// A Query is what a request asks.
+type Query struct {
+	Prompts []json.RawMessage
+	Model   string // "" is the default
+	Nested  bool   // asks for a child run
+	Batch   bool
+}
+
+// An Answer is what came of a prompt. The error is for the client.
+type Answer struct {
+	Text json.RawMessage // a string
+	Err  error
+}
+
+// An Ask answers prompts, in order.
+type Ask func(ctx context.Context, q Query) []Answer
+
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
-	h := handler{b, p}
 	a.Containers = true
+	return serve(&handler{broker: b, publish: p, access: a})
+}
+
+// NewFor returns a server of the door that answers by a function, and that knows child runs.
+func NewFor(ask Ask, p *publish.Publisher, a web.Access) *web.Server {
+	return serve(&handler{ask: ask, publish: p, access: a})
+}
+
+func serve(h *handler) *web.Server {
 	return web.New(web.Config{
-		Handler: h.serve, Limit: rlm.Limit, Access: a,
+		Handler: h.serve, Limit: rlm.Limit, Access: h.access,
 		Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) },
 	})
 }
 
 type handler struct {
 	broker  *broker.Broker
+	ask     Ask // instead of a broker
 	publish *publish.Publisher
+	access  web.Access
 }
 
 // A query is the body of a request. nil is a value that is missing.
-type query struct{ prompt, prompts, model, id []byte }
+type query struct {
+	prompt, prompts, model, id []byte
+	nested, batched            bool
+}
 
 func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
-	batched := r.URL.Path == "/llm_query_batched"
-	if r.Method != "POST" || !batched && r.URL.Path != "/llm_query" {
+	kind, batched := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, h.access.Prefix), "_batched")
+	nested := kind == "/rlm_query" && h.ask != nil
+	if r.Method != "POST" || kind != "/llm_query" && !nested {
 		w.JSON(404, failure("Not found"))
 		return
 	}
 	tap := h.publish.Open("proxy client "+r.RemoteAddr, "json", frame.HTTP)
 	defer tap.Close()
-	tap.HTTP(frame.C2U, r.Start(), r.Body)
-	status, body := h.answer(ctx, r, batched, tap)
+	tap.HTTP(frame.C2U, strings.Replace(r.Start(), h.access.Prefix, "", 1), r.Body)
+	status, body := h.answer(ctx, r, nested, batched, tap)
 	tap.Response(status, body)
 	w.JSON(status, body)
 }
 
-func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap *publish.Conn) (int, []byte) {
+func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bool, tap *publish.Conn) (int, []byte) {
 	q, fault := read(r)
 	if fault != "" {
 		return 400, failure(fault)
@@ -60,20 +93,54 @@ func (h *handler) answer(ctx context.Context, r *web.Request, batched bool, tap 
 	if fault := q.check(batched); fault != "" {
 		return 200, failure(fault)
 	}
-	calls := h.calls(r, q, batched, tap)
-	if batched {
+	q.nested, q.batched = nested, batched
+	answers, err := h.answers(ctx, r, q, tap)
+	if err == nil && !batched {
+		err = answers[0].Err
+	}
+	switch {
+	case err != nil:
+		return 200, failure(err.Error())
+	case batched:
+		return 200, responses(q.prompts, answers)
+	}
+	return 200, jsonscan.MustMarshal(map[string]json.RawMessage{"response": answers[0].Text})
+}
+
+// answers are those to the valid prompts.
+func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *publish.Conn) ([]Answer, error) {
+	if h.ask != nil {
+		return h.ask(ctx, Query{q.valid(), provider.Unquote(q.model), q.nested, q.batched}), nil
+	}
+	if q.batched {
 		if err := h.broker.Admit(call(r, q, q.prompts, tap)); err != nil {
-			return 200, failure(broker.Message(err))
+			return nil, errors.New(broker.Message(err))
 		}
 	}
-	errs := h.broker.Batch(ctx, calls, nil)
-	if batched {
-		return 200, responses(q.prompts, calls, errs)
+	var calls []*broker.Call
+	for _, prompt := range q.valid() {
+		calls = append(calls, call(r, q, prompt, tap))
 	}
-	if errs[0] != nil {
-		return 200, failure(broker.Message(errs[0]))
+	answers := make([]Answer, len(calls))
+	for i, err := range h.broker.Batch(ctx, calls, nil) {
+		if answers[i].Text = calls[i].Completion.Text; err != nil {
+			answers[i].Err = errors.New(broker.Message(err))
+		}
 	}
-	return 200, jsonscan.MustMarshal(map[string]json.RawMessage{"response": calls[0].Completion.Text})
+	return answers, nil
+}
+
+// valid are the prompts that can be asked.
+func (q *query) valid() (list []json.RawMessage) {
+	if !q.batched {
+		return []json.RawMessage{q.prompt}
+	}
+	for prompt := range provider.Elements(q.prompts) {
+		if provider.ValidPrompt(prompt) {
+			list = append(list, prompt)
+		}
+	}
+	return list
 }
 
 // read reads the body. The fault is a sentence for the client.
@@ -129,19 +196,6 @@ func (q *query) checkPrompts() string {
 	return ""
 }
 
-func (h *handler) calls(r *web.Request, q query, batched bool, tap *publish.Conn) []*broker.Call {
-	if !batched {
-		return []*broker.Call{call(r, q, q.prompt, tap)}
-	}
-	var calls []*broker.Call
-	for prompt := range provider.Elements(q.prompts) {
-		if provider.ValidPrompt(prompt) {
-			calls = append(calls, call(r, q, prompt, tap))
-		}
-	}
-	return calls
-}
-
 func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Call {
 	return &broker.Call{
 		Door: Name, Client: r.Client, Account: r.Account, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
@@ -149,21 +203,21 @@ func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Cal
 	}
 }
 
-// responses is the answer to a batch: a text for each prompt, in order. The calls
-// are those of the valid prompts.
-func responses(prompts []byte, calls []*broker.Call, errs []error) []byte {
+// responses is the answer to a batch: a text for each prompt, in order. The answers are
+// those to the valid prompts.
+func responses(prompts []byte, answers []Answer) []byte {
 	texts := []any{}
 	for prompt := range provider.Elements(prompts) {
 		if !provider.ValidPrompt(prompt) {
 			texts = append(texts, "Error: Invalid prompt")
 			continue
 		}
-		if errs[0] != nil {
-			texts = append(texts, "Error: "+broker.Message(errs[0]))
+		if err := answers[0].Err; err != nil {
+			texts = append(texts, "Error: "+err.Error())
 		} else {
-			texts = append(texts, json.RawMessage(calls[0].Completion.Text))
+			texts = append(texts, answers[0].Text)
 		}
-		calls, errs = calls[1:], errs[1:]
+		answers = answers[1:]
 	}
 	return jsonscan.MustMarshal(map[string]any{"responses": texts})
 }

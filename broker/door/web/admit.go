@@ -19,6 +19,8 @@ type Access struct {
 	Token string
 	// Clients are the names of clients that have tokens of their own, by those.
 	Clients map[string]string
+	// Prefix, unless it is "", is a secret that the path of each request begins with.
+	Prefix string
 	// AnyHost accepts requests that name a host other than this machine. Left
 	// false, pages of a browser cannot reach the door by a name of their own.
 	AnyHost bool
@@ -41,6 +43,8 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 	}
 	account, known := c.whose(r)
 	switch {
+	case !c.hasPrefix(r.URL.Path):
+		return "", &Fault{http.StatusNotFound, "Not found"}
 	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
 		return "", &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
 	case !c.NeedsToken() && foreign(origin):
@@ -52,6 +56,11 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 		return "", &Fault{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"}
 	}
 	return account, nil
+}
+
+// hasPrefix reports whether a path is below the secret prefix. The time tells nothing of it.
+func (a *Access) hasPrefix(path string) bool {
+	return len(path) >= len(a.Prefix) && subtle.ConstantTimeCompare([]byte(path[:len(a.Prefix)]), []byte(a.Prefix)) == 1
 }
 
 // isContainer reports whether a container asks by its name for this machine.

@@ -1,0 +1,122 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/broker/door/proxy"
+	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/container"
+	"github.com/wirectl/wirectl/rlm/env/python"
+)
+
+// container runs the code in containers.
+func (r *run) container(ctx context.Context) (open, error) {
+	engine, err := container.Find(ctx)
+	if errors.Is(err, container.ErrNone) {
+		return nil, cmdline.Errorf("%w: start one, or use --env python", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.Pull(ctx, r.Image, r.Say); err != nil {
+		return nil, fmt.Errorf("pull the image %s: %w", r.Image, err)
+	}
+	gateway := ""
+	if r.Proxy == "tcp" {
+		if gateway, err = engine.Gateway(ctx); err != nil {
+			return nil, fmt.Errorf("find the address of this machine in the container's network: %w", err)
+		}
+	}
+	r.o.Metadata.EnvironmentType = "container"
+	r.o.Metadata.EnvironmentKwargs = map[string]any{"image": r.Image}
+	return func(c env.Config) (*env.Env, func(), error) {
+		o := container.Options{Image: r.Image, Python: python.Options{Site: r.Site}}
+		if r.Proxy == "" {
+			return engine.New(c, o), func() {}, nil
+		}
+		p, err := r.listen(gateway, &o)
+		if err != nil {
+			return nil, nil, fmt.Errorf("proxy for the container: %w", err)
+		}
+		e := engine.New(c, o)
+		return e, r.serve(p, e), nil
+	}, nil
+}
+
+// An entry is where the proxy of one container listens.
+type entry struct {
+	net.Listener
+	prefix string // a secret
+}
+
+var doors struct {
+	sync.Mutex
+	last int
+}
+
+var listening net.ListenConfig
+
+// listen opens the door of a container, and tells the container where it is.
+func (r *run) listen(gateway string, o *container.Options) (d entry, err error) {
+	if r.Proxy == "socket" {
+		doors.Lock()
+		doors.last++
+		o.Socket = filepath.Join(r.dir, fmt.Sprintf("p%d", doors.last))
+		doors.Unlock()
+		d.Listener, err = listening.Listen(context.Background(), "unix", o.Socket)
+		return d, err
+	}
+	d.Listener, err = listening.Listen(context.Background(), "tcp", net.JoinHostPort(gateway, "0"))
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // the engine is in a virtual machine, which forwards to us
+		d.Listener, err = listening.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return d, err
+	}
+	d.prefix = "/" + rand.Text()
+	o.URL = fmt.Sprintf("http://host.docker.internal:%d%s", d.Addr().(*net.TCPAddr).Port, d.prefix)
+	return d, nil
+}
+
+// How many connections a container may have, and how long they may take to end with it.
+const (
+	proxyConns = 64
+	proxyEnd   = time.Second
+)
+
+// serve serves a door until the function that it returns is called. What asks there is answered as
+// the cell that runs in the environment.
+func (r *run) serve(d entry, e *env.Env) (end func()) {
+	s := proxy.NewFor(func(ctx context.Context, q proxy.Query) []proxy.Answer {
+		found := e.Query(ctx, rlm.Query{Prompts: q.Prompts, Model: q.Model, Nested: q.Nested, Batch: q.Batch})
+		answers := make([]proxy.Answer, len(found))
+		for i, a := range found {
+			answers[i] = proxy.Answer{Text: jsonscan.MustMarshal(a.Text), Err: a.Err}
+		}
+		return answers
+	}, r.seen, web.Access{Prefix: d.prefix, AnyHost: true})
+	s.MaxConns = proxyConns
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Serve(context.Background(), d.Listener) // it fails if the door is closed
+	}()
+	return func() {
+		ctx, stop := context.WithTimeout(context.Background(), proxyEnd)
+		defer stop()
+		s.Shutdown(ctx)
+		<-ended
+	}
+}
