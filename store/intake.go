@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
@@ -71,6 +72,8 @@ func (s *Store) batch(show func()) {
 func (s *Store) among(r *capture.Record) {
 	if place, ok := capture.ParsePlace(r); ok {
 		s.belongs(s.peer(r.Conn), &place)
+	} else if _, ok := tap.ParseNote(r); !ok { // those are for wires
+		s.peer(r.Conn).addEvent(s, r)
 	}
 	s.follower.Event(r)
 }

@@ -27,6 +27,21 @@ type Peer struct {
 	place, next string // of a connection of a run: where it belongs, and the cell that comes
 }
 
+// State says whether the connection is open, or how it ended.
+func (p *Peer) State() string {
+	switch {
+	case p.Exit != "":
+		return p.Exit
+	case p.Half[frame.C2U] && p.Half[frame.U2C]:
+		return "closed"
+	case p.Half[frame.C2U]:
+		return "→ ended"
+	case p.Half[frame.U2C]:
+		return "← ended"
+	}
+	return "open"
+}
+
 // stalled is from when on it takes long to hand a frame on: the side that is to
 // read does not.
 const stalled = 10 * time.Millisecond
@@ -78,9 +93,6 @@ const (
 )
 
 func (p *Peer) addEvent(s *Store, r *capture.Record) {
-	if _, ok := capture.ParsePlace(r); ok {
-		return // it has its place among the frames
-	}
 	text := string(r.Text[:min(len(r.Text), maxLine)])
 	switch r.Kind {
 	case capture.Opened:

@@ -111,18 +111,12 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 			l.right(th.Dim, size(of[1]), 6)
 		}
 	}
-	state, paint := "open", th.Done
-	switch {
-	case p.Failed:
-		state, paint = p.Exit, th.Warning
-	case p.Exit != "":
-		state, paint = p.Exit, th.Dim
-	case p.Half[frame.C2U] && p.Half[frame.U2C]:
-		state, paint = "closed", th.Dim
-	case p.Half[frame.C2U]:
-		state, paint = "→ ended", th.Warning
-	case p.Half[frame.U2C]:
-		state, paint = "← ended", th.Warning
+	state, paint := p.State(), th.Done
+	switch ended := p.Half[frame.C2U] && p.Half[frame.U2C]; {
+	case p.Failed || p.Exit == "" && !ended && state != "open":
+		paint = th.Warning
+	case state != "open":
+		paint = th.Dim
 	}
 	if p.Note != "" {
 		state, paint = state+" "+glyphWarning, th.Warning

@@ -27,6 +27,7 @@ type delta struct {
 	Findings  []finding        `json:"findings,omitempty"`
 	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent without
 	Stats     *figures         `json:"stats,omitempty"`
+	Peers     *peers           `json:"peers,omitempty"`
 	Skipped   int64            `json:"skipped,omitempty"` // frames that the page was too slow for
 	Missed    int64            `json:"missed,omitempty"`  // exchanges, too
 }

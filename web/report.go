@@ -102,7 +102,7 @@ func writeData(w io.Writer, s *store.Store, title string) error {
 func collect(s *store.Store, title string) *delta {
 	o := s.Overview()
 	c := clockOf(&o)
-	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c)}
+	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c)}
 	changes := s.Follow(new(store.Cursor), 0)
 	for i := range changes.Exchanges {
 		d.Exchanges = append(d.Exchanges, exchangeOf(&changes.Exchanges[i], c))

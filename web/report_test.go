@@ -233,3 +233,23 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Errorf("the page has %d names", n)
 	}
 }
+
+// A report has the connections, how they ended, and what the server wrote to its standard
+// error.
+func TestReportHasPeers(t *testing.T) {
+	r, err := decode.OpenRecording(fixtures.Session("mcp-everything"), decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, data := pageOf(t, "session", decode.Input{Capture: r})
+	got, err := json.Marshal(data["peers"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"name":"node node_modules/@modelcontextprotocol/server-everything/dist/index.js"`, `"state":"exit status 0"`, `"up":27`, `"kind":"stderr","text":"Starting default (STDIO) server...`} {
+		if !bytes.Contains(got, []byte(want)) {
+			t.Errorf("the report lacks %s:\n%s", want, got)
+		}
+	}
+}

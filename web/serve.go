@@ -127,6 +127,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/frame", s.serveFrame)
 	mux.HandleFunc("GET /api/find", s.serveFound)
 	mux.HandleFunc("GET /api/stats", s.serveStats)
+	mux.HandleFunc("GET /api/peers", s.servePeers)
 	mux.HandleFunc("POST /api/do", s.serveCommand)
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux

@@ -221,6 +221,15 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	answer(w, figuresOf(o.store, clockOf(&view)))
 }
 
+func (s *Server) servePeers(w http.ResponseWriter, r *http.Request) {
+	o := s.session(w, r)
+	if o == nil {
+		return
+	}
+	view := o.store.Overview()
+	answer(w, peersOf(o.store, clockOf(&view)))
+}
+
 // maxCommand is the size of a command, which may have a payload.
 const maxCommand = 4 << 20
 

@@ -62,6 +62,7 @@ type RLM struct {
 	System        *string     `yaml:"system"`
 	LogDir        *string     `yaml:"log_dir"`
 	Capture       *string     `yaml:"capture"`
+	Control       *bool       `yaml:"control"`
 	Prices        *string     `yaml:"prices"`
 	Output        *string     `yaml:"output"`
 	Fences        []string    `yaml:"fences"`

@@ -16,8 +16,8 @@ func Feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	_ = s.Take(ctx, in, cfg) // the screen says it
 }
 
-// overheard is a capture whose events are told to a store, and if it is a tap,
-// what passes to its wire, which numbers its connections.
+// overheard is a capture, and if it is a tap, its wire is told what passes, and numbers
+// its connections.
 type overheard struct {
 	capture.Reader
 	live   capture.Live   // the reader, if it is one, or nil
@@ -44,9 +44,6 @@ func (o *overheard) Next(r *capture.Record) error {
 	}
 	if o.wire != nil {
 		o.wire.number(r)
-	}
-	if r.Kind != capture.Frame {
-		o.store.Event(r)
 	}
 	return nil
 }

@@ -28,6 +28,26 @@ try {
   await tab.waitForFunction(() => [...session.exchanges.values()].some((x) => x.kind === "execute" && x.state === "cancelled") && session.about && !session.about.live, null, { timeout: 60000 });
   saw.said = await tab.textContent("#said");
   saw.after = await rows();
+  await pressed("5");
+  await tab.waitForFunction(() => ui.shown.some((p) => p.name), null, { timeout: 60000 });
+  saw.peers = await tab.evaluate(() => ui.shown.filter((p) => p.name).map((p) => p.name + " " + p.state));
+  await pressed("g");
+  await pressed("Enter");
+  saw.conns = await tab.evaluate(() => ui.shown.length);
+  await pressed("x");
+  await pressed("2");
+  await pressed("g");
+  await pressed("m");
+  saw.marked = await tab.evaluate(() => session.bookmarks.size);
+  await pressed("f");
+  await tab.keyboard.type("bookmarks");
+  await pressed("Enter");
+  saw.found = await tab.evaluate(() => ui.shown.length);
+  await tab.reload();
+  await tab.waitForFunction(() => session.about && session.frames.length > 0, null, { timeout: 60000 });
+  await pressed("2");
+  await pressed("g");
+  saw.kept = await tab.textContent(".row > span");
 } finally {
   await browser.close();
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The page of a run that goes on shows its tree, and interrupts its cell. The model of the
@@ -41,7 +42,11 @@ rlm: {model: root, sub_model: silent, unsandboxed: true, control: true}
 	var answer strings.Builder
 	run.Stdout = &answer
 	check(t, run.Start())
-	<-asked
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Fatal("the run asks nothing")
+	}
 	url := pageOf(t, env, "--control", "live")
 	cmd := exec.CommandContext(t.Context(), node, "runs.mjs", filepath.Join(npm(t), "playwright-core", "index.js"), chromium, url)
 	cmd.Stderr = t.Output()
@@ -49,9 +54,9 @@ rlm: {model: root, sub_model: silent, unsandboxed: true, control: true}
 	check(t, err)
 	check(t, run.Wait())
 	var saw struct {
-		Errors, Rows, After   []string
-		Order, Question, Said string
-		Folded                int
+		Errors, Rows, After, Peers   []string
+		Order, Question, Said, Kept  string
+		Folded, Marked, Found, Conns int
 	}
 	check(t, json.Unmarshal(out, &saw))
 	rows := []string{
@@ -68,13 +73,21 @@ rlm: {model: root, sub_model: silent, unsandboxed: true, control: true}
 		"  load_context done",
 		"  t1 root done",
 		"    t1/c1 execute cancelled",
-		"      t1/c1/q1 llm_query done",
+		"      t1/c1/q1 llm_query failed",
 		"        t1/c1/q1 silent failed",
 		"          silent cancelled",
 		"  t2 root done",
 	}
 	if !slices.Equal(saw.Rows, rows) || saw.Folded != 4 || saw.Order != "by run" || !slices.Equal(saw.After, after) {
 		t.Errorf("%+v", saw)
+	}
+	if worker := slices.ContainsFunc(saw.Peers, func(row string) bool {
+		return strings.HasPrefix(row, "worker of ") && strings.HasSuffix(row, " closed")
+	}); !worker || saw.Conns == 0 {
+		t.Errorf("the connections are %q, and one has %d exchanges", saw.Peers, saw.Conns)
+	}
+	if saw.Marked != 1 || saw.Found != 1 || !strings.HasPrefix(saw.Kept, "◆ ") {
+		t.Errorf("%d bookmarks, of which a filter finds %d and a page that is read again shows %q", saw.Marked, saw.Found, saw.Kept)
 	}
 	if len(saw.Errors) > 0 || saw.Question != "interrupt t1/c1? " || saw.Said != "done: interrupt t1/c1" || answer.String() != "done\n" {
 		t.Errorf("%+v, %q", saw, answer.String())

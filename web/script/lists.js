@@ -16,6 +16,8 @@ const views = {
     heads: ["frame", "time", "", "conn", "kind", "id", "bytes", "says"], right: [0, 1, 6], nothing: () => ui.filter ? "no frame matches" : waiting("no frame yet") },
   findings: { list: listFindings, key: (f) => f, height: 2 * ROW, cells: 5, fill: fillFinding,
     columns: (w) => w < 900 ? [22, 150, 110, null] : [22, 190, 190, null], heads: ["", "finding", "frames", "what"], right: [], nothing: () => ui.filter ? "no finding matches" : "no rule was broken" },
+  peers: { list: listPeers, key: (p) => p.key, height: ROW, cells: 5, fill: fillPeer,
+    columns: (w) => w < 900 ? [62, null, 120, 120, 120] : [76, null, 170, 170, 240], heads: ["conn", "name, and what was said", "→ frames", "← frames", "state"], right: [0], nothing: () => ui.filter ? "nothing matches" : waiting("no connection yet") },
   sessions: { list: () => ui.sessions, key: (s) => s.id, height: ROW, cells: 7, fill: fillSession,
     columns: (w) => w < 900 ? [66, 190, 100, 0, 160, 80, null] : [70, 260, 140, 80, 180, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
 };
@@ -155,7 +157,8 @@ function exchangeColumns(width) {
 
 function fillExchange(x, put) {
   const below = operationOf(x) !== x;
-  put(0, x.findings ? " !" : "", "error");
+  const kept = x.frames.some((f) => session.bookmarks.has(f.seq));
+  put(0, kept ? " ◆" : x.findings ? " !" : "", kept ? "warning" : "error");
   put(1, x.dir || !ui.byRun ? arrows[x.dir] || "" : "", side(x.dir));
   if (ui.byRun) fillPlace(x, put);
   else {
@@ -189,7 +192,7 @@ function paintLanes(canvas, width, height, first, last) {
 
 function fillFrame(f, put) {
   const x = exchangeOf(f), picked = ui.detail && frameOf(ui.detail.seq);
-  put(0, number(f.seq), "r dim");
+  put(0, (session.bookmarks.has(f.seq) ? "◆ " : "") + number(f.seq), session.bookmarks.has(f.seq) ? "r warning" : "r dim");
   put(1, session.about.timed ? (f.time / 1e6).toFixed(6) : "", "r dim");
   put(2, arrows[f.dir], side(f.dir) + " arrow");
   put(3, String(f.conn), "dim");
@@ -206,6 +209,22 @@ function fillFinding(f, put) {
   put(2, f.frames.map((n) => "#" + n).join(" "), "id");
   put(3, f.message);
   put(4, f.rule + ". " + f.do, "rule");
+}
+
+// listPeers lists the connections, and then what was said beside the frames.
+function listPeers() {
+  const { peers = [], lines = [], total = 0 } = session.peers || {};
+  const all = [...peers.map((p) => ({ ...p, key: "peer " + p.conn })), ...lines.map((l, i) => ({ ...l, key: total - lines.length + i }))];
+  return all.filter((p) => searched((p.name || "") + " " + (p.text || "") + " " + (p.state || "")));
+}
+
+function fillPeer(p, put) {
+  const said = p.text !== undefined;
+  put(0, number(p.conn), "r dim");
+  put(1, said ? (p.time ? (p.time / 1e6).toFixed(6) + "  " : "") + p.text : p.name, said ? (p.kind === "stderr" ? "" : "dim") : "name");
+  put(2, said ? "" : number(p.up) + "  " + bytes(p.upSize), "dim");
+  put(3, said ? "" : number(p.down) + "  " + bytes(p.size), "dim");
+  put(4, said ? p.kind : [p.state, p.stall ? "waited " + span(p.stall) : "", p.note].filter(Boolean).join(" · "), p.bad ? "warning" : p.state === "open" ? "live" : "dim");
 }
 
 function fillSession(s, put) {
@@ -244,6 +263,9 @@ function openSelected() {
     case "ids": return show(row.first, row.mark);
     case "frames": return show(row.seq, row.of);
     case "findings": return show(row.frames[row.frames.length - 1]);
+    case "peers":
+      filterBy("conn==" + row.conn);
+      return turn("ids");
     case "sessions": location.assign("/session/" + encodeURIComponent(row.id));
   }
 }
@@ -260,6 +282,7 @@ function turn(to) {
   $("rows").scrollTop = ui.top[to] || 0;
   if (to === "frames" && session.about?.live && ui.top.frames === undefined) toBottom();
   if (to === "stats") askStats();
+  if (to === "peers") askPeers();
   draw();
 }
 

@@ -111,6 +111,17 @@ async function askStats() {
   askStats.timer = setTimeout(askStats, 1000);
 }
 
+async function askPeers() {
+  if (!isLive || ui.view !== "peers") return;
+  if (askPeers.seen !== session.changes) {
+    askPeers.seen = session.changes;
+    session.peers = await ask("peers").catch(() => session.peers);
+    refresh();
+  }
+  clearTimeout(askPeers.timer);
+  askPeers.timer = setTimeout(askPeers, 1000);
+}
+
 async function listSessions() {
   try {
     const words = $("search").value;
@@ -169,14 +180,14 @@ const scrollRows = (by) => views[ui.view] ? move(by) : $("rows").scrollBy(0, by 
 
 // keys are those of the terminal, where they make sense here; the help is drawn from them.
 const keys = [
-  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")],
+  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")], ["5", "peers", () => turn("peers")],
     ["Tab", "next view", () => turnBy(1), "S-Tab"], ["Enter", "open", openSelected], ["Escape", "back", back, "Backspace"]],
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
     ["F", "follow the newest", () => { turn("frames"); toBottom(); }], [" ", "freeze", freeze]],
   ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
-  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["y", "copy the payload", copy]],
+  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload", copy]],
   ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
     ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]],
   ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
@@ -185,7 +196,7 @@ const acts = new Map(keys.flatMap(([, ...list]) => list.flatMap(([key, , act, ..
 acts.set("S-Tab", () => turnBy(-1));
 
 function turnBy(by) {
-  const list = ["ids", "frames", "findings", "stats"];
+  const list = ["ids", "frames", "findings", "stats", "peers"];
   if (ui.view !== "sessions") turn(list[(list.indexOf(ui.view) + by + list.length) % list.length]);
 }
 

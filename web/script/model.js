@@ -8,7 +8,7 @@ const session = {};
 
 function forget() {
   Object.assign(session, {
-    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), findings: [], left: { frames: 0, exchanges: 0 },
+    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, bookmarks: new Set(),
     skipped: 0, missed: 0, joined: 0, longest: 0, named: false, received: 0, changes: 0,
   });
 }
@@ -20,12 +20,13 @@ function learn(d) {
     forget();
     session.secret = d.secret || "";
   }
-  session.changes++;
   session.about = d.about;
   session.received = performance.now();
   session.skipped += d.skipped || 0;
   session.missed += d.missed || 0;
   if (d.stats) session.stats = d.stats;
+  if (d.peers) session.peers = d.peers;
+  if (!session.changes++) readBookmarks();
   for (const x of d.exchanges || []) learnExchange(x);
   if (d.frames) learnFrames(d.frames);
   for (const [seq, mark] of Object.entries(d.marks || {})) {
@@ -36,6 +37,25 @@ function learn(d) {
   if (session.findings.length > maxFindings) session.findings.splice(0, session.findings.length - maxFindings);
   drop();
 }
+
+// Bookmarks are the browser's, which keeps them for a session.
+const bookmarksKey = () => "bookmarks " + location.pathname + " " + (session.about.begun || "");
+
+function readBookmarks() {
+  let here = null;
+  try { here = JSON.parse(localStorage.getItem(bookmarksKey())); } catch { /* the browser keeps nothing for this page */ }
+  session.bookmarks = new Set(Array.isArray(here) ? here : []);
+}
+
+function bookmark(seq) {
+  if (!seq) return;
+  if (!session.bookmarks.delete(seq)) session.bookmarks.add(seq);
+  try { localStorage.setItem(bookmarksKey(), JSON.stringify([...session.bookmarks])); } catch { /* nor this */ }
+  refresh();
+}
+
+// marked is the frame that a bookmark is for.
+const marked = () => ui.detail ? ui.detail.seq : ui.view === "frames" ? ui.shown[indexOf()]?.seq : ui.view === "ids" ? ui.shown[indexOf()]?.first : 0;
 
 function learnExchange(x) {
   const known = session.exchanges.get(x.mark);
@@ -119,6 +139,7 @@ const isFailed = (x) => x.state === "failed";
 // words are what a filter may say of an exchange, as in the terminal.
 const words = {
   findings: (x) => x.findings > 0,
+  bookmarks: (x) => x.frames.some((f) => session.bookmarks.has(f.seq)),
   late: (x) => x.cancel && x.after > 0,
   cancelled: (x) => x.cancel || x.state === "cancelled",
   failed: isFailed,
@@ -154,6 +175,7 @@ function parseTerm(term) {
   if (Object.hasOwn(words, term)) {
     const is = words[term];
     if (term === "late") return { frame: isLate, exchange: is };
+    if (term === "bookmarks") return { frame: (f) => session.bookmarks.has(f.seq), exchange: is };
     if (term === "findings") return { frame: (f) => found().has(f.seq), exchange: is };
     return { frame: (f, x) => Boolean(x) && is(x), exchange: is };
   }

@@ -12,7 +12,10 @@ function groupRuns() {
 // all that it stands below.
 function listRuns() {
   const kept = new Set(), keep = (x) => (!ui.openOnly || x.open) && exchangeMatches(ui.filter, x);
+  const open = new Set(), ends = new Map();
   for (let x of session.exchanges.values()) {
+    if (x.open) open.add(x.run || "");
+    ends.set(x.run || "", Math.max(ends.get(x.run || "") ?? 0, endOf(x)));
     if (keep(x)) for (; x && !kept.has(x.mark); x = aboveOf(x)) kept.add(x.mark);
   }
   const runs = new Map(), below = new Map();
@@ -32,7 +35,7 @@ function listRuns() {
     if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x.mark)) add(y, level + 1);
   };
   for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === ""))) {
-    const head = headingOf(run, list);
+    const head = headingOf(run, list, open.has(run), ends.get(run));
     shown.push(head);
     if (!ui.cut.has(head.mark)) for (const x of list) add(x, 1);
   }
@@ -41,9 +44,9 @@ function listRuns() {
 
 const aboveOf = (x) => session.exchanges.get(x.run ? x.under : x.of);
 
-// headingOf makes the row of a run, whose lane is that of all its turns.
-function headingOf(run, list) {
-  const open = list.some((x) => x.open), last = list[list.length - 1], opened = list[0].opened, end = Math.max(...list.map(endOf));
+// headingOf makes the row of a run, whose lane is that of all its exchanges.
+function headingOf(run, list, open, end) {
+  const last = list[list.length - 1], opened = list[0].opened;
   return {
     mark: "run " + run, run, place: "", id: run.slice(0, 8), name: run ? "run" : "no run", kind: "", first: list[0].first, frames: [], below: [], level: 0, parent: true,
     dir: 0, opened, end, took: end - opened, open, outcome: open ? "in flight" : last.outcome, state: open ? "in-flight" : last.state, bytes: 0, conn: 0, parts: 0,
