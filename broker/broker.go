@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/otlp"
 )
 
 // A Broker serves calls. It is safe for any number of goroutines.
@@ -176,7 +177,7 @@ func (b *Broker) Embed(ctx context.Context, c *Call) error {
 func (b *Broker) begin(c *Call) {
 	c.ID = b.ids.Add(1)
 	c.Started = time.Now()
-	c.Parent, c.trace = Traceparent(SpanContext(c.Parent)), b.trace
+	c.Parent, c.trace = otlp.Traceparent(otlp.SpanContext(c.Parent)), b.trace
 	c.Traceparent = c.below(c.Parent)
 }
 

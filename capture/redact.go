@@ -113,6 +113,13 @@ func (x Redaction) Session(s Session) Session {
 	return s
 }
 
+// Text returns what takes the secrets out of a text that is by itself. It serves one
+// goroutine.
+func (x Redaction) Text() func(text string) string {
+	e := newEraser(x)
+	return func(text string) string { return string(e.text([]byte(text))) }
+}
+
 // Redact returns the writer that writes to w what x leaves of the records of
 // the session s.
 func Redact(w Writer, s *Session, x Redaction) Writer {

@@ -22,14 +22,17 @@ func convertCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  reading,
-		Usage:     "convert a session: pcapng, NDJSON, raw bytes, a trace or HAR",
+		Usage:     "convert a session: pcapng, NDJSON, raw bytes, a trace, HAR or spans",
 		ArgsUsage: "IN OUT",
 		Description: "Reads what decode reads and writes OUT in the format of its name: .pcapng,\n" +
 			".pcapng.zst, .ndjson, .json (a trace for Perfetto), .har, or FOLDER/ (raw bytes).\n" +
-			"OUT may be - with --to. Known secrets are removed unless --keep-secrets is set.\n\n" +
+			"OUT may be - with --to. If OUT is the URL of an OpenTelemetry collector, or otlp for\n" +
+			"the one at localhost:4318, spans are sent there. Known secrets are removed unless\n" +
+			"--keep-secrets is set.\n\n" +
 			"   wirectl convert --keep-secrets session.pcapng folder/\n" +
 			"   wirectl convert --redact name --redact-value '[0-9]{16}' dir session.pcapng\n" +
-			"   wirectl convert fixture:latis-session trace.json",
+			"   wirectl convert fixture:latis-session trace.json\n" +
+			"   wirectl convert session.pcapng http://localhost:4318",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "override the format that OUT's name implies: " + formatNames()},
 			&cli.BoolFlag{Name: "zstd", Usage: "with pcapng: compress it"},
@@ -135,6 +138,8 @@ func (v *conversion) chooseFormat() error {
 		return usagef("invalid --to %q: want one of %s", v.format, formatNames())
 	case v.zstd && v.format != convert.Pcapng:
 		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
+	case v.format == convert.OTLP && !convert.IsCollector(v.out):
+		return usagef("spans are sent, and not written to a file: OUT is the URL of a collector, or otlp for http://localhost:4318")
 	case v.format == convert.Raw && v.out == "-":
 		return usagef("raw output needs one file per direction: name a folder, or use wirectl decode -o raw")
 	case v.format != convert.NDJSON && v.out == "-" && v.IsTerminal(v.Stdout):
@@ -199,6 +204,8 @@ func (v *conversion) write(r capture.Reader) error {
 	o := convert.Options{Name: label(v.in), Format: v.format, Zstd: v.zstd, Config: v.cfg, Version: buildVersion(), Note: v.note}
 	write := func(w io.Writer) error { return o.Write(v.c.Context, w, r) }
 	switch {
+	case v.format == convert.OTLP:
+		return o.Send(v.c.Context, v.out, v.Getenv, r)
 	case v.format == convert.Raw:
 		return v.writeRaw(r)
 	case v.out == "-" && v.format == convert.NDJSON:

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,8 +27,8 @@ func hubCommand(inv *invocation) *cli.Command {
 func runHub(inv *invocation, c *cli.Context) error {
 	inv.Terminable()
 	inv.Linger(server.EndTime)
-	page := func(ctx context.Context, conn *hub.Conn, listen string) error {
-		return web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen}, inv.Stdout)
+	page := func(ctx context.Context, conn *hub.Conn, listen string, metrics http.Handler) error {
+		return web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen, Metrics: metrics}, inv.Stdout)
 	}
 	return command.Run(c.Context, c, inv.Operands, inv.Getenv, inv.Stdout, page, inv.saysHub)
 }

@@ -56,6 +56,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "print", Usage: "print decoded frames on stderr as they pass"},
 			&cli.DurationFlag{Name: "patience", Value: 5 * time.Second, Usage: "warn if a side does not read for `TIME`"},
 			&cli.DurationFlag{Name: "answer-patience", Value: 10 * time.Second, Usage: "warn once about each request unanswered for `TIME`; 0 turns this off"},
+			&cli.StringFlag{Name: "otlp", Usage: "export spans and metrics to the OpenTelemetry collector at `URL`"},
 			quietFlag(),
 			grpcEncodingFlag(),
 			colorFlag("what --print writes"),
@@ -157,7 +158,7 @@ func (v *relaying) read() error {
 	v.options = watch.Options{
 		Controller: cmp.Or(c.String("listen"), "stdio"), Command: v.Endpoint,
 		Grace: c.Duration("grace"), Patience: c.Duration("patience"), AnswerPatience: c.Duration("answer-patience"),
-		Quiet: c.Bool("quiet"), Name: c.String("name"), NoTap: c.Bool("no-tap"),
+		Quiet: c.Bool("quiet"), Name: c.String("name"), OTLP: c.String("otlp"), NoTap: c.Bool("no-tap"),
 		Capture: c.String("capture"), Level: history.Level(c.String("record")), Client: c.String("client"),
 		Recorder: recorder.Config{Policy: recorder.Policy(c.String("capture-policy")), SplitSize: c.Int64("split-size"), Keep: c.Int("keep")},
 		Stdout:   v.Stdout, Stderr: v.Stderr, Getenv: v.Getenv, Warn: alarm, Alarm: alarm,

@@ -45,7 +45,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "calls", Usage: "write each call to `FILE` as a structured completion, one per line (overwrites)"},
 			&cli.StringFlag{Name: "capture", Usage: "record both sides of the broker to the pcapng `FILE` (overwrites), with known secrets redacted"},
 			&cli.BoolFlag{Name: "no-tap", Usage: "do not open a tap for monitor and live"},
-			&cli.StringFlag{Name: "otlp", Usage: "export spans to the OpenTelemetry collector at `URL`"},
+			&cli.StringFlag{Name: "otlp", Usage: "export spans and metrics to the OpenTelemetry collector at `URL`"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
 			quietFlag(),
 		),
@@ -99,9 +99,6 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 // hostError says of an error whether the command line or the configuration is to blame.
 func hostError(err error) error {
 	if wrong := (*host.AddressError)(nil); errors.As(err, &wrong) {
-		return usagef("%w", err)
-	}
-	if wrong := (*lookout.URLError)(nil); errors.As(err, &wrong) {
 		return usagef("%w", err)
 	}
 	if _, faulty := errors.AsType[*config.Error](err); faulty {

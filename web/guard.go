@@ -66,8 +66,9 @@ func isOwn(r *http.Request) bool {
 // same compares secrets.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// admit lets next answer those who may see the page.
-func (g *guard) admit(next http.Handler) http.Handler {
+// admit lets next answer those who may see the page. Metrics, which name no session, are for
+// all of this machine: Prometheus has no cookies.
+func (g *guard) admit(next, metrics http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -83,6 +84,8 @@ func (g *guard) admit(next http.Handler) http.Handler {
 			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
 		case !isOwn(r):
 			http.Error(w, "another page asks", http.StatusForbidden)
+		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && isLoopback(g.names[0]):
+			metrics.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && same(token, g.token):
 			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, pathOf(r.URL), http.StatusSeeOther)

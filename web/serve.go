@@ -36,6 +36,8 @@ type Options struct {
 	Control bool
 	// Config is how frames are read.
 	Config decode.Config
+	// Metrics are served at /metrics, to all of this machine; nil is none.
+	Metrics http.Handler
 }
 
 // EndTime is how long the server may take to end.
@@ -83,7 +85,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.shelf = newShelf(ctx, &s.options)
 	defer s.shelf.close()
 	server := &http.Server{
-		Handler: s.guard.admit(s.routes()), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: s.guard.admit(s.routes(), s.options.Metrics), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	ended := make(chan error, 1)

@@ -365,3 +365,19 @@ func TestSlowPage(t *testing.T) {
 		t.Errorf("of %d frames %d are seen, to %d, and %d skipped: %v", frames, seen, newest, skipped, lines.Err())
 	}
 }
+
+// Metrics are for all of this machine, but not for pages of others, and not of every server.
+func TestMetrics(t *testing.T) {
+	s := serve(t, strings.NewReader(""), web.Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1") })})
+	if r, text := s.ask("GET", "/metrics", nil, ""); r.StatusCode != http.StatusOK || text != "up 1" {
+		t.Errorf("got %s %q", r.Status, text)
+	}
+	for _, h := range []http.Header{header("Host", "evil.example"), header("Origin", "http://evil.example"), header("Sec-Fetch-Site", "cross-site")} {
+		if r, text := s.ask("GET", "/metrics", h, ""); r.StatusCode < 400 || strings.Contains(text, "up") {
+			t.Errorf("%v: got %s %q", h, r.Status, text)
+		}
+	}
+	if r, _ := serve(t, strings.NewReader(""), web.Options{}).ask("GET", "/metrics", nil, ""); r.StatusCode != http.StatusForbidden {
+		t.Errorf("without metrics: %s", r.Status)
+	}
+}

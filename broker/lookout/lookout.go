@@ -23,6 +23,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/internal/otlp"
 )
 
 // A Config is what is to be seen, and where that goes.
@@ -57,12 +58,6 @@ type Lookout struct {
 	watchers observe.All
 	ends     []func() error
 }
-
-// A URLError says that the address of the collector is none.
-type URLError struct{ Err error }
-
-func (e *URLError) Error() string { return e.Err.Error() }
-func (e *URLError) Unwrap() error { return e.Err }
 
 // Open opens what the configuration asks for.
 func Open(cfg Config) (*Lookout, error) {
@@ -228,15 +223,14 @@ func (l *Lookout) openSpans() error {
 	if l.OTLP == "" {
 		return nil
 	}
-	header, err := observe.Headers(cmp.Or(l.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), l.Getenv("OTEL_EXPORTER_OTLP_HEADERS")))
+	spans, err := otlp.New(otlp.Options{
+		URL: l.OTLP, Getenv: l.Getenv, Scope: "wirectl/broker", Warn: l.Warn,
+		Hide: func(text string) string { return string(l.Secrets.Hide([]byte(text))) },
+	})
 	if err != nil {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
+		return fmt.Errorf("--otlp: %w", err)
 	}
-	spans, err := observe.NewSpans(l.OTLP, header, l.Secrets)
-	if err != nil {
-		return &URLError{fmt.Errorf("--otlp: %w", err)}
-	}
-	l.watchers = append(l.watchers, spans)
+	l.watchers = append(l.watchers, observe.Spans{To: spans})
 	l.Trace = observe.Traceparent
 	l.ends = append(l.ends, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), spansTime)

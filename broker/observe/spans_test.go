@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +23,7 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/otlp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,10 +43,7 @@ func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*tra
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // as a program beside the broker may want it
-	spans, err := observe.NewSpans(collector.URL+"/", http.Header{"X-Key": {"k 1"}}, secrets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spans := newSpans(t, collector.URL+"/v1/traces", "X-Key=k%201", secrets)
 	for _, c := range calls {
 		r := &broker.Report{}
 		if c.Name == "" {
@@ -55,7 +51,7 @@ func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*tra
 		}
 		spans.Ended(c, r)
 	}
-	if err := spans.Close(t.Context()); err != nil {
+	if err := spans.To.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var request collect.ExportTraceServiceRequest
@@ -166,9 +162,9 @@ func TestNames(t *testing.T) {
 func TestRefused(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
-	spans := newSpans(t, collector.URL, nil)
+	spans := newSpans(t, collector.URL, "", nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
-	if err := spans.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+	if err := spans.To.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "404 Not Found") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,7 +180,7 @@ func TestDeadCollector(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer collector.Close()
-	spans := newSpans(t, collector.URL, nil)
+	spans := newSpans(t, collector.URL, "", nil)
 	for range 5000 {
 		spans.Ended(&broker.Call{}, &broker.Report{})
 	}
@@ -193,7 +189,7 @@ func TestDeadCollector(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	if err := spans.Close(ctx); err == nil || err.Error() != "spans were lost (5000): the collector did not take them in time" {
+	if err := spans.To.Close(ctx); err == nil || err.Error() != "spans were lost (5000): the collector did not take them in time" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -209,25 +205,15 @@ func TestNameless(t *testing.T) {
 	}
 }
 
-// Headers for a collector come as OpenTelemetry has them in the environment; what
-// is none is told of without its value, and no redirect gets any.
-func TestHeaders(t *testing.T) {
-	got, err := observe.Headers("api-key=a%20b%3D, X-Team = blue ,,x-team=red")
-	if want := (http.Header{"Api-Key": {"a b="}, "X-Team": {"blue", "red"}}); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, bad := range []string{"secret", "a=b,=secret", "a b=secret", "a=secret%0d%0aX: y", "a=secret%zz"} {
-		if _, err := observe.Headers(bad); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
+// No redirect gets the headers of a collector.
+func TestRedirect(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
 	collector := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer collector.Close()
-	spans := newSpans(t, collector.URL, got)
+	spans := newSpans(t, collector.URL, "api-key=planted", nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
-	if err := spans.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "307") {
+	if err := spans.To.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -246,7 +232,7 @@ func TestTraceparent(t *testing.T) {
 		{"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-", "-01"},
 	} {
 		got := observe.Traceparent(tt.client)
-		ok := broker.SpanContext(got).IsValid()
+		ok := otlp.SpanContext(got).IsValid()
 		foreign := tt.begins == "00-" && strings.Contains(got, "0af7651916cd43dd8448eb211c80319c")
 		if !ok || foreign || !strings.HasPrefix(got, tt.begins) || !strings.HasSuffix(got, tt.ends) {
 			t.Errorf("%q became %q", tt.client, got)
@@ -258,30 +244,24 @@ func TestTraceparent(t *testing.T) {
 func TestUnsampled(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
 	defer collector.Close()
-	spans := newSpans(t, collector.URL, nil)
+	spans := newSpans(t, collector.URL+"/v1/traces", "", nil)
 	unsampled := client[:len(client)-2] + "00"
 	spans.Ended(&broker.Call{Parent: unsampled, Traceparent: observe.Traceparent(unsampled), Hops: []broker.Hop{{}}}, &broker.Report{})
-	if err := spans.Close(t.Context()); err != nil {
+	if err := spans.To.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// An address that nothing could be sent to is refused at once.
-func TestNoCollector(t *testing.T) {
-	for _, address := range []string{"localhost:4318", "ftp://localhost", "http://", "/v1/traces", "http://a b", "http://localhost?key=x"} {
-		if _, err := observe.NewSpans(address, nil, new(mask.Secrets)); err == nil {
-			t.Errorf("%s is taken", address)
-		}
-	}
-}
-
-func newSpans(t *testing.T, address string, header http.Header) *observe.Spans {
+func newSpans(t *testing.T, address, headers string, secrets *mask.Secrets) observe.Spans {
 	t.Helper()
-	spans, err := observe.NewSpans(address, header, new(mask.Secrets))
+	to, err := otlp.New(otlp.Options{
+		URL: address, Scope: "test", Hide: func(text string) string { return string(secrets.Hide([]byte(text))) },
+		Getenv: func(name string) string { return map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": headers}[name] },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spans
+	return observe.Spans{To: to}
 }
 
 // The password in a collector's address goes to the collector, which may say it, but is
@@ -292,9 +272,9 @@ func TestCollectorsSecrets(t *testing.T) {
 		http.Error(w, fmt.Sprint("\x1b[2J", user, password, r.Header), http.StatusForbidden)
 	}))
 	defer collector.Close()
-	spans := newSpans(t, strings.Replace(collector.URL, "//", "//user:sk-planted@", 1), http.Header{"X-Key": {"sk-planted-too"}})
+	spans := newSpans(t, strings.Replace(collector.URL, "//", "//user:sk-planted@", 1), "X-Key=sk-planted-too", nil)
 	spans.Ended(&broker.Call{}, &broker.Report{})
-	err := spans.Close(t.Context())
+	err := spans.To.Close(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "user**********") || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("got %v", err)
 	}

@@ -19,10 +19,11 @@ const (
 	Raw    Format = "raw"    // a folder, with a file for each direction
 	Trace  Format = "trace"  // trace events, as Perfetto and Chrome show them
 	HAR    Format = "har"    // HTTP archive 1.2
+	OTLP   Format = "otlp"   // spans, sent to an OpenTelemetry collector
 )
 
 // Formats are all of them.
-var Formats = []Format{Pcapng, NDJSON, Raw, Trace, HAR}
+var Formats = []Format{Pcapng, NDJSON, Raw, Trace, HAR, OTLP}
 
 // suffixes say which names are of which format.
 var suffixes = []struct {
@@ -42,6 +43,9 @@ var suffixes = []struct {
 // FormatOf returns the format that the name of a file tells, and whether it is
 // to be compressed; "" if the name tells none.
 func FormatOf(name string) (f Format, zstd bool) {
+	if IsCollector(name) {
+		return OTLP, false
+	}
 	for _, s := range suffixes {
 		if strings.HasSuffix(strings.ToLower(name), s.suffix) {
 			return s.format, s.zstd

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
@@ -34,6 +35,7 @@ func HubFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep frames for `TIME`"},
 		&cli.BoolFlag{Name: "reindex", Usage: "rebuild the index that searches use"},
 		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the web page of all sessions at `HOST:PORT` on loopback; if empty, serve none"},
+		&cli.StringFlag{Name: "otlp", Usage: "export spans and metrics of what comes in to the OpenTelemetry collector at `URL`"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: allow sending sessions only"},
 		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
 		&cli.BoolFlag{Name: "broker", Usage: "token: allow sharing limits with other brokers, and using workers"},
@@ -42,8 +44,8 @@ func HubFlags() []cli.Flag {
 	}
 }
 
-// Page serves a page at an address until ctx ends.
-type Page func(ctx context.Context, conn *hub.Conn, listen string) error
+// Page serves a page at an address, and metrics, until ctx ends.
+type Page func(ctx context.Context, conn *hub.Conn, listen string, metrics http.Handler) error
 
 // Run does what the words say: no words run a hub, and its page, until ctx ends.
 func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string) string, out io.Writer, page Page, warn func(string)) error {
@@ -56,15 +58,17 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 	case len(words) == 0 && c.Int64("max-bytes") <= 0:
 		return cmdline.Errorf("invalid --max-bytes %d: want more than 0", c.Int64("max-bytes"))
 	case len(words) == 0:
-		var serve func(context.Context, *hub.Conn) error
+		var serve func(context.Context, *hub.Conn, http.Handler) error
 		if listen := c.String("page"); listen != "" {
-			serve = func(ctx context.Context, conn *hub.Conn) error { return page(ctx, conn, listen) }
+			serve = func(ctx context.Context, conn *hub.Conn, metrics http.Handler) error {
+				return page(ctx, conn, listen, metrics)
+			}
 		}
 		return server.Run(ctx, server.Options{
 			Page: serve,
 			Dir:  dir, Listen: c.String("listen"), TLSCert: c.String("tls-cert"), TLSKey: c.String("tls-key"),
 			NATS: c.String("nats"), Creds: c.String("creds"), MaxBytes: c.Int64("max-bytes"), MaxAge: c.Duration("max-age"),
-			Reindex: c.Bool("reindex"), Warn: warn,
+			Reindex: c.Bool("reindex"), OTLP: c.String("otlp"), Getenv: getenv, Warn: warn,
 		}, out)
 	case len(words) == 2 && words[0] == "token":
 		var rights []server.Right

@@ -54,6 +54,10 @@ type Position struct{ Segments, Summaries uint64 }
 
 // An Index is an index on disk. One goroutine fills it, and any may ask.
 type Index struct {
+	// Watch sees what is read from the message From on.
+	Watch Watch
+	From  uint64
+
 	path     string
 	lock     *os.File
 	db       *sql.DB
@@ -185,7 +189,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 		if err := x.makeRoom(ctx); err != nil {
 			return err
 		}
-		r = newReading()
+		r = newReading(x.Watch, key)
 		// Those before are in the index, and their calls are over as far as is known.
 		err := x.db.QueryRowContext(ctx, "SELECT number FROM session WHERE key = ?", key).Scan(&r.before)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -193,7 +197,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 		}
 		x.readings[key] = r
 	}
-	r.last = seq
+	r.last, r.watched = seq, seq >= x.From
 	whole, err := r.joint.Take(m)
 	if err != nil || whole == nil || whole.Number <= r.before || r.ended {
 		return nil //nolint:nilerr // what is not a segment, somebody else has written there

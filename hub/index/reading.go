@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/spans"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/protocol"
@@ -26,8 +28,12 @@ type reading struct {
 	trackers track.Trackers
 	follower *track.Follower // nil before the first segment
 	log      calls.Log
-	before   int64  // the number of the last segment that is in the index already
-	last     uint64 // message of the stream
+	watch    Watch
+	session  spans.Session
+	spans    *spans.Follower // nil if there are none
+	watched  bool            // what is read now is seen
+	before   int64           // the number of the last segment that is in the index already
+	last     uint64          // message of the stream
 	ended    bool
 
 	// What was gathered since it was last written down.
@@ -56,8 +62,8 @@ const (
 	maxValue = 256
 )
 
-func newReading() *reading {
-	r := &reading{facts: map[fact]int64{}}
+func newReading(w Watch, key string) *reading {
+	r := &reading{facts: map[fact]int64{}, watch: w, session: sessionOf(key)}
 	r.log.Show, r.log.Live = r.called, true
 	r.trackers.Watcher = r
 	return r
@@ -74,8 +80,15 @@ func (r *reading) addWhole(w *hub.Whole) {
 	if fresh {
 		r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
 	}
+	if r.watched && r.spans == nil && r.watch.Spans != nil {
+		r.session.Identity = strconv.FormatUint(r.last, 10) // where it was begun to be read, from where frames are counted
+		r.spans = spans.NewFollower(r.watch.Spans, r.session, decode.Input{Capture: nobody{}}, decode.Config{})
+		if !fresh {
+			r.spans.Lose()
+		}
+	}
 	if w.Missing > 0 || err != nil || fresh && r.before > 0 {
-		r.follower.Lose()
+		r.lose()
 	}
 	r.section = section
 	r.next()
@@ -116,6 +129,9 @@ func (r *reading) run(yield func(struct{}) bool) {
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
 		r.log.First = it.First
 		r.read(it)
+		if r.spans != nil {
+			dst, _ = r.spans.View(dst, it) // which shows nothing
+		}
 		return r.follower.View(dst, it)
 	}
 	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, io.Discard, cfg, func() decode.View { return view })
@@ -144,10 +160,21 @@ func (s sections) Read(p []byte) (int, error) {
 // event handles a record that is not a frame.
 func (r *reading) event(rec *capture.Record) {
 	if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
-		r.follower.Lose()
+		r.lose()
 		return
 	}
+	if r.spans != nil {
+		r.spans.Event(rec)
+	}
 	r.follower.Event(rec)
+}
+
+// lose notes that frames are missing.
+func (r *reading) lose() {
+	if r.spans != nil {
+		r.spans.Lose()
+	}
+	r.follower.Lose()
 }
 
 // end ends the session: what is open is unanswered.
@@ -157,6 +184,9 @@ func (r *reading) end() {
 		r.follower.End()
 		r.log.Finish(r.follower.Last)
 	}
+	if r.spans != nil {
+		r.spans.End()
+	}
 	r.ended = true
 }
 
@@ -164,6 +194,9 @@ func (r *reading) end() {
 func (r *reading) close() {
 	if r.stop != nil {
 		r.stop()
+	}
+	if r.spans != nil && !r.ended {
+		r.spans.EndTrace()
 	}
 }
 
@@ -213,6 +246,9 @@ func (r *reading) called(c *calls.Call) {
 		r.addValue(modelFact, c.Model)
 	}
 	r.addValue(outcomeFact, c.Outcome.String())
+	if r.watched {
+		r.watch.called(c)
+	}
 	if c.Outcome.Failed() {
 		r.failures++
 	}
@@ -226,4 +262,7 @@ func (r *reading) Asked(c *session.Cancel) { r.log.Asked(c) }
 func (r *reading) Found(f session.Finding) {
 	r.findings++
 	r.addValue(findingFact, f.Name)
+	if r.watched {
+		r.watch.found(f)
+	}
 }

@@ -76,6 +76,10 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, h.options.Warn); err != nil {
 		return nil, err
 	}
+	x.index.Watch = index.NewWatch(h.registry, h.spans)
+	if x.index.Position().Segments == 0 { // it is made of what was seen before
+		x.index.From = x.segments.CachedInfo().State.LastSeq + 1
+	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	requests := make(chan *nats.Msg, 64)
 	// Where several hubs serve a cluster, one of them answers.

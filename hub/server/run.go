@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.watch(ctx) })
 	if o.Page != nil {
-		g.Go(func() error { return o.Page(ctx, h.conn) })
+		g.Go(func() error { return o.Page(ctx, h.conn, h.Metrics()) })
 	}
 	return errors.Join(g.Wait(), h.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,9 +18,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/otlp"
 )
 
 // Options say where a hub is and what it keeps.
@@ -35,9 +39,12 @@ type Options struct {
 	MaxBytes        int64 // of all sessions; the oldest go first
 	MaxAge          time.Duration
 	Reindex         bool // make the index again
-	Warn            func(string)
-	// Page serves a page of what the hub has until ctx ends; nil is none.
-	Page func(ctx context.Context, conn *hub.Conn) error
+	// OTLP is the URL of an OpenTelemetry collector, which gets spans; "" is none.
+	OTLP   string
+	Getenv func(string) string
+	Warn   func(string)
+	// Page serves a page of what the hub has, and its metrics, until ctx ends; nil is none.
+	Page func(ctx context.Context, conn *hub.Conn, metrics http.Handler) error
 }
 
 // A Hub is a hub that runs.
@@ -49,11 +56,20 @@ type Hub struct {
 	open    bool   // everybody who reaches it may do everything
 	lock    *os.File
 	index   *indexer // nil if there is none
+
+	registry *prometheus.Registry
+	spans    *otlp.Exporter // nil if there is no collector
 }
 
 // Start starts a server, or prepares the one that is there.
 func Start(ctx context.Context, o Options) (_ *Hub, err error) {
 	h := &Hub{options: o}
+	h.registry = h.newRegistry()
+	if o.OTLP != "" {
+		if h.spans, err = otlp.New(otlp.Options{URL: o.OTLP, Getenv: o.Getenv, Scope: "wirectl/hub", Hide: capture.Secrets().Text(), Warn: o.Warn}); err != nil {
+			return nil, fmt.Errorf("--otlp: %w", err)
+		}
+	}
 	if o.NATS != "" {
 		err = h.join()
 	} else {
@@ -298,6 +314,14 @@ func (h *Hub) Close() error {
 	if h.index != nil {
 		err = h.index.close()
 		h.index = nil
+	}
+	if h.spans != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+		defer cancel()
+		if err := h.spans.Close(ctx); err != nil {
+			h.options.Warn("the OpenTelemetry collector: " + err.Error())
+		}
+		h.spans = nil
 	}
 	if h.conn != nil {
 		h.conn.Close()

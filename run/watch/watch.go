@@ -55,6 +55,8 @@ type Options struct {
 
 	// Send sends the session to a hub; nil does not.
 	Send tap.SendFunc
+	// OTLP is the URL of an OpenTelemetry collector, which gets spans; "" is none.
+	OTLP string
 
 	Level  history.Level // of the record; "" is none
 	Client string        // of the record
@@ -77,6 +79,7 @@ type Watch struct {
 	hub      *tap.Hub    // nil if there is no tap
 	tap      *tap.Server // nil if there is none
 	sender   tap.Sender  // nil if nothing is sent to a hub
+	spans    *spanning   // nil if there is no collector
 	recorder *recorder.Recorder
 	record   *record      // nil if the session is not recorded among others
 	judge    *judge.Judge // nil if nobody wants to know
@@ -101,8 +104,12 @@ func (o *Options) session() capture.Session {
 func New(o Options) (*Watch, error) {
 	w := &Watch{options: o}
 	s := o.session()
+	collector, err := o.collector()
+	if err != nil {
+		return nil, err
+	}
 	var sinks []capture.Writer
-	if !o.NoTap || o.Send != nil {
+	if !o.NoTap || o.Send != nil || collector != nil {
 		w.hub = tap.NewHub(s, tap.Options{})
 		sinks = append(sinks, w.hub)
 	}
@@ -114,13 +121,15 @@ func New(o Options) (*Watch, error) {
 		sinks = append(sinks, sink)
 	}
 	if o.Send != nil {
-		var err error
 		if w.sender, err = o.Send(s, o.name(), w.hub); err != nil {
 			return nil, err
 		}
 		if sink := w.sender.Sink(); sink != nil {
 			sinks = append(sinks, sink)
 		}
+	}
+	if collector != nil {
+		w.spans = o.span(collector, s, w.hub)
 	}
 	w.record = o.newRecord(s)
 	if o.Print != nil || !o.Quiet || w.record != nil {
@@ -283,6 +292,9 @@ func (w *Watch) Close(exit *transport.Exit) error {
 	}
 	if w.sender != nil {
 		err = errors.Join(err, w.sender.Close(ctx))
+	}
+	if w.spans != nil {
+		w.spans.close(ctx)
 	}
 	if w.judge != nil {
 		w.judge.End(ctx, w.options.Warn)

@@ -1,0 +1,70 @@
+package index
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wirectl/wirectl/decode/spans"
+	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+)
+
+// A Watch sees what is read for an index: it counts, and sends spans. The zero Watch does
+// nothing.
+type Watch struct {
+	// Spans is where spans are sent; nil is nowhere.
+	Spans *otlp.Exporter
+
+	calls, tokens, findings *prometheus.CounterVec
+	durations               *prometheus.HistogramVec
+}
+
+// NewWatch returns one that counts what r then has.
+func NewWatch(r prometheus.Registerer, to *otlp.Exporter) Watch {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	w := Watch{
+		Spans:    to,
+		calls:    counter("wirectl_hub_calls_total", "Calls in sessions that ended, by outcome.", "protocol", "outcome"),
+		tokens:   counter("wirectl_hub_tokens_total", "Tokens that calls used.", "protocol", "direction"),
+		findings: counter("wirectl_hub_findings_total", "Rules that sessions broke.", "finding"),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "wirectl_hub_call_duration_seconds", Help: "How long calls took.",
+			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"protocol"}),
+	}
+	r.MustRegister(w.calls, w.tokens, w.findings, w.durations)
+	return w
+}
+
+// called counts a call that is over.
+func (w *Watch) called(c *calls.Call) {
+	if w.calls == nil {
+		return
+	}
+	w.calls.WithLabelValues(c.Protocol, c.Outcome.String()).Inc()
+	w.tokens.WithLabelValues(c.Protocol, "input").Add(float64(c.Usage.Input))
+	w.tokens.WithLabelValues(c.Protocol, "output").Add(float64(c.Usage.Output))
+	if c.Outcome != session.Open && c.Outcome != session.Abandoned && !c.Start.IsZero() {
+		w.durations.WithLabelValues(c.Protocol).Observe(c.Duration.Seconds())
+	}
+}
+
+func (w *Watch) found(f session.Finding) {
+	if w.findings != nil {
+		w.findings.WithLabelValues(f.Name).Inc()
+	}
+}
+
+// sessionOf says what spans are of: the key has the organisation, host, kind and id.
+func sessionOf(key string) (s spans.Session) {
+	words := strings.SplitN(key, ".", 4)
+	s.Name = "hub:" + words[len(words)-1]
+	if len(words) > 1 {
+		s.Host = words[1]
+	}
+	return s
+}
