@@ -117,7 +117,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"wirectl_hub_calls_total mcp done": 1, "wirectl_hub_calls_total mcp failed": 1, "wirectl_hub_findings_total orphan": 1,
+		"wirectl_hub_calls_total done mcp": 1, "wirectl_hub_calls_total failed mcp": 1, "wirectl_hub_findings_total orphan": 1,
 		"wirectl_hub_call_duration_seconds mcp": 2, "wirectl_hub_index_behind_segments": 0, "wirectl_hub_max_bytes": 1 << 30,
 	} {
 		if n, there := got[name]; n != want || !there {

@@ -83,7 +83,10 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	requests := make(chan *nats.Msg, 64)
 	// Where several hubs serve a cluster, one of them answers.
-	if x.asked, err = h.conn.NATS().ChanQueueSubscribe(hub.Find+"*", "wirectl", requests); err != nil {
+	if x.asked, err = h.conn.NATS().ChanQueueSubscribe(hub.Find+"*", "wirectl", requests); err == nil {
+		err = h.conn.NATS().Flush() // who is told where the hub is may ask at once
+	}
+	if err != nil {
 		return nil, errors.Join(err, x.index.Close())
 	}
 	x.running.Go(x.fill)
