@@ -59,7 +59,7 @@ func Headers(list string) (http.Header, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("header %d is none; expected NAME=VALUE, with commas between them", i+1)
+			return nil, fmt.Errorf("header %d is invalid; want NAME=VALUE, with commas between them", i+1)
 		}
 		header.Add(name, value)
 	}
