@@ -30,7 +30,7 @@ func TestContrib(t *testing.T) {
 			t.Fatal(err)
 		}
 		documents := 0
-		for decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowDuplicateKey()); ; documents++ {
+		for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; documents++ {
 			var document map[string]any
 			if err := decoder.Decode(&document); err != nil {
 				if err.Error() != "EOF" {
@@ -42,7 +42,7 @@ func TestContrib(t *testing.T) {
 				switch text, isText := value.(string); {
 				case isText && (key == "content" || key == "broker.yaml"):
 					var inner map[string]any
-					if err := yaml.UnmarshalWithOptions([]byte(text), &inner, yaml.DisallowDuplicateKey()); err != nil || len(inner) == 0 {
+					if err := yaml.Unmarshal([]byte(text), &inner); err != nil || len(inner) == 0 {
 						t.Errorf("%s: in %s: %v", name, key, err)
 					}
 					if key == "broker.yaml" {

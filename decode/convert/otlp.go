@@ -34,7 +34,7 @@ func (o *Options) Send(ctx context.Context, address string, getenv func(string) 
 	}
 	s := r.Session()
 	trace, err := spans.Run(reading, to, spans.Session{Name: o.Name, Identity: fmt.Sprint(s.Created.UnixNano(), s.Controller, s.Unit)}, Until(reading, r), o.Config)
-	if refused := to.Close(ctx); refused != nil {
+	if refused := cmp.Or(to.Close(ctx), context.Cause(reading)); refused != nil {
 		return refused
 	}
 	if errors.Is(err, spans.ErrNoTimes) {
