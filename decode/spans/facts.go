@@ -255,13 +255,13 @@ func (f *facts) readModelRequest(payload []byte) {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	for ok := s.Object(); ok && s.Next(); {
-		switch key := string(s.Key()); {
-		case key == "generationConfig":
-			for ok := s.Object(); ok && s.Next(); {
-				f.readSetting(string(s.Key()), &s)
-			}
-		default:
+		key := string(s.Key())
+		if key != "generationConfig" { // where Gemini has them
 			f.readSetting(key, &s)
+			continue
+		}
+		for ok := s.Object(); ok && s.Next(); {
+			f.readSetting(string(s.Key()), &s)
 		}
 	}
 }
