@@ -23,7 +23,7 @@ const (
 
 // addExec adds a command: it reads the arguments as JSON, and writes JSON or text.
 func (s *Set) addExec(name string, e *entry) error {
-	if !callable.MatchString(name) {
+	if !isCallable(name) {
 		return fmt.Errorf("%q: the name of a tool has at most 64 letters, digits, _ and -", name)
 	}
 	parameters, schema, err := e.parameters()

@@ -175,8 +175,10 @@ func (s *Set) load(ctx context.Context, name string, node ast.Node, w World) err
 // wants reports whether the model may call a tool.
 func (e *entry) wants(name string) bool { return e.Only == nil || slices.Contains(e.Only, name) }
 
-// callable are the names that every provider takes.
-var callable = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// isCallable reports whether every provider takes a name.
+func isCallable(name string) bool {
+	return name != "" && len(name) <= 64 && !uncallable.MatchString(name)
+}
 
 var uncallable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 

@@ -58,7 +58,7 @@ func (s *Set) addPython(ctx context.Context, name string, e *entry, w World) err
 		if !e.wants(t.Name) {
 			continue
 		}
-		if !callable.MatchString(t.Name) {
+		if !isCallable(t.Name) {
 			return fmt.Errorf("%s: the function %q has a name that models cannot call: list the others in only", name, t.Name)
 		}
 		err := s.add(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
