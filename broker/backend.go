@@ -179,7 +179,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 
 // ask asks the provider, and shows the exchange to the tap.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
-	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Own: c.Own, Dialect: c.Dialect, OwnHeader: c.OwnHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Secrets: r.secrets}
+	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Own: c.Own, Dialect: c.Dialect, OwnHeader: c.OwnHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
 	if c.Tap != nil {
 		req.Exchange = c.Tap.Provider(c, hop)
 	}

@@ -102,6 +102,7 @@ type Call struct {
 	purses   []Purse // that the call is on
 	price    *Price  // of the model that it is asked of
 	paid     bool    // it was counted
+	composed bool    // it consists of calls that count for themselves
 }
 
 // A Tap makes the exchanges at which a call's words to a provider are seen.

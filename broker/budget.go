@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
@@ -132,7 +133,7 @@ func (t *table) purses(account string, m *model) (list []Purse, err error) {
 		list = append(list, Purse{"model " + m.name, m.budget})
 	}
 	for _, p := range list {
-		if p.Budget.Cost > 0 && m.price == nil {
+		if p.Budget.Cost > 0 && m.price == nil && !m.composed {
 			return nil, &BudgetError{Of: "the " + p.Of, Unpriced: m.name}
 		}
 	}
@@ -158,7 +159,7 @@ func (c *Call) pay(ctx context.Context, m *model) error {
 	if err != nil {
 		return err
 	}
-	c.purses, c.price, c.paid = purses, m.price, true
+	c.purses, c.price, c.paid, c.composed = purses, m.price, true, m.composed
 	return nil
 }
 
@@ -169,12 +170,25 @@ func (c *Call) charge() {
 	if c.price != nil {
 		cost = c.price.Cost(u.Input, u.Output)
 	}
-	switch {
-	case c.table != nil && c.table.group != nil && len(c.purses) > 0:
-		c.table.group.Charge(c.purses, u.Input+u.Output, cost)
-	case c.spending != nil:
-		c.spending.charge(c.purses, u.Input+u.Output, cost)
+	purses := c.purses
+	if c.composed { // its calls were on the budget of the client
+		cost = c.Completion.Cost
+		purses = slices.DeleteFunc(slices.Clone(purses), func(p Purse) bool { return strings.HasPrefix(p.Of, "client ") })
 	}
+	switch {
+	case c.table != nil && c.table.group != nil && len(purses) > 0:
+		c.table.group.Charge(purses, u.Input+u.Output, cost)
+	case c.spending != nil:
+		c.spending.charge(purses, u.Input+u.Output, cost)
+	}
+}
+
+// used is what the call itself has used: nothing, where it consists of others.
+func (c *Call) used() provider.Usage {
+	if c.composed {
+		return provider.Usage{}
+	}
+	return c.Completion.Usage
 }
 
 // Budgets reports whether there are any.

@@ -41,6 +41,9 @@ type Model struct {
 	// them; nil does not. Price is what its tokens cost, nil if that is not known.
 	Budget *Budget
 	Price  *Price
+	// Composed says that its provider makes calls of the broker, which count for
+	// themselves: in the accounts, and on the budget of the client.
+	Composed bool
 }
 
 // A Route leads to a model of a backend.

@@ -41,8 +41,8 @@ func (l *ledger) addCall(c *Call, o Outcome, s *mask.Secrets) (model string) {
 	u := l.account(accountKey{c.Door, c.Client, cmp.Or(c.Name, "unknown")}, c, s)
 	*[...]*int64{OK: &u.OK, Failed: &u.Failed, Cancelled: &u.Cancelled, Refused: &u.Refused}[o]++
 	if o == OK {
-		u.InputTokens += c.Completion.Usage.Input
-		u.OutputTokens += c.Completion.Usage.Output
+		u.InputTokens += c.used().Input
+		u.OutputTokens += c.used().Output
 	}
 	u.Seconds += c.Took.Seconds()
 	return u.Model

@@ -71,8 +71,8 @@ func (m *metrics) addCall(door, model string, c *Call, o Outcome) {
 	m.calls.WithLabelValues(door, model, o.String()).Inc()
 	m.durations.WithLabelValues(door, model).Observe(c.Took.Seconds())
 	if o == OK {
-		m.tokens.WithLabelValues(door, model, "input").Add(float64(c.Completion.Usage.Input))
-		m.tokens.WithLabelValues(door, model, "output").Add(float64(c.Completion.Usage.Output))
+		m.tokens.WithLabelValues(door, model, "input").Add(float64(c.used().Input))
+		m.tokens.WithLabelValues(door, model, "output").Add(float64(c.used().Output))
 	}
 }
 

@@ -38,6 +38,7 @@ type model struct {
 	fallbacks []fallback
 	budget    *Budget
 	price     *Price
+	composed  bool
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin
@@ -79,7 +80,7 @@ func (t *table) addModel(m *Model, known map[*Backend]*backend, n *metrics) erro
 	if t.models[m.Name] != nil {
 		return fmt.Errorf("the model %q is there twice", m.Name)
 	}
-	made := &model{name: m.Name, budget: m.Budget, price: m.Price, turns: make([]int, len(m.Routes))}
+	made := &model{name: m.Name, budget: m.Budget, price: m.Price, composed: m.Composed, turns: make([]int, len(m.Routes))}
 	for _, r := range m.Routes {
 		b := known[r.Backend]
 		if b == nil {

@@ -31,9 +31,11 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	if memory == 0 {
 		memory = baseMemory + 4*size
 	}
-	open, err := r.interpreter(ctx, r.Env)
-	if err != nil {
-		return nil, err
+	open, err := r.ready, error(nil)
+	if open == nil {
+		if open, err = r.interpreter(ctx, r.Env); err != nil {
+			return nil, err
+		}
 	}
 	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
 		conn := r.workers.open(r.seen, of.Ref)

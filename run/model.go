@@ -22,6 +22,8 @@ type model struct {
 	config *config.Config
 	conn   *publish.Conn // where calls are seen; may be nil
 	prices prices.List
+
+	client, account string // whose calls they are; may be empty
 }
 
 var errNoPrice = errors.New("the cost of the run is limited, and no price is known")
@@ -31,6 +33,9 @@ func (m *model) check(name string, needPrice bool) error {
 	if err := m.broker.Find(name); err != nil {
 		return err
 	}
+	if m.config.Facts(name).RLM {
+		return fmt.Errorf("the model %q is a recursive language model itself: use one that is none", name)
+	}
 	if _, known := m.price(name); !known && needPrice {
 		return fmt.Errorf("%w for the model %q", errNoPrice, m.config.Facts(name).Names[0])
 	}
@@ -39,7 +44,7 @@ func (m *model) check(name string, needPrice bool) error {
 
 // Complete implements [rlm.Model].
 func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, error) {
-	c := broker.Call{Model: r.Model, Ref: r.Ref, Parent: r.Traceparent, Prompt: r.Prompt}
+	c := broker.Call{Model: r.Model, Ref: r.Ref, Parent: r.Traceparent, Client: m.client, Account: m.account, Prompt: r.Prompt}
 	if r.Messages != nil {
 		if err := setMessages(&c, &r); err != nil {
 			return rlm.Completion{}, err

@@ -30,17 +30,22 @@ func (r *reporter) observe(e rlm.Event) {
 		r.err = r.events.Encode(e)
 	}
 	if e.Kind == rlm.EventTurn && e.Done && e.Depth == 0 {
-		_, turn, _ := strings.Cut(e.Ref, "/t")
-		did := render.Count(int64(e.Cells), "cell")
-		if e.ToolCalls > 0 {
-			did = render.Count(int64(e.ToolCalls), "tool call")
-		}
-		line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
-		if e.Error != "" {
-			line += ": " + e.Error
-		}
-		r.say(line)
+		r.say(turnLine(&e))
 	}
+}
+
+// turnLine says what a turn was.
+func turnLine(e *rlm.Event) string {
+	_, turn, _ := strings.Cut(e.Ref, "/t")
+	did := render.Count(int64(e.Cells), "cell")
+	if e.ToolCalls > 0 {
+		did = render.Count(int64(e.ToolCalls), "tool call")
+	}
+	line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
+	if e.Error != "" {
+		line += ": " + e.Error
+	}
+	return line
 }
 
 // amount says what was used: tokens in and out, dollars if prices are known, and time.

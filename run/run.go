@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -41,11 +42,16 @@ type World struct {
 type run struct {
 	*Settings
 	World
-	host    *host.Host
+	config  *config.Config
+	hide    func(string) string
 	seen    *publish.Publisher // may be nil
 	workers workers
 	dir     string // for files of the run
 	o       rlm.Options
+
+	ready           open   // what opens interpreters, if that is known already
+	logPath         string // "" without a log
+	client, account string // whose calls the run makes
 }
 
 // Ask answers a question by the models of a host, and prints the answer. Flags win over the
@@ -71,7 +77,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			h.Control(control{s.Run.Interrupts})
 		}
 		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
-			r := &run{Settings: s, World: w, host: h, seen: p, o: s.Run}
+			r := &run{Settings: s, World: w, config: h.Config, hide: h.Hide, seen: p, o: s.Run}
 			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
 				return err
 			}
@@ -97,30 +103,39 @@ func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, erro
 	if err != nil {
 		return "", err
 	}
+	end, err := r.prepare(ctx, size)
+	if err != nil {
+		return "", err
+	}
+	finish, err := r.do(ctx, r.logPath)
+	return finish, errors.Join(err, end())
+}
+
+// prepare opens what the run needs besides models: what runs the code, tools, and the log.
+// The returned function ends all that.
+func (r *run) prepare(ctx context.Context, size int64) (end func() error, err error) {
 	if r.o.Mode == rlm.Code {
 		if r.o.Open, err = r.opener(ctx, size); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	close, err := r.tools(ctx)
+	endTools, err := r.tools(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer close()
-	if r.LogDir == "" {
-		return r.do(ctx, "")
-	}
-	log, err := runlog.Create(r.LogDir, runlog.Options{Hide: r.host.Hide, NewPrompts: r.NewPrompts})
-	if err != nil {
-		return "", err
-	}
-	r.o.Log = log
-	r.o.Metadata.Backend = "wirectl"
-	if r.o.Mode == rlm.ToolsMode {
+	if r.o.Metadata.Backend = "wirectl"; r.o.Mode == rlm.ToolsMode {
 		r.o.Metadata.EnvironmentType = "tools"
 	}
-	finish, err := r.do(ctx, log.Path())
-	return finish, errors.Join(err, log.Close())
+	if r.LogDir == "" {
+		return func() error { endTools(); return nil }, nil
+	}
+	log, err := runlog.Create(r.LogDir, runlog.Options{Hide: r.hide, NewPrompts: r.NewPrompts})
+	if err != nil {
+		endTools()
+		return nil, err
+	}
+	r.o.Log, r.logPath = log, log.Path()
+	return func() error { endTools(); return log.Close() }, nil
 }
 
 // do runs, and prints.
@@ -174,8 +189,8 @@ func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 	if err != nil {
 		return cmdline.Errorf("%w", err)
 	}
-	m := &model{broker: b, config: r.host.Config, conn: root, prices: list}
-	r.o.Root = cmp.Or(r.o.Root, r.host.Config.Broker.Default)
+	m := &model{broker: b, config: r.config, conn: root, prices: list, client: r.client, account: r.account}
+	r.o.Root = cmp.Or(r.o.Root, r.config.Broker.Default)
 	sub := cmp.Or(r.o.Sub, r.o.Root)
 	allowed := append([]string{r.o.Root, sub}, r.Allow...)
 	r.o.Check = func(name string) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
@@ -59,10 +60,13 @@ type Config struct {
 type Env struct {
 	Getenv   func(string) string
 	ReadFile func(string) ([]byte, error)
+	// RLM makes a model that is a recursive language model, as settings have it, over those
+	// of the configuration, which is not complete yet. It may be nil: there are none then.
+	RLM func(of *Config, model string, settings []Setting) (provider.Provider, error)
 }
 
 // OSEnv is the world outside.
-func OSEnv() Env { return Env{os.Getenv, yamlfile.Read} }
+func OSEnv() Env { return Env{Getenv: os.Getenv, ReadFile: yamlfile.Read} }
 
 // Load reads the file of that name; "" is an empty one.
 func Load(name string, env Env) (*Config, error) {
@@ -95,7 +99,7 @@ type builder struct {
 }
 
 func (b *builder) build() (*Config, error) {
-	c := &Config{Listen: map[string]string{}, Limits: b.Limits, Spent: b.Spent, Join: b.Join, OpenOnHubLoss: b.OnHubLoss == "open", RLM: b.settings(reflect.ValueOf(b.File.RLM), "rlm"), facts: map[string]Facts{}}
+	c := &Config{Listen: map[string]string{}, Limits: b.Limits, Spent: b.Spent, Join: b.Join, OpenOnHubLoss: b.OnHubLoss == "open", RLM: b.settings([]string{"rlm"}, reflect.ValueOf(b.File.RLM)), facts: map[string]Facts{}}
 	if len(b.Providers) == 0 && len(b.Models) == 0 {
 		b.Providers = map[string]Provider{"mock": {Kind: "mock"}}
 		b.Models = map[string]Model{"mock": {Provider: "mock"}}

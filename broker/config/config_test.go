@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 
 		// Keys that nothing reads.
 		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, clients, spent, join, on_hub_loss, rlm`},
-		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window, budget`},
+		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window, budget, rlm`},
 		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
 		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
 

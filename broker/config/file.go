@@ -169,6 +169,8 @@ type Model struct {
 	Price         *prices.Price `yaml:"price"`
 	ContextWindow int           `yaml:"context_window"`
 	Budget        *Budget       `yaml:"budget"`
+	// RLM makes the model a recursive language model over other models.
+	RLM *RLM `yaml:"rlm"`
 }
 
 // A Budget is what a client or a model may use.

@@ -23,7 +23,7 @@ func (b *builder) models(c *Config) error {
 		if m.Provider != "" && len(m.Routes) > 0 {
 			return b.at(path, "expected either provider or routes, and here are both")
 		}
-		if m.Provider == "" && len(m.Routes) == 0 {
+		if m.Provider == "" && len(m.Routes) == 0 && m.RLM == nil {
 			return b.at(path, "expected a provider, or routes")
 		}
 		if m.ContextWindow < 0 {
@@ -35,6 +35,9 @@ func (b *builder) models(c *Config) error {
 			}
 		}
 		routes, err := b.routes(path, m)
+		if m.RLM != nil {
+			routes, err = b.rlm(c, path, name, &m)
+		}
 		if err != nil {
 			return err
 		}
@@ -42,12 +45,12 @@ func (b *builder) models(c *Config) error {
 		if err != nil {
 			return err
 		}
-		facts := Facts{Price: m.Price, ContextWindow: m.ContextWindow}
+		facts := Facts{Price: m.Price, ContextWindow: m.ContextWindow, RLM: m.RLM != nil}
 		for _, route := range routes {
 			facts.Names = append(facts.Names, route.Model)
 		}
 		c.facts[name] = facts
-		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes, Budget: budget, Price: m.Price})
+		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes, Budget: budget, Price: m.Price, Composed: m.RLM != nil})
 	}
 	return nil
 }
@@ -101,7 +104,7 @@ func (b *builder) names(c *Config) error {
 	if d := b.File.Default; d != "" && b.find(cmp.Or(b.Aliases[d], d)) == "" {
 		return b.at([]string{"default"}, "there is no model %q", d)
 	}
-	return nil
+	return b.notRecursive(c)
 }
 
 // only returns the name of the model, if there is just one: it needs not be

@@ -3,11 +3,13 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
@@ -18,14 +20,14 @@ type Setting struct {
 	At     string // FILE:LINE:COLUMN
 }
 
-// settings lists what is set in a part of the file.
-func (d *document) settings(part reflect.Value, path ...string) (list []Setting) {
+// settings lists what is set in a part of the file, which is below path at the keys of name.
+func (d *document) settings(path []string, part reflect.Value, name ...string) (list []Setting) {
 	for field, value := range part.Fields() {
-		key := slices.Concat(path, []string{field.Tag.Get("yaml")})
-		s := Setting{Name: strings.Join(key[1:], ".")}
+		keys := slices.Concat(name, []string{field.Tag.Get("yaml")})
+		s := Setting{Name: strings.Join(keys, ".")}
 		switch {
 		case value.Kind() == reflect.Struct:
-			list = append(list, d.settings(value, key...)...)
+			list = append(list, d.settings(path, value, keys...)...)
 			continue
 		case value.IsNil():
 			continue
@@ -34,7 +36,7 @@ func (d *document) settings(part reflect.Value, path ...string) (list []Setting)
 		default:
 			s.Values = []string{written(value.Elem().Interface())}
 		}
-		line, column := d.place(key)
+		line, column := d.place(slices.Concat(path, keys))
 		s.At = fmt.Sprintf("%s:%d:%d", d.name, line, column)
 		list = append(list, s)
 	}
@@ -54,6 +56,7 @@ type Facts struct {
 	Names         []string      // its name, then what its providers call it
 	Price         *prices.Price // nil if it says nothing
 	ContextWindow int           // in tokens; 0 if it says nothing
+	RLM           bool          // it is a recursive language model over others
 }
 
 // Facts returns those of the model that a name, or "" for the default, leads to.
@@ -63,4 +66,73 @@ func (c *Config) Facts(model string) Facts {
 	facts := c.facts[lookup(c.facts, name)]
 	facts.Names = append([]string{name}, facts.Names...)
 	return facts
+}
+
+// runs is how many runs a model that is a recursive language model has at once: each has an
+// interpreter.
+const runs = 8
+
+// notOfModels are settings that are only for a run at a terminal.
+var notOfModels = []string{"context", "output", "capture", "prices"}
+
+// rlm makes the route of a model that is a recursive language model.
+func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker.Route, error) {
+	at := append(path, "rlm")
+	if m.Provider != "" || m.Model != "" || len(m.Routes) > 0 {
+		return nil, b.at(at, "expected either rlm, or a provider or routes")
+	}
+	if strings.Contains(name, "*") {
+		return nil, b.at(path, "expected a name without *: the model is a recursive language model")
+	}
+	if m.Price != nil {
+		return nil, b.at(append(path, "price"), "nothing reads this here; the calls of the model have prices")
+	}
+	settings := b.settings(at, reflect.ValueOf(*m.RLM))
+	for _, s := range settings {
+		if slices.Contains(notOfModels, s.Name) {
+			return nil, b.at(append(at, s.Name), "nothing reads this here; it is for wirectl rlm")
+		}
+	}
+	if b.env.RLM == nil {
+		return nil, b.at(at, "there are no recursive language models here")
+	}
+	made, err := b.env.RLM(c, name, settings)
+	if err != nil {
+		e := &Error{Name: b.name, Msg: err.Error()}
+		for _, s := range settings { // an error begins with the place of its setting
+			if msg, ok := strings.CutPrefix(e.Msg, s.At+": "); ok {
+				e.Msg = msg
+				e.Line, e.Column = b.place(slices.Concat(at, strings.Split(s.Name, ".")))
+			}
+		}
+		return nil, e
+	}
+	return []broker.Route{{Backend: &broker.Backend{Name: "rlm " + name, Provider: made, Concurrency: runs}, Model: name}}, nil
+}
+
+// notRecursive checks that a recursive language model asks only others.
+func (b *builder) notRecursive(c *Config) error {
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		of := b.Models[name].RLM
+		if of == nil {
+			continue
+		}
+		root, sub := c.Broker.Default, ""
+		if of.Model != nil {
+			root = *of.Model
+		}
+		if of.SubModel != nil {
+			sub = *of.SubModel
+		}
+		for key, asked := range map[string]string{"model": root, "sub_model": cmp.Or(sub, root)} {
+			path := []string{"models", name, "rlm", key}
+			switch found := b.find(cmp.Or(b.Aliases[asked], asked)); {
+			case found == "":
+				return b.at(path, "there is no model %q%s", asked, among(slices.Sorted(maps.Keys(b.Models))))
+			case b.Models[found].RLM != nil:
+				return b.at(path, "%q is a recursive language model; expected one that is none", asked)
+			}
+		}
+	}
+	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/broker/doors"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/broker/script"
 	"github.com/wirectl/wirectl/broker/service"
@@ -52,6 +53,8 @@ type Options struct {
 	JoinURL string
 	// Work has the broker take calls at the hub rather than join it; nil does not.
 	Work func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (Worker, error)
+	// RLM makes a model that is a recursive language model; see [config.Env]. It may be nil.
+	RLM func(h *Host, of *config.Config, model string, settings []config.Setting) (provider.Provider, error)
 	// Linger asks for time to end in after an interrupt.
 	Linger func(time.Duration)
 }
@@ -64,6 +67,7 @@ type Host struct {
 	options Options
 	log     *slog.Logger
 	broker  *broker.Broker
+	seen    *publish.Publisher
 	secrets mask.Secrets // masked in all that is written or answered
 	stop    context.CancelFunc
 	spent   *spentFile // nil if nothing is kept
@@ -90,6 +94,11 @@ func Load(o Options) (*Host, error) {
 func (h *Host) load() (*config.Config, error) {
 	env := config.OSEnv()
 	env.Getenv = h.options.Getenv
+	if h.options.RLM != nil {
+		env.RLM = func(of *config.Config, model string, settings []config.Setting) (provider.Provider, error) {
+			return h.options.RLM(h, of, model, settings)
+		}
+	}
 	cfg, err := config.Load(h.options.Config, env)
 	if err == nil {
 		cfg.Token = cmp.Or(cfg.Token, env.Getenv("WIRECTL_TOKEN"))
@@ -193,6 +202,16 @@ func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 	return errors.Join(err, out.End())
 }
 
+// Calls returns the broker that serves, and where its traffic is seen, for a provider that
+// makes calls itself.
+func (h *Host) Calls() (*broker.Broker, *publish.Publisher) { return h.broker, h.seen }
+
+// Log returns where a broker that serves tells what happens.
+func (h *Host) Log() *slog.Logger { return h.log }
+
+// Getenv returns a variable of the environment.
+func (h *Host) Getenv(name string) string { return h.options.Getenv(name) }
+
 // Capture has both sides of the broker recorded into a file; "" is none.
 func (h *Host) Capture(file string) { h.options.Lookout.Capture = file }
 
@@ -211,6 +230,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 		return 0, err
 	}
 	h.report(h.broker)
+	h.seen = out.Publisher
 	if err := h.keepSpent(h.Config); err != nil {
 		return 0, err
 	}

@@ -95,6 +95,8 @@ type Request struct {
 	Traceparent string
 	// Exchange, if not nil, is told the bytes of the call, for taps.
 	Exchange Exchange
+	// Client and Account are those of the call, for a provider that makes calls itself.
+	Client, Account string
 	// Secrets are masked in all that the backend answers; nil is none.
 	Secrets *mask.Secrets
 }
@@ -152,6 +154,8 @@ type Completion struct {
 	// Own is the answer in the client's own dialect, where the backend was asked in
 	// that, as Chat is; nil elsewhere.
 	Own []byte
+	// Cost is what the calls came to that the provider itself has made, in dollars.
+	Cost float64
 	// Thoughts are what the model tells of its thinking, a JSON string token, nil if
 	// it tells nothing.
 	Thoughts []byte

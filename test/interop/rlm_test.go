@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A model calls the tools of the reference server of MCP, over standard streams and over both
@@ -66,5 +70,62 @@ models: {m: {provider: r}}
 			count(t, frames, map[string]int{`"kind":"tools/call"`: 4, `"kind":"tools/list"`: 1})
 			command(t, nil, "lint", capture)
 		})
+	}
+}
+
+// OpenAI's SDK gets a recursive language model by the name of a model: whole, streamed, with an
+// answer that matches a schema, and as a response. When it aborts, the provider that the run has
+// asked is left, too.
+func TestRLMAsModel(t *testing.T) {
+	need(t, "python3")
+	asked, left := make(chan struct{}), make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/when" {
+			<-asked
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(asked)
+		<-r.Context().Done()
+		left <- struct{}{}
+	}))
+	defer silent.Close()
+	config := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(config, fmt.Appendf(nil, `
+providers:
+  echo: {kind: mock}
+  silent: {kind: openai, base_url: %q}
+  root:
+    kind: mock
+    mock:
+      turns:
+        - text: "`+"```repl\\nn = llm_query('count')\\nprint(n)\\n```"+`"
+        - text: "FINAL_VAR(n)"
+        - text: "`+"```repl\\nFINAL('%%d of %%s' %% (len(context), llm_query('a')))\\n```"+`"
+        - text: "FINAL(four)"
+        - text: 'FINAL({"n": 4})'
+        - text: "FINAL(again)"
+models:
+  smart: {provider: root}
+  cheap: {provider: echo}
+  deaf: {provider: silent}
+  deep: {rlm: {model: smart, sub_model: cheap, unsandboxed: true}}
+  lost: {rlm: {model: deaf, unsandboxed: true}}
+default: smart
+`, silent.URL), 0o600))
+	doors := serve(t, "--config", config)
+	got, _ := json.Marshal(script(t, "deep", "http://"+doors["openai"], "deep"))
+	want := `{"listed":["cheap","deaf","deep","lost","smart"],"parsed":{"n":4},"response":"again","streamed":"100000 of Echo: a","thought":true,"used":true,` +
+		`"whole":["Echo: count","stop",true]}`
+	if string(got) != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := script(t, "abortDeep", "http://"+doors["openai"], "lost", silent.URL+"/when"); got["error"] != "APIUserAbortError" {
+		t.Errorf("aborted: %v", got)
+	}
+	select {
+	case <-left:
+	case <-time.After(patience):
+		t.Error("the provider is still asked")
 	}
 }

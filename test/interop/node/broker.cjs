@@ -4,10 +4,12 @@
 //     node broker.cjs NODE_MODULES openai|anthropic|count URL MODEL
 //     node broker.cjs NODE_MODULES loopChat|loopResponses|loopAnthropic|loopGemini|embed URL MODEL
 //     node broker.cjs NODE_MODULES abortOpenAI|abortResponses|abortAnthropic|abortGemini URL MODEL
+//     node broker.cjs NODE_MODULES deep URL MODEL
+//     node broker.cjs NODE_MODULES abortDeep URL MODEL WHEN
 //     node broker.cjs NODE_MODULES jayson PORT
 const path = require('path');
 
-const [modules, what, where, model] = process.argv.slice(2);
+const [modules, what, where, model, when] = process.argv.slice(2);
 const load = (name) => require(path.join(modules, name));
 
 const openAI = () => new (load('openai'))({ baseURL: `${where}/v1`, apiKey: 'unused', maxRetries: 0 });
@@ -175,6 +177,33 @@ async function abortGemini() {
   return got;
 }
 
+// The model is a recursive language model.
+async function deep() {
+  const client = openAI();
+  const got = {};
+  const whole = await client.chat.completions.create(say('How many lines?'));
+  got.whole = [whole.choices[0].message.content, whole.choices[0].finish_reason, whole.usage.prompt_tokens > 100];
+  got.streamed = '';
+  const stream = client.chat.completions.stream(say('x'.repeat(100000), { stream_options: { include_usage: true } }));
+  for await (const chunk of stream) got.streamed += chunk.choices[0]?.delta?.content ?? '';
+  got.used = (await stream.finalChatCompletion()).usage.prompt_tokens > 100;
+  const parsed = await client.chat.completions.parse(say('As JSON.', {
+    response_format: { type: 'json_schema', json_schema: { name: 'n', strict: true, schema: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } } },
+  }));
+  got.parsed = parsed.choices[0].message.parsed;
+  const response = await client.responses.create({ model, input: 'Again?' });
+  got.response = response.output_text;
+  got.thought = response.output.some((item) => item.type === 'reasoning');
+  got.listed = (await client.models.list()).data.map((m) => m.id);
+  return got;
+}
+
+async function abortDeep() {
+  const controller = new AbortController();
+  fetch(when).then(() => controller.abort()); // it answers when the provider is asked
+  return openAI().chat.completions.create(say('wait'), { signal: controller.signal }).then(() => ({}), (e) => ({ error: e.constructor.name }));
+}
+
 async function jayson() {
   const client = load('jayson').client.http({ port: Number(where), host: '127.0.0.1', path: '/rpc' });
   const call = (method, params) =>
@@ -187,7 +216,7 @@ async function jayson() {
   return got;
 }
 
-({ openai, anthropic, count, loopChat, loopResponses, loopAnthropic, loopGemini, embed, abortOpenAI, abortResponses, abortAnthropic, abortGemini, jayson })[what]().then(
+({ openai, anthropic, count, loopChat, loopResponses, loopAnthropic, loopGemini, embed, abortOpenAI, abortResponses, abortAnthropic, abortGemini, deep, abortDeep, jayson })[what]().then(
   (got) => process.stdout.write(JSON.stringify(got)),
   (err) => { console.error(err); process.exit(1); },
 );

@@ -1,0 +1,249 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/broker/config"
+	"github.com/wirectl/wirectl/broker/host"
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/input"
+	"github.com/wirectl/wirectl/rlm/prompt"
+	"github.com/wirectl/wirectl/rlm/tool"
+)
+
+// Models returns what makes models of a broker that are recursive language models, as
+// [host.Options] has it: each call for one is a run over other models of the broker.
+func Models(version string) func(*host.Host, *config.Config, string, []config.Setting) (provider.Provider, error) {
+	return func(h *host.Host, of *config.Config, name string, settings []config.Setting) (provider.Provider, error) {
+		s, err := Read(Values(settings, nil))
+		if err != nil {
+			return nil, err
+		}
+		return &deep{host: h, config: of, name: name, settings: s, version: version}, nil
+	}
+}
+
+// A deep is a model that is a recursive language model. It implements [provider.Provider].
+type deep struct {
+	host     *host.Host
+	config   *config.Config
+	name     string
+	settings *Settings
+	version  string
+
+	mu    sync.Mutex
+	ready open        // what opens interpreters, once it is known
+	o     rlm.Options // as they are then
+}
+
+// deepKind is what can be asked of a deep.
+var deepKind = provider.Kind{Name: "rlm"}
+
+// inRun marks the context of calls that a run makes.
+type inRun struct{}
+
+// Complete implements [provider.Provider]: it runs. The end of ctx ends the run with its calls.
+func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Completion) (err error) {
+	if ctx.Value(inRun{}) != nil {
+		return provider.Unanswerable("model", "model_not_available", fmt.Sprintf("The model %q is a recursive language model, and another one cannot ask it.", d.name))
+	}
+	chat, err := q.Read(deepKind)
+	if err != nil {
+		return err
+	}
+	if len(chat.Tools) > 0 && chat.ToolChoice != "none" {
+		return deepKind.Refusal("tools", "Name tools in the configuration of the model")
+	}
+	b, seen := d.host.Calls()
+	r := &run{
+		Settings: d.settings, World: World{Getenv: d.host.Getenv, Say: d.say, Version: d.version},
+		config: d.config, hide: d.host.Hide, seen: seen, o: d.settings.Run, client: q.Client, account: q.Account,
+	}
+	if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
+	root := seen.Open("root of "+d.name, "rlm", "len32")
+	defer root.Close()
+	if err := d.open(ctx, r); err != nil {
+		return ended(ctx, err)
+	}
+	if err := r.model(b, root); err != nil {
+		return err
+	}
+	size, err := r.take(chat)
+	if err != nil {
+		return err
+	}
+	if id, _, ok := strings.Cut(strings.TrimPrefix(q.Traceparent, "00-"), "-"); ok && len(id) == 32 {
+		r.o.NewID = func() string { return id } // one trace with the client's
+	}
+	end, err := r.prepare(ctx, size)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	return d.answer(ctx, r, q, c, chat.Stop)
+}
+
+// say tells of a run in the log of the broker.
+func (d *deep) say(line string) { d.host.Log().Info(line, slog.String("model", d.name)) }
+
+// open finds out what runs the code, once.
+func (d *deep) open(ctx context.Context, r *run) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ready == nil && r.o.Mode == rlm.Code && r.o.Limits.Depth > 0 {
+		if d.ready, err = r.interpreter(ctx, r.Env); err != nil {
+			d.ready = nil
+			return err
+		}
+		d.o = r.o
+	}
+	if r.ready = d.ready; r.ready != nil {
+		r.o = d.o
+	}
+	return nil
+}
+
+// answer runs, and makes the outcome a completion. What happens is told as what a model thinks.
+func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provider.Completion, stops []string) error {
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, inRun{}, true))
+	defer cancel(nil)
+	r.o.Observe = func(e rlm.Event) {
+		r.workers.observe(e)
+		if e.Kind != rlm.EventTurn || !e.Done || e.Depth > 0 || ctx.Err() != nil {
+			return
+		}
+		thought := provider.Quote(turnLine(&e) + "\n")
+		c.AppendThought(thought)
+		if q.Emit != nil {
+			if err := q.Emit(provider.Part{Thought: thought}); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	out, err := rlm.Run(ctx, r.o)
+	for _, ignored := range []error{out.LogErr, out.PolicyErr} {
+		if ignored != nil {
+			d.say("warning: " + ignored.Error())
+		}
+	}
+	used := out.Usage.Total()
+	c.Usage, c.Cost = provider.Usage{Input: used.Input, Output: used.Output}, used.Cost
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return &provider.Error{Cause: provider.Overloaded, Status: http.StatusBadGateway, Began: q.Emit != nil && c.Thoughts != nil, Err: err}
+	case out.SchemaErr != nil:
+		return &provider.Error{Cause: provider.Overloaded, Began: q.Emit != nil && c.Thoughts != nil, Err: &SchemaError{out.SchemaErr}}
+	}
+	if c.Finish = "stop"; out.Finish.Limited() {
+		c.Finish = "length"
+		d.say("a limit ended a run: " + string(out.Finish))
+	}
+	for _, stop := range stops {
+		if stop != "" {
+			out.Answer, _, _ = strings.Cut(out.Answer, stop)
+		}
+	}
+	c.Text = provider.Quote(out.Answer)
+	if q.Emit != nil && out.Answer != "" {
+		return q.Emit(provider.Part{Text: c.Text})
+	}
+	return nil
+}
+
+// ended is why a run could not begin: ctx if that has ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &provider.Error{Cause: provider.Internal, Err: err}
+}
+
+// shortQuestion is how many characters of a message are the question itself. A longer one is
+// the context, and what to do with it is said there.
+const shortQuestion = 2000
+
+// take makes a conversation the question and the context. It returns the size of the context.
+func (r *run) take(chat *provider.Chat) (int64, error) {
+	if chat.Schema != nil {
+		schema, err := tool.NewSchema(chat.Schema)
+		if err != nil {
+			return 0, provider.Unanswerable("response_format", "invalid_value", "Invalid schema for response_format.")
+		}
+		r.o.Schema = schema
+	}
+	var messages []rlm.Message
+	if chat.System != "" {
+		messages = append(messages, rlm.Message{Role: "system", Content: chat.System})
+	}
+	for i, t := range chat.Turns {
+		m := rlm.Message{Role: t.Role}
+		for _, p := range t.Parts {
+			if p.At != "" {
+				return 0, deepKind.Refusal(p.At, "Send text")
+			}
+			m.Content += p.Text
+		}
+		if len(t.Calls) > 0 || t.Role == "tool" {
+			return 0, deepKind.Refusal(fmt.Sprintf("messages[%d]", i), "Leave out calls of tools and their results")
+		}
+		messages = append(messages, m)
+	}
+	if len(messages) == 0 {
+		return 0, provider.Unanswerable("messages", "invalid_value", "There are no messages.")
+	}
+	last := messages[len(messages)-1]
+	isShort := utf8.RuneCountInString(last.Content) <= shortQuestion
+	switch {
+	case r.o.Mode == rlm.ToolsMode:
+		return r.contextOf("context.json", messages)
+	case len(messages) == 1 && isShort:
+		r.o.Question = last.Content
+		return int64(len(last.Content)), nil
+	case len(messages) == 1:
+		r.o.Question = "Do what the text in the variable context asks for."
+		return r.contextOf("context.txt", last.Content)
+	}
+	r.o.Question = "The variable context is a conversation, a list of messages with role and content. Answer its last message."
+	if isShort {
+		r.o.Question += " It is:\n\n" + last.Content
+	}
+	if chat.System != "" && utf8.RuneCountInString(chat.System) <= shortQuestion {
+		r.o.Question = chat.System + "\n\n" + r.o.Question
+	}
+	return r.contextOf("context.json", messages)
+}
+
+// contextOf makes a value the context.
+func (r *run) contextOf(name string, value any) (int64, error) {
+	text, isText := value.(string)
+	data := []byte(text)
+	if !isText {
+		data, _ = json.Marshal(value) // messages always have a JSON form
+	}
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return 0, err
+	}
+	l, err := input.Load(r.dir, []string{path}, nil)
+	if err != nil {
+		return 0, err
+	}
+	r.o.Context, r.o.Shape = l.Context, prompt.Shape(l.Shape)
+	return l.Size, nil
+}
