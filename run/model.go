@@ -34,7 +34,7 @@ func (m *model) check(name string, needPrice bool) error {
 		return err
 	}
 	if m.config.Facts(name).RLM {
-		return fmt.Errorf("the model %q is a recursive language model itself: use one that is none", name)
+		return fmt.Errorf("the model %q is a recursive language model itself: use a model with a provider", name)
 	}
 	if _, known := m.price(name); !known && needPrice {
 		return fmt.Errorf("%w for the model %q", errNoPrice, m.config.Facts(name).Names[0])

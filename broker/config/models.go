@@ -87,7 +87,7 @@ func (b *builder) names(c *Config) error {
 		case model:
 			return b.at([]string{"aliases", alias}, "there is a model of that name")
 		case b.find(b.Aliases[alias]) == "":
-			return b.at([]string{"aliases", alias}, "there is no model %q", b.Aliases[alias])
+			return b.at([]string{"aliases", alias}, "no model %q", b.Aliases[alias])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
@@ -102,7 +102,7 @@ func (b *builder) names(c *Config) error {
 		}
 	}
 	if d := b.File.Default; d != "" && b.find(cmp.Or(b.Aliases[d], d)) == "" {
-		return b.at([]string{"default"}, "there is no model %q", d)
+		return b.at([]string{"default"}, "no model %q", d)
 	}
 	return b.notRecursive(c)
 }

@@ -128,9 +128,9 @@ func (b *builder) notRecursive(c *Config) error {
 			path := []string{"models", name, "rlm", key}
 			switch found := b.find(cmp.Or(b.Aliases[asked], asked)); {
 			case found == "":
-				return b.at(path, "there is no model %q%s", asked, among(slices.Sorted(maps.Keys(b.Models))))
+				return b.at(path, "no model %q%s", asked, among(slices.Sorted(maps.Keys(b.Models))))
 			case b.Models[found].RLM != nil:
-				return b.at(path, "%q is a recursive language model; expected one that is none", asked)
+				return b.at(path, "%q is a recursive language model; expected a model with a provider", asked)
 			}
 		}
 	}
