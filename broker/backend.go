@@ -68,7 +68,7 @@ func (b *backend) openElsewhere() bool { return b.group != nil && b.group.IsOpen
 func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
-		c.Completion = provider.Completion{}
+		c.Completion = provider.Completion{Most: c.Most}
 		started := time.Now()
 		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]

@@ -75,6 +75,8 @@ type Call struct {
 	Choices           int
 	OwnHeader         http.Header
 	Emit              func(provider.Part) error
+	// Most is as in [provider.Completion].
+	Most int
 	// Parent is the trace context that the client sent, if any, and Traceparent
 	// that of the call itself, from Do on.
 	Parent, Traceparent string

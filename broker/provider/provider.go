@@ -159,6 +159,10 @@ type Completion struct {
 	// Thoughts are what the model tells of its thinking, a JSON string token, nil if
 	// it tells nothing.
 	Thoughts []byte
+	// Most is how many bytes of Text and Thoughts are kept of a stream, for those who have
+	// passed it on and only want to look at it. 0 keeps all.
+	Most int
+	cut  bool // no more is kept
 }
 
 // SetText sets the text to the JSON string token that is prefix, which needs no
@@ -168,15 +172,25 @@ func (c *Completion) SetText(prefix string, token []byte) {
 }
 
 // AppendText appends a string token to the completion's text. It is for streams.
-func (c *Completion) AppendText(token []byte) { c.Text = appendToken(c.Text, token) }
+func (c *Completion) AppendText(token []byte) { c.Text = c.appendToken(c.Text, token) }
 
 // AppendThought appends a string token to what the model thinks.
-func (c *Completion) AppendThought(token []byte) { c.Thoughts = appendToken(c.Thoughts, token) }
+func (c *Completion) AppendThought(token []byte) { c.Thoughts = c.appendToken(c.Thoughts, token) }
 
-// appendToken returns the string token of two texts, of which the first may be nil.
-func appendToken(text, more []byte) []byte {
+// appendToken returns the string token of two texts, of which the first may be nil. What is
+// cut off is an ellipsis.
+func (c *Completion) appendToken(text, more []byte) []byte {
 	if text == nil {
 		text = []byte(`""`)
+	}
+	switch {
+	case c.cut:
+		return text
+	case c.Most > 0 && len(c.Text)+len(c.Thoughts)+len(more) > c.Most-len(`…`):
+		c.cut, more = true, []byte(`"…"`)
+	}
+	if need := len(text) + len(more) - 2; c.Most > 0 && need > cap(text) {
+		text = append(make([]byte, 0, max(need, min(2*cap(text), c.Most))), text...)
 	}
 	return append(append(text[:len(text)-1], more[1:len(more)-1]...), '"')
 }

@@ -402,3 +402,15 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 }
+
+// Of a stream that is only looked at, the beginning is kept, thoughts and text together.
+func TestMostIsKept(t *testing.T) {
+	c := provider.Completion{Most: 40}
+	c.AppendThought([]byte(`"so \"it\" is"`))
+	for range 100 {
+		c.AppendText([]byte(`"0123456789"`))
+	}
+	if got, want := string(c.Text), `"0123456789…"`; got != want || string(c.Thoughts) != `"so \"it\" is"` || cap(c.Text) > 40 {
+		t.Errorf("%s (%d bytes) after %s, want %s", got, cap(c.Text), c.Thoughts, want)
+	}
+}

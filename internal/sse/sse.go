@@ -163,7 +163,7 @@ func (p *Parser) field(line []byte, inOne bool) {
 func Events(r io.Reader, limit int, tooLong error) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		var p Parser
-		buf := make([]byte, 16<<10)
+		buf := make([]byte, 1<<10) // an event of a model is far smaller, and streams are open for long
 		for {
 			size, err := r.Read(buf)
 			for data := buf[:size]; len(data) > 0; {

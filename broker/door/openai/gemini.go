@@ -100,7 +100,7 @@ func (g *generation) complete(ctx context.Context, model, method string) {
 		g.does = g.broker.Count
 	}
 	if g.stream {
-		g.call.Emit = g.emit
+		g.call.Emit, g.call.Most = g.emit, mostKept
 	}
 	err := g.do(ctx)
 	c := &g.call.Completion

@@ -55,7 +55,7 @@ func (m *message) complete(ctx context.Context) {
 		m.does = m.broker.Count
 	}
 	if m.stream = q.streams() && !count; m.stream {
-		m.call.Emit = m.emit
+		m.call.Emit, m.call.Most = m.emit, mostKept
 	}
 	switch err := m.do(ctx); {
 	case err != nil:

@@ -30,6 +30,9 @@ const Name = "openai"
 // Limit is the largest body, in bytes.
 const Limit = 16 << 20
 
+// mostKept bounds what is kept of a streamed text, in bytes. The log of calls has it.
+const mostKept = 256 << 10
+
 // New returns a server of the door. The publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	h := handler{b, p, newKept()}
@@ -214,7 +217,7 @@ func (e *exchange) complete(ctx context.Context) {
 	c := &e.call
 	c.Model, c.Chat = provider.Unquote(e.model), e.r.Body
 	if e.stream {
-		c.Emit = e.emit
+		c.Emit, c.Most = e.emit, mostKept
 	}
 	err := e.do(ctx)
 	switch {

@@ -19,7 +19,7 @@ var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.Ne
 // when f says that it is done.
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
-	body := bufio.NewReader(&limited{resp.Body, maxAnswer})
+	body := bufio.NewReaderSize(&limited{resp.Body, maxAnswer}, 16) // to look at a byte
 	if isDocument(body) {
 		return document(ctx, resp, body, r)
 	}

@@ -68,6 +68,8 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 		MaxIdleConnsPerHost:    maxIdle,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         2 << 10, // many calls are open for long
+		WriteBufferSize:        1 << 10,
 		DisableCompression:     true, // events come one by one, and limits count what comes
 	}}
 }
