@@ -215,8 +215,8 @@ func (w *Worker) message(m *nats.Msg) {
 		if j.running {
 			return
 		}
-		if j.pieces++; numberOf(m) != j.pieces {
-			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "a part of the call was lost on the way"}})
+		if j.pieces++; numberOf(m) != j.pieces || len(j.body)+len(m.Data) > maxBody {
+			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "a part of the call was lost on the way, or it is too large"}})
 			w.drop(number)
 			return
 		}
@@ -281,7 +281,11 @@ func (w *Worker) run(number string, j *job, reply string) {
 	inbox := reply[:max(0, len(reply)-len(toBegin))] + toCall
 	_ = w.conn.NATS().PublishMsg(message(inbox, "", kindBegun, nil)) // the broker does without
 	var r request
-	if err := json.Unmarshal(j.body, &r); err != nil {
+	err := json.Unmarshal(j.body, &r)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
 		w.end(inbox, 1, end{Failure: &failure{Cause: provider.Internal, Text: fmt.Sprintf("the call makes no sense: %v", err)}})
 		return
 	}
@@ -305,7 +309,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 	conn := w.options.Publisher.Open("worker "+w.id+", call of broker "+r.From, "json", frame.HTTP)
 	c.Tap = conn.Tap()
 	conn.HTTP(frame.C2U, "POST nats:"+w.id+" HTTP/1.1", firstOf(r.Chat, r.Prompt))
-	err := w.do(j.ctx, r.Ask, c)
+	err = w.do(j.ctx, r.Ask, c)
 	e := end{Completion: c.Completion, Failure: newFailure(err)}
 	j.mu.Lock()
 	if !j.stopped.IsZero() {

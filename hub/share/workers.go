@@ -75,6 +75,9 @@ func (w *Workers) meet(m *nats.Msg) {
 			close(w.came)
 		}
 	}
+	if w.known[p.ID].models == nil && len(w.known) >= maxWorkers {
+		return
+	}
 	w.known[p.ID] = worker{p.Models, time.Now()}
 }
 
@@ -322,7 +325,9 @@ func (c *call) message(m *nats.Msg) (done, again bool, err error) {
 	case kindPart:
 		err = c.part(m.Data)
 	case kindPiece:
-		c.answer = append(c.answer, m.Data...)
+		if c.answer = append(c.answer, m.Data...); len(c.answer) > maxBody {
+			err = c.malformed(&provider.TooLargeError{Part: "the answer of a worker", Limit: maxBody})
+		}
 	case kindEnd:
 		return true, false, c.end(append(c.answer, m.Data...))
 	}
@@ -360,10 +365,14 @@ func (c *call) stayHere() (stop func()) {
 
 func (c *call) part(text []byte) error {
 	var p part
-	if err := json.Unmarshal(text, &p); err != nil {
+	err := json.Unmarshal(text, &p)
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
 		return c.malformed(err)
 	}
-	if !c.began && c.request.Emit == nil {
+	if c.request.Emit == nil {
 		return c.malformed(errors.New("it streams what was not to be streamed"))
 	}
 	c.began = true
@@ -393,7 +402,11 @@ func (c *call) malformed(err error) error {
 
 func (c *call) end(text []byte) error {
 	var e end
-	if err := json.Unmarshal(text, &e); err != nil {
+	err := json.Unmarshal(text, &e)
+	if err == nil {
+		err = e.check()
+	}
+	if err != nil {
 		return c.malformed(err)
 	}
 	*c.completion = e.Completion

@@ -1,0 +1,77 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// What comes over the wire is checked as far as packages below rely on it.
+
+// maxBody bounds a call, and an answer, in bytes of its message.
+const maxBody = 128 << 20
+
+// maxWorkers bounds how many workers a broker remembers.
+const maxWorkers = 10_000
+
+// is reports whether a text is nil, or JSON of a kind.
+func is(text []byte, kinds ...jsonscan.Kind) bool {
+	if text == nil {
+		return true
+	}
+	if jsonscan.Valid(text) != nil {
+		return false
+	}
+	for _, kind := range kinds {
+		if jsonscan.KindOf(text) == kind {
+			return true
+		}
+	}
+	return len(kinds) == 0
+}
+
+func (r *request) check() error {
+	switch {
+	case r.Prompt == nil && r.Chat == nil:
+		return errors.New("it has no prompt")
+	case !is(r.Prompt), !is(r.Chat, jsonscan.Object), !is(r.Own, jsonscan.Object):
+		return errors.New("its prompt is not JSON")
+	case r.Dialect > provider.GeminiContents:
+		return fmt.Errorf("the dialect %d is unknown", r.Dialect)
+	}
+	return nil
+}
+
+func (p *part) check() error {
+	if !is(p.Text, jsonscan.String) || !is(p.Thought, jsonscan.String) || !is(p.Chunk) || !is(p.Event) || p.Choices < 0 {
+		return errors.New("a part is not JSON")
+	}
+	return nil
+}
+
+func (e *end) check() error {
+	c := &e.Completion
+	if !is(c.Text, jsonscan.String) || !is(c.Thoughts, jsonscan.String) || !is(c.Chat, jsonscan.Object) || !is(c.Own) || c.Choices < 0 {
+		return errors.New("the answer is not JSON")
+	}
+	for i := range c.ToolCalls {
+		if c.ToolCalls[i].Arguments == nil || !is(c.ToolCalls[i].Arguments) {
+			return errors.New("the arguments of a tool call are not JSON")
+		}
+	}
+	if u := c.Usage; min(u.Input, u.Output, u.Cached, u.Thinking) < 0 || max(u.Input, u.Output, u.Cached, u.Thinking) > math.MaxInt32 {
+		return errors.New("the usage is out of range")
+	}
+	if f := e.Failure; f != nil {
+		if f.Status < 400 || f.Status > 599 {
+			f.Status = 0
+		}
+		f.RetryAfter = max(0, f.RetryAfter)
+	} else {
+		c.Seal()
+	}
+	return nil
+}
