@@ -69,5 +69,6 @@ bench:
 	$(GO) -C test/bench run ./broker monitor
 	$(GO) -C test/bench run ./broker unit
 	$(GO) -C test/bench run ./broker rlm
+	$(GO) -C test/bench run ./broker share
 
 .PHONY: help check test race lint interop fuzz generate fresh update snapshot bench

@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
@@ -20,7 +21,11 @@ func FuzzEnd(f *testing.F) {
 			return
 		}
 		if err := e.Failure.error("w"); err != nil {
-			if s := err.(*provider.Error).Status; s != 0 && (s < 400 || s > 599) {
+			failed, ok := errors.AsType[*provider.Error](err)
+			if !ok {
+				t.Fatal(err)
+			}
+			if s := failed.Status; s != 0 && (s < 400 || s > 599) {
 				t.Errorf("status %d", s)
 			}
 			return

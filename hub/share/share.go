@@ -52,7 +52,6 @@ type Group struct {
 	limiters map[string]*limiter
 	purses   map[string]*purse
 	news     map[string]breaker // to be told
-	usage    []byte             // as it was told last
 	ours     func() []broker.Usage
 
 	open   atomic.Pointer[map[string]breaker]

@@ -3,6 +3,8 @@ package share_test
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/door/admin"
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/hub/share"
 )
@@ -207,6 +211,19 @@ func TestState(t *testing.T) {
 		check(t, err)
 		return len(list) == 1 && list[0].OK >= 1 && list[0].Failed >= 3
 	})
+	// So does the door admin, which wirectl serve usage asks.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	door := admin.New(two, web.Access{})
+	var serving sync.WaitGroup
+	serving.Go(func() { check(t, door.Serve(t.Context(), ln)) })
+	defer serving.Wait()
+	defer door.Shutdown(t.Context())
+	list, err := admin.Usage(t.Context(), ln.Addr().String(), "")
+	http.DefaultClient.CloseIdleConnections()
+	if err != nil || len(list) != 1 || list[0].Failed < 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // What a broker that is killed had leased is reported by another, and never spent again.

@@ -80,9 +80,9 @@ func llama(prompt string) *broker.Call {
 }
 
 // known waits until a broker has heard of workers.
-func known(t *testing.T, b *broker.Broker, model string) {
+func known(t *testing.T, b *broker.Broker) {
 	t.Helper()
-	within(t, "the worker is known", func() bool { return b.Find(model) == nil })
+	within(t, "the worker is known", func() bool { return b.Find("llama-3") == nil })
 }
 
 // A call goes to a worker and back: whole, and in parts, however large it is.
@@ -92,7 +92,7 @@ func TestWorker(t *testing.T) {
 	m := echo()
 	work(t, url, m, 4, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	large := strings.Repeat("long ", 400_000)
 	for _, prompt := range []string{"hi", large} {
 		c := llama(prompt)
@@ -126,7 +126,7 @@ func TestWorkerFails(t *testing.T) {
 	m := &model{Provider: mock.New(mock.Config{Script: []mock.Line{{Status: 429, RetryAfter: 7 * time.Second}}})}
 	work(t, url, m, 1, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	err := b.Do(t.Context(), llama("hi"))
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || e.Cause != provider.RateLimited || e.Status != 429 || e.RetryAfter != 7*time.Second || !strings.Contains(e.Error(), "worker ") {
@@ -142,7 +142,7 @@ func TestBackPressure(t *testing.T) {
 	many := counted{&emitted, 1000}
 	work(t, url, many, 1, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	c := llama("hi")
 	got := 0
 	c.Emit = func(provider.Part) error {
@@ -196,7 +196,7 @@ func TestManyCancels(t *testing.T) {
 	var group sync.WaitGroup
 	for range brokers {
 		b := asker(t, url)
-		known(t, b, "llama-3")
+		known(t, b)
 		for range clients {
 			group.Go(func() {
 				for range each {
@@ -263,7 +263,7 @@ func TestCancelIsShown(t *testing.T) {
 	m := slow()
 	work(t, url, m, 1, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	var seen notes
 	p := publish.New(&seen, nil)
 	c := llama("hi")
@@ -295,7 +295,7 @@ func TestBusy(t *testing.T) {
 	full, free := slow(), echo()
 	work(t, url, full, 1, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -374,7 +374,7 @@ func TestWorkerIsKilled(t *testing.T) {
 	_, err = fmt.Fscan(stdout, &id)
 	check(t, err)
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	var group sync.WaitGroup
 	first := make(chan struct{}, 1)
 	failed := make(chan error, 1)
@@ -412,7 +412,7 @@ func TestEnds(t *testing.T) {
 	m := slow()
 	w := work(t, url, m, 4, "llama-*")
 	b := asker(t, url)
-	known(t, b, "llama-3")
+	known(t, b)
 	failed := make(chan error, 1)
 	go func() { failed <- b.Do(t.Context(), llama("hi")) }()
 	within(t, "the call runs", func() bool { return m.running.Load() == 1 })

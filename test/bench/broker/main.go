@@ -1,7 +1,7 @@
 // Broker measures the broker beside Python's socketserver, net/http's ReverseProxy and
 // Portkey's gateway. As "broker monitor" it measures the monitor in a terminal,
-// as "broker unit" the unit beside a bare echo, and as "broker rlm" wirectl rlm with a
-// mock.
+// as "broker unit" the unit beside a bare echo, as "broker share" brokers and workers at a
+// hub, and as "broker rlm" wirectl rlm with a mock.
 package main
 
 import (
@@ -20,6 +20,8 @@ func main() {
 		harness.Main(million, steady)
 	case "unit":
 		harness.Main(pings)
+	case "share":
+		harness.Main(sharedRate, sharedCancels)
 	case "rlm":
 		harness.Main(runs, subCalls, large, cancels)
 	default:
