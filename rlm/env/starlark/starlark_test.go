@@ -21,6 +21,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/internal/envtest"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
+	"github.com/wirectl/wirectl/rlm/fence"
+	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -254,6 +256,25 @@ func TestHistory(t *testing.T) {
 	show("3 assistant 9437184\n")
 	history = append(history[:1:1], rlm.Message{Role: "user", Content: "other"})
 	show("2 user 5\n")
+}
+
+// What the model is told of the language is true: the examples run.
+func TestExamples(t *testing.T) {
+	i := start(t, env.Config{})
+	path := filepath.Join(t.TempDir(), "c")
+	envtest.Write(t, path, "a line\nthe access code is 7\n")
+	if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
+		t.Fatal(err)
+	}
+	blocks, _ := fence.Blocks(prompt.Starlark(prompt.Facts{}), []string{"repl"})
+	if len(blocks) != 3 {
+		t.Errorf("%d examples", len(blocks))
+	}
+	for _, code := range blocks {
+		if r := i.Run(code); r.Err != nil || r.Stdout == "" {
+			t.Errorf("%s\nprinted %q, %v", code, r.Stdout, r.Err)
+		}
+	}
 }
 
 // What both sides send keeps the rules of the protocol.
