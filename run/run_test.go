@@ -5,9 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/host"
@@ -140,5 +145,39 @@ func TestNothingIsolates(t *testing.T) {
 	p, err = ask(t, config, "", "q", "max-depth=1 unsandboxed=true output=text")
 	if err != nil || p.stdout != "42\n" || !strings.Contains(p.said, "warning: the code is not isolated: ") {
 		t.Errorf("%q, %q, %v", p.stdout, p.said, err)
+	}
+}
+
+// A provider that counts tokens says when the history is summarized; the length of texts does
+// not, which is over the window here from the first turn on.
+func TestTokensAreCounted(t *testing.T) {
+	needPython(t)
+	var counted, summaries, turns atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/count_tokens") {
+			tokens := 10
+			if counted.Add(1) == 2 {
+				tokens = 900
+			}
+			fmt.Fprintf(w, `{"input_tokens":%d}`, tokens)
+			return
+		}
+		text := "```repl\\nx = 1\\n```"
+		switch {
+		case bytes.Contains(body, []byte("Write a summary")):
+			summaries.Add(1)
+			text = "x is 1"
+		case turns.Add(1) == 4:
+			text = "FINAL(done)"
+		}
+		fmt.Fprintf(w, `{"type":"message","content":[{"type":"text","text":"%s"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, text)
+	}))
+	defer backend.Close()
+	p, err := ask(t, fmt.Sprintf("providers: {p: {kind: anthropic, base_url: %q}}\nmodels: {m: {provider: p, context_window: 1000}}", backend.URL),
+		"", "q", "max-depth=1 unsandboxed=true output=text")
+	if err != nil || p.stdout != "done\n" || counted.Load() != 3 || summaries.Load() != 1 {
+		t.Errorf("%q after %d counts and %d summaries, %v", p.stdout, counted.Load(), summaries.Load(), err)
 	}
 }

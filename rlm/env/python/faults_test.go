@@ -394,6 +394,52 @@ finally:
 	}
 }
 
+// A thread that has outlived its cell may say something, but not without end.
+func TestTooManyMessagesBetweenCells(t *testing.T) {
+	killed := make(chan struct{})
+	i := start(t, env.Config{Launcher: watching(killed)}, python.Options{})
+	i.prints("kept = 1", "")
+	_ = i.run(`
+import os, threading
+def talk():
+    f = b'{"kind":"output","id":0,"stream":"stdout","text":"x"}'
+    while True:
+        os.write(3, len(f).to_bytes(4, "big") + f)
+threading.Thread(target=talk, daemon=True).start()`)
+	select {
+	case <-killed:
+	case <-time.After(time.Minute):
+		t.Fatal("the worker talks on")
+	}
+	if r := i.run("print(1)"); !r.Lost {
+		t.Errorf("%+v %v", r, r.Err)
+	}
+	i.fails("kept", "1 NameError: name 'kept' is not defined")
+	i.prints("print(1)", "1\n")
+}
+
+// watching starts processes, and tells when one is killed first.
+type watching chan struct{}
+
+func (w watching) Start(ctx context.Context, s env.Spec) (env.Process, error) {
+	p, err := env.Plain.Start(ctx, s)
+	return watchedProcess{p, w}, err
+}
+
+type watchedProcess struct {
+	env.Process
+	killed chan struct{}
+}
+
+func (p watchedProcess) Kill() {
+	p.Process.Kill()
+	select {
+	case <-p.killed:
+	default:
+		close(p.killed)
+	}
+}
+
 func TestFind(t *testing.T) {
 	p := find(t)
 	if !filepath.IsAbs(p.Path) || p.Version == "" || len(p.Read) == 0 {
