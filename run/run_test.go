@@ -48,9 +48,10 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 	}
 	var out, said bytes.Buffer
 	_, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
-	logs, readErr := os.ReadDir(filepath.Join(dir, "logs"))
+	folder := flags["log-dir"][0]
+	logs, readErr := os.ReadDir(folder)
 	for _, log := range logs {
-		data, err := os.ReadFile(filepath.Join(dir, "logs", log.Name()))
+		data, err := os.ReadFile(filepath.Join(folder, log.Name()))
 		if err != nil || bytes.Contains(data, []byte("planted")) {
 			t.Errorf("a key is in the log, or it cannot be read: %v", err)
 		}
