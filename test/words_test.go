@@ -12,7 +12,7 @@ import (
 // The words that pages written by people may have together, beside 400 for each page of
 // an added protocol. 25,000 is the goal; until then they may not grow.
 const (
-	wordsOfPages    = 29_500
+	wordsOfPages    = 29_400
 	wordsOfProtocol = 400
 )
 
