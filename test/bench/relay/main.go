@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-func main() { harness.Main(throughput, roundTrip, crowd, tracker) }
+func main() { harness.Main(throughput, roundTrip, crowd, page, tracker) }
 
 const (
 	cats    = "peer wide cat | peer wide cat | peer wide cat | peer drain"
