@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -25,6 +26,18 @@ type Peer struct {
 	StderrLines int64
 	Note        string // what was said last of it, such as that it does not read
 	place, next string // of a connection of a run: where it belongs, and the cell that comes
+}
+
+// peerNamed returns how long the longest name of a connection is, in characters; 0 if one
+// has none.
+func (s *Store) peerNamed() (longest int) {
+	for _, p := range s.peers {
+		if p.Name == "" {
+			return 0
+		}
+		longest = max(longest, utf8.RuneCountInString(p.Name))
+	}
+	return longest
 }
 
 // State says whether the connection is open, or how it ended.

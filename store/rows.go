@@ -102,7 +102,8 @@ type rows struct {
 	joined  int64                     // rows that belong to others, ever
 	failed  int64                     // operations that have, ever
 	changes int64                     // of rows, ever
-	longest int                       // name, or kind of what has none, in characters
+	longest int                       // name, or kind of what has none, in characters, with what a model says
+	named   int                       // the same without what a model says
 }
 
 // addRow adds a row for a new exchange, and returns it with its mark.
@@ -363,6 +364,7 @@ type Exchange struct {
 	Usage                                         protocol.Usage
 	Model                                         Model
 	Conn                                          int
+	Peer                                          string // the name of the connection; "" if it has none
 	Opener                                        frame.Dir
 	Opened, Answered, FirstPart, LastPart, Closed int64
 	Over                                          int64 // as Closed, but of one that was withdrawn when it was
@@ -414,6 +416,9 @@ func (s *Store) exchange(r *row) Exchange {
 		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
 	}
 	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
+	if p := s.peers[x.Conn]; p != nil {
+		x.Peer = p.Name
+	}
 	if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
 	}

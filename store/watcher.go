@@ -79,7 +79,8 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	if e.Name != "" {
 		r.name = s.rows.keepText([]byte(e.Name)) + 1
 	}
-	s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
+	s.rows.named = max(s.rows.named, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
+	s.rows.longest = max(s.rows.longest, s.rows.named)
 	if text := s.noted[r.first]; text != "" {
 		s.note(r, text)
 	}

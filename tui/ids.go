@@ -144,6 +144,9 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	return m.askStore()
 }
 
+// minLane is how wide lanes are at least, where names are long.
+const minLane = 10
+
 // columns are the widths of the table.
 type idColumns struct {
 	conn, fold, id, kind, lane, parts, bytes, latency, outcome int
@@ -161,7 +164,9 @@ func (m *Model) idColumns() idColumns {
 	case m.width > 180:
 		c.kind, c.id = 30, 16
 	}
-	if m.page.overview.Conns > 1 && m.width >= 100 {
+	if o := &m.page.overview; o.Conns > 1 && m.width >= 130 && o.PeerNamed > 0 {
+		c.conn = min(o.PeerNamed, m.width/6)
+	} else if o.Conns > 1 && m.width >= 100 {
 		c.conn = 4
 	}
 	if m.page.overview.Joined > 0 {
@@ -177,7 +182,11 @@ func (m *Model) idColumns() idColumns {
 			used += w + 1
 		}
 	}
+	// A name is cut only where it would leave no room for its lane.
 	c.lane = max(m.width-used-5, 8)
+	if more := min(m.page.overview.Named-c.kind, c.lane-minLane); more > 0 && m.ids.group != store.GroupRun {
+		c.kind, c.lane = c.kind+more, c.lane-more
+	}
 	return c
 }
 
@@ -227,10 +236,10 @@ func (m *Model) idsHead(c idColumns, w window) string {
 		l.left(th.Dim, "CONN", c.conn)
 	}
 	l.pad(c.fold)
+	l.left(th.Dim, "NAME", c.kind)
 	if c.id > 0 {
 		l.left(th.Dim, "ID", c.id)
 	}
-	l.left(th.Dim, "NAME", c.kind)
 	m.axis(l, w)
 	l.pad(1)
 	if c.parts > 0 {
@@ -257,7 +266,11 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	arrow(l, th, x.Opener)
 	l.pad(1)
 	if c.conn > 0 {
-		l.left(th.Dim, count(int64(x.Conn)), c.conn)
+		name := count(int64(x.Conn))
+		if c.conn > 4 {
+			name = x.Peer
+		}
+		l.left(th.Dim, name, c.conn)
 	}
 	if c.fold > 0 {
 		m.foldMark(l, x)
@@ -265,8 +278,8 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if m.ids.group == store.GroupRun {
 		m.treeName(l, x, c.kind)
 	} else {
-		l.left(th.ID, idOf(x.ID), c.id)
 		l.named(th, x, c.kind)
+		l.left(th.ID, idOf(x.ID), c.id)
 	}
 	m.lane(l, x, w)
 	l.pad(1)
@@ -383,7 +396,7 @@ func moreOf(x *store.Exchange, cells int) string {
 		return "→ " + strings.Join(m.ToolCalls, " ") + " " + m.StopReason
 	case m.StopReason != "":
 		return m.StopReason
-	case x.Name != "":
+	case x.Name != "" && render.Cells([]byte(x.Kind)) <= cells:
 		return x.Kind
 	}
 	return ""

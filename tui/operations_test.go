@@ -96,7 +96,7 @@ func TestOperationsFold(t *testing.T) {
 	if rows() != 2 {
 		t.Errorf("the task has unfolded into %d:\n%s", rows(), sc.text())
 	}
-	sc.shows("▾ 7 ", "build · tools/call · 7", "2 exchanges belong to it", "#20 → tasks/get")
+	sc.shows("▾ build ", "build · tools/call · 7", "2 exchanges belong to it", "#20 → tasks/get")
 	sc.press("j", "j")
 	sc.shows("── tasks/get · 9", "belongs to the operation of #16")
 	sc.press("o")
@@ -105,7 +105,7 @@ func TestOperationsFold(t *testing.T) {
 		t.Errorf("it does not fold:\n%s", sc.text())
 	}
 	sc.press("O")
-	sc.shows("└?6 ", "└ 8 ")
+	sc.shows("└?ask ", "└ tasks/get ")
 	sc.press("O")
 	if rows() != 0 {
 		t.Errorf("they do not fold:\n%s", sc.text())
@@ -118,7 +118,7 @@ func TestFailures(t *testing.T) {
 	sc.shows("2 failed", "✖ timed-out?", "✖ tool-error")
 	sc.press("b")
 	sc.shows("✖ 2 failed")
-	sc.press("b", "b", "f", "failed", "enter")
+	sc.press("b", "b", "b", "f", "failed", "enter")
 	sc.shows("slow_tool tools/call", "mcp__filesystem__read_file")
 	if strings.Contains(sc.text(), "ping") {
 		t.Errorf("ping has not failed:\n%s", sc.text())
@@ -139,7 +139,7 @@ func TestStatsObeyTheFilter(t *testing.T) {
 		t.Errorf("what has not failed is counted:\n%s", text)
 	}
 	sc.press("x", "g", "enter")
-	sc.shows("filter kind==tools/call and name==ask", "▸ 4 ")
+	sc.shows("filter kind==tools/call and name==ask", "▸ ask ")
 	if text := sc.text(); strings.Contains(text, "build") {
 		t.Errorf("it has another name:\n%s", text)
 	}

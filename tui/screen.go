@@ -136,7 +136,9 @@ func (m *Model) counts(right *line) {
 	if m.width >= 80 {
 		stat(o.Exchanges, "id", "ids", th.Number)
 	}
-	stat(o.Open, "in flight", "in flight", th.Open)
+	if o.Open > 0 || !o.Ended {
+		stat(o.Open, "in flight", "in flight", th.Open)
+	}
 	if n := o.Failed; n > 0 && m.width >= 80 {
 		stat(n, "failed", "failed", th.Failed)
 	}

@@ -28,12 +28,12 @@ type palette struct {
 
 var (
 	dark = palette{
-		dim: "244", blue: "75", cyan: "80", green: "114", yellow: "222", orange: "215", red: "203",
-		magenta: "213", title: "117", tab: "24", selection: "237",
+		dim: "247", blue: "75", cyan: "80", green: "114", yellow: "222", orange: "215", red: "210",
+		magenta: "213", title: "117", tab: "24", selection: "236",
 	}
 	light = palette{
-		dim: "243", blue: "25", cyan: "30", green: "28", yellow: "94", orange: "130", red: "160",
-		magenta: "127", title: "24", tab: "153", selection: "254",
+		dim: "240", blue: "25", cyan: "23", green: "22", yellow: "58", orange: "94", red: "124",
+		magenta: "127", title: "24", tab: "153", selection: "255",
 	}
 )
 
