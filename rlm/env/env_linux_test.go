@@ -587,3 +587,30 @@ func TestEngineGone(t *testing.T) {
 	}
 	i.Prints("print(3)", "3\n")
 }
+
+// The real engine runs the worker, where there is one.
+func TestRealEngine(t *testing.T) {
+	e, err := container.Find(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	need(t, e.Pull(t.Context(), container.DefaultImage, func(text string) { t.Log(text) }))
+	i := envtest.Start(t, env.Config{Timeout: 20 * soon, Grace: soon, Spec: env.Spec{Memory: 1 << 30}}, func(c env.Config) (*env.Env, error) {
+		return e.New(c, container.Options{Image: container.DefaultImage}), nil
+	})
+	path := filepath.Join(t.TempDir(), "context")
+	envtest.Write(t, path, "text")
+	if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
+		t.Fatal(err)
+	}
+	i.Prints("import os, socket, subprocess, sys\nprint(context, os.getcwd(), os.listdir(), llm_query('a'))", "text /workspace ['worker.py'] a\n")
+	i.Fails("open('/usr/x', 'w')", "1 OSError")
+	i.Fails("socket.create_connection(('192.0.2.1', 80), 5)", "1 OSError")
+	i.Fails("os.environ['HOST_SECRET']", "1 KeyError")
+	i.Fails("os._exit(3)", "0 InterpreterDied: the interpreter ended: exit status 3")
+	r := i.Run("while True:\n    try:\n        for _ in iter(int, 1): pass\n    except BaseException: pass")
+	if r.Err == nil || r.Err.Type != "Timeout" || !r.Lost {
+		t.Errorf("%v, lost %v", r.Err, r.Lost)
+	}
+	i.Prints("print(context)", "text\n")
+}
