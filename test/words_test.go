@@ -9,16 +9,18 @@ import (
 	"testing"
 )
 
-// The words that pages written by people may have together, beside 400 for each page of
-// an added protocol. 25,000 is the goal; until then they may not grow.
+// The words that hand-written pages may have together, beside 400 for each added protocol.
+// 25,000 is the goal; until then they may not grow.
 const (
-	wordsOfPages    = 29_400
+	wordsOfPages    = 26_300
 	wordsOfProtocol = 400
 )
 
 var (
+	// Three have a section of another protocol's page.
 	addedProtocols = []string{
-		"a2a", "agui", "anthropic", "cdp", "claude", "codex", "copilot", "gemini", "openai", "opencode", "pi", "repl",
+		"a2a", "agui", "anthropic", "cdp", "claude", "codex", "codex-exec", "copilot", "gemini", "gemini-live", "openai",
+		"openai-realtime", "opencode", "pi", "repl",
 	}
 	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^<!-- .*?^<!-- end") // code, and what tests write
 	word   = regexp.MustCompile(`[\pL][\pL'’-]*`)
@@ -41,15 +43,10 @@ func pages(t *testing.T) map[string]string {
 
 // Pages stay short: commands.md is generated, and code is not counted.
 func TestPagesAreShort(t *testing.T) {
-	limit, total := wordsOfPages, 0
+	limit, total := wordsOfPages+wordsOfProtocol*len(addedProtocols), 0
 	for name, text := range pages(t) {
 		if name == "../docs/commands.md" {
 			continue
-		}
-		for _, added := range addedProtocols {
-			if name == "../docs/protocols/"+added+".md" {
-				limit += wordsOfProtocol
-			}
 		}
 		n := len(word.FindAllString(fenced.ReplaceAllString(text, ""), -1))
 		total += n
