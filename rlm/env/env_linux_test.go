@@ -588,6 +588,46 @@ func TestEngineGone(t *testing.T) {
 	i.Prints("print(3)", "3\n")
 }
 
+// What programs ask beside the wire is answered while a cell runs, and ends with it.
+func TestQuery(t *testing.T) {
+	each(t, func(t *testing.T, _ kind, start func(env.Config) *envtest.Interpreter) {
+		i := start(env.Config{})
+		q := rlm.Query{Prompts: []json.RawMessage{json.RawMessage(`"a"`), json.RawMessage(`"bad"`)}, Batch: true}
+		refused := func() {
+			t.Helper()
+			if a := i.Query(t.Context(), q); len(a) != 2 || a[0].Err == nil || a[1].Err == nil {
+				t.Errorf("answered between cells: %v", a)
+			}
+		}
+		refused()
+		i.Prints("print(1)", "1\n")
+		refused()
+		inside := make(chan []rlm.Answer, 2)
+		i.Calls = envtest.Echo(func(ctx context.Context, asked rlm.Query) []rlm.Answer {
+			switch {
+			case asked.Batch && string(asked.Prompts[0]) == `"wait"`:
+				<-ctx.Done()
+				return []rlm.Answer{{Err: ctx.Err()}}
+			case !asked.Batch:
+				inside <- i.Query(ctx, q)
+				go func() {
+					inside <- i.Query(t.Context(), rlm.Query{Prompts: []json.RawMessage{json.RawMessage(`"wait"`)}, Batch: true})
+				}()
+			}
+			return envtest.Same(ctx, asked)
+		})
+		i.Prints("print(llm_query('x'))", "x\n")
+		if a := <-inside; len(a) != 2 || a[0].Text != "a" || a[0].Err != nil || a[1].Err == nil {
+			t.Errorf("%v", a)
+		}
+		if a := <-inside; len(a) != 1 || a[0].Err == nil {
+			t.Errorf("outlived its cell: %v", a)
+		}
+		i.Close()
+		refused()
+	})
+}
+
 // The real engine runs the worker, where there is one.
 func TestRealEngine(t *testing.T) {
 	e, err := container.Find(t.Context())

@@ -206,10 +206,10 @@ func TestCalls(t *testing.T) {
 		i.Prints(`print(llm_query("a"), llm_query({"b": 1}, model="m"), rlm_query([{"role": "user"}]), llm_query("c", None, "id", 99))`,
 			`a {"b":1} [{"role":"user"}] c`+"\n")
 		want := []rlm.Query{
-			{Prompts: []json.RawMessage{json.RawMessage(`"a"`)}},
-			{Prompts: []json.RawMessage{json.RawMessage(`{"b":1}`)}, Model: "m"},
-			{Prompts: []json.RawMessage{json.RawMessage(`[{"role":"user"}]`)}, Nested: true},
-			{Prompts: []json.RawMessage{json.RawMessage(`"c"`)}},
+			{ID: "1", Prompts: []json.RawMessage{json.RawMessage(`"a"`)}},
+			{ID: "2", Prompts: []json.RawMessage{json.RawMessage(`{"b":1}`)}, Model: "m"},
+			{ID: "3", Prompts: []json.RawMessage{json.RawMessage(`[{"role":"user"}]`)}, Nested: true},
+			{ID: "4", Prompts: []json.RawMessage{json.RawMessage(`"c"`)}},
 		}
 		got, _ := json.Marshal(queries)
 		if w, _ := json.Marshal(want); string(got) != string(w) {
