@@ -220,6 +220,33 @@ func admin(t *testing.T, doors map[string]string, path string, into any) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// A model that falls back to a recursive language model over itself does not go on for ever.
+func TestModelRecursion(t *testing.T) {
+	needPython(t)
+	doors := serve(t, `
+providers: {bad: {kind: mock, retries: 0, mock: {script: [{when: "", status: 500}]}}}
+models:
+  smart: {provider: bad, fallbacks: [deep]}
+  deep: {rlm: {model: smart, unsandboxed: true}}
+default: smart
+`)
+	status, text, err := complete(t.Context(), doors, `{"model":"smart","messages":[{"role":"user","content":"q"}]}`)
+	if err != nil || status < 500 {
+		t.Errorf("%d %s, %v", status, text, err)
+	}
+	var usage struct {
+		Usage []broker.Usage `json:"usage"`
+	}
+	admin(t, doors, "/usage", &usage)
+	calls := int64(0)
+	for _, u := range usage.Usage {
+		calls += u.Calls()
+	}
+	if calls != 2 {
+		t.Errorf("%d calls: %+v", calls, usage.Usage)
+	}
+}
+
 // What a client sends becomes the question and the context. What has no counterpart is refused.
 func TestModelInput(t *testing.T) {
 	needPython(t)
