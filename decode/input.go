@@ -57,17 +57,16 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 		isCapture = pcapng.InZstd(io.TeeReader(b, &read))
 		b = bufio.NewReaderSize(io.MultiReader(&read, b), sniffSize)
 	}
-	switch {
-	case isCapture:
+	if isCapture {
 		cfg.noticeUnused()
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
 		return Input{Capture: c, stored: true}, err
-	case cfg.Framing == nil && isNDJSON(b):
-		cfg.noticeUnused()
-		return Input{Capture: ndjson.NewReader(b, max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
-	default:
-		return openStream(b, cfg), nil
 	}
+	if cfg.Framing == nil && isNDJSON(b) {
+		cfg.noticeUnused()
+		return Input{Capture: ndjson.NewReader(ndjson.Lines(b), max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
+	}
+	return openStream(b, cfg), nil
 }
 
 // noticeUnused says what of a capture need not be named.
@@ -145,15 +144,21 @@ func isSection(b *bufio.Reader) bool {
 	return pcapng.IsSection(head)
 }
 
-// isNDJSON reports whether the first line that is not blank is a record. It waits for
-// no more than that line, and only as long as it can be one.
+// isNDJSON reports whether the first line that is not blank is a record, or begins one that
+// is spread over several lines. It waits for no more than that record, and only as long as
+// it can be one.
 func isNDJSON(b *bufio.Reader) bool {
 	for n := 1; ; n++ {
 		_, err := b.Peek(n)
 		n = b.Buffered()
 		head, _ := b.Peek(n)
-		line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+		head = bytes.TrimLeft(head, " \t\r\n")
+		line, _, whole := bytes.Cut(head, []byte("\n"))
 		seen := membersOf(line)
+		if whole && seen.more {
+			line, whole = ndjson.FirstValue(head)
+			seen = membersOf(line)
+		}
 		if whole || err != nil || n >= sniffSize || !seen.more {
 			return seen.isRecord(line)
 		}

@@ -42,10 +42,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrNoFraming is the error of a payload when nothing says how to frame it.
 var ErrNoFraming = errors.New("nothing says how to frame this payload")
 
-// Run reads NDJSON from r and writes the frames to w. It fails at the first
+// Run reads NDJSON, whose records may span several lines, from r and writes the frames to w. It fails at the first
 // line that it cannot encode; the frames before it have then been written.
 func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
-	lines := frame.NewScanner(r, frame.Line)
+	lines := frame.NewScanner(ndjson.Lines(r), frame.Line)
 	lines.SetLimit(max(maxLine, ndjson.LineLimit(cfg.Limit)))
 	lines.SetAccept(func([]byte, bool) bool { return true })
 	e := encoder{reframe: Reframe(cfg)}

@@ -1,9 +1,19 @@
 package track
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
+
+// doubling returns a schema that is twice as long with each of n references written out.
+func doubling(n int) string {
+	defs := []string{`"d0":{"required":["b"]}`}
+	for i := range n {
+		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i+1, i, i))
+	}
+	return fmt.Sprintf(`{"$ref":"#/$defs/d%d","$defs":{%s}}`, n, strings.Join(defs, ","))
+}
 
 // Arguments are compared with the schema of their tool, unless that is none by which they
 // could be judged, whatever it is made to do.
@@ -30,6 +40,14 @@ func TestFits(t *testing.T) {
 		{`{"\u0024ref":"#"}`, `{}`, true},
 		{`{"properties":{"a":{"$dynamicRef":"#"}},"required":["b"]}`, `{}`, true},
 		{`{"properties":{"ref":{"type":"string"}}}`, `{"ref":1}`, false},
+		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"x"}`, true},
+		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"y"}`, false},
+		{`{"definitions":{"d":` + object + `,"l":{"type":"array","items":{"$ref":"#/definitions/d"}}},"properties":{"l":{"$ref":"#/definitions/l"}}}`, `{"l":[{"a":"x"},{"a":"y"}]}`, false},
+		{`{"$defs":{"d":{"properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, true}, // in a circle
+		{`{"$defs":{"d":{"required":["b"]}},"$ref":"http://h/s#/$defs/d"}`, `{}`, true},
+		{`{"$defs":{"d":{"required":["b"]}},"$ref":"#/$defs/e"}`, `{}`, true},
+		{`{"$id":"http://h/s","$defs":{"d":{"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, true},
+		{doubling(40), `{}`, true},
 		{strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000), strings.Repeat(`[`, 300) + strings.Repeat(`]`, 300), true},
 		{`{"pattern":"` + strings.Repeat(`(a*)*`, 100) + `"}`, `"` + strings.Repeat("a", 10000) + `!"`, true},
 	} {

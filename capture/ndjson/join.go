@@ -1,0 +1,108 @@
+package ndjson
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// Lines returns what r has with each record in one line, if the first one spans several, as
+// tools print them that indent JSON. It waits for the first line.
+func Lines(r io.Reader) io.Reader {
+	b := bufio.NewReaderSize(r, 64<<10) // r itself, if that is as large
+	for n := 1; ; n++ {
+		_, err := b.Peek(n)
+		n = b.Buffered()
+		head, _ := b.Peek(n)
+		line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+		var cut *jsonscan.SyntaxError
+		if whole && errors.As(jsonscan.Valid(line), &cut) && cut.Truncated {
+			return &joiner{r: b}
+		}
+		if whole || err != nil {
+			return b
+		}
+	}
+}
+
+// A joiner has each value of JSON in one line, without spaces that say nothing.
+type joiner struct {
+	r     io.Reader
+	at    values
+	last  byte // that was returned
+	space bool // and what was left out since
+	two   [2]byte
+	rest  []byte // of these
+}
+
+func (j *joiner) Read(p []byte) (int, error) {
+	if len(j.rest) > 0 {
+		n := copy(p, j.rest)
+		j.rest = j.rest[n:]
+		return n, nil
+	}
+	if len(p) < 2 {
+		n, err := j.Read(j.two[:])
+		j.rest = j.two[:n]
+		if n > 0 && len(p) > 0 {
+			return j.Read(p)
+		}
+		return 0, err
+	}
+	n, err := j.r.Read(p[1:]) // a space that was left out may be written after all
+	w := 0
+	for _, c := range p[1 : 1+n] {
+		inside := j.at.depth > 0 && !j.at.inText
+		if inside && (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+			j.space = true
+			continue
+		}
+		if inside && j.space && !isPunctuation(j.last) && !isPunctuation(c) {
+			p[w] = ' ' // it is not JSON, and stays so
+			w++
+		}
+		j.space, j.last = false, c
+		j.at.add(c)
+		p[w] = c
+		w++
+	}
+	return w, err
+}
+
+func isPunctuation(c byte) bool { return bytes.IndexByte([]byte("{}[],:"), c) >= 0 }
+
+// FirstValue returns the object or array that text begins with, or all of text if its end is
+// not in it.
+func FirstValue(text []byte) (value []byte, whole bool) {
+	var at values
+	for i, c := range text {
+		if at.add(c); at.depth == 0 && (c == '}' || c == ']') {
+			return text[:i+1], true
+		}
+	}
+	return text, false
+}
+
+// values follows how deep in a value of JSON its bytes are.
+type values struct {
+	depth           int
+	inText, escaped bool
+}
+
+func (v *values) add(c byte) {
+	switch {
+	case v.escaped:
+		v.escaped = false
+	case v.inText:
+		v.escaped, v.inText = c == '\\', c != '"'
+	case c == '"':
+		v.inText = true
+	case c == '{' || c == '[':
+		v.depth++
+	case (c == '}' || c == ']') && v.depth > 0:
+		v.depth--
+	}
+}
