@@ -26,7 +26,7 @@ type monitor struct {
 func monitored(t *testing.T, args []string, env []string, do func(*monitor)) {
 	t.Helper()
 	cmd := program(t, "wirectl", append([]string{"monitor"}, args...)...)
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(append(cmd.Env, "XDG_STATE_HOME="+t.TempDir()), env...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
 	if err != nil {
 		t.Skip(err)

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
@@ -498,7 +500,10 @@ func (m *Model) previewRows() int {
 	switch {
 	case m.detail != nil:
 	case m.view == viewIDs && m.height >= 26:
-		return min(m.body()/3, 14)
+		if m.height >= 44 {
+			return m.body() / 2
+		}
+		return m.body() / 3
 	case m.view == viewFindings:
 		return min(m.body()/2, 8)
 	}
@@ -615,6 +620,26 @@ func (m *Model) preview(n int) []string {
 		l.addText(m.theme.Dim, text, l.room)
 		list = append(list, l.String())
 	}
-	list = append(list, m.ledger(d, n-len(list), 0)...)
-	return padded(list, n)
+	rows := n - len(list)
+	if p := m.page.payload; p != nil && p.JSON != nil {
+		rows = max(rows/2, min(rows, 3))
+	}
+	list = append(list, m.ledger(d, rows, 0)...)
+	return padded(append(list, m.payloadPreview(n-len(list))...), n)
+}
+
+// payloadPreview draws the beginning of the last frame of the selected exchange, in n rows.
+func (m *Model) payloadPreview(n int) []string {
+	p := m.page.payload
+	if p == nil || p.JSON == nil || n < 3 {
+		return nil
+	}
+	list := []string{m.rule("#" + count(p.Seq) + " " + p.Kind)}
+	for text := range bytes.SplitSeq(render.AppendJSON(nil, p.JSON, "  ", " ", &m.theme.JSON), []byte("\n")) {
+		if len(list) == n {
+			break
+		}
+		list = append(list, ansi.Truncate(string(text), m.width, "…"))
+	}
+	return list
 }

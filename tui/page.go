@@ -15,6 +15,7 @@ type page struct {
 	overview store.Overview
 	ids      store.IDs
 	preview  *store.Detail
+	payload  *store.Detail // of the last frame of what is selected, if it is not large
 	frames   store.Frames
 	findings store.Findings
 	stats    store.Stats
@@ -54,6 +55,9 @@ type want struct {
 	detail  int64 // the frame shown in detail; 0 means none
 }
 
+// maxPreview is how large a payload may be that is shown below the list, in bytes.
+const maxPreview = 64 << 10
+
 // searchTime is how long the filter looks at frames at once.
 const searchTime = 8 * time.Millisecond
 
@@ -73,7 +77,11 @@ func (w want) get(s *store.Store) page {
 	case viewIDs:
 		p.ids = s.IDs(w.ids)
 		if w.preview && p.ids.Total > 0 {
-			p.preview = s.Outline(p.ids.List[p.ids.Index-p.ids.Top].First)
+			x := &p.ids.List[p.ids.Index-p.ids.Top]
+			p.preview = s.Outline(x.First)
+			if last := s.Outline(x.Last); last != nil && last.Size <= maxPreview {
+				p.payload = s.Detail(x.Last)
+			}
 		}
 	case viewFrames:
 		p.frames = w.frames(s)

@@ -34,6 +34,9 @@ type Config struct {
 	Color bool
 	// Ask has the terminal asked for its background, which then decides the theme.
 	Ask bool
+	// Welcome says that the user has not seen the monitor before: until a key is pressed,
+	// the last line tells which keys to begin with.
+	Welcome bool
 	// Filter is set from the beginning. FilterKept says that it was kept from the last
 	// visit, of which the screen tells.
 	Filter     string

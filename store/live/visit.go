@@ -1,0 +1,27 @@
+package live
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/wirectl/wirectl/capture/history"
+)
+
+// FirstVisit reports whether the user has not seen the monitor before, which an empty file
+// beside the recorded sessions tells from now on. Where none can be written it is no first
+// visit, or each would be.
+func FirstVisit(getenv func(string) string) bool {
+	kept, err := history.Open(getenv)
+	if err != nil {
+		return false
+	}
+	file := filepath.Join(filepath.Dir(kept.Dir), "monitor-seen")
+	if os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return false
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}

@@ -1,0 +1,22 @@
+package tui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/tui"
+)
+
+// Whoever has not seen the monitor before is told which keys to begin with, until one is
+// pressed, on a line that no terminal cuts.
+func TestWelcome(t *testing.T) {
+	for _, width := range []int{60, 80, 200} {
+		sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Welcome: true}, width, 24)
+		if text := strings.Join(strings.Fields(sc.text()), " "); !strings.Contains(text, "Welcome: j and k select, enter opens, tab changes the view, ? lists all keys, q quits.") {
+			t.Errorf("no welcome:\n%s", sc.text())
+		}
+		fits(t, sc.model.View(), width, 24)
+		sc.press("j")
+		sc.lacks("Welcome")
+	}
+}
