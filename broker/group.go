@@ -45,9 +45,30 @@ func (t *table) addWorkers(w Workers, n *metrics) {
 	if w == nil {
 		return
 	}
-	b := newBackend(&Backend{Name: "workers", Provider: w, Total: workersTime}, n, t.secrets, t.group)
+	b := t.backendOf(w)
+	if b == nil {
+		b = newBackend(&Backend{Name: t.unused("workers"), Provider: w, Total: workersTime}, n, t.secrets, t.group)
+		t.backends = append(t.backends, b)
+	}
 	t.workers, t.rest = w, &model{name: "workers", routes: []route{{b, "", 1}}, turns: make([]int, 1)}
-	t.backends = append(t.backends, b)
+}
+
+// backendOf returns the backend that the configuration has for workers, nil if it has none.
+func (t *table) backendOf(w Workers) *backend {
+	for _, b := range t.backends {
+		if b.Provider == provider.Provider(w) {
+			return b
+		}
+	}
+	return nil
+}
+
+// unused returns a name that no backend has.
+func (t *table) unused(name string) string {
+	for slices.ContainsFunc(t.backends, func(b *backend) bool { return b.Name == name }) {
+		name += "-joined"
+	}
+	return name
 }
 
 // withOffered adds to names what workers offer.

@@ -33,7 +33,7 @@ type Options struct {
 
 const (
 	// askTime is how long the hub may take to answer.
-	askTime = time.Second
+	askTime = 2 * time.Second
 	// beat is how often a broker renews its leases and reads those of others.
 	beat = 500 * time.Millisecond
 )

@@ -301,3 +301,40 @@ func TestNoHub(t *testing.T) {
 	b, _ := join(t, nowhere, true, &w, func(c *broker.Config) { c.Models[0].Budget = &broker.Budget{Calls: 10} })
 	check(t, b.Do(t.Context(), call()))
 }
+
+// A budget of cost is exceeded by no more than what the calls cost that run at its end.
+func TestCost(t *testing.T) {
+	leaks(t)
+	url := start(t)
+	const brokers, limit = 4, 0.1
+	var w teller
+	var list []*broker.Broker
+	for range brokers {
+		b, _ := join(t, url, false, &w, func(c *broker.Config) {
+			c.Models[0].Budget, c.Models[0].Price = &broker.Budget{Cost: limit}, &broker.Price{Input: 100, Output: 300}
+		})
+		list = append(list, b)
+	}
+	var mu sync.Mutex
+	var cost, most float64
+	var group sync.WaitGroup
+	for _, b := range list {
+		group.Go(func() {
+			for {
+				c := call()
+				if b.Do(t.Context(), c) != nil {
+					return
+				}
+				u := c.Completion.Usage
+				one := (float64(u.Input)*100 + float64(u.Output)*300) / 1e6
+				mu.Lock()
+				cost, most = cost+one, max(most, one)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if cost < limit*0.5 || cost > limit+brokers*most {
+		t.Errorf("%v dollars of a budget of %v, %v a call", cost, limit, most)
+	}
+}

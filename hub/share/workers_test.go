@@ -3,6 +3,7 @@ package share_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -423,4 +427,79 @@ func TestEnds(t *testing.T) {
 		t.Error(err)
 	}
 	within(t, "nobody offers the model", func() bool { return b.Find("llama-3") != nil })
+}
+
+// A call that a worker has claimed and not begun is made by another one.
+func TestClaimIsLeft(t *testing.T) {
+	leaks(t)
+	url := start(t)
+	nc, err := nats.Connect(url)
+	check(t, err)
+	defer nc.Close()
+	take := "wirectl.w.main.take." + base64.RawURLEncoding.EncodeToString([]byte("llama-*"))
+	var claims atomic.Int64
+	_, err = nc.QueueSubscribe(take, "workers", func(m *nats.Msg) {
+		claims.Add(1)
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Wirectl-Kind": {"claim"}}, Data: []byte(`{"id":"ghost","subject":"wirectl.w.main.call.ghost.1"}`)})
+	})
+	check(t, err, nc.Flush())
+	m := echo()
+	work(t, url, m, 4, "llama-*")
+	b := asker(t, url)
+	known(t, b)
+	n := int64(0)
+	for ; claims.Load() < 5; n++ {
+		c := llama("hi")
+		check(t, b.Do(t.Context(), c))
+		if len(c.Hops) != 1 {
+			t.Errorf("%+v", c.Hops)
+		}
+	}
+	if m.begun.Load() != n {
+		t.Errorf("%d calls, %d of them made", n, m.begun.Load())
+	}
+}
+
+// A worker cannot have a broker publish to any subject.
+func TestClaimElsewhere(t *testing.T) {
+	leaks(t)
+	url := start(t)
+	nc, err := nats.Connect(url)
+	check(t, err)
+	defer nc.Close()
+	stolen, err := nc.SubscribeSync("elsewhere.>")
+	check(t, err)
+	_, err = nc.Subscribe("wirectl.w.main.take.*", func(m *nats.Msg) {
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Wirectl-Kind": {"claim"}}, Data: []byte(`{"id":"thief","subject":"elsewhere.1"}`)})
+	})
+	check(t, err, nc.Flush())
+	work(t, url, echo(), 4, "llama-*")
+	b := asker(t, url)
+	known(t, b)
+	for range 10 {
+		check(t, b.Do(t.Context(), llama("hi")))
+	}
+	check(t, nc.Flush())
+	if n, _, _ := stolen.Pending(); n != 0 {
+		t.Errorf("%d messages elsewhere", n)
+	}
+}
+
+// Metrics are whole whatever the configuration calls its provider of workers.
+func TestMetricsWithWorkers(t *testing.T) {
+	leaks(t)
+	url := start(t)
+	for _, own := range []bool{false, true} {
+		b, _ := join(t, url, false, new(teller), func(c *broker.Config) {
+			c.Workers = c.Group.(*share.Group).Workers()
+			back := c.Models[0].Routes[0].Backend
+			if back.Name = "workers"; own {
+				back.Provider = c.Workers
+			}
+		})
+		registry := prometheus.NewRegistry()
+		check(t, registry.Register(b))
+		_, err := registry.Gather()
+		check(t, err)
+	}
 }
