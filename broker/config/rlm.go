@@ -124,8 +124,8 @@ func (b *builder) notRecursive(c *Config) error {
 		if of.SubModel != nil {
 			sub = *of.SubModel
 		}
-		for key, asked := range map[string]string{"model": root, "sub_model": cmp.Or(sub, root)} {
-			path := []string{"models", name, "rlm", key}
+		for i, asked := range []string{root, cmp.Or(sub, root)} {
+			path := []string{"models", name, "rlm", []string{"model", "sub_model"}[i]}
 			switch found := b.find(cmp.Or(b.Aliases[asked], asked)); {
 			case found == "":
 				return b.at(path, "no model %q%s", asked, among(slices.Sorted(maps.Keys(b.Models))))
