@@ -19,7 +19,13 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-func main() { harness.Main(throughput, roundTrip, crowd, page, tracker) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "hub" {
+		harness.Main(hubs)
+		return
+	}
+	harness.Main(throughput, roundTrip, crowd, page, tracker)
+}
 
 const (
 	cats    = "peer wide cat | peer wide cat | peer wide cat | peer drain"

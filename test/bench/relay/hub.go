@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wirectl/wirectl/test/bench/harness"
+)
+
+const (
+	relays  = 50
+	rate    = 2000 // frames a second of each
+	lasting = 10 * time.Second
+	viewers = 3
+	beat    = 5 * time.Millisecond // between what a relay is given
+)
+
+// hubs has many relays send to one hub losslessly, while somebody looks on.
+func hubs(b *harness.Bench) error {
+	const (
+		lost  = "50 relays, 2,000 frames a second each: frames that the hub lacks"
+		seen  = "the same: p99 until a frame is on the output of a viewer"
+		peak  = "the same: peak memory of the hub"
+		given = "the same: frames a second that were given to the relays"
+	)
+	if err := b.Build("cc", "-O2", "-o", b.Bin("peer"), "peers/relay.c"); err != nil {
+		return err
+	}
+	hub, err := newHub(b)
+	if err != nil {
+		return err
+	}
+	defer hub.Stop()
+	if err := hubTrip(b, hub); err != nil || !b.Wants(lost) && !b.Wants(seen) && !b.Wants(peak) {
+		return err
+	}
+	senders := make([]*sender, max(viewers, relays/b.Scale))
+	for i := range senders {
+		if senders[i], err = newSender(b, hub.Address); err != nil {
+			return err
+		}
+		defer senders[i].stop()
+	}
+	latencies, took, err := load(hub, senders)
+	if err != nil {
+		return err
+	}
+	missing, sent := 0, 0
+	for _, s := range senders {
+		n, err := stored(hub, s)
+		if err != nil {
+			return err
+		}
+		missing, sent = missing+s.sent-n, sent+s.sent
+	}
+	memory, err := hub.Peak()
+	if err != nil {
+		return err
+	}
+	slices.Sort(latencies)
+	b.AtMost(lost, []float64{float64(missing)}, 0, "")
+	b.AtMost(seen, []float64{latencies[len(latencies)*99/100]}, 100, "ms")
+	b.AtMost(peak, []float64{memory}, 300, "MiB")
+	b.AtLeast(given, []float64{float64(sent) / took.Seconds()}, float64(len(senders)*rate)*0.95, "")
+	return nil
+}
+
+func newHub(b *harness.Bench) (*harness.Server, error) {
+	return harness.Serve(`the hub is at (\S+)`, "env", "XDG_STATE_HOME="+filepath.Join(b.Dir, "hub"), "wirectl", "hub", "--listen", "127.0.0.1:0", "--page=")
+}
+
+// hubTrip measures what a hub adds to a message.
+func hubTrip(b *harness.Bench, hub *harness.Server) error {
+	const name = "a relay that sends to a hub: added p50 of a 100-byte round trip to that with a tap"
+	if !b.Wants(name) {
+		return nil
+	}
+	ping := func(command string) func() (float64, error) {
+		args := append([]string{"120", "taskset", "-c", "0", "peer", "ping", strconv.Itoa(50_000 / b.Scale)}, strings.Fields(command)...)
+		return func() (float64, error) {
+			out, err := harness.Output(exec.Command("timeout", args...))
+			if err != nil {
+				return 0, err
+			}
+			return strconv.ParseFloat(strings.Fields(string(out))[0], 64)
+		}
+	}
+	trips, err := harness.Turns(b.Rounds, ping("peer echo"), ping("wirectl relay -q -- peer echo"), ping("wirectl relay -q --hub "+hub.Address+" -- peer echo"))
+	if err != nil {
+		return err
+	}
+	var ratios []float64
+	for i, direct := range trips[0] {
+		ratios = append(ratios, (trips[2][i]-direct)/(trips[1][i]-direct))
+	}
+	b.AtMost(name, ratios, 1.2, "")
+	return nil
+}
+
+// A sender is a relay whose controller is this program.
+type sender struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	session string
+	sent    int
+	told    sync.WaitGroup
+}
+
+var sendingAs = regexp.MustCompile(`as (hub:\S+)`)
+
+func newSender(b *harness.Bench, hub string) (*sender, error) {
+	s := &sender{cmd: exec.Command("wirectl", "relay", "--no-tap", "--hub", hub, "--hub-policy", "lossless", "--", "sh", "-c", "cat >/dev/null")}
+	s.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(b.Dir, "spools"))
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	said, err := s.cmd.StderrPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if found := sendingAs.FindStringSubmatch(lines.Text()); found != nil {
+			s.session = found[1]
+			s.told.Go(func() { _, _ = io.Copy(io.Discard, said) })
+			return s, nil
+		}
+	}
+	s.stop()
+	return nil, fmt.Errorf("a relay does not send: %w", lines.Err())
+}
+
+// end lets the relay send the rest.
+func (s *sender) end() error {
+	s.in.Close()
+	s.told.Wait()
+	return s.cmd.Wait()
+}
+
+func (s *sender) stop() {
+	s.in.Close()
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// send gives the relay frames until it is time. Each says when it was made.
+func (s *sender) send(until time.Time) error {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	began := time.Now()
+	var text bytes.Buffer
+	for now := began; now.Before(until); now = <-tick.C {
+		text.Reset()
+		due := int(now.Sub(began).Seconds() * rate)
+		for ; s.sent < due; s.sent++ {
+			fmt.Fprintf(&text, `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":%d,"at":%d}}`+"\n", s.sent, time.Now().UnixNano())
+		}
+		if _, err := s.in.Write(text.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load has all send, and returns how many milliseconds frames took to those who look on.
+func load(hub *harness.Server, senders []*sender) (latencies []float64, took time.Duration, err error) {
+	var watching, sending errgroup.Group
+	var mu sync.Mutex
+	for _, s := range senders[:viewers] {
+		cmd := viewing(hub, s, "ndjson")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		watching.Go(func() error {
+			lines := bufio.NewScanner(out)
+			for lines.Scan() {
+				now := time.Now()
+				var record struct {
+					Dir     string
+					Payload struct {
+						Params struct{ At int64 }
+					}
+				}
+				if json.Unmarshal(lines.Bytes(), &record) != nil || record.Dir != "c2u" || record.Payload.Params.At == 0 {
+					continue
+				}
+				mu.Lock()
+				latencies = append(latencies, now.Sub(time.Unix(0, record.Payload.Params.At)).Seconds()*1000)
+				mu.Unlock()
+			}
+			return cmd.Wait()
+		})
+	}
+	began := time.Now()
+	for _, s := range senders {
+		sending.Go(func() error { return s.send(began.Add(lasting)) })
+	}
+	err = sending.Wait()
+	took = time.Since(began)
+	for _, s := range senders {
+		if failed := s.end(); err == nil {
+			err = failed
+		}
+	}
+	if failed := watching.Wait(); err == nil {
+		err = failed
+	}
+	if err == nil && len(latencies) == 0 {
+		err = fmt.Errorf("those who look on have seen nothing")
+	}
+	return latencies, took, err
+}
+
+// viewing prints a session at the hub.
+func viewing(hub *harness.Server, s *sender, output string) *exec.Cmd {
+	cmd := exec.Command("wirectl", "decode", "-q", "-o", output, s.session)
+	cmd.Env = append(os.Environ(), "WIRECTL_HUB="+hub.Address)
+	return cmd
+}
+
+// stored counts the frames from the controller that the hub has of a session, in their order.
+func stored(hub *harness.Server, s *sender) (n int, err error) {
+	out, err := harness.Output(viewing(hub, s, "ndjson"))
+	for line := range bytes.Lines(out) {
+		if bytes.Contains(line, []byte(`"dir":"c2u"`)) && bytes.Contains(line, fmt.Appendf(nil, `"params":{"n":%d,`, n)) {
+			n++
+		}
+	}
+	return n, err
+}
