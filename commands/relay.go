@@ -250,7 +250,7 @@ func (v *relaying) check() error {
 		return usagef("--client needs --record metadata or --record full")
 	}
 	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
-		if c.IsSet(name) && o.Capture == "" && (v.sends == nil || !strings.HasPrefix(name, "redact")) {
+		if c.IsSet(name) && o.Capture == "" && (v.sends == nil && o.OTLP == "" || !strings.HasPrefix(name, "redact")) {
 			return usagef("--%s needs --capture FILE", name)
 		}
 	}
