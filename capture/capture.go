@@ -1,7 +1,6 @@
-// Package capture is a session kept: the model of what a capture holds, and
-// what can be done to it on the way to a file. The sub-packages are the forms
-// that it takes: pcapng (files and live taps), recording (one file for each
-// direction, with a timing file) and ndjson.
+// Package capture is the model of a recorded session, and what can be done to it on the
+// way to a file. The sub-packages are its formats: pcapng (files and live taps),
+// recording (a file for each direction, with a timing file) and ndjson.
 //
 // A capture stores bytes and times. What they mean is derived on reading, so
 // that better parsers improve old captures; only a [Redaction] looks into them

@@ -1,9 +1,8 @@
-// Package store keeps what the monitor can show of a session, in bounded
-// memory, while it goes on: an index of its frames, a row for each exchange,
-// and the bytes of the frames where they can be read again.
+// Package store keeps what the monitor shows of a session, in bounded memory: an index
+// of its frames, a row for each exchange, and the bytes of frames where they can be read
+// again.
 //
-// Package session tells it what the frames mean together. The store interprets nothing
-// itself, and draws nothing.
+// Package session says what the frames mean. The store neither interprets nor draws.
 package store
 
 import (

@@ -1,8 +1,8 @@
-// Package tui is the monitor: it draws on a terminal what package session knows
-// of a session, while the session goes on.
+// Package tui is the monitor: it draws a session on a terminal while the session goes
+// on.
 //
-// It opens nothing. A session comes in through a [store.Store], which whoever
-// runs the monitor feeds; what is done to the wire goes out through [Wire].
+// It opens nothing. A session comes in through a [store.Store], which the caller feeds;
+// commands to the wire go out through [Wire].
 package tui
 
 import (

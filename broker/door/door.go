@@ -1,7 +1,6 @@
-// Package door is what the broker's front doors have in common: a server that
-// takes connections and lets go of them in an orderly way, and a connection that
-// holds no memory while it is silent and notices a client that went away. What is
-// spoken through a door is the business of the sub-packages.
+// Package door is what the broker's front doors share: a server that accepts connections
+// and shuts down in an orderly way, and a connection that uses no memory while it is
+// silent and notices a client that has left. The sub-packages know the protocols.
 package door
 
 import (

@@ -1,5 +1,5 @@
-// Package host runs a broker: its configuration, its doors, what sees what it does, and
-// a program beside it.
+// Package host runs a broker with its configuration, doors, observers, and a program
+// beside it.
 package host
 
 import (

@@ -1,4 +1,4 @@
-// Package lookout opens all that sees what a broker does, and closes it.
+// Package lookout opens and closes everything that observes a broker.
 package lookout
 
 import (

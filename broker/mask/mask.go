@@ -1,6 +1,6 @@
-// Package mask takes the keys that a broker knows out of what passes through it:
-// however JSON escapes them, and also where a key is spread over several parts of one
-// answer. It knows nothing of what the answers mean.
+// Package mask removes the keys that a broker knows from what passes through it, however
+// JSON escapes them, even if a key is spread over several parts of an answer. It does
+// not interpret answers.
 package mask
 
 import (

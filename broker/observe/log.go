@@ -1,7 +1,6 @@
-// Package observe tells the world outside of the calls that a broker has made:
-// in a log of one JSON object a line, as structured completions, and as spans for
-// OpenTelemetry. It is told of calls by the broker, and changes none; what is
-// counted, package broker counts.
+// Package observe reports the calls of a broker: in a log with one JSON object per line,
+// as structured completions, and as spans for OpenTelemetry. It changes no call; package
+// broker counts usage.
 package observe
 
 import (

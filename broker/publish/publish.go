@@ -1,7 +1,6 @@
-// Package publish makes the traffic of a broker the records of a capture, so that
-// monitor, lint and every other view see its front doors and its providers as
-// they see the two sides of a relay: the client of a door is a controller, and so
-// is the broker towards a provider.
+// Package publish records the traffic of a broker as a capture, so that monitor, lint
+// and every other view show its front doors and providers like the two sides of a relay.
+// A door's client is a controller, and so is the broker towards a provider.
 package publish
 
 import (

@@ -1,6 +1,6 @@
-// Package history keeps records of sessions in the user's state folder: captures with a
-// summary beside each. It is a ring: where there is too much, or what is too old, the
-// oldest records go. Who records, and what of a session, is the business of others.
+// Package history keeps recorded sessions in the user's state folder: captures, each
+// with a summary. It is a ring: the oldest records are removed when there are too many
+// bytes or they are too old. Callers decide who records and what.
 package history
 
 import (

@@ -1,7 +1,7 @@
-// Package output opens files for what users alone may read. A regular file is never
-// written into: another one, of mode 0600, takes its name, so that nobody reads on
-// who could read the former. Links are followed if they are the user's own or root's;
-// a pipe, a device or a descriptor of this process is written as it is.
+// Package output opens files that only their owner may read. It never writes into an
+// existing regular file: a new one of mode 0600 takes its name, so that nobody who has
+// the old one open can read on. Links are followed if they belong to the user or root;
+// pipes, devices and descriptors are written in place.
 package output
 
 import (

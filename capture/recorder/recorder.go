@@ -1,7 +1,6 @@
-// Package recorder writes a session to a file while it runs, as pcapng, without
-// delaying whoever feeds it by more than the copy of a record. What cannot be
-// written as fast as it comes waits in memory, and from there on a [Policy]
-// decides. What goes wrong with the file ends the recording, never the session.
+// Package recorder writes a running session to a pcapng file without delaying the
+// session by more than a copy of each record. Records wait in memory, and beyond that a
+// [Policy] decides. A failure of the file ends the recording, never the session.
 package recorder
 
 import (

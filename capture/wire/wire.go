@@ -1,6 +1,5 @@
-// Package wire turns the bytes that pass on a live connection into records of a
-// capture, whatever carries them. A relay or a broker feeds it with what it
-// read; the frames come out as soon as they are whole.
+// Package wire turns the bytes of a live connection into records of a capture, whatever
+// the carrier. Frames come out as soon as they are complete.
 package wire
 
 import (

@@ -1,6 +1,5 @@
-// Package convert takes a session from one form to another: it fills in what
-// the form at hand leaves to its reader, takes secrets out, and writes
-// captures, recordings, traces and NDJSON.
+// Package convert converts sessions: it adds what a format leaves to its reader, removes
+// secrets, and writes captures, recordings, traces and NDJSON.
 package convert
 
 import (

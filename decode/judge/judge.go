@@ -1,4 +1,4 @@
-// Package judge prints what passes, and says at the end what became of it.
+// Package judge prints frames as they pass, and a summary at the end.
 package judge
 
 import (

@@ -1,5 +1,5 @@
-// Package track feeds the trackers of package session with what package decode
-// reads. It finds out by whose rules each connection is to be judged.
+// Package track feeds the trackers of package session with what package decode reads. It
+// chooses the rules by which each connection is judged.
 package track
 
 import (

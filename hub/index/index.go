@@ -1,5 +1,5 @@
-// Package index is what a hub finds sessions by: what they are, what was called in them,
-// what was found, and their words. It is made of what the hub stores, and can be made again.
+// Package index finds the sessions of a hub: by their descriptions, calls, findings and
+// words. It is built from what the hub stores and can be rebuilt.
 package index
 
 import (

@@ -1,5 +1,5 @@
-// Package server is the hub itself: a server of NATS in this process, or the streams
-// that it needs on one that is there, and the tokens that say who may do what.
+// Package server is the hub: it runs a NATS server in this process, or creates the
+// streams on an existing one, and issues the tokens that grant rights.
 package server
 
 import (

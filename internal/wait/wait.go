@@ -1,5 +1,4 @@
-// Package wait waits for a time that may be cut short. How long, and what to do
-// when it was cut short, is left to whoever waits.
+// Package wait waits for a time that can be cut short.
 package wait
 
 import (

@@ -1,9 +1,8 @@
-// Package theory is a runtime of theory.run.v1: it takes requests over WebSocket,
-// has a [Handler] run the tool, and tells everyone who asks for the run how it
-// goes and how it ended.
+// Package theory is a runtime of theory.run.v1: it accepts requests over WebSocket, runs
+// a [Handler] for each, and reports progress and result to every client of the run.
 //
-// It serves HTTP, and neither listens nor starts anything but the worker
-// processes of its handlers.
+// It serves HTTP, and neither listens nor starts anything but its handlers' worker
+// processes.
 package theory
 
 import (

@@ -1,6 +1,5 @@
-// Package claude parses the messages of Claude Code's stream-json, which programs and the
-// Agent SDK speak with it over lines: a conversation in turns, and control requests of
-// either side beside it.
+// Package claude parses the messages of Claude Code's stream-json, one per line: a
+// conversation in turns, and control requests of either side.
 package claude
 
 import (

@@ -1,7 +1,6 @@
-// Package latis parses the messages of latis, by which a controller gives
-// prompts to a unit: ConnectRequest one way, ConnectResponse the other. Their
-// payloads have disjoint field numbers, so that a message by itself tells its
-// direction.
+// Package latis parses the messages of latis, by which a controller gives prompts to a
+// unit: ConnectRequest one way, ConnectResponse the other. Their field numbers are
+// disjoint, so a message shows its direction.
 package latis
 
 import (

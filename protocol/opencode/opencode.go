@@ -1,6 +1,5 @@
-// Package opencode parses what clients and the server of the coding agent opencode say over
-// HTTP: requests by their path, JSON bodies, and the events of a stream that tells of all
-// sessions.
+// Package opencode parses HTTP between clients and the server of the coding agent
+// opencode: requests by path, JSON bodies, and the event stream of all sessions.
 package opencode
 
 import (

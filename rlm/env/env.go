@@ -1,8 +1,8 @@
-// Package env is the host's side of workers: the processes in which the code of a run
-// is interpreted, whatever their language. It starts them, loads the context, runs
-// cells, answers their calls, and ends what does not end by itself.
+// Package env is the host's side of workers, the processes that interpret the code of a
+// run in any language. It starts them, loads the context, runs cells, answers their
+// calls, and ends those that do not end themselves.
 //
-// What a worker says is never trusted. It can make its own cell fail, and no more.
+// Workers are never trusted. One can make its own cell fail, and nothing else.
 package env
 
 import (

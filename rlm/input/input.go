@@ -1,7 +1,6 @@
-// Package input makes what the user names the context of a run: a file that an
-// environment reads. However large the context is, no more than a part of it is in memory
-// at a time: a file is used where it lies, and what has to be put together is written to
-// another one, piece by piece.
+// Package input makes the user's files the context of a run: a file that an environment
+// reads. It keeps only a part of the context in memory. A single file is used in place;
+// several are combined into another file, piece by piece.
 package input
 
 import (

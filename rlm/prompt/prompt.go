@@ -1,6 +1,5 @@
-// Package prompt holds the texts that a recursive language model is sent: what it is told
-// about its environment and its context, and what it is told between turns. It makes
-// texts of what it is given, and keeps no conversation.
+// Package prompt holds the texts for a recursive language model: about its environment
+// and context, and between turns. It keeps no conversation.
 package prompt
 
 import (

@@ -1,8 +1,8 @@
-// Package tool has what a model can call besides other models: commands, the tools of MCP
-// servers, and functions of Python; and the schema that an answer has to match.
+// Package tool provides what a model can call besides models: commands, MCP tools and
+// Python functions; and checks answers against a schema.
 //
-// It reads which tools there are from a file. It neither dials servers nor starts
-// interpreters: it is given functions for that.
+// It reads tools from a file. It neither dials servers nor starts interpreters: callers
+// pass functions for that.
 package tool
 
 import (

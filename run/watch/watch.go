@@ -1,5 +1,5 @@
-// Package watch looks on at a relay: by a tap, a capture, a judge, who prints and counts,
-// and a record among the sessions of the user.
+// Package watch observes a relay: with a tap, a capture, a judge that prints and counts,
+// and a recording.
 package watch
 
 import (

@@ -1,6 +1,5 @@
-// Package jsondiff compares JSON values by what they say: spacing, the order of
-// keys and the way a string or a number is written make no difference. It knows
-// nothing of messages but where their ids stand.
+// Package jsondiff compares JSON values: spacing, the order of keys, and the spelling of
+// strings and numbers make no difference.
 package jsondiff
 
 import (

@@ -1,5 +1,4 @@
-// Package live feeds a store with a session that is going on, and changes what
-// passes there.
+// Package live feeds a store with a running session, and sends commands to it.
 package live
 
 import (

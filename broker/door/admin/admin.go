@@ -1,5 +1,5 @@
-// Package admin is the broker's door for those who run it: whether it is well,
-// what it counts, and what was used. It answers plain HTTP and changes nothing.
+// Package admin is the broker's door for operators: health, metrics and usage over plain
+// HTTP. It changes nothing.
 package admin
 
 import (

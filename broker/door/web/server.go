@@ -1,6 +1,5 @@
-// Package web is what the broker's HTTP doors have in common, on top of net/http:
-// who is let in, the limits of bodies and times, and the end of a call whose client
-// has left.
+// Package web is what the broker's HTTP doors share, on top of net/http: authorization,
+// limits of bodies and times, and the end of a call whose client has left.
 package web
 
 import (

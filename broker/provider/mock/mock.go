@@ -1,6 +1,6 @@
-// Package mock is the provider that needs no key and no network. It answers with
-// what it was asked, or from a script, as slowly and as badly as it is told to,
-// and always in the same way: faults come by counting, not by chance.
+// Package mock is a provider without a key or network. It repeats prompts or answers
+// from a script, as slowly and as badly as configured, and always in the same way:
+// faults are counted, not random.
 package mock
 
 import (
