@@ -72,7 +72,7 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	case output != "text":
 		return usagef("invalid --output %q: want text or ndjson", output)
 	case len(list) > 0:
-		if err := history.WriteText(inv.Stdout, list); err != nil {
+		if err := history.WriteText(inv.Stdout, list, inv.width(inv.Stdout)); err != nil {
 			return err
 		}
 	default:

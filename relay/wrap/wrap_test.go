@@ -207,3 +207,30 @@ func TestServers(t *testing.T) {
 		}
 	}
 }
+
+// A copy of wirectl under another name wraps, and any other undoes it. A program that only
+// has a relay of its own is not one.
+func TestAnotherName(t *testing.T) {
+	for _, f := range []struct {
+		Format
+		config string
+	}{
+		{JSON, `{"mcpServers":{"s":{"command":"cat","args":["-u"]}}}`},
+		{TOML, "[mcp_servers.s]\ncommand = \"cat\"\nargs = [\"-u\"]\n"},
+	} {
+		wrapped, err := f.Wrap([]byte(f.config), "s", []string{"/opt/other", "relay", "--quiet", "--name=s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Wrap(wrapped, "s", []string{"/usr/bin/wirectl", "relay", "--quiet"}); !errors.Is(err, ErrWrapped) {
+			t.Errorf("%s: wrapped twice: %v", wrapped, err)
+		}
+		if back, err := f.Unwrap(wrapped, "s"); err != nil || string(back) != f.config {
+			t.Errorf("%s became %s: %v", wrapped, back, err)
+		}
+	}
+	const own = `{"mcpServers":{"s":{"command":"other","args":["relay","exec","cat"]}}}`
+	if _, err := JSON.Unwrap([]byte(own), "s"); !errors.Is(err, ErrNotWrapped) {
+		t.Errorf("%v", err)
+	}
+}
