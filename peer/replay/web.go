@@ -126,10 +126,10 @@ func (l *webLine) body() []byte {
 	return []byte(l.Text)
 }
 
-// append appends the line.
-func (l *webLine) append(b []byte) []byte {
-	w := bytes.NewBuffer(b)
-	e := json.NewEncoder(w)
+// bytes returns the line with its end.
+func (l *webLine) bytes() []byte {
+	var w bytes.Buffer
+	e := json.NewEncoder(&w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(l) // a body that is no JSON is none
 	return w.Bytes()
@@ -259,7 +259,7 @@ func (t *webTalk) answer(s *webStream, r Record) {
 
 // say adds a step.
 func (t *webTalk) say(r Record, dir frame.Dir, l *webLine) {
-	raw := l.append(nil)
+	raw := l.bytes()
 	t.script.steps = append(t.script.steps, &step{
 		index: len(t.script.steps), seq: r.Seq, time: r.Time, dir: dir,
 		frame: frame.Frame{Raw: raw, End: len(raw) - 1, Conn: r.Frame.Conn, Dir: dir},

@@ -121,12 +121,12 @@ func (o *coder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(`{"id":"evt_02","type":"permission.asked","properties":{"id":%q,"sessionID":%q,"permission":"bash"}}`, liveQuestion, liveSession)
 		<-o.asked
 		say(`{"id":"evt_03","type":"session.idle","properties":{"sessionID":%q}}`, liveSession)
-		io.WriteString(w, `{"info":{"role":"assistant","finish":"stop"},"parts":[]}`)
+		_, _ = io.WriteString(w, `{"info":{"role":"assistant","finish":"stop"},"parts":[]}`)
 	case "POST /permission/" + liveQuestion + "/reply":
 		if string(body) != `{"reply":"once"}` || r.Header.Get("X-Opencode-Directory") != "/d" || r.Header.Get("Authorization") != "Bearer live" {
 			o.t.Errorf("the reply is %s with %v", body, r.Header)
 		}
-		io.WriteString(w, "true")
+		_, _ = io.WriteString(w, "true")
 		close(o.asked)
 	default:
 		o.t.Errorf("%s was asked for", at)

@@ -184,6 +184,6 @@ func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 }
 
 func (c *webConn) tell(l *webLine) error {
-	_, err := c.out.Write(l.append(nil))
+	_, err := c.out.Write(l.bytes())
 	return err
 }

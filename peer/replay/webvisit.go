@@ -186,7 +186,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 	v.open[l.ID] = of
 	v.mu.Unlock()
 	defer v.forget(l.ID)
-	if _, err := v.out.Write(l.append(nil)); err != nil {
+	if _, err := v.out.Write(l.bytes()); err != nil {
 		notRecorded(w, r)
 		return
 	}
@@ -198,7 +198,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		case <-r.Context().Done():
 			leave := webLine{Ref: l.ID}
-			_, _ = v.out.Write(leave.append(nil)) // the visit may be over
+			_, _ = v.out.Write(leave.bytes()) // the visit may be over
 			return
 		case <-v.over:
 			if !begun {
@@ -220,7 +220,7 @@ func (v *webVisit) refuse(m *protocol.Message, text string) {
 	l := webLine{Status: http.StatusNotImplemented, Head: map[string]string{"Content-Type": "application/json"}}
 	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
 	l.Body = append(jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(text)), "}}"...)
-	_, _ = v.Write(l.append(nil)) // it never fails
+	_, _ = v.Write(l.bytes()) // it never fails
 }
 
 func notRecorded(w http.ResponseWriter, r *http.Request) {
