@@ -36,7 +36,6 @@ const (
 	ConversationID   attribute.Key = "gen_ai.conversation.id"
 	ToolName         attribute.Key = "gen_ai.tool.name"
 	PromptName       attribute.Key = "gen_ai.prompt.name"
-	OutputType       attribute.Key = "gen_ai.output.type"
 	RequestModel     attribute.Key = "gen_ai.request.model"
 	RequestStream    attribute.Key = "gen_ai.request.stream"
 	RequestChoices   attribute.Key = "gen_ai.request.choice.count"
