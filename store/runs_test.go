@@ -62,6 +62,7 @@ func say(c *publish.Conn, dir frame.Dir, format string, args ...any) {
 func request(c *publish.Conn, path string) {
 	say(c, frame.C2U, `{"correlation_id":%q,"model":"m","prompt":"p"}`, path)
 }
+
 func answer(c *publish.Conn, path string) {
 	say(c, frame.U2C, `{"correlation_id":%q,"error":null,"results":[{"error":null,"chat_completion":{"root_model":"m","prompt":"p","response":"r"}}]}`, path)
 }
