@@ -154,3 +154,27 @@ func TestRelayAGUI(t *testing.T) {
 	ndjson := end(true, "agui: ", "2 cancelled", "1 done")
 	count(t, ndjson, map[string]int{`"kind":"run"`: 4, `"kind":"RUN_FINISHED"`: 3})
 }
+
+// A recorded run of AG-UI is played by both sides over HTTP: the client does not notice that
+// the agent is a recording, and the agent answers a recorded client in the same way.
+func TestReplayAGUI(t *testing.T) {
+	modules, node := packages(t, "npm-coding"), need(t, "node")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "session.pcapng")
+	server, _ := listening(t, exec.CommandContext(ctx, node, "node/agui.mjs", modules, "serve"), listeningOn)
+	agent := strings.TrimSuffix(server, "/agent")
+	relay, stop := listening(t, exec.CommandContext(ctx, wirectl, "relay", "--no-tap", "--listen", "http://127.0.0.1:0", "--capture", file, agent), listeningOn)
+	ask := func(address string) {
+		t.Helper()
+		out, err := exec.CommandContext(ctx, node, "node/agui.mjs", modules, "ask", address+"/agent").Output()
+		if want := `{"pay":"interrupt","resume":"success","stop":"cancelled","long":"none"}`; err != nil || strings.TrimSpace(string(out)) != want {
+			t.Fatalf("the client saw %s (%v), want %s", out, err, want)
+		}
+	}
+	ask(relay)
+	stop()
+	mock, _ := listening(t, exec.CommandContext(ctx, wirectl, "replay", "--fast", "--as", "unit", "--listen", "http://127.0.0.1:0", file), at)
+	ask(mock)
+	command(t, nil, "replay", "-q", "--fast", "--match", "kind", file, agent)
+}
