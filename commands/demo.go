@@ -89,7 +89,7 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	screen.Name, screen.Captions = "demo", true
+	screen.Name, screen.Captions, screen.Welcome = "demo", true, false
 	cfg := decode.Config{Workers: 1}
 	s := store.New(store.Options{Config: cfg})
 	defer s.Close()
