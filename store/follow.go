@@ -72,7 +72,7 @@ func (s *Store) followFrames(c *Cursor, out *Changes, n int64) {
 		return true
 	})
 	if c.frame == 0 {
-		c.frame = s.frames.first
+		c.frame = max(s.frames.first, 1) // also where nothing has come yet
 	}
 	if gone := s.frames.first - c.frame; gone > 0 {
 		out.Skipped, c.frame = gone, s.frames.first

@@ -80,3 +80,25 @@ func TestFollowSlowly(t *testing.T) {
 		t.Errorf("of %d exchanges %d had gone, %d are seen and %d missed", newest, before.Gone, len(marks), missed)
 	}
 }
+
+// A viewer that has looked before the first frame came is told of all that it then missed.
+func TestFollowFromNothing(t *testing.T) {
+	s := store.New(store.Options{Frames: 1})
+	defer s.Close()
+	var c store.Cursor
+	if first := s.Follow(&c, 10); !first.Empty() || first.More {
+		t.Errorf("there is %+v before anything has come", first)
+	}
+	in := decode.Input{Stream: strings.NewReader(strings.Repeat(`{"jsonrpc":"2.0","method":"x"}`+"\n", 20_000))}
+	if err := s.Take(t.Context(), in, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	seen, skipped := int64(0), int64(0)
+	for more := true; more; {
+		next := s.Follow(&c, 1000)
+		seen, skipped, more = seen+int64(len(next.Frames)), skipped+next.Skipped, next.More
+	}
+	if skipped == 0 || seen+skipped != 20_000 {
+		t.Errorf("of 20,000 frames %d are seen and %d skipped", seen, skipped)
+	}
+}
