@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,7 +31,7 @@ func convertCommand(inv *invocation) *cli.Command {
 			"   wirectl convert fixture:latis-session trace.json\n" +
 			"   wirectl convert session.pcapng http://localhost:4318",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "override the format that OUT's name implies: " + formatNames()},
+			&cli.StringFlag{Name: "to", Usage: "override the format that OUT's name implies: " + convert.FormatNames()},
 			&cli.BoolFlag{Name: "zstd", Usage: "with pcapng: compress it"},
 			&cli.StringSliceFlag{Name: "redact", Usage: "redact values with the name `KEY`, such as apiKey"},
 			&cli.StringSliceFlag{Name: "redact-value", Usage: "redact values that match `REGEX`"},
@@ -46,10 +43,6 @@ func convertCommand(inv *invocation) *cli.Command {
 		}, streamFlags()...),
 		Action: inv.does(runConvert),
 	}
-}
-
-func formatNames() string {
-	return namesOf(convert.Formats, func(f convert.Format) string { return string(f) })
 }
 
 // A conversion is what the command line asks convert for.
@@ -99,10 +92,10 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if v.dir, known = frame.ParseDir(c.String("dir")); !known {
 		return nil, usagef("invalid --dir %q: want c2u or u2c", c.String("dir"))
 	}
-	if err := v.chooseFormat(); err != nil {
+	var err error
+	if v.format, v.zstd, err = convert.ChooseFormat(v.out, c.String("to"), c.Bool("zstd"), inv.IsTerminal(inv.Stdout)); err != nil {
 		return nil, err
 	}
-	var err error
 	if v.cfg, err = decodeConfig(c); err != nil {
 		return nil, err
 	}
@@ -114,55 +107,14 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 		say = func(text string) { inv.say(v.in, text) }
 	}
 	v.redaction.Blind = capture.BlindSpot(say)
-	return v, v.mayWrite()
-}
-
-// chooseFormat reads the format from the flags and the name of OUT.
-func (v *conversion) chooseFormat() error {
-	v.format, v.zstd = convert.FormatOf(v.out)
-	if info, err := os.Stat(v.out); err == nil && info.IsDir() {
-		v.format = convert.Raw
-	}
-	if to := v.c.String("to"); to != "" {
-		v.format = convert.Format(to)
-	}
-	v.zstd = v.zstd && v.format == convert.Pcapng || v.c.Bool("zstd")
-	switch {
-	case v.format == "":
-		hint := ""
-		if v.out != "-" {
-			hint = "end it with .pcapng, .ndjson, .json, .har or, for raw bytes, with a slash, or "
-		}
-		return usagef("cannot tell a format from the name %q: %sgive --to %s", v.out, hint, formatNames())
-	case !slices.Contains(convert.Formats, v.format):
-		return usagef("invalid --to %q: want one of %s", v.format, formatNames())
-	case v.zstd && v.format != convert.Pcapng:
-		return usagef("--zstd is for pcapng, and OUT is %s", v.format)
-	case v.format == convert.OTLP && !convert.IsCollector(v.out):
-		return usagef("spans are sent, and not written to a file: OUT is the URL of a collector, or otlp for http://localhost:4318")
-	case v.format == convert.Raw && v.out == "-":
-		return usagef("raw output needs one file per direction: name a folder, or use wirectl decode -o raw")
-	case v.format != convert.NDJSON && v.out == "-" && v.IsTerminal(v.Stdout):
-		return usagef("refusing to write %s to a terminal: name a file, or redirect standard output", v.format)
-	}
-	return nil
-}
-
-// mayWrite says why OUT cannot be what was asked for.
-func (v *conversion) mayWrite() error {
-	in, inErr := os.Stat(v.in)
-	out, outErr := os.Stat(v.out)
-	if inErr == nil && outErr == nil && os.SameFile(in, out) {
-		return usagef("IN and OUT are both %s: it would be overwritten while it is read", v.out)
-	}
-	return nil
+	return v, convert.NotSame(v.in, v.out)
 }
 
 // needed returns the redaction if there is anything in IN for it, or if that
 // cannot be known beforehand: a session that is not changed is not to say that
 // it was.
 func (v *conversion) needed() (capture.Redaction, error) {
-	if v.redaction.IsEmpty() || !v.rereadable() {
+	if v.redaction.IsEmpty() || !convert.IsRereadable(v.in) {
 		return v.redaction, nil
 	}
 	r, done, err := v.open(v.c.Context)
@@ -174,15 +126,6 @@ func (v *conversion) needed() (capture.Redaction, error) {
 		return capture.Redaction{}, nil
 	}
 	return v.redaction, nil
-}
-
-// rereadable reports whether IN can be read twice.
-func (v *conversion) rereadable() bool {
-	if strings.HasPrefix(v.in, "fixture:") {
-		return true
-	}
-	info, err := os.Stat(v.in)
-	return err == nil && (info.Mode().IsRegular() || info.IsDir())
 }
 
 // open opens IN, of which every frame then says its protocol.

@@ -313,9 +313,9 @@ func (p *player) serve() error {
 
 // sweep cancels a request at one point of its answer, or at all.
 func (p *player) sweep() error {
-	at, err := cancelAt(p.c)
+	at, err := replay.ParseCancelAt(p.c.String("cancel-at"))
 	if err != nil {
-		return err
+		return usagef("invalid --cancel-at %w", err)
 	}
 	dial, err := p.dialer()
 	if err != nil {
@@ -345,19 +345,6 @@ func (p *player) sweep() error {
 		fmt.Fprintf(p.Stderr, "wirectl: %s\n", replay.Summary(points))
 	}
 	return nil
-}
-
-// cancelAt reads behind how many parts the cancel is to come; -1 for each in turn.
-func cancelAt(c *cli.Context) (int, error) {
-	text := c.String("cancel-at")
-	if text == "all" {
-		return -1, nil
-	}
-	at := 0
-	if _, err := fmt.Sscanf(text+" ", "%d ", &at); err != nil || at < 0 {
-		return 0, usagef("invalid --cancel-at %q: want a number of parts or all", text)
-	}
-	return at, nil
 }
 
 // dialer returns what connects to the peer: a unit without one speaks on standard

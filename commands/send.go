@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/transport"
@@ -191,40 +190,10 @@ func (s *sending) told(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", ren
 func (s *sending) prompt() (string, bool, error) {
 	text := s.c.String("prompt")
 	if text != "-" {
-		return text, s.c.IsSet("prompt"), checkText("--prompt", text)
+		return text, s.c.IsSet("prompt"), cmdline.CheckText("--prompt", text)
 	}
 	src := source.Interruptible(s.c.Context, s.Stdin)
 	defer src.Close()
 	b, err := io.ReadAll(src)
-	return string(b), true, cmp.Or(err, checkText(label("-"), string(b)))
-}
-
-// checkText refuses text that is not UTF-8, which no protocol carries: in JSON other
-// characters would stand for it, and in protobuf peers would not read it.
-func checkText(what, text string) error {
-	for i, r := range text {
-		if _, size := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && size == 1 {
-			return usagef("%s must be UTF-8: byte %d is %#02x", what, i, text[i])
-		}
-	}
-	return nil
-}
-
-// pairs reads flags of the form KEY=VALUE.
-func pairs(c *cli.Context, flag string) (map[string]string, error) {
-	var m map[string]string
-	for _, pair := range c.StringSlice(flag) {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return nil, usagef("invalid --%s %q: want KEY=VALUE", flag, pair)
-		}
-		if err := checkText("--"+flag, pair); err != nil {
-			return nil, err
-		}
-		if m == nil {
-			m = map[string]string{}
-		}
-		m[key] = value
-	}
-	return m, nil
+	return string(b), true, cmp.Or(err, cmdline.CheckText(label("-"), string(b)))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	"github.com/wirectl/wirectl/protocol/latis"
@@ -43,10 +44,10 @@ func (s *sending) latisAsk() (*client.LatisAsk, error) {
 			}
 		},
 	}
-	if ask.Metadata, err = pairs(s.c, "metadata"); err != nil {
+	if ask.Metadata, err = cmdline.PairsOf(s.c, "metadata"); err != nil {
 		return nil, err
 	}
-	if err := checkText("--session", ask.Session); err != nil {
+	if err := cmdline.CheckText("--session", ask.Session); err != nil {
 		return nil, err
 	}
 	after, err := s.cancelAfter()

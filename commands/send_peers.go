@@ -115,7 +115,7 @@ func (s *sending) cancelAfter() (client.CancelAfter, error) {
 func (s *sending) rlm() (*dialer, error) {
 	q := client.RLMRequest{Model: s.c.String("model")}
 	text, hasPrompt, err := s.prompt()
-	switch err = cmp.Or(err, checkText("--model", q.Model)); {
+	switch err = cmp.Or(err, cmdline.CheckText("--model", q.Model)); {
 	case err != nil:
 		return nil, err
 	case hasPrompt == s.c.IsSet("prompts"):
@@ -150,7 +150,7 @@ func quoted(text string) json.RawMessage {
 // readPrompts reads a file of prompts: a JSON array of them, or a line each.
 func readPrompts(s *sending, name string) ([]json.RawMessage, error) {
 	data, err := s.readFile(s.c.Context, name)
-	if err = cmp.Or(err, checkText(label(name), string(data))); err != nil {
+	if err = cmp.Or(err, cmdline.CheckText(label(name), string(data))); err != nil {
 		return nil, err
 	}
 	prompts := client.ReadPrompts(data)
@@ -206,7 +206,7 @@ func theoryRequest(s *sending) (q client.RunRequest, err error) {
 	if q.Inputs, err = inputsOf(s, read.Inputs); err != nil {
 		return q, err
 	}
-	places, err := pairs(s.c, "output-to")
+	places, err := cmdline.PairsOf(s.c, "output-to")
 	if err != nil {
 		return q, err
 	}
@@ -234,7 +234,7 @@ func inputsOf(s *sending, requested map[string]json.RawMessage) (map[string]json
 			return nil, usagef("%s is not a JSON object: %v", label(name), err)
 		}
 	}
-	given, err := pairs(s.c, "input")
+	given, err := cmdline.PairsOf(s.c, "input")
 	for name, value := range given {
 		inputs[name] = json.RawMessage(value)
 		if !json.Valid(inputs[name]) {

@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/peer/theory"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	dialect "github.com/wirectl/wirectl/protocol/theory"
@@ -148,7 +147,7 @@ func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 	}
 	intent.Inputs, intent.Outputs, err = scope.Resolve(c.Context, intent.Inputs, intent.Outputs)
 	if err != nil {
-		return withUnset(c, err, "run-id", "world", "s3")
+		return cmdline.WithUnset(c, err, "run-id", "world", "s3")
 	}
 	e := jsonscan.NewEncoder(inv.ndjson())
 	e.SetIndent("", "  ")
@@ -179,14 +178,4 @@ func theoryScope(inv *invocation, c *cli.Context, runID json.RawMessage) (theory
 	}
 	scope.Presign = b.Presign
 	return scope, nil
-}
-
-// withUnset adds to an error which flags, of those that it may be about, were not
-// given.
-func withUnset(c *cli.Context, err error, flags ...string) error {
-	flags = slices.DeleteFunc(flags, c.IsSet)
-	if len(flags) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w (not given: --%s)", err, strings.Join(flags, ", --"))
 }

@@ -467,3 +467,16 @@ func (w *sweep) blames(f *session.Finding) bool {
 	}
 	return false
 }
+
+// ParseCancelAt reads after how many parts of an answer to cancel; -1 for all, one after
+// the other.
+func ParseCancelAt(text string) (int, error) {
+	if text == "all" {
+		return -1, nil
+	}
+	at, err := strconv.Atoi(text)
+	if err != nil || at < 0 {
+		return 0, fmt.Errorf("%q: want a number of parts or all", text)
+	}
+	return at, nil
+}
