@@ -240,7 +240,7 @@ func TestGateHoldsSoMuch(t *testing.T) {
 			_, _ = io.WriteString(r.controller, call(id))
 		}
 	}()
-	want := "as many frames are held as can be: nothing more is taken from the controller until some are let go"
+	want := "the limit of held frames is reached: the controller is not read until some are released"
 	for told := []string(nil); len(told) == 0 || told[0] != want; runtime.Gosched() {
 		r.mu.Lock()
 		told = r.told

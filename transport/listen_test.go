@@ -134,7 +134,7 @@ func TestListenBeyondLoopback(t *testing.T) {
 	}
 	var told string
 	listen(t, "tcp://0.0.0.0:0", transport.Options{Remote: true, Notice: func(text string) { told = text }})
-	if !strings.Contains(told, "whoever reaches 0.0.0.0:0 may use it") {
+	if !strings.Contains(told, "anyone who reaches 0.0.0.0:0 can use it") {
 		t.Errorf("told %q", told)
 	}
 	_, err := transport.Listen(t.Context(), "tls://0.0.0.0:0", transport.Options{Remote: true})
@@ -202,7 +202,7 @@ func TestUnixSocketFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "it is not a socket") {
+	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -185,7 +185,7 @@ func TestStartErrors(t *testing.T) {
 		{"wirectl-no-such-program", 127, "wirectl-no-such-program: command not found: check the name and PATH"},
 		{filepath.Join(dir, "missing"), 127, "command not found"},
 		{write("plain", "#!/bin/sh\n", 0o600), 126, "permission denied: it is not executable: try chmod +x"},
-		{write("noscript", "echo\n", 0o700), 126, "exec format error: it is not a program of this machine"},
+		{write("noscript", "echo\n", 0o700), 126, "exec format error: it is not a program for this machine"},
 		{write("lost", "#!/no/such/interpreter\n", 0o700), 126, "the interpreter that its first line names is missing"},
 		{dir, 126, "is a directory"},
 	} {

@@ -150,16 +150,16 @@ func TestRepeatable(t *testing.T) {
 // What is no rule is refused with where and why.
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                     `column 1: a rule begins with one of delay, drop, duplicate, reorder, cut, split, corrupt, cancel, close, and not with ""`,
-		"dorp nth 2":           `column 1: a rule begins with one of delay, drop, duplicate, reorder, cut, split, corrupt, cancel, close, and not with "dorp" (did you mean drop?)`,
+		"":                     `column 1: a rule begins with one of delay, drop, duplicate, reorder, cut, split, corrupt, cancel, close, not with ""`,
+		"dorp nth 2":           `column 1: a rule begins with one of delay, drop, duplicate, reorder, cut, split, corrupt, cancel, close, not with "dorp" (did you mean drop?)`,
 		"delay nth 2":          `column 7: delay needs a duration, such as 200ms`,
 		"delay":                `column 6: delay needs a duration, such as 200ms`,
 		"delay 200":            `column 7: "200" is not a duration, such as 200ms`,
-		"split 0":              `column 7: split takes a number from 1 on, and not "0"`,
-		"drop 3":               `column 6: "3" is none of nth, every, limit, chance, when`,
+		"split 0":              `column 7: split takes a number from 1; got "0"`,
+		"drop 3":               `column 6: unknown clause "3": want nth, every, limit, chance, when`,
 		"drop nht 3":           `column 6: unknown clause "nht": want nth, every, limit, chance, when`,
 		"drop nth":             `column 9: nth needs a number`,
-		"drop nth 0":           `column 10: nth takes a number from 1 on, and not "0"`,
+		"drop nth 0":           `column 10: nth takes a number from 1; got "0"`,
 		"drop nth 1 every 2":   `column 19: nth and every exclude each other`,
 		"drop nth 1 nth 2":     `column 12: nth stands twice`,
 		"drop chance 2":        `column 13: "2" is not a probability, such as 0.1 or 10%`,
