@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,10 @@ func (c *cell) Query(ctx context.Context, q Query) []Answer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
+	if q.Tool != "" {
+		answers[0] = c.tool(ctx, first, q)
+		return answers
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	ask := func() {
@@ -121,6 +126,20 @@ func (c *cell) Query(ctx context.Context, q Query) []Answer {
 	ask()
 	wg.Wait()
 	return answers
+}
+
+// tool calls a tool for the code.
+func (c *cell) tool(ctx context.Context, n int, q Query) Answer {
+	ref := fmt.Sprintf("%s/q%d", c.ref, n)
+	id := strings.TrimPrefix(ref, c.turn.ref+"/")
+	done := c.callTool(ctx, ref, q.ID, ToolCall{ID: id, Name: q.Tool, Arguments: q.Prompts[0]})
+	c.mu.Lock()
+	c.toolCalls = append(c.toolCalls, done)
+	c.mu.Unlock()
+	if done.Error != "" {
+		return Answer{Err: errors.New(done.Error)}
+	}
+	return Answer{Text: string(done.Result)}
 }
 
 // A call is one prompt of the code.

@@ -20,7 +20,7 @@ type run struct {
 	context    Context
 	shape      prompt.Shape
 	mode       Mode
-	tools      Tools // of tools mode
+	tools      Tools // nil if there are none
 	iterations int
 	maxDepth   int
 	meter      *meter
@@ -120,7 +120,8 @@ func (r *run) open(ctx context.Context) (drop func(), err error) {
 		drop = remove
 		r.context, r.shape = c, prompt.ShapeOf(r.question)
 	}
-	env, err := r.o.Open(ctx, Session{ID: r.id, Ref: r.ref, Depth: r.depth})
+	functions, described := functionsOf(r.tools)
+	env, err := r.o.Open(ctx, Session{ID: r.id, Ref: r.ref, Depth: r.depth, Functions: functions})
 	if err != nil {
 		return drop, err
 	}
@@ -133,7 +134,7 @@ func (r *run) open(ctx context.Context) (drop func(), err error) {
 	if err := env.Load(ctx, r.context); err != nil {
 		return drop, err
 	}
-	for _, m := range prompt.Opening(r.system(prompt.Python), r.shape, r.question, r.schemaText(), r.iterations) {
+	for _, m := range prompt.Opening(r.system(prompt.Python, described), r.shape, r.question, r.schemaText(), r.iterations) {
 		r.say(m.Role, m.Content)
 	}
 	r.opening = len(r.history)
@@ -141,8 +142,9 @@ func (r *run) open(ctx context.Context) (drop func(), err error) {
 }
 
 // system returns the system prompt, which usual makes unless the options say otherwise.
-func (r *run) system(usual func(prompt.Facts) string) string {
+func (r *run) system(usual func(prompt.Facts) string, functions []prompt.Tool) string {
 	facts := r.o.Facts
+	facts.Tools = slices.Concat(facts.Tools, functions)
 	facts.Nested = r.depth+1 < r.maxDepth
 	if r.o.System != nil && r.mode == r.o.Mode {
 		return r.o.System(facts)

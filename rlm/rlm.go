@@ -114,13 +114,14 @@ type Caller interface {
 	Query(ctx context.Context, q Query) []Answer
 }
 
-// A Query is one call of llm_query, rlm_query or their batched forms.
+// A Query is one call of llm_query, rlm_query or their batched forms, or of a tool.
 type Query struct {
 	ID      string            // of the request of the worker; "" if it has none
 	Prompts []json.RawMessage // each a string, an object or an array of messages
 	Model   string            // "" is the default for sub-calls
 	Nested  bool              // asks for a child run
 	Batch   bool              // was asked in the batched form
+	Tool    string            // its name; the one prompt are its arguments, and the answer is JSON
 }
 
 // An Answer is what came of one prompt.

@@ -20,8 +20,9 @@ type Options struct {
 	Question string
 	Mode     Mode // "" is Code
 
-	// Tools are those of tools mode; children in that mode have them, too. ToolChoice, for
-	// the first turn, is auto, none, required or the name of a tool; "" is auto.
+	// Tools are those that the model calls in tools mode, and functions of the code in code
+	// mode. Children have them, too. ToolChoice, for the first turn of tools mode, is auto,
+	// none, required or the name of a tool; "" is auto.
 	Tools       Tools
 	ToolChoice  string
 	ToolTimeout time.Duration // of one call; 0 is 5 minutes
@@ -72,6 +73,8 @@ type Session struct {
 	ID    string // of the run: RLM_CORRELATION_ID
 	Ref   string // of the run, or of the call that is a child run
 	Depth int    // 0 is the run itself: RLM_DEPTH
+
+	Functions []Function // tools that the code can call
 }
 
 // A Log takes the records of a run. One goroutine uses it at a time.

@@ -121,7 +121,7 @@ func (t *turn) begin() error {
 	if err != nil {
 		return err
 	}
-	if system := t.system(prompt.Tools); system != "" {
+	if system := t.system(prompt.Tools, nil); system != "" {
 		t.say("system", system)
 	}
 	for _, m := range conversation {
@@ -193,14 +193,9 @@ func (t *turn) callTools(ctx context.Context) {
 	t.add(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
 	t.said = true
 	t.toolCalls = make([]runlog.ToolCall, len(calls))
-	slots := make(chan struct{}, t.o.Parallel)
 	var group sync.WaitGroup
 	for i := range calls {
-		slots <- struct{}{}
-		group.Go(func() {
-			t.toolCalls[i] = t.callTool(ctx, i+1, calls[i])
-			<-slots
-		})
+		group.Go(func() { t.toolCalls[i] = t.callTool(ctx, fmt.Sprintf("%s/q%d", t.ref, i+1), "", calls[i]) })
 	}
 	group.Wait()
 	t.last = ""
@@ -216,10 +211,9 @@ func (t *turn) callTools(ctx context.Context) {
 	}
 }
 
-// callTool makes one call.
-func (t *turn) callTool(ctx context.Context, n int, call ToolCall) runlog.ToolCall {
-	ref := fmt.Sprintf("%s/q%d", t.ref, n)
-	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Tool: call.Name, Prompt: cutEvent(string(call.Arguments))})
+// callTool makes one call. The query is the ID of the one by which code has asked for it.
+func (t *turn) callTool(ctx context.Context, ref, query string, call ToolCall) runlog.ToolCall {
+	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Tool: call.Name, Query: query, Prompt: cutEvent(string(call.Arguments))})
 	start := t.o.Now()
 	result, err := t.invoke(ctx, call)
 	took := t.o.Now().Sub(start)
@@ -237,6 +231,15 @@ func (t *turn) callTool(ctx context.Context, n int, call ToolCall) runlog.ToolCa
 func (t *turn) invoke(ctx context.Context, call ToolCall) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, causeOf(ctx)
+	}
+	select {
+	case t.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, causeOf(ctx)
+	}
+	defer func() { <-t.slots }()
+	if t.tools == nil {
+		return nil, &ToolError{"ToolNotFound", errors.New("there are no tools")}
 	}
 	defined := t.tools.Definitions()
 	if !slices.ContainsFunc(defined, func(d Tool) bool { return d.Name == call.Name }) {

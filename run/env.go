@@ -42,7 +42,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 		e, end, err := open(env.Config{
 			Spec: env.Spec{Memory: memory}, Setup: r.Setup,
 			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
-			Dir: r.dir, Run: of.ID, Depth: of.Depth, Timeout: r.CellTimeout,
+			Dir: r.dir, Run: of.ID, Depth: of.Depth, Functions: of.Functions, Timeout: r.CellTimeout,
 		})
 		if err != nil {
 			conn.Close()

@@ -38,8 +38,10 @@ func (r *reporter) observe(e rlm.Event) {
 func turnLine(e *rlm.Event) string {
 	_, turn, _ := strings.Cut(e.Ref, "/t")
 	did := render.Count(int64(e.Cells), "cell")
-	if e.ToolCalls > 0 {
-		did = render.Count(int64(e.ToolCalls), "tool call")
+	if tools := render.Count(int64(e.ToolCalls), "tool call"); e.Cells > 0 && e.ToolCalls > 0 {
+		did += ", " + tools
+	} else if e.ToolCalls > 0 {
+		did = tools
 	}
 	line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
 	if e.Error != "" {

@@ -124,9 +124,6 @@ func Read(values map[string]Value) (*Settings, error) {
 	if s.Run.Mode == rlm.ToolsMode && s.Tools == "" {
 		r.fault("mode", "name the tools with --tools FILE")
 	}
-	if _, byPolicy := s.Run.Nesting.(rlm.Command); s.Run.Mode == rlm.Code && s.Tools != "" && !byPolicy {
-		r.fault("tools", "code cannot call tools: add --mode tools")
-	}
 	if s.CellTimeout > maxCell {
 		r.fault("cell-timeout", "want at most 6h")
 	}

@@ -71,7 +71,6 @@ func TestFaultySettings(t *testing.T) {
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
 		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark or container`,
 		"mode=tool":                           `--mode: invalid value "tool": want code or tools`,
-		"tools=x.yaml":                        `--tools: invalid value "x.yaml": code cannot call tools: add --mode tools`,
 		"mode=tools":                          `--mode: invalid value "tools": name the tools with --tools FILE`,
 		"imports=all":                         `--imports: invalid value "all": want site`,
 		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,

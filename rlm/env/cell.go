@@ -190,14 +190,18 @@ var (
 // ask asks what a call asks.
 func (r *request) ask(m message, a *answer) {
 	q := rlm.Query{ID: strconv.FormatUint(m.ID, 10), Prompts: m.Prompts, Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
-	if !q.Batch {
+	isTool := m.Kind == "tool_call"
+	switch {
+	case isTool:
+		q.Tool, q.Prompts = m.Name, []json.RawMessage{m.Arguments}
+	case !q.Batch:
 		q.Prompts = []json.RawMessage{m.Prompt}
 	}
 	switch {
-	case m.Kind == "tool_call":
-		a.Error = "there are no tools"
+	case isTool && m.Name == "":
+		a.Error = "no name of a tool"
 		return
-	case !q.Batch && len(m.Prompt) == 0:
+	case !q.Batch && len(q.Prompts[0]) == 0:
 		a.Error = errNoPrompt.Error()
 		return
 	case r.ctx.Err() != nil:
@@ -210,8 +214,10 @@ func (r *request) ask(m message, a *answer) {
 		a.Error = fmt.Sprintf("%d answers to %d prompts", len(answers), len(q.Prompts))
 	case !q.Batch && answers[0].Err != nil:
 		a.Error = answers[0].Err.Error()
+	case isTool:
+		a.OK, a.Error, a.Response = true, "", json.RawMessage(answers[0].Text)
 	case !q.Batch:
-		a.OK, a.Error, a.Response = true, "", &answers[0].Text
+		a.OK, a.Error, a.Response = true, "", answers[0].Text
 	default:
 		a.OK, a.Error, a.Responses = true, "", make([]any, len(answers))
 		for i := range answers {

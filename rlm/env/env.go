@@ -41,6 +41,8 @@ type Config struct {
 	Run   string // the id of the run, RLM_CORRELATION_ID
 	Depth int    // of the run, RLM_DEPTH
 
+	Functions []rlm.Function // tools that the code can call
+
 	Timeout time.Duration // of a cell; 0 is DefaultTimeout
 	Grace   time.Duration // for a cell that was interrupted; 0 is DefaultGrace
 
@@ -133,6 +135,11 @@ func (e *Env) start(ctx context.Context) (err error) {
 		appendFrame(&b, set{Kind: "set", Name: "RLM_DEPTH", Value: e.config.Depth}),
 	); err != nil {
 		return err
+	}
+	if len(e.config.Functions) > 0 {
+		if err := appendFrame(&b, set{Kind: "set", Name: "tools", Value: e.config.Functions}); err != nil {
+			return fmt.Errorf("tools: %w", err)
+		}
 	}
 	e.worker.post(b.Bytes())
 	if e.context != nil {

@@ -654,3 +654,42 @@ func TestRealEngine(t *testing.T) {
 	}
 	i.Prints("print(context)", "text\n")
 }
+
+// Tools are functions in the cells of each environment.
+func TestTools(t *testing.T) {
+	functions := []rlm.Function{{Name: "get_sum", Tool: "get-sum", Arguments: []string{"a", "b"}}}
+	each(t, func(t *testing.T, _ kind, start func(env.Config) *envtest.Interpreter) {
+		i := start(env.Config{Functions: functions})
+		i.Calls = envtest.Echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
+			switch {
+			case q.Tool == "":
+				return envtest.Same(ctx, q)
+			case q.Tool != "get-sum" || string(q.Prompts[0]) == "{}":
+				return []rlm.Answer{{Err: errors.New("Validation: a is missing")}}
+			}
+			return []rlm.Answer{{Text: `{"sum": [null, true, "ü"], "of": ` + string(q.Prompts[0]) + "}"}}
+		})
+		i.Prints("r = get_sum(1, b=['ü', None])\nprint(r['sum'][0], r['sum'][1], r['sum'][2], r['of']['a'], r['of']['b'][0])", "None True ü 1 ü\n")
+		i.Fails("x = 1\nget_sum()", "2 ToolError: Validation: a is missing")
+		i.Fails("get_sum(1, 2, 3)", "1 ")
+		i.Fails("get_sum(1, a=2)", "1 ")
+		i.Fails("get_sum(a=get_sum)", "1 ")
+		if r := i.Prints("get_sum = 1", ""); len(r.Locals) != 2 {
+			t.Error("locals", r.Locals)
+		}
+		i.Prints(`print(get_sum(a=2)["of"]["a"], FINAL_VAR("get_sum"), llm_query("still"))`, "2 Error: Variable 'get_sum' not found still\n")
+
+		asked := make(chan struct{})
+		i.Calls = envtest.Blocked(asked)
+		ctx, stop := context.WithTimeout(t.Context(), envtest.Guard)
+		defer stop()
+		go func() {
+			<-asked
+			stop()
+		}()
+		r, err := i.Exec(ctx, rlm.Cell{Code: "get_sum(1)", Calls: i.Calls})
+		if err != nil || r.Err == nil || r.Err.Type != "KeyboardInterrupt" || r.Lost {
+			t.Errorf("cancelled: %+v, %v", r, err)
+		}
+	})
+}

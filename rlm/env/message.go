@@ -25,6 +25,9 @@ type message struct {
 	Prompt  json.RawMessage
 	Prompts prompts
 
+	Name      string // of a tool
+	Arguments json.RawMessage
+
 	Locals  map[string]string
 	Error   *rlm.CellError
 	Final   *string
@@ -87,12 +90,12 @@ type (
 		Value any    `json:"value"`
 	}
 	answer struct {
-		Kind      string  `json:"kind"`
-		ID        uint64  `json:"id"`
-		OK        bool    `json:"ok"`
-		Response  *string `json:"response,omitempty"`
-		Responses []any   `json:"responses,omitempty"` // texts and failures
-		Error     string  `json:"error,omitempty"`
+		Kind      string `json:"kind"`
+		ID        uint64 `json:"id"`
+		OK        bool   `json:"ok"`
+		Response  any    `json:"response,omitempty"`  // a text, or the JSON of a tool
+		Responses []any  `json:"responses,omitempty"` // texts and failures
+		Error     string `json:"error,omitempty"`
 	}
 	failure struct {
 		Error string `json:"error"`

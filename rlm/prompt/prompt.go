@@ -64,6 +64,9 @@ func fill(text string, f Facts) string {
 			"A child run is much slower and costs much more than a plain call. Use it only for a part of the task that needs code and several steps itself. Otherwise use `llm_query`."
 	}
 	var tools strings.Builder
+	if len(f.Tools) > 0 {
+		tools.WriteString("- The following functions are tools. They return JSON, decoded, and fail with a ToolError. `...` marks an optional argument.\n")
+	}
 	for _, tool := range f.Tools {
 		tools.WriteString("- `" + tool.Signature + "`: " + strings.TrimSpace(tool.Description) + "\n")
 	}

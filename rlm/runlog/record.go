@@ -43,7 +43,7 @@ type Iteration struct {
 	Prompt        Messages    `json:"prompt"`
 	Response      Text        `json:"response"`
 	CodeBlocks    []CodeBlock `json:"code_blocks"`
-	ToolCalls     []ToolCall  `json:"tool_calls,omitempty"` // of tools mode
+	ToolCalls     []ToolCall  `json:"tool_calls,omitempty"` // of the model, or of the code
 	FinalAnswer   *Text       `json:"final_answer"`
 	Seconds       float64     `json:"iteration_time"`
 	CorrelationID string      `json:"correlation_id,omitempty"`

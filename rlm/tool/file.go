@@ -74,6 +74,9 @@ func Load(ctx context.Context, name string, w World) (_ *Set, err error) {
 		return nil, err
 	}
 	s := &Set{invoke: map[string]invoker{}}
+	if w.Code {
+		s.code = map[string]bool{}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

@@ -24,6 +24,8 @@ type World struct {
 	Open func(ctx context.Context, code string) (rlm.Environment, error)
 	// Getenv finds tokens.
 	Getenv func(string) string
+	// Code says that tools become functions of code, so that some names are reserved.
+	Code bool
 }
 
 // A Server is an MCP server. Any number of goroutines may ask it.
@@ -37,6 +39,7 @@ type Server interface {
 type Set struct {
 	defined []rlm.Tool
 	invoke  map[string]invoker
+	code    map[string]bool // names of functions; nil if code does not call them
 	close   []func() error
 }
 
@@ -69,6 +72,16 @@ func (s *Set) Close() error {
 func (s *Set) add(t rlm.Tool, call invoker) error {
 	if _, taken := s.invoke[t.Name]; taken {
 		return fmt.Errorf("there are two tools of the name %q: list the others in only", t.Name)
+	}
+	if s.code != nil {
+		f, err := t.Function()
+		switch {
+		case err != nil:
+			return err
+		case s.code[f.Name]:
+			return fmt.Errorf("there are two tools that code calls %s: list the others in only", f.Name)
+		}
+		s.code[f.Name] = true
 	}
 	s.invoke[t.Name] = call
 	s.defined = append(s.defined, t)

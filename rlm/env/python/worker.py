@@ -415,7 +415,11 @@ def flush():
 # What code can call.
 
 
-class Refused(Exception):
+class ToolError(Exception):
+    """What went wrong with a tool."""
+
+
+class Refused(ToolError):
     pass
 
 
@@ -440,16 +444,37 @@ def query(kind, prompt, model):
     try:
         check_call(model)
         tail = b'"model":%s,"prompt":%s' % (b"null" if model is None else encode(model), prompt_bytes(prompt))
-        with Inside():
-            number, slot = wire.ask(kind, tail)
-            collect(number, slot)
-        m = slot.message
+        m = exchange(kind, tail)
         if m.get("ok"):
             return m["response"]
         failure = m.get("error")
     except Exception as e:
         failure = e
     return "Error: LM query failed - %s" % (failure,)
+
+
+def exchange(kind, tail):
+    with Inside():
+        number, slot = wire.ask(kind, tail)
+        collect(number, slot)
+    return slot.message or {"error": "interrupted"}
+
+
+def tool(name, function, names):
+    """The function that calls a tool."""
+
+    def call(*args, **kwargs):
+        if len(args) > len(names):
+            raise TypeError("%s() takes at most %d positional arguments" % (function, len(names)))
+        arguments = encode(dict(**dict(zip(names, args)), **kwargs))
+        check_call(None)
+        m = exchange(b"tool_call", b'"name":%s,"arguments":%s' % (encode(name), arguments))
+        if m.get("ok"):
+            return m["response"]
+        raise ToolError(m.get("error"))
+
+    call.__name__ = call.__qualname__ = function
+    return call
 
 
 def collect(number, slot):
@@ -573,6 +598,10 @@ def SHOW_VARS():
 def assign(m):
     """Takes a variable that the host keeps."""
     value = m.get("value")
+    if m["name"] == "tools":
+        functions.update({t["function"]: tool(t["name"], t["function"], t["arguments"]) for t in value})
+        reserved.update(functions, ToolError=ToolError)
+        return
     if m["name"] == "history":
         State.history = [*State.history[: m.get("from") or 0], *value]
         value = list(State.history)

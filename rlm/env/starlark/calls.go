@@ -10,6 +10,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/wirectl/wirectl/protocol/repl"
+	"github.com/wirectl/wirectl/rlm"
 )
 
 // What one message of a batch holds at most. Two are under way, so that none waits for
@@ -110,7 +111,44 @@ func (w *worker) queryOne(t *starlark.Thread, kind string, prompt, model starlar
 	if !m.OK {
 		return "", errors.New(m.Error)
 	}
-	return m.Response, nil
+	var response string
+	err = json.Unmarshal(m.Response, &response)
+	return response, err
+}
+
+// tool returns the function that calls a tool.
+func (w *worker) tool(f rlm.Function) builtin {
+	return func(t *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if len(args) > len(f.Arguments) {
+			return nil, fmt.Errorf("%s: takes at most %d positional arguments", b.Name(), len(f.Arguments))
+		}
+		arguments := starlark.NewDict(len(args) + len(kwargs))
+		for i, v := range args {
+			kwargs = append(kwargs, starlark.Tuple{starlark.String(f.Arguments[i]), v})
+		}
+		for _, pair := range kwargs {
+			if _, twice, _ := arguments.Get(pair[0]); twice {
+				return nil, fmt.Errorf("%s: got multiple values for %s", b.Name(), pair[0])
+			}
+			_ = arguments.SetKey(pair[0], pair[1])
+		}
+		raw, err := promptOf(t, arguments)
+		if err != nil {
+			return nil, err
+		}
+		answered, err := w.ask(object{"kind": "tool_call", "name": f.Tool, "arguments": raw})
+		if err != nil {
+			return nil, err
+		}
+		m, err := w.answer(answered)
+		switch {
+		case err != nil:
+			return nil, err
+		case !m.OK:
+			return nil, errors.New(toolError + m.Error)
+		}
+		return decode(string(m.Response))
+	}
 }
 
 // A part is a message of a batch that is under way.

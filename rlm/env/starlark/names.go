@@ -15,6 +15,8 @@ import (
 	starjson "go.starlark.net/lib/json"
 	"go.starlark.net/lib/math"
 	"go.starlark.net/starlark"
+
+	"github.com/wirectl/wirectl/rlm"
 )
 
 // A space holds the variables of a session. As a value, these are its fields.
@@ -128,6 +130,14 @@ func (s *space) readAnswer() (best string, ready bool) {
 // set takes a variable that the host keeps.
 func (w *worker) set(m *message) {
 	value := m.Value
+	if m.Name == "tools" {
+		var list []rlm.Function
+		_ = json.Unmarshal(m.Value, &list) // as the host sends it
+		for _, f := range list {
+			w.reserved[f.Name] = starlark.NewBuiltin(f.Name, w.tool(f))
+		}
+		return
+	}
 	if m.Name == "history" {
 		var added []json.RawMessage
 		_ = json.Unmarshal(m.Value, &added) // the host sends lists

@@ -34,6 +34,7 @@ const (
 const (
 	cancelled   = "Starlark computation cancelled: "
 	unknownName = "internal error: predeclared variable "
+	toolError   = "ToolError: " // ours
 )
 
 // run runs the code of a cell, and returns what was wrong with it.
@@ -179,6 +180,9 @@ func describe(err error, cell string) *rlm.CellError {
 	if rest, ok := strings.CutPrefix(failed.Msg, unknownName); ok {
 		unknown, _, _ := strings.Cut(rest, " ")
 		e.Type, e.Message = "NameError", fmt.Sprintf("name '%s' is not defined", unknown)
+	}
+	if text, ok := strings.CutPrefix(failed.Msg, toolError); ok {
+		e.Type, e.Message = "ToolError", cut(text, shown)
 	}
 	if strings.HasPrefix(failed.Msg, "excessive ") || strings.HasPrefix(failed.Msg, "repeat count ") {
 		e.Type = tooLarge

@@ -33,7 +33,7 @@ type message struct {
 	Value     json.RawMessage   `json:"value"`
 	OK        bool              `json:"ok"`
 	Error     string            `json:"error"`
-	Response  string            `json:"response"`
+	Response  json.RawMessage   `json:"response"`
 	Responses []json.RawMessage `json:"responses"`
 
 	life context.Context // of a request; a cancel ends it
