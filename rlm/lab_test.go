@@ -187,6 +187,12 @@ func (e *labEnv) step(ctx context.Context, cell Cell, word, arg string, res *Res
 		}
 	}
 	switch word {
+	case "tool": // its name and its arguments
+		name, arguments, _ := strings.Cut(arg, " ")
+		a := cell.Calls.Query(ctx, Query{Tool: name, Prompts: []json.RawMessage{json.RawMessage(arguments)}})[0]
+		if res.Stdout += a.Text + "\n"; a.Err != nil {
+			res.Err = &CellError{Type: "ToolError", Message: a.Err.Error()}
+		}
 	case "print":
 		res.Stdout += arg + "\n"
 	case "ask":

@@ -411,3 +411,53 @@ func TestSchema(t *testing.T) {
 		})
 	}
 }
+
+// Code calls tools, in a child run too. What is wrong with a call fails the cell, and the end
+// of the run ends it.
+func TestToolsOfCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, log, k := &rule{}, &memo{}, &kit{}
+		m.root = turns(code("tool fast {}", "tool none {}", "tool fail {}"), code("tool hang {}"))
+		withKit := func(o *Options) { o.Tools, o.Limits.Timeout = k, time.Minute }
+		out, err := start(t.Context(), m, &lab{}, log, withKit)
+		if err != nil || out.Finish != Timeout || out.Took != time.Minute || out.Calls != 0 || k.on != 0 {
+			t.Errorf("%s in %v, %d calls, %d tools on, %v", out.Finish, out.Took, out.Calls, k.on, err)
+		}
+		var got []string
+		for _, i := range log.Run.Iterations {
+			for _, c := range i.ToolCalls {
+				got = append(got, c.ID+" "+c.Name+" "+string(c.Result)+c.Error)
+			}
+		}
+		want := []string{
+			`c1/q1 fast {"fast":{}}`, `c2/q1 none ToolNotFound: there is no tool "none": there are slow, fast, hang, fail, odd, long`,
+			"c3/q1 fail ToolExecution: broken", "c1/q1 hang the run has taken 1m0s",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+		if _, err := start(t.Context(), &rule{root: turns(code("tool fast {}"))}, &lab{}, &memo{}, func(o *Options) { o.Limits.Iterations = 1 }); err != nil {
+			t.Error("without tools:", err)
+		}
+	})
+}
+
+// The order of arguments is that of the schema, those that a call must have first. Code cannot
+// call what has the name of something else.
+func TestFunction(t *testing.T) {
+	schema := `{"properties": {"z": {}, "b": {"default": 1}, "a": {}}, "required": ["a", "z"]}`
+	f, err := Tool{Name: "get-it", Parameters: json.RawMessage(schema)}.Function()
+	if err != nil || f.Name != "get_it" || f.Tool != "get-it" || strings.Join(f.Arguments, " ") != "z a b" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	for _, name := range []string{"context", "FINAL", "class", "print", "1st", "_x", "-"} {
+		if f, err := (Tool{Name: name}).Function(); err == nil {
+			t.Errorf("%q becomes %+v", name, f)
+		}
+	}
+	for _, odd := range []string{"", "[]", `{"properties": [1]}`, `{"properties": {"a": `} {
+		if f, err := (Tool{Name: "odd", Parameters: json.RawMessage(odd)}).Function(); err != nil || len(f.Arguments) > 0 {
+			t.Errorf("%q: %+v, %v", odd, f, err)
+		}
+	}
+}

@@ -25,7 +25,7 @@ var Flags = []cmdline.Setting{
 	{Name: "allow-model", Many: true, Usage: "let code use this `MODEL` besides --model and --sub-model, and no other"},
 	{Name: "context", Alias: "c", Many: true, Usage: "the text: a `FILE` (.json and .jsonl are decoded), a folder, or - for stdin; several make a dict"},
 	{Name: "mode", Default: "code", Usage: "how the model works, by writing code or by calling the tools of --tools: code or tools"},
-	{Name: "tools", Usage: "read the tools of --mode tools from the YAML `FILE`"},
+	{Name: "tools", Usage: "read tools from the YAML `FILE`: functions of the code, or those that the model calls in --mode tools"},
 	{Name: "schema", Usage: "require an answer that matches the JSON Schema in `FILE`"},
 	{Name: "env", Default: "auto", Usage: "how to run the code (starlark needs nothing installed; auto takes python if it is there): auto, python, starlark or container"},
 	{Name: "image", Default: container.DefaultImage, Usage: "the container's `IMAGE`, which has Python"},
