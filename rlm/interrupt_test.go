@@ -22,6 +22,7 @@ func TestInterrupts(t *testing.T) {
 		{"cell", "print before\nask slow\nprint after", "/t1/c1/q1", "/t1/c1", Stop, 2 * time.Second, "before\nError: it was interrupted"},
 		{"call", "ask slow\nprint after", "/t1/c1/q1", "/t1/c1/q1", Stop, 2 * time.Second, "Error: it was interrupted\nafter"},
 		{"one of a batch", "batch a|b|c", "/t1/c1/q2", "/t1/c1/q2", Stop, 3 * time.Second, "<a>\nError: it was interrupted\n<c>"},
+		{"tool", "tool hang {}", "/t1/c1/q1", "/t1/c1/q1", Stop, 2 * time.Second, "The block failed: ToolError: it was interrupted"},
 		{"child run", "nest slow\nprint after", "/t1/c1/q1/t1", "/t1/c1/q1", Stop, 2 * time.Second, "Error: it was interrupted\nafter"},
 		{"run", "ask slow\nprint after", "/t1/c1/q1", "", Cancelled, time.Second, ""},
 	} {
@@ -38,7 +39,7 @@ func TestInterrupts(t *testing.T) {
 				}
 				begun := time.Now()
 				out, err := start(t.Context(), m, &lab{}, log, func(o *Options) {
-					o.Interrupts = stops
+					o.Interrupts, o.Tools = stops, &kit{}
 					o.Limits.Depth = 2
 				})
 				if took := time.Since(begun); err != nil || out.Finish != test.finish || took != test.took {

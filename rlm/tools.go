@@ -213,6 +213,9 @@ func (t *turn) callTools(ctx context.Context) {
 
 // callTool makes one call. The query is the ID of the one by which code has asked for it.
 func (t *turn) callTool(ctx context.Context, ref, query string, call ToolCall) runlog.ToolCall {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer t.o.Interrupts.begin(ref, end)()
 	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Tool: call.Name, Query: query, Prompt: cutEvent(string(call.Arguments))})
 	start := t.o.Now()
 	result, err := t.invoke(ctx, call)
