@@ -51,14 +51,17 @@ func (w *worker) ask(call object) (<-chan *message, error) {
 	return answered, w.send(call)
 }
 
-// answer waits for the result of a call, or for an interrupt.
-func (w *worker) answer(answered <-chan *message) (*message, error) {
+// answer waits for the result of a call, or for an interrupt. A result that comes behind
+// its cancel is that of a call which the cancel has ended.
+func (w *worker) answer(answered <-chan *message) (m *message, err error) {
 	select {
-	case m := <-answered:
-		return m, nil
+	case m = <-answered:
 	case <-w.cell.life.Done():
+	}
+	if w.cell.life.Err() != nil {
 		return nil, errInterrupted
 	}
+	return m, nil
 }
 
 // A named is a model that code names, if it does.
