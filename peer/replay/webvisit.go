@@ -203,8 +203,14 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 		case <-v.over:
 			if !begun {
 				notRecorded(w, r)
+				return
 			}
-			return
+			// The recording ends here, and not the answer: its client left.
+			select {
+			case <-r.Context().Done():
+			case <-time.After(quiet):
+			}
+			panic(http.ErrAbortHandler)
 		}
 	}
 }
