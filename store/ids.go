@@ -17,7 +17,7 @@ const (
 	numOfSorts             //
 )
 
-var sortNames = [numOfSorts]string{"in flight", "slowest", "bytes", "parts", "trouble", "oldest"}
+var sortNames = [numOfSorts]string{"in flight", "slowest", "largest", "most parts", "trouble", "oldest"}
 
 // String returns what people call the order.
 func (s Sort) String() string { return sortNames[s%numOfSorts] }

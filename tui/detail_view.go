@@ -319,8 +319,10 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 		events = gist(events, d.Exchange.Cancel, n)
 	}
 	from = max(0, min(from, len(events)-n))
+	events = events[from:min(from+n, len(events))]
+	columns := m.frameColumns()
 	var list []string
-	for i := from; i < min(from+n, len(events)); i++ {
+	for i := range events {
 		e := &events[i]
 		l := newLine(m.width)
 		l.pad(1)
@@ -333,7 +335,7 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 			l.right(th.Dim, "+"+span(e.Time-e.Since), 8)
 		}
 		l.right(th.Dim, "#"+count(e.Seq), 8)
-		m.frameText(l, &e.Frame, m.frameColumns())
+		m.frameText(l, &e.Frame, columns)
 		if e.Seq == current {
 			l.selected(th)
 		}

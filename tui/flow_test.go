@@ -214,7 +214,7 @@ func TestNextIsWaitedFor(t *testing.T) {
 	if err := s.Take(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1}); err != nil {
 		t.Fatal(err)
 	}
-	for next, want := range map[bool]string{false: "■ ended ", true: "○ ended, waiting "} {
+	for next, want := range map[bool]string{false: "■ ended", true: "○ ended, waiting"} {
 		newScreen(t, s, tui.Config{Name: "live", Theme: "dark", Next: next}, 60, 15).shows(want)
 	}
 }

@@ -202,6 +202,9 @@ func (m *Model) frameColumns() frameColumns {
 	if !m.page.overview.Timed {
 		c.time = 0
 	}
+	for _, kind := range m.page.overview.Kinds {
+		c.kind = max(c.kind, min(len(kind), m.width/3))
+	}
 	return c
 }
 

@@ -120,7 +120,7 @@ func TestModelSpeaks(t *testing.T) {
 		s := store.New(store.Options{})
 		t.Cleanup(func() { s.Close() })
 		_ = s.Take(t.Context(), decode.Input{Capture: &cut{records[:n:n]}}, decode.Config{Workers: 1})
-		sc := newScreen(t, s, tui.Config{Name: "models"}, 160, 40)
+		sc := newScreen(t, s, tui.Config{Name: "models"}, 150, 40)
 		sc.shows(want...)
 		if n == len(records) {
 			sc.press("4")

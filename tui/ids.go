@@ -34,6 +34,7 @@ type idsState struct {
 	line     int        // of the screen that it is on
 	zoom     int        // doublings of the scale
 	pan      int        // in quarters of the window
+	widest   int        // the widest name of the tree so far, with its place, in cells
 }
 
 func (st *idsState) query(n int) store.IDsQuery {
@@ -54,6 +55,11 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 		return
 	}
 	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
+	for i := range p.List {
+		if x := &p.List[i]; x.Group == nil {
+			st.widest = max(st.widest, treeWidth(x))
+		}
+	}
 	st.tail = st.group == store.GroupRun && p.Index == p.Total-1 && !frozen
 	if p.Index == 0 && !frozen {
 		st.at = store.Spot{}
@@ -117,7 +123,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		return m.openSelected()
 	case key.Matches(k, keys.Sort):
 		st.sort = st.sort.Next()
-		m.said = "sorted by " + st.sort.String()
+		m.said = st.sort.String() + " first"
 	case key.Matches(k, keys.Group):
 		st.group, st.folds, st.grouped, st.tail = st.group.Next(), store.Folds{}, true, false
 		m.said = "grouped by " + st.group.String()
@@ -158,18 +164,16 @@ func (m *Model) idColumns() idColumns {
 	c := idColumns{id: 10, kind: 22, parts: 6, bytes: 6, latency: 7, outcome: 20}
 	switch {
 	case m.width >= 76 && m.width < 90:
-		c = idColumns{id: 9, kind: 14, latency: 6, outcome: 12}
+		c = idColumns{id: 9, kind: 14, latency: 6, outcome: 13}
 	case m.width < 76:
-		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 12}
+		c = idColumns{id: 6, kind: 14, latency: 6, outcome: 13}
 	case m.width < 130:
 		c = idColumns{id: 8, kind: 20, parts: 5, bytes: 5, latency: 6, outcome: 17}
 	case m.width > 180:
 		c.kind, c.id = 30, 16
 	}
-	if o := &m.page.overview; o.Conns > 1 && m.width >= 130 && o.PeerNamed > 0 {
-		c.conn = min(o.PeerNamed, m.width/6)
-	} else if o.Conns > 1 && m.width >= 100 {
-		c.conn = 4
+	if o := &m.page.overview; o.Conns > 1 && m.width >= 100 {
+		c.conn = max(4, min(o.PeerNamed, m.width/6))
 	}
 	if m.page.overview.Joined > 0 {
 		c.fold = 2
@@ -184,12 +188,37 @@ func (m *Model) idColumns() idColumns {
 			used += w + 1
 		}
 	}
-	// A name is cut only where it would leave no room for its lane.
+	// A name is cut only where it would leave no room for its lane, and so is a prompt,
+	// whose lane is wider on a large screen.
 	c.lane = max(m.width-used-5, 8)
-	if more := min(m.page.overview.Named-c.kind, c.lane-minLane); more > 0 && m.ids.group != store.GroupRun {
+	more := min(m.page.overview.Named-c.kind, c.lane-minLane)
+	if m.ids.group == store.GroupRun {
+		more = min(m.ids.widest-c.kind, c.lane-minLane-max(m.width-80, 0)/3)
+	}
+	if more > 0 {
 		c.kind, c.lane = c.kind+more, c.lane-more
 	}
 	return c
+}
+
+// wide reports whether a screen has room for what is selected at the right of the list.
+func (m *Model) wide() bool { return m.width >= 160 }
+
+// exchangesView draws the exchanges, and what is selected of them: at the right of a wide
+// screen, or else below.
+func (m *Model) exchangesView(n int) []string {
+	if !m.wide() {
+		return append(m.idsView(n), m.preview(m.previewRows())...)
+	}
+	all, rule := m.width, m.theme.Rule.On+"│"+m.theme.Rule.Off
+	defer func() { m.width = all }()
+	m.width = all * 3 / 5
+	list, room := m.idsView(n), m.width
+	m.width = all - room - 1
+	for i, row := range m.preview(len(list)) {
+		list[i] += strings.Repeat(" ", room-ansi.StringWidth(list[i])) + rule + row
+	}
+	return list
 }
 
 // idsView draws the exchanges.
@@ -213,11 +242,7 @@ func (m *Model) idsView(n int) []string {
 	if len(m.page.ids.List) == 0 {
 		list = append(list, m.noExchange())
 	}
-	list = padded(list, n+1)
-	if rows := m.previewRows(); rows > 0 {
-		list = append(list, m.preview(rows)...)
-	}
-	return list
+	return padded(list, n+1)
 }
 
 // noExchange says why there is no row.
@@ -269,7 +294,7 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.pad(1)
 	if c.conn > 0 {
 		name := count(int64(x.Conn))
-		if c.conn > 4 {
+		if m.page.overview.PeerNamed > 0 {
 			name = x.Peer
 		}
 		l.left(th.Dim, name, c.conn)
@@ -293,8 +318,8 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.glyph(paint, glyph)
 	l.pad(1)
 	name := x.OutcomeName()
-	if x.After > 0 {
-		name += " +" + count(x.After)
+	if after := " +" + count(x.After); x.After > 0 && len(name)+len(after) <= c.outcome-2 {
+		name += after
 	}
 	l.left(paint, name, c.outcome-2)
 }
@@ -333,7 +358,11 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 	if name == "" {
 		name = "(no kind)"
 	}
-	l.left(th.Title, name, c.conn+c.fold+c.id+c.kind+2)
+	width := c.conn + c.fold + c.id + c.kind + 2
+	if m.ids.group == store.GroupRun { // one name, and none to stand in line with
+		width = min(width, render.Cells([]byte(name))+1)
+	}
+	l.left(th.Title, name, width)
 	for _, s := range []struct {
 		n     int64
 		paint render.Paint
@@ -499,7 +528,7 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 func (m *Model) previewRows() int {
 	switch {
 	case m.detail != nil:
-	case m.view == viewIDs && m.height >= 26:
+	case m.view == viewIDs && m.height >= 26 && !m.wide():
 		if m.height >= 44 {
 			return m.body() / 2
 		}
@@ -602,24 +631,23 @@ func usageOf(u protocol.Usage) string {
 func (m *Model) preview(n int) []string {
 	x := m.ids.selected(m.page.ids)
 	d := m.page.preview
-	if x == nil || d == nil || d.Exchange == nil {
+	if x == nil || d == nil || d.Exchange == nil || n == 0 {
 		return padded(nil, n)
 	}
 	title := exchangeTitle(x)
 	if x.Note != "" {
 		title += " · " + x.Note
 	}
-	if facts := m.facts(x); facts != "" {
+	var about []string
+	if facts := m.facts(x); len(title)+len(facts)+9 > m.width {
+		about = m.wrapped(m.theme.Dim, render.Safe(facts))
+	} else if facts != "" {
 		title += " · " + facts
 	}
-	list := []string{m.rule(title)}
-	prompt := promptLines(x)
-	for _, text := range prompt[:min(len(prompt), max(0, n-4))] {
-		l := newLine(m.width)
-		l.pad(1)
-		l.addText(m.theme.Dim, text, l.room)
-		list = append(list, l.String())
+	for _, text := range promptLines(x) {
+		about = append(about, m.wrapped(m.theme.Dim, render.Safe(text))...)
 	}
+	list := append([]string{m.rule(title)}, about[:min(len(about), max(0, n-4))]...)
 	rows := n - len(list)
 	if p := m.page.payload; p != nil && p.JSON != nil {
 		rows = max(rows/2, min(rows, 3))

@@ -308,3 +308,20 @@ func TestCaption(t *testing.T) {
 		t.Errorf("%d rows, formerly %d:\n%s", m.rows(), rows, strings.Join(lines, "\n"))
 	}
 }
+
+// The first line cuts the name of a session only if nothing else could make room for it.
+func TestTitleKeepsName(t *testing.T) {
+	m := New(store.New(store.Options{}), Config{})
+	defer m.store.Close()
+	for _, n := range []int{10, 40, 60, 66} {
+		m.config.Name = strings.Repeat("n", n)
+		m.page.overview = store.Overview{Protocols: []string{"mcp/line 2025-11-25", "http/http"}, Frames: 9, Ended: true}
+		title := ansi.Strip(m.title())
+		if !strings.Contains(title, m.config.Name) || !strings.Contains(title, "ended") || ansi.StringWidth(title) > m.width {
+			t.Errorf("a name of %d cells: %q", n, title)
+		}
+		if want := n <= 30; strings.Contains(title, "http/http") != want {
+			t.Errorf("a name of %d cells: %q, want the protocols: %t", n, title, want)
+		}
+	}
+}

@@ -29,7 +29,7 @@ type page struct {
 func (m *Model) askStore() tea.Cmd {
 	m.asked++
 	w := want{
-		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0,
+		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
 		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()),
 		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(),
 	}

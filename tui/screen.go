@@ -35,8 +35,7 @@ func (m *Model) listHead() int { return 1 }
 
 // rows is how many rows of its list the view shows.
 func (m *Model) rows() int {
-	n := m.body() - m.listHead()
-	return max(n-m.previewRows(), 1)
+	return max(m.body()-m.listHead()-m.previewRows(), 1)
 }
 
 // View returns the screen, which is asked for after every message.
@@ -80,7 +79,7 @@ func (m *Model) viewOf(v view) []string {
 	case viewPeers:
 		return m.peersView(m.body())
 	}
-	return m.idsView(m.rows())
+	return m.exchangesView(m.rows())
 }
 
 // padded returns n lines: those of the list, and empty ones.
@@ -91,36 +90,37 @@ func padded(list []string, n int) []string {
 	return list[:n]
 }
 
-// title draws the first line: what is seen, and how much there is of it.
+// title draws the first line: what is seen, and how it goes. The name of the session
+// needs room first: what is spoken, and the name of the program, stand where they fit.
 func (m *Model) title() string {
-	th, o := m.theme, &m.page.overview
-	const name = " wirectl "
-	right := newLine(m.width - len(name))
+	right := newLine(m.width)
 	m.counts(right)
+	room := m.width - right.used - 1
+	name, spoken := m.config.Name, ""
+	if list := m.page.overview.Protocols; len(list) > 0 {
+		spoken = " · " + strings.Join(list, ", ")
+	}
 	l := newLine(m.width)
-	l.addText(th.Title, name, len(name))
-	room := m.width - l.used - right.used - 1
-	if room > 4 {
-		of := m.config.Name
-		if len(o.Protocols) > 0 {
-			of += " · " + strings.Join(o.Protocols, ", ")
-		}
-		l.addText(render.Paint{}, of, room)
+	const program = " wirectl"
+	need := 1 + render.Cells([]byte(render.Safe(name)))
+	if need += len(program); need <= room {
+		l.addText(m.theme.Title, program, room)
+	}
+	l.pad(1)
+	l.addText(render.Paint{}, name, room-l.used)
+	if need+render.Cells([]byte(spoken)) <= room {
+		l.addText(render.Paint{}, spoken, room)
 	}
 	l.pad(m.width - right.used - l.used)
 	l.buf = append(l.buf, right.buf...)
 	return l.String()
 }
 
-// counts draws the right of the first line: whether the screen is live, and how
-// much there is.
+// counts draws the right of the first line: whether the screen is live, and what
+// needs attention.
 func (m *Model) counts(right *line) {
 	th, o := m.theme, &m.page.overview
-	stat := func(n int64, one, many string, p render.Paint) {
-		word := many
-		if n == 1 {
-			word = one
-		}
+	stat := func(n int64, word string, p render.Paint) {
 		right.pad(2)
 		right.addText(p, count(n), 20)
 		right.addText(th.Dim, " "+word, 20)
@@ -130,23 +130,17 @@ func (m *Model) counts(right *line) {
 		right.pad(2)
 	}
 	m.state(right)
-	if m.width >= 48 {
-		stat(o.Frames, "frame", "frames", th.Number)
-	}
-	if m.width >= 80 {
-		stat(o.Exchanges, "id", "ids", th.Number)
-	}
 	if o.Open > 0 || !o.Ended {
-		stat(o.Open, "in flight", "in flight", th.Open)
+		stat(o.Open, "in flight", th.Open)
 	}
 	if n := o.Failed; n > 0 && m.width >= 80 {
-		stat(n, "failed", "failed", th.Failed)
+		stat(n, "failed", th.Failed)
 	}
 	if n := o.Lost; n > 0 {
-		stat(n, "missed", "missed", th.Warning)
+		stat(n, "missed", th.Warning)
 	}
 	if n := o.Dropped; n > 0 && m.width >= 100 {
-		stat(n, "dropped", "dropped", th.Warning)
+		stat(n, "dropped", th.Warning)
 	}
 	right.pad(1)
 }
@@ -185,7 +179,7 @@ func (m *Model) tabs() string {
 		l.addText(paint, m.tab(v), m.width)
 	}
 	if m.view == viewIDs && m.detail == nil && m.width >= 100 {
-		label := "by " + m.ids.sort.String()
+		label := m.ids.sort.String() + " first"
 		switch m.ids.group {
 		case store.Ungrouped:
 		case store.GroupRun:
@@ -196,17 +190,24 @@ func (m *Model) tabs() string {
 		if m.ids.openOnly {
 			label += ", in flight only"
 		}
-		l.pad(m.width - l.used - len(label) - 1)
-		l.addText(th.Dim, label, m.width)
+		if room := m.width - l.used - len(label) - 1; room > 0 {
+			l.pad(room)
+			l.addText(th.Dim, label, m.width)
+		}
 	}
 	return l.String()
 }
 
-// tab is the name of a view with its key, and on a narrow screen without.
+// tab is the name of a view with its key and how much is in it; on a narrow screen
+// without the key, and with the number of findings alone.
 func (m *Model) tab(v view) string {
-	name := viewNames[v] + " "
-	if v == viewFindings && m.page.overview.Findings > 0 {
-		name += size(m.page.overview.Findings) + " "
+	o := &m.page.overview
+	name, n := viewNames[v]+" ", [numViews]int64{viewFindings: o.Findings}
+	if m.width >= 76 {
+		n[viewIDs], n[viewFrames] = o.Exchanges, o.Frames
+	}
+	if n[v] > 0 {
+		name += size(n[v]) + " "
 	}
 	if m.width < 60 {
 		return name

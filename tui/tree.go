@@ -1,10 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -23,17 +25,28 @@ func (m *Model) treeName(l *line, x *store.Exchange, width int) {
 		l.glyph(th.Key, glyphUnfolded)
 	}
 	l.pad(1)
-	place := x.Place[strings.LastIndexByte(x.Place, '/')+1:]
-	if x.Run == "" {
-		place = idOf(x.ID)
-	}
-	if place != "" {
+	if place := placeOf(x); place != "" {
 		l.addText(th.ID, place, 10)
 		l.pad(1)
 	}
 	if room := end - l.used - 1; room > 0 {
 		l.named(th, x, room)
 	}
+}
+
+// placeOf returns the last part of the place of an exchange in its run; its id if it is of no run.
+func placeOf(x *store.Exchange) string {
+	if x.Run == "" {
+		return idOf(x.ID)
+	}
+	return x.Place[strings.LastIndexByte(x.Place, '/')+1:]
+}
+
+// treeWidth is how many cells treeName needs to cut nothing: neither the name nor the
+// prompt, nor the beginning of what a model says.
+func treeWidth(x *store.Exchange) int {
+	text := strings.Join([]string{placeOf(x), cmp.Or(x.Name, x.Kind), moreOf(x, 24)}, " ")
+	return 2*x.Level + 2 + render.Cells([]byte(render.Safe(text)))
 }
 
 // foldTree folds what stands below an exchange in the tree, or unfolds it. Where nothing

@@ -72,7 +72,7 @@ func TestRunKeys(t *testing.T) {
 	sc.shows("▸ run ")
 	sc.lacks("t1 large")
 	sc.press("o", "b")
-	sc.shows("t1/c1/q1", "by in flight")
+	sc.shows("t1/c1/q1", "in flight first")
 }
 
 // X asks once, names what it interrupts, and names it to the tap by its path.

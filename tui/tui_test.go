@@ -198,7 +198,7 @@ func fits(t *testing.T, view string, width, height int) {
 // What is typed leads where the keys say.
 func TestKeys(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
-	sc.shows("late result", "crossed", "5 ids")
+	sc.shows("late result", "crossed", "Ids 5 ")
 	sc.press("tab")
 	sc.shows("WHAT IT SAYS", "notifications/cancelled")
 	sc.press("g", "enter")
@@ -261,7 +261,7 @@ func TestGroups(t *testing.T) {
 	click(3)
 	sc.shows("▾ connection 1", "crossed")
 	sc.press("j", "b", "s")
-	sc.shows("late result", "by slowest")
+	sc.shows("late result", "slowest first")
 }
 
 // Keys that are typed faster than they are read come as one.

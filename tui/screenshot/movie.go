@@ -116,7 +116,11 @@ func (f *film) draw(size tea.WindowSizeMsg) []byte {
 				drawLine(b, t.line, row)
 				continue
 			}
-			b.WriteString("<g>")
+			if to < f.length {
+				b.WriteString(`<g display="none">`)
+			} else {
+				b.WriteString("<g>")
+			}
 			drawLine(b, t.line, row)
 			f.animate(b, t.from, to)
 			b.WriteString("</g>\n")
