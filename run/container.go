@@ -8,7 +8,6 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/door/proxy"
@@ -25,7 +24,7 @@ import (
 func (r *run) container(ctx context.Context) (open, error) {
 	engine, err := container.Find(ctx)
 	if errors.Is(err, container.ErrNone) {
-		return nil, cmdline.Errorf("%w: start one, or use --env python", err)
+		return nil, cmdline.Errorf("%w; start one, or use --env python", err)
 	}
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func (r *run) container(ctx context.Context) (open, error) {
 		if r.Proxy == "" {
 			return engine.New(c, o), func() {}, nil
 		}
-		p, err := r.listen(gateway, &o)
+		p, err := r.listen(engine, gateway, &o)
 		if err != nil {
 			return nil, nil, fmt.Errorf("proxy for the container: %w", err)
 		}
@@ -66,23 +65,17 @@ var doors struct {
 	last int
 }
 
-var listening net.ListenConfig
-
 // listen opens the door of a container, and tells the container where it is.
-func (r *run) listen(gateway string, o *container.Options) (d entry, err error) {
+func (r *run) listen(engine *container.Engine, gateway string, o *container.Options) (d entry, err error) {
 	if r.Proxy == "socket" {
 		doors.Lock()
 		doors.last++
 		o.Socket = filepath.Join(r.dir, fmt.Sprintf("p%d", doors.last))
 		doors.Unlock()
-		d.Listener, err = listening.Listen(context.Background(), "unix", o.Socket)
+		d.Listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", o.Socket)
 		return d, err
 	}
-	d.Listener, err = listening.Listen(context.Background(), "tcp", net.JoinHostPort(gateway, "0"))
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // the engine is in a virtual machine, which forwards to us
-		d.Listener, err = listening.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	}
-	if err != nil {
+	if d.Listener, o.Host, err = engine.Listen(context.Background(), gateway); err != nil {
 		return d, err
 	}
 	d.prefix = "/" + rand.Text()

@@ -135,7 +135,9 @@ func newSweep(t *testing.T, kind string, cells ...string) *sweep {
 		}
 	}
 	docker := filepath.Join(s.dir, "bin", "docker")
-	if err := os.WriteFile(docker, []byte("#!/bin/sh\nexec standin-docker \"$@\"\n"), 0o700); err != nil { //nolint:gosec // a program
+	if image := os.Getenv("REAL_IMAGE"); image != "" { // of the podman on PATH
+		args = append(args, "--image", image)
+	} else if err := os.WriteFile(docker, []byte("#!/bin/sh\nexec standin-docker \"$@\"\n"), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(s.dir, "tmp"), standin.StateDir+"="+filepath.Join(s.dir, "state"),

@@ -120,7 +120,7 @@ func run(dir string, f *flag.FlagSet, args []string) int {
 	for _, name := range []string{"i", "rm"} {
 		f.Bool(name, false, "")
 	}
-	for _, name := range []string{"pull", "log-driver", "cap-drop", "security-opt", "pids-limit", "tmpfs", "memory", "user", "add-host", "userns"} {
+	for _, name := range []string{"pull", "log-driver", "cap-drop", "security-opt", "pids-limit", "tmpfs", "memory", "user", "add-host", "userns", "stop-timeout"} {
 		f.Var(&ignored, name, "")
 	}
 	readOnly := f.Bool("read-only", false, "")

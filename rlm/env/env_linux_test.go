@@ -2,6 +2,7 @@ package env_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ var kinds = []kind{
 		return starlark.New(c)
 	}, 3},
 	{"container", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
-		return engine(t).New(c, container.Options{Image: container.DefaultImage}), nil
+		return engine(t).New(c, container.Options{Image: image()}), nil
 	}, 5},
 	{"exec", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
 		c.Files = python.Files()
@@ -74,9 +75,28 @@ func connector(t *testing.T) []string {
 		python.Args(python.Options{}, true, 1<<30)...)
 }
 
-// engine returns the engine that stands in for docker. In the end it must have no container.
+// realImage is a variable that names an image of the podman on PATH. Without it, a program
+// stands in for docker.
+const realImage = "REAL_IMAGE"
+
+func image() string { return cmp.Or(os.Getenv(realImage), container.DefaultImage) }
+
+// engine returns the engine. In the end it must have no container.
 func engine(t *testing.T) *container.Engine {
 	t.Helper()
+	if os.Getenv(realImage) != "" {
+		t.Cleanup(func() {
+			left, err := exec.Command("podman", "ps", "-a", "--filter", "label=wirectl.rlm").CombinedOutput()
+			if err != nil || bytes.Contains(left, []byte("wirectl-rlm-")) {
+				t.Errorf("containers are left: %v\n%s", err, left)
+			}
+		})
+		e, err := container.Find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
 	_, err := exec.LookPath("bwrap")
 	need(t, err)
 	interpreter(t)
@@ -551,7 +571,7 @@ func TestContainersOfOthers(t *testing.T) {
 	for range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
 		started := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
-			return e.New(c, container.Options{Image: container.DefaultImage}), nil
+			return e.New(c, container.Options{Image: image()}), nil
 		})
 		done := make(chan struct{})
 		go func() {
@@ -569,7 +589,7 @@ func TestContainersOfOthers(t *testing.T) {
 // An engine that is gone fails the cell, and the next one runs when it is back.
 func TestEngineGone(t *testing.T) {
 	i := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
-		return engine(t).New(c, container.Options{Image: container.DefaultImage}), nil
+		return engine(t).New(c, container.Options{Image: image()}), nil
 	})
 	i.Prints("print(1)", "1\n")
 	marker := filepath.Join(os.Getenv(standin.StateDir), "gone")
@@ -623,33 +643,6 @@ func TestQuery(t *testing.T) {
 		i.Close()
 		refused()
 	})
-}
-
-// The real engine runs the worker, where there is one.
-func TestRealEngine(t *testing.T) {
-	e, err := container.Find(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
-	need(t, e.Pull(t.Context(), container.DefaultImage, func(text string) { t.Log(text) }))
-	i := envtest.Start(t, env.Config{Timeout: 20 * soon, Grace: soon, Spec: env.Spec{Memory: 1 << 30}}, func(c env.Config) (*env.Env, error) {
-		return e.New(c, container.Options{Image: container.DefaultImage}), nil
-	})
-	path := filepath.Join(t.TempDir(), "context")
-	envtest.Write(t, path, "text")
-	if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
-		t.Fatal(err)
-	}
-	i.Prints("import os, socket, subprocess, sys\nprint(context, os.getcwd(), os.listdir(), llm_query('a'))", "text /workspace ['worker.py'] a\n")
-	i.Fails("open('/usr/x', 'w')", "1 OSError")
-	i.Fails("socket.create_connection(('192.0.2.1', 80), 5)", "1 OSError")
-	i.Fails("os.environ['HOST_SECRET']", "1 KeyError")
-	i.Fails("os._exit(3)", "0 InterpreterDied: the interpreter ended: exit status 3")
-	r := i.Run("while True:\n    try:\n        for _ in iter(int, 1): pass\n    except BaseException: pass")
-	if r.Err == nil || r.Err.Type != "Timeout" || !r.Lost {
-		t.Errorf("%v, lost %v", r.Err, r.Lost)
-	}
-	i.Prints("print(context)", "text\n")
 }
 
 // Tools are functions in the cells of each environment.

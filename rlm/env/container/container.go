@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -36,8 +37,9 @@ type Options struct {
 	Python python.Options
 	// Socket is the Unix socket of a proxy that programs in the container can ask.
 	Socket string
-	// URL is that of a proxy on this machine. The container gets a network for it.
-	URL string
+	// URL is that of a proxy on this machine. The container gets a network for it, in which
+	// host.docker.internal has the address Host, or the one that the engine knows if that is "".
+	URL, Host string
 }
 
 // New returns an environment whose worker runs in containers of the engine. Of the Spec in
@@ -94,6 +96,7 @@ func (l *launcher) arguments(name string, s env.Spec) []string {
 	args := []string{
 		"run", "-i", "--rm", "--name", name, "--label", label + "=" + l.host, "--pull", "never", "--log-driver", "none",
 		"--network", network, "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+		"--stop-timeout", "0", // podman's rm -f waits that long for a program that ignores SIGTERM
 		"--pids-limit", strconv.Itoa(maxProcesses), "--tmpfs", "/tmp", "-v", s.Dir + ":" + session, "-w", session,
 	}
 	if s.Memory > 0 {
@@ -111,7 +114,7 @@ func (l *launcher) arguments(name string, s env.Spec) []string {
 		args = append(args, "--mount", mount(l.Socket, socket), "-e", "WIRECTL_PROXY=unix://"+socket)
 	}
 	if l.URL != "" {
-		args = append(args, "--add-host", "host.docker.internal:host-gateway", "-e", "WIRECTL_PROXY="+l.URL)
+		args = append(args, "--add-host", "host.docker.internal:"+cmp.Or(l.Host, "host-gateway"), "-e", "WIRECTL_PROXY="+l.URL)
 	}
 	return append(append(args, l.Image, s.Path), s.Args...)
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +43,7 @@ func Find(ctx context.Context) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons := []error{ErrNone}
+	none := ErrNone
 	for _, name := range []string{"docker", "podman"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -54,9 +56,9 @@ func Find(ctx context.Context) (*Engine, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		reasons = append(reasons, fmt.Errorf("%s: %w", path, err))
+		none = fmt.Errorf("%w; %s: %w", none, path, err)
 	}
-	return nil, errors.Join(reasons...)
+	return nil, none
 }
 
 // sweep removes the containers of processes that are no more.
@@ -95,11 +97,29 @@ func (e *Engine) Pull(ctx context.Context, image string, say func(string)) error
 
 // Gateway returns the address under which containers of the default network reach us.
 func (e *Engine) Gateway(ctx context.Context) (string, error) {
+	if e.podman && runtime.GOOS == "linux" && os.Getuid() > 0 {
+		return "", errors.New("containers of podman without root cannot reach it; use proxy: socket")
+	}
 	network, form := "bridge", "{{(index .IPAM.Config 0).Gateway}}"
 	if e.podman {
 		network, form = "podman", "{{(index .Subnets 0).Gateway}}"
 	}
 	return e.run(ctx, patience, "network", "inspect", "--format", form, network)
+}
+
+// Listen listens at the gateway. It also returns the address under which containers find us,
+// or "" for the one that the engine knows.
+func (e *Engine) Listen(ctx context.Context, gateway string) (l net.Listener, host string, err error) {
+	var c net.ListenConfig
+	if e.podman {
+		c.Control = freeBind // podman makes the network for its first container
+	}
+	l, err = c.Listen(ctx, "tcp", net.JoinHostPort(gateway, "0"))
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // the engine is in a virtual machine, which forwards to us
+		l, err = c.Listen(ctx, "tcp", "127.0.0.1:0")
+		return l, "", err
+	}
+	return l, gateway, err
 }
 
 // run runs a command of the engine, and returns what it prints.
