@@ -31,8 +31,11 @@ import (
 	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
+// engines are what the program that stands in is called, so that no real one is found.
+var engines = []string{"docker", "podman"}
+
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "docker" {
+	if slices.Contains(engines, filepath.Base(os.Args[0])) {
 		os.Exit(standin.Docker(os.Args[1:]))
 	}
 	sandbox.Main()
@@ -105,8 +108,10 @@ func engine(t *testing.T) *container.Engine {
 		t.Fatal(err)
 	}
 	bin, state := t.TempDir(), t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "docker")); err != nil {
-		t.Fatal(err)
+	for _, name := range engines {
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv(standin.StateDir, state)
