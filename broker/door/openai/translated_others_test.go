@@ -41,7 +41,7 @@ var responseSamples = map[string]string{
 	"`safety_identifier`":                 input + `,"user":"u","safety_identifier":"u"`,
 	"`service_tier`":                      input + `,"user":"u","service_tier":"flex"`,
 	"`prompt_cache_key`":                  input + `,"user":"u","prompt_cache_key":"k"`,
-	"or what else OpenAI does not have":   input + `,"user":"u","top_k":3`,
+	"members that OpenAI lacks":           input + `,"user":"u","top_k":3`,
 	"`store`":                             input + `,"store":true`,
 	"`metadata`":                          input + `,"metadata":{"a":"b"}`,
 	"`include`":                           input + `,"include":["reasoning.encrypted_content"]`,
