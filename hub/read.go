@@ -22,12 +22,12 @@ type Reader struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 
-	from    uint64 // the number in the stream to ask for next
-	joint   Assembler
-	queue   []stored
-	ready   []byte
-	ended   bool // nothing comes after the queue
-	waiting bool // nothing came at the last try
+	from  uint64 // the number in the stream to ask for next
+	joint Assembler
+	queue []stored
+	ready []byte
+	ended bool          // nothing comes after the queue
+	rest  time.Duration // before the next try; 0 if something came at the last
 }
 
 // stored is a segment that was fetched, compressed; or a section of the reader's own.
@@ -79,21 +79,25 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// pollTime is how often a session that goes on is looked at.
-const pollTime = 100 * time.Millisecond
+// A session that goes on is read again after pollFirst, and less and less often down to
+// each pollMost while nothing comes.
+const (
+	pollFirst = 5 * time.Millisecond
+	pollMost  = 100 * time.Millisecond
+)
 
 // fetch reads the segments that are there. If there are none it waits, unless nobody
 // sends the session any more.
 func (r *Reader) fetch() error {
-	if r.waiting {
+	if r.rest > 0 {
 		select {
-		case <-time.After(pollTime):
+		case <-time.After(r.rest):
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}
 	}
 	goesOn := true
-	if r.waiting { // asked before the stream is: what came last is then there
+	if r.rest == pollMost { // asked before the stream is: what came last is then there
 		var err error
 		if goesOn, err = r.conn.goesOn(r.ctx, &r.session); err != nil {
 			return err
@@ -103,8 +107,10 @@ func (r *Reader) fetch() error {
 	if err != nil {
 		return err
 	}
-	r.from, r.waiting = from, !found
-	if !found && !goesOn {
+	r.from, r.rest = from, min(max(2*r.rest, pollFirst), pollMost)
+	if found {
+		r.rest = 0
+	} else if !goesOn {
 		r.ended = true
 		r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte("the hub has no more of this session, and its sender has gone: it has no end")})
 	}

@@ -44,7 +44,8 @@ type spool struct {
 	mu     sync.Mutex
 	sizes  map[int64]int64 // of the files, by number
 	bytes  int64
-	first  int64 // the oldest that is there
+	held   map[int64]segment // the newest, which need not be read from their files
+	first  int64             // the oldest that is there
 	last   int64
 	ended  bool // the last segment was added, or nobody adds any more
 	change signal
@@ -56,7 +57,7 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, first: 1, limit: most}
+	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, held: map[int64]segment{}, first: 1, limit: most}
 	locked, err := s.lock()
 	if err == nil && !locked {
 		err = fs.ErrExist
@@ -66,7 +67,8 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 		text, err = json.Marshal(info)
 	}
 	if err == nil {
-		err = s.write(infoFile, text)
+		name := filepath.Join(dir, infoFile)
+		err = errors.Join(writeFile(name+"~", text), os.Rename(name+"~", name))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.release())
@@ -79,7 +81,7 @@ func openSpool(dir string) (_ *spool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, infoFile)); err != nil {
 		return nil, nil //nolint:nilerr // its process has not locked it yet
 	}
-	s := &spool{dir: dir, sizes: map[int64]int64{}, limit: math.MaxInt64}
+	s := &spool{dir: dir, sizes: map[int64]int64{}, held: map[int64]segment{}, limit: math.MaxInt64}
 	locked, err := s.lock()
 	if err == nil && locked {
 		err = s.load()
@@ -160,15 +162,17 @@ func (s *spool) path(number int64) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%012d%s", number, extension))
 }
 
-// write writes a file, whole or not at all.
-func (s *spool) write(name string, parts ...[]byte) error {
-	name = filepath.Join(s.dir, name)
-	if err := os.WriteFile(name+"~", bytes.Join(parts, []byte("\n")), 0o600); err != nil {
-		_ = os.Remove(name + "~") // where the disk is full, half a file is in the way
-		return err
+// writeFile writes a file of several lines, and leaves none if it cannot.
+func writeFile(name string, lines ...[]byte) error {
+	err := os.WriteFile(name, bytes.Join(lines, []byte("\n")), 0o600)
+	if err != nil {
+		_ = os.Remove(name) // where the disk is full, half a file is in the way
 	}
-	return os.Rename(name+"~", name)
+	return err
 }
+
+// maxHeld bounds the segments that are held in memory beside their files.
+const maxHeld = 16
 
 // countEvery is how often the spools of other processes are looked at.
 const countEvery = time.Second
@@ -188,11 +192,14 @@ func (s *spool) add(seg segment) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(filepath.Base(s.path(seg.Number)), head, seg.Data); err != nil {
+	if err := writeFile(s.path(seg.Number), head, seg.Data); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.held) < maxHeld {
+		s.held[seg.Number] = seg
+	}
 	s.sizes[seg.Number] = size
 	s.bytes += size
 	s.last = seg.Number
@@ -253,6 +260,12 @@ func (s *spool) joinNext(seg *segment, most, upTo int64) {
 }
 
 func (s *spool) read(number int64) (seg segment, err error) {
+	s.mu.Lock()
+	seg, ok := s.held[number]
+	s.mu.Unlock()
+	if ok {
+		return seg, nil
+	}
 	text, err := os.ReadFile(s.path(number))
 	if err != nil {
 		return seg, err
@@ -290,6 +303,7 @@ func (s *spool) done(number int64) error {
 		}
 		s.bytes -= s.sizes[first]
 		delete(s.sizes, first)
+		delete(s.held, first)
 		s.first++
 		s.mu.Unlock()
 		if err := os.Remove(s.path(first)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,7 @@ const (
 	rate    = 2000 // frames a second of each
 	lasting = 10 * time.Second
 	viewers = 3
-	beat    = 5 * time.Millisecond // between what a relay is given
+	beat    = 10 * time.Millisecond // between what a relay is given
 )
 
 // hubs has many relays send to one hub losslessly, while somebody looks on.
@@ -171,7 +171,7 @@ func (s *sender) send(until time.Time) error {
 		text.Reset()
 		due := int(now.Sub(began).Seconds() * rate)
 		for ; s.sent < due; s.sent++ {
-			fmt.Fprintf(&text, `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":%d,"at":%d}}`+"\n", s.sent, time.Now().UnixNano())
+			fmt.Fprintf(&text, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"n":%d,"at":%d}}`+"\n", s.sent, time.Now().UnixNano())
 		}
 		if _, err := s.in.Write(text.Bytes()); err != nil {
 			return err
