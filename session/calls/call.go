@@ -70,13 +70,58 @@ type Call struct {
 	withdrawn bool // its end is the cancel, whatever comes later
 }
 
-// Keys are the fields of a call, in the order in which they are written.
-var Keys = []string{
-	"frame", "operation", "guessed", "exchanges", "conn", "stream", "dir", "protocol", "version", "id", "kind", "name",
-	"start", "first_part_ms", "duration_ms", "parts", "bytes_out", "bytes_in", "outcome", "inferred", "failed", "cancelled",
-	"cancel", "reason", "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "model", "stop_reason",
-	"tokens_per_second", "tool_calls", "prompt",
+// A field appends the value of a call as JSON; nothing if it does not apply.
+type field struct {
+	key    string
+	append func(dst []byte, c *Call) []byte
 }
+
+// fields are those of a call, in the order in which they are written.
+var fields = []field{
+	{"frame", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.Frame, 10) }},
+	{"operation", func(b []byte, c *Call) []byte { return appendCount(b, c.Operation) }},
+	{"guessed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Guessed) }},
+	{"exchanges", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Exchanges)) }},
+	{"conn", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Conn)) }},
+	{"stream", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Stream)) }},
+	{"dir", appendDir},
+	{"protocol", func(b []byte, c *Call) []byte { return appendText(b, c.Protocol) }},
+	{"version", func(b []byte, c *Call) []byte { return appendText(b, c.Version) }},
+	{"id", appendID},
+	{"kind", func(b []byte, c *Call) []byte { return appendText(b, c.Kind) }},
+	{"name", func(b []byte, c *Call) []byte { return appendText(b, c.Name) }},
+	{"start", appendStart},
+	{"first_part_ms", func(b []byte, c *Call) []byte { return appendJSON(b, c.FirstPart != 0, stats.Millis(c.FirstPart)) }},
+	{"duration_ms", func(b []byte, c *Call) []byte { return appendJSON(b, c.Duration != 0, stats.Millis(c.Duration)) }},
+	{"parts", func(b []byte, c *Call) []byte { return appendCount(b, c.Parts) }},
+	{"bytes_out", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesOut, 10) }},
+	{"bytes_in", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesIn, 10) }},
+	{"outcome", func(b []byte, c *Call) []byte { return appendText(b, c.Outcome.String()) }},
+	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Inferred()) }},
+	{"failed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Failed()) }},
+	{"cancelled", func(b []byte, c *Call) []byte { return appendFlag(b, c.Stopped) }},
+	{"cancel", appendCancel},
+	{"reason", func(b []byte, c *Call) []byte { return appendText(b, c.Reason) }},
+	{"input_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Input) }},
+	{"cached_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Cached) }},
+	{"output_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Output) }},
+	{"cost_usd", func(b []byte, c *Call) []byte { return appendJSON(b, c.Usage.Cost != 0, stats.Dollars(c.Usage.Cost)) }},
+	{"model", func(b []byte, c *Call) []byte { return appendText(b, c.Model) }},
+	{"stop_reason", func(b []byte, c *Call) []byte { return appendText(b, c.StopReason) }},
+	{"tokens_per_second", func(b []byte, c *Call) []byte {
+		return appendJSON(b, c.TokensPerSecond != 0, math.Round(c.TokensPerSecond*10)/10)
+	}},
+	{"tool_calls", func(b []byte, c *Call) []byte { return appendJSON(b, len(c.ToolCalls) > 0, c.ToolCalls) }},
+	{"prompt", appendPrompt},
+}
+
+// Keys are the names of the fields, in the same order.
+var Keys = func() (keys []string) {
+	for _, f := range fields {
+		keys = append(keys, f.key)
+	}
+	return keys
+}()
 
 // Fields are the fields of conditions on calls.
 var Fields = query.Fields{
@@ -86,128 +131,49 @@ var Fields = query.Fields{
 	},
 }
 
-// timeLayout is that of the times of frames in NDJSON.
+// timeLayout is the layout of times in NDJSON.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
-// appendField appends what the call has under a key, as JSON; nothing if it does not
-// apply.
-func (c *Call) appendField(dst []byte, key string) []byte {
-	switch key {
-	case "frame":
-		return strconv.AppendInt(dst, c.Frame, 10)
-	case "operation":
-		return appendCount(dst, c.Operation)
-	case "guessed":
-		return appendFlag(dst, c.Guessed)
-	case "exchanges":
-		return appendCount(dst, int64(c.Exchanges))
-	case "conn":
-		return appendCount(dst, int64(c.Conn))
-	case "stream":
-		return appendCount(dst, int64(c.Stream))
-	case "dir":
-		if c.Dir == frame.DirUnknown {
-			return dst
-		}
-		return appendText(dst, c.Dir.String())
-	case "protocol":
-		return appendText(dst, c.Protocol)
-	case "version":
-		return appendText(dst, c.Version)
-	case "id":
-		return c.appendID(dst)
-	case "kind":
-		return appendText(dst, c.Kind)
-	case "name":
-		return appendText(dst, c.Name)
-	case "start":
-		if c.Start.IsZero() {
-			return dst
-		}
-		return appendText(dst, c.Start.UTC().Format(timeLayout))
-	case "first_part_ms":
-		return appendMillis(dst, c.FirstPart)
-	case "duration_ms":
-		return appendMillis(dst, c.Duration)
-	}
-	return c.appendResult(dst, key)
-}
-
-// appendResult is appendField for what came of the call.
-func (c *Call) appendResult(dst []byte, key string) []byte {
-	switch key {
-	case "parts":
-		return appendCount(dst, c.Parts)
-	case "bytes_out":
-		return strconv.AppendInt(dst, c.BytesOut, 10)
-	case "bytes_in":
-		return strconv.AppendInt(dst, c.BytesIn, 10)
-	case "outcome":
-		return appendText(dst, c.Outcome.String())
-	case "inferred":
-		return appendFlag(dst, c.Outcome.Inferred())
-	case "failed":
-		return appendFlag(dst, c.Outcome.Failed())
-	case "cancelled":
-		return appendFlag(dst, c.Stopped)
-	case "cancel":
-		if c.Asked.IsZero() && c.Class == session.Pending {
-			return dst
-		}
-		return appendText(dst, c.Class.String())
-	case "reason":
-		return appendText(dst, c.Reason)
-	case "input_tokens":
-		return appendCount(dst, c.Usage.Input)
-	case "cached_tokens":
-		return appendCount(dst, c.Usage.Cached)
-	case "output_tokens":
-		return appendCount(dst, c.Usage.Output)
-	case "cost_usd":
-		if c.Usage.Cost == 0 {
-			return dst
-		}
-		number, _ := stats.Dollars(c.Usage.Cost).MarshalJSON() // which does not fail
-		return append(dst, number...)
-	case "model":
-		return appendText(dst, c.Model)
-	case "stop_reason":
-		return appendText(dst, c.StopReason)
-	case "tokens_per_second":
-		if c.TokensPerSecond == 0 {
-			return dst
-		}
-		return strconv.AppendFloat(dst, math.Round(c.TokensPerSecond*10)/10, 'f', -1, 64)
-	case "tool_calls":
-		return appendList(dst, c.ToolCalls)
-	case "prompt":
-		return appendPrompt(dst, c.Prompt)
-	}
-	return dst
-}
-
-// appendList appends texts as an array.
-func appendList(dst []byte, texts []string) []byte {
-	for i, text := range texts {
-		dst = jsonscan.AppendQuote(append(dst, "[,"[min(i, 1)]), []byte(text))
-	}
-	if len(texts) > 0 {
-		dst = append(dst, ']')
-	}
-	return dst
-}
-
-// appendPrompt appends what a model was given as an object.
-func appendPrompt(dst []byte, p *session.Prompt) []byte {
-	if p == nil {
+func appendDir(dst []byte, c *Call) []byte {
+	if c.Dir == frame.DirUnknown {
 		return dst
 	}
-	text, _ := jsonscan.Marshal(stats.PromptOf(p)) // which does not fail
+	return appendText(dst, c.Dir.String())
+}
+
+func appendStart(dst []byte, c *Call) []byte {
+	if c.Start.IsZero() {
+		return dst
+	}
+	return appendText(dst, c.Start.UTC().Format(timeLayout))
+}
+
+func appendCancel(dst []byte, c *Call) []byte {
+	if c.Asked.IsZero() && c.Class == session.Pending {
+		return dst
+	}
+	return appendText(dst, c.Class.String())
+}
+
+func appendPrompt(dst []byte, c *Call) []byte {
+	if c.Prompt == nil {
+		return dst
+	}
+	return appendJSON(dst, true, stats.PromptOf(c.Prompt))
+}
+
+// appendJSON appends a value if it applies. Marshalling it cannot fail.
+func appendJSON(dst []byte, applies bool, v any) []byte {
+	if !applies {
+		return dst
+	}
+	text, _ := jsonscan.Marshal(v)
 	return append(dst, text...)
 }
 
-// appendID appends the id: JSON as it was written, if it was not clipped, and else text.
-func (c *Call) appendID(dst []byte) []byte {
+// appendID appends the id: as it was written if that is JSON and was not clipped, or else
+// as text.
+func appendID(dst []byte, c *Call) []byte {
 	if c.json && jsonscan.Valid([]byte(c.ID)) == nil {
 		return jsonscan.AppendCompact(dst, []byte(c.ID))
 	}
@@ -237,14 +203,6 @@ func appendFlag(dst []byte, b bool) []byte {
 	return append(dst, "true"...)
 }
 
-func appendMillis(dst []byte, d time.Duration) []byte {
-	if d == 0 {
-		return dst
-	}
-	number, _ := stats.Millis(d).MarshalJSON() // which does not fail
-	return append(dst, number...)
-}
-
 // record is a call as conditions see it.
 type record struct {
 	call *Call
@@ -253,7 +211,7 @@ type record struct {
 
 // Field implements [query.Record].
 func (r *record) Field(key string) ([]byte, bool) {
-	r.buf = r.call.appendField(r.buf[:0], key)
+	r.buf = fields[slices.Index(Keys, key)].append(r.buf[:0], r.call)
 	return r.buf, len(r.buf) > 0
 }
 

@@ -14,11 +14,11 @@ type ndjson struct{}
 
 func (ndjson) call(dst []byte, c *Call) []byte {
 	start := len(dst)
-	for _, key := range Keys {
+	for _, f := range fields {
 		from := len(dst)
-		dst = append(append(append(dst, `,"`...), key...), `":`...)
+		dst = append(append(append(dst, `,"`...), f.key...), `":`...)
 		value := len(dst)
-		if dst = c.appendField(dst, key); len(dst) == value {
+		if dst = f.append(dst, c); len(dst) == value {
 			dst = dst[:from]
 		}
 	}
@@ -46,8 +46,8 @@ type commaSeparated struct {
 func (f *commaSeparated) call(dst []byte, c *Call) []byte {
 	dst = f.head(dst)
 	f.row = f.row[:0]
-	for _, key := range Keys {
-		f.field = c.appendField(f.field[:0], key)
+	for _, column := range fields {
+		f.field = column.append(f.field[:0], c)
 		text, isText := jsonscan.Unquote(f.field)
 		if !isText {
 			text = f.field

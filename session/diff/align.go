@@ -24,10 +24,9 @@ type match struct {
 
 const none = -1
 
-// matches aligns the exchanges of two sessions. Those that the same side opened
-// on the same connection are aligned with each other, in their order: what two
-// sides say at the same time has none. If a direction is not known, that of no
-// frame counts.
+// matches aligns the exchanges of two sessions. Exchanges that the same side opened on the
+// same connection are aligned in their order; there is no order between the two sides. If
+// the direction of any frame is unknown, directions are ignored.
 func matches(a, b *Session) []match {
 	type lane struct {
 		conn   int32
@@ -62,9 +61,8 @@ func matches(a, b *Session) []match {
 	return all
 }
 
-// appendLane aligns two lists: first those exchanges that begin with the same
-// words, between these those that begin with the same label, such as the name
-// of a tool, and then those of the same kind.
+// appendLane aligns two lists: first exchanges that begin with the same words, between these
+// exchanges with the same label, such as the name of a tool, and then those of the same kind.
 func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 	place := int32(none)
 	by := func(of func(*kept) uint64) func(i, j int) bool {
@@ -77,7 +75,7 @@ func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 			all = append(all, match{a: a[a0], b: b[b0], place: place})
 			return
 		}
-		for _, n := range a[a0:a1] { // what only one side has
+		for _, n := range a[a0:a1] { // without a counterpart
 			place = n
 			all = append(all, match{a: n, b: none, place: place})
 		}
@@ -92,8 +90,7 @@ func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 // other.
 type run []message
 
-// runs cuts the messages of an exchange. Of parts that come one after the other
-// those belong together that are of one kind.
+// runs cuts the messages of an exchange into runs. Consecutive parts of one kind are one run.
 func runs(messages []message) []run {
 	var all []run
 	for i, m := range messages {
@@ -106,5 +103,5 @@ func runs(messages []message) []run {
 	return all
 }
 
-// like reports whether two messages do the same, whatever they say.
+// like reports whether two messages have the same phase and kind.
 func (m *message) like(n *message) bool { return m.phase == n.phase && m.kind == n.kind }

@@ -8,21 +8,21 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// A speech is what parts say together: what stands at the same place in each,
-// by the hash of the path. Its memory is that of the parts.
+// A speech is the joined content of parts: the values at each path, by the hash of the path.
+// It refers to the memory of the parts.
 type speech map[uint64]*said
 
-// said is what parts have at one place.
+// said is the content of parts at one path.
 type said struct {
-	keys   []string // of the first
-	first  []byte
+	keys   []string // the path
+	first  []byte   // the value of the first part
 	varies bool
 	isText bool
 	text   []byte // joined, if all are strings
-	ends   []int  // where in it each part ends
+	ends   []int  // of each part in text
 }
 
-// speechOf returns what parts say together; nil if one of them is not JSON.
+// speechOf joins parts; it returns nil if one of them is not JSON.
 func (c *comparison) speechOf(parts run) speech {
 	s := make(speech)
 	for _, m := range parts {
@@ -51,8 +51,8 @@ func (s speech) hear(path uint64, keys []string, value []byte) {
 	}
 }
 
-// cutElsewhere reports whether parts say the same, text by text, but are cut in
-// other places. Numbers may count the parts, and are free to differ then.
+// cutElsewhere reports whether parts have the same texts in total, cut in other places.
+// Numbers may differ, because they may count the parts.
 func (c *comparison) cutElsewhere(p pair, a, b run) bool {
 	here, there := c.speechOf(a), c.speechOf(b)
 	if here == nil || there == nil {
@@ -84,7 +84,7 @@ func (c *comparison) cutElsewhere(p pair, a, b run) bool {
 
 func (s *said) holdsID() bool { return len(s.keys) > 0 && jsondiff.HoldsID(s.keys[len(s.keys)-1]) }
 
-// counts reports whether numbers may number parts, or are the same.
+// counts reports whether two values are the same, or numbers that may count parts.
 func (s *said) counts(there *said) bool {
 	if there != nil && !s.varies && !there.varies {
 		return jsondiff.Same(s.first, there.first)

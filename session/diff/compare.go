@@ -21,7 +21,7 @@ func Compare(a, b *Session) (*Report, error) {
 		Exchanges: [2]int64{a.asked, b.asked},
 	}}
 	c.versions()
-	var operation *exchange // that came last, of a
+	var operation *exchange // the last one of a
 	for _, m := range operations(a, b) {
 		p := pair{a: a.load(m.a), b: b.load(m.b)}
 		if m.of == nil {
@@ -88,13 +88,12 @@ func (c *comparison) pair(p pair) {
 	}
 }
 
-// differs counts an exchange that differs: each operation once, whatever belongs to it.
+// differs counts an exchange that differs. All exchanges of an operation count once.
 func (c *comparison) differs(p pair) {
-	operation := int64(0)
-	switch {
-	case p.of != nil:
+	var operation int64
+	if p.of != nil {
 		operation = p.of.A
-	default:
+	} else {
 		operation = p.a.first()
 	}
 	if operation != c.differing || operation == 0 {
@@ -119,17 +118,12 @@ func (c *comparison) messages(p pair) {
 			c.runs(p, a[0], b[0])
 			return
 		}
-		for _, r := range a {
-			c.only(p, r, nil)
-		}
-		for _, r := range b {
-			c.only(p, nil, r)
-		}
+		c.only(p, slices.Concat(a...), slices.Concat(b...))
 	}, label, kind)
 }
 
-// only reports messages that one of two exchanges has. That they end in another
-// way is the outcome, and not said twice.
+// only reports messages that only one of two exchanges has. If the outcomes differ, their
+// last messages are not reported as well.
 func (c *comparison) only(p pair, a, b run) {
 	differ := p.a.outcome != p.b.outcome
 	for i := range a {
@@ -144,8 +138,8 @@ func (c *comparison) only(p pair, a, b run) {
 	}
 }
 
-// runs compares messages of one kind. Parts with the same content in total differ once,
-// in where they were cut, rather than each.
+// runs compares messages of one kind. Parts with the same total content that were cut
+// differently are one difference.
 func (c *comparison) runs(p pair, a, b run) {
 	if len(a) == 1 && len(b) == 1 {
 		c.payloads(p, &a[0], &b[0])
@@ -161,12 +155,11 @@ func (c *comparison) runs(p pair, a, b run) {
 		for i := range n {
 			c.payloads(p, &a[a0+i], &b[b0+i])
 		}
-		c.only(p, a[a0+n:a1], nil)
-		c.only(p, nil, b[b0+n:b1])
+		c.only(p, a[a0+n:a1], b[b0+n:b1])
 	})
 }
 
-// alike reports whether as many messages are the same one by one.
+// alike reports whether messages are the same one by one.
 func (c *comparison) alike(p pair, a, b run) bool {
 	alike := true
 	for i := range a {
@@ -175,7 +168,7 @@ func (c *comparison) alike(p pair, a, b run) bool {
 	return alike
 }
 
-// chunks reports parts that are cut elsewhere.
+// chunks reports parts that are cut differently.
 func (c *comparison) chunks(p pair, a, b run) {
 	if c.options.IgnoreChunks {
 		return
@@ -186,8 +179,8 @@ func (c *comparison) chunks(p pair, a, b run) {
 	c.report.addDifference(d)
 }
 
-// payloads compares the payloads of two messages. The definitions in a list are compared
-// as such, whatever their order.
+// payloads compares the payloads of two messages. Definitions in a list are compared by
+// name, in any order.
 func (c *comparison) payloads(p pair, a, b *message) {
 	c.pages(p, a, b)
 	c.differences(p, a, b, func(keys []string, va, vb []byte) {
@@ -198,38 +191,33 @@ func (c *comparison) payloads(p pair, a, b *message) {
 // differences calls yield for each member that differs.
 func (c *comparison) differences(p pair, a, b *message, yield func(keys []string, a, b []byte)) {
 	inA, inB := a.payload(), b.payload()
-	switch {
-	case jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil:
+	if jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil {
 		if !bytes.Equal(inA, inB) {
 			yield(nil, inA, inB)
 		}
-	default:
-		w := jsondiff.Walk{Ignore: c.options.Ignore, Named: c.tellsApart, Reordered: yield, Leaf: func(keys []string, va, vb []byte) {
-			if !c.same(p, a, b, keys, va, vb) {
-				yield(keys, va, vb)
-			}
-		}}
-		if list := contract.ListOf(p.a.kind); list != nil && listed(list, inA) && listed(list, inB) {
-			w.Ignore = append(slices.Clone(w.Ignore), list.Path())
-		}
-		w.Values(inA, inB)
+		return
 	}
+	w := jsondiff.Walk{Ignore: c.options.Ignore, Reordered: yield, Leaf: func(keys []string, va, vb []byte) {
+		if !c.same(p, a, b, keys, va, vb) {
+			yield(keys, va, vb)
+		}
+	}}
+	// The ids of messages differ in each session, so they do not name items.
+	w.Named = func(_ string, value []byte) bool { return !c.a.knows(value) && !c.b.knows(value) }
+	if list := contract.ListOf(p.a.kind); list != nil && listed(list, inA) && listed(list, inB) {
+		w.Ignore = append(slices.Clone(w.Ignore), list.Path())
+	}
+	w.Values(inA, inB)
 }
 
-// tellsApart reports whether a member names an item of an array: the ids of messages are
-// others in each session.
-func (c *comparison) tellsApart(_ string, value []byte) bool {
-	return !c.a.knows(value) && !c.b.knows(value)
-}
-
-// same reports whether two members are the same: as ids, if both are some.
+// same reports whether two members are the same. Ids are the same if they correspond.
 func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) bool {
 	if len(keys) == 0 || va == nil || vb == nil || !jsondiff.HoldsID(keys[len(keys)-1]) || !c.a.knows(va) || !c.b.knows(vb) {
 		return jsondiff.Same(va, vb)
 	}
 	side := p.a.opener
 	if keys[len(keys)-1] == "seq" {
-		side = a.dir // of its own messages, answers among them
+		side = a.dir // each side numbers all its messages, answers included
 	}
 	if c.a.blind || c.b.blind {
 		side = frame.DirUnknown

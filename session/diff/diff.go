@@ -1,10 +1,9 @@
 // Package diff compares two sessions: which exchanges only one of them has,
 // and where those that both have differ.
 //
-// What is compared is what the peers said, not how it lay on the wire: ids are
-// renamed, JSON is compared as values, and what two sides said at the same time
-// may have crossed in any order. A [Session] is fed with messages; [Compare]
-// makes a [Report] of two.
+// It compares the content of messages, not their bytes on the wire: ids may differ, JSON is
+// compared as values, and messages of two sides may cross in any order. A [Session] is fed
+// with messages; [Compare] returns a [Report] on two.
 package diff
 
 import (
@@ -18,31 +17,30 @@ import (
 
 // Options say what counts as a difference.
 type Options struct {
-	// Ignore are the members of payloads that are not compared, with all that
-	// is in them.
+	// Ignore lists members of payloads that are not compared, with everything in them.
 	Ignore []jsondiff.Path
-	// IgnoreKinds are the kinds of messages that are not compared. For a request,
-	// this includes its answers.
+	// IgnoreKinds lists kinds of messages that are not compared. For a request, this includes
+	// its answers.
 	IgnoreKinds []string
 	// IgnoreChunks ignores how an answer is cut into parts.
 	IgnoreChunks bool
-	// Latency, if positive, makes it a difference that an exchange took more
-	// than that many times as long in one session as in the other.
+	// Latency, if positive, is the factor by which an exchange must take longer in one session
+	// than in the other to be reported.
 	Latency float64
 }
 
-// An exchange is a request and everything that answers it; or a single message
-// that belongs to no request. It is in memory only while it is compared.
+// An exchange is a request with its answers, or a single message that belongs to no request.
+// It is in memory only while it is compared.
 type exchange struct {
 	conn     int
 	opener   frame.Dir
 	kind, id string
 	outcome  session.Outcome
 	messages []message
-	ending   int // which message ended it, from 1: the last, if several did
+	ending   int // the number of the last message that ended it, from 1
 }
 
-// A message is one frame. A batch is one, too, and not taken apart.
+// A message is one frame. A batch is one message.
 type message struct {
 	seq         int64
 	dir         frame.Dir

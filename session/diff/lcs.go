@@ -2,12 +2,12 @@ package diff
 
 import "slices"
 
-// maxEdits bounds how far two lists may lie apart to be aligned. Those that
-// differ more are compared place by place.
+// maxEdits bounds the edits between two lists that are aligned. Lists that differ more are
+// compared place by place.
 const maxEdits = 1000
 
-// align is alignments by several measures: what the first leaves between is
-// aligned by the next.
+// align is alignments by several measures: the pieces that the first cannot match are aligned
+// by the next.
 func align(n, m int, yield func(a0, a1, b0, b1 int), measures ...func(i, j int) bool) {
 	same, looser := measures[0], measures[1:]
 	alignments(n, m, same, func(a0, a1, b0, b1 int) {
@@ -23,11 +23,10 @@ func align(n, m int, yield func(a0, a1, b0, b1 int), measures ...func(i, j int) 
 	})
 }
 
-// alignments calls yield for the pieces of two lists of n and m elements, in
-// their order: [a0,a1) of the one list stands where [b0,b1) of the other does.
-// Pieces of which elements are the same hold one each; those between them hold
-// what has no counterpart. As many elements as can are the same, as in a
-// longest common subsequence.
+// alignments calls yield for the pieces of two lists of n and m elements, in order: [a0,a1) of
+// the first list corresponds to [b0,b1) of the second. Equal elements are yielded one by one,
+// and elements without a counterpart between them. The equal elements are a longest common
+// subsequence.
 func alignments(n, m int, same func(i, j int) bool, yield func(a0, a1, b0, b1 int)) {
 	head := 0
 	for head < n && head < m && same(head, head) {
@@ -44,8 +43,7 @@ func alignments(n, m int, same func(i, j int) bool, yield func(a0, a1, b0, b1 in
 	}
 }
 
-// middle is alignments for lists that neither begin nor end with the same
-// element.
+// middle is alignments for lists that differ at both ends.
 func middle(a0, a1, b0, b1 int, same func(i, j int) bool, yield func(a0, a1, b0, b1 int)) {
 	i, j := a0, b0
 	for _, s := range snakes(a1-a0, b1-b0, func(i, j int) bool { return same(a0+i, b0+j) }) {
@@ -66,7 +64,7 @@ func middle(a0, a1, b0, b1 int, same func(i, j int) bool, yield func(a0, a1, b0,
 // Its memory grows with the square of the edits. Beyond maxEdits the elements at the
 // same places are paired, if they are the same.
 func snakes(n, m int, same func(i, j int) bool) [][2]int {
-	var trace [][]int // how far each round has come on each diagonal
+	var trace [][]int // how far each round got on each diagonal
 	for d := 0; d <= min(n+m, maxEdits); d++ {
 		reach := make([]int, 2*d+1)
 		for k := -d; k <= d; k += 2 {
@@ -84,7 +82,7 @@ func snakes(n, m int, same func(i, j int) bool) [][2]int {
 	return inPlace(n, m, same)
 }
 
-// start returns where on diagonal k round d begins.
+// start returns where round d begins on diagonal k.
 func start(trace [][]int, d, k int) int {
 	if d == 0 {
 		return 0
@@ -97,7 +95,7 @@ func start(trace [][]int, d, k int) int {
 	return at(reach, from)
 }
 
-// backtrack reads the pairs out of the furthest reaching points of all rounds.
+// backtrack finds the pairs from the furthest points of all rounds.
 func backtrack(trace [][]int, x, y int) [][2]int {
 	var found [][2]int
 	for d := len(trace) - 1; d >= 0; d-- {
@@ -130,10 +128,10 @@ func origin(reach []int, d, k int) int {
 	return k - 1
 }
 
-// at returns how far a round has come on diagonal k.
+// at returns how far a round got on diagonal k.
 func at(reach []int, k int) int { return reach[k+len(reach)/2] }
 
-// inPlace returns the pairs of what is the same at the same place.
+// inPlace returns the pairs of equal elements at the same place.
 func inPlace(n, m int, same func(i, j int) bool) [][2]int {
 	var found [][2]int
 	for i := range min(n, m) {

@@ -18,7 +18,7 @@ type listing struct {
 	more    [2]bool
 	frames  [2][]int64 // of the answers
 	size    int
-	counted bool // as an exchange that differs
+	counted bool // in Report.Differ
 }
 
 // maxListing bounds the pages that are kept to be compared with each other, in bytes.
@@ -93,7 +93,7 @@ func (c *comparison) listingOf(e *exchange) *listing {
 	return nil
 }
 
-// countListing notes that a pair of pages has been counted as one that differs.
+// countListing notes that a pair of pages was counted as different.
 func (c *comparison) countListing(p pair) {
 	if l := c.listingOf(p.a); l != nil {
 		l.counted = true

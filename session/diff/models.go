@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// An answer is what is known of how a model answered.
+// An answer is how a model answered.
 type answer struct {
 	model, stopReason, tools string
 	used                     protocol.Usage
@@ -18,8 +18,8 @@ type answer struct {
 	perSecond                float64
 }
 
-// Watcher returns what has to be told of the calls of the session, so that those of models
-// are compared by model, tokens, cost and speed too.
+// Watcher returns the watcher of the session's calls. With it, calls of models are compared by
+// model, tokens, cost and speed as well.
 func (s *Session) Watcher() session.Watcher { return models{s} }
 
 type models struct{ *Session }
@@ -41,7 +41,7 @@ func (models) Asked(*session.Cancel) {}
 // Found implements [session.Watcher].
 func (models) Found(session.Finding) {}
 
-// shared returns a text that is kept once, however often it comes.
+// shared returns a text that is kept in memory only once.
 func (m models) shared(text string) string {
 	if known, ok := m.texts[text]; ok {
 		return known
@@ -50,8 +50,8 @@ func (m models) shared(text string) string {
 	return text
 }
 
-// models compares how models answered, by the fields that calls have. Speed counts as
-// latency does.
+// models compares how models answered, under the names of the fields of calls. Speed is
+// compared by the same factor as latency.
 func (c *comparison) models(p pair) {
 	a, inA := c.a.answers[p.a.first()]
 	b, inB := c.b.answers[p.b.first()]

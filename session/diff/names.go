@@ -7,14 +7,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// names are how the ids of one session are called in the other. What stands in
-// the place of an id is its other name from then on, and of no other. Of each only
-// the hash is kept.
+// names map the ids of one session to those of the other. An id corresponds to the first one
+// found in its place, and to no other. Only hashes are kept.
 type names struct {
 	there, back map[uint64]uint64
 }
 
-// A scoped id is one of those that a side uses on a connection.
+// A scoped id is an id that a side uses on a connection.
 type scoped struct {
 	conn int
 	side frame.Dir
@@ -35,8 +34,8 @@ func (n *names) set(a, b uint64) {
 	n.there[a], n.back[b] = b, a
 }
 
-// same reports whether b is what a is called there. Two that have no other name
-// yet are so from now on.
+// same reports whether b corresponds to a. If neither has a counterpart yet, they correspond
+// from now on.
 func (n *names) same(conn int, side frame.Dir, a, b string) bool {
 	in, out := hash(scoped{conn, side, a}), hash(scoped{conn, side, b})
 	there, known := n.there[in]
@@ -50,8 +49,8 @@ func (n *names) same(conn int, side frame.Dir, a, b string) bool {
 
 var seed = maphash.MakeSeed()
 
-// hash stands for a value where many are kept: two have the same with a probability
-// of 2⁻⁶⁴, and nobody outside can look for such two.
+// hash stands for a value where many are kept. Two values collide with a probability of 2⁻⁶⁴,
+// and the seed keeps others from searching for collisions.
 func hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
 // knows reports whether a JSON value is an id of the session.

@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// record is a difference as NDJSON. Item, change and class are those of a definition.
+// record is a difference as NDJSON. Item, change and class are set for definitions.
 type record struct {
 	Difference What        `json:"difference"`
 	Kind       string      `json:"kind"`
@@ -35,21 +35,18 @@ type recordSide struct {
 	Value  string  `json:"value,omitempty"`
 }
 
-// NDJSON writes one object a line for each difference.
+// NDJSON writes an object for each difference, one per line.
 func (r *Report) NDJSON(w io.Writer) error {
-	enc := jsonscan.NewEncoder(w)
-	for i := range r.Differences {
+	list := make([]record, len(r.Differences))
+	for i := range list {
 		d := &r.Differences[i]
-		r := record{Difference: d.What, Kind: d.Kind, Message: d.Message, Path: d.Path, A: (*recordSide)(d.A), B: (*recordSide)(d.B)}
+		list[i] = record{Difference: d.What, Kind: d.Kind, Message: d.Message, Path: d.Path, A: (*recordSide)(d.A), B: (*recordSide)(d.B)}
 		if d.Of != nil {
-			r.Operation = &recordOf{d.Of.A, d.Of.B}
+			list[i].Operation = &recordOf{d.Of.A, d.Of.B}
 		}
 		if c := d.Change; c != nil {
-			r.Item, r.Change, r.Class = c.Item, c.Text, string(c.Class)
-		}
-		if err := enc.Encode(r); err != nil {
-			return err
+			list[i].Item, list[i].Change, list[i].Class = c.Item, c.Text, string(c.Class)
 		}
 	}
-	return nil
+	return jsonscan.WriteLines(w, list)
 }

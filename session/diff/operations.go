@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -11,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A follower knows of one protocol which operations the messages of a session belong to. It
-// is a [session.Watcher].
+// A follower finds the operations to which the messages of one protocol belong. It is a
+// [session.Watcher].
 type follower struct {
 	*session.Tracker
 	exchange  int64 // the first frame of the exchange that the last message belongs to
@@ -56,7 +57,8 @@ func (s *Session) follow(r *Record) *follower {
 	return f
 }
 
-// change notes how exchanges have ended. The requests of a batch are none here.
+// change notes how exchanges have ended. The requests of a batch do not count as exchanges
+// here.
 func (s *Session) change(changes []change) {
 	for _, c := range changes {
 		if n := s.at(c.first); n != none && s.kept(n).asks {
@@ -67,22 +69,15 @@ func (s *Session) change(changes []change) {
 
 // at returns the exchange that begins with a frame, or none.
 func (s *Session) at(first int64) int32 {
-	low, high := int32(0), s.count
-	for low < high {
-		if mid := (low + high) / 2; s.kept(mid).first < first {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low == s.count || s.kept(low).first != first {
+	n, found := sort.Find(int(s.count), func(i int) int { return cmp.Compare(first, s.kept(int32(i)).first) })
+	if !found {
 		return none
 	}
-	return low
+	return int32(n)
 }
 
-// part returns the exchange of which a message is a part, or which it ends, though it does
-// not name it by what its opener calls it; none if there is none.
+// part returns the exchange that a message continues or ends without using the id of its
+// request; none if there is no such exchange.
 func (s *Session) part(f *follower, m *protocol.Message) int32 {
 	if f == nil || f.exchange == 0 || m.Phase != protocol.Part && !m.Operation.Does.Ends() {
 		return none
@@ -109,8 +104,8 @@ func (s *Session) joined() map[int32][]int32 {
 	return all
 }
 
-// operations aligns the exchanges of two sessions: first operations, and within each pair of
-// them what belongs to them. What belongs to one that only one session has is not compared.
+// operations aligns the exchanges of two sessions: first the operations, then the exchanges
+// within each pair of operations. An operation that only one session has is not looked into.
 func operations(a, b *Session) []match {
 	inA, inB := a.joined(), b.joined()
 	var all []match

@@ -11,72 +11,70 @@ import (
 // What names a kind of difference.
 type What string
 
-// All that sessions can differ in.
+// The kinds of differences.
 const (
 	Exchange What = "exchange" // one session has no such exchange
 	Message  What = "message"  // an exchange has no such message there
 	Payload  What = "payload"  // a member of a payload
-	Chunks   What = "chunks"   // an answer that says the same in other parts
+	Chunks   What = "chunks"   // an answer with the same content in other parts
 	Outcome  What = "outcome"
 	Latency  What = "latency"
 	Model    What = "model" // how a model answered: the path is a field of a call
 	// Definition is a tool, prompt or resource of an MCP server.
 	Definition What = "definition"
-	// Version is the version of a protocol, which is the kind.
+	// Version is the version of a protocol; Kind is the protocol.
 	Version What = "version"
 )
 
 // A Difference is one thing in which two sessions differ.
 type Difference struct {
 	What What
-	// Kind is that of the exchange, and Message that of the message, "" where
-	// it is about the exchange.
+	// Kind is the kind of the exchange, and Message that of the message; "" if the difference
+	// is about the exchange.
 	Kind, Message string
-	// Of is the operation to which the exchange belongs; nil if it is one by itself.
+	// Of is the operation to which the exchange belongs; nil if it is one itself.
 	Of *Operation
 	// Path leads to the member of the payload; "" is the payload itself.
 	Path string
 	// Change is how a definition differs; nil for other differences.
 	Change *contract.Change
-	// A and B are the sides of it; nil where a session has no such exchange.
+	// A and B are nil where a session has no such exchange.
 	A, B *Side
 }
 
-// An Operation is one that both sessions have, by the numbers of its first frames.
+// An Operation is one that both sessions have. A and B are its first frames.
 type Operation struct {
 	Kind, ID string // in A
 	A, B     int64
 }
 
-// A Side is what one session has, where the other has something else.
+// A Side is one session's side of a difference.
 type Side struct {
-	// ID is that of the exchange as written, or "".
+	// ID is the id of the exchange as written, or "".
 	ID string
-	// Opened is the number of the frame that opened the exchange, and Frames
-	// those that the difference is about. It is empty if a frame is missing.
+	// Opened is the frame that opened the exchange, and Frames are those that the difference is
+	// about, none if this side lacks the message.
 	Opened int64
 	Frames []int64
-	// Value is the value on this side: the beginning of a JSON value, or words. It
-	// is "" if there is none.
+	// Value is the beginning of a JSON value, or words; "" if there is none.
 	Value string
 }
 
 // maxDifferences bounds how many differences a report keeps.
 const maxDifferences = 10_000
 
-// A Report is what comparing two sessions gave.
+// A Report lists the differences of two sessions.
 type Report struct {
-	// Differences are in the order of the first session, as far as they were
-	// kept, and Total counts all.
+	// Differences are in the order of the first session. At most maxDifferences are kept; Total
+	// counts all.
 	Differences []Difference
 	Total       int64
-	// Frames and Exchanges count what there is in each session. A message that
-	// belongs to no request is compared as an exchange, and not counted as one.
+	// Frames and Exchanges are counts for each session. A message that belongs to no request is
+	// compared as an exchange, but not counted.
 	Frames, Exchanges [2]int64
 	// Breaking counts the changes of definitions that break clients.
 	Breaking int64
-	// Differ counts the exchanges of both sessions that differ, and OnlyA and
-	// OnlyB those that only one session has.
+	// Differ counts exchanges that differ, and OnlyA and OnlyB those that only one session has.
 	Differ, OnlyA, OnlyB int64
 }
 

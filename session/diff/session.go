@@ -13,34 +13,34 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// A Session is one of those that are compared: its exchanges, in the order of
-// opening. What was said is in a temporary file; the memory that it takes is about
-// 100 bytes for each exchange.
+// A Session is one of the two sessions to compare: its exchanges, in the order of opening.
+// Messages are kept in a temporary file, so that it needs about 100 bytes of memory for each
+// exchange.
 type Session struct {
 	options   Options
 	spill     spill
 	frames    int64
-	conns     map[int]int // how they are numbered in the order of appearance
-	list      [][]kept    // of chunk each
-	count     int32       // exchanges in it
+	conns     map[int]int // their numbers in the order of appearance
+	list      [][]kept    // pieces of chunk exchanges each
+	count     int32       // of exchanges in list
 	last      map[uint64]int32
-	queues    map[uint64][]int32   // the oldest first, where several of a name may be open
+	queues    map[uint64][]int32   // the oldest first, where several of one name may be open
 	tokens    map[uint64]bool      // all ids, as written
 	followers map[string]*follower // by protocol
 	answers   map[int64]answer     // of models, by the first frame of their exchange
-	texts     map[string]string    // in these
+	texts     map[string]string    // the texts of answers, each kept once
 	asked     int64                // exchanges that began with a request
-	blind     bool                 // the direction of some frame is not known
+	blind     bool                 // the direction of some frame is unknown
 }
 
 // kept is the part of an exchange that stays in memory. Kind, label and words are hashes
-// of its beginning, each combined with those before it.
+// of its first message, each of more of it.
 type kept struct {
 	first              int64 // the number of its first frame
 	last               int64 // where its last message is kept
 	kind, label, words uint64
 	conn               int32
-	of                 int32 // the operation that it belongs to, or none
+	of                 int32 // the operation to which it belongs, or none
 	opener             frame.Dir
 	outcome            session.Outcome
 	asks               bool // it begins with a request
@@ -51,7 +51,7 @@ const chunk = 1 << 12
 
 func (s *Session) kept(n int32) *kept { return &s.list[n/chunk][n%chunk] }
 
-// Close removes what the session keeps.
+// Close removes the temporary file.
 func (s *Session) Close() error { return s.spill.removeFile() }
 
 // End ends the session: nothing may be added after it. It returns why the session could
@@ -86,7 +86,7 @@ func (s *Session) load(n int32) *exchange {
 	return e
 }
 
-// A name is one of the names of an exchange. The empty text names all exchanges that the
+// A name is one of the names of an exchange. The empty text names all exchanges that a
 // side opened.
 type name struct {
 	conn   int
@@ -104,17 +104,17 @@ func NewSession(o Options) *Session {
 	}
 }
 
-// A Record is one frame, as a session takes it in.
+// A Record is one frame to add to a session.
 type Record struct {
 	Seq  int64
 	Time time.Time // zero if it is unknown
 	Conn int
 	Dir  frame.Dir // frame.DirUnknown if it is unknown
-	// Protocol is that of the message; nil if it is not known.
+	// Protocol is nil if it is unknown.
 	Protocol protocol.Protocol
 	// Message is the parsed frame; nil if it is not a message.
 	Message *protocol.Message
-	// Payload is the payload in its JSON form, or as it is if it has none.
+	// Payload is the payload in its JSON form, or as it was sent if it has none.
 	Payload []byte
 }
 
@@ -157,9 +157,7 @@ func (s *Session) Add(r Record) {
 func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 	from, to := r.Dir, r.Dir.Opposite()
 	switch {
-	case m.Phase == protocol.Open:
-		return s.openExchange(conn, r, m)
-	case m.Phase == protocol.Cancel && !m.ID.IsZero():
+	case m.Phase == protocol.Open, m.Phase == protocol.Cancel && !m.ID.IsZero():
 		return s.openExchange(conn, r, m)
 	case m.Phase == protocol.Cancel && !m.Ref.IsZero():
 		if e := s.findExchange(conn, from, m.Ref); e != none {
@@ -195,7 +193,6 @@ func (s *Session) ignores(m *protocol.Message) bool {
 
 // openExchange begins an exchange and binds its names to it.
 func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
-	from := r.Dir
 	e := s.addExchange(conn, r, m)
 	s.kept(e).asks = true
 	if !s.kept(e).ignored {
@@ -203,10 +200,10 @@ func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
 	}
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
-			s.bind(e, hash(name{conn, from, t.Space, string(t.Text)}))
+			s.bind(e, hash(name{conn, r.Dir, t.Space, string(t.Text)}))
 		}
 	}
-	s.bind(e, hash(name{conn: conn, opener: from}))
+	s.bind(e, hash(name{conn: conn, opener: r.Dir}))
 	return e
 }
 

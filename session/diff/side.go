@@ -2,13 +2,12 @@ package diff
 
 import "github.com/wirectl/wirectl/internal/render"
 
-// side returns what a report says of an exchange as a whole.
+// side describes an exchange as a whole in a report.
 func (e *exchange) side() *Side {
 	return &Side{ID: render.Clip(e.id, maxValue), Opened: e.first(), Frames: run(e.messages).frames()}
 }
 
-// sideOf returns what a report says of one message of an exchange, or of the
-// lack of it.
+// sideOf describes one message of an exchange in a report, or its absence if m is nil.
 func (e *exchange) sideOf(m *message) *Side {
 	s := &Side{ID: render.Clip(e.id, maxValue), Opened: e.first()}
 	if m != nil {

@@ -16,7 +16,7 @@ type spill struct {
 	file  *os.File
 	wrote int64  // bytes in the file
 	buf   []byte // bytes that follow those in the file
-	err   error  // the first one, after which nothing is kept
+	err   error  // the first error, after which nothing is kept
 }
 
 const spillBuffer = 256 << 10
@@ -38,7 +38,7 @@ func (s *spill) flush() (err error) {
 		if s.file, err = os.CreateTemp("", "wirectl-diff-"); err != nil {
 			return err
 		}
-		_ = os.Remove(s.file.Name()) // where an open file has to keep its name, removeFile removes it
+		_ = os.Remove(s.file.Name()) // on Windows this fails for an open file, and removeFile removes it
 	}
 	n, err := s.file.Write(s.buf)
 	s.wrote += int64(n)
@@ -71,11 +71,11 @@ func (s *spill) removeFile() error {
 	return err
 }
 
-// Each message is stored after a head of fixed-size numbers, such as the lengths of the
-// texts and of the payload.
+// Each message is stored after a header of fixed size with the lengths of its texts and its
+// payload.
 const headSize = 8 + 8 + 8 + 4 + 8 + 1 + 1 + 2 + 2 + 4 + len(message{}.digest)
 
-// put keeps a message, after the one of its exchange at prev; -1 means none.
+// put stores a message. The previous message of its exchange is at prev; -1 means none.
 func (s *spill) put(m *message, prev int64, payload []byte) int64 {
 	le := binary.LittleEndian
 	h := make([]byte, 0, 512)
@@ -93,8 +93,8 @@ func (s *spill) put(m *message, prev int64, payload []byte) int64 {
 	return s.appendBytes(h, payload)
 }
 
-// get reads the message at a place, without its payload, and the place of the one
-// before it.
+// get reads the message at a position, without its payload, and the position of the previous
+// message of its exchange.
 func (s *spill) get(at int64) (m message, prev int64, ok bool) {
 	b := s.readAt(make([]byte, headSize+128), at)
 	if len(b) < headSize {

@@ -73,8 +73,7 @@ func idOf(s *Side) string {
 	return s.ID
 }
 
-// either returns what both are, the one that there is, or the way from one to
-// the other.
+// either returns the value of both sides, the only value, or "a → b".
 func either(a, b string) string {
 	switch {
 	case a == b || b == "":
@@ -130,8 +129,7 @@ func place(d *Difference) string {
 	return a + " → " + b[len(word(d.B)):]
 }
 
-// frames lists the frames of a side, or says in which the exchange begins if
-// there are none.
+// frames lists the frames of a side, or the frame that opened its exchange if there are none.
 func frames(s *Side) string {
 	list := s.Frames
 	if len(list) == 0 {
@@ -147,7 +145,7 @@ func frames(s *Side) string {
 	return text
 }
 
-// word is what a list of frames begins with.
+// word is the beginning of a list of frames.
 func word(s *Side) string {
 	if len(s.Frames) > 1 {
 		return "frames "
@@ -155,7 +153,7 @@ func word(s *Side) string {
 	return "frame "
 }
 
-// shown returns a value as people see it; what is absent is a dash.
+// shown returns a value for people; an absent one is a dash.
 func shown(value string) string {
 	if value == "" {
 		return "–"

@@ -14,8 +14,8 @@ import (
 // DigestSize is the size of a digest in bytes.
 const DigestSize = sha256.Size
 
-// A digester takes in a JSON value such that equal values are the same to it,
-// apart from the ids of its message and what is ignored.
+// A digester hashes a JSON value so that equal values have the same digest. It skips the ids of
+// the message and ignored members.
 type digester struct {
 	hash.Hash
 	ignore []Path
@@ -23,8 +23,8 @@ type digester struct {
 	keys   []string
 }
 
-// Digest returns the digest of a message's payload: equal for payloads that
-// do not differ.
+// Digest returns the digest of a message's payload. Payloads that do not differ have the same
+// digest.
 func Digest(payload []byte, m *protocol.Message, ignore []Path) (sum [DigestSize]byte) {
 	d := digester{Hash: sha256.New(), ignore: ignore, tokens: []protocol.Token{m.ID, m.Ref, m.Bind}}
 	if jsonscan.Valid(payload) == nil {
@@ -47,8 +47,7 @@ func (d *digester) value(value []byte) {
 	}
 	d.put(kind, nil)
 	if kind == jsonscan.Array {
-		next := elements(value)
-		for i, v := 0, next(); v != nil; i, v = i+1, next() {
+		for i, v := range elements(value) {
 			d.member(strconv.Itoa(i), v)
 		}
 	} else {
@@ -68,10 +67,10 @@ func (d *digester) member(key string, value []byte) {
 	d.keys = d.keys[:len(d.keys)-1]
 }
 
-// put takes in a piece that no sequence of others looks like.
+// put hashes a piece with its kind and length, so that no other sequence of pieces has the same
+// bytes.
 func (d *digester) put(kind jsonscan.Kind, text []byte) {
-	head := binary.BigEndian.AppendUint64([]byte{byte(kind)}, uint64(len(text)))
-	d.Write(head)
+	d.Write(binary.BigEndian.AppendUint64([]byte{byte(kind)}, uint64(len(text))))
 	d.Write(text)
 }
 

@@ -15,24 +15,22 @@ type item struct {
 	value []byte
 }
 
-// An itemList is an array as far as its items have names.
+// An itemList is an array with the names of its items.
 type itemList struct {
 	values [][]byte
-	names  [len(itemKeys)][]string // of all items, by key; nil if they cannot be told apart by it
+	names  [len(itemKeys)][]string // of all items, by key; nil if not every item has a unique one
 }
 
-// itemsOf reads an array. The items of a list have names by a key if all of them are
-// objects, each with another name.
+// itemsOf reads an array. A key names the items if all of them are objects with different
+// values of it.
 func (w *Walk) itemsOf(array []byte) (list itemList) {
 	var seen [len(itemKeys)]map[string]bool
 	for k := range itemKeys {
 		seen[k], list.names[k] = make(map[string]bool), []string{}
 	}
-	next := elements(array)
-	for v := next(); v != nil; v = next() {
-		list.values = append(list.values, v)
-		found := w.namesOf(v)
-		for k, name := range found {
+	list.values = elements(array)
+	for _, v := range list.values {
+		for k, name := range w.namesOf(v) {
 			if name == "" || seen[k][name] {
 				list.names[k] = nil
 				continue
@@ -65,8 +63,8 @@ func (w *Walk) namesOf(value []byte) (found [len(itemKeys)]string) {
 	return found
 }
 
-// items returns the items of two arrays by the first key that names all of them. Ids
-// that have nothing in common are those of another run, and name nothing.
+// items returns the items of two arrays by the first key that names all of them. If two lists
+// have no id in common, the ids were made up for each run and do not count.
 func (w *Walk) items(a, b []byte) (itemsA, itemsB []item, ok bool) {
 	listA, listB := w.itemsOf(a), w.itemsOf(b)
 	if len(listA.values)+len(listB.values) == 0 {
@@ -98,7 +96,7 @@ func (l *itemList) under(names []string) []item {
 	return list
 }
 
-// named compares items by their names: first in the order of a, then what only b has.
+// named compares items by name: first in the order of a, then those that only b has.
 func (w *Walk) named(a, b []item) {
 	there := make(map[string][]byte, len(b))
 	for _, it := range b {

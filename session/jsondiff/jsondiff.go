@@ -12,12 +12,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// MaxDepth bounds how deep values are compared member by member. What lies
-// deeper is compared as it is written, without white space.
+// MaxDepth bounds how deep values are compared member by member. Deeper values are compared
+// as text without white space.
 const MaxDepth = 64
 
-// A member is a key of an object with its value. A key that the object repeats
-// is told by how often it came before.
+// A member is a key of an object with its value. nth counts earlier members with the same key.
 type member struct {
 	key   string
 	nth   int
@@ -38,18 +37,14 @@ func membersOf(object []byte) []member {
 	return list
 }
 
-// elements returns a function that gives the elements of a valid array one
-// after the other, and then nil.
-func elements(array []byte) (next func() []byte) {
+// elements returns the elements of a valid array.
+func elements(array []byte) (list [][]byte) {
 	var s jsonscan.Scanner
 	s.Init(array)
-	more := s.Array()
-	return func() []byte {
-		if more = more && s.Elem(); !more {
-			return nil
-		}
-		return s.Value()
+	for ok := s.Array(); ok && s.Elem(); {
+		list = append(list, s.Value())
 	}
+	return list
 }
 
 func isContainer(k jsonscan.Kind) bool { return k == jsonscan.Object || k == jsonscan.Array }
@@ -61,20 +56,20 @@ type pathTo struct {
 	key    string
 }
 
-// A Walk compares two JSON values, both valid. It calls Leaf where none of the
-// two has members, or not of the same kind, and with nil for what is absent. The
-// keys, the numbers of elements among them, are valid during the call.
+// A Walk compares two valid JSON values. It calls Leaf for values that are not both objects or
+// both arrays, with nil for an absent one. Elements have their numbers as keys. The keys are
+// valid during the call.
 //
-// If Named is set, items of arrays are matched by a member that names them, and their
-// name is their key.
+// If Named is set, items of arrays are matched by a member that names them, and their name is
+// their key.
 type Walk struct {
 	Ignore []Path
 	Leaf   func(keys []string, a, b []byte)
-	// Named reports whether the value of a member such as name or id tells the items of
-	// an array apart. Ids may not, where each side makes its own.
+	// Named reports whether the value of a member such as name or id identifies an item of an
+	// array on both sides. Ids that each side makes up do not.
 	Named func(key string, value []byte) bool
-	// Reordered, if set, is called where items of both come in another order, with the
-	// names of these as arrays.
+	// Reordered, if set, is called if the items that both have differ in order, with their
+	// names as JSON arrays.
 	Reordered func(keys []string, a, b []byte)
 
 	keys []string
@@ -99,7 +94,7 @@ func (w *Walk) Values(a, b []byte) {
 	}
 }
 
-// arrays compares two arrays. Messages of a batch have no names, though they have ids.
+// arrays compares two arrays. The ids of messages in a batch do not count as names.
 func (w *Walk) arrays(a, b []byte) {
 	if w.Named != nil && len(w.keys) > 0 {
 		if itemsA, itemsB, ok := w.items(a, b); ok {
@@ -107,21 +102,20 @@ func (w *Walk) arrays(a, b []byte) {
 			return
 		}
 	}
-	w.elements(elements(a), elements(b))
-}
-
-// elements compares what stands at the same place.
-func (w *Walk) elements(a, b func() []byte) {
-	for i := 0; ; i++ {
-		va, vb := a(), b()
-		if va == nil && vb == nil {
-			return
-		}
-		w.member(strconv.Itoa(i), va, vb)
+	listA, listB := elements(a), elements(b)
+	for i := range max(len(listA), len(listB)) {
+		w.member(strconv.Itoa(i), elementAt(listA, i), elementAt(listB, i))
 	}
 }
 
-// members compares what has the same key: first in the order of a, then what
+func elementAt(list [][]byte, i int) []byte {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// members compares members with the same key: first in the order of a, then those that
 // only b has.
 func (w *Walk) members(a, b []member) {
 	type id struct {
@@ -152,8 +146,8 @@ func (w *Walk) member(key string, a, b []byte) {
 	w.path = path
 }
 
-// Same reports whether two JSON values without members, or nil for none,
-// are equal; and two values that have members, if they are written alike.
+// Same reports whether two JSON values are equal; nil is no value. Objects and arrays are
+// equal if they differ only in white space.
 func Same(a, b []byte) bool {
 	switch {
 	case a == nil || b == nil:
@@ -166,7 +160,7 @@ func Same(a, b []byte) bool {
 	return bytes.Equal(plain(a), plain(b))
 }
 
-// plain returns a value in the form that all equal ones have.
+// plain returns the canonical form of a value.
 func plain(value []byte) []byte {
 	switch kind := jsonscan.KindOf(value); {
 	case kind == jsonscan.String:
@@ -180,8 +174,8 @@ func plain(value []byte) []byte {
 	return value
 }
 
-// plainNumber keeps integers as they are written, to the last digit. Others are
-// taken as the doubles that they are near, if there are such.
+// plainNumber keeps integers as they are written. Other numbers are rounded to a double, if
+// they are in its range.
 func plainNumber(value []byte) []byte {
 	if !bytes.ContainsAny(value, ".eE") {
 		return value

@@ -6,9 +6,9 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Leaves calls leaf for each value of a valid JSON text that stands under a key, or in a
-// list under it, and has no members itself, with the key and with where in the text the
-// value is. It leaves out what lies deeper than MaxDepth.
+// Leaves calls leaf for each scalar of a valid JSON text that is the value of a key, or in a
+// list that is, with the key and the offset of the scalar. It skips values deeper than
+// MaxDepth.
 func Leaves(text []byte, leaf func(key string, at int, value []byte)) {
 	leavesOf("", bytes.TrimRight(text, " \t\r\n"), 0, 0, leaf)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A Path names members of payloads by the keys that lead to them. "*" stands
-// for any one key, and for any element of an array. Elements are named by their
-// numbers, or by their names where they have some.
+// A Path names members of payloads by keys. "*" stands for any one key or element. Elements
+// are named by number, or by name if they have one.
 type Path []string
 
 // ParsePath reads a path as it is typed: keys with dots between them.
@@ -25,17 +24,13 @@ func ParsePath(text string) (Path, error) {
 
 var errPath = errors.New("write keys with dots between them, such as params.*.time")
 
-// names reports whether p is the path of a member.
-func (p Path) names(keys []string) bool {
-	return slices.EqualFunc(p, keys, func(pattern, key string) bool { return pattern == "*" || pattern == key })
-}
-
 // Ignored reports whether one of the paths names a member.
 func Ignored(ignore []Path, keys []string) bool {
-	return slices.ContainsFunc(ignore, func(p Path) bool { return p.names(keys) })
+	matches := func(pattern, key string) bool { return pattern == "*" || pattern == key }
+	return slices.ContainsFunc(ignore, func(p Path) bool { return slices.EqualFunc(p, keys, matches) })
 }
 
-// Join writes a path as it is typed, or its beginning.
+// Join writes a path as it is typed. It shortens a long one.
 func Join(keys []string) string {
 	var b strings.Builder
 	for i, k := range keys {

@@ -6,14 +6,13 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// A Tool is what a server says of one: its name, and how many bytes of JSON, as they are
-// written, define it.
+// A Tool is the name of a tool and the size of its definition.
 type Tool struct {
 	Name  string
 	Bytes int64
 }
 
-// maxLabel is what the tracker keeps of a name, in bytes.
+// maxLabel is how much of a name the tracker keeps, in bytes.
 const maxLabel = 256
 
 // ToolsOf returns the tools that were ever listed, in the order in which they first were.

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Model is what there was of the calls of a model that are over.
+// A Model sums up the finished calls of a model.
 type Model struct {
 	Protocol  string     `json:"protocol"`
 	Name      string     `json:"name"`
@@ -24,7 +24,7 @@ type Model struct {
 	ToolCalls       Counts  `json:"tool_calls,omitempty"`
 }
 
-// AddModels adds what models were asked, the one with the most calls first.
+// AddModels adds models, the one with the most calls first.
 func (r *Report) AddModels(protocol string, models []*session.Model, timed bool) {
 	for _, m := range models {
 		if m.Calls == 0 {

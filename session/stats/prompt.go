@@ -10,16 +10,15 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Prompt is what a request gives a model, as JSON has it. Tokens are estimates; see
-// [Tokens].
+// A Prompt is the input of a model, as written to JSON. Tokens are estimates; see [Tokens].
 type Prompt struct {
 	System      *Share `json:"system,omitempty"`
 	Tools       *Share `json:"tools,omitempty"`
 	Messages    *Share `json:"messages,omitempty"`
 	Attachments *Share `json:"attachments,omitempty"`
-	// Previous is the frame of the request before in the same conversation. Same is the
-	// beginning that both have, of which Percent of the bytes of this request are, and Added
-	// are the messages behind it.
+	// Previous is the frame of the previous request of the same conversation. Same is the
+	// beginning that both share, with its percentage of this request, and Added are the messages
+	// after it.
 	Previous int64  `json:"previous,omitempty"`
 	Same     *Same  `json:"same,omitempty"`
 	Added    *Share `json:"added,omitempty"`
@@ -41,7 +40,7 @@ type Same struct {
 	Percent int64 `json:"percent"`
 }
 
-// PromptOf returns a prompt as JSON has it.
+// PromptOf returns a prompt in its JSON form.
 func PromptOf(p *session.Prompt) *Prompt {
 	out := &Prompt{System: shareOf(p.System), Tools: shareOf(p.Tools), Messages: shareOf(p.Messages), Attachments: shareOf(p.Attachments)}
 	for _, t := range p.Each {
@@ -62,8 +61,8 @@ func shareOf(s session.Share) *Share {
 	return &Share{Count: s.Count, Bytes: s.Bytes, Tokens: Tokens(s.Bytes)}
 }
 
-// PromptText says in lines what a request gives a model, the largest tools of which there are
-// at most so many.
+// PromptText describes the input of a model in lines, with at most so many of its tools, the
+// largest first.
 func PromptText(p *session.Prompt, tools int) (lines []string) {
 	var parts []string
 	for _, s := range []struct {

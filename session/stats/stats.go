@@ -17,18 +17,18 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Report sums up sessions. As JSON it is the object that the command line
-// documents; what is not known is left out there.
+// A Report sums up sessions. Its JSON form is documented with the command; unknown values are
+// left out.
 type Report struct {
-	// Versions are those that were stated, by protocol.
+	// Versions are the stated versions of each protocol.
 	Versions map[string][]string `json:"versions,omitempty"`
 	Frames   int64               `json:"frames"`
 	Bytes    int64               `json:"bytes"`
-	// Operations are those of the exchanges that belong to no other; nil if that is all.
+	// Operations counts the exchanges that belong to no other; nil if that is all of them.
 	Operations Counts `json:"operations,omitempty"`
 	Exchanges  Counts `json:"exchanges"`
 	Usage      *Usage `json:"tokens,omitempty"`
-	// Cost is what that cost, as agents say, or by the prices of the user.
+	// Cost is as reported by agents, or by the user's prices.
 	Cost     Dollars  `json:"cost_usd,omitempty"`
 	Cancels  Counts   `json:"cancels"`
 	Kinds    []Kind   `json:"kinds"`
@@ -41,26 +41,24 @@ type Report struct {
 	operations Counts
 }
 
-// Usage is what models were given and gave, in tokens, as providers and agents say.
+// Usage counts the tokens of models, as reported by providers and agents.
 type Usage struct {
 	Input  int64 `json:"input"`
 	Cached int64 `json:"cached"`
 	Output int64 `json:"output"`
 }
 
-// Counts are how often something happened, by its name. What did not is not
-// there.
+// Counts are how often something happened, by its name. They have no zeros.
 type Counts map[string]int64
 
-// A Kind is what there was of one kind of message, and of the exchanges that
-// it opened.
+// A Kind sums up one kind of message and the exchanges that it opened.
 type Kind struct {
 	Protocol  string `json:"protocol"`
 	Kind      string `json:"kind"`
 	Frames    int64  `json:"frames"`
 	Bytes     int64  `json:"bytes"`
 	Exchanges Counts `json:"exchanges,omitempty"`
-	// Joined are those of the exchanges that belong to an operation of another.
+	// Joined counts the exchanges that belong to an operation of another kind.
 	Joined int64 `json:"joined,omitempty"`
 	// Latency is from request to answer, FirstPart from request to first part.
 	Latency        *Quantiles `json:"latency_ms,omitempty"`
@@ -70,28 +68,28 @@ type Kind struct {
 	Cancels        Counts     `json:"cancels,omitempty"`
 }
 
-// A Name is what there was of the exchanges that name one thing, such as a tool, or of a
-// tool that a server defines and nobody called. Tokens are estimates; see [Tokens].
+// A Name sums up the exchanges that name one thing, such as a tool. A tool that was defined and
+// never called has one too. Tokens are estimates; see [Tokens].
 type Name struct {
 	Protocol string `json:"protocol"`
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
-	// Calls are the operations, and Errors those of them that count as failed. Joined
-	// are the exchanges beside them that belong to an operation.
+	// Calls counts operations, and Errors those that failed. Joined counts the exchanges that
+	// belong to other operations.
 	Calls     int64      `json:"calls"`
 	Errors    int64      `json:"errors"`
 	Joined    int64      `json:"joined,omitempty"`
 	Exchanges Counts     `json:"exchanges,omitempty"`
 	Latency   *Quantiles `json:"latency_ms,omitempty"`
-	// ResultBytes are those of the answers.
+	// ResultBytes is the size of the answers.
 	ResultBytes  int64 `json:"result_bytes"`
 	ResultTokens int64 `json:"result_tokens_estimate"`
-	// DefinitionBytes are those of the tool in the answer to tools/list.
+	// DefinitionBytes is the size of the tool in the answer to tools/list.
 	DefinitionBytes  int64 `json:"definition_bytes,omitempty"`
 	DefinitionTokens int64 `json:"definition_tokens_estimate,omitempty"`
 }
 
-// Tools are the tools that servers define, which a client sends to its model with every
+// Tools are the tools that servers define. A client sends them to its model with every
 // conversation.
 type Tools struct {
 	Count  int64 `json:"count"`
@@ -99,10 +97,10 @@ type Tools struct {
 	Tokens int64 `json:"definition_tokens_estimate"`
 }
 
-// Tokens estimates how many tokens a text of that many bytes is: one for four bytes.
+// Tokens estimates the tokens of a text by its size: one for four bytes.
 func Tokens(bytes int64) int64 { return (bytes + 2) / 4 }
 
-// Quantiles say how durations are spread.
+// Quantiles describe a distribution of durations.
 type Quantiles struct {
 	Count int64  `json:"count"`
 	P50   Millis `json:"p50"`
@@ -111,7 +109,7 @@ type Quantiles struct {
 	Max   Millis `json:"max"`
 }
 
-// Millis is a duration that JSON has in milliseconds, to the microsecond.
+// Millis is a duration that is written to JSON in milliseconds, to the microsecond.
 type Millis time.Duration
 
 // MarshalJSON writes the number.
@@ -119,7 +117,7 @@ func (m Millis) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(float64(m)/1e3)/1e3, 'f', -1, 64), nil
 }
 
-// Dollars is an amount in millionths of a dollar, that JSON has in dollars.
+// Dollars is an amount in millionths of a dollar that is written to JSON in dollars.
 type Dollars int64
 
 // MarshalJSON writes the number.
@@ -127,7 +125,7 @@ func (d Dollars) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d)/1e6, 'f', -1, 64), nil
 }
 
-// A Gap is the longest that an exchange waited for the next part.
+// A Gap is the longest time that an exchange waited for the next part.
 type Gap struct {
 	Exchange
 	P50 Millis `json:"p50_ms"`
@@ -138,7 +136,7 @@ type Gap struct {
 // A Holdup is how long a large frame of another exchange kept one waiting.
 type Holdup struct {
 	Exchange
-	By  int64  `json:"by"` // the number of that frame
+	By  int64  `json:"by"` // the large frame
 	For Millis `json:"for_ms"`
 }
 
@@ -154,8 +152,8 @@ func New() *Report {
 	return &Report{Exchanges: Counts{}, Cancels: Counts{}, Kinds: []Kind{}, operations: Counts{}, Versions: map[string][]string{}}
 }
 
-// Add adds what the tracker of a protocol has counted. If the times of its
-// frames are not known there are no durations.
+// Add adds the figures of a protocol's tracker. If the times of its frames are unknown there
+// are no durations.
 func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	s := t.Stats()
 	r.Frames += s.Frames
@@ -196,7 +194,7 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	}
 }
 
-// AddNames adds what the exchanges of kinds of a protocol name.
+// AddNames adds the names that exchanges of a protocol have.
 func (r *Report) AddNames(protocol string, kinds []*session.Kind, timed bool) {
 	for _, k := range kinds {
 		for _, n := range k.Names {
@@ -227,14 +225,14 @@ func nameOf(protocol string, k, n *session.Kind, timed bool) Name {
 	return name
 }
 
-// sortNames puts what was called most first, and then what has the largest definition.
+// sortNames sorts by the number of calls, then by the size of the definition.
 func sortNames(names []Name) {
 	slices.SortStableFunc(names, func(a, b Name) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(b.DefinitionBytes, a.DefinitionBytes))
 	})
 }
 
-// AddTools adds the tools that servers of MCP define to what the sessions named.
+// AddTools adds the tools that MCP servers define to the names.
 func (r *Report) AddTools(tools []Tool) {
 	if len(tools) == 0 {
 		return
@@ -295,7 +293,7 @@ func kindOf(protocol string, k *session.Kind, timed bool) Kind {
 	return kind
 }
 
-// quantiles returns those of a histogram; nil if it is empty.
+// quantiles returns the quantiles of a histogram; nil if it is empty.
 func quantiles(h *session.Histogram) *Quantiles {
 	if h.Count == 0 {
 		return nil
@@ -304,7 +302,7 @@ func quantiles(h *session.Histogram) *Quantiles {
 	return &Quantiles{Count: h.Count, P50: at(.5), P90: at(.9), P99: at(.99), Max: Millis(h.Max)}
 }
 
-// addStalls adds the exchanges that waited, among those that are kept.
+// addStalls adds the exchanges that waited, of those that are kept.
 func (r *Report) addStalls(t *session.Tracker) {
 	for e := range t.Exchanges() {
 		gap := Millis(e.Gap(1))

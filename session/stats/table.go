@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A table is columns of text with a bar after each row. The first column is
-// names, which are cut if the table gets too wide, and the others are numbers.
+// A table has rows of text, each with a bar. The first column has names, which are cut if the
+// table is too wide; the others are numbers.
 type table struct {
 	titles []string
 	rows   []row
@@ -34,8 +34,8 @@ const (
 	shadeCell = "░"
 )
 
-// append appends the table, no wider than width unless that is 0, and a blank line
-// ahead of it. A table without rows is not there.
+// append appends a blank line and the table, no wider than width unless that is 0. It appends
+// nothing for a table without rows.
 func (t *table) append(b []byte, width int, style *render.Style) []byte {
 	if len(t.rows) == 0 {
 		return b
@@ -68,7 +68,7 @@ func (t *table) append(b []byte, width int, style *render.Style) []byte {
 	return b
 }
 
-// widths returns how wide columns want to be, in cells.
+// widths returns the natural widths of the columns, in cells.
 func (t *table) widths() []int {
 	widths := make([]int, len(t.titles))
 	for i, title := range t.titles {
@@ -99,7 +99,7 @@ func pad(b []byte, n int) []byte { return append(b, strings.Repeat(" ", max(n, 0
 // eighths are the blocks that fill a part of a cell.
 var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// barOf draws a bar in so many cells. What is more than nothing can be seen.
+// barOf draws a bar in so many cells. Anything more than zero is visible.
 func barOf(solid, shade float64, cells int) string {
 	n := int(solid*float64(cells)*8 + .5)
 	if solid > 0 {

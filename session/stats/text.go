@@ -31,7 +31,7 @@ func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
 	return err
 }
 
-// headline says how much there was of everything.
+// headline returns the totals.
 func (r *Report) headline() string {
 	line := render.Count(r.Frames, "frame") + ", " + render.Count(r.Bytes, "byte") + ", "
 	exchanges := render.Count(r.Exchanges.total(), "exchange")
@@ -52,7 +52,7 @@ func (r *Report) headline() string {
 	return line
 }
 
-// about names the protocol, if all is of one, and the versions: "mcp 2025-11-25".
+// about names the protocol, if there is only one, and the versions: "mcp 2025-11-25".
 func (r *Report) about() string {
 	if p := r.protocol(); p != "" {
 		return strings.TrimSpace(p + " " + render.Safe(strings.Join(r.Versions[p], ", ")))
@@ -147,7 +147,7 @@ func (r *Report) models() *table {
 	return t
 }
 
-// names lists what exchanges name; the bars are their shares of the bytes of answers.
+// names lists the names; the bars are their shares of the bytes of answers.
 func (r *Report) names() *table {
 	t := &table{titles: []string{"names", "calls", "errors", "p50", "p99", "bytes", "~tokens"}}
 	most := maxOf(r.Names, func(n *Name) float64 { return float64(n.ResultBytes) })
@@ -180,7 +180,7 @@ func (r *Report) definitions() *table {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// titleOf names what exchanges name, and their kind where there are several.
+// titleOf returns a name, with its kind if there are several kinds.
 func (r *Report) titleOf(n *Name) string {
 	title := n.Name
 	if slices.ContainsFunc(r.Names, func(o Name) bool { return o.Kind != n.Kind || o.Protocol != n.Protocol }) {
@@ -189,8 +189,8 @@ func (r *Report) titleOf(n *Name) string {
 	return title
 }
 
-// cancels lists what became of cancels, by class and by what was cancelled, if
-// that is known; the bars are shares of all.
+// cancels lists cancels by class and by the kind of their target, if that is known; the bars
+// are shares of all.
 func (r *Report) cancels() *table {
 	t := &table{titles: []string{"cancels", "count"}}
 	total := float64(r.Cancels.total())
@@ -211,7 +211,7 @@ func (r *Report) cancels() *table {
 	return t
 }
 
-// gaps lists the exchanges whose parts were the longest in coming.
+// gaps lists the exchanges with the longest gaps between parts.
 func (r *Report) gaps() *table {
 	t := &table{titles: []string{"gaps between parts", "frame", "p50", "p99", "max"}}
 	for _, g := range r.Gaps {
@@ -221,7 +221,7 @@ func (r *Report) gaps() *table {
 	return t
 }
 
-// holdups lists the exchanges that large frames of others held back.
+// holdups lists the exchanges that were held back by large frames of others.
 func (r *Report) holdups() *table {
 	t := &table{titles: []string{"held back", "frame", "by frame", "for"}}
 	for _, h := range r.HeldBack {
@@ -231,7 +231,7 @@ func (r *Report) holdups() *table {
 	return t
 }
 
-// nameOf names a kind, and its protocol where there are several.
+// nameOf returns the name of a kind, with its protocol if there are several.
 func (r *Report) nameOf(k *Kind) string {
 	if r.protocol() != "" {
 		return k.Kind
@@ -239,7 +239,7 @@ func (r *Report) nameOf(k *Kind) string {
 	return k.Protocol + " " + k.Kind
 }
 
-// protocol returns the protocol that all kinds are of, or "".
+// protocol returns the protocol of all kinds, or "" if there are several.
 func (r *Report) protocol() string {
 	if len(r.Kinds) == 0 {
 		return ""
@@ -261,7 +261,7 @@ func (q *Quantiles) max() float64 {
 	return float64(q.Max)
 }
 
-// maxOf returns the most that of returns for one of a list, and 1 at least.
+// maxOf returns the maximum of a value over a list, and at least 1.
 func maxOf[T any](list []T, of func(*T) float64) float64 {
 	most := 1.0
 	for i := range list {
