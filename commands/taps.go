@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/store/live"
 )
 
@@ -45,7 +46,7 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	}
 	switch {
 	case output == "ndjson":
-		return live.WriteNDJSON(inv.ndjson(), taps)
+		return jsonscan.WriteLines(inv.ndjson(), taps)
 	case len(taps) == 0:
 		fmt.Fprintln(inv.Stderr, "wirectl: nothing runs that has a tap; wirectl relay opens one")
 		return nil

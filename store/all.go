@@ -1,8 +1,7 @@
 package store
 
-// All yields every frame in the index with its payload, of which form is the
-// JSON form if it has one; both are valid during the call. Where the bytes are
-// not kept any more both are nil.
+// All yields every frame in the index with its payload and the JSON form of that, if it has
+// one. Both are valid during the call, and nil if the bytes are not kept any more.
 func (s *Store) All(yield func(f *Frame, payload, form []byte) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,32 +9,31 @@ import (
 	"github.com/wirectl/wirectl/session/stats"
 )
 
-// Kind is what was seen of one kind of message.
+// Kind sums up one kind of message.
 type Kind struct {
 	Protocol string
 	session.Kind
 }
 
-// Stats are figures over a session, or over the frames and exchanges that the filter
-// matches.
+// Stats are figures over a session, or over the frames and exchanges that match the filter.
 type Stats struct {
-	Begin, Slot int64 // of the slots
+	Begin, Slot int64 // the stamp of the first slot, and the width of all
 	Slots       []Traffic
 	Timed       bool
 	Kinds       []Kind // the most frequent first
 	Cancels     map[session.Class]int64
 	Exchanges   map[session.Outcome]int64
 	Usage       protocol.Usage
-	// Names are what exchanges name, and Tools the tools that are defined; see
-	// [stats.Report]. With a filter, a tool is in neither unless it was called.
+	// Names and Tools are those of [stats.Report]. With a filter they lack tools that were not
+	// called.
 	Names []stats.Name
-	// Models are those that were asked; they are not counted with a filter.
+	// Models is empty with a filter.
 	Models []stats.Model
 	Tools  *stats.Tools
-	Stale  bool // the figures are about to be made anew
+	Stale  bool // the figures are about to be computed again
 }
 
-// figures are those over what the filter matches, for as long as they are good.
+// figures are the figures for a filter, kept while they are valid.
 type figures struct {
 	stats   Stats
 	filter  *Filter
@@ -66,7 +65,7 @@ func newStats(timed bool) Stats {
 	return Stats{Timed: timed, Cancels: map[session.Class]int64{}, Exchanges: map[session.Outcome]int64{}}
 }
 
-// all returns the figures over the session, as the trackers have counted.
+// all returns the figures over the session, as counted by the trackers.
 func (s *Store) all() Stats {
 	out := newStats(s.timed)
 	out.Begin, out.Slot, out.Slots, out.Usage = s.traffic.begin, s.traffic.slot, slices.Clone(s.traffic.slots), s.rows.used
@@ -93,7 +92,7 @@ func (s *Store) all() Stats {
 
 func (st *Stats) addKind(protocol string, k *session.Kind) {
 	own := Kind{protocol, *k}
-	own.Kind.Names = nil // they are the tracker's, which goes on
+	own.Kind.Names = nil // the tracker goes on changing them
 	st.Kinds = append(st.Kinds, own)
 	for o, n := range k.Outcomes {
 		if n > 0 {
@@ -106,28 +105,28 @@ func (st *Stats) sort() {
 	slices.SortStableFunc(st.Kinds, func(a, b Kind) int { return int(min(max(b.Frames-a.Frames, -1), 1)) })
 }
 
-// A selection counts what the filter matches.
+// A selection counts the frames and exchanges that match the filter.
 type selection struct {
 	*Store
 	out   Stats
-	kinds []*counted // in the order in which they are met
+	kinds []*counted // in the order of appearance
 	of    map[uint16]*counted
 	names int // of all kinds
 	from  []int64
 	until []int64
 }
 
-// counted is a kind of which something matches.
+// counted is a kind with matches.
 type counted struct {
 	session.Kind
 	protocol protocol.Protocol
 	named    map[string]*session.Kind
 }
 
-// maxCounted bounds the names that are told apart, as a tracker does.
+// maxCounted bounds the distinct names, as a tracker does.
 const maxCounted = 1000
 
-// matching returns the figures over what the filter matches, as far as it is kept.
+// matching returns the figures over the kept frames and exchanges that match the filter.
 func (s *Store) matching() Stats {
 	c := &selection{Store: s, out: newStats(s.timed), of: map[uint16]*counted{}}
 	var traffic series
@@ -164,7 +163,7 @@ func (s *Store) matching() Stats {
 	return c.out
 }
 
-// kind returns what matches of a kind.
+// kind returns the counts of a kind.
 func (c *selection) kind(number uint16, p protocol.Protocol) *counted {
 	k := c.of[number]
 	if k == nil {
@@ -208,8 +207,7 @@ func (c *selection) count(r *row) {
 	}
 }
 
-// addTo adds an exchange to what was seen of a kind or a name, and its latency if that is
-// asked for.
+// addTo adds an exchange to a kind or a name, and its latency if latency is set.
 func (c *selection) addTo(k *session.Kind, r *row, latency bool) {
 	k.Outcomes[r.outcome]++
 	if r.of != 0 {
@@ -236,7 +234,7 @@ func (c *selection) addTo(k *session.Kind, r *row, latency bool) {
 	}
 }
 
-// fly notes how many exchanges are in flight of those that begin and end at these times.
+// fly counts the exchanges in flight in each slot, given when they begin and end.
 func (t *series) fly(from, until []int64) {
 	slices.Sort(from)
 	slices.Sort(until)

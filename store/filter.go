@@ -14,8 +14,8 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// Words are what a filter may say of a frame besides the conditions of package query,
-// and name==NAME: its exchange asks for what has that name.
+// Words are the words of a filter besides the conditions of package query and name==NAME,
+// the name that the exchange of a frame asks for.
 var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}
 
 // A Filter chooses frames.
@@ -23,11 +23,11 @@ type Filter struct {
 	text  string
 	where *query.Where
 	words []string
-	text1 []byte // a text that the frame is to contain, if the filter is only that
+	text1 []byte // the text that the frame must contain, if the filter is only that
 }
 
-// ParseFilter reads a filter: conditions and words, joined by "and"; or "~"
-// and a text that the frame contains. It is nil for one that says nothing.
+// ParseFilter reads a filter: conditions and words, joined by "and"; or "~" and a text that the
+// frame contains. It returns nil for an empty one.
 func ParseFilter(text string) (*Filter, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -67,7 +67,7 @@ func ParseFilter(text string) (*Filter, error) {
 // name begins a condition on the name of what an exchange asks for.
 const name = "name=="
 
-// named returns a condition on a name, with the name as it reads; "" if term is another.
+// named returns a condition on a name, with the name unquoted; "" for any other term.
 func named(term string) (string, error) {
 	value, ok := strings.CutPrefix(term, name)
 	switch {
@@ -88,7 +88,7 @@ func isWord(text string) bool {
 	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
-// terms parts a filter at each "and" that is not in quotes.
+// terms splits a filter at each "and" outside quotes.
 func terms(text string) (list []string) {
 	start := 0
 	for i := range query.Unquoted(text) {
@@ -102,10 +102,8 @@ func terms(text string) (list []string) {
 
 // match reports whether a frame meets the filter.
 func (f *Filter) match(s *Store, it *decode.Item, e *entry) bool {
-	for _, w := range f.words {
-		if !s.is(w, e, it.Seq) {
-			return false
-		}
+	if !s.wordsMatch(e, it.Seq) {
+		return false
 	}
 	if f.text1 != nil {
 		return bytes.Contains(it.Payload, f.text1) || bytes.Contains(it.Frame.Raw, f.text1)
@@ -147,14 +145,14 @@ func (s *Store) is(word string, e *entry, seq int64) bool {
 	return false
 }
 
-// hits are the frames that the filter matches, as far as it has looked.
+// hits are the frames that match the filter, of those that were checked.
 type hits struct {
 	seqs []int64
-	next int64 // the frame to be looked at next
+	next int64 // the next frame to check
 }
 
-// offer looks at a frame that has just come, if all before it were looked at
-// and the filter need not know what will become of it.
+// offer checks a new frame, if all earlier frames were checked and the filter does not depend on
+// later frames.
 func (h *hits) offer(s *Store, it *decode.Item, e *entry) {
 	if h.next != it.Seq || len(s.filter.words) > 0 {
 		return
@@ -182,11 +180,9 @@ func (h *hits) has(seq int64) bool {
 
 func (h *hits) searched(s *Store) int64 { return min(h.next-s.frames.first, s.frames.n) }
 
-// SetFilter makes f the filter; nil means none. [Store.Search] looks at the frames.
+// SetFilter makes f the filter; nil means none. [Store.Search] checks the frames.
 func (s *Store) SetFilter(f *Filter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.filter, s.hits = f, hits{next: s.frames.first}
 	for _, c := range s.rows.chunks {
 		for i := range c {
@@ -195,8 +191,8 @@ func (s *Store) SetFilter(f *Filter) {
 	}
 }
 
-// Search lets the filter look at frames for that long, and reports whether
-// there are more to look at.
+// Search checks frames against the filter for that long, and reports whether there are more to
+// check.
 func (s *Store) Search(limit time.Duration) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,20 +219,14 @@ func (s *Store) Search(limit time.Duration) (more bool) {
 	return false
 }
 
-// wordsMatch spares reading a frame again for which a word does not hold.
+// wordsMatch reports whether the filter's words apply to a frame. They do not need its bytes.
 func (s *Store) wordsMatch(e *entry, seq int64) bool {
-	for _, w := range s.filter.words {
-		if !s.is(w, e, seq) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.filter.words, func(w string) bool { return !s.is(w, e, seq) })
 }
 
-// Find looks in the list for a frame that contains text, from the one of that
-// index on, or if back, before it. It gives up after the limit: it returns the
-// index up to which it looked and is not done. Where none is found the index is
-// -1.
+// Find searches the list for a frame that contains text, after that index, or before it if
+// back is set. After the limit it returns the index that it reached and false. If there is no
+// such frame the index is -1.
 func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (at int64, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,9 +248,8 @@ func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (
 	return -1, true
 }
 
-// Containing returns the numbers of the frames, from one on, whose payload or kind has a
-// text, in upper or lower case. It gives up after the limit: next is where it did, or the
-// number of the frame to come.
+// Containing returns the numbers of the frames, starting at from, whose payload or kind
+// contains text in any case. It stops after the limit. The next search starts at next.
 func (s *Store) Containing(text string, from int64, limit time.Duration) (found []int64, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

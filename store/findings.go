@@ -1,9 +1,12 @@
 package store
 
-import "github.com/wirectl/wirectl/session"
+import (
+	"slices"
 
-// A Finding is a rule that was broken, and the exchange that it is about if it
-// is about one.
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Finding is a broken rule, with the mark of the exchange that broke it, if any.
 type Finding struct {
 	session.Finding
 	Time int64 // stamp of its last frame
@@ -13,9 +16,9 @@ type Finding struct {
 
 // found keeps the last findings.
 type found struct {
-	list          []Finding
-	total, errors int64
-	advice        map[string]string
+	list   []Finding
+	total  int64
+	advice map[string]string
 }
 
 const maxFindings = 20_000
@@ -30,9 +33,6 @@ func newFound() found {
 
 func (fs *found) addFinding(s *Store, f session.Finding) {
 	fs.total++
-	if f.Severity == session.Error {
-		fs.errors++
-	}
 	x := Finding{Finding: f, Do: fs.advice[f.Name], Time: s.last}
 	for i, seq := range f.Frames {
 		e := s.frames.at(seq)
@@ -59,29 +59,25 @@ func (fs *found) addFinding(s *Store, f session.Finding) {
 	}
 }
 
-// Findings are some of those in the list, the newest last.
+// Findings are some findings of the list, the newest last.
 type Findings struct {
-	From, Total int // of those that are kept
+	From, Total int // in the list
 	List        []Finding
 }
 
-// Findings returns n findings from the one of that number on.
+// Findings returns n findings, starting at that index.
 func (s *Store) Findings(from, n int) Findings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	total := len(s.findings.list)
 	from = max(0, min(from, total-n))
-	return Findings{from, total, append([]Finding(nil), s.findings.list[from:min(from+n, total)]...)}
+	return Findings{from, total, slices.Clone(s.findings.list[from:min(from+n, total)])}
 }
 
-// findingsOf returns what was found about a frame or an exchange.
+// findingsOf returns the findings about a frame or an exchange.
 func (s *Store) findingsOf(seq int64, mark uint32) (list []Finding) {
 	for _, f := range s.findings.list {
-		about := mark != 0 && f.Mark == mark
-		for _, n := range f.Frames {
-			about = about || n == seq
-		}
-		if about {
+		if mark != 0 && f.Mark == mark || slices.Contains(f.Frames, seq) {
 			list = append(list, f)
 		}
 	}

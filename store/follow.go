@@ -2,42 +2,40 @@ package store
 
 import "slices"
 
-// A Cursor is how far a viewer has followed a session. The zero Cursor is at its
-// beginning.
+// A Cursor is a viewer's position in a session. The zero Cursor is at its beginning.
 type Cursor struct {
-	frame    int64  // the number of the frame to come
-	change   int64  // of a row, the last that was seen
+	frame    int64  // the number of the next frame
+	change   int64  // the last change of a row that was seen
 	mark     uint32 // of the newest row that was seen
-	finding  int64  // how many were seen
+	finding  int64  // how many findings were seen
 	unmarked []int64
 }
 
-// maxUnmarked is how many frames without an exchange are looked at again: they may get
-// one once it is known what is spoken.
+// maxUnmarked bounds the frames without an exchange that are checked again: they may get one
+// once the protocol is known.
 const maxUnmarked = 4096
 
-// Changes are what a viewer has not seen yet.
+// Changes are the news for a viewer.
 type Changes struct {
-	Exchanges []Exchange // as they are now, the oldest first
+	Exchanges []Exchange // the oldest first
 	Frames    []Frame
 	Findings  []Finding
-	Marks     map[int64]uint32 // exchanges of frames that had none
-	// Skipped frames and Missed exchanges were gone before the viewer came to them.
+	Marks     map[int64]uint32 // exchanges of frames that had none before
+	// Skipped frames and Missed exchanges were dropped before the viewer reached them.
 	Skipped, Missed int64
 	More            bool // there are more frames
 }
 
-// Empty reports whether there is nothing.
+// Empty reports whether there is nothing new.
 func (c *Changes) Empty() bool {
 	return len(c.Exchanges)+len(c.Frames)+len(c.Findings)+len(c.Marks) == 0 && c.Skipped+c.Missed == 0
 }
 
-// Follow returns what has come since the last call with that cursor, and n frames of it
-// at most. What the store has dropped meanwhile is counted.
+// Follow returns the changes since the last call with that cursor, with at most n frames.
 func (s *Store) Follow(c *Cursor, n int) Changes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out Changes
+	out := Changes{Marks: map[int64]uint32{}}
 	s.followRows(c, &out)
 	s.followFrames(c, &out, int64(n))
 	if fresh := int(min(s.findings.total-c.finding, int64(len(s.findings.list)))); fresh > 0 {
@@ -65,14 +63,11 @@ func (s *Store) followFrames(c *Cursor, out *Changes, n int64) {
 		if e == nil || e.of == 0 {
 			return e == nil
 		}
-		if out.Marks == nil {
-			out.Marks = map[int64]uint32{}
-		}
 		out.Marks[seq] = e.of
 		return true
 	})
 	if c.frame == 0 {
-		c.frame = max(s.frames.first, 1) // also where nothing has come yet
+		c.frame = max(s.frames.first, 1) // also if there are no frames yet
 	}
 	if gone := s.frames.first - c.frame; gone > 0 {
 		out.Skipped, c.frame = gone, s.frames.first

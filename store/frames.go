@@ -6,10 +6,10 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// An entry is what the index has of a frame: all of fixed size, no pointer.
+// An entry is a frame in the index. It has a fixed size and no pointers.
 type entry struct {
 	time   int64  // stamp: nanoseconds, or the number of the frame
-	at     int64  // where its bytes are kept, or lie in the capture; -1 if they are gone
+	at     int64  // the position of its bytes in the keeper or in the capture; -1 if they are gone
 	offset int64  // in its stream
 	wrote  uint32 // microseconds from read to written, plus one; 0 is unknown
 	raw    uint32 // bytes of the whole frame
@@ -18,7 +18,7 @@ type entry struct {
 	end    uint32
 	of     uint32 // mark of its exchange
 	conn   uint32
-	before uint32 // how far back the frame of the exchange before it is; 0 means none
+	before uint32 // the distance to the previous frame of its exchange; 0 means none
 	kind   uint16
 	wire   uint8
 	flags  flags
@@ -38,7 +38,7 @@ const (
 
 func (e *entry) dir() frame.Dir { return frame.Dir(e.flags & dirs) }
 
-// written is when a frame was written that was read at a time.
+// written returns when a frame was written that was read at a time.
 func (e *entry) written(read time.Time) time.Time {
 	if e.wrote == 0 || read.IsZero() {
 		return time.Time{}
@@ -46,7 +46,7 @@ func (e *entry) written(read time.Time) time.Time {
 	return read.Add(time.Duration(e.wrote-1) * time.Microsecond)
 }
 
-// chunk is how many entries are taken, and dropped, at once.
+// chunk is how many entries are allocated, and dropped, at once.
 const chunk = 1 << 12
 
 // frames is the index: entries of consecutive numbers.
@@ -91,11 +91,11 @@ func (f *frames) at(seq int64) *entry {
 // nextSeq is the number of the next frame.
 func (f *frames) nextSeq() int64 { return f.first + f.n }
 
-// names gives kinds small numbers.
+// names assign small numbers to kinds.
 type names struct {
 	list   []string
 	number map[string]uint16
-	recent [64]uint16 // by the look of the name: most are found here
+	recent [64]uint16 // a cache by a cheap hash of the name
 }
 
 func newNames() names { return names{list: []string{""}, number: map[string]uint16{"": 0}} }

@@ -12,20 +12,20 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Held frame waits on the wire until it is let go.
+// A Held frame waits on the wire until it is released.
 type Held struct {
-	Number  int64 // among those that wait
+	Number  int64 // of the held frame
 	Conn    int
 	Dir     frame.Dir
 	Payload []byte
-	// Text is the payload of the first one as people read and write it: its JSON
-	// form where it has one, as it is if it is text, or else hexadecimal.
+	// Text is the payload of the first held frame for editing: its JSON form if it has one, the
+	// payload itself if it is text, or else hexadecimal.
 	Text string
 	form form
 	how  protocol.Transcoder // of formJSON
 }
 
-// A form is how a text stands for a payload.
+// A form is the form of a payload as text.
 type form uint8
 
 const (
@@ -34,16 +34,14 @@ const (
 	formHex
 )
 
-// Hold takes in that a frame waits.
+// Hold adds a held frame.
 func (s *Store) Hold(h Held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.held = append(s.held, h)
 }
 
-// spelled returns the frames that wait, the first of them with its text. What is
-// spoken is known from the frames that have passed, as far as they were read.
+// spelled returns the held frames, the first one with its text. Its protocol is known from
+// earlier frames.
 func (s *Store) spelled() []Held {
 	if len(s.held) > 0 {
 		s.spell(&s.held[0])
@@ -72,7 +70,7 @@ func (s *Store) spell(h *Held) {
 	h.Text, h.form = hex.EncodeToString(h.Payload), formHex
 }
 
-// Edited returns the payload that a text stands for which was made from h.Text.
+// Edited returns the payload for a text that the user made from h.Text.
 func (h *Held) Edited(text string) (payload []byte, err error) {
 	if text == h.Text {
 		return h.Payload, nil
@@ -94,16 +92,13 @@ func (h *Held) Edited(text string) (payload []byte, err error) {
 	return payload, err
 }
 
-// Let takes in that a frame waits no more.
+// Let removes a held frame.
 func (s *Store) Let(number int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.held = slices.DeleteFunc(s.held, func(h Held) bool { return h.Number == number })
 }
 
-// Alter takes in that what passes is not all as it was sent: there were faults
-// or edits.
+// Alter notes that frames were changed on the way, by faults or edits.
 func (s *Store) Alter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,6 @@
 package store
 
-import (
-	"maps"
-)
+import "maps"
 
 // A Sort is an order of exchanges.
 type Sort uint8
@@ -19,13 +17,13 @@ const (
 
 var sortNames = [numOfSorts]string{"in flight", "slowest", "largest", "most parts", "trouble", "oldest"}
 
-// String returns what people call the order.
+// String returns the name of the order.
 func (s Sort) String() string { return sortNames[s%numOfSorts] }
 
 // Next returns the order after this one.
 func (s Sort) Next() Sort { return (s + 1) % numOfSorts }
 
-// A Grouping says which exchanges stand together, below a heading.
+// A Grouping groups exchanges below headings.
 type Grouping uint8
 
 const (
@@ -38,13 +36,13 @@ const (
 
 var groupingNames = [numOfGroupings]string{"nothing", "kind", "connection", "run"}
 
-// String returns what people group by.
+// String returns the name of the grouping.
 func (g Grouping) String() string { return groupingNames[g%numOfGroupings] }
 
 // Next returns the grouping after this one.
 func (g Grouping) Next() Grouping { return (g + 1) % numOfGroupings }
 
-// of returns the number of the group that an exchange is in.
+// of returns the number of an exchange's group.
 func (g Grouping) of(r *row) uint32 {
 	switch g {
 	case GroupKind:
@@ -57,14 +55,14 @@ func (g Grouping) of(r *row) uint32 {
 	return 0
 }
 
-// A Spot is one in the list of exchanges: one of them, by its mark, or the
-// heading of a group, by its number.
+// A Spot is a row of the list: an exchange, by its mark, or the heading of a group, by its
+// number.
 type Spot struct {
 	Number  uint32
 	Heading bool
 }
 
-// A Group is what a heading says of the exchanges below it.
+// A Group is a heading, with counts of the exchanges below it.
 type Group struct {
 	Number                  uint32
 	Name                    string
@@ -77,17 +75,16 @@ type Group struct {
 	listed                  int
 }
 
-// Folds are groups that are folded away, or operations that are not: none or all of them,
-// but for some.
+// Folds are a set of groups or operations: none or all, with exceptions.
 type Folds struct {
 	All bool
 	But map[uint32]bool
 }
 
-// Has reports whether a group or an operation is one of them.
+// Has reports whether a group or an operation is in the set.
 func (f *Folds) Has(number uint32) bool { return f.All != f.But[number] }
 
-// Turn makes a group or an operation one of them, or not one any more.
+// Turn adds a group or an operation to the set, or removes it.
 func (f *Folds) Turn(number uint32) {
 	if f.But == nil {
 		f.But = map[uint32]bool{}
@@ -107,11 +104,11 @@ func (f *Folds) Clone() Folds { return Folds{f.All, maps.Clone(f.But)} }
 type IDsQuery struct {
 	Sort     Sort
 	Group    Grouping
-	Folds    Folds // groups of which there is only the heading
-	Unfolded Folds // operations, by their marks, below which stands what belongs to them
-	Cut      Folds // grouped by run: exchanges, by their marks, below which nothing is listed
-	OpenOnly bool  // without those that are over
-	At       Spot  // the one that is selected; the zero Spot is the first
+	Folds    Folds // groups that are folded to their heading
+	Unfolded Folds // operations whose members are listed, by mark
+	Cut      Folds // grouped by run: exchanges whose children are not listed, by mark
+	OpenOnly bool  // only those in flight
+	At       Spot  // the selected row; the zero Spot is the first
 	Move     int   // that many further
 	Line     int   // the line of the screen that it is on, where it stays
 	N        int   // as many as fit
@@ -122,18 +119,17 @@ func (q *IDsQuery) sameOrder(as *IDsQuery) bool {
 	return q.Sort == as.Sort && q.Group == as.Group && q.OpenOnly == as.OpenOnly && q.Folds.same(&as.Folds) && q.Cut.same(&as.Cut) && q.Unfolded.same(&as.Unfolded)
 }
 
-// IDs are some exchanges in the order asked for, and the headings among them.
+// IDs are some rows of the list.
 type IDs struct {
 	List  []Exchange
 	Top   int // the index of the first
 	Total int // in the order
-	Index int // of the one that is selected
+	Index int // of the selected row
 	At    Spot
-	Stale bool // the order is about to be made anew
+	Stale bool // the order is about to be computed again
 }
 
-// IDs returns the operations that fit on a screen, the selected one among them, and what
-// belongs to those that are unfolded.
+// IDs returns the rows that fit on a screen, including the selected one.
 func (s *Store) IDs(q IDsQuery) IDs {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
@@ -12,24 +13,22 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Source is the capture that a session is read from, where any frame of it
-// can be read once more.
+// A Source is a capture from which any frame can be read again.
 type Source interface {
-	// ReadAt reads the frame that begins at a place; see [capture.Placed]. Its
-	// bytes are valid until the next call.
+	// ReadAt reads the frame that begins at a place; see [capture.Placed]. Its bytes are valid
+	// until the next call.
 	ReadAt(place int64, r *capture.Record) error
 }
 
-// ReadAgain says where frames are to be read again, so that their bytes need
-// not be kept. It is called ahead of Begin; the source is used until Close.
+// ReadAgain sets the source of frames, so that their bytes need not be kept. It must be called
+// before Begin; the source is used until Close.
 func (s *Store) ReadAgain(from Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.source = from
 }
 
-// Take accepts a session from its beginning to its end. It returns what broke it
-// off, if anything did.
+// Take reads a whole session. It returns the error that ended it early, if any.
 func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	s.Begin(in)
 	err := s.Read(ctx, in, cfg)
@@ -37,12 +36,10 @@ func (s *Store) Take(ctx context.Context, in decode.Input, cfg decode.Config) er
 	return err
 }
 
-// Begin sets the source of the session that follows. Earlier sessions, with connections
-// of other numbers, stay in the store.
+// Begin begins a session. Earlier sessions stay in the store; their connections have other
+// numbers.
 func (s *Store) Begin(in decode.Input) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	if in.Capture != nil {
 		altered := s.session.Altered
 		s.session = *in.Capture.Session()
@@ -52,7 +49,7 @@ func (s *Store) Begin(in decode.Input) {
 	s.follower = track.NewFollower(&s.trackers, in, s.opts.Config)
 }
 
-// Read accepts frames of the session that has begun.
+// Read reads the frames of the session that has begun.
 func (s *Store) Read(ctx context.Context, in decode.Input, cfg decode.Config) error {
 	cfg.InOrder, cfg.Around, cfg.Event = true, s.batch, s.among
 	cfg.FirstSeq = s.frames.nextSeq() // only this goroutine adds any
@@ -72,7 +69,7 @@ func (s *Store) batch(show func()) {
 func (s *Store) among(r *capture.Record) {
 	if place, ok := capture.ParsePlace(r); ok {
 		s.belongs(s.peer(r.Conn), &place)
-	} else if _, ok := tap.ParseNote(r); !ok { // those are for wires
+	} else if _, ok := tap.ParseNote(r); !ok { // notes of taps are for [live.Wire]
 		s.peer(r.Conn).addEvent(s, r)
 	}
 	s.follower.Event(r)
@@ -135,8 +132,7 @@ func (s *Store) indexFrame(it *decode.Item) {
 
 var kindGap, kindBad = []byte("skipped"), []byte("malformed")
 
-// when notes the time of a frame. Where times are not known, the number of the
-// frame stands for it.
+// when sets the time of a frame. If times are unknown, the number of the frame stands for it.
 func (s *Store) when(e *entry, it *decode.Item) {
 	e.time = it.Seq
 	if !it.Time.IsZero() {
@@ -152,38 +148,30 @@ func (s *Store) when(e *entry, it *decode.Item) {
 	s.last = max(s.last, e.time)
 }
 
-// wireOf returns the number of how an item was read.
+// wireOf returns the number of an item's wire.
 func (s *Store) wireOf(it *decode.Item) uint8 {
 	w := wire{it.Framing, it.Protocol}
 	if s.lastWire < len(s.wires) && s.wires[s.lastWire] == w {
 		return uint8(s.lastWire)
 	}
-	for i, have := range s.wires {
-		if have == w {
-			s.lastWire = i
-			return uint8(i)
+	if s.lastWire = slices.Index(s.wires, w); s.lastWire < 0 {
+		if len(s.wires) < 255 {
+			s.wires = append(s.wires, w)
 		}
+		s.lastWire = len(s.wires) - 1
 	}
-	if len(s.wires) < 255 {
-		s.wires = append(s.wires, w)
-	}
-	s.lastWire = len(s.wires) - 1
 	return uint8(s.lastWire)
 }
 
 // Event handles a record that is not a frame.
 func (s *Store) Event(r *capture.Record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.peer(r.Conn).addEvent(s, r)
 }
 
 // Notice stores a message for the user.
 func (s *Store) Notice(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.notices = append(s.notices, text)
 	if len(s.notices) > maxNotices {
 		s.notices = s.notices[1:]
@@ -192,20 +180,16 @@ func (s *Store) Notice(text string) {
 
 const maxNotices = 100
 
-// Lost says how many frames the source has dropped so far.
+// Lost sets how many frames the source has dropped so far.
 func (s *Store) Lost(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.lost = n
 }
 
-// End handles the end of the session. What is open is unanswered then, unless
-// the session is cut, which err says.
+// End ends the session. Open exchanges count as unanswered, unless the session was cut, as err
+// says.
 func (s *Store) End(err error, cut bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	s.ended, s.end, s.held = true, err, nil
 	if s.follower == nil {
 		return

@@ -6,16 +6,16 @@ import (
 	"os"
 )
 
-// A keeper keeps the bytes of frames: the newest ones in memory, in a ring. If it
-// spills, it writes all of them to a temporary file once the ring is full. If that
-// fails, it continues as a ring.
+// A keeper keeps the bytes of frames: the newest ones in a ring in memory. If spill is set, it
+// writes all of them to a temporary file once the ring is full. If that fails, it keeps only the
+// ring.
 type keeper struct {
 	size  int
 	spill bool
 	ring  []byte
-	total int64 // bytes so far; what is at p lies at p modulo the size
+	total int64 // bytes so far; position p is at p modulo size in the ring
 	file  *os.File
-	wrote int64 // bytes that are in the file
+	wrote int64 // bytes in the file
 	err   error
 }
 
@@ -28,7 +28,8 @@ func (k *keeper) keepBytes(b []byte) int64 {
 		k.grow(len(b))
 	}
 	at := k.total
-	// A frame lies in one piece: it begins again where it does not fit.
+	// A frame is kept in one piece. If it does not fit before the end of the ring, it goes to
+	// the beginning.
 	if rest := k.size - int(at%int64(k.size)); rest < len(b) {
 		k.grow(k.size)
 		at += int64(rest)
@@ -39,7 +40,7 @@ func (k *keeper) keepBytes(b []byte) int64 {
 	return at
 }
 
-// grow makes the ring hold n more bytes, as far as its size goes.
+// grow makes room for n more bytes in the ring, up to its maximum size.
 func (k *keeper) grow(n int) {
 	need := min(int(min(k.total, int64(k.size)))+n, k.size)
 	if need <= len(k.ring) {
@@ -50,7 +51,7 @@ func (k *keeper) grow(n int) {
 	k.ring = ring
 }
 
-// makeRoom writes out what would be overwritten by bytes up to end.
+// makeRoom writes the bytes to the file that would be overwritten up to end.
 func (k *keeper) makeRoom(end int64) {
 	if !k.spill || end-k.wrote <= int64(k.size) || k.err != nil {
 		return
@@ -59,11 +60,10 @@ func (k *keeper) makeRoom(end int64) {
 		if k.file, k.err = os.CreateTemp("", "wirectl-monitor-"); k.err != nil {
 			return
 		}
-		// Where a file that is open can be removed, nothing is left of it
-		// whatever happens.
+		// If an open file can be removed, nothing is left of it even after a crash.
 		_ = os.Remove(k.file.Name())
 	}
-	// A quarter of the ring at once, up to its end.
+	// Write a quarter of the ring at a time, up to its end.
 	for end-k.wrote > int64(k.size) && k.err == nil {
 		from := k.wrote % int64(k.size)
 		n := min(int64(max(k.size/4, 1)), int64(k.size)-from, k.total-k.wrote)

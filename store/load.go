@@ -8,11 +8,10 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Frame is a frame as the list has it.
+// A Frame is a frame for the list.
 type Frame struct {
 	Seq            int64
 	Time           int64 // stamp
@@ -27,8 +26,7 @@ type Frame struct {
 	Bookmark       bool
 }
 
-// load reads a frame again, into the store's item. It is valid until the next
-// frame is read.
+// load reads a frame into the store's item, which is valid until the next frame is read.
 func (s *Store) load(seq int64, e *entry) error {
 	f, err := s.readFrame(seq, e)
 	if err != nil {
@@ -87,7 +85,7 @@ var errChanged = errors.New("the capture was changed since it was read")
 // maxShown is the largest frame that is read again for one line of a list.
 const maxShown = 1 << 20
 
-// frame returns a frame as the list has it.
+// frame returns a frame for the list.
 func (s *Store) frame(seq int64) *Frame {
 	e := s.frames.at(seq)
 	if e == nil {
@@ -101,7 +99,7 @@ func (s *Store) frame(seq int64) *Frame {
 		}
 		s.cache[seq] = f
 	}
-	c := *f // what may still change is not in the cache
+	c := *f // the cache lacks fields that may change
 	c.Mark, c.Finding, c.Bookmark = e.of, e.flags&finding != 0, e.flags&bookmark != 0
 	return &c
 }
@@ -132,15 +130,15 @@ func (s *Store) describe(seq int64, e *entry) *Frame {
 	return f
 }
 
-// Frames are some of those in the list.
+// Frames are some frames of the list.
 type Frames struct {
 	From  int64 // index of the first one in the list
 	Total int64 // in the list
 	List  []Frame
 }
 
-// Frames returns n frames of the list from that index on. With a filter the
-// list is of those that match.
+// Frames returns n frames of the list, starting at that index. With a filter the list has
+// only frames that match.
 func (s *Store) Frames(from int64, n int) Frames {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +167,7 @@ func (s *Store) listedAt(i int64) int64 {
 	return s.frames.first + i
 }
 
-// A Detail is a frame with all that is known of it.
+// A Detail is a frame with its bytes, its exchange and its findings.
 type Detail struct {
 	Frame
 	Raw        []byte
@@ -180,8 +178,6 @@ type Detail struct {
 	Wire       string // framing and protocol
 	Time       time.Time
 	Written    time.Time
-	Phase      protocol.Phase
-	Message    string // label and text, for people
 	Err        string // why the frame cannot be read again
 	Exchange   *Exchange
 	Ledger     []Event
@@ -196,8 +192,8 @@ type Event struct {
 }
 
 const (
-	// maxLedger is about how many frames of an exchange are listed, and
-	// maxAhead how far they are looked for after the selected one.
+	// maxLedger bounds roughly how many frames of an exchange are listed, and maxAhead how far
+	// after the selected one they are searched for.
 	maxLedger = 500
 	maxAhead  = 20_000
 )
@@ -216,7 +212,7 @@ func (s *Store) Detail(seq int64) *Detail {
 		return d
 	}
 	it := s.item
-	d.Raw, d.Payload, d.Phase, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Message.Phase, it.Written
+	d.Raw, d.Payload, d.Written = bytes.Clone(it.Frame.Raw), bytes.Clone(it.Payload), it.Written
 	d.ID, d.Ref = string(it.Message.ID.Text), string(it.Message.Ref.Text)
 	if form, _, err := it.JSON(); err == nil {
 		d.JSON = bytes.Clone(form)
@@ -255,7 +251,7 @@ func (s *Store) outline(seq int64) *Detail {
 	return d
 }
 
-// has reports whether a frame belongs to an exchange, or to one that belongs to that.
+// has reports whether a frame belongs to an exchange or to one of its members.
 func (s *Store) has(r *row, e *entry) bool {
 	if e.of == r.mark || r.joined == 0 {
 		return e.of == r.mark
@@ -264,10 +260,9 @@ func (s *Store) has(r *row, e *entry) bool {
 	return of != nil && of.of == r.mark
 }
 
-// ledger lists the frames of an exchange, as far as they are in the index: the
-// first, the last ones, and those around a frame and around the cancel. It does
-// not go through all that an exchange may have, nor through what lies between.
-// Those of what belongs to an operation are among its own.
+// ledger lists frames of an exchange and of its members that are in the index: the first, the
+// last ones, and those around a frame and around the cancel. It does not walk through all
+// frames, because there may be many.
 func (s *Store) ledger(r *row, around int64) (list []Event) {
 	seqs := []int64{r.first, r.cancel, r.last}
 	for _, from := range []int64{r.last, around, r.cancel} {
@@ -302,8 +297,8 @@ func (s *Store) ledger(r *row, around int64) (list []Event) {
 	return list
 }
 
-// OutcomeName says what became of an exchange, in a word or two. A question mark follows
-// what is inferred.
+// OutcomeName returns the outcome of an exchange in a word or two. A question mark follows an
+// inferred one.
 func (x *Exchange) OutcomeName() string {
 	switch {
 	case x.Outcome.Inferred():
@@ -319,7 +314,7 @@ func (x *Exchange) OutcomeName() string {
 	case x.Class == session.Pending:
 		return "cancelled"
 	case x.Class == session.Silent && x.Outcome.Stopped():
-		return x.Outcome.String() // nothing may answer
+		return x.Outcome.String() // no answer is allowed
 	default:
 		return x.Class.String()
 	}

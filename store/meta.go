@@ -6,15 +6,14 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// metas keep the metadata of frames that came in a carrier. Frames of plain streams
-// have none, and most others share theirs.
+// metas keep the metadata of frames that came in a carrier. Most frames share theirs.
 type metas struct {
 	of     map[int64]carried // by the number of the frame
 	shared map[plainMeta]*frame.Meta
 }
 
-// carried is the meta of a frame, its stream, and the position of a payload that is not
-// part of the frame's bytes.
+// carried is the metadata of a frame, its stream, and the position of a payload that is not part
+// of the frame's bytes.
 type carried struct {
 	meta   *frame.Meta // without its Data
 	stream int64
@@ -22,7 +21,7 @@ type carried struct {
 	n      int
 }
 
-// plainMeta is all there is to say of most frames.
+// plainMeta is the metadata that most frames have.
 type plainMeta struct {
 	framing  string
 	signal   frame.Signal
@@ -54,7 +53,7 @@ func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *keeper) {
 	ms.of[seq] = c
 }
 
-// share returns a meta like m, without Data, which many frames may have.
+// share returns a copy of m without Data, which many frames may share.
 func (ms *metas) share(m *frame.Meta) *frame.Meta {
 	c := *m
 	c.Data = nil
@@ -68,7 +67,7 @@ func (ms *metas) share(m *frame.Meta) *frame.Meta {
 	return ms.shared[k]
 }
 
-// restore gives a frame its meta, with the payload that is apart, and its stream.
+// restore sets the metadata of a frame, with a payload that is apart, and its stream.
 func (ms *metas) restore(f *frame.Frame, seq int64, bytes *keeper) (err error) {
 	c, ok := ms.of[seq]
 	if !ok {

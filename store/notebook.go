@@ -13,12 +13,11 @@ import (
 
 // A Notebook is a file of notes on a session.
 type Notebook struct {
-	Kept Notes // that were read
+	Kept Notes // as they were read
 	file string
 }
 
-// OpenNotes reads the file of that name, if it is there. One without a name keeps
-// nothing.
+// OpenNotes reads the file of that name, if it exists. A notebook without a name keeps nothing.
 func OpenNotes(file string) (*Notebook, error) {
 	b := &Notebook{file: file}
 	if file == "" {
@@ -34,7 +33,7 @@ func OpenNotes(file string) (*Notebook, error) {
 	return b, err
 }
 
-// Keep writes the notes, if they are others than before.
+// Keep writes the notes if they have changed.
 func (b *Notebook) Keep(n Notes) error {
 	if b.file == "" || reflect.DeepEqual(n, b.Kept) || n.Empty() && b.Kept.Empty() {
 		return nil

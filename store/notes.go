@@ -7,10 +7,8 @@ import (
 	"slices"
 )
 
-// A mark is what the user made of an exchange.
-type mark struct{ Text string }
-
-// Notes are what the user made of a session, to be kept for the next time.
+// Notes are the user's filter, bookmarks and notes on a session, to be kept for the next
+// visit.
 type Notes struct {
 	Filter    string           `json:"filter,omitempty"`
 	Bookmarks []int64          `json:"bookmarks,omitempty"` // numbers of frames
@@ -35,9 +33,7 @@ func (n *Notes) Empty() bool {
 
 // Bookmark turns the bookmark of a frame on or off.
 func (s *Store) Bookmark(seq int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
+	defer s.lockToChange()()
 	e := s.frames.at(seq)
 	if e == nil {
 		return
@@ -52,37 +48,28 @@ func (s *Store) Bookmark(seq int64) {
 
 // Note keeps a note on an exchange; "" removes it.
 func (s *Store) Note(id uint32, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version.Add(1)
-	if r := s.rows.of(id); r != nil {
-		s.note(r, text)
+	defer s.lockToChange()()
+	switch r := s.rows.of(id); {
+	case r == nil:
+	case text == "":
+		delete(s.notes, r.first)
+	default:
+		s.notes[r.first] = text
 	}
 }
 
-func (s *Store) note(r *row, text string) {
-	r.noted = text != ""
-	if r.noted {
-		s.marks[r.mark] = &mark{text}
-		s.noted[r.first] = text
-	} else {
-		delete(s.marks, r.mark)
-		delete(s.noted, r.first)
-	}
-}
-
-// Restore sets bookmarks and notes that were kept. It is called before the
-// session begins, whose frames find them as they come.
+// Restore sets bookmarks and notes that were kept. It must be called before the session
+// begins.
 func (s *Store) Restore(n Notes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seq := range n.Bookmarks {
 		s.bookmarks[seq] = true
 	}
-	maps.Copy(s.noted, n.Exchanges)
+	maps.Copy(s.notes, n.Exchanges)
 }
 
-// Notes returns what is to be kept.
+// Notes returns the notes to keep.
 func (s *Store) Notes() Notes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +77,8 @@ func (s *Store) Notes() Notes {
 	if s.filter != nil {
 		n.Filter = s.filter.text
 	}
-	if len(s.noted) > 0 {
-		n.Exchanges = maps.Clone(s.noted)
+	if len(s.notes) > 0 {
+		n.Exchanges = maps.Clone(s.notes)
 	}
 	return n
 }

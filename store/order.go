@@ -17,8 +17,8 @@ type order interface {
 	index(at Spot) int
 }
 
-// natural is the order in which those in flight come first, and then the others,
-// each with the newest first. It is not kept anywhere: those in flight are few.
+// natural is the order with exchanges in flight first, and the newest first in each part. It is
+// computed when needed, because few are in flight.
 type natural struct {
 	*Store
 	openOnly bool
@@ -36,8 +36,8 @@ func (o *natural) at(i int) Spot {
 	if i < len(open) {
 		return Spot{Number: open[len(open)-1-i]}
 	}
-	// The closed one with i-len(open) closed ones above it: every open one
-	// above it moves it down by one.
+	// The closed exchange that is preceded by i-len(open) closed ones. Every open one that is
+	// newer shifts it by one.
 	mark := uint32(o.rows.base+o.rows.n) - uint32(i-len(open))
 	for j := len(open) - 1; j >= 0 && open[j] >= mark; j-- {
 		mark--
@@ -58,7 +58,7 @@ func (o *natural) index(at Spot) int {
 	return len(open) + above - (len(open) - i)
 }
 
-// sorted is an order that was made, for as long as it is good.
+// sorted is a computed order that is kept while it is valid.
 type sorted struct {
 	*Store
 	query   IDsQuery
@@ -66,22 +66,22 @@ type sorted struct {
 	filter  *Filter
 	made    time.Time
 	took    time.Duration
-	stale   bool // something has changed since
+	stale   bool // something has changed since it was made
 	spots   []Spot
 	groups  map[uint32]*Group
-	least   uint32              // of the marks
-	below   map[uint32][]uint32 // what is listed below an operation
-	lower   int                 // how many that are
+	least   uint32              // mark
+	below   map[uint32][]uint32 // the listed members of operations
+	lower   int                 // the number of these
 	nodes   []node              // of the tree of runs, one for each spot
 	keys    []sortKey
-	spare   []sortKey // as many
+	spare   []sortKey // of the same length, for sorting
 }
 
 func (o *sorted) len() int      { return len(o.spots) }
 func (o *sorted) at(i int) Spot { return o.spots[i] }
 
-// index returns where a spot is. An exchange that is folded away is found at its
-// operation, or else at the heading of its group.
+// index returns the index of a spot. For an exchange that is folded away it returns that of its
+// operation, or else of the heading of its group.
 func (o *sorted) index(at Spot) int {
 	i := slices.Index(o.spots, at)
 	r := o.rows.of(at.Number)
@@ -98,14 +98,14 @@ func (o *sorted) index(at Spot) int {
 	return max(i, 0)
 }
 
-// sort returns the order asked for. It is made anew when something has changed,
-// but only so often that it takes a small part of the time.
+// sort returns the order for a query. It is computed again after changes, but only so often that
+// this takes a small part of the time.
 func (s *Store) sort(q IDsQuery) order {
 	o := &s.sorted
 	same := o.spots != nil && o.filter == s.filter && o.query.sameOrder(&q)
 	o.stale = o.version != s.version.Load()
 	fresh := !o.stale || len(o.spots) > shortOrder && time.Since(o.made) < 20*o.took
-	if same && fresh && int64(o.least) > s.rows.base { // all that is in it is still there
+	if same && fresh && int64(o.least) > s.rows.base { // no row in it was dropped
 		return o
 	}
 	start := time.Now()
@@ -123,11 +123,11 @@ func (s *Store) sort(q IDsQuery) order {
 	return o
 }
 
-// shortOrder is how long an order may be that is made anew with every change.
+// shortOrder is the length up to which an order is computed again after every change.
 const shortOrder = 10_000
 
-// lay makes the list of what was arranged, below the headings of the groups. A
-// group of which all are folded away has a heading, too.
+// lay makes the list from the sorted keys, below the headings of the groups. A folded group has
+// a heading, too.
 func (o *sorted) lay() {
 	for i := range o.keys {
 		o.least = min(o.least, o.keys[i].mark)
@@ -139,7 +139,7 @@ func (o *sorted) lay() {
 		}
 		return
 	}
-	// Each group has its place, which is filled as its exchanges come.
+	// Each group has a range of the list, which is filled in the order of the keys.
 	place, n := map[uint32]*int{}, 0
 	o.spots = slices.Grow(o.spots[:0], len(o.keys)+o.lower+len(o.groups))[:len(o.keys)+o.lower+len(o.groups)]
 	for _, group := range slices.Sorted(maps.Keys(o.groups)) {
@@ -159,7 +159,7 @@ func (o *sorted) lay() {
 	}
 }
 
-// appendSpots appends an operation and what is listed below it.
+// appendSpots appends an operation and its listed members.
 func (o *sorted) appendSpots(spots []Spot, mark uint32) []Spot {
 	spots = append(spots, Spot{Number: mark})
 	for _, m := range o.below[mark] {
@@ -174,8 +174,8 @@ type sortKey struct {
 	mark  uint32
 }
 
-// arrange sorts by key; what is equal stays as it is. It goes digit by digit: a
-// million are sorted while somebody waits who has pressed a key.
+// arrange sorts by key, and is stable. It is a radix sort, so that a key press does not wait long
+// for the order of a million exchanges.
 func (o *sorted) arrange() {
 	keys := o.keys
 	to := slices.Grow(o.spare[:0], len(keys))[:len(keys)]
@@ -185,7 +185,7 @@ func (o *sorted) arrange() {
 			n[uint16(keys[i].key>>shift)]++
 		}
 		if len(keys) == 0 || n[uint16(keys[0].key>>shift)] == uint32(len(keys)) {
-			continue // they have the same digit
+			continue // all have the same digit
 		}
 		at := uint32(0)
 		for i, of := range n {
@@ -201,8 +201,8 @@ func (o *sorted) arrange() {
 	o.keys, o.spare = keys, to
 }
 
-// collect takes the keys of the operations that are to be listed, the newest
-// first, and counts those of each group, listed or not.
+// collect collects the keys of the operations to list, the newest first, and counts the members
+// of each group, listed or not.
 func (o *sorted) collect() {
 	q := &o.query
 	o.keys, o.groups = slices.Grow(o.keys[:0], int(o.rows.n)), map[uint32]*Group{}
@@ -233,14 +233,14 @@ func (o *sorted) collect() {
 	}
 }
 
-// isOnTop reports whether r does not stand below another: an operation, or what goes on
-// where only that is listed, though its operation is over.
+// isOnTop reports whether r is not listed below another: it is an operation, or only open
+// exchanges are listed and its operation is over.
 func (o *sorted) isOnTop(r *row) bool {
 	op := o.rows.operation(r)
 	return op == r || o.query.OpenOnly && op.outcome != uint8(session.Open)
 }
 
-// unfold lists what belongs to an operation below it.
+// unfold lists the members of an operation below it.
 func (o *sorted) unfold(op *row) {
 	for _, mark := range o.rows.below(op) {
 		r := o.rows.of(mark)

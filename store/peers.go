@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -10,26 +11,23 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Peer is what is known of a connection.
+// A Peer is a connection.
 type Peer struct {
 	Conn        int
 	Name        string
-	Opened      time.Time
 	Frames      [3]int64 // by direction
 	Bytes       [3]int64
-	Last        [3]int64 // stamps of the last frames
-	Half        [3]bool  // the direction has ended
-	Exit        string   // how the unit's process ended
-	Failed      bool     // it did so by a signal or with a status other than 0
+	Half        [3]bool // the direction has ended
+	Exit        string  // how the unit's process ended
+	Failed      bool    // it ended by a signal or with a status other than 0
 	Stall       [3]time.Duration
 	StallTotal  [3]time.Duration
-	StderrLines int64
-	Note        string // what was said last of it, such as that it does not read
-	place, next string // of a connection of a run: where it belongs, and the cell that comes
+	Note        string // the last note on it, such as that it does not read
+	place, next string // of a connection of a run: its place, and the next cell
 }
 
-// peerNamed returns how long the longest name of a connection is, in characters; 0 if one
-// has none.
+// peerNamed returns the length of the longest name of a connection, in characters; 0 if a
+// connection has no name.
 func (s *Store) peerNamed() (longest int) {
 	for _, p := range s.peers {
 		if p.Name == "" {
@@ -55,11 +53,11 @@ func (p *Peer) State() string {
 	return "open"
 }
 
-// stalled is from when on it takes long to hand a frame on: the side that is to
-// read does not.
+// stalled is the time after which a frame that was not handed on counts as stalled: its
+// receiver does not read.
 const stalled = 10 * time.Millisecond
 
-// peer returns what is known of a connection.
+// peer returns a connection, which may be new.
 func (s *Store) peer(conn int) *Peer {
 	if p := s.lastPeer; p != nil && p.Conn == conn {
 		return p
@@ -82,7 +80,6 @@ func (p *Peer) frame(e *entry) {
 	d := e.dir()
 	p.Frames[d]++
 	p.Bytes[d] += int64(e.raw)
-	p.Last[d] = e.time
 	if e.wrote == 0 {
 		return
 	}
@@ -92,7 +89,7 @@ func (p *Peer) frame(e *entry) {
 	}
 }
 
-// A Line is something that was said beside the frames.
+// A Line is a line of standard error, or an event.
 type Line struct {
 	Time time.Time
 	Conn int
@@ -109,7 +106,7 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	text := string(r.Text[:min(len(r.Text), maxLine)])
 	switch r.Kind {
 	case capture.Opened:
-		p.Name, p.Opened = text, r.Time
+		p.Name = text
 		text = "opened " + text
 	case capture.HalfClosed:
 		if r.Dir <= frame.U2C {
@@ -122,8 +119,6 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	case capture.Signalled:
 		p.Exit, p.Failed = "ended by "+text, true
 		text = "the unit's process was " + p.Exit
-	case capture.Stderr:
-		p.StderrLines++
 	case capture.Note:
 		if !strings.HasPrefix(text, "{") { // what a gate did to a frame
 			p.Note = text
@@ -145,29 +140,21 @@ func side(d frame.Dir) string {
 	return "peer"
 }
 
-// Peers are the connections and what was said beside the frames.
+// Peers are the connections, with standard error and events.
 type Peers struct {
-	Session  capture.Session
-	Peers    []Peer
-	Lines    []Line // the last of those that were asked for
-	Total    int    // lines there are
-	LogStart int    // the number of the first of Lines
+	Session capture.Session
+	Peers   []Peer
+	Lines   []Line // the last ones
+	Total   int    // of lines
 }
 
-// Peers returns the connections, and n lines from the one of that number on;
-// negative numbers count from the end.
-func (s *Store) Peers(from, n int) Peers {
+// Peers returns the connections and the last n lines.
+func (s *Store) Peers(n int) Peers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Peers{Session: s.session}
+	out := Peers{Session: s.session, Total: len(s.log), Lines: slices.Clone(s.log[max(0, len(s.log)-n):])}
 	for _, c := range s.order {
 		out.Peers = append(out.Peers, *s.peers[c])
 	}
-	out.Total = len(s.log)
-	if from < 0 || from > len(s.log)-n {
-		from = max(0, len(s.log)-n)
-	}
-	out.LogStart = from
-	out.Lines = append(out.Lines, s.log[from:min(from+n, len(s.log))]...)
 	return out
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// Records reads some of the frames as a capture; see [capture.Reader]. It takes
-// each from the store as it comes to it.
+// Records reads some frames of the store as a capture; see [capture.Reader]. It reads each frame
+// only when it is needed.
 type Records struct {
 	store   *Store
 	session capture.Session
@@ -17,8 +17,8 @@ type Records struct {
 	gone    int
 }
 
-// RecordsOf returns the frames of an exchange and of what belongs to it, or if it has
-// none, the one of that number.
+// RecordsOf returns the frames of an exchange and of its members, or only the frame of that
+// number if there is no such exchange.
 func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +35,7 @@ func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 	return s.records(seqs)
 }
 
-// Listed returns the frames of the list as it is: those that the filter matches,
-// or all of them.
+// Listed returns the frames of the list: those that match the filter, or all.
 func (s *Store) Listed() *Records {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,13 +55,13 @@ func (s *Store) records(seqs []int64) *Records {
 	return &Records{store: s, session: session, seqs: seqs}
 }
 
-// Len is how many there are.
+// Len returns the number of frames.
 func (r *Records) Len() int { return len(r.seqs) }
 
-// Gone is how many there were that could not be read any more.
+// Gone returns how many frames could not be read any more.
 func (r *Records) Gone() int { return r.gone }
 
-// Session is what the capture says of itself that they are from.
+// Session returns the description of the capture.
 func (r *Records) Session() *capture.Session { return &r.session }
 
 // Next reads the next record whose bytes can still be read.
@@ -79,7 +78,7 @@ func (r *Records) Next(rec *capture.Record) error {
 	return io.EOF
 }
 
-// record makes rec the record of a frame, with bytes of its own.
+// record sets rec to the record of a frame, with its own copy of the bytes.
 func (s *Store) record(seq int64, rec *capture.Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

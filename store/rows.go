@@ -12,28 +12,28 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Model is what is known of the model that answers an exchange.
+// A Model describes the model that answers an exchange, and its answer.
 type Model struct {
 	Name, StopReason string
 	ToolCalls        []string
-	// FirstPart is the time to the first token, and TokensPerSecond how fast the answer came;
-	// 0 if that is not known.
+	// FirstPart is the time to the first token, and TokensPerSecond the speed of the answer;
+	// 0 if unknown.
 	FirstPart       time.Duration
 	TokensPerSecond float64
-	Prompt          *session.Prompt // what it was given; nil if that is not known
-	Said            string          // the end of what it has said so far; "" when it is over
+	Prompt          *session.Prompt // nil if unknown
+	Said            string          // the end of the answer so far; "" once it is complete
 }
 
-// model is a Model with all that is kept of what it has said, which is the tracker's.
+// model is a Model with the answer as far as the tracker keeps it.
 type model struct {
 	Model
 	said []byte
 }
 
-// maxTail is how much of what a model has said is shown.
+// maxTail is how much of an answer is shown, in bytes.
 const maxTail = 512
 
-// setAnswer notes what is known of the model that answers an exchange.
+// setAnswer updates the model that answers an exchange.
 func (r *rows) setAnswer(mark uint32, e *session.Exchange) {
 	m := r.models[mark]
 	if m == nil {
@@ -48,41 +48,39 @@ func (r *rows) setAnswer(mark uint32, e *session.Exchange) {
 	m.said = e.Said
 }
 
-// A row is the displayed state of an exchange: all of fixed size, without pointers.
-// Times are stamps, 0 as long as nothing has happened.
+// A row is the displayed state of an exchange. It has a fixed size and no pointers. Times are
+// stamps; 0 means that it has not happened yet.
 type row struct {
-	opened, answered, firstPart, lastPart, closed int64
-	asked, confirmed                              int64 // of its cancel
-	cancel                                        int64 // the number of the frame that asked
-	first, last                                   int64 // numbers of frames
-	out, in                                       int64 // bytes
-	heldBack                                      int64
-	changed                                       int64 // the number of its last change
-	mark                                          uint32
-	parts, after                                  uint32
-	conn                                          uint32
-	id                                            uint32 // in the texts
-	name, reason                                  uint32 // in the texts, plus one; 0 means none
-	of                                            uint32 // mark of the operation that it belongs to; 0 if it is one
-	newest, older                                 uint32 // marks of the newest that belongs to it, and of the one before it in its operation
-	joined                                        uint32 // how many belong to it
-	lane                                          uint32 // in the lanes, plus one
-	found                                         uint32 // findings, with those about what belongs to it
-	run                                           uint32 // of wirectl rlm, by its number; 0 if it belongs to none
-	under                                         uint32 // mark of what it stands below in its run; 0 if it is on top
-	kind, version                                 uint16
-	opener, outcome                               uint8
-	spoken                                        uint8 // protocol
-	class                                         uint8 // of its cancel, plus one
-	hit                                           bool  // the filter matches one of its frames
-	hitBelow                                      bool  // or of those of an exchange that belongs to it
-	ended                                         bool  // by an answer
-	cut                                           bool  // by its cancel, whatever answers it
-	guessed                                       bool  // it might belong to another operation as well
-	noted                                         bool
+	opened, firstPart, lastPart, closed int64
+	asked, confirmed                    int64 // of its cancel
+	cancel                              int64 // the number of the frame that asked
+	first, last                         int64 // numbers of frames
+	out, in                             int64 // bytes
+	changed                             int64 // the number of its last change
+	mark                                uint32
+	parts, after                        uint32
+	conn                                uint32
+	id                                  uint32 // in the texts
+	name, reason                        uint32 // in the texts, plus one; 0 means none
+	of                                  uint32 // mark of the operation to which it belongs; 0 if it is one
+	newest, older                       uint32 // marks of its newest member, and of the previous member of its operation
+	joined                              uint32 // number of its members
+	lane                                uint32 // in the lanes, plus one
+	found                               uint32 // findings, including those of its members
+	run                                 uint32 // number of its run of wirectl rlm; 0 if it has none
+	under                               uint32 // mark of its parent in its run; 0 if it is on top
+	kind, version                       uint16
+	opener, outcome                     uint8
+	spoken                              uint8 // protocol
+	class                               uint8 // of its cancel, plus one
+	hit                                 bool  // the filter matches one of its frames
+	hitBelow                            bool  // or a frame of one of its members
+	ended                               bool  // by an answer
+	cut                                 bool  // by its cancel, even if an answer follows
+	guessed                             bool  // it might belong to another operation as well
 }
 
-// rows are those of all exchanges, by mark: 1 is the first.
+// rows are the rows of all exchanges, by mark. The first mark is 1.
 type rows struct {
 	chunks  []*[chunk]row
 	base    int64 // rows before the first chunk
@@ -95,15 +93,15 @@ type rows struct {
 	lanes   []*[chunk]lane
 	laned   int
 	free    []uint32                  // lanes of rows that were dropped
-	usage   map[uint32]protocol.Usage // of those that have any
-	models  map[uint32]*model         // of those that a model answers
-	places  map[uint32]runPlace       // of cells and calls of a run
-	used    protocol.Usage            // by all
-	joined  int64                     // rows that belong to others, ever
-	failed  int64                     // operations that have, ever
-	changes int64                     // of rows, ever
-	longest int                       // name, or kind of what has none, in characters, with what a model says
-	named   int                       // the same without what a model says
+	usage   map[uint32]protocol.Usage // by mark
+	models  map[uint32]*model         // by mark
+	places  map[uint32]runPlace       // of cells and calls of a run, by mark
+	used    protocol.Usage            // in total
+	joined  int64                     // total of rows that belong to others
+	failed  int64                     // total of failed operations
+	changes int64                     // total of changes of rows
+	longest int                       // longest name, or kind of a row without a name, in characters, with room for the answer of a model
+	named   int                       // the same without that room
 }
 
 // addRow adds a row for a new exchange, and returns it with its mark.
@@ -132,7 +130,7 @@ func (r *rows) touch(x *row) {
 	x.changed = r.changes
 }
 
-// drop forgets the oldest chunk, with the texts that only it needs.
+// drop drops the oldest chunk, and the texts that only it needs.
 func (r *rows) drop() {
 	old := r.chunks[0]
 	for i := range old {
@@ -160,8 +158,8 @@ func (r *rows) of(mark uint32) *row {
 	return &r.chunks[i/chunk][i%chunk]
 }
 
-// operation returns the row of the operation that r belongs to, as far as it is kept, or
-// else r.
+// operation returns the row of the operation to which x belongs, or x if there is none or it
+// was dropped.
 func (r *rows) operation(x *row) *row {
 	if op := r.of(x.of); op != nil {
 		return op
@@ -169,7 +167,7 @@ func (r *rows) operation(x *row) *row {
 	return x
 }
 
-// join makes x, and what belongs to it, belong to an operation.
+// join adds x and its members to an operation.
 func (r *rows) join(op, x *row) {
 	for _, mark := range append(r.below(x), x.mark) {
 		c := r.of(mark)
@@ -187,7 +185,7 @@ func (r *rows) join(op, x *row) {
 	}
 }
 
-// below returns the marks of the exchanges that belong to an operation, the oldest first.
+// below returns the marks of the members of an operation, the oldest first.
 func (r *rows) below(op *row) (marks []uint32) {
 	for x := r.of(op.newest); x != nil; x = r.of(x.older) {
 		marks = append(marks, x.mark)
@@ -208,14 +206,14 @@ func (r *rows) openedBy(seq int64) iter.Seq[*row] {
 	}
 }
 
-// use notes what an exchange has used.
+// use updates the usage of an exchange.
 func (r *rows) use(mark uint32, u protocol.Usage) {
 	was := r.usage[mark]
 	r.usage[mark] = u
 	r.used = r.used.Plus(u.Minus(was))
 }
 
-// matched notes that the filter matches a frame of x.
+// matched records that the filter matches a frame of x.
 func (r *rows) matched(x *row) {
 	x.hit = true
 	if op := r.operation(x); op != x {
@@ -223,14 +221,14 @@ func (r *rows) matched(x *row) {
 	}
 }
 
-// closeRow removes an exchange from those in flight.
+// closeRow removes an exchange from the list of those in flight.
 func (r *rows) closeRow(mark uint32) {
 	if i, ok := slices.BinarySearch(r.open, mark); ok {
 		r.open = slices.Delete(r.open, i, i+1)
 	}
 }
 
-// optional returns a text that may be none.
+// optional returns an optional text.
 func (r *rows) optional(at uint32) string {
 	if at == 0 {
 		return ""
@@ -269,7 +267,7 @@ func (t *texts) get(at uint32) []byte {
 	return b[1 : 1+int(b[0])]
 }
 
-// drop forgets the blocks before a text.
+// drop drops the blocks before a text.
 func (t *texts) drop(at uint32) {
 	if n := int(at/textBlock) - t.base; n > 0 && n < len(t.blocks) {
 		t.blocks, t.base = t.blocks[n:], t.base+n
@@ -279,17 +277,17 @@ func (t *texts) drop(at uint32) {
 // Slots is how many parts of time a lane has.
 const Slots = 64
 
-// A lane counts the parts of an answer in slots of time, which double in width
-// when the exchange outlasts them: its size is fixed, whatever comes.
+// A lane counts the parts of an answer in slots of time. The slots double in width when the
+// exchange outlasts them, so that the size of a lane is fixed.
 type lane struct {
 	slot  int64 // width, as stamps count
 	count [Slots]uint8
 }
 
-// firstSlot is the width of slots at the beginning, in nanoseconds or frames.
+// firstSlot is the initial width of slots, in nanoseconds or frames.
 const firstSlot = 1 << 4
 
-// tick notes a part of an exchange.
+// tick counts a part of an exchange.
 func (r *rows) tick(x *row, at int64) {
 	since := max(at-x.opened, 0)
 	if x.lane == 0 {
@@ -341,44 +339,43 @@ func (l *lane) fold() {
 	l.slot *= 2
 }
 
-// An Exchange is a row as the screen has it, or a heading. Times are stamps: nanoseconds
-// since 1970, or numbers of frames where times are not known; 0 is not yet.
+// An Exchange is a row for the screen, or a heading. Times are stamps: nanoseconds since 1970,
+// or numbers of frames if times are unknown; 0 means not yet.
 type Exchange struct {
-	Group                                         *Group // not nil for the heading of one; all else is zero
-	Within                                        uint32 // the number of its group
-	Mark                                          uint32
-	ID, Kind                                      string
-	Name                                          string // that the request names: a tool, a prompt, a resource, a model
-	Version                                       string // of the protocol; "" if it is not known
-	Reason                                        string // why it was cancelled
-	Of                                            int64  // first frame of the operation that it belongs to; 0 if it is one
-	Operation                                     uint32 // its mark
-	Guessed                                       bool   // it might belong to another as well
-	Joined                                        int64  // exchanges that belong to it
-	Run                                           string // the id of the run that it belongs to; "" if that is none
-	Place                                         string // in the run, of a turn, a cell or a call: t3/c1/q7
-	Asks                                          string // of a cell the beginning of its code, of a call that of its prompt
-	Under                                         uint32 // mark of what it stands below in its run; 0 if it is on top
-	Level                                         int    // in a list that is grouped by run: how many stand above it
-	Parent                                        bool   // in such a list: some stand below it, or are folded away
-	Usage                                         protocol.Usage
-	Model                                         Model
-	Conn                                          int
-	Peer                                          string // the name of the connection; "" if it has none
-	Opener                                        frame.Dir
-	Opened, Answered, FirstPart, LastPart, Closed int64
-	Over                                          int64 // as Closed, but of one that was withdrawn when it was
-	Asked, Confirmed                              int64
-	First, Last, Cancel                           int64 // frames
-	Out, In                                       int64
-	Parts, After                                  int64
-	HeldBack                                      int64
-	Outcome                                       session.Outcome
-	Cancelled                                     bool // a cancel was asked
-	Class                                         session.Class
-	Findings                                      int
-	Note                                          string
-	// Slot is the width of the slots of Parts over time, from Opened on.
+	Group                               *Group // of a heading, whose other fields are zero; else nil
+	Within                              uint32 // the number of its group
+	Mark                                uint32
+	ID, Kind                            string
+	Name                                string // of the tool, prompt, resource or model that is requested
+	Version                             string // of the protocol; "" if unknown
+	Reason                              string // of its cancel
+	Of                                  int64  // first frame of the operation to which it belongs; 0 if it is one
+	Operation                           uint32 // mark of that operation
+	Guessed                             bool   // it might belong to another as well
+	Joined                              int64  // number of its members
+	Run                                 string // the id of its run; "" if it has none
+	Place                               string // of a turn, a cell or a call in the run: t3/c1/q7
+	Asks                                string // the beginning of a cell's code or of a call's prompt
+	Under                               uint32 // mark of its parent in its run; 0 if it is on top
+	Level                               int    // in a list grouped by run: its depth
+	Parent                              bool   // in such a list: it has children, perhaps folded away
+	Usage                               protocol.Usage
+	Model                               Model
+	Conn                                int
+	Peer                                string // the name of the connection; "" if it has none
+	Opener                              frame.Dir
+	Opened, FirstPart, LastPart, Closed int64
+	Over                                int64 // Closed, or for a withdrawn exchange the time of its cancel
+	Asked, Confirmed                    int64
+	First, Last, Cancel                 int64 // frames
+	Out, In                             int64
+	Parts, After                        int64
+	Outcome                             session.Outcome
+	Cancelled                           bool // a cancel was asked
+	Class                               session.Class
+	Findings                            int
+	Note                                string
+	// Ticks counts parts in slots of that width, starting at Opened.
 	Slot  int64
 	Ticks [Slots]uint8
 }
@@ -386,7 +383,7 @@ type Exchange struct {
 // Open reports whether the exchange is in flight.
 func (x *Exchange) Open() bool { return x.Outcome == session.Open }
 
-// Ended returns when the exchange was over, or now if it is not.
+// Ended returns when the exchange was over, or now if it is in flight.
 func (x *Exchange) Ended(now int64) int64 {
 	if x.Open() {
 		return now
@@ -394,8 +391,8 @@ func (x *Exchange) Ended(now int64) int64 {
 	return x.Over
 }
 
-// over returns when an exchange was over, whatever came later: one that was withdrawn was
-// over then. It is 0 for one in flight.
+// over returns when an exchange was over; 0 if it is in flight. A withdrawn exchange was over
+// at its cancel, even if an answer came later.
 func (r *row) over() int64 {
 	if session.Outcome(r.outcome).Stopped() && r.class > 0 {
 		switch class := session.Class(r.class - 1); {
@@ -410,10 +407,10 @@ func (s *Store) exchange(r *row) Exchange {
 	x := Exchange{
 		Mark: r.mark, ID: string(s.rows.texts.get(r.id)), Kind: s.kinds.list[r.kind],
 		Conn: int(r.conn), Opener: frame.Dir(r.opener),
-		Opened: r.opened, Answered: r.answered, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed, Over: r.over(),
+		Opened: r.opened, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed, Over: r.over(),
 		Asked: r.asked, Confirmed: r.confirmed, First: r.first, Last: r.last, Cancel: r.cancel,
-		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after), HeldBack: r.heldBack,
-		Outcome: session.Outcome(r.outcome), Findings: int(r.found),
+		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after),
+		Outcome: session.Outcome(r.outcome), Findings: int(r.found), Note: s.notes[r.first],
 	}
 	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
 	if p := s.peers[x.Conn]; p != nil {
@@ -435,9 +432,6 @@ func (s *Store) exchange(r *row) Exchange {
 	}
 	if l := s.rows.laneOf(r); l != nil {
 		x.Slot, x.Ticks = l.slot, l.count
-	}
-	if r.noted {
-		x.Note = s.marks[r.mark].Text
 	}
 	return x
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// runs are those of wirectl rlm in a session. Of each run there is only what goes on, since
-// that is all that anything new can belong to.
+// runs are the runs of wirectl rlm in a session. Only the current turn, cell and calls of each
+// are kept, because new exchanges belong to those.
 type runs struct {
 	names []string // by number, from 1
 	of    map[string]*episode
@@ -21,32 +21,32 @@ type runs struct {
 // maxRuns is how many runs are followed at once.
 const maxRuns = 1024
 
-// An episode is a run or a child run, with its newest turn and the newest cell of that.
+// An episode is a run or a child run, with its newest turn and the newest cell of that turn.
 type episode struct {
 	number     uint32
 	turn, cell step
 	calls      map[int]*call // of the cell
 }
 
-// A step is a turn or a cell, by its number in the path and its mark.
+// A step is a turn or a cell: its number in the path and its mark.
 type step struct {
 	n    int
 	mark uint32
 }
 
-// A call is one of a cell: by the worker's request, and by that to the model.
+// A call is a call of a cell: the marks of the worker's request and of the request to the model.
 type call struct {
 	asked, sent uint32
 	child       episode
 }
 
-// runID is how long the id of a run is: 32 hexadecimal digits.
+// runID is the length of the id of a run, in hexadecimal digits.
 const runID = 32
 
-// runPlace is what is known of a cell or a call: its place in the run, and what it asks.
+// runPlace is the place of a cell or a call in its run, and the beginning of its request.
 type runPlace struct{ place, asks string }
 
-// maxAsks is how much of what is asked is shown, in bytes of JSON.
+// maxAsks is how much of a request is shown, in bytes of JSON.
 const maxAsks = 160
 
 // beginning returns the first line of a text, which is a JSON string or some other value.
@@ -71,19 +71,19 @@ func cutRun(path string) (run, place string, ok bool) {
 	return run, place, len(run) == runID && strings.Trim(run, "0123456789abcdef") == ""
 }
 
-// A spot in a run is where a path leads.
+// A runSpot is the end of a path in a run.
 type runSpot struct {
 	*episode
 	last  string // the last word of the path, such as c1; "" for the run
 	n     int    // its number
-	call  *call  // that it is, or whose child run it is
-	above uint32 // mark of what the last word stands below
+	call  *call  // the call, or the call of which this is the child run
+	above uint32 // mark of the parent
 }
 
 // maxPath is how long a path may be, in bytes.
 const maxPath = 4096
 
-// at follows a path. What the path says that is not there any more is skipped.
+// at follows a path. It skips words of the path that are over.
 func (rs *runs) at(path string) (p runSpot, ok bool) {
 	run, place, ok := cutRun(path)
 	if !ok || len(path) > maxPath {
@@ -122,18 +122,16 @@ func (p *runSpot) step() {
 
 // call returns a call of the cell.
 func (e *episode) call(n int) *call {
-	c := e.calls[n]
-	if c == nil {
-		if e.calls == nil {
-			e.calls = map[int]*call{}
-		}
-		c = &call{child: episode{number: e.number}}
-		e.calls[n] = c
+	if e.calls == nil {
+		e.calls = map[int]*call{}
 	}
-	return c
+	if e.calls[n] == nil {
+		e.calls[n] = &call{child: episode{number: e.number}}
+	}
+	return e.calls[n]
 }
 
-// belongs notes where in a run a connection belongs, or an exchange of it.
+// belongs notes the place of a connection, or of one of its exchanges, in a run.
 func (s *Store) belongs(p *Peer, at *capture.Place) {
 	switch {
 	case at.Next:
@@ -145,7 +143,7 @@ func (s *Store) belongs(p *Peer, at *capture.Place) {
 	}
 }
 
-// asks notes that a request of a worker asks a call.
+// asks notes which call a worker's request is.
 func (s *Store) asks(conn int, at *capture.Place) {
 	spot, ok := s.runs.at(at.Run)
 	if !ok || spot.call == nil {
@@ -165,7 +163,7 @@ func (s *Store) asks(conn int, at *capture.Place) {
 	}
 }
 
-// placeRow finds out where in a run a new exchange belongs.
+// placeRow finds the place of a new exchange in its run.
 func (s *Store) placeRow(r *row, e *session.Exchange) {
 	p := s.peer(e.Conn)
 	protocol := e.Protocol.Name()
@@ -199,7 +197,7 @@ func (s *Store) placeRow(r *row, e *session.Exchange) {
 	}
 }
 
-// placeRequest places a request to a model: that of a turn, or of a call.
+// placeRequest places a request to a model, which is a turn or a call.
 func (s *Store) placeRequest(r *row, path string) {
 	spot, _ := s.runs.at(path)
 	r.run, r.under = spot.number, spot.above
@@ -214,8 +212,8 @@ func (s *Store) placeRequest(r *row, path string) {
 	}
 }
 
-// placeOther places what a worker is asked or asks, below the cell that runs, or else
-// below the turn.
+// placeOther places another request to or from a worker below the running cell, or else below
+// the turn.
 func (s *Store) placeOther(r *row, spot *runSpot) {
 	spot.step() // into a child run
 	if r.under = spot.above; spot.turn.mark != 0 {
@@ -226,7 +224,7 @@ func (s *Store) placeOther(r *row, spot *runSpot) {
 	}
 }
 
-// placeOf returns where a row is in its run.
+// placeOf returns the place of a row in its run.
 func (s *Store) placeOf(r *row) string {
 	if p := s.rows.places[r.mark]; p.place != "" {
 		return p.place
@@ -234,12 +232,10 @@ func (s *Store) placeOf(r *row) string {
 	return PlaceOf(strings.Trim(string(s.rows.texts.get(r.id)), `"`))
 }
 
-// PlaceOf returns the place in a run that an id without quotes names, such as t3/c1/q7; ""
-// if it names none.
+// PlaceOf returns the place in a run that an unquoted id names, such as t3/c1/q7, or "".
 func PlaceOf(id string) string {
-	_, place, ok := cutRun(id)
-	if !ok {
-		return ""
+	if _, place, ok := cutRun(id); ok {
+		return place
 	}
-	return place
+	return ""
 }

@@ -2,8 +2,8 @@ package store
 
 import "github.com/wirectl/wirectl/frame"
 
-// A series counts the traffic in slots of time, which double in width when the
-// session outlasts them.
+// A series counts the traffic in slots of time, which double in width when the session
+// outlasts them.
 type series struct {
 	bytes int64
 	begin int64
@@ -32,15 +32,15 @@ func (t *series) countFrame(at int64, d frame.Dir, n int64) {
 	c.Bytes[d] += n
 }
 
-// flies notes how many exchanges are in flight after a frame that was added.
+// flies sets how many exchanges are in flight after the newest frame.
 func (t *series) flies(n int64) {
 	t.level = n
 	c := &t.slots[t.last]
 	c.InFlight = max(c.InFlight, n)
 }
 
-// at returns the slot of a time. What comes before the beginning counts as
-// the beginning. What is in flight stays so while nothing passes.
+// at returns the slot of a time. Times before the beginning belong to the first slot. The
+// number in flight does not change while nothing passes.
 func (t *series) at(at int64) *Traffic {
 	if t.slot == 0 {
 		t.begin, t.slot = at, seriesWidth

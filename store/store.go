@@ -1,11 +1,11 @@
-// Package store keeps what the monitor shows of a session, in bounded memory: an index
-// of its frames, a row for each exchange, and the bytes of frames where they can be read
-// again.
+// Package store keeps a session for the monitor in bounded memory: an index of its frames,
+// a row for each exchange, and the bytes of frames if they cannot be read again.
 //
-// Package session says what the frames mean. The store neither interprets nor draws.
+// Package session interprets the frames. The store neither interprets nor draws.
 package store
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,36 +18,24 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// Options are how much a store keeps.
+// Options say how much a store keeps.
 type Options struct {
-	// Frames and Exchanges are how many are kept of each: beyond that the
-	// oldest are dropped, and counted. 0 is 4,000,000 and 1,000,000.
+	// Frames and Exchanges bound the numbers that are kept. Beyond them the oldest are
+	// dropped, and counted. 0 means 4,000,000 and 1,000,000.
 	Frames, Exchanges int
-	// Bytes is how many bytes of frames are kept in memory; 0 is 32 MiB. Spill
-	// says that the ones before them go to a temporary file rather than away.
+	// Bytes bounds the bytes of frames that are kept in memory; 0 means 32 MiB. With Spill,
+	// older bytes go to a temporary file instead of being dropped.
 	Bytes int
 	Spill bool
 	// Config is how frames are read.
 	Config decode.Config
 }
 
-func (o *Options) fill() {
-	if o.Frames <= 0 {
-		o.Frames = 4_000_000
-	}
-	if o.Exchanges <= 0 {
-		o.Exchanges = 1_000_000
-	}
-	if o.Bytes <= 0 {
-		o.Bytes = 32 << 20
-	}
-}
-
 // A Store is fed by one goroutine and asked by others.
 type Store struct {
 	version atomic.Int64 // counts what changed
 
-	mu       sync.Mutex // of everything below
+	mu       sync.Mutex // guards everything below
 	opts     Options
 	frames   frames
 	rows     rows
@@ -60,7 +48,7 @@ type Store struct {
 	trackers track.Trackers
 	follower *track.Follower
 	source   Source          // where frames can be read again; nil if nowhere
-	session  capture.Session // what the capture said about itself at its beginning
+	session  capture.Session // the capture's description at its beginning
 	item     *decode.Item    // for frames that are read again
 	raw      []byte          // their bytes
 	cache    map[int64]*Frame
@@ -70,19 +58,18 @@ type Store struct {
 	traffic     series
 	findings    found
 	runs        runs
-	asking      []byte // text of the frame at hand
+	asking      []byte // text of the current frame
 	peers       map[int]*Peer
 	lastPeer    *Peer
-	order       []int // connections, as they came
+	order       []int // connections, in the order of appearance
 	log         []Line
 	lost        int64 // frames that the source dropped
 	held        []Held
 	notices     []string
 	filter      *Filter
 	hits        hits
-	marks       map[uint32]*mark
 	bookmarks   map[int64]bool   // frames
-	noted       map[int64]string // the texts of marks, by the first frame of the exchange
+	notes       map[int64]string // by the first frame of the exchange
 	sorted      sorted
 	figures     figures
 	offer       contract.Offer
@@ -91,7 +78,7 @@ type Store struct {
 	ended       bool
 }
 
-// wire is how frames are read.
+// A wire is a framing and a protocol by which frames are read.
 type wire struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
@@ -99,25 +86,32 @@ type wire struct {
 
 // New returns an empty store.
 func New(o Options) *Store {
-	o.fill()
+	o.Frames, o.Exchanges, o.Bytes = cmp.Or(o.Frames, 4_000_000), cmp.Or(o.Exchanges, 1_000_000), cmp.Or(o.Bytes, 32<<20)
 	s := &Store{
 		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}},
 		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
-		peers: map[int]*Peer{}, marks: map[uint32]*mark{}, bookmarks: map[int64]bool{}, noted: map[int64]string{}, findings: newFound(),
+		peers: map[int]*Peer{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
 	}
 	s.trackers.Watcher, s.trackers.Apart, s.trackers.Said = watcher{s}, true, true
 	return s
 }
 
-// Close removes what the store wrote to disk.
+// lockToChange locks the store for a change, and returns the function that unlocks it.
+func (s *Store) lockToChange() (unlock func()) {
+	s.mu.Lock()
+	s.version.Add(1)
+	return s.mu.Unlock
+}
+
+// Close removes the store's temporary file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes.removeFile()
 }
 
-// Version grows with everything that is added.
+// Version grows with each change.
 func (s *Store) Version() int64 { return s.version.Load() }
 
 // stamp returns when a frame was read.

@@ -9,11 +9,10 @@ import (
 // A node is a place in the tree of runs.
 type node struct {
 	level  int
-	parent bool // something stands below it
+	parent bool // it has children
 }
 
-// parent returns the mark of what an exchange stands below: in its run, or else in its
-// operation.
+// parent returns the mark of an exchange's parent in its run, or else of its operation.
 func (r *row) parent() uint32 {
 	if r.run != 0 {
 		return r.under
@@ -21,12 +20,12 @@ func (r *row) parent() uint32 {
 	return r.of
 }
 
-// grow lists runs as trees: below each exchange what belongs to it, the oldest first. What
-// is to be listed is so with all that it stands below.
+// grow lists runs as trees: below each exchange its children, the oldest first. An exchange is
+// listed with all its ancestors.
 func (o *sorted) grow() {
 	q := &o.query
 	o.keys, o.below, o.groups, o.least = o.keys[:0], nil, map[uint32]*Group{}, math.MaxUint32
-	// By position among the rows: the oldest of those below, and the one after it.
+	// By index of the row: its oldest child, and its next sibling.
 	child, next := make([]uint32, o.rows.n), make([]uint32, o.rows.n)
 	tops := map[uint32]uint32{} // by group
 	for i := o.rows.n - 1; i >= 0; i-- {
@@ -57,7 +56,7 @@ func (o *sorted) grow() {
 		}
 	}
 	for n := range uint32(len(o.runs.names) + 1) {
-		run := (n + 1) % uint32(len(o.runs.names)+1) // what belongs to none comes last
+		run := (n + 1) % uint32(len(o.runs.names)+1) // exchanges without a run come last
 		if o.groups[run] == nil {
 			continue
 		}
@@ -68,7 +67,7 @@ func (o *sorted) grow() {
 	}
 }
 
-// above returns the index of the nearest exchange above r that is listed, or of its heading.
+// above returns the index of the nearest listed ancestor of r, or of its heading.
 func (o *sorted) above(r *row) int {
 	at := map[Spot]int{}
 	for i, spot := range o.spots {

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// watcher hears from the trackers, which are fed with the lock held.
+// watcher is the [session.Watcher] of the trackers, which are fed with the lock held.
 type watcher struct{ *Store }
 
 // Changed keeps the row of an exchange.
@@ -48,11 +48,12 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 			s.rows.matched(r)
 		}
 	} else if s.timed && !e.Closed.IsZero() {
-		at = e.Closed.UnixNano() // with its connection
+		at = e.Closed.UnixNano() // it ended with its connection
 	}
 	s.offer.Changed(e, seq)
 	s.progress(r, e, at)
-	// What ends by a cancel has no time, and what ends with its connection no frame.
+	// An exchange that ends by a cancel has no time, and one that ends with its connection has
+	// no frame.
 	r.ended = r.ended || !e.Closed.IsZero() && (seq != 0 || e.Outcome == session.Failed) && e.Outcome != session.Abandoned
 	if e.Usage != (protocol.Usage{}) {
 		s.rows.use(r.mark, e.Usage)
@@ -63,7 +64,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 	}
 }
 
-// spoken is for how many characters of what a model says there is to be room.
+// spoken is how many characters of a model's answer should fit.
 const spoken = 28
 
 // openRow fills r with a new exchange.
@@ -81,9 +82,6 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	}
 	s.rows.named = max(s.rows.named, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
 	s.rows.longest = max(s.rows.longest, s.rows.named)
-	if text := s.noted[r.first]; text != "" {
-		s.note(r, text)
-	}
 }
 
 // spokenOf returns the number of a protocol.
@@ -96,7 +94,7 @@ func (s *Store) spokenOf(p protocol.Protocol) uint8 {
 	return uint8(i)
 }
 
-// failures counts an exchange with that outcome if it counts as failed.
+// failures returns 1 for the outcome of a failed exchange, and else 0.
 func failures(o session.Outcome) int64 {
 	if o.Failed() {
 		return 1
@@ -104,7 +102,7 @@ func failures(o session.Outcome) int64 {
 	return 0
 }
 
-// progress notes what has become of an exchange at a time.
+// progress updates the row of an exchange that changed at a time.
 func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 	if e.Parts > int64(r.parts) {
 		if r.parts == 0 {
@@ -115,9 +113,6 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 		if r.asked != 0 {
 			r.after++
 		}
-	}
-	if r.answered == 0 && e.BytesIn > 0 {
-		r.answered = at
 	}
 	switch was := session.Outcome(r.outcome); {
 	case was != e.Outcome:
@@ -132,7 +127,6 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 		r.closed = at
 	}
 	r.out, r.in = e.BytesOut, e.BytesIn
-	r.heldBack = int64(e.HeldBack)
 }
 
 // Asked notes a cancel in the row of its target.

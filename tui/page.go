@@ -90,7 +90,7 @@ func (w want) get(s *store.Store) page {
 	case viewStats:
 		p.stats = s.Stats()
 	case viewPeers:
-		p.peers = s.Peers(-1, w.rows)
+		p.peers = s.Peers(w.rows)
 	}
 	if w.detail != 0 {
 		p.detail = s.Outline(w.detail)

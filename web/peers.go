@@ -39,7 +39,7 @@ type said struct {
 const maxLines = 500
 
 func peersOf(s *store.Store, c clock) *peers {
-	p := s.Peers(-1, maxLines)
+	p := s.Peers(maxLines)
 	out := &peers{Peers: []peer{}, Lines: []said{}, Total: p.Total}
 	for i := range p.Peers {
 		of := &p.Peers[i]

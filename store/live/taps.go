@@ -13,21 +13,20 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/store"
 )
 
-// A Tap is a tap that is open, and what has passed it.
+// A Tap is an open tap, with counts of its traffic.
 type Tap struct {
 	tap.Info
-	// Protocols are those that its frames are of; the one in Info was named.
+	// Protocols are those of its frames; the one in Info is as named by the user.
 	Protocols []string `json:"protocols,omitempty"`
 	Frames    int64    `json:"frames"`
 	Bytes     int64    `json:"bytes"`
 	Altered   bool     `json:"altered,omitempty"`
 }
 
-// List returns the taps in dir, the newest first. What cannot be read is told to skip.
+// List returns the taps in dir, the newest first. It calls skip for those that it cannot read.
 func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
 	open, err := tap.List(dir, skip)
 	if err != nil {
@@ -42,7 +41,7 @@ func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil: // the others can be looked at
+		case err != nil: // the others may be readable
 			skip(fmt.Errorf("tap:%s: %w", info.Name, err))
 			continue
 		}
@@ -51,10 +50,10 @@ func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
 	return taps, nil
 }
 
-// glanced is how many frames of a tap are looked at for their protocol.
+// glanced is how many frames of a tap are read to find its protocols.
 const glanced = 64
 
-// glance looks at what has passed a tap.
+// glance reads the newest frames of a tap.
 func glance(ctx context.Context, dir string, info tap.Info) (Tap, error) {
 	past, err := tap.Glance(ctx, dir, info.Name, glanced)
 	if err != nil {
@@ -64,7 +63,7 @@ func glance(ctx context.Context, dir string, info tap.Info) (Tap, error) {
 	line := Tap{Info: info, Frames: past.Hello.Frames, Bytes: past.Hello.Bytes, Altered: past.Hello.Altered}
 	s := store.New(store.Options{})
 	defer s.Close()
-	_ = s.Take(ctx, decode.Input{Capture: past}, decode.Config{Workers: 1}) // what was broken off has told something
+	_ = s.Take(ctx, decode.Input{Capture: past}, decode.Config{Workers: 1}) // after an error, some frames were read
 	for _, wire := range s.Overview().Protocols {
 		name, _, _ := strings.Cut(wire, "/")
 		if !slices.Contains(line.Protocols, name) {
@@ -89,11 +88,6 @@ func Age(info tap.Info) string {
 		}
 	}
 	return fmt.Sprintf("%ds", max(0, d/time.Second))
-}
-
-// WriteNDJSON writes an object for each tap.
-func WriteNDJSON(w io.Writer, taps []Tap) error {
-	return jsonscan.WriteLines(w, taps)
 }
 
 // WriteText writes a table of taps.
