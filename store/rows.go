@@ -101,7 +101,6 @@ type rows struct {
 	failed  int64                     // total of failed operations
 	changes int64                     // total of changes of rows
 	longest int                       // longest name, or kind of a row without a name, in characters, with room for the answer of a model
-	named   int                       // the same without that room
 }
 
 // addRow adds a row for a new exchange, and returns it with its mark.

@@ -80,8 +80,7 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	if e.Name != "" {
 		r.name = s.rows.keepText([]byte(e.Name)) + 1
 	}
-	s.rows.named = max(s.rows.named, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
-	s.rows.longest = max(s.rows.longest, s.rows.named)
+	s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
 }
 
 // spokenOf returns the number of a protocol.

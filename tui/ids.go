@@ -191,7 +191,7 @@ func (m *Model) idColumns() idColumns {
 	// A name is cut only where it would leave no room for its lane, and so is a prompt,
 	// whose lane is wider on a large screen.
 	c.lane = max(m.width-used-5, 8)
-	more := min(m.page.overview.Named-c.kind, c.lane-minLane)
+	more := min(m.page.overview.Longest-c.kind, c.lane-minLane)
 	if m.ids.group == store.GroupRun {
 		more = min(m.ids.widest-c.kind, c.lane-minLane-max(m.width-80, 0)/3)
 	}

@@ -78,7 +78,7 @@ func (l *listState) move(by, total, n int) {
 // been so many when it was last moved in.
 func (l *listState) from(n int) int { return max(min(l.top, l.at), l.at-n+1, 0) }
 
-const welcome = "Welcome: j and k select, enter opens, tab changes the view, ? lists all keys, q quits."
+const welcome = "Welcome: j/k select, enter opens, tab changes the view, ? lists keys, q quits."
 
 // New returns the monitor of what s keeps.
 func New(s *store.Store, c Config) *Model {

@@ -12,7 +12,7 @@ import (
 func TestWelcome(t *testing.T) {
 	for _, width := range []int{60, 80, 200} {
 		sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Welcome: true}, width, 24)
-		if text := strings.Join(strings.Fields(sc.text()), " "); !strings.Contains(text, "Welcome: j and k select, enter opens, tab changes the view, ? lists all keys, q quits.") {
+		if text := strings.Join(strings.Fields(sc.text()), " "); !strings.Contains(text, "Welcome: j/k select, enter opens, tab changes the view, ? lists keys, q quits.") {
 			t.Errorf("no welcome:\n%s", sc.text())
 		}
 		fits(t, sc.model.View(), width, 24)
