@@ -28,7 +28,7 @@ func newKeyMap() keyMap {
 		Up: bind("up", "k", "up"), Down: bind("down", "j", "down"),
 		PageUp: bind("page up", "pgup", "ctrl+b", "ctrl+u"), PageDown: bind("page down", "pgdown", "ctrl+f", "ctrl+d"),
 		Top: bind("first", "g", "home"), Bottom: bind("last", "G", "end"),
-		Left: bind("back in time", "h", "left"), Right: bind("on in time", "l", "right"),
+		Left: bind("earlier", "h", "left"), Right: bind("later", "l", "right"),
 		Next: bind("next view", "tab"), Previous: bind("view before", "shift+tab"),
 		Open: bind("open", "enter"), Back: bind("back", "esc", "backspace"),
 		IDs: bind("ids", "1"), Frames: bind("frames", "2"), Findings: bind("findings", "3"), Stats: bind("stats", "4"), Peers: bind("peers", "5"),

@@ -19,6 +19,7 @@ type page struct {
 	frames   store.Frames
 	findings store.Findings
 	stats    store.Stats
+	widths   statWidths
 	peers    store.Peers
 	detail   *store.Detail // all but its bytes
 
@@ -89,6 +90,7 @@ func (w want) get(s *store.Store) page {
 		p.findings = s.Findings(w.finding, (w.rows+findingLines-1)/findingLines) // a part of the last
 	case viewStats:
 		p.stats = s.Stats()
+		p.widths = widthsOf(&p.stats)
 	case viewPeers:
 		p.peers = s.Peers(w.rows)
 	}

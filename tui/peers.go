@@ -87,7 +87,7 @@ func (m *Model) peerWidth(shown []store.Peer) int {
 	for i := range shown {
 		need = max(need, ansi.StringWidth(m.peerName(&shown[i])))
 	}
-	return max(10, min(m.width-90, need))
+	return max(10, min(m.width-62, need))
 }
 
 func (m *Model) peerName(p *store.Peer) string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
@@ -291,7 +292,7 @@ func (m *Model) answeredKind() *store.Kind {
 func (m *Model) namesHead(l *line) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Dim, "NAME", m.nameWidth())
+	l.left(th.Dim, "NAME", m.nameWidth(m.page.widths.names))
 	l.right(th.Dim, "CALLS", 7)
 	l.right(th.Dim, "ERRORS", 6)
 	for _, name := range []string{"P50", "P99", "BYTES", "~TOKENS", "DEFINED"} {
@@ -303,13 +304,30 @@ func (m *Model) namesHead(l *line) {
 	}
 }
 
-func (m *Model) nameWidth() int { return max(12, min(40, m.width-60)) }
+// statWidths are the longest names of the tables, in characters.
+type statWidths struct{ names, models, kinds int }
+
+func widthsOf(s *store.Stats) (w statWidths) {
+	for i := range s.Names {
+		w.names = max(w.names, utf8.RuneCountInString(s.Names[i].Name))
+	}
+	for i := range s.Models {
+		w.models = max(w.models, utf8.RuneCountInString(s.Models[i].Name))
+	}
+	for i := range s.Kinds {
+		w.kinds = max(w.kinds, utf8.RuneCountInString(s.Kinds[i].Name))
+	}
+	return w
+}
+
+// nameWidth is how wide the names of a table are: its last columns go before a name is cut.
+func (m *Model) nameWidth(longest int) int { return max(12, min(longest, m.width-33)) }
 
 // nameRow draws what is known of what has a name. Tokens are estimates.
 func (m *Model) nameRow(l *line, n *stats.Name) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Kind, n.Name, m.nameWidth())
+	l.left(th.Kind, n.Name, m.nameWidth(m.page.widths.names))
 	l.right(th.Number, count(n.Calls), 7)
 	l.right(th.Failed, number(n.Errors), 6)
 	p50, p99 := "", ""
@@ -337,7 +355,7 @@ func (m *Model) nameRow(l *line, n *stats.Name) {
 func (m *Model) modelsHead(l *line) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Dim, "MODEL", m.nameWidth())
+	l.left(th.Dim, "MODEL", m.nameWidth(m.page.widths.models))
 	l.right(th.Dim, "CALLS", 7)
 	l.right(th.Dim, "ERRORS", 6)
 	for _, name := range []string{"IN", "CACHED", "OUT", "FIRST", "TOK/S", "COST"} {
@@ -349,7 +367,7 @@ func (m *Model) modelsHead(l *line) {
 func (m *Model) modelRow(l *line, x *stats.Model) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Kind, x.Name, m.nameWidth())
+	l.left(th.Kind, x.Name, m.nameWidth(m.page.widths.models))
 	l.right(th.Number, count(x.Calls), 7)
 	l.right(th.Failed, number(x.Errors), 6)
 	first, rate, cost := "", "", ""
@@ -378,7 +396,7 @@ func (m *Model) definitions(l *line) {
 func (m *Model) kindsHead(l *line) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Dim, "KIND", m.kindWidth())
+	l.left(th.Dim, "KIND", m.nameWidth(m.page.widths.kinds))
 	for _, name := range []string{"FRAMES", "BYTES", "P50", "P90", "P99", "MAX", "1ST"} {
 		l.whole(th.Dim, name, 7)
 	}
@@ -390,7 +408,7 @@ func (m *Model) kindWidth() int { return max(12, min(40, m.width-68)) }
 func (m *Model) kindRow(l *line, k *store.Kind) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.Kind, k.Name, m.kindWidth())
+	l.left(th.Kind, k.Name, m.nameWidth(m.page.widths.kinds))
 	l.right(th.Number, count(k.Frames), 7)
 	l.right(th.Dim, size(k.Bytes), 7)
 	quantile := func(h *session.Histogram, q float64) {
