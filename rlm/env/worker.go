@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,7 @@ func (w *worker) handle(m message) bool {
 	}
 	if r != nil {
 		r.handle(m)
+		runtime.Gosched() // the request goes on in this thread, without waking another: a tenth of a cell's time
 	}
 	return true
 }

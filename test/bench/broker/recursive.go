@@ -48,7 +48,9 @@ func ask(b *harness.Bench, latency string, turns []said, args ...string) (*exec.
 		return nil, err
 	}
 	args = append([]string{"rlm", "-q", "--config", path, "-m", "root", "--sub-model", "sub", "--max-calls", "1000000", "--max-iterations", "1000"}, args...)
-	return exec.Command("wirectl", append(args, "Go.")...), nil
+	cmd := exec.Command("wirectl", append(args, "Go.")...)
+	cmd.Env = append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH")) // the system's Python, and no script that looks for one
+	return cmd, nil
 }
 
 // measured runs code that gives a number as its answer.
