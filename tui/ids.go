@@ -204,21 +204,17 @@ func (m *Model) idColumns() idColumns {
 // wide reports whether a screen has room for what is selected at the right of the list.
 func (m *Model) wide() bool { return m.width >= 160 }
 
-// exchangesView draws the exchanges, and what is selected of them: at the right of a wide
-// screen, or else below.
-func (m *Model) exchangesView(n int) []string {
-	if !m.wide() {
-		return append(m.idsView(n), m.preview(m.previewRows())...)
-	}
-	all, rule := m.width, m.theme.Rule.On+"│"+m.theme.Rule.Off
+// split draws a list at the left of a wide screen, and at the right what is selected of it.
+func (m *Model) split(list, selected func(n int) []string) []string {
+	all, n, rule := m.width, m.rows(), m.theme.Rule.On+"│"+m.theme.Rule.Off
 	defer func() { m.width = all }()
 	m.width = all * 3 / 5
-	list, room := m.idsView(n), m.width
+	rows, room := list(n), m.width
 	m.width = all - room - 1
-	for i, row := range m.preview(len(list)) {
-		list[i] += strings.Repeat(" ", room-ansi.StringWidth(list[i])) + rule + row
+	for i, row := range padded(selected(len(rows)), len(rows)) {
+		rows[i] += strings.Repeat(" ", room-ansi.StringWidth(rows[i])) + rule + row
 	}
-	return list
+	return rows
 }
 
 // idsView draws the exchanges.

@@ -15,7 +15,7 @@ type page struct {
 	overview store.Overview
 	ids      store.IDs
 	preview  *store.Detail
-	payload  *store.Detail // of the last frame of what is selected, if it is not large
+	payload  *store.Detail // of the selected frame, or the last one of the selected exchange, if it is not large
 	frames   store.Frames
 	findings store.Findings
 	stats    store.Stats
@@ -31,7 +31,7 @@ func (m *Model) askStore() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
-		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()),
+		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), frames: m.frames,
 		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(),
 	}
 	s, wire := m.store, m.config.Wire
@@ -52,6 +52,7 @@ type want struct {
 	limit   int64 // of the list of frames; 0 means none
 	ids     store.IDsQuery
 	from    int64
+	frames  framesState
 	finding int   // the first in the list
 	detail  int64 // the frame shown in detail; 0 means none
 }
@@ -85,7 +86,11 @@ func (w want) get(s *store.Store) page {
 			}
 		}
 	case viewFrames:
-		p.frames = w.frames(s)
+		p.frames = w.listFrames(s)
+		w.frames.settle(p.frames)
+		if f := w.frames.selected(p.frames); w.preview && f != nil && f.Size <= maxPreview {
+			p.payload = s.Detail(f.Seq)
+		}
 	case viewFindings:
 		p.findings = s.Findings(w.finding, (w.rows+findingLines-1)/findingLines) // a part of the last
 	case viewStats:
@@ -100,8 +105,8 @@ func (w want) get(s *store.Store) page {
 	return p
 }
 
-// frames asks for the list of frames, up to where it was frozen.
-func (w want) frames(s *store.Store) store.Frames {
+// listFrames asks for the list of frames, up to where it was frozen.
+func (w want) listFrames(s *store.Store) store.Frames {
 	if w.limit == 0 {
 		return s.Frames(w.from, w.rows)
 	}

@@ -69,6 +69,12 @@ func (m *Model) draw() string {
 }
 
 func (m *Model) viewOf(v view) []string {
+	switch {
+	case v == viewFrames && m.wide():
+		return m.split(m.framesView, m.payloadPreview)
+	case v == viewIDs && m.wide():
+		return m.split(m.idsView, m.preview)
+	}
 	switch v {
 	case viewFrames:
 		return m.framesView(m.rows())
@@ -79,7 +85,7 @@ func (m *Model) viewOf(v view) []string {
 	case viewPeers:
 		return m.peersView(m.body())
 	}
-	return m.exchangesView(m.rows())
+	return append(m.idsView(m.rows()), m.preview(m.previewRows())...)
 }
 
 // padded returns n lines: those of the list, and empty ones.
