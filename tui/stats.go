@@ -403,8 +403,6 @@ func (m *Model) kindsHead(l *line) {
 	l.whole(th.Dim, "PARTS/S", 8)
 }
 
-func (m *Model) kindWidth() int { return max(12, min(40, m.width-68)) }
-
 func (m *Model) kindRow(l *line, k *store.Kind) {
 	th := m.theme
 	l.pad(1)
