@@ -14,6 +14,7 @@ import (
 // An eraser finds secrets in bytes and replaces them.
 type eraser struct {
 	keys   map[string]bool // plain
+	judged map[string]bool // whether names are secret
 	values []*regexp.Regexp
 	named  *regexp.Regexp // a secret key in text, and its value
 	humped *regexp.Regexp // one that begins inside a word, where only its case tells
@@ -25,7 +26,7 @@ type eraser struct {
 }
 
 func newEraser(x Redaction) *eraser {
-	e := &eraser{keys: map[string]bool{}, values: x.Values}
+	e := &eraser{keys: map[string]bool{}, judged: map[string]bool{}, values: x.Values}
 	var patterns, humps, lines, cookies []string
 	for _, key := range x.Keys {
 		if k := plain(key); k != "" && !e.keys[k] {
@@ -116,10 +117,29 @@ const humpless = "token"
 
 // isSecret reports whether a key is one of the secret ones, or ends in one.
 func (e *eraser) isSecret(name []byte) bool {
-	key := string(name)
-	if len(e.keys) == 0 || key == e.spoken {
+	if len(e.keys) == 0 || string(name) == e.spoken {
 		return false
 	}
+	secret, ok := e.judged[string(name)]
+	if !ok {
+		secret = e.endsInKey(string(name))
+		if len(e.judged) == maxJudged {
+			clear(e.judged)
+		}
+		if len(name) <= maxJudgedName {
+			e.judged[string(name)] = secret
+		}
+	}
+	return secret
+}
+
+// maxJudged bounds the names that an eraser has judged and keeps, and maxJudgedName their bytes.
+const (
+	maxJudged     = 1024
+	maxJudgedName = 64
+)
+
+func (e *eraser) endsInKey(key string) bool {
 	for i := range len(key) {
 		part := i == 0 || key[i-1] == '-' || key[i-1] == '_'
 		if !part && !isHump(key[i-1], key[i]) {
@@ -279,7 +299,13 @@ func isKey(rest []byte) bool {
 	return false
 }
 
-func isNumber(c byte) bool { return '0' <= c && c <= '9' || bytes.IndexByte([]byte("+-.eE"), c) >= 0 }
+func isNumber(c byte) bool {
+	switch c {
+	case '+', '-', '.', 'e', 'E':
+		return true
+	}
+	return '0' <= c && c <= '9'
+}
 
 // text returns text for people without its secrets.
 func (e *eraser) text(text []byte) []byte {

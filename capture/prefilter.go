@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,20 +11,39 @@ import (
 // words, and the text contains none. Regular expressions are far slower, and secrets are
 // rare.
 type prefilter struct {
-	blind bool     // some pattern needs no word
-	gaps  bool     // there may be a '-' or '_' between the letters of a word
-	words [][]byte // in lower case
-	text  []byte   // scratch: a text in lower case, without gaps
+	blind bool           // some pattern needs no word
+	words []string       // in lower case, of two bytes or more
+	pairs [256][4]uint64 // a bit for each first byte of a word and the byte after it
+	fold  [256]byte      // a byte in lower case; 0 if it may stand between the letters of a word
+}
+
+func newFilter(gaps string) *prefilter {
+	p := new(prefilter)
+	for c := range p.fold {
+		p.fold[c] = byte(c)
+		if 'A' <= c && c <= 'Z' {
+			p.fold[c] += 'a' - 'A'
+		}
+	}
+	for _, c := range []byte(gaps) {
+		p.fold[c] = 0
+	}
+	return p
+}
+
+func (p *prefilter) addWord(w string) {
+	p.words = append(p.words, w)
+	p.pairs[w[0]][w[1]>>6] |= 1 << (w[1] & 63)
 }
 
 // newPrefilter returns the prefilter of patterns. Of one that is not a form it knows nothing.
 func newPrefilter(patterns []*regexp.Regexp) *prefilter {
-	p := new(prefilter)
+	p := newFilter("")
 	for _, re := range patterns {
 		words := forms()[re]
 		p.blind = p.blind || words == nil
 		for _, w := range words {
-			p.words = append(p.words, []byte(w))
+			p.addWord(w)
 		}
 	}
 	return p
@@ -34,10 +52,15 @@ func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 // newKeyFilter returns the prefilter of plain keys, in all ways to write them. An
 // expression without regard to case takes two characters beyond ASCII for an s and a k.
 func newKeyFilter(keys map[string]bool) *prefilter {
-	p := &prefilter{gaps: true, words: [][]byte{[]byte("\u017f"), []byte("\u212a")}}
+	p := newFilter("-_")
+	p.addWord("\u017f")
+	p.addWord("\u212a")
 	for k := range keys {
-		p.blind = p.blind || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf })
-		p.words = append(p.words, []byte(k))
+		if len(k) < 2 || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			p.blind = true
+			continue
+		}
+		p.addWord(k)
 	}
 	return p
 }
@@ -47,18 +70,33 @@ func (p *prefilter) mayMatch(text []byte) bool {
 	if p.blind {
 		return true
 	}
-	p.text = p.text[:0]
-	for _, c := range text {
-		if !p.gaps || c != '-' && c != '_' {
-			p.text = append(p.text, lower(c))
+	before, at := byte(0), 0
+	for i, c := range text {
+		if c = p.fold[c]; c == 0 {
+			continue
 		}
+		if p.pairs[before][c>>6]>>(c&63)&1 != 0 && p.hasWord(text[at:]) {
+			return true
+		}
+		before, at = c, i
 	}
-	return slices.ContainsFunc(p.words, func(w []byte) bool { return bytes.Contains(p.text, w) })
+	return false
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
+// hasWord reports whether a text begins with a word.
+func (p *prefilter) hasWord(text []byte) bool {
+	return slices.ContainsFunc(p.words, func(w string) bool {
+		for _, c := range text {
+			if c = p.fold[c]; c == 0 {
+				continue
+			}
+			if c != w[0] {
+				return false
+			}
+			if w = w[1:]; w == "" {
+				return true
+			}
+		}
+		return false
+	})
 }

@@ -58,9 +58,11 @@ func (n Note) Record() capture.Record {
 }
 
 // ParseNote returns the note that a record is, if it is one of a tap's.
-func ParseNote(r *capture.Record) (n Note, ok bool) {
+func ParseNote(r *capture.Record) (Note, bool) {
 	if r.Kind != capture.Note || !bytes.HasPrefix(r.Text, []byte(`{"tap":`)) {
 		return Note{}, false
 	}
-	return n, json.Unmarshal(r.Text, &n) == nil
+	var n Note // on the heap, and so not for each frame
+	err := json.Unmarshal(r.Text, &n)
+	return n, err == nil
 }
