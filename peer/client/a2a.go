@@ -1,105 +1,47 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
-	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
-// An A2A asks an agent that speaks A2A in its JSON-RPC binding. A task goes on at the agent
-// when the call has ended that began it, unless that cancels it.
-type A2A struct {
-	url   string
-	watch *Watch
-	http  HTTPOptions
-	last  atomic.Int64
-}
+// An A2A is a client of an agent that speaks the JSON-RPC binding of A2A. A task outlives
+// the call that started it, unless that call cancels it.
+type A2A struct{ httpRPC }
 
 // NewA2A returns a client of the agent at a URL.
-func NewA2A(url string, w *Watch, h HTTPOptions) *A2A { return &A2A{url: url, watch: w, http: h} }
+func NewA2A(url string, w *Watch, h HTTPOptions) *A2A {
+	return &A2A{httpRPC{url: url, watch: w, http: h}}
+}
 
-// Call is the call of a method, of any version. The params are JSON, or nil for none. Each
-// event of a stream is a part.
+// Call calls a method of any version of A2A. The params are JSON; nil omits them. Each event
+// of a stream is a part.
 func (c *A2A) Call(method string, params []byte) Call {
 	return func(ctx context.Context, out func(Part)) error {
 		return c.request(ctx, method, params, func(result []byte) { out(Part{JSON: result}) })
 	}
 }
 
-// request makes a request and hands each result to take: several of a stream.
-func (c *A2A) request(ctx context.Context, method string, params []byte, take func(result []byte)) error {
-	n := int(c.last.Add(1))
-	body := rpcRequest(strconv.Itoa(n), method, params)
-	if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), asLine(body)); err != nil {
-		return err
-	}
-	defer c.watch.endConn(n)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	maps.Copy(req.Header, c.http.Header)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
+func (c *A2A) request(ctx context.Context, method string, params []byte, handle func(result []byte)) error {
+	header := http.Header{"Accept": {"application/json, text/event-stream"}}
 	if _, version := a2a.ByName([]byte(method)); string(version) != a2a.V03 {
-		req.Header.Set("A2A-Version", a2a.V10)
+		header.Set("A2A-Version", a2a.V10)
 	}
-	resp, err := c.http.Do(req) //nolint:bodyclose // the answer closes it
-	if err != nil {
-		return err
-	}
-	whole := mcphttp.AnswerOf(resp)
-	defer whole.Close()
-	answered := func(data []byte) error { return c.answered(n, data, take) }
-	if whole.IsEvents() {
-		return ofHTTP(whole.Read(answered))
-	}
-	answer, err := whole.Body()
-	switch {
-	case err != nil:
-		return ofHTTP(err)
-	case resp.StatusCode >= 400 && !answers(answer):
-		return &PeerError{Code: "HTTP " + resp.Status, Message: strings.TrimSpace(string(answer[:min(len(answer), 512)]))}
-	}
-	return answered(answer)
+	return c.post(ctx, method, params, header, handle)
 }
 
-// answered takes in an answer to the request n.
-func (c *A2A) answered(n int, answer []byte, take func(result []byte)) error {
-	if _, err := c.watch.see(n, frame.U2C, frame.Line.Name(), asLine(answer)); err != nil {
-		return &FaultError{err}
-	}
-	var m struct{ Result, Error json.RawMessage }
-	if err := json.Unmarshal(answer, &m); err != nil {
-		return &FaultError{err}
-	}
-	switch {
-	case !isNull(m.Error):
-		return peerError(m.Error)
-	case m.Result == nil:
-		return faultf("the answer has neither a result nor an error: %s", answer)
-	}
-	take(m.Result)
-	return nil
-}
-
-// Ask is the call that sends text, and streams what the agent says and produces. An agent
-// that has no streams answers in one piece.
+// Ask sends text and streams the agent's messages and artifacts. An agent without streaming
+// answers in one piece.
 func (c *A2A) Ask(text string, after CancelAfter) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		t := &a2aTask{client: c, out: out, after: after}
@@ -115,13 +57,13 @@ func (c *A2A) Ask(text string, after CancelAfter) Call {
 		if ctx.Err() != nil {
 			bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
 			defer stop()
-			t.cancel(bounded) // nobody waits for the task any more
+			t.cancel(bounded)
 		}
 		return cmp.Or(err, t.failed)
 	})
 }
 
-// An a2aTask is a task, as far as it has got.
+// An a2aTask is a task in progress.
 type a2aTask struct {
 	client *A2A
 	out    func(Part)
@@ -131,8 +73,8 @@ type a2aTask struct {
 
 	mu        sync.Mutex
 	id        string
-	due       bool // it is to be cancelled as soon as it has an id
-	ended     bool // or its cancel was sent
+	due       bool // cancel it as soon as its id is known
+	ended     bool // it has ended, or its cancel was sent
 	cancelled sync.WaitGroup
 }
 
@@ -142,7 +84,7 @@ func (t *a2aTask) begun() bool {
 	return t.id != ""
 }
 
-// cancelLater cancels the task when its time has come, unless stop is called before.
+// cancelLater cancels the task after after.Time, unless stop is called first.
 func (t *a2aTask) cancelLater(ctx context.Context) (stop func()) {
 	if t.after.Time == 0 {
 		return func() {}
@@ -159,8 +101,8 @@ func (t *a2aTask) cancelLater(ctx context.Context) (stop func()) {
 	}
 }
 
-// cancel asks for the end of the task, once, and as soon as it has an id. Its stream tells
-// what becomes of it: an agent may refuse.
+// cancel cancels the task once, as soon as its id is known. The agent may refuse; the
+// stream shows the outcome.
 func (t *a2aTask) cancel(ctx context.Context) {
 	t.mu.Lock()
 	t.due = true
@@ -205,11 +147,11 @@ type a2aStatus struct {
 	Message *a2aMessage
 }
 
-// event hands out what an event says.
+// event outputs the content of an event.
 func (t *a2aTask) event(ctx context.Context, result []byte) {
 	var e a2aEvent
 	if err := json.Unmarshal(result, &e); err != nil {
-		t.out(Part{JSON: result}) // of another form it is shown as it is
+		t.out(Part{JSON: result})
 		return
 	}
 	switch {
@@ -233,7 +175,7 @@ func (t *a2aTask) event(ctx context.Context, result []byte) {
 	}
 }
 
-// named takes in the id of the task, which may have to be cancelled by now.
+// named sets the id of the task and, if a cancel is due, sends it.
 func (t *a2aTask) named(ctx context.Context, id string) {
 	t.mu.Lock()
 	t.id = id
@@ -244,7 +186,7 @@ func (t *a2aTask) named(ctx context.Context, id string) {
 	}
 }
 
-// say hands out the parts of a message or an artifact: texts, and other parts as JSON.
+// say outputs the parts of a message or an artifact: text parts as text, others as JSON.
 func (t *a2aTask) say(m *a2aMessage) {
 	for _, raw := range m.Parts {
 		if text, ok := partText(raw); ok {
@@ -263,7 +205,7 @@ func partText(raw []byte) (text string, ok bool) {
 	return *part.Text, true
 }
 
-// status tells what state a task is in, and why.
+// status outputs the state of the task and the reason.
 func (t *a2aTask) status(s *a2aStatus) {
 	var words []string
 	if s.Message != nil {

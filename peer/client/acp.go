@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -25,13 +26,8 @@ func beginACP(ctx context.Context, r *RPC) error {
 	if err != nil {
 		return err
 	}
-	var agreed struct {
-		Version json.Number `json:"protocolVersion"`
-	}
-	_ = json.Unmarshal(result, &agreed) // an agent that names none speaks version 1
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.version = agreed.Version.String()
+	version, _ := jsonscan.Get(result, "protocolVersion") // an agent that states none speaks version 1
+	r.agree(string(version))
 	return nil
 }
 
@@ -40,62 +36,42 @@ func openACP(ctx context.Context, r *RPC) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var s struct {
-		ID string `json:"sessionId"`
-	}
-	if err := json.Unmarshal(result, &s); err != nil || s.ID == "" {
+	id := textAt(result, "sessionId")
+	if id == "" {
 		return "", faultf("the result of session/new names no session: %s", result)
 	}
-	return s.ID, nil
+	return id, nil
 }
 
 func promptACP(r *RPC, text string) (method string, params any) {
 	return "session/prompt", object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
 }
 
-// acceptedACP reports whether the turn goes on after the answer to its prompt, as in
+// acceptedACP reports whether the turn continues after the answer to its prompt, as in
 // version 2.
 func acceptedACP(r *RPC, _ []byte) bool { return r.agreed() == "2" }
 
-// turnEndACP tells that an agent of version 2 is idle.
+// turnEndACP recognizes that an agent of version 2 is idle.
 func turnEndACP(r *RPC, m *rpcMessage) (turnEnd, bool) {
-	var p struct {
-		Session string `json:"sessionId"`
-		Update  struct {
-			Kind       string `json:"sessionUpdate"`
-			State      string `json:"state"`
-			StopReason string `json:"stopReason"`
-		} `json:"update"`
-	}
-	if m.Method != "session/update" || json.Unmarshal(m.Params, &p) != nil || p.Session != r.session || p.Update.Kind != "state_update" || p.Update.State != "idle" {
+	if m.Method != "session/update" || textAt(m.Params, "sessionId") != r.session {
 		return turnEnd{}, false
 	}
-	return turnEnd{result: jsonscan.MustMarshal(object{"stopReason": p.Update.StopReason})}, true
+	update, _ := jsonscan.Get(m.Params, "update")
+	if textAt(update, "sessionUpdate") != "state_update" || textAt(update, "state") != "idle" {
+		return turnEnd{}, false
+	}
+	return turnEnd{result: jsonscan.MustMarshal(object{"stopReason": textAt(update, "stopReason")})}, true
 }
 
 func cancelACP(r *RPC, _ string, params []byte) []byte {
-	var p struct {
-		ID string `json:"sessionId"`
-	}
-	_ = json.Unmarshal(params, &p) // a session that is not there is not named
-	if p.ID == "" {
-		p.ID = r.session
-	}
-	return rpcRequest("", "session/cancel", jsonscan.MustMarshal(object{"sessionId": p.ID}))
+	id := cmp.Or(textAt(params, "sessionId"), r.session)
+	return rpcRequest("", "session/cancel", jsonscan.MustMarshal(object{"sessionId": id}))
 }
 
-// partACP makes text of the chunks of an agent's message.
+// partACP turns the chunks of an agent's message into text.
 func partACP(m *rpcMessage) Part {
-	var p struct {
-		Update struct {
-			Kind    string `json:"sessionUpdate"`
-			Content struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		} `json:"update"`
-	}
-	if m.Method == "session/update" && json.Unmarshal(m.Params, &p) == nil && p.Update.Kind == "agent_message_chunk" {
-		return Part{Text: p.Update.Content.Text}
+	if m.Method == "session/update" && textAt(m.Params, "update", "sessionUpdate") == "agent_message_chunk" {
+		return Part{Text: textAt(m.Params, "update", "content", "text")}
 	}
 	return aside(m)
 }

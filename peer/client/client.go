@@ -1,9 +1,8 @@
-// Package client is the side that asks: the controller behind wirectl send. For
-// each protocol it has the requests that a person wants to make, and for all of
-// them the same manner: a [Call] hands what streams back to a function, and fails
-// with a [*PeerError] where the peer says no.
+// Package client implements the clients of wirectl send: for each protocol the requests
+// that a person makes. A [Call] passes the streamed answer to a function and fails
+// with a [*PeerError] if the peer answers with an error.
 //
-// It is given connections, and neither parses addresses nor prints.
+// Callers open the connections. Only [Printer] prints.
 package client
 
 import (
@@ -21,19 +20,18 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Call makes one request and waits for its end. It hands the parts of the
-// answer to out as they arrive, from one goroutine at a time, and none after it
-// has returned.
+// A Call makes one request and waits for its end. It passes the parts of the
+// answer to out as they arrive, one at a time, and none after it has returned.
 type Call func(ctx context.Context, out func(Part)) error
 
-// A Part is a piece of what came back.
+// A Part is a piece of an answer.
 type Part struct {
-	// Text is text that goes on where the part before ended.
+	// Text continues the text of the previous part.
 	Text string
-	// JSON is a whole value; nil if the part is text.
+	// JSON is a complete value; nil if the part is text.
 	JSON []byte
-	// Aside says that the part is not what was asked for: progress, a log line.
-	// Name is then what it is called.
+	// Aside marks a part that is not the answer itself, such as progress or a log
+	// line. Name is its kind.
 	Aside bool
 	Name  string
 }
@@ -42,17 +40,17 @@ type Part struct {
 type PeerError struct {
 	Code    string
 	Message string
-	// Data is more of it, as JSON; nil if there is none.
-	Data []byte
+	// Data is its additional data as JSON; nil if there is none.
+	Data []byte `json:"-"`
 }
 
 func (e *PeerError) Error() string {
 	text := strings.Join(slices.DeleteFunc([]string{e.Code, e.Message}, func(s string) bool { return s == "" }), ": ")
-	return cmp.Or(strings.TrimSpace(text+" "+string(e.Data)), "one that says nothing")
+	return cmp.Or(strings.TrimSpace(text+" "+string(e.Data)), "an error without a message")
 }
 
-// A FaultError says that the peer broke its protocol, so that there is no going
-// on with it.
+// A FaultError means that the peer violated its protocol, so the connection cannot be used
+// any more.
 type FaultError struct{ Err error }
 
 func (e *FaultError) Error() string { return "the peer broke its protocol: " + e.Err.Error() }
@@ -60,26 +58,24 @@ func (e *FaultError) Unwrap() error { return e.Err }
 
 func faultf(format string, args ...any) error { return &FaultError{fmt.Errorf(format, args...)} }
 
-// A Watch sees every message of a session: it judges them by the rules of the
-// protocol and, if Record is set, keeps them. Its methods may be called from
-// several goroutines.
+// A Watch checks every message of a session against the rules of the protocol and
+// writes it to the record, if there is one. It is safe for concurrent use.
 type Watch struct {
 	protocol protocol.Protocol
 	record   capture.Writer
 	mu       sync.Mutex
 	tracker  *session.Tracker
-	sending  bool // the frame that is being taken in is ours
+	sending  bool // the frame being checked is ours
 	found    verdicts
 	seq      int64
 	offsets  map[lane]int64
 	err      error
 }
 
-// verdicts are the rules that were broken, by the peer and by what we were told to
-// send.
+// verdicts are the broken rules: by the peer, and by our own messages.
 type verdicts struct{ peer, own []session.Finding }
 
-// maxFindings is how many of either are kept.
+// maxFindings bounds each list of verdicts.
 const maxFindings = 1024
 
 // A lane is a direction of a connection.
@@ -96,10 +92,10 @@ func NewWatch(p protocol.Protocol, record capture.Writer) *Watch {
 	return w
 }
 
-// A finder takes in what a watch's tracker finds.
+// A finder collects the findings of a watch's tracker.
 type finder struct{ *Watch }
 
-// Found takes in that a rule was broken.
+// Found adds a finding.
 func (w finder) Found(f session.Finding) {
 	kept := &w.found.peer
 	if w.sending {
@@ -116,8 +112,7 @@ func (finder) Changed(*session.Exchange, int64) {}
 // Asked does nothing.
 func (finder) Asked(*session.Cancel) {}
 
-// see takes in a frame that goes over the wire, and returns what its message
-// means. The message borrows from the frame.
+// see checks and records a frame, and returns its message, which borrows from the frame.
 func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m protocol.Message, err error) {
 	now := time.Now()
 	payload := f.Payload()
@@ -143,7 +138,7 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 	return m, err
 }
 
-// noMessage says of a payload that is not a message what it is.
+// noMessage describes a payload that is not a message.
 func noMessage(payload []byte, err error) error {
 	const most = 60
 	begin, more := payload, ""
@@ -156,36 +151,35 @@ func noMessage(payload []byte, err error) error {
 	return fmt.Errorf("%q%s is not a message: %w", begin, more, err)
 }
 
-// fault takes in that the framing of a connection is broken.
+// fault reports broken framing.
 func (w *Watch) fault(conn int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracker.Feed(session.Frame{Seq: w.seq, Time: time.Now(), Conn: conn, Dir: frame.U2C, Gap: true, Fault: err}, nil)
 }
 
-// reject takes in that the peer closes a connection because of what it was asked.
+// reject reports that the peer closes a connection because of our request.
 func (w *Watch) reject(conn int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracker.Reject(conn, time.Now())
 }
 
-// endConn takes in that a connection has ended.
+// endConn reports the end of a connection.
 func (w *Watch) endConn(conn int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracker.End(conn, time.Now())
 }
 
-// Findings returns the rules that the peer was found to break so far, and those
-// that what we sent did.
+// Findings returns the rules broken so far by the peer, and by our own messages.
 func (w *Watch) Findings() (peer, own []session.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.found.peer), slices.Clone(w.found.own)
 }
 
-// Err returns the error of the record.
+// Err returns the error of writing the record.
 func (w *Watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

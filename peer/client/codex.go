@@ -17,7 +17,7 @@ func beginCodex(ctx context.Context, r *RPC) error {
 	return r.notify(ctx, "initialized", nil)
 }
 
-// codexRequest makes a message of JSON-RPC without the jsonrpc member.
+// codexRequest is rpcRequest without the jsonrpc member.
 func codexRequest(id, method string, params []byte) []byte {
 	return jsonscan.MustMarshal(struct {
 		Method string          `json:"method"`
@@ -27,16 +27,7 @@ func codexRequest(id, method string, params []byte) []byte {
 }
 
 func codexResponse(_ *RPC, m *rpcMessage, result any, no *refusal) []byte {
-	if no != nil {
-		return jsonscan.MustMarshal(struct {
-			Error *refusal        `json:"error"`
-			ID    json.RawMessage `json:"id"`
-		}{no, m.ID})
-	}
-	return jsonscan.MustMarshal(struct {
-		ID     json.RawMessage `json:"id"`
-		Result any             `json:"result"`
-	}{m.ID, result})
+	return responseOf("", m.ID, result, no)
 }
 
 // openCodex starts a thread.
@@ -45,55 +36,37 @@ func openCodex(ctx context.Context, r *RPC) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var t struct {
-		Thread struct {
-			ID string `json:"id"`
-		} `json:"thread"`
-	}
-	if err := json.Unmarshal(result, &t); err != nil || t.Thread.ID == "" {
+	id := textAt(result, "thread", "id")
+	if id == "" {
 		return "", faultf("the result of thread/start names no thread: %s", result)
 	}
-	return t.Thread.ID, nil
+	return id, nil
 }
 
 func promptCodex(r *RPC, text string) (method string, params any) {
 	return "turn/start", object{"threadId": r.session, "input": []object{{"type": "text", "text": text}}}
 }
 
-// acceptedCodex keeps the id of the turn that has begun.
+// acceptedCodex keeps the id of the turn, without which it cannot be interrupted.
 func acceptedCodex(r *RPC, result []byte) bool {
-	var t struct {
-		Turn struct {
-			ID string `json:"id"`
-		} `json:"turn"`
-	}
-	_ = json.Unmarshal(result, &t) // one that is not named cannot be interrupted
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turnID = t.Turn.ID
+	r.turnID = textAt(result, "turn", "id")
 	return true
 }
 
 func turnEndCodex(r *RPC, m *rpcMessage) (turnEnd, bool) {
-	var p struct {
-		Thread string `json:"threadId"`
-		Turn   struct {
-			Status string `json:"status"`
-			Error  struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		} `json:"turn"`
-	}
-	if m.Method != "turn/completed" || json.Unmarshal(m.Params, &p) != nil || p.Thread != r.session {
+	if m.Method != "turn/completed" || textAt(m.Params, "threadId") != r.session {
 		return turnEnd{}, false
 	}
-	if p.Turn.Status == "failed" {
-		return turnEnd{err: &PeerError{Code: p.Turn.Status, Message: p.Turn.Error.Message}}, true
+	status := textAt(m.Params, "turn", "status")
+	if status == "failed" {
+		return turnEnd{err: &PeerError{Code: status, Message: textAt(m.Params, "turn", "error", "message")}}, true
 	}
-	return turnEnd{result: jsonscan.MustMarshal(object{"status": p.Turn.Status})}, true
+	return turnEnd{result: jsonscan.MustMarshal(object{"status": status})}, true
 }
 
-// cancelCodex interrupts the turn; nil if none was accepted.
+// cancelCodex interrupts the turn. It returns nil if none was accepted.
 func cancelCodex(r *RPC, _ string, _ []byte) []byte {
 	r.mu.Lock()
 	turn := r.turnID
@@ -104,18 +77,15 @@ func cancelCodex(r *RPC, _ string, _ []byte) []byte {
 	return codexRequest(r.nextID(), "turn/interrupt", jsonscan.MustMarshal(object{"threadId": r.session, "turnId": turn}))
 }
 
-// partCodex makes text of the pieces of an agent's message.
+// partCodex turns the pieces of an agent's message into text.
 func partCodex(m *rpcMessage) Part {
-	var p struct {
-		Delta string `json:"delta"`
-	}
-	if m.Method == "item/agentMessage/delta" && json.Unmarshal(m.Params, &p) == nil {
-		return Part{Text: p.Delta}
+	if m.Method == "item/agentMessage/delta" {
+		return Part{Text: textAt(m.Params, "delta")}
 	}
 	return aside(m)
 }
 
-// serveCodex answers what Codex asks leave for.
+// serveCodex answers Codex's requests for approval.
 func serveCodex(r *RPC, m *rpcMessage) (any, *refusal) {
 	decision := func(yes, no string) (any, *refusal) {
 		if r.options.Allow {

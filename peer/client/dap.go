@@ -28,15 +28,14 @@ func endDAP(ctx context.Context, r *RPC) {
 	if r.parted.Load() {
 		return
 	}
-	_, _ = r.ask(ctx, r.dialect.last, object{}) // an adapter that is gone has done its part
+	_, _ = r.ask(ctx, r.dialect.last, object{}) // the adapter may be gone
 }
 
 func cancelDAP(r *RPC, id string, _ []byte) []byte {
 	return dapRequest(r.nextID(), "cancel", jsonscan.MustMarshal(object{"requestId": json.RawMessage(id)}))
 }
 
-// fromDAP turns a response into an answer, an event into a notification, and a
-// reverse request into a request.
+// fromDAP translates responses, events and reverse requests into JSON-RPC's terms.
 func fromDAP(m *rpcMessage) *rpcMessage {
 	switch m.Type {
 	case "response":

@@ -13,37 +13,36 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Dialect is how a protocol of the JSON-RPC family is spoken by one who asks.
+// A Dialect is the client side of a protocol of the JSON-RPC family.
 type Dialect struct {
 	Protocol protocol.Protocol
 	framing  frame.Framing
-	// begin and end are the handshake and the goodbye; nil if there is none.
+	// begin and end are the handshake and the shutdown; nil if there is none.
 	begin func(ctx context.Context, r *RPC) error
 	end   func(ctx context.Context, r *RPC)
-	// last is the method with which the goodbye asks the peer to end, which it is to be
-	// asked but once; "" if there is none.
+	// last is the shutdown request, which may only be sent once; "" if there is none.
 	last string
-	// request makes a request, or without an id a notification.
+	// request builds a request, or a notification if id is "".
 	request func(id, method string, params []byte) []byte
-	// cancel makes the message that cancels the request of that id, or the turn that
-	// goes on; it is nil, or makes nil, if there is none.
+	// cancel builds the message that cancels the request with that id, or the current
+	// turn. It is nil, or returns nil, if there is none.
 	cancel func(r *RPC, id string, params []byte) []byte
-	// open opens a session of an agent, prompt makes the request of a prompt in it, and
-	// accepted reports whether its answer only accepts it, so that turnEnd finds the end;
-	// nil where there are no prompts.
+	// open opens a session of an agent; prompt builds the request for a prompt in it;
+	// accepted reports whether the answer only accepts the prompt, so that turnEnd finds
+	// its end. They are nil if the protocol has no prompts.
 	open     func(ctx context.Context, r *RPC) (id string, err error)
 	prompt   func(r *RPC, text string) (method string, params any)
 	accepted func(r *RPC, result []byte) bool
 	turnEnd  func(r *RPC, m *rpcMessage) (turnEnd, bool)
-	// named says that a turn is cancelled by the name that the answer gives it.
+	// named says that cancelling a turn takes the id from its answer.
 	named bool
-	// plain turns a message into JSON-RPC's terms.
+	// plain translates a message into JSON-RPC's terms.
 	plain func(*rpcMessage) *rpcMessage
-	// result is what an answer says.
+	// result returns the result of an answer.
 	result func(*rpcMessage) ([]byte, error)
-	// part is what a notification says.
+	// part returns the content of a notification.
 	part func(*rpcMessage) Part
-	// serve answers what the peer asks; a refusal is an error.
+	// serve answers a request of the peer.
 	serve    func(r *RPC, m *rpcMessage) (result any, refusal *refusal)
 	response func(r *RPC, m *rpcMessage, result any, refusal *refusal) []byte
 }
@@ -95,18 +94,27 @@ func rpcRequest(id, method string, params []byte) []byte {
 }
 
 func rpcResponse(_ *RPC, m *rpcMessage, result any, no *refusal) []byte {
-	if no != nil {
-		return jsonscan.MustMarshal(struct {
-			Version string          `json:"jsonrpc"`
-			ID      json.RawMessage `json:"id"`
-			Error   *refusal        `json:"error"`
-		}{"2.0", m.ID, no})
-	}
-	return jsonscan.MustMarshal(struct {
-		Version string          `json:"jsonrpc"`
+	return responseOf("2.0", m.ID, result, no)
+}
+
+func responseOf(version string, id json.RawMessage, result any, no *refusal) []byte {
+	m := struct {
+		Version string          `json:"jsonrpc,omitempty"`
 		ID      json.RawMessage `json:"id"`
-		Result  any             `json:"result"`
-	}{"2.0", m.ID, result})
+		Result  json.RawMessage `json:"result,omitempty"` // null is a result
+		Error   *refusal        `json:"error,omitempty"`
+	}{Version: version, ID: id, Error: no}
+	if no == nil {
+		m.Result = jsonscan.MustMarshal(result)
+	}
+	return jsonscan.MustMarshal(m)
+}
+
+// textAt returns the string at a path of keys; "" if there is none.
+func textAt(raw []byte, path ...string) string {
+	value, _ := jsonscan.Get(raw, path...)
+	text, _ := jsonscan.Unquote(value)
+	return string(text)
 }
 
 func asIs(m *rpcMessage) *rpcMessage { return m }
@@ -137,14 +145,13 @@ func refuse(_ *RPC, m *rpcMessage) (any, *refusal) {
 	return nil, &refusal{-32601, "Method not found: " + m.Method}
 }
 
-// object is a JSON object that we write.
+// object is a JSON object to send.
 type object map[string]any
 
 func (r *RPC) ask(ctx context.Context, method string, params any) ([]byte, error) {
 	return r.request(ctx, method, jsonscan.MustMarshal(params), func(Part) {})
 }
 
-// fileURI returns the URI of a folder.
 func fileURI(dir string) string {
 	path := filepath.ToSlash(dir)
 	if !strings.HasPrefix(path, "/") {

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// During is the call that makes call, and beside it another one that is ended
-// when call has ended.
+// During makes call, and beside it another call, which it cancels when call has ended.
 func During(beside, call Call) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		side, end := context.WithCancelCause(ctx)
@@ -23,12 +22,10 @@ func During(beside, call Call) Call {
 	})
 }
 
-// errOver ends a call beside another that has ended.
 var errOver = errors.New("the call beside it has ended")
 
-// settled is the call c, whose parts may come from several goroutines, also from
-// such that outlive it: they are handed out one at a time, and what comes after
-// its end is not.
+// settled is c for a call whose parts come from several goroutines, which may outlive it:
+// parts are passed on one at a time, and none after its end.
 func settled(c Call) Call {
 	return func(ctx context.Context, out func(Part)) error {
 		var mu sync.Mutex
@@ -48,15 +45,14 @@ func settled(c Call) Call {
 	}
 }
 
-// await waits for an answer. There is none when done is closed, for the reason that is
-// known then, or when ctx ends.
+// await waits for an answer. It fails with *reason when done is closed, or when ctx ends.
 func await[T any](ctx context.Context, answer <-chan T, done <-chan struct{}, reason *error) (a T, err error) {
 	select {
 	case a = <-answer:
 		return a, nil
 	case <-done:
 		select {
-		case a = <-answer: // it was the last that came
+		case a = <-answer: // it came just before the end
 			return a, nil
 		default:
 			return a, *reason

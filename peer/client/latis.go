@@ -18,14 +18,12 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// confirmation is how long the end of what was cancelled may take.
+// confirmation is how long a cancelled call may take to end.
 const confirmation = 5 * time.Second
 
-// errUnconfirmed ends the wait for the end of what was cancelled.
-var errUnconfirmed = faultf("it was cancelled, and had not ended %v later", confirmation)
+var errUnconfirmed = faultf("the request was cancelled but had not ended %v later", confirmation)
 
-// A Latis is a connection to a unit, on which any number of calls may be made at
-// once.
+// A Latis is a connection to a unit. It is safe for concurrent calls.
 type Latis struct {
 	link *link
 
@@ -33,18 +31,18 @@ type Latis struct {
 	last int
 	open map[string]*latisCall // by id
 
-	leaving sync.WaitGroup // what is still being sent when nobody waits for it
+	leaving sync.WaitGroup // cancels sent in the background
 }
 
-// A latisCall is a request that is not answered yet. Its take is called for each
-// answer, and reports whether that was the last.
+// A latisCall is an open request. Its take is called for each answer and reports whether
+// that was the last.
 type latisCall struct {
 	id    string
 	take  func(m *latisv1.ConnectResponse) (done bool, err error)
 	ended chan error
 }
 
-// DialLatis begins to speak latis on a connection, which it takes over.
+// DialLatis returns a client that speaks latis on a connection, which it takes over.
 func DialLatis(nc transport.Conn, w *Watch) *Latis {
 	l := &Latis{open: map[string]*latisCall{}}
 	l.link = newLink(nc, 1, frame.Len32, w, l.receive)
@@ -52,7 +50,7 @@ func DialLatis(nc transport.Conn, w *Watch) *Latis {
 	return l
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (l *Latis) Close() error {
 	defer l.leaving.Wait()
 	return l.link.close()
@@ -67,7 +65,7 @@ func (l *Latis) receive(payload []byte, _ *protocol.Message) error {
 	c := l.open[latis.Answers(&m)]
 	l.mu.Unlock()
 	if c == nil {
-		return nil // the watch has judged it
+		return nil // the watch reports it
 	}
 	if done, err := c.take(&m); done {
 		l.forget(c.id)
@@ -101,7 +99,6 @@ func (l *Latis) begin(ctx context.Context, m *latisv1.ConnectRequest, take func(
 	return c, err
 }
 
-// wait waits for the end of a call.
 func (l *Latis) wait(ctx context.Context, c *latisCall) error {
 	answered, err := await(ctx, c.ended, l.link.done, &l.link.err)
 	return cmp.Or(err, answered)
@@ -120,16 +117,16 @@ type LatisPrompt struct {
 	Content  string
 	Metadata map[string]string
 	Cancel   CancelAfter
-	// AwaitEnd waits after a cancel for the end of the answer, however long it
-	// takes. Otherwise an answer that goes on for 5 s is a fault of the unit.
+	// AwaitEnd waits without limit for the end of a cancelled answer. Without it, an
+	// answer that continues for 5 s is a fault of the unit.
 	AwaitEnd bool
-	// Beside, if not nil, is made when the prompt has been sent, and ends with it
-	// or later.
+	// Beside, if not nil, is called after the prompt has been sent. The call of the
+	// prompt waits for its end.
 	Beside Call
 }
 
-// CancelAfter says when a request is to be cancelled: after that many parts of
-// its answer, or after that much time. The zero value means never.
+// CancelAfter says when to cancel a request: after that many parts of its answer,
+// or after that much time. The zero value means never.
 type CancelAfter struct {
 	Parts int
 	Time  time.Duration
@@ -146,7 +143,7 @@ func ParseCancelAfter(text string) (CancelAfter, error) {
 	return CancelAfter{}, fmt.Errorf("%q is neither a number of parts, such as 3, nor a time, such as 200ms", text)
 }
 
-// Prompt is the call that sends p.
+// Prompt sends p.
 func (l *Latis) Prompt(p LatisPrompt) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		r := &promptRun{latis: l, prompt: p, out: out, due: make(chan struct{})}
@@ -154,13 +151,13 @@ func (l *Latis) Prompt(p LatisPrompt) Call {
 	})
 }
 
-// A promptRun is a prompt on its way.
+// A promptRun is a prompt in progress.
 type promptRun struct {
 	latis  *Latis
 	prompt LatisPrompt
 	out    func(Part)
 	parts  int
-	due    chan struct{} // closed when the parts were counted after which to cancel
+	due    chan struct{} // closed after the part after which to cancel
 }
 
 func (r *promptRun) run(ctx context.Context) error {
@@ -179,7 +176,7 @@ func (r *promptRun) run(ctx context.Context) error {
 	return cmp.Or(r.follow(ctx, c), <-beside)
 }
 
-// follow waits for the end of the prompt, and cancels it when that is due.
+// follow waits for the end of the prompt and cancels it when due.
 func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 	var timer <-chan time.Time
 	if d := r.prompt.Cancel.Time; d > 0 {
@@ -201,7 +198,7 @@ func (r *promptRun) follow(ctx context.Context, c *latisCall) error {
 	return r.cancel(ctx, c)
 }
 
-// take takes in a part of the answer, or its end.
+// take handles a part of the answer, or its end.
 func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 	switch p := m.Payload.(type) {
 	case *latisv1.ConnectResponse_ResponseChunk:
@@ -223,30 +220,29 @@ func (r *promptRun) take(m *latisv1.ConnectResponse) (done bool, err error) {
 	return true, unexpected(m)
 }
 
-// askCancel asks for the end of a prompt. Its own answer is optional, and an error
-// only says that the prompt was quicker.
+// askCancel cancels a prompt. The answer to the cancel is optional; an error in it only
+// means that the prompt ended first.
 func (l *Latis) askCancel(ctx context.Context, c *latisCall) (asked *latisCall, err error) {
 	m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_PromptCancel{PromptCancel: &latisv1.PromptCancel{TargetId: c.id}}}
 	return l.begin(ctx, m, func(*latisv1.ConnectResponse) (bool, error) { return true, nil })
 }
 
-// leave tells the unit that nobody waits for a prompt any more, as far as it still
-// reads.
+// leave cancels a prompt that nobody waits for, if the unit still reads.
 func (l *Latis) leave(c *latisCall) {
 	sent := make(chan struct{})
 	l.leaving.Go(func() {
-		_, _ = l.askCancel(context.Background(), c) // we are leaving anyhow
+		_, _ = l.askCancel(context.Background(), c) // best effort
 		close(sent)
 	})
 	patience := time.NewTimer(parting)
 	defer patience.Stop()
 	select {
 	case <-sent:
-	case <-patience.C: // closing the connection ends it
+	case <-patience.C: // closing the connection ends the send
 	}
 }
 
-// cancel asks for the end of the prompt, and waits for it.
+// cancel cancels the prompt and waits for its end.
 func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 	asked, err := r.latis.askCancel(ctx, c)
 	if err != nil {
@@ -261,8 +257,7 @@ func (r *promptRun) cancel(ctx context.Context, c *latisCall) error {
 	return r.latis.wait(ctx, c)
 }
 
-// unexpected is the error of a message that ends a call in another way than by
-// the answer that belongs to it.
+// unexpected returns the error for a message that is not the answer of its call.
 func unexpected(m *latisv1.ConnectResponse) error {
 	if e := m.GetError(); e != nil {
 		return &PeerError{Code: e.Code, Message: e.Message}
@@ -270,7 +265,7 @@ func unexpected(m *latisv1.ConnectResponse) error {
 	return faultf("%v is not an answer to the request %q", latis.KindOf(m), latis.Answers(m))
 }
 
-// Ping is the call that asks whether the unit is alive.
+// Ping measures the round trip to the unit.
 func (l *Latis) Ping() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		begun := time.Now()
@@ -288,7 +283,7 @@ func (l *Latis) Ping() Call {
 	})
 }
 
-// State is the call that asks for the state of the unit.
+// State asks for the state of the unit.
 func (l *Latis) State() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		m := &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_StateGet{StateGet: &latisv1.StateGet{}}}
@@ -296,7 +291,7 @@ func (l *Latis) State() Call {
 	})
 }
 
-// Subscribe is the call that asks for the state at every change. It ends with ctx.
+// Subscribe asks for the state at every change, until ctx ends.
 func (l *Latis) Subscribe() Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		err := l.do(ctx, subscription(false), func(m *latisv1.ConnectResponse) (bool, error) {
@@ -317,12 +312,8 @@ func subscription(end bool) *latisv1.ConnectRequest {
 func (l *Latis) unsubscribe() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), confirmation, faultf("the end of the subscription was not confirmed within %v", confirmation))
 	defer cancel()
-	return l.do(ctx, subscription(true), func(m *latisv1.ConnectResponse) (bool, error) {
-		if m.GetAck() == nil {
-			return true, unexpected(m)
-		}
-		return true, nil
-	})
+	_, err := l.acknowledged(ctx, subscription(true))
+	return err
 }
 
 func state(m *latisv1.ConnectResponse, out func(Part)) error {
@@ -339,28 +330,28 @@ func state(m *latisv1.ConnectResponse, out func(Part)) error {
 
 // CreateSession opens a session and returns its id.
 func (l *Latis) CreateSession(ctx context.Context, metadata map[string]string) (id string, err error) {
-	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionCreate{SessionCreate: &latisv1.SessionCreate{Metadata: metadata}}})
+	a, err := l.acknowledged(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionCreate{SessionCreate: &latisv1.SessionCreate{Metadata: metadata}}})
 	if err == nil && a.SessionId == "" {
 		err = faultf("the ACK of SESSION_CREATE names no session")
 	}
 	return a.GetSessionId(), err
 }
 
-// ResumeSession takes up a session again and returns its state.
+// ResumeSession resumes a session and returns its state.
 func (l *Latis) ResumeSession(ctx context.Context, id string) (map[string]string, error) {
-	a, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionResume{SessionResume: &latisv1.SessionResume{SessionId: id}}})
+	a, err := l.acknowledged(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionResume{SessionResume: &latisv1.SessionResume{SessionId: id}}})
 	return a.GetState(), err
 }
 
 // DestroySession ends a session.
 func (l *Latis) DestroySession(ctx context.Context, id string) error {
-	_, err := l.session(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionDestroy{SessionDestroy: &latisv1.SessionDestroy{SessionId: id}}})
+	_, err := l.acknowledged(ctx, &latisv1.ConnectRequest{Payload: &latisv1.ConnectRequest_SessionDestroy{SessionDestroy: &latisv1.SessionDestroy{SessionId: id}}})
 	return err
 }
 
-// session makes a request about sessions and returns its ACK.
-func (l *Latis) session(ctx context.Context, m *latisv1.ConnectRequest) (ack *latisv1.Ack, err error) {
-	var got *latisv1.Ack // the reader's, until the call has ended
+// acknowledged makes a request and returns its ACK.
+func (l *Latis) acknowledged(ctx context.Context, m *latisv1.ConnectRequest) (ack *latisv1.Ack, err error) {
+	var got *latisv1.Ack // written by the reader until the call has ended
 	err = l.do(ctx, m, func(m *latisv1.ConnectResponse) (bool, error) {
 		if got = m.GetAck(); got == nil {
 			return true, unexpected(m)

@@ -196,7 +196,7 @@ func sendAnswer(t *testing.T, nc net.Conn, answer string) {
 func TestLatisAwaitEnd(t *testing.T) {
 	for await, want := range map[bool]string{
 		true:  "",
-		false: "the peer broke its protocol: it was cancelled, and had not ended 5s later",
+		false: "the peer broke its protocol: the request was cancelled but had not ended 5s later",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()

@@ -6,28 +6,28 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A LatisAsk is what a person may ask of a unit at once.
+// A LatisAsk combines what one command may request from a unit.
 type LatisAsk struct {
 	Ping bool
-	// Session is entered first: "" is none, and new is one that is made with the
-	// metadata. Destroy ends it instead.
+	// Session is created with Metadata if it is "new", and otherwise resumed, or
+	// destroyed if Destroy is set. "" means no session.
 	Session   string
 	Destroy   bool
 	Metadata  map[string]string
 	Prompt    *LatisPrompt // or nil
 	State     bool         // beside the prompt, or alone
 	Subscribe bool         // beside the rest, or alone
-	// Created is told the id of a session that was made, and Resumed the state of one
-	// that was resumed, as JSON.
+	// Created receives the id of a new session; Resumed receives the state of a resumed
+	// one, as JSON.
 	Created, Resumed func(string)
 }
 
-// IsEmpty reports whether nothing is asked for.
+// IsEmpty reports whether a requests nothing.
 func (a *LatisAsk) IsEmpty() bool {
 	return !a.Ping && a.Session == "" && a.Prompt == nil && !a.State && !a.Subscribe
 }
 
-// Enter makes or resumes the session.
+// Enter creates or resumes the session.
 func (a *LatisAsk) Enter(ctx context.Context, l *Latis) error {
 	switch {
 	case a.Session == "" || a.Destroy:
@@ -46,7 +46,7 @@ func (a *LatisAsk) Enter(ctx context.Context, l *Latis) error {
 	return err
 }
 
-// Call is the call for all that is asked, in the session that was entered.
+// Call makes all requests, in the session that Enter entered.
 func (a *LatisAsk) Call(l *Latis) Call {
 	call := a.call(l)
 	switch {
@@ -60,8 +60,7 @@ func (a *LatisAsk) Call(l *Latis) Call {
 	return During(l.Subscribe(), call)
 }
 
-// call is the call without the subscription; nil where the session, or what it tells by
-// itself, is all.
+// call is Call without the subscription; nil if nothing else is requested.
 func (a *LatisAsk) call(l *Latis) Call {
 	switch {
 	case a.Ping:
@@ -69,7 +68,7 @@ func (a *LatisAsk) call(l *Latis) Call {
 	case a.Destroy:
 		return func(ctx context.Context, _ func(Part)) error { return l.DestroySession(ctx, a.Session) }
 	case a.Prompt != nil:
-		p := *a.Prompt // of this connection
+		p := *a.Prompt // Beside differs per connection
 		if a.State {
 			p.Beside = l.State()
 		}

@@ -16,13 +16,12 @@ import (
 )
 
 var (
-	// errClosed is the error of a call on a connection that we have closed.
 	errClosed = errors.New("the connection is closed")
-	// ErrEnded is that of a call on one that the peer has ended.
+	// ErrEnded is the error of a call after the peer has closed the connection.
 	ErrEnded = errors.New("the peer ended the connection")
 )
 
-// A link is a connection on which messages go both ways at any time.
+// A link is a connection on which both sides send messages at any time.
 type link struct {
 	conn    transport.Conn
 	number  int
@@ -31,21 +30,20 @@ type link struct {
 	handle  func(payload []byte, m *protocol.Message) error
 
 	writing sync.Mutex
-	buf     []byte      // touched under writing
-	closing atomic.Bool // we have ended our side
-	cut     atomic.Bool // and the connection, without waiting for the peer
+	buf     []byte      // guarded by writing
+	closing atomic.Bool // our side is closed
+	cut     atomic.Bool // the connection was closed without waiting for the peer
 
-	done chan struct{} // closed when nothing more is read
-	err  error         // why, once done is closed
+	done chan struct{} // closed when reading has ended
+	err  error         // why it ended; valid once done is closed
 }
 
-// newLink returns a link whose incoming messages go to handle, from one
+// newLink returns a link that passes incoming messages to handle, from one
 // goroutine. An error of handle ends the link.
 func newLink(nc transport.Conn, number int, framing frame.Framing, w *Watch, handle func([]byte, *protocol.Message) error) *link {
 	return &link{conn: nc, number: number, framing: framing, watch: w, handle: handle, done: make(chan struct{})}
 }
 
-// start begins to read.
 func (l *link) start() { go l.read() }
 
 func (l *link) read() {
@@ -68,12 +66,10 @@ func (l *link) read() {
 	l.err = l.failure(s.Err())
 }
 
-// failure says why nothing more was read.
+// failure returns the reason for the end of reading.
 func (l *link) failure(err error) error {
 	switch {
-	case l.cut.Load():
-		return errClosed
-	case err == nil && l.closing.Load():
+	case l.cut.Load(), err == nil && l.closing.Load():
 		return errClosed
 	case err == nil:
 		return ErrEnded
@@ -84,12 +80,12 @@ func (l *link) failure(err error) error {
 	return err
 }
 
-// send sends a message. The end of ctx, if a peer does not read, is that of the
-// connection: what was sent may be half of a message.
+// send sends a message. If ctx ends while the peer does not read, the connection is
+// closed, because half of the message may have been sent.
 func (l *link) send(ctx context.Context, payload []byte) error {
 	defer cutAfter(ctx, func() {
 		l.cut.Store(true)
-		_ = l.conn.Close() // the write tells what it ended
+		_ = l.conn.Close() // the write returns the error
 	})()
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -111,8 +107,8 @@ func (l *link) send(ctx context.Context, payload []byte) error {
 	return l.unsent(err)
 }
 
-// cutAfter has cut called when ctx has ended, unless stop is called within the time
-// for parting: what is only being written need not break what else goes on.
+// cutAfter calls cut once ctx is done, unless stop is called within the grace period. A
+// write that completes in time leaves the connection to other calls.
 func cutAfter(ctx context.Context, cut func()) (stop func()) {
 	over := make(chan struct{})
 	unwatch := context.AfterFunc(ctx, func() {
@@ -130,8 +126,8 @@ func cutAfter(ctx context.Context, cut func()) (stop func()) {
 	}
 }
 
-// unsent says why a write failed. Where the peer takes nothing any more, the reader
-// finds out more than that, and soon.
+// unsent returns the reason for a failed write. If the peer no longer reads, the reader
+// soon learns a better reason.
 func (l *link) unsent(err error) error {
 	var patience time.Duration
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
@@ -154,12 +150,12 @@ func frameOf(wire, payload []byte, framing frame.Framing) frame.Frame {
 	return frame.Frame{Raw: wire, Start: e.Start, End: e.End}
 }
 
-// parting is how long a peer may take to end its side when we have ended ours, and to
-// read what is on its way when nobody waits for that any more.
+// parting is the grace period of a peer: to close its side after ours, and to read a last
+// message.
 const parting = time.Second
 
-// close ends our side, gives the peer the time to end its own, and closes the
-// connection.
+// close closes our side, waits a grace period for the peer to close its own, and closes
+// the connection.
 func (l *link) close() error {
 	l.closing.Store(true)
 	if l.conn.CloseWrite() == nil {

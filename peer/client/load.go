@@ -15,19 +15,18 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A Timing is how long a call took.
+// A Timing is the duration of a call.
 type Timing struct {
 	First time.Duration // until the first part; 0 if there was none
 	Total time.Duration
 	Parts int
 }
 
-// String says it for people.
 func (t Timing) String() string {
 	return fmt.Sprintf("first part after %v, end after %v, %s", rounded(t.First), rounded(t.Total), render.Count(int64(t.Parts), "part"))
 }
 
-// Timed is the call c, whose timing goes to t.
+// Timed is c that also fills in t.
 func Timed(c Call, t *Timing) Call {
 	return func(ctx context.Context, out func(Part)) error {
 		begun := time.Now()
@@ -45,7 +44,7 @@ func Timed(c Call, t *Timing) Call {
 	}
 }
 
-// A Load is the outcome of many calls.
+// A Load is the result of many calls.
 type Load struct {
 	Calls   int
 	Failed  int
@@ -56,8 +55,7 @@ type Load struct {
 	Err error
 }
 
-// Quantile returns the value that a share of q of the sorted durations does not
-// exceed.
+// Quantile returns the q-quantile of sorted durations.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -66,8 +64,8 @@ func Quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Run makes n calls, of which at most atOnce are in flight. It stops early when
-// ctx ends, or when the peer cannot be spoken to any more.
+// Run makes n calls, at most atOnce in flight. It stops early when ctx ends, or on an
+// error other than a [*PeerError].
 func Run(ctx context.Context, n, atOnce int, call Call) *Load {
 	l := &Load{}
 	begun := time.Now()
@@ -84,7 +82,7 @@ func Run(ctx context.Context, n, atOnce int, call Call) *Load {
 				mu.Lock()
 				l.add(t, err)
 				mu.Unlock()
-				if err != nil && !goesOn(err) {
+				if _, answered := errors.AsType[*PeerError](err); err != nil && !answered {
 					given.Store(int64(n))
 				}
 			}
@@ -111,13 +109,7 @@ func (l *Load) add(t Timing, err error) {
 	}
 }
 
-// goesOn reports whether the next call may succeed though one failed so.
-func goesOn(err error) bool {
-	_, ok := errors.AsType[*PeerError](err)
-	return ok
-}
-
-// WriteText writes how long many calls took.
+// WriteText writes the durations of the calls.
 func (l *Load) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%d requests, %d failed, in %v: %.0f a second\n", l.Calls, l.Failed, rounded(l.Elapsed), float64(l.Calls)/l.Elapsed.Seconds())

@@ -27,7 +27,7 @@ func endLSP(ctx context.Context, r *RPC) {
 			return
 		}
 	}
-	_ = r.notify(ctx, "exit", nil) // a server that is gone has done its part
+	_ = r.notify(ctx, "exit", nil) // the server may be gone
 }
 
 func cancelLSP(_ *RPC, id string, _ []byte) []byte {
@@ -46,7 +46,7 @@ func serveLSP(r *RPC, m *rpcMessage) (any, *refusal) {
 		var p struct {
 			Items []json.RawMessage `json:"items"`
 		}
-		_ = json.Unmarshal(m.Params, &p) // no items, no settings
+		_ = json.Unmarshal(m.Params, &p)
 		return make([]any, len(p.Items)), nil
 	}
 	return refuse(r, m)

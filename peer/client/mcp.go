@@ -13,11 +13,9 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// mcpVersion is the newest version of MCP with a handshake that we speak, and
-// statelessVersion the one without.
 const (
 	mcpVersion       = "2025-06-18"
-	statelessVersion = "2026-07-28"
+	statelessVersion = "2026-07-28" // without a handshake
 )
 
 func beginMCP(ctx context.Context, r *RPC) error {
@@ -32,17 +30,11 @@ func beginMCP(ctx context.Context, r *RPC) error {
 	if err != nil {
 		return err
 	}
-	var agreed struct {
-		Version string `json:"protocolVersion"`
-	}
-	_ = json.Unmarshal(result, &agreed) // a server that names none has ours
-	r.mu.Lock()
-	r.version = cmp.Or(agreed.Version, mcpVersion)
-	r.mu.Unlock()
+	r.agree(cmp.Or(textAt(result, "protocolVersion"), mcpVersion))
 	return r.notify(ctx, "notifications/initialized", nil)
 }
 
-// discover asks whether the server speaks the version without a handshake.
+// discover checks that the server supports the version without a handshake.
 func (r *RPC) discover(ctx context.Context) error {
 	result, err := r.ask(ctx, "server/discover", object{})
 	if err != nil {
@@ -62,8 +54,7 @@ func (r *RPC) discover(ctx context.Context) error {
 
 const metaPrefix = "io.modelcontextprotocol/"
 
-// stated returns params that say which version a request has and what we can do, if each
-// request has to.
+// stated adds the version and our capabilities to params if each request has to state them.
 func (r *RPC) stated(params []byte) ([]byte, error) {
 	if !r.options.Stateless {
 		return params, nil
@@ -86,12 +77,12 @@ func (r *RPC) stated(params []byte) ([]byte, error) {
 		metaPrefix + "clientInfo":         jsonscan.MustMarshal(object{"name": "wirectl", "version": r.options.Version}),
 		metaPrefix + "clientCapabilities": jsonscan.MustMarshal(can),
 	}
-	maps.Copy(with, meta) // what the caller gave wins
+	maps.Copy(with, meta) // the caller's values win
 	p["_meta"] = jsonscan.MustMarshal(with)
 	return jsonscan.MustMarshal(p), nil
 }
 
-// membersOf returns the members of an object, which is empty if raw is.
+// membersOf returns the members of an object; none if raw is empty.
 func membersOf(name string, raw []byte) (map[string]json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if len(raw) == 0 {
@@ -103,25 +94,24 @@ func membersOf(name string, raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// leavingCancels reports whether a request is cancelled by closing the stream of its
-// answer, which its caller does in the end.
+// leavingCancels reports whether closing the stream of the answer cancels a request.
 func (r *RPC) leavingCancels() bool {
 	_, isHTTP := r.wire.(*httpWire)
 	return r.options.Stateless && isHTTP
 }
 
-// maxRounds bounds how often a request is sent again with what the server asks for.
+// maxRounds bounds how often a request is repeated with requested input.
 const maxRounds = 10
 
-// retryMCP returns the params with which to repeat a request whose result asks for input;
-// nil if it asks for none.
+// retryMCP returns the params for repeating a request whose result asks for input; nil if
+// it does not.
 func (r *RPC) retryMCP(method string, params, result []byte, rounds int) ([]byte, error) {
 	var wants struct {
 		Type   string                 `json:"resultType"`
 		Inputs map[string]*rpcMessage `json:"inputRequests"`
 		State  json.RawMessage        `json:"requestState"`
 	}
-	_ = json.Unmarshal(result, &wants) // a result of another form asks for nothing
+	_ = json.Unmarshal(result, &wants) // any other result asks for nothing
 	if wants.Type != "input_required" {
 		return nil, nil
 	}
@@ -152,11 +142,17 @@ func (r *RPC) retryMCP(method string, params, result []byte, rounds int) ([]byte
 	return jsonscan.MustMarshal(p), nil
 }
 
-// agreed returns the version of MCP or ACP that is spoken; "" before it is known.
+// agreed returns the negotiated version of MCP or ACP; "" before it is known.
 func (r *RPC) agreed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.version
+}
+
+func (r *RPC) agree(version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version = version
 }
 
 func cancelMCP(_ *RPC, id string, _ []byte) []byte {

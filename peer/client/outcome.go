@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,13 +9,11 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Outcome is what came of a session that ended with err: a [*FaultError] if the peer broke
-// its protocol. It tells what else was found wrong. Who gave up, or was interrupted, does
-// not know what would have come.
+// Outcome returns the error of a session that ended with err: a [*FaultError] if the peer
+// violated its protocol. It passes other findings to tell. Findings that may only be due to
+// a timeout (gaveUp) or an interrupt do not count.
 func (w *Watch) Outcome(err error, gaveUp, interrupted bool, tell func(text string)) error {
-	if werr := w.Err(); err == nil {
-		err = werr
-	}
+	err = cmp.Or(err, w.Err())
 	worst := w.worst(gaveUp, tell)
 	if fault, ok := errors.AsType[*FaultError](err); ok {
 		return fault
@@ -28,20 +27,20 @@ func (w *Watch) Outcome(err error, gaveUp, interrupted bool, tell func(text stri
 	if answered, ok := errors.AsType[*PeerError](err); ok {
 		hint := ""
 		if strings.HasPrefix(answered.Code, "HTTP 404") || strings.HasPrefix(answered.Code, "HTTP 405") {
-			hint = ": check the path in the address (that of MCP is often /mcp)"
+			hint = ": check the path in the address (MCP servers often use /mcp)"
 		}
-		return fmt.Errorf("the peer answered an error: %w%s", answered, hint)
+		return fmt.Errorf("the peer answered with an error: %w%s", answered, hint)
 	}
 	return err
 }
 
-// worst returns the first error among what was found of the peer, nil if there is none,
-// and tells the rest.
+// worst returns the first finding about the peer that is an error, or nil, and passes the
+// rest to tell.
 func (w *Watch) worst(gaveUp bool, tell func(text string)) (worst *session.Finding) {
 	found, own := w.Findings()
 	for _, f := range own {
 		if f.Severity >= session.Warning {
-			tell(fmt.Sprintf("what was sent breaks a rule: %s: %s", f.Name, f.Message))
+			tell(fmt.Sprintf("a message that was sent breaks a rule: %s: %s", f.Name, f.Message))
 		}
 	}
 	for _, f := range found {

@@ -8,17 +8,17 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A Printer prints what comes back, as it arrives.
+// A Printer prints answers as they arrive.
 type Printer struct {
 	Stdout, Stderr   io.Writer
 	Terminal, Beside bool // Stdout, and Stderr, is a terminal
-	Silent           bool // the messages are printed instead
-	Alone            bool // standard output is a JSON value alone: text is not part of it
-	Quiet            bool // what is told beside an answer is not printed
-	Stream           bool // text that Stdout has no place for is printed on Stderr
+	Silent           bool // print nothing: the messages are printed elsewhere
+	Alone            bool // Stdout only gets a JSON value, no text
+	Quiet            bool // do not print asides
+	Stream           bool // print the text that Alone keeps off Stdout on Stderr
 
-	open   bool // the line that was printed last has no end
-	inText bool // the line of text on standard error has no end
+	open   bool // the last line on Stdout is not terminated
+	inText bool // the last line of text on Stderr is not terminated
 	err    error
 }
 
@@ -31,29 +31,26 @@ func (p *Printer) Part(part Part) {
 	case part.Aside && p.Quiet:
 	case part.Aside:
 		if p.Terminal && p.Beside {
-			_ = p.Finish() // the line is where this would go on; the error is kept
+			_ = p.Finish() // both share the screen; p keeps the error
 		}
 		p.endText()
 		fmt.Fprintf(p.Stderr, "wirectl: %s\n", render.Safe(strings.TrimSuffix(part.Name+" "+string(part.JSON), " ")))
 	case part.JSON != nil:
-		_ = p.Finish() // a value begins a line; the error is kept
+		_ = p.Finish() // a value begins a line; p keeps the error
 		p.write(render.AppendJSON(nil, part.JSON, "  ", "", nil))
 	default:
 		p.write(shownOn(p.Terminal, part.Text))
 	}
 }
 
-// stream prints text that standard output has no place for on standard error, if that
-// is asked for.
 func (p *Printer) stream(text string) {
 	if !p.Stream || text == "" {
 		return
 	}
-	_, _ = p.Stderr.Write(shownOn(p.Beside, text)) // as with all that goes there
+	_, _ = p.Stderr.Write(shownOn(p.Beside, text)) // best effort
 	p.inText = !strings.HasSuffix(text, "\n")
 }
 
-// endText ends a line of text on standard error.
 func (p *Printer) endText() {
 	if p.inText {
 		p.inText = false
@@ -61,7 +58,7 @@ func (p *Printer) endText() {
 	}
 }
 
-// shownOn is text as it is, or as a terminal may show it.
+// shownOn returns text, made safe for a terminal.
 func shownOn(terminal bool, text string) []byte {
 	if !terminal {
 		return []byte(text)
@@ -84,7 +81,7 @@ func (p *Printer) write(b []byte) {
 	p.open = b[len(b)-1] != '\n'
 }
 
-// Finish ends the last line.
+// Finish terminates the last line.
 func (p *Printer) Finish() error {
 	p.endText()
 	if p.open && p.err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// An RLM asks a broker. As its peers do, it opens a connection for each request.
+// An RLM is a client of a broker. It opens a connection for each request, as rlm does.
 type RLM struct {
 	endpoint transport.Endpoint
 	watch    *Watch
@@ -24,16 +24,15 @@ type RLM struct {
 // NewRLM returns a client of the broker at an endpoint.
 func NewRLM(e transport.Endpoint, w *Watch) *RLM { return &RLM{endpoint: e, watch: w} }
 
-// An RLMRequest is what a broker is asked: each prompt is JSON. One prompt is
-// asked for by itself and several as a batch, unless Batch says that one is one.
+// An RLMRequest has one or several prompts, each JSON. Several are sent as a batch, and
+// with Batch also a single one.
 type RLMRequest struct {
 	Model   string
 	Prompts []json.RawMessage
 	Batch   bool
 }
 
-// ReadPrompts reads prompts: a JSON array of them, or a line each. It returns nil if there
-// are neither.
+// ReadPrompts reads prompts: a JSON array, or one per line. It returns nil if there are none.
 func ReadPrompts(data []byte) []json.RawMessage {
 	var prompts []json.RawMessage
 	if json.Unmarshal(data, &prompts) == nil && prompts != nil {
@@ -41,15 +40,14 @@ func ReadPrompts(data []byte) []json.RawMessage {
 	}
 	for line := range bytes.Lines(data) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
-			quoted, _ := json.Marshal(string(line)) // strings always can be
+			quoted, _ := json.Marshal(string(line)) // never fails for a string
 			prompts = append(prompts, quoted)
 		}
 	}
 	return prompts
 }
 
-// Ask is the call that makes a request. Each result is a part: the text of the
-// completion, or an error of its own as an aside.
+// Ask makes a request. Each result is a part: the text of the completion, or its error.
 func (c *RLM) Ask(q RLMRequest) Call {
 	return func(ctx context.Context, out func(Part)) (err error) {
 		n := c.last.Add(1)
@@ -65,7 +63,7 @@ func (c *RLM) Ask(q RLMRequest) Call {
 			}
 			select {
 			case answer <- m:
-			default: // it was answered already; the watch judges that
+			default: // it was answered already, which the watch reports
 			}
 			return nil
 		})
@@ -109,7 +107,7 @@ type rlmResponse struct {
 	} `json:"results"`
 }
 
-// read hands out the results, and returns the first error among them.
+// read outputs the results and returns the first error among them.
 func (q *RLMRequest) read(m *rlmResponse, out func(Part)) (err error) {
 	if m.Error != nil {
 		return &PeerError{Message: *m.Error}

@@ -15,9 +15,8 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// An RPC is a connection to a peer that speaks JSON-RPC, or DAP, which is like it.
-// Any number of calls may be made at once. What the peer asks of us is answered
-// by the dialect.
+// An RPC is a connection to a peer that speaks JSON-RPC, or DAP, which is similar.
+// It is safe for concurrent calls. The dialect answers the peer's requests.
 type RPC struct {
 	dialect *Dialect
 	options RPCOptions
@@ -26,50 +25,48 @@ type RPC struct {
 	mu   sync.Mutex
 	last int
 	open map[string]*rpcCall // by the token of the id
-	// session is what session methods of ACP are about, or the thread of Codex.
+	// session is the session of ACP, or the thread of Codex.
 	session string
-	// version is that of MCP or ACP which was agreed on; "" before.
-	version string
-	turning sync.Mutex // held while a turn goes on
-	turn    *turn      // that goes on, or nil
+	version string     // of MCP or ACP, as negotiated; "" before
+	turning sync.Mutex // held during a turn
+	turn    *turn      // the current one, or nil
 	turnID  string     // of Codex
 	err     error      // why there will be no more answers
 	ended   chan struct{}
-	parted  atomic.Bool // a call was what the goodbye asks
+	parted  atomic.Bool // a call has already sent the shutdown request
 }
 
-// RPCOptions are what is said of ourselves and allowed to the peer.
+// RPCOptions are options of the handshake and of answers to the peer.
 type RPCOptions struct {
 	// Version is ours.
 	Version string
-	// Allow grants what the peer asks permission for.
+	// Allow grants the permissions that the peer asks for.
 	Allow bool
-	// Dir is the folder that the peer is to work in.
+	// Dir is the working folder of the peer.
 	Dir string
 	// ACPVersion is the version of ACP to speak; 0 is 1.
 	ACPVersion int
-	// NoHandshake leaves out the messages that a dialect begins with.
+	// NoHandshake skips the handshake and the shutdown.
 	NoHandshake bool
-	// Stateless speaks MCP as it is from 2026-07-28 on: each request states its version,
-	// and Inputs answer what a server asks for, by its key.
+	// Stateless speaks MCP without a handshake, as from 2026-07-28 on: each request states
+	// its version. Inputs are the answers to a server's requests for input, by key.
 	Stateless bool
 	Inputs    map[string]json.RawMessage
 }
 
-// An rpcWire takes messages to the peer. What comes from there goes to receive.
+// An rpcWire sends messages to the peer. Messages from the peer go to receive.
 type rpcWire interface {
 	send(ctx context.Context, payload []byte) error
 	close() error
 }
 
-// An rpcCall is a request that is not answered yet.
+// An rpcCall is an open request.
 type rpcCall struct {
 	out    func(Part)
 	answer chan *rpcMessage
 }
 
-// An rpcMessage is what a peer sent: of JSON-RPC the first members, of DAP the
-// others.
+// An rpcMessage is a message of the peer: JSON-RPC uses the first members, DAP the others.
 type rpcMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -88,8 +85,8 @@ type rpcMessage struct {
 	Message    string          `json:"message"`
 }
 
-// DialRPC begins to speak a dialect on a connection, which it takes over. On one
-// that keeps the bounds of messages each message of the dialect is one of those.
+// DialRPC opens a session in a dialect on a connection, which it takes over. On a
+// [transport.Messenger], each message of the dialect is one message of the transport.
 func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPCOptions) (*RPC, error) {
 	r := newRPC(d, o)
 	framing := d.framing
@@ -110,7 +107,7 @@ func newRPC(d *Dialect, o RPCOptions) *RPC {
 	return &RPC{dialect: d, options: o, open: map[string]*rpcCall{}, ended: make(chan struct{})}
 }
 
-// begin does what the dialect begins with.
+// begin does the handshake.
 func (r *RPC) begin(ctx context.Context) error {
 	if r.options.NoHandshake || r.dialect.begin == nil {
 		return nil
@@ -121,7 +118,7 @@ func (r *RPC) begin(ctx context.Context) error {
 	return nil
 }
 
-// Close says goodbye as the dialect wants it and ends the connection.
+// Close does the shutdown of the dialect and closes the connection.
 func (r *RPC) Close() error {
 	select {
 	case <-r.ended:
@@ -145,7 +142,7 @@ func (r *RPC) fail(err error) {
 	}
 }
 
-// Call is the call of a method. The params are JSON, or nil for none.
+// Call calls a method. The params are JSON; nil omits them.
 func (r *RPC) Call(method string, params []byte) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		result, err := r.request(ctx, method, params, out)
@@ -168,7 +165,7 @@ func (r *RPC) Call(method string, params []byte) Call {
 	})
 }
 
-// Notify is the call that sends a notification, which nothing answers.
+// Notify sends a notification, which has no answer.
 func (r *RPC) Notify(method string, params []byte) Call {
 	return func(ctx context.Context, _ func(Part)) error { return r.notify(ctx, method, params) }
 }
@@ -201,7 +198,7 @@ func (r *RPC) request(ctx context.Context, method string, params []byte, out fun
 	return nil, err
 }
 
-// cancelRequest cancels a request, or the turn that it began, if ctx has ended.
+// cancelRequest cancels a request, or the turn that it started, if ctx has ended.
 func (r *RPC) cancelRequest(ctx context.Context, id string, params []byte) {
 	if r.dialect.cancel == nil || ctx.Err() == nil || r.leavingCancels() {
 		return
@@ -212,10 +209,10 @@ func (r *RPC) cancelRequest(ctx context.Context, id string, params []byte) {
 	}
 	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer stop()
-	_ = r.wire.send(bounded, payload) // we are leaving anyhow
+	_ = r.wire.send(bounded, payload) // best effort
 }
 
-// nextID returns an id for a message whose answer nobody waits for.
+// nextID returns an id for a request whose answer is ignored.
 func (r *RPC) nextID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +224,7 @@ func (r *RPC) notify(ctx context.Context, method string, params []byte) error {
 	return r.wire.send(ctx, r.dialect.request("", method, params))
 }
 
-// receive takes in a message, or a batch of them.
+// receive handles a message or a batch.
 func (r *RPC) receive(payload []byte) error {
 	if jsonscan.KindOf(bytes.TrimLeft(payload, " \t\r\n")) == jsonscan.Array {
 		var batch []json.RawMessage
@@ -248,11 +245,11 @@ func (r *RPC) receive(payload []byte) error {
 	return r.take(r.dialect.plain(m))
 }
 
-// take takes in a message in JSON-RPC's terms.
+// take handles a message in JSON-RPC's terms.
 func (r *RPC) take(m *rpcMessage) error {
 	switch {
 	case m.Method == "":
-		if c := r.answered(m); c != nil { // else the watch has judged it
+		if c := r.answered(m); c != nil { // else the watch reports it
 			c.answer <- m
 		}
 		return nil
@@ -265,14 +262,14 @@ func (r *RPC) take(m *rpcMessage) error {
 		return nil
 	}
 	result, refusal := r.dialect.serve(r, m)
-	// The error of a peer that has gone is told by who waits for its answer.
+	// If the peer is gone, the call that waits for its answer returns the error.
 	_ = r.wire.send(context.Background(), r.dialect.response(r, m, result, refusal))
 	return nil
 }
 
-// answered returns the call that a message answers, which is open no longer; nil if
-// there is none. An error without an id is about a request that the peer could not
-// read: where one alone is open, that.
+// answered closes and returns the call that a message answers; nil if there is none. An
+// error without an id is about a request that the peer could not read: if only one is
+// open, that one.
 func (r *RPC) answered(m *rpcMessage) *rpcCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,11 +283,11 @@ func (r *RPC) answered(m *rpcMessage) *rpcCall {
 	return c
 }
 
-// isNull reports whether a member is not there, or null, which some write instead.
+// isNull reports whether a member is missing, or null, which some peers write instead.
 func isNull(member json.RawMessage) bool { return member == nil || string(member) == "null" }
 
-// listener returns who listens to notifications: the call that was made last, or the turn
-// that goes on.
+// listener returns the output for notifications: that of the latest call, or of the current
+// turn.
 func (r *RPC) listener() func(Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -188,7 +188,7 @@ var dialogues = []dialogue{
 < {"id":1,"method":"mcpServer/elicitation/request","params":{"threadId":"t1","turnId":"u1"}}
 > {"id":1,"result":{"action":"decline"}}
 < {"id":2,"method":"item/tool/call","params":{"threadId":"t1","turnId":"u1"}}
-> {"error":{"code":-32601,"message":"Method not found: item/tool/call"},"id":2}
+> {"id":2,"error":{"code":-32601,"message":"Method not found: item/tool/call"}}
 < {"method":"turn/completed","params":{"threadId":"t2","turn":{"id":"u2","status":"completed"}}}
 < {"method":"item/agentMessage/delta","params":{"threadId":"t1","turnId":"u1","itemId":"i1","delta":"lo"}}
 < {"method":"turn/completed","params":{"threadId":"t1","turn":{"id":"u1","status":"completed","error":null}}}`,

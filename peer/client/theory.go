@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// What a client of theory.run.v1 waits for, and accepts.
+// The limits of a client of theory.run.v1.
 const (
 	theoryProtocol = "theory.run.v1"
 	ackWait        = 5 * time.Second
@@ -28,7 +28,7 @@ const (
 	theoryLimit    = 8 << 20
 )
 
-// A Theory runs tools on a runtime.
+// A Theory is a client of a runtime, which runs tools.
 type Theory struct {
 	url   string
 	watch *Watch
@@ -36,8 +36,7 @@ type Theory struct {
 	last  atomic.Int64
 }
 
-// NewTheory returns a client of the runtime at a ws or wss URL. Without a path
-// that is /run.
+// NewTheory returns a client of the runtime at a ws or wss URL, whose path defaults to /run.
 func NewTheory(url string, w *Watch, h HTTPOptions) *Theory {
 	if scheme, rest, _ := strings.Cut(url, "://"); !strings.Contains(rest, "/") {
 		url = scheme + "://" + rest + "/run"
@@ -45,11 +44,11 @@ func NewTheory(url string, w *Watch, h HTTPOptions) *Theory {
 	return &Theory{url: url, watch: w, http: h}
 }
 
-// A RunRequest is what a tool is run with.
+// A RunRequest is a request to run a tool.
 type RunRequest struct {
 	// Dialect is the one to write; "" is D. A has neither a mode nor outputs.
 	Dialect theory.Dialect
-	// RunID names the run, as JSON; nil makes one. The id of a run that exists
+	// RunID is the id of the run, as JSON; nil generates one. The id of an existing run
 	// rejoins it.
 	RunID   json.RawMessage
 	Mode    string // "real" or "mock"
@@ -59,7 +58,7 @@ type RunRequest struct {
 	Cancel CancelAfter
 }
 
-// Run is the call that runs a tool. Its tokens are text, and its outputs JSON.
+// Run runs a tool. Its tokens are text, and its outputs JSON.
 func (c *Theory) Run(q RunRequest) Call {
 	return func(ctx context.Context, out func(Part)) error {
 		q := q // each call is a run of its own
@@ -75,7 +74,7 @@ func (c *Theory) Run(q RunRequest) Call {
 		if err != nil {
 			return transport.Explain(c.url, err)
 		}
-		defer func() { _ = ws.CloseNow() }() // it may have ended already
+		defer func() { _ = ws.CloseNow() }() // it may be closed already
 		if ws.Subprotocol() != theoryProtocol {
 			return faultf("the runtime does not choose the subprotocol %s", theoryProtocol)
 		}
@@ -99,8 +98,7 @@ type theoryRun struct {
 	parts   int
 }
 
-// A theoryMessage is one from a runtime. What is in data is in content in
-// another dialect.
+// A theoryMessage is a message of a runtime. Some dialects have content in place of data.
 type theoryMessage struct {
 	Kind    string `json:"kind"`
 	Control struct {
@@ -109,19 +107,14 @@ type theoryMessage struct {
 	Data    json.RawMessage `json:"data"`
 	Content json.RawMessage `json:"content"`
 	Outputs json.RawMessage `json:"outputs"`
-	Error   *theoryError    `json:"error"`
+	Error   *PeerError      `json:"error"`
 }
 
 // A theoryResult is the content of a RunResult.
 type theoryResult struct {
 	Status  string          `json:"status"`
 	Outputs json.RawMessage `json:"outputs"`
-	Error   *theoryError    `json:"error"`
-}
-
-type theoryError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
+	Error   *PeerError      `json:"error"`
 }
 
 func (r *theoryRun) run(ctx context.Context) error {
@@ -134,7 +127,7 @@ func (r *theoryRun) run(ctx context.Context) error {
 		return err
 	}
 	if m.Kind != "Ack" {
-		return r.last(m) // the watch has found that the Ack is missing
+		return r.last(m) // the watch reports the missing Ack
 	}
 	if d := q.Cancel.Time; d > 0 {
 		defer r.preemptAfter(ctx, d)()
@@ -172,7 +165,7 @@ func orEmpty(m map[string]json.RawMessage) map[string]json.RawMessage {
 	return m
 }
 
-// part hands out what is not an answer yet.
+// part outputs a message before the answer.
 func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
 	data := m.Data
 	if data == nil {
@@ -193,15 +186,14 @@ func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
 	return nil
 }
 
-// preemptAfter preempts the run when it has gone on for so long. The function that
-// it returns makes an end of that: nothing is sent any more once it has returned.
+// preemptAfter preempts the run after d. Nothing is sent any more once stop has returned.
 func (r *theoryRun) preemptAfter(ctx context.Context, d time.Duration) (stop func()) {
 	sent := make(chan struct{})
 	t := time.AfterFunc(d, func() {
 		defer close(sent)
 		bounded, cancel := context.WithTimeout(ctx, parting)
 		defer cancel()
-		_ = r.preempt(bounded) // a runtime that has gone is told by the read
+		_ = r.preempt(bounded) // if the runtime is gone, the read fails too
 	})
 	return func() {
 		if !t.Stop() {
@@ -210,7 +202,6 @@ func (r *theoryRun) preemptAfter(ctx context.Context, d time.Duration) (stop fun
 	}
 }
 
-// preempt asks for the end of the run.
 func (r *theoryRun) preempt(ctx context.Context) error {
 	return r.send(ctx, object{"kind": "control", "content": object{"op": "preempt", r.request.idName(): r.request.RunID}})
 }
@@ -223,10 +214,10 @@ func (q *RunRequest) idName() string {
 	return "run_id"
 }
 
-// last takes in the answer.
+// last handles the answer.
 func (r *theoryRun) last(m *theoryMessage) error {
 	if m.Kind == "RunResult" {
-		result := theoryResult{Outputs: m.Content} // an older one has no more than outputs
+		result := theoryResult{Outputs: m.Content} // older runtimes send the outputs alone
 		if err := json.Unmarshal(m.Content, &result); err != nil {
 			return &FaultError{err}
 		}
@@ -246,7 +237,7 @@ func (r *theoryRun) last(m *theoryMessage) error {
 		r.out(Part{Aside: true, Name: "preempted"})
 		return nil
 	case m.Error != nil:
-		return &PeerError{Code: m.Error.Code, Message: m.Error.Message}
+		return m.Error
 	}
 	return faultf("a %s has the status %q and no error", m.Kind, m.Control.Status)
 }
@@ -259,7 +250,7 @@ func (r *theoryRun) send(ctx context.Context, m object) error {
 	return r.ws.Write(ctx, websocket.MessageText, payload)
 }
 
-// receive waits for a message, for no longer than clients do.
+// receive waits for a message.
 func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) (*theoryMessage, error) {
 	silence := faultf("the runtime did not %s within %v", to, wait)
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, silence)
@@ -281,13 +272,11 @@ func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) 
 	return m, nil
 }
 
-// theoryFailure says why there is no message.
 func theoryFailure(ctx context.Context, err error) error {
-	var closed websocket.CloseError
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	case errors.As(err, &closed):
+	}
+	if closed, ok := errors.AsType[websocket.CloseError](err); ok {
 		return fmt.Errorf("the runtime closed the connection: %d %s", closed.Code, closed.Reason)
 	}
 	return err

@@ -7,27 +7,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A turnEnd is how a turn has ended: the result is JSON.
+// A turnEnd is the end of a turn. The result is JSON.
 type turnEnd struct {
 	result []byte
 	err    error
 }
 
-// A turn is what an agent does for a prompt after it has accepted that.
+// A turn is the work of an agent on an accepted prompt.
 type turn struct {
 	out  func(Part)
-	over chan turnEnd // it has room for one
+	over chan turnEnd // has a buffer of one
 }
 
-// NewSession opens a session of an agent, which prompts then belong to.
+// NewSession opens a session of an agent, for the prompts to come.
 func (r *RPC) NewSession(ctx context.Context) (id string, err error) {
 	id, err = r.dialect.open(ctx, r)
 	r.session = id
 	return id, err
 }
 
-// Prompt is the call that sends a prompt in the session, and waits for the end of the turn.
-// Of several the second waits for the end of the first.
+// Prompt sends a prompt in the session and waits for the end of the turn. Concurrent
+// prompts are sent one after the other.
 func (r *RPC) Prompt(text string) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		r.turning.Lock()
@@ -54,7 +54,7 @@ func (r *RPC) Prompt(text string) Call {
 				r.cancelRequest(ctx, "", raw)
 				bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
 				defer stop()
-				_, _ = await(bounded, t.over, r.ended, &r.err) // it is for the record
+				_, _ = await(bounded, t.over, r.ended, &r.err) // so that the record has it
 				return err
 			case err != nil:
 				return err
@@ -68,7 +68,7 @@ func (r *RPC) Prompt(text string) Call {
 	})
 }
 
-// outliving returns a context that ends that much later than ctx.
+// outliving returns a context that ends by later than ctx.
 func outliving(ctx context.Context, by time.Duration) (later context.Context, stop func()) {
 	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() {
@@ -80,14 +80,13 @@ func outliving(ctx context.Context, by time.Duration) (later context.Context, st
 	}
 }
 
-// setTurn sets the turn that goes on, or nil, and its id.
 func (r *RPC) setTurn(t *turn, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn, r.turnID = t, id
 }
 
-// endTurn ends the turn that goes on, if m says so.
+// endTurn ends the current turn if m says so.
 func (r *RPC) endTurn(m *rpcMessage) {
 	r.mu.Lock()
 	t := r.turn
@@ -98,7 +97,7 @@ func (r *RPC) endTurn(m *rpcMessage) {
 	if end, ok := r.dialect.turnEnd(r, m); ok {
 		select {
 		case t.over <- end:
-		default: // it has ended before
+		default: // it has ended already
 		}
 	}
 }

@@ -7,11 +7,10 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// lined is a connection that keeps the bounds of messages, as one of lines: each text
-// message is one, without the framing that a stream needs.
+// lined adapts a Messenger to a stream of lines: each text message is a line.
 type lined struct {
 	transport.Messenger
-	rest []byte // of the line that is being read
+	rest []byte // of the current line
 }
 
 func (c *lined) Read(p []byte) (int, error) {
@@ -27,7 +26,7 @@ func (c *lined) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends a whole line.
+// Write sends p, which is a complete line.
 func (c *lined) Write(p []byte) (int, error) {
 	return len(p), c.WriteMessage(context.Background(), transport.Message{Text: true, Data: bytes.TrimSuffix(p, []byte("\n"))})
 }
