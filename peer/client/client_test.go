@@ -13,7 +13,7 @@ func TestPeerError(t *testing.T) {
 		`BUSY`:                           {Code: "BUSY"},
 		`come back later`:                {Message: "come back later"},
 		`{"in":5}`:                       {Data: []byte(`{"in":5}`)},
-		`an error without a message`:          {},
+		`an error without a message`:     {},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("%+v is told as %q, want %q", e, got, want)

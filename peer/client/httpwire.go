@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
@@ -66,7 +66,7 @@ func (w *httpWire) receive(payload []byte) error {
 }
 
 func (w *httpWire) see(dir frame.Dir, payload []byte) error {
-	_, err := w.watch.see(1, dir, frame.Line.Name(), asLine(payload))
+	_, err := w.watch.see(1, dir, frame.Line.Name(), jsonline.Frame(payload))
 	return err
 }
 
@@ -89,7 +89,7 @@ type httpRPC struct {
 func (c *httpRPC) post(ctx context.Context, method string, params []byte, header http.Header, handle func(result []byte)) error {
 	n := int(c.last.Add(1))
 	body := rpcRequest(strconv.Itoa(n), method, params)
-	if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), asLine(body)); err != nil {
+	if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), jsonline.Frame(body)); err != nil {
 		return err
 	}
 	defer c.watch.endConn(n)
@@ -127,7 +127,7 @@ func hasOutcome(body []byte) bool {
 }
 
 func (c *httpRPC) answered(n int, answer []byte, handle func(result []byte)) error {
-	if _, err := c.watch.see(n, frame.U2C, frame.Line.Name(), asLine(answer)); err != nil {
+	if _, err := c.watch.see(n, frame.U2C, frame.Line.Name(), jsonline.Frame(answer)); err != nil {
 		return &FaultError{err}
 	}
 	var m struct{ Result, Error json.RawMessage }
@@ -160,13 +160,4 @@ func ofHTTP(err error) error {
 		return ErrEnded
 	}
 	return err
-}
-
-// asLine frames a JSON body as a line, as it is recorded.
-func asLine(payload []byte) frame.Frame {
-	line := payload
-	if bytes.ContainsAny(payload, "\r\n") && jsonscan.Valid(payload) == nil {
-		line = jsonscan.AppendCompact(nil, payload)
-	}
-	return frame.Frame{Raw: append(bytes.Clone(line), '\n'), End: len(line)}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
@@ -91,7 +92,7 @@ func DialRPC(ctx context.Context, nc transport.Conn, d *Dialect, w *Watch, o RPC
 	r := newRPC(d, o)
 	framing := d.framing
 	if m, ok := nc.(transport.Messenger); ok {
-		nc, framing = &lined{Messenger: m}, frame.Line
+		nc, framing = &jsonline.Conn{Messenger: m, Context: context.Background()}, frame.Line
 	}
 	l := newLink(nc, 1, framing, w, func(payload []byte, _ *protocol.Message) error { return r.receive(payload) })
 	r.wire = l

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
@@ -244,7 +245,7 @@ func (r *theoryRun) last(m *theoryMessage) error {
 
 func (r *theoryRun) send(ctx context.Context, m object) error {
 	payload := jsonscan.MustMarshal(m)
-	if _, err := r.watch.see(r.conn, frame.C2U, frame.Line.Name(), asLine(payload)); err != nil {
+	if _, err := r.watch.see(r.conn, frame.C2U, frame.Line.Name(), jsonline.Frame(payload)); err != nil {
 		return err
 	}
 	return r.ws.Write(ctx, websocket.MessageText, payload)
@@ -262,7 +263,7 @@ func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) 
 	if err != nil {
 		return nil, theoryFailure(bounded, err)
 	}
-	if _, err := r.watch.see(r.conn, frame.U2C, frame.Line.Name(), asLine(payload)); err != nil {
+	if _, err := r.watch.see(r.conn, frame.U2C, frame.Line.Name(), jsonline.Frame(payload)); err != nil {
 		return nil, &FaultError{err}
 	}
 	m := &theoryMessage{}

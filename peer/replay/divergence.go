@@ -6,42 +6,42 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// What says how the peer left the recording.
+// What is a kind of divergence.
 type What string
 
 const (
 	Differs    What = "differs"    // a frame is not as recorded
 	Unforeseen What = "unforeseen" // a frame has no counterpart
-	Late       What = "late"       // a frame did not come in time
-	Gone       What = "gone"       // the connection ended before all was said
+	Late       What = "late"       // a frame did not arrive in time
+	Gone       What = "gone"       // the connection ended too early
 )
 
-// A Divergence is a place where the peer left the recording.
+// A Divergence is a difference between the peer and the recording.
 type Divergence struct {
 	What     What
-	Text     string // says it in words
-	Recorded *Side  // nil where the recording has nothing
-	Live     *Side  // nil where nothing came
+	Text     string
+	Recorded *Side // nil if nothing was recorded
+	Live     *Side // nil if nothing arrived
 	Changes  []Change
 
-	step *step // the one that it is about, or nil
+	step *step // the recorded frame, or nil
 }
 
-// maxDivergences bounds those that are kept with their frames. Of others that are about
-// a frame of the recording the words are kept.
+// maxDivergences bounds the divergences that are kept with their frames. After that, only
+// the texts of those about a recorded frame are kept.
 const maxDivergences = 1000
 
-// diverge notes that the peer left the recording, which ends the run unless it is to keep
-// going, and can. Either of st and h may be nil.
+// diverge adds a divergence, which ends the run unless goesOn and KeepGoing are set. Either
+// of st and h may be nil.
 func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 	r.result.Differences++
 	r.stopped = r.stopped || !goesOn || !r.options.KeepGoing
 	if d.step = st; len(r.result.Divergences) < maxDivergences {
 		if st != nil {
-			d.Recorded = st.side()
+			d.Recorded = st.side(st.seq)
 		}
 		if h != nil {
-			d.Live = h.side()
+			d.Live = h.side(0)
 		}
 	} else if d.Changes = nil; st == nil {
 		return
@@ -49,7 +49,7 @@ func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 	r.result.Divergences = append(r.result.Divergences, &d)
 }
 
-// cases returns what came of each frame of the peer.
+// cases returns the outcome of each frame of the peer.
 func (r *run) cases() (list []Case) {
 	of := make(map[*step]*Divergence)
 	for _, d := range r.result.Divergences {
@@ -72,12 +72,11 @@ func (r *run) cases() (list []Case) {
 	return list
 }
 
-// nameOf names a frame with what it answers: "frame 4, result 2 to tools/call 2".
+// nameOf names a frame and its request: "frame 4, result 2 to tools/call 2".
 func (s *Script) nameOf(st *step) string {
 	name := st.String()
 	if st.exchange != 0 && st.opens == 0 {
-		opener := s.steps[s.opened[st.exchange].step]
-		name += " to " + called(opener.well, string(opener.message.Kind), opener.message.ID.Text)
+		name += " to " + s.steps[s.opened[st.exchange].step].reading.String()
 	}
 	return name
 }
@@ -87,46 +86,27 @@ type Side struct {
 	Seq     int64 // 0 if it is live
 	Kind    string
 	ID      string
-	Payload []byte // in its JSON form where it has one
+	Payload []byte // in its JSON form if it has one
 }
 
-func (st *step) side() *Side {
-	return sideOf(st.seq, string(st.message.Kind), string(st.message.ID.Text), st.form, st.bytes())
-}
-
-func (st *step) bytes() []byte {
-	if st.frame.Gap {
-		return st.frame.Raw
-	}
-	return st.payload
-}
-
-func (h *heard) side() *Side {
-	return sideOf(0, string(h.message.Kind), string(h.message.ID.Text), h.form, h.payload)
-}
-
-func sideOf(seq int64, kind, id string, form, payload []byte) *Side {
-	if form != nil {
-		payload = form
-	}
-	return &Side{Seq: seq, Kind: kind, ID: id, Payload: payload}
+func (m *reading) side(seq int64) *Side {
+	return &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.message.ID.Text), Payload: m.value()}
 }
 
 // String names a frame of the recording: "frame 5, result 1".
 func (st *step) String() string {
 	if st.seq == 0 {
-		return called(st.well, string(st.message.Kind), st.message.ID.Text) + " of the recording"
+		return st.reading.String() + " of the recording"
 	}
-	return fmt.Sprintf("frame %d, %s", st.seq, called(st.well, string(st.message.Kind), st.message.ID.Text))
+	return fmt.Sprintf("frame %d, %v", st.seq, &st.reading)
 }
 
-// String names a live frame: "result 1".
-func (h *heard) String() string { return called(h.well, string(h.message.Kind), h.message.ID.Text) }
-
-func called(well bool, kind string, id []byte) string {
+// String names a message: "result 1".
+func (m *reading) String() string {
+	kind, id := string(m.message.Kind), m.message.ID.Text
 	switch {
-	case !well:
-		return "what is not a message"
+	case !m.well:
+		return "an invalid message"
 	case len(id) == 0:
 		return kind
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// JUnit returns what came of a run as a suite: a test for each recorded frame of the
-// peer, and one for each frame that was not recorded.
+// JUnit returns a run as a suite: a test for each recorded frame of the peer, and one for
+// each frame that was not recorded.
 func (r *Result) JUnit(name string) junit.Suite {
 	suite := junit.Suite{Name: name}
 	for _, c := range r.Cases {
@@ -25,14 +25,13 @@ func (r *Result) JUnit(name string) junit.Suite {
 	return suite
 }
 
-// AppendLines appends a divergence in few lines: what it is, and what differs, as
-// AppendText does.
+// AppendLines appends the short form of a divergence: its text and the changes.
 func (d *Divergence) AppendLines(b []byte, width int, style *render.Style) []byte {
 	b = append(style.Error.Append(b, render.Safe(d.Text)), '\n')
 	return d.appendChanges(b, width, style)
 }
 
-// DifferenceText says in words how often and where the peer left the recording.
+// DifferenceText describes the first difference and counts the others.
 func (r *Result) DifferenceText() string {
 	first := r.Divergence().Text
 	if r.Differences == 1 {

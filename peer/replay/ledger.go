@@ -8,27 +8,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// A ledger knows exchanges by the names that their openers gave them, and those that go
-// on after their answer by the name that it gave. As an operation goes on, so does the
-// exchange that began it.
+// A ledger finds exchanges by the names that their openers gave them. If an answer only
+// accepts a request, the exchange continues, with its operation, under the name in the
+// answer.
 type ledger struct {
-	exchanges map[name][]int // the oldest first
+	exchanges map[name][]int // oldest first
 	base      *protocol.Rules
-	rules     *protocol.Rules // of the version that was stated
+	rules     *protocol.Rules // of the stated version
 	states    map[int]state
 }
 
-// A state is how far an exchange is, of which an answer may only accept the request.
+// A state is the state of an exchange whose answer may only accept the request.
 type state uint8
 
 const (
 	asked    state = iota + 1
-	accepted       // it goes on
-	decided        // it has ended, and the answer is still to come
+	accepted       // the operation continues
+	decided        // the operation has ended before the answer
 	over
 )
 
-// A name is one of those of an exchange. No text names all that a side opened.
+// A name is a name of an exchange. Without a text it stands for all exchanges of its opener.
 type name struct {
 	opener frame.Dir
 	space  protocol.Space
@@ -53,8 +53,8 @@ func (l *ledger) openExchange(from frame.Dir, m *protocol.Message, exchange int)
 	}
 }
 
-// ends takes in a message of an exchange, which the side from sent, and reports whether it
-// ends that.
+// ends updates the state of an exchange with a message from one side, and reports whether
+// the message ends it.
 func (l *ledger) ends(from frame.Dir, m *protocol.Message, exchange int) bool {
 	if len(m.Version) > 0 && (l.rules == l.base || m.Phase.Ends()) {
 		l.rules = l.base.At(string(m.Version))
@@ -64,7 +64,7 @@ func (l *ledger) ends(from frame.Dir, m *protocol.Message, exchange int) bool {
 	case at == asked && m.Phase == protocol.Close:
 		if n := (name{from.Opposite(), m.Bind.Space, string(m.Bind.Text)}); !m.Bind.IsZero() {
 			if slices.ContainsFunc(l.exchanges[n], func(e int) bool { return l.states[e] == accepted }) {
-				break // it was accepted as more of that
+				break // it was accepted as part of that operation
 			}
 			l.bind(n, exchange)
 		}
@@ -83,8 +83,8 @@ func (l *ledger) ends(from frame.Dir, m *protocol.Message, exchange int) bool {
 
 func (l *ledger) bind(n name, exchange int) { l.exchanges[n] = append(l.exchanges[n], exchange) }
 
-// exchangeOf returns the exchange that m, sent by the side from, belongs to, or 0. If
-// several have the name, it returns the oldest that is wanted, or else the last.
+// exchangeOf returns the exchange of m, sent by the side from, or 0. If several have the
+// name, it returns the oldest that is wanted, or else the last.
 func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int) bool) int {
 	token, opener := m.Ref, from.Opposite()
 	switch {
@@ -104,7 +104,7 @@ func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int
 	n := name{opener, token.Space, string(token.Text)}
 	known := l.exchanges[n]
 	if i := slices.IndexFunc(known, wanted); i >= 0 {
-		// What came before has ended and is asked for no more, except as the last.
+		// The exchanges before it have ended and are not needed again.
 		l.exchanges[n] = known[i:]
 		return known[i]
 	}

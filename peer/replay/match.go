@@ -13,8 +13,7 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// A Change is a member of a payload that is not as recorded. A value that is
-// absent is "".
+// A Change is a member of a payload that is not as recorded. "" means absent.
 type Change struct {
 	Path     string `json:"path,omitempty"`
 	Recorded string `json:"recorded,omitempty"`
@@ -23,23 +22,19 @@ type Change struct {
 
 // heard is a frame of the live peer.
 type heard struct {
-	raw     []byte
-	payload []byte
-	form    []byte // as of a step
-	message protocol.Message
-	well    bool
-	gap     bool
-	digest  [jsondiff.DigestSize]byte
+	reading
+	raw []byte
+	gap bool
 
-	exchange int  // the one of the recording that it belongs to; 0 if there is none
-	ends     bool // it ends that
+	exchange int  // of the recording; 0 if there is none
+	ends     bool // it ends the exchange
 }
 
 // isJSON reports whether text is one value of JSON.
 func isJSON(text []byte) bool { return jsonscan.Valid(text) == nil }
 
-// compare returns how a frame differs from its counterpart in the recording. It
-// learns how ids are called live, whatever the matcher compares.
+// compare returns how a frame differs from its counterpart in the recording. It learns
+// the live ids in any case.
 func (r *run) compare(st *step, h *heard) ([]Change, error) {
 	m := &r.options.Match
 	changes := r.payloads(st, h)
@@ -77,13 +72,12 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 	return changes
 }
 
-// sameLeaf reports whether two values say the same: ids do if they name the same
-// thing.
+// sameLeaf reports whether two values are equal. Ids are if they name the same thing.
 func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte) bool {
 	key := ""
 	if n := len(keys); n > 0 {
 		key = keys[n-1]
-		if _, err := strconv.Atoi(key); err == nil && n > 1 { // the place in a list
+		if _, err := strconv.Atoi(key); err == nil && n > 1 { // an index
 			key = keys[n-2]
 		}
 	}
@@ -114,8 +108,7 @@ func isScalar(value []byte) bool {
 	return kind == jsonscan.String || kind == jsonscan.Number
 }
 
-// namesSame reports whether two values are the ids of their messages, which have
-// been found to belong together.
+// namesSame reports whether two values are ids of their messages, which correspond.
 func namesSame(st *step, h *heard, recorded, live []byte) bool {
 	r, l := &st.message, &h.message
 	for _, pair := range [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}} {
@@ -129,36 +122,37 @@ func namesSame(st *step, h *heard, recorded, live []byte) bool {
 	return false
 }
 
-// forms compares what a filter makes of two frames.
+// forms compares the results of a filter for two frames.
 func (r *run) forms(st *step, h *heard) ([]Change, error) {
-	recorded, err := r.options.Match.Form(r.ctx, r.object(st.form, st.payload, &st.message))
+	recorded, err := r.options.Match.Form(r.ctx, r.object(&st.reading))
 	if err != nil {
 		return nil, err
 	}
-	live, err := r.options.Match.Form(r.ctx, r.object(h.form, h.payload, &h.message))
+	live, err := r.options.Match.Form(r.ctx, r.object(&h.reading))
 	if err != nil || bytes.Equal(recorded, live) {
 		return nil, err
 	}
 	return []Change{{"", string(bytes.TrimSpace(recorded)), string(bytes.TrimSpace(live))}}, nil
 }
 
-// object is what a filter is given of a frame.
-func (r *run) object(form, payload []byte, m *protocol.Message) []byte {
+// object is the input of a filter for a frame.
+func (r *run) object(h *reading) []byte {
+	m := &h.message
 	b := jsonscan.AppendQuote([]byte(`{"kind":`), m.Kind)
 	b = jsonscan.AppendQuote(append(b, `,"phase":`...), []byte(m.Phase.String()))
 	if !m.ID.IsZero() {
 		b = append(append(b, `,"id":`...), r.tokenJSON(m.ID)...)
 	}
 	b = append(b, `,"payload":`...)
-	if form == nil {
-		b = jsonscan.AppendQuote(b, payload)
+	if h.form == nil {
+		b = jsonscan.AppendQuote(b, h.payload)
 	} else {
-		b = append(b, form...)
+		b = append(b, h.form...)
 	}
 	return append(b, '}')
 }
 
-// tokenJSON returns a token as JSON, which those of JSON protocols are.
+// tokenJSON returns a token as JSON. Tokens of JSON protocols are JSON already.
 func (r *run) tokenJSON(t protocol.Token) []byte {
 	if r.script.Protocol.Encoding() == protocol.JSON {
 		return t.Text
@@ -180,16 +174,15 @@ func (r *run) counterpartOf(h *heard) (found, instead *step) {
 			return found, instead
 		}
 	}
-	// Here is what belongs to no exchange, or to one of its own alone.
+	// The frame belongs to no exchange, or is alone in it.
 	loose := h.message.Phase == protocol.Part && all.Rules(r.script.Protocol).LooseRefs
 	return r.alike(h, func(st *step) bool {
 		return (st.exchange == st.opens || loose) && st.message.Phase == h.message.Phase
 	}), nil
 }
 
-// alike returns the recorded frame, of those that may, that says the same of the same
-// turn or task, says the same, is about the same, or at least is of the same kind: the
-// first of each.
+// alike returns the most similar missing frame for which may is true: with the same content
+// and reference, the same content, the same label, or at least the same kind.
 func (r *run) alike(h *heard, may func(*step) bool) *step {
 	var same, about, kind *step
 	for st := range r.missing {
@@ -208,7 +201,7 @@ func (r *run) alike(h *heard, may func(*step) bool) *step {
 	return cmp.Or(same, about, kind)
 }
 
-// refersAlike reports whether two messages refer to the same, whatever it is called live.
+// refersAlike reports whether two messages refer to the same thing, whatever its live id.
 func (r *run) refersAlike(st *step, h *heard) bool {
 	recorded, live := st.message.Ref, h.message.Ref
 	if recorded.IsZero() || recorded.Space == protocol.SpaceID || bytes.Equal(recorded.Text, live.Text) {
@@ -218,7 +211,7 @@ func (r *run) refersAlike(st *step, h *heard) bool {
 	return ok && called == string(live.Text)
 }
 
-// inExchange looks for the counterpart among what is to come in an exchange.
+// inExchange looks for the counterpart among the missing frames of an exchange.
 func (r *run) inExchange(h *heard, exchange int) (found, instead *step) {
 	list := r.expected(exchange)
 	part := h.message.Phase == protocol.Part
@@ -240,12 +233,12 @@ func (r *run) inExchange(h *heard, exchange int) (found, instead *step) {
 		return nil, nil
 	}
 	if instead == nil && len(list) > 0 {
-		instead = list[0] // which has not come
+		instead = list[0] // it is missing
 	}
 	return nil, instead
 }
 
-// skips reports whether a kind is neither waited for nor missed.
+// skips reports whether frames of a kind may be absent.
 func (r *run) skips(kind []byte) bool {
 	return slices.Contains(r.options.Match.Skip, string(kind))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// An utterance is an id that somebody said. A string means the same under any
-// key, a number under its own alone.
+// An utterance is an id in a message. A string means the same under any key, a number
+// only under its own.
 type utterance struct{ key, value string }
 
 func utteranceOf(key string, value []byte) utterance {
@@ -18,7 +18,7 @@ func utteranceOf(key string, value []byte) utterance {
 	return utterance{key, string(value)}
 }
 
-// hear notes which ids a step says.
+// hear records the ids in a step.
 func (s *Script) hear(st *step) {
 	if st.form == nil {
 		return
@@ -33,15 +33,15 @@ func (s *Script) hear(st *step) {
 	})
 }
 
-// isName reports whether a value in a frame of the peer is an id that our side
-// says again: only such ones have to be called as the live peer calls them.
+// isName reports whether a value in a frame of the peer is an id that our side uses:
+// only those must be replaced by the live ids.
 func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][side] }
 
-// names are what ids of the recording are called live.
+// names maps ids of the recording to live ids.
 type names struct {
 	side   frame.Dir // ours
 	tokens map[name]string
-	own    map[name]string      // what our own ids are called this time
+	own    map[name]string      // our own ids
 	others map[utterance]string // as written in JSON
 }
 
@@ -58,8 +58,8 @@ func (n *names) meet(recorded, live *protocol.Message) {
 	}
 }
 
-// rename returns the payload of a step of ours with the ids that hold live; the
-// recorded payload itself if they are the same.
+// rename returns the payload of a step of ours with the live ids; the recorded payload
+// itself if they are the same.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
 	if !st.well || len(n.tokens)+len(n.own)+len(n.others) == 0 && !begins(st) {
 		return st.payload
@@ -77,15 +77,13 @@ func (n *names) rename(st *step, p protocol.Protocol) []byte {
 	return protocol.AppendPlaced(nil, st.payload, places)
 }
 
-// isProcess reports whether the process of an LSP client stands under a key of a step.
-// That of the recording is gone, and a server ends with it: it is to be told of none, and
-// a client has another each time.
+// isProcess reports whether the key holds the process id of an LSP client. The recorded
+// process is gone, and a server ends when its client's process does, so it gets null.
 func isProcess(st *step, key string) bool { return key == "processId" && begins(st) }
 
 func begins(st *step) bool { return string(st.message.Kind) == "initialize" }
 
-// token returns what to call a token of a message of ours; nil for what it is
-// called already.
+// token returns the live token for a token in a message of ours; nil if it is the same.
 func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 	if t.Space == protocol.SpaceSession {
 		if live, ok := n.others[utterance{value: string(t.Text)}]; ok {
@@ -105,13 +103,13 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 	return nil
 }
 
-// isOurs reports whether a token in a message of ours is one that we gave.
+// isOurs reports whether we chose a token in a message of ours.
 func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 	answers := m.Phase == protocol.Part || m.Phase.Ends()
 	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
 }
 
-// places returns where a JSON payload has to be changed.
+// places returns the changes to a JSON payload.
 func (n *names) places(st *step) []protocol.Place {
 	var list []protocol.Place
 	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
@@ -138,8 +136,7 @@ func (n *names) places(st *step) []protocol.Place {
 	return list
 }
 
-// tokenAt returns the token of m that is the value, and not another that reads
-// alike: it points into the same payload.
+// tokenAt returns the token of m that is this very value: it points into the same payload.
 func tokenAt(m *protocol.Message, value []byte) (protocol.Token, bool) {
 	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
 		if protocol.SameToken(t, protocol.Token{Text: value}) {

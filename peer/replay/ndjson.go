@@ -38,7 +38,7 @@ type lineSide struct {
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Raw     []byte          `json:"raw,omitempty"` // where the payload is not JSON
+	Raw     []byte          `json:"raw,omitempty"` // if the payload is not JSON
 }
 
 func (s *Side) line() *lineSide {
@@ -46,7 +46,7 @@ func (s *Side) line() *lineSide {
 		return nil
 	}
 	l := &lineSide{Frame: s.Seq, Kind: s.Kind, ID: s.ID}
-	if _, err := json.Marshal([]json.RawMessage{s.Payload}); isJSON(s.Payload) && err == nil { // it may be nested too deep to be inside
+	if _, err := json.Marshal([]json.RawMessage{s.Payload}); isJSON(s.Payload) && err == nil { // it may be nested too deeply
 		l.Payload = s.Payload
 	} else {
 		l.Raw = s.Payload
@@ -94,5 +94,4 @@ func (p *Point) AppendNDJSON(b []byte) []byte {
 	}{"cancel", p.After, p.Reached, p.Why, class, p.Parts, p.Bytes, milliseconds(p.Took), p.Confirmed, findings})
 }
 
-// appendLine appends what has only text, numbers and valid JSON in it.
 func appendLine(b []byte, v any) []byte { return append(append(b, jsonscan.MustMarshal(v)...), '\n') }

@@ -26,7 +26,7 @@ func (r *repetition) heardFrom(a arrival) error {
 	m := &h.message
 	gapped := r.gapped
 	if r.gapped = h.gap; gapped && h.gap {
-		return nil // where bytes that are no frame are cut means nothing
+		return nil // further pieces of bytes that are not a frame
 	}
 	if t := r.turnOf(h); h.well && t != nil && m.Phase != protocol.Open {
 		r.replied(t, h)
@@ -46,14 +46,14 @@ func (r *repetition) heardFrom(a arrival) error {
 	return nil
 }
 
-// extra notes a frame that is neither expected nor to be answered.
+// extra counts a frame that is neither expected nor answered.
 func (r *repetition) extra(h *heard) {
 	r.result.Extra++
 	r.trace(frame.C2U, 0, h.payload, &h.message, h.gap)
 }
 
 // turnOf returns the turn that a frame of the client refers to, or nil. A reference without
-// text is to any that waits for such a frame.
+// text is to any turn that waits for such a frame.
 func (r *repetition) turnOf(h *heard) *turn {
 	m := &h.message
 	token, opener := m.Ref, frame.U2C
@@ -77,8 +77,7 @@ func (r *repetition) turnOf(h *heard) *turn {
 	return r.live[name{opener, token.Space, string(token.Text)}]
 }
 
-// replied handles what the client says in a turn: whether it is as recorded makes no
-// difference.
+// replied handles a frame of the client in a turn, which need not be as recorded.
 func (r *repetition) replied(t *turn, h *heard) {
 	i := t.stepLike(h)
 	if i < 0 {
@@ -95,7 +94,7 @@ func (r *repetition) replied(t *turn, h *heard) {
 	r.advance(t)
 }
 
-// stepLike returns the index of the step of the client that a frame may be; -1 for none.
+// stepLike returns the index of the client's step that the frame matches; -1 if none.
 func (t *turn) stepLike(h *heard) int {
 	for i, st := range t.steps {
 		m, l := &st.message, &h.message
@@ -107,11 +106,11 @@ func (t *turn) stepLike(h *heard) int {
 	return -1
 }
 
-// sceneFor returns the scene that a frame of the client is the cue of, or nil. A request
-// that was recorded several times gets one answer after the other, and then the last. By
-// whom it is asked makes no difference: a handshake is answered in any case.
+// sceneFor returns the scene whose cue is the frame of the client, or nil. A request that
+// was recorded several times gets one answer after the other, and then the last. A
+// handshake always matches: every client names itself.
 func (r *repetition) sceneFor(h *heard) (*scene, error) {
-	sum := r.book.digest(h.form, h.payload, &h.message)
+	sum := r.book.digest(&h.reading)
 	if list := r.book.alike[sum]; len(list) > 0 {
 		n := min(r.times[sum], len(list)-1)
 		r.times[sum]++
@@ -148,7 +147,8 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 	return kind, nil
 }
 
-// asks returns how a request differs from a recorded one. Empty parameters are none.
+// asks returns how a request differs from a recorded one. Empty and absent parameters are
+// the same.
 func (r *repetition) asks(cue *step, h *heard) []Change {
 	return slices.DeleteFunc(r.payloads(cue, h), func(c Change) bool {
 		return c.Path == "params" && (c.Recorded == "" && c.Live == "{}" || c.Recorded == "{}" && c.Live == "")
@@ -160,8 +160,8 @@ func (sc *scene) opensLike(h *heard) bool {
 	return sc.cue != nil && sc.cue.message.Phase == h.message.Phase && bytes.Equal(sc.cue.message.Kind, h.message.Kind)
 }
 
-// refuse answers a request that was never recorded with an error that has the nearest
-// recorded one. Where the protocol has no such error, the connection ends.
+// refuse answers a request that was never recorded with an error that contains the nearest
+// recorded one. If the protocol has no such error, the connection ends.
 func (r *repetition) refuse(h *heard) {
 	r.trace(frame.C2U, 0, h.payload, &h.message, false)
 	sc, changes := r.nearest(h)
@@ -189,13 +189,13 @@ func (r *repetition) refuse(h *heard) {
 		return
 	}
 	var m protocol.Message
-	_ = r.book.script.Protocol.Parse(answer, &m) // for people alone
+	_ = r.book.script.Protocol.Parse(answer, &m) // only for the trace
 	r.trace(frame.U2C, 0, answer, &m, false)
 	r.refused = append(r.refused, raw)
 }
 
-// nearest returns the scene whose cue differs least from a request, and how. What is about
-// the same, such as a tool, is nearer than what is not.
+// nearest returns the scene whose cue differs least from a request, and how it differs. One
+// with the same label, such as a tool, is nearer than one without.
 func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
 	isAbout := false
 	for _, sc := range r.book.scenes {
@@ -211,7 +211,7 @@ func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
 	return best, changes
 }
 
-// question says which kind of request was perhaps meant.
+// question suggests similar kinds of requests.
 func (r *repetition) question(h *heard) string {
 	var kinds []string
 	for _, sc := range r.book.scenes {
@@ -230,7 +230,7 @@ func (r *repetition) question(h *heard) string {
 	return text
 }
 
-// inWords writes what differs between a recorded request and a live one.
+// inWords describes the changes between a recorded request and a live one.
 func inWords(changes []Change) string {
 	const most = 3
 	var words []string
@@ -243,15 +243,15 @@ func inWords(changes []Change) string {
 	return strings.Join(words, ", ")
 }
 
-// A refusal is built of bounded pieces.
+// The bounds of a refusal.
 const (
-	serverError  = -32000 // the first of the codes that JSON-RPC leaves to servers
+	serverError  = -32000 // the first code that JSON-RPC leaves to servers
 	maxNearest   = 64 << 10
 	maxReasons   = 100
 	maxReasonLen = 1000
 )
 
-// refusal returns an error of JSON-RPC, with the nearest request and what differs.
+// refusal returns a JSON-RPC error with the nearest request and the differences.
 func refusal(h *heard, d *Divergence, cue *step) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), h.message.ID.Text...)
 	b = strconv.AppendInt(append(b, `,"error":{"code":`...), serverError, 10)
@@ -287,13 +287,7 @@ func value(text string) []byte {
 	return jsonscan.AppendQuote(nil, []byte(strings.ToValidUTF8(text[:maxReasonLen], "")+"…"))
 }
 
-// numberOf returns the number that an id is; 0 if it is none.
-func numberOf(id []byte) int64 {
-	n, _ := strconv.ParseInt(string(id), 10, 64)
-	return n
-}
-
-// freshID returns an id like another that is not used yet.
+// freshID returns an unused id that looks like another.
 func freshID(id string, n int64) string {
 	text, isQuoted := strings.CutSuffix(id, `"`)
 	switch _, err := strconv.ParseInt(id, 10, 64); {

@@ -6,24 +6,22 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// An order says, for each frame of ours, what has to have happened before it is
-// sent.
+// An order holds the preconditions for sending each frame of ours.
 type order struct {
-	// before is the frame of ours that goes before, -1 if there is none.
+	// before is the frame of ours to send first, -1 if there is none.
 	before []int
-	// needs are the frames of the peer that have to have come, without those
-	// that the frames before it need.
+	// needs are the frames of the peer that must have arrived, except those that
+	// the frames before it need.
 	needs [][]int
-	// pause is how long after the last of these it was sent in the recording.
+	// pause is the recorded time between the last of these and the frame.
 	pause []time.Duration
 }
 
 func newOrder(n int) order { return order{make([]int, n), make([][]int, n), make([]time.Duration, n)} }
 
-// orderOf returns the order in which a side sends. A controller sends in the
-// order of the recording, when all has come that had come then. A unit waits, for
-// what it says in one exchange, for that exchange alone: which requests come,
-// and in which order, is up to its client.
+// orderOf returns the order in which a side sends. A controller sends in the order of
+// the recording, once everything has arrived that had arrived then. A unit only waits for
+// the frames of the same exchange: the client chooses the requests and their order.
 func (s *Script) orderOf(side frame.Dir) order {
 	n := len(s.steps)
 	if _, isWeb := s.Protocol.(web); isWeb && side == frame.U2C {
@@ -57,10 +55,9 @@ func (s *Script) orderOf(side frame.Dir) order {
 	return o
 }
 
-// groups tells which frames hang together, seen from the unit: the group is the
-// number of the peer's frame that began it, from 1, and 0 before there was any.
-// What the unit says of itself belongs to the request that was open and came
-// last, or else to what came last.
+// groups assigns each frame to a group, as the unit sees it: the number of the peer's
+// frame that started it, from 1; 0 before the first. A frame that the unit sends on its
+// own belongs to the latest open request, or else to the latest frame of the peer.
 func (s *Script) groups(side frame.Dir) []int {
 	groups := make([]int, len(s.steps))
 	var open []int // exchanges of the peer

@@ -2,7 +2,7 @@ package replay
 
 import "time"
 
-// expectToSend takes in a frame of ours, and what it waits for.
+// expectToSend adds a frame of ours and its preconditions.
 func (r *run) expectToSend(i int) {
 	r.unsent++
 	r.moved[i] = r.started
@@ -19,7 +19,7 @@ func (r *run) expectToSend(i int) {
 	}
 }
 
-// pass says that a frame of ours is behind us.
+// pass marks a frame of ours as sent.
 func (r *run) pass(st *step) {
 	r.unsent--
 	for _, i := range r.after[st.index] {
@@ -27,7 +27,7 @@ func (r *run) pass(st *step) {
 	}
 }
 
-// supply says that one thing more has happened that a frame of ours needs.
+// supply marks one precondition of a frame of ours as met.
 func (r *run) supply(i int) {
 	r.moved[i] = time.Now()
 	if r.lacks[i]--; r.lacks[i] == 0 {
@@ -35,7 +35,7 @@ func (r *run) supply(i int) {
 	}
 }
 
-// consume says that a frame of the peer has come, or will not be waited for.
+// consume marks a frame of the peer as arrived, or as no longer expected.
 func (r *run) consume(st *step) {
 	if r.came[st.index] {
 		return
@@ -50,7 +50,7 @@ func (r *run) consume(st *step) {
 	}
 }
 
-// missing yields the frames of the peer that have not come, in order.
+// missing yields the frames of the peer that have not arrived, in order.
 func (r *run) missing(yield func(*step) bool) {
 	for _, st := range r.theirs {
 		if !r.came[st.index] && !yield(st) {
@@ -59,7 +59,7 @@ func (r *run) missing(yield func(*step) bool) {
 	}
 }
 
-// first returns the first frame that has not come and may be meant.
+// first returns the first missing frame for which may is true.
 func (r *run) first(may func(*step) bool) *step {
 	for st := range r.missing {
 		if may(st) {
@@ -69,8 +69,8 @@ func (r *run) first(may func(*step) bool) *step {
 	return nil
 }
 
-// expected returns what the peer has still to say in an exchange, and perhaps
-// some that it has said.
+// expected returns the missing frames of an exchange; some after the first may have
+// arrived.
 func (r *run) expected(exchange int) []*step {
 	q := r.queues[exchange]
 	for len(q) > 0 && r.came[q[0].index] {
@@ -80,5 +80,5 @@ func (r *run) expected(exchange int) []*step {
 	return q
 }
 
-// expects reports whether the peer has anything to say in an exchange.
+// expects reports whether frames of an exchange are missing.
 func (r *run) expects(exchange int) bool { return len(r.expected(exchange)) > 0 }

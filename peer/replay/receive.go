@@ -16,7 +16,7 @@ func (r *run) arrived(a arrival) error {
 	}
 	gapped := r.gapped
 	if r.gapped = a.frame.Gap; gapped && r.gapped {
-		return nil // where bytes that are no frame are cut means nothing
+		return nil // further pieces of bytes that are not a frame
 	}
 	h := r.hear(&a.frame)
 	if h.well {
@@ -47,7 +47,7 @@ func (r *run) arrived(a arrival) error {
 	return nil
 }
 
-// differs notes that a frame is not as recorded.
+// differs reports that a frame is not as recorded.
 func (r *run) differs(st *step, h *heard, changes []Change) {
 	r.diverge(Divergence{What: Differs, Changes: changes, Text: fmt.Sprintf("%s is not as recorded", st)}, st, h, true)
 	if !r.stopped {
@@ -57,20 +57,12 @@ func (r *run) differs(st *step, h *heard, changes []Change) {
 
 // hear reads a frame of the peer.
 func (r *run) hear(f *frame.Frame) *heard {
-	h := &heard{raw: f.Raw, payload: f.Payload(), gap: f.Gap}
-	h.message.Reset()
-	if h.gap {
-		h.payload = f.Raw
-		return h
-	}
-	p := r.script.Protocol
-	h.well = p.Parse(h.payload, &h.message) == nil
-	h.form = formOf(p, h.payload)
-	h.digest = digestOf(h.form, h.payload, &h.message, r.script.ignore)
+	h := &heard{raw: f.Raw, gap: f.Gap}
+	h.read(f, r.script.Protocol, r.script.ignore)
 	return h
 }
 
-// match takes a live frame for a recorded one.
+// match pairs a live frame with a recorded one.
 func (r *run) match(st *step, h *heard) {
 	if h.ends {
 		r.passParts(st)
@@ -104,7 +96,7 @@ func (r *run) passParts(end *step) {
 func (r *run) unforeseen(h *heard, instead *step) error {
 	m := &h.message
 	_, isWeb := r.script.Protocol.(web)
-	wentOn := isWeb && m.Phase.Ends() && instead == nil // a stream had not ended when the recording did
+	wentOn := isWeb && m.Phase.Ends() && instead == nil // a stream that was still open when the recording ended
 	allowed := wentOn || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
 	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
@@ -124,7 +116,7 @@ func (r *run) unforeseen(h *heard, instead *step) error {
 	return r.endEarly(h, instead)
 }
 
-// endEarly ends an exchange of which more was to come, or another end.
+// endEarly handles the end of an exchange that had more frames, or another end.
 func (r *run) endEarly(h *heard, instead *step) error {
 	for _, st := range r.expected(instead.exchange) {
 		switch {
@@ -172,8 +164,8 @@ func (r *run) peerEnded(err error) error {
 	return nil
 }
 
-// timeout says what did not come in time. To keep going, it passes over all that has to
-// come before more is sent.
+// timeout reports the frame that is late. To keep going, it skips the frames that block
+// the next one of ours.
 func (r *run) timeout() {
 	st := r.first(anyStep)
 	if st == nil {

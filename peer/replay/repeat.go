@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -11,28 +12,27 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A Repeater plays the unit of a recording for clients that ask what was recorded any
-// number of times and in any order. A [Script] is played once, from its beginning to its
-// end.
+// A Repeater plays the unit of a recording for clients that send the recorded requests any
+// number of times and in any order. A [Script] is played once, from start to end.
 type Repeater struct {
 	script *Script // of the first connection
 	ignore []jsondiff.Path
 	scenes []*scene
 	alike  map[[jsondiff.DigestSize]byte][]*scene // by their cue
-	own    int64                                  // the largest number that the unit gave a request of its own
+	own    int64                                  // the largest number among the ids of the unit's requests
 }
 
-// A scene is a frame of the client with all that hangs together with it.
+// A scene is a frame of the client and all frames that belong to it.
 type scene struct {
 	script *Script
-	cue    *step   // nil for what the unit says before anything has come
+	cue    *step   // nil for frames that the unit sends first
 	steps  []*step // in order, without the cue
 	pause  []time.Duration
 }
 
-// NewRepeater returns a repeater for the connections of a recording that speak as the
-// first does. They were prepared for the side frame.U2C. What the paths lead to makes no
-// difference between requests.
+// NewRepeater returns a repeater for the connections of a recording that have the protocol
+// and framing of the first. They must be prepared for the side frame.U2C. Values at the
+// ignored paths do not distinguish requests.
 func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
 	p := &Repeater{script: scripts[0], ignore: slices.Concat(ignore, scripts[0].ignore), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
 	for _, s := range scripts {
@@ -48,7 +48,8 @@ func (p *Repeater) addScript(s *Script) {
 	byGroup := make(map[int]*scene)
 	for i, st := range s.steps {
 		if st.dir == frame.U2C && st.opens != 0 {
-			p.own = max(p.own, numberOf(st.message.ID.Text))
+			number, _ := strconv.ParseInt(string(st.message.ID.Text), 10, 64)
+			p.own = max(p.own, number)
 		}
 		sc := byGroup[groups[i]]
 		if sc == nil {
@@ -60,7 +61,7 @@ func (p *Repeater) addScript(s *Script) {
 		}
 		if groups[i] == i+1 {
 			sc.cue = st
-			sum := p.digest(st.form, st.bytes(), &st.message)
+			sum := p.digest(&st.reading)
 			p.alike[sum] = append(p.alike[sum], sc)
 			continue
 		}
@@ -68,16 +69,12 @@ func (p *Repeater) addScript(s *Script) {
 	}
 }
 
-func (p *Repeater) digest(form, payload []byte, m *protocol.Message) [jsondiff.DigestSize]byte {
-	if form != nil {
-		payload = form
+func (p *Repeater) digest(h *reading) [jsondiff.DigestSize]byte {
+	m := h.message
+	if s := m.Ref.Space; s == protocol.SpaceTask || s == protocol.SpaceTurn { // the unit's ids are as recorded
+		m.Ref = protocol.Token{}
 	}
-	if s := m.Ref.Space; s == protocol.SpaceTask || s == protocol.SpaceTurn { // which the unit has named as then
-		other := *m
-		other.Ref = protocol.Token{}
-		m = &other
-	}
-	return jsondiff.Digest(payload, m, p.ignore)
+	return jsondiff.Digest(h.value(), &m, p.ignore)
 }
 
 // A turn is a scene that is being played.
@@ -86,7 +83,7 @@ type turn struct {
 	came  []bool // of the steps of the client
 	next  int
 	names *names
-	ids   []name // under which the turn is known
+	ids   []name // of the turn
 	moved time.Time
 }
 
@@ -99,26 +96,25 @@ func (t *turn) over() bool {
 }
 
 // A repetition is a connection to a client. Its script and names are those of the turn
-// that is looked at.
+// being handled.
 type repetition struct {
 	*run
 	book    *Repeater
 	turns   []*turn // in progress, oldest first
 	live    map[name]*turn
-	times   map[[jsondiff.DigestSize]byte]int // how often a frame of the client has come
+	times   map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
 	played  map[*scene]bool
 	fresh   int64 // the number of the unit's last request
 	shared  map[utterance]string
 	busy    bool     // a frame is being written
-	now     *turn    // whose frame that is; nil if it is of none
-	refused [][]byte // answers that are to be written, before those of turns
+	now     *turn    // the turn of that frame, or nil
+	refused [][]byte // answers to write before those of turns
 }
 
-// Bounds for a connection: the scenes that are played at once, of which the oldest gives
-// way, and the refusals that wait to be written, before no more is read.
+// The bounds of a connection.
 const (
-	maxTurns   = 10_000
-	maxRefused = 100
+	maxTurns   = 10_000 // the oldest turn is dropped
+	maxRefused = 100    // reading pauses
 )
 
 // Run answers a client until it leaves. The result has a divergence for each request
@@ -147,7 +143,7 @@ func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Res
 	return result, err
 }
 
-// cases returns the requests of the recording, and those that were not in it.
+// cases returns the requests of the recording, and the others.
 func (r *repetition) cases() (list []Case) {
 	for _, sc := range r.book.scenes {
 		if sc.cue != nil && sc.cue.message.Phase == protocol.Open {
@@ -172,8 +168,8 @@ func (r *repetition) loop() error {
 	}
 }
 
-// sendSoonest begins to write the frame that is due first, if one is. Otherwise it
-// returns how long it is until then, and whether any is to be written.
+// sendSoonest starts writing the next frame if it is due. Otherwise it returns how long to
+// wait, and whether there is a next frame.
 func (r *repetition) sendSoonest() (wait time.Duration, ready bool) {
 	if r.busy {
 		return 0, false
@@ -236,7 +232,7 @@ func (r *repetition) await(wait time.Duration, ready bool) error {
 	return nil
 }
 
-// wrote notes that a frame has been written. A client that reads no more has left.
+// wrote handles the end of a write. If it failed, the client has left.
 func (r *repetition) wrote(err error) {
 	t := r.now
 	r.busy, r.now = false, nil
@@ -251,26 +247,26 @@ func (r *repetition) wrote(err error) {
 	}
 }
 
-// speak begins to write the next frame of a turn.
+// speak starts writing the next frame of a turn.
 func (r *repetition) speak(t *turn) {
 	st := t.steps[t.next]
 	r.script, r.names = t.script, t.names
 	raw, payload := r.bytesOf(st)
 	m := st.message
 	if st.well {
-		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
+		_ = r.script.Protocol.Parse(payload, &m) // only the ids differ
 	}
 	switch {
 	case st.opens != 0:
 		r.nameTurn(t, frame.U2C, &m)
-	case m.Phase == protocol.Close && !st.ends: // it goes on under the name that the unit gives it
+	case m.Phase == protocol.Close && !st.ends: // it continues under the unit's name for it
 		r.nameTurn(t, frame.C2U, &m)
 	}
 	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
 	r.write(raw, t)
 }
 
-// nameTurn binds a turn to the names of an exchange that it has with the client.
+// nameTurn binds a turn to the names of an exchange.
 func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
 	for _, token := range []protocol.Token{m.ID, m.Bind} {
 		if !token.IsZero() {
@@ -281,7 +277,8 @@ func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
 	}
 }
 
-// startTurn begins to play a scene. It answers h, unless nothing has come yet.
+// startTurn starts playing a scene in answer to h, which is nil for frames that the unit
+// sends first.
 func (r *repetition) startTurn(sc *scene, h *heard) {
 	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C), moved: time.Now()}
 	t.names.others = r.shared
@@ -300,7 +297,7 @@ func (r *repetition) startTurn(sc *scene, h *heard) {
 	r.advance(t)
 }
 
-// renumber gives the unit's own requests ids that it has not used yet.
+// renumber gives the unit's own requests unused ids.
 func (r *repetition) renumber(t *turn) {
 	for _, st := range t.steps {
 		if st.dir == frame.U2C && st.opens != 0 && !st.message.ID.IsZero() {
@@ -311,7 +308,7 @@ func (r *repetition) renumber(t *turn) {
 	}
 }
 
-// advance passes over what has come, and ends a turn in which nothing more is said.
+// advance skips the frames that have arrived and ends a finished turn.
 func (r *repetition) advance(t *turn) {
 	t.moved = time.Now()
 	for t.next < len(t.steps) && t.came[t.next] {
@@ -331,7 +328,7 @@ func (r *repetition) endTurn(t *turn) {
 	}
 }
 
-// learn takes over how the client calls what it has named.
+// learn learns the client's ids.
 func (r *repetition) learn(t *turn, st *step, h *heard) {
 	r.script, r.names = t.script, t.names
 	r.payloads(st, h)

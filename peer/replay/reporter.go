@@ -20,21 +20,21 @@ const (
 // Forms are the forms of a report.
 var Forms = []string{Text, NDJSON, JUnit}
 
-// A Reporter writes what comes of runs, which may be under way at once.
+// A Reporter writes the results of runs, which may be concurrent.
 type Reporter struct {
 	Out   io.Writer
 	Form  string
 	Width int // of a line of text
 	Style *render.Style
-	Brief bool // a line of text for a divergence: there may be many of them
-	Named bool // JUnit: after their connections, because there are several
+	Brief bool // write divergences in their short form
+	Named bool // put the connection into the names of JUnit suites
 
 	mu     sync.Mutex
 	suites []junit.Suite
 	points int
 }
 
-// Trace returns what writes each frame; nil if that is not part of the form.
+// Trace returns a function that writes each frame; nil if the form does not have them.
 func (w *Reporter) Trace(start time.Time) func(Event) {
 	if w.Form != NDJSON {
 		return nil
@@ -42,11 +42,11 @@ func (w *Reporter) Trace(start time.Time) func(Event) {
 	return func(e Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		_, _ = w.Out.Write(e.AppendNDJSON(nil, start)) // the report fails, too, and says so
+		_, _ = w.Out.Write(e.AppendNDJSON(nil, start)) // the report will fail, too
 	}
 }
 
-// AddResult writes what came of a run.
+// AddResult writes the result of a run.
 func (w *Reporter) AddResult(who string, r *Result) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *Reporter) AddResult(who string, r *Result) error {
 	return err
 }
 
-// AddPoint writes what came of a point of a sweep.
+// AddPoint writes a point of a sweep.
 func (w *Reporter) AddPoint(p *Point) error {
 	var b []byte
 	if w.Form == NDJSON {
@@ -92,7 +92,7 @@ func (w *Reporter) AddPoint(p *Point) error {
 	return err
 }
 
-// Close writes what is only whole at the end.
+// Close writes the JUnit report, which is complete only now.
 func (w *Reporter) Close() error {
 	if w.Form != JUnit {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/transport"
@@ -25,48 +26,47 @@ type run struct {
 	started time.Time
 
 	order   order
-	lacks   []int       // for each frame of ours: frames of the peer still to come
+	lacks   []int       // for each frame of ours: the number of unmet preconditions
 	waiters [][]int     // for each frame of the peer: frames of ours that need it
 	after   [][]int     // for each frame of ours: those that follow it
-	moved   []time.Time // when a frame was sent, or had all that it needs
+	moved   []time.Time // when the latest precondition was met
 	ready   []int       // frames of ours that may be sent, in their order
 	unsent  int
 
-	theirs []*step   // from the first that has not come
+	theirs []*step   // from the first missing one
 	queues [][]*step // the same, by exchange
 	came   []bool    // by index
-	left   int       // theirs to come
+	left   int       // missing frames of the peer
 
 	live  *ledger
-	heard *heard // what came last of the peer
+	heard *heard // the latest frame of the peer
 	names *names
 
 	incoming chan arrival
-	outgoing chan []byte // has room for the one that is written: the writer may have ended
+	outgoing chan []byte // buffers one frame, because the writer may have ended
 	written  chan error
-	writing  *step // what is being written; nil if nothing is
-	closed   bool  // our side is, for writing
-	ended    bool  // the peer's side is
-	gapped   bool  // what came last was no frame
+	writing  *step // the frame being written, or nil
+	closed   bool  // our side, for writing
+	ended    bool  // the peer's side
+	gapped   bool  // the latest bytes of the peer were not a frame
 	stopped  bool  // by a divergence
 
-	sweep  *sweep // nil unless a cancel is to be tried
+	sweep  *sweep // nil if no cancel is tried
 	result Result
 }
 
-// An arrival is a frame, or the end of what the peer says.
+// An arrival is a frame, or the end of the peer's side.
 type arrival struct {
 	frame frame.Frame
-	err   error // of the last: nil after a clean end
+	err   error // of the last one; nil after a clean end
 	last  bool
 }
 
-// quiet is how long after its end a run waits for what the peer says too much,
-// if the peer does not end.
+// quiet is how long a finished run waits for excess frames if the peer does not close.
 const quiet = time.Second
 
 // Run plays the script over a connection, which it closes. The error is about the
-// connection or the run; that the peer is not as recorded is in the result.
+// connection or the run; divergences are in the result.
 func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
 	r := newRun(ctx, s, conn, &o, nil)
 	return r.playBy(r.loop)
@@ -103,11 +103,14 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 	return r
 }
 
-// playBy runs a loop until all is said, or the peer diverges.
+// playBy runs a loop with a reader and a writer goroutine, and returns its result.
 func (r *run) playBy(loop func() error) (Result, error) {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	stop, cancel := context.WithCancel(r.ctx)
-	r.wire = overWire(stop, r.conn, r.script.Framing)
+	r.wire = r.conn
+	if m, ok := r.conn.(transport.Messenger); ok && r.script.Framing == frame.Line {
+		r.wire = &jsonline.Conn{Messenger: m, Context: stop}
+	}
 	scanner := r.newScanner()
 	go func() { defer close(readerDone); r.readPeer(stop, scanner) }()
 	go func() { defer close(writerDone); r.writeOutgoing(stop) }()
@@ -128,7 +131,7 @@ func (r *run) playBy(loop func() error) (Result, error) {
 	return r.result, err
 }
 
-// settle counts what had been written when the peer's answer to it ended the run.
+// settle counts a frame whose answer ended the run before the end of its write was seen.
 func (r *run) settle() {
 	select {
 	case err := <-r.written:
@@ -139,7 +142,6 @@ func (r *run) settle() {
 	}
 }
 
-// newScanner returns the scanner of the peer's frames.
 func (r *run) newScanner() *frame.Scanner {
 	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
@@ -199,14 +201,14 @@ func (r *run) loop() error {
 	return nil
 }
 
-// A pause is how long to wait for the peer, and what to do when the time is over.
+// A pause is a wait for the peer, and the action after the time is up.
 type pause struct {
 	time    time.Duration
 	forever bool
 	over    func()
 }
 
-// sendDue begins to send a frame if one is due, and returns how long to wait.
+// sendDue starts sending a frame if one is due, and returns how long to wait.
 func (r *run) sendDue() (pause, error) {
 	if r.sweep != nil && r.writing == nil {
 		r.sweep.act(r)
@@ -242,8 +244,8 @@ func (r *run) sendDue() (pause, error) {
 	return pause{time: r.options.Timeout, over: r.timeout}, nil
 }
 
-// spoken reports whether nothing more will be sent. A unit has not as long as its
-// client may ask.
+// spoken reports whether nothing more will be sent. A unit's client may always send
+// another request.
 func (r *run) spoken() bool {
 	switch {
 	case r.unsent > 0 || r.writing != nil || r.sweep != nil:
@@ -257,25 +259,25 @@ func (r *run) spoken() bool {
 // endsInside reports whether the last bytes sent are not a whole frame, so that the peer
 // only notices when the stream ends.
 func (r *run) endsInside() bool {
-	for i := len(r.script.steps) - 1; i >= 0; i-- {
-		if st := r.script.steps[i]; st.dir == r.options.Side {
+	for _, st := range slices.Backward(r.script.steps) {
+		if st.dir == r.options.Side {
 			return st.frame.Gap
 		}
 	}
 	return true
 }
 
-// over reports whether all is said that was to be said, by either side.
+// over reports whether both sides have sent everything.
 func (r *run) over() bool { return r.unsent == 0 && r.writing == nil && r.left == 0 }
 
-// visit is the peer if it is a client of HTTP, whose end nothing tells; nil otherwise.
+// visit is the peer if it is an HTTP client, which does not announce its end; nil otherwise.
 func (r *run) visit() *webVisit {
 	v, _ := r.conn.(*webVisit)
 	return v
 }
 
-// linger is how long to wait for the peer's end. One that was never heard in the
-// recording may have much to say.
+// linger is how long to wait for the peer's end. A peer without frames in the recording
+// may have much to send.
 func (r *run) linger() time.Duration {
 	if len(r.script.steps) == int(r.result.Sent) && r.options.Timeout > 0 {
 		return r.options.Timeout
@@ -285,20 +287,10 @@ func (r *run) linger() time.Duration {
 
 // done reports whether the run is at its end.
 func (r *run) done() bool {
-	switch {
-	case r.stopped:
-		return true
-	case !r.ended || r.writing != nil:
-		return false
-	case r.sweep != nil:
-		return true
-	case len(r.ready) > 0:
-		return false
-	}
-	return true
+	return r.stopped || r.ended && r.writing == nil && (r.sweep != nil || len(r.ready) == 0)
 }
 
-// wait waits for the peer, for the end of a write, or for a pause to be over.
+// wait waits for the peer, for the end of a write, or for the end of the pause.
 func (r *run) wait(p pause) error {
 	var over <-chan time.Time
 	if !p.forever {
@@ -325,10 +317,10 @@ func (r *run) wait(p pause) error {
 	}
 }
 
-// The bounds of how many versions are told, and of the length of each.
+// The bounds of the number of versions kept, and of the length of each.
 const maxVersions, maxVersion = 8, 64
 
-// trace tells of a frame.
+// trace reports a frame to the options' Trace, and to the sweep.
 func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message, gap bool) {
 	if v := string(render.Clip(m.Version, maxVersion)); v != "" && len(r.result.Versions) < maxVersions && !slices.Contains(r.result.Versions, v) {
 		r.result.Versions = append(r.result.Versions, v)

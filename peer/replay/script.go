@@ -19,16 +19,16 @@ type Record struct {
 	Protocol protocol.Protocol
 }
 
-// A Session is a recording, kept as a whole: its memory grows with its length.
+// A Session is a recording, which it holds in memory.
 type Session struct {
 	conns []*Script
 	lines map[line]*Script  // the same
-	web   []Record          // what was said over HTTP
-	bare  protocol.Protocol // the one of these whose messages have no ids; nil if there is none
+	web   []Record          // over HTTP
+	bare  protocol.Protocol // of web, if its messages have no ids; nil otherwise
 }
 
-// A Script is one connection of a recording, or one stream of it. It does not
-// change any more, so that any number of runs may share it.
+// A Script is one connection of a recording, or one stream of it. It is immutable once
+// prepared, so any number of runs may share it.
 type Script struct {
 	Conn     int
 	Framing  frame.Framing
@@ -36,40 +36,64 @@ type Script struct {
 	steps    []*step
 	opened   []opening // the exchanges
 	uttered  map[utterance][3]bool
-	ignore   []jsondiff.Path // what makes no difference in any case
-	isHTTP   bool            // all of it was said over HTTP
+	ignore   []jsondiff.Path // never compared
+	isHTTP   bool            // all of it is HTTP
 	ready    bool
+}
+
+// A reading is a frame as it was read, recorded or live.
+type reading struct {
+	payload []byte // the raw bytes of a gap
+	form    []byte // the payload in its JSON form; nil if it has none
+	message protocol.Message
+	well    bool // the payload is a valid message
+	digest  [jsondiff.DigestSize]byte
+}
+
+// read parses a frame. A gap has no message.
+func (m *reading) read(f *frame.Frame, p protocol.Protocol, ignore []jsondiff.Path) {
+	m.message.Reset()
+	if m.payload = f.Raw; f.Gap {
+		return
+	}
+	m.payload = f.Payload()
+	m.well = p.Parse(m.payload, &m.message) == nil
+	m.form = formOf(p, m.payload)
+	m.digest = jsondiff.Digest(m.value(), &m.message, ignore)
+}
+
+// value returns the payload in its JSON form, or as it is.
+func (m *reading) value() []byte {
+	if m.form != nil {
+		return m.form
+	}
+	return m.payload
 }
 
 // A step is a frame of the recording.
 type step struct {
-	index   int
-	seq     int64
-	time    time.Time
-	dir     frame.Dir
-	frame   frame.Frame
-	payload []byte
-	form    []byte // the payload in its JSON form; nil if it has none
-	message protocol.Message
-	well    bool // message is what the payload means
-	digest  [jsondiff.DigestSize]byte
+	reading
+	index int
+	seq   int64
+	time  time.Time
+	dir   frame.Dir
+	frame frame.Frame
 
-	exchange int  // the one it belongs to, from 1; 0 if there is none
-	opens    int  // the one that it opens; 0 if it opens none
-	ends     bool // it ends the one that it belongs to
+	exchange int  // from 1; 0 if there is none
+	opens    int  // the exchange that it opens; 0 if none
+	ends     bool // it ends its exchange
 }
 
-// An opening is how an exchange began.
+// An opening is the start of an exchange.
 type opening struct {
 	step  int
 	from  frame.Dir
-	steps []int // all of it, in order
+	steps []int // of the whole exchange, in order
 }
 
-// Add accepts the next frame of the recording. It keeps nothing that r points
-// to. Of a connection with a carrier, such as WebSocket, the messages are taken
-// and not what the carrier says for itself: they are played in the framing that
-// they had inside, or as lines.
+// Add accepts the next frame of the recording. It keeps nothing that r points to. Of a
+// carrier, such as WebSocket, only the messages are kept: they are played in their inner
+// framing, or as lines.
 func (s *Session) Add(r Record) {
 	f, framing := r.Frame.Clone(), r.Framing
 	at, isHTTP := line{conn: f.Conn}, false
@@ -91,7 +115,7 @@ func (s *Session) Add(r Record) {
 	}
 	c := s.script(at)
 	c.isHTTP = isHTTP
-	c.Framing, c.Protocol = framing, r.Protocol // what comes last was refined
+	c.Framing, c.Protocol = framing, r.Protocol // the last one is the most precise
 	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
 }
 
@@ -108,13 +132,13 @@ func unwrapped(f *frame.Frame) (frame.Frame, frame.Framing) {
 	plain := frame.Frame{Raw: raw, Conn: f.Conn, Dir: f.Dir}
 	var e frame.Extent
 	if err != nil || framing.Next(raw, len(raw), true, &e) != nil {
-		return plain, framing // an empty one, which no payload fits into
+		return plain, framing // an empty frame, because the payload does not fit
 	}
 	plain.Start, plain.End = e.Start, e.End
 	return plain, framing
 }
 
-// A line is where one conversation is: a connection, or a stream of it.
+// A line identifies a conversation: a connection, or a stream of it.
 type line struct {
 	conn   int
 	stream int64
@@ -133,9 +157,8 @@ func (s *Session) script(at line) *Script {
 	return c
 }
 
-// Scripts returns what is to be played, a script for each connection, in the
-// order of their beginning. Frames whose direction is not known are those of the
-// given side, unless their kind belongs to the other.
+// Scripts returns a script for each connection, in the order in which they began. Frames
+// of unknown direction count as the given side's, unless their kind belongs to the other.
 func (s *Session) Scripts(side frame.Dir) []*Script {
 	if s.bare != nil {
 		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.isHTTP })
@@ -148,18 +171,13 @@ func (s *Session) Scripts(side frame.Dir) []*Script {
 	return s.conns
 }
 
-// Has reports whether anything in the script travels in a direction.
+// Has reports whether the script has frames in a direction.
 func (s *Script) Has(d frame.Dir) bool {
-	for _, st := range s.steps {
-		if st.dir == d {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.steps, func(st *step) bool { return st.dir == d })
 }
 
-// prepare reads the messages and finds out to which exchanges they belong. All
-// are read by the protocol that the connection turned out to speak.
+// prepare parses the messages by the protocol that was detected last, and assigns them to
+// exchanges.
 func (s *Script) prepare(side frame.Dir) {
 	if s.ready {
 		return
@@ -169,7 +187,7 @@ func (s *Script) prepare(side frame.Dir) {
 	book := newLedger(s.Protocol)
 	ended := map[int]bool{}
 	for _, st := range s.steps {
-		st.parseMessage(s.Protocol, s.ignore)
+		st.read(&st.frame, s.Protocol, s.ignore)
 		if st.dir == frame.DirUnknown {
 			st.dir = side
 			if st.message.From != frame.DirUnknown {
@@ -186,26 +204,7 @@ func (s *Script) prepare(side frame.Dir) {
 	}
 }
 
-// parseMessage parses the payload. Compressed payloads are not parsed.
-func (st *step) parseMessage(p protocol.Protocol, ignore []jsondiff.Path) {
-	st.message.Reset()
-	if st.frame.Gap {
-		return
-	}
-	st.payload = st.frame.Payload()
-	st.well = p.Parse(st.payload, &st.message) == nil
-	st.form = formOf(p, st.payload)
-	st.digest = digestOf(st.form, st.payload, &st.message, ignore)
-}
-
-func digestOf(form, payload []byte, m *protocol.Message, ignore []jsondiff.Path) [jsondiff.DigestSize]byte {
-	if form != nil {
-		payload = form
-	}
-	return jsondiff.Digest(payload, m, ignore)
-}
-
-// formOf returns a payload as JSON; nil if it cannot be written so.
+// formOf returns a payload as JSON; nil if it has no JSON form.
 func formOf(p protocol.Protocol, payload []byte) []byte {
 	switch p.Encoding() {
 	case protocol.JSON:
@@ -222,7 +221,7 @@ func formOf(p protocol.Protocol, payload []byte) []byte {
 	return nil
 }
 
-// place says to which exchange a step belongs.
+// place assigns a step to its exchange.
 func (s *Script) place(st *step, book *ledger, open func(int) bool) {
 	m := &st.message
 	st.exchange = book.exchangeOf(st.dir, m, open)
@@ -241,8 +240,7 @@ func (s *Script) place(st *step, book *ledger, open func(int) bool) {
 	}
 }
 
-// opens reports whether a message begins an exchange; some cancels do, beside
-// what they do to another.
+// opens reports whether a message opens an exchange. Cancels with an id do, too.
 func opens(m *protocol.Message) bool {
 	return m.Phase == protocol.Open || m.Phase == protocol.Cancel && !m.ID.IsZero()
 }

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 )
 
-// soonest returns the frame of ours that is due first, of those that may be sent.
+// soonest returns the ready frame that is due first.
 func (r *run) soonest() int {
 	best := r.ready[0]
 	for _, i := range r.ready[1:] {
@@ -20,7 +21,7 @@ func (r *run) soonest() int {
 	return best
 }
 
-// due returns when a frame is to be sent.
+// due returns the time to send a frame.
 func (r *run) due(i int) time.Time {
 	if r.options.Speed <= 0 {
 		return r.moved[i]
@@ -28,18 +29,13 @@ func (r *run) due(i int) time.Time {
 	return r.moved[i].Add(time.Duration(float64(r.order.pause[i]) / r.options.Speed))
 }
 
-// sendFrame begins to write one of our frames.
+// sendFrame starts writing one of our frames.
 func (r *run) sendFrame(st *step) {
-	for k, i := range r.ready {
-		if i == st.index {
-			r.ready = append(r.ready[:k], r.ready[k+1:]...)
-			break
-		}
-	}
+	r.ready = slices.DeleteFunc(r.ready, func(i int) bool { return i == st.index })
 	raw, payload := r.bytesOf(st)
 	m := st.message
 	if st.well && !bytes.Equal(payload, st.payload) {
-		_ = r.script.Protocol.Parse(payload, &m) // it differs by its ids alone
+		_ = r.script.Protocol.Parse(payload, &m) // only the ids differ
 	}
 	if st.opens != 0 {
 		r.live.openExchange(st.dir, &m, st.opens)
@@ -50,7 +46,7 @@ func (r *run) sendFrame(st *step) {
 	r.outgoing <- raw
 }
 
-// bytesOf returns the bytes of a frame of ours with the ids that hold live.
+// bytesOf returns a frame of ours with the live ids.
 func (r *run) bytesOf(st *step) (raw, payload []byte) {
 	payload = st.payload
 	if !st.frame.Gap && !st.frame.Compressed {
@@ -66,7 +62,7 @@ func (r *run) bytesOf(st *step) (raw, payload []byte) {
 	return raw, payload
 }
 
-// sent notes that a frame of ours has been written.
+// sent handles the end of a write.
 func (r *run) sent(err error) error {
 	st := r.writing
 	r.writing = nil
@@ -80,7 +76,7 @@ func (r *run) sent(err error) error {
 	return nil
 }
 
-// broken says what a failed write means: the peer has gone.
+// broken handles a failed write: the peer is gone.
 func (r *run) broken(st *step, err error) error {
 	if r.options.Side == frame.U2C || r.sweep != nil {
 		r.ended, r.ready = true, nil
@@ -90,12 +86,12 @@ func (r *run) broken(st *step, err error) error {
 	return nil
 }
 
-// closeWrite ends what we say.
+// closeWrite closes our side.
 func (r *run) closeWrite() error {
 	r.closed = true
 	err := r.conn.CloseWrite()
 	if errors.Is(err, errors.ErrUnsupported) {
-		// The end of all is the only one there is.
+		// There is no half-close.
 		if r.over() {
 			r.ended = true
 		}

@@ -12,11 +12,9 @@ type Player interface {
 	Run(ctx context.Context, conn transport.Conn, o Options) (Result, error)
 }
 
-// Serve plays the recorded unit for each client that comes to a listener, any
-// number of them at a time, until ctx ends or, if clients is positive, so many
-// have come. The first client gets the first player, the next one the next, and
-// so on in a circle. Serve calls done with the result of each, one after the
-// other, and returns when all have ended.
+// Serve plays the recorded unit for each client of a listener, concurrently, until ctx
+// ends or, if clients is positive, for that many clients. The clients get the players in
+// turn. Serve calls done with each result, one at a time, and returns when all have ended.
 func Serve(ctx context.Context, l transport.Listener, players []Player, o Options, clients int, done func(client int, r Result, err error)) error {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -18,24 +18,24 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A Sweep says which request is cancelled, and when.
+// A Sweep says which request to cancel, and when.
 type Sweep struct {
-	// Request is the number of the frame that opens it; 0 chooses the first of
-	// the controller's that the recording answers in parts, or with a task.
+	// Request is the number of the frame that opens it; 0 chooses the controller's first
+	// request that the recording answers in parts, or with a task.
 	Request int64
-	// At is after how many parts to cancel; -1 tries every point.
+	// At is the number of parts after which to cancel; -1 tries every point.
 	At int
-	// Settle is how long to listen when nothing comes any more.
+	// Settle is how long to wait for further frames.
 	Settle time.Duration
 	// Dial connects to the peer, once for each point.
 	Dial func(context.Context) (transport.Conn, error)
 }
 
-// A Point is what came of a cancel that was sent after so many parts.
+// A Point is the outcome of a cancel after that many parts.
 type Point struct {
 	After int
 	// Reached is false if the request ended, or the peer fell silent, before
-	// there were so many parts; Why says which.
+	// that; Why says which.
 	Reached bool
 	Why     string
 	Class   session.Class
@@ -49,23 +49,17 @@ type Point struct {
 
 // Breaks reports whether the peer broke a rule.
 func (p *Point) Breaks() bool {
-	for _, f := range p.Findings {
-		if f.Severity >= session.Warning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Findings, func(f session.Finding) bool { return f.Severity >= session.Warning })
 }
 
-// ErrNoRequest says that there is nothing to cancel.
+// ErrNoRequest means that there is nothing to cancel.
 var ErrNoRequest = errors.New("the controller sends no request that is answered in parts")
 
 // maxPoints bounds a sweep of a peer whose answer does not end.
 const maxPoints = 10_000
 
-// Sweep plays the script once for each point, on a connection of its own: up to
-// the request, and of what follows it only the answers that the peer asks for. It
-// hands each point to yield.
+// Sweep plays the script once for each point, on a connection of its own: up to the
+// request, and after that only answers to the peer. It passes each point to yield.
 func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Point) error) error {
 	target, err := s.target(w.Request)
 	if err != nil {
@@ -96,7 +90,7 @@ const (
 	whyInput = "it asked for input, and the recording has none"
 )
 
-// target returns the exchange that is to be cancelled.
+// target returns the exchange to cancel.
 func (s *Script) target(request int64) (int, error) {
 	for n, o := range s.opened {
 		m := &s.steps[o.step].message
@@ -110,7 +104,7 @@ func (s *Script) target(request int64) (int, error) {
 			continue
 		}
 		if m.Operation.Does == protocol.Open && !m.Operation.Of.IsZero() {
-			continue // it asks for what another has begun
+			continue // it asks for the result of another request
 		}
 		for _, i := range o.steps {
 			if s.steps[i].message.Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
@@ -130,7 +124,7 @@ func (s *Script) cancellable(exchange int) error {
 	return err
 }
 
-// calledOf returns the name under which an exchange goes on after its answer; none if it
+// calledOf returns the name of an exchange that continues after its answer; none if it
 // does not, as with a task that has ended by then.
 func (s *Script) calledOf(exchange int) protocol.Token {
 	o := s.opened[exchange]
@@ -145,8 +139,8 @@ func (s *Script) calledOf(exchange int) protocol.Token {
 	return protocol.Token{}
 }
 
-// retriesOf returns the requests by which the controller went on with an exchange that was
-// answered with a demand for input: by their step, that of the answer.
+// retriesOf returns the requests that repeat an exchange whose answer asked for input. It
+// maps the step of each to that of the answer.
 func (s *Script) retriesOf(exchange int) map[int]int {
 	retries := map[int]int{}
 	at := s.opened[exchange].step
@@ -172,7 +166,7 @@ func (s *Script) retriesOf(exchange int) map[int]int {
 	}
 }
 
-// continues reports whether a request continues another, whose answer gave it a state.
+// continues reports whether a request continues another with the state from its answer.
 func continues(m, other *protocol.Message, state []byte) bool {
 	return m.Continues && m.Ref.IsZero() && bytes.Equal(m.Kind, other.Kind) && bytes.Equal(m.Label, other.Label) &&
 		bytes.Equal(m.Arguments, other.Arguments) && bytes.Equal(m.State, state)
@@ -192,10 +186,10 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 	return r.sweep.point(), nil
 }
 
-// A sweep is one point of it, while it is tried.
+// A sweep tries one point.
 type sweep struct {
 	target  int
-	named   bool // a cancel names what the answer to the request names
+	named   bool // a cancel needs the name in the answer to the request
 	retries map[int]int
 	after   int
 	settle  time.Duration
@@ -204,31 +198,31 @@ type sweep struct {
 	seq       int64
 	ours      map[int64]bool
 	opening   int64
-	request   all.Target      // or the last retry of it
-	asking    int             // which exchange that is
-	wanting   bool            // it was answered with a demand for input
-	retried   int             // how often
+	request   all.Target      // or the last retry
+	asking    int             // the exchange of request
+	wanting   bool            // its answer asks for input
+	retried   int             // the number of retries
 	parts     map[int64]int64 // of the request and its retries, by their numbers
-	heard     bool            // the peer was, of whatever
-	ended     bool            // the request was
-	made      int64           // how many frames are no frames of the recording
+	heard     bool            // the peer has sent something
+	ended     bool            // the request has
+	made      int64           // the number of frames that are not in the recording
 	asked     bool            // the cancel was sent
 	cancelled int64           // the number of the cancel; 0 if it was not sent
 	since     time.Time
-	polls     bool // the operation has to be asked how it goes
+	polls     bool // the operation must be polled
 	poll      poll
 	closing   bool
 	why       string
 }
 
-// A poll asks how a task goes.
+// A poll asks for the state of a task.
 type poll struct {
-	id      string // of the request that is open; "" if none is
+	id      string // of the open request; "" if there is none
 	last    time.Time
-	current bool // the task was asked for after the cancel
+	current bool // it was sent after the cancel
 }
 
-// pollEvery is how much time passes between polls.
+// pollEvery is the time between polls.
 const pollEvery = 100 * time.Millisecond
 
 // Changed implements [session.Watcher]: it follows the operation of the request.
@@ -247,8 +241,8 @@ func (w *sweep) Asked(*session.Cancel) {}
 // Found implements [session.Watcher].
 func (w *sweep) Found(session.Finding) {}
 
-// leavesOut reports whether a frame of the controller is not sent: what follows
-// the request, answers nothing and is not a retry.
+// leavesOut reports whether to omit a frame of the controller: it follows the request,
+// answers nothing and is not a retry.
 func (w *sweep) leavesOut(s *Script, st *step) bool {
 	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.message.Phase.Ends())
 }
@@ -258,8 +252,8 @@ func (w *sweep) isRetry(st *step) bool {
 	return ok
 }
 
-// loosen lets the answers that follow the request wait for nothing but what they
-// answer: much of what had come in the recording will not come now.
+// loosen makes the answers after the request wait only for their own request: many
+// recorded frames will not arrive.
 func (w *sweep) loosen(s *Script, o *order) {
 	for _, st := range s.steps[s.opened[w.target].step+1:] {
 		if st.dir != frame.C2U || w.leavesOut(s, st) {
@@ -304,7 +298,7 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 	}
 }
 
-// begins notes that the request, or a retry of it, is written.
+// begins handles the write of the request, or of a retry.
 func (w *sweep) begins(st *step, request all.Target) {
 	switch {
 	case st.index == made:
@@ -320,7 +314,7 @@ func (w *sweep) begins(st *step, request all.Target) {
 	w.parts[w.seq] = 0
 }
 
-// act sends the cancel when its time has come, and asks for a task.
+// act sends the cancel when it is due, and polls.
 func (w *sweep) act(r *run) {
 	switch {
 	case w.opening == 0 || w.closing:
@@ -358,7 +352,7 @@ func sum(numbers iter.Seq[int64]) (n int64) {
 	return n
 }
 
-// pollTask asks for a task when it is time to.
+// pollTask sends a poll when it is due.
 func (w *sweep) pollTask(r *run) {
 	if !w.polls || w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
 		return
@@ -371,13 +365,13 @@ func (w *sweep) pollTask(r *run) {
 	}
 }
 
-// send begins to write a frame that is not of the recording.
+// send starts writing a frame that is not in the recording.
 func (w *sweep) send(r *run, payload []byte) error {
 	raw, err := frame.Append(nil, r.script.Framing, payload)
 	if err != nil {
 		return err
 	}
-	st := &step{index: made, dir: r.options.Side, payload: payload, well: true}
+	st := &step{index: made, dir: r.options.Side, reading: reading{payload: payload, well: true}}
 	if err := r.script.Protocol.Parse(payload, &st.message); err != nil {
 		return err
 	}
@@ -388,19 +382,18 @@ func (w *sweep) send(r *run, payload []byte) error {
 	return nil
 }
 
-// made is the index of a frame that is not of the recording.
+// made is the index of a frame that is not in the recording.
 const made = -1
 
-// freshID is a number that no request of the script has.
+// freshID is an unused number for a request.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
 func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
 
-// starting is how long a peer that has sent nothing may still be starting: its silence
-// means nothing yet.
+// starting is how long a peer that has sent nothing may still be starting up.
 const starting = 5 * time.Second
 
-// pause says how long to wait for what may still come.
+// pause returns how long to wait for further frames.
 func (w *sweep) pause(r *run) pause {
 	if w.polls && w.poll.id == "" && !w.ended && !w.closing && r.writing == nil {
 		if left := w.settle - time.Since(w.since); !w.asked || !w.poll.current || left > 0 {
@@ -428,7 +421,7 @@ func (w *sweep) pause(r *run) pause {
 	return pause{time: wait, over: func() { w.endOurSide(r) }}
 }
 
-// endOurSide closes our side of the connection, so that the peer can end.
+// endOurSide closes our side of the connection, so that the peer can close.
 func (w *sweep) endOurSide(r *run) {
 	w.closing, r.ready = true, nil
 	if r.conn.CloseWrite() != nil {
@@ -436,7 +429,7 @@ func (w *sweep) endOurSide(r *run) {
 	}
 }
 
-// point says what came of it.
+// point returns the outcome.
 func (w *sweep) point() *Point {
 	p := &Point{After: w.after, Reached: w.cancelled != 0, Why: w.why}
 	if !p.Reached && p.Why == "" {
@@ -456,8 +449,8 @@ func (w *sweep) point() *Point {
 	return p
 }
 
-// blames reports whether a finding is about the peer: not about what the
-// recording says itself, nor about other requests that we left open.
+// blames reports whether a finding is about the peer: not about our own frames, nor about
+// other requests that we left open.
 func (w *sweep) blames(f *session.Finding) bool {
 	switch {
 	case len(f.Frames) != 1 || !w.ours[f.Frames[0]]:
@@ -468,8 +461,7 @@ func (w *sweep) blames(f *session.Finding) bool {
 	return false
 }
 
-// ParseCancelAt reads after how many parts of an answer to cancel; -1 for all, one after
-// the other.
+// ParseCancelAt parses the number of parts after which to cancel; -1 means all.
 func ParseCancelAt(text string) (int, error) {
 	if text == "all" {
 		return -1, nil

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// AppendText appends a divergence for people: what differs, and below it both
-// frames side by side in at most width cells; with 0 nothing is cut to a width.
+// AppendText appends the changes and then both frames side by side, in at most width
+// cells; 0 means no limit.
 func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte {
 	if b = d.appendChanges(b, width, style); len(d.Changes) > 0 {
 		b = append(b, '\n')
@@ -37,9 +38,9 @@ func (d *Divergence) appendChanges(b []byte, width int, style *render.Style) []b
 
 const (
 	maxChanges = 10
-	maxLines   = 400 // of a payload that are compared
+	maxLines   = 400 // of a payload, that are compared
 	maxRows    = 40  // that are shown
-	rowsBefore = 6   // of them before the first that differs
+	rowsBefore = 6   // before the first that differs
 )
 
 // appendBeside appends two frames side by side; one of them may be nil.
@@ -51,14 +52,7 @@ func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style
 		column = widest(append(rows, title))
 	}
 	b = appendRow(b, title, column, &render.Style{Error: style.Dim, Dim: style.Dim})
-	from := 0
-	for from < len(rows) && !rows[from].differ {
-		from++
-	}
-	if from == len(rows) {
-		from = 0
-	}
-	from = max(from-rowsBefore, 0)
+	from := max(slices.IndexFunc(rows, func(r row) bool { return r.differ })-rowsBefore, 0)
 	to := min(from+maxRows, len(rows))
 	if from > 0 {
 		b = fmt.Appendf(b, "… %s\n", render.Count(int64(from), "line"))
@@ -78,7 +72,7 @@ type row struct {
 	differ      bool
 }
 
-// widest is the width of a column that cuts no row.
+// widest is the width of a column that fits all rows.
 func widest(rows []row) int {
 	column := 0
 	for _, r := range rows {
@@ -87,7 +81,7 @@ func widest(rows []row) int {
 	return column
 }
 
-// rowsOf puts lines that are the same beside each other.
+// rowsOf aligns equal lines.
 func rowsOf(left, right []string) (rows []row) {
 	for i, j := 0, 0; i < len(left) || j < len(right); {
 		switch {
@@ -111,8 +105,8 @@ func rowsOf(left, right []string) (rows []row) {
 	return rows
 }
 
-// meeting returns how many lines of each are passed over until two are the same:
-// as few as can be, and all if none are.
+// meeting returns how many lines of each side to skip until two are equal: as few as
+// possible, and all if none are.
 func meeting(left, right []string) (i, j int) {
 	for sum := 1; sum < len(left)+len(right); sum++ {
 		for i := max(0, sum-len(right)+1); i <= min(sum, len(left)-1); i++ {
@@ -169,7 +163,7 @@ func (s *Side) lines() []string {
 	return lines[:min(len(lines), maxLines)]
 }
 
-// Title names the columns of the lines that AppendText of a point makes.
+// Title is the header of the table of points.
 const Title = "  after  class            parts     bytes        ms  confirmed  findings\n"
 
 // AppendText appends a point as a line of a table, with its findings below it.
@@ -198,10 +192,8 @@ func (p *Point) AppendText(b []byte, style *render.Style) []byte {
 
 // names are those of the findings, each once.
 func (p *Point) names() (names []string) {
-	seen := map[string]bool{}
 	for _, f := range p.Findings {
-		if !seen[f.Name] {
-			seen[f.Name] = true
+		if !slices.Contains(names, f.Name) {
 			names = append(names, f.Name)
 		}
 	}
@@ -210,7 +202,7 @@ func (p *Point) names() (names []string) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Summary says in words what came of the points.
+// Summary counts the points by their outcome.
 func Summary(points []*Point) string {
 	counts, broken, reached := map[session.Class]int{}, 0, 0
 	for _, p := range points {
@@ -234,8 +226,8 @@ func Summary(points []*Point) string {
 	return text
 }
 
-// shown returns a value as people see it in lines of that width, which may be 0; what
-// is absent is a dash.
+// shown returns a value for display; absent values are a dash. If width is 0, it is not
+// shortened.
 func shown(value string, width int) string {
 	switch {
 	case value == "":
@@ -249,7 +241,7 @@ func shown(value string, width int) string {
 // maxShown is how much of a value is shown, in cells.
 const maxShown = 60
 
-// Summary says in words what came of a run.
+// Summary counts the frames of a run.
 func (r *Result) Summary() string {
 	text := fmt.Sprintf("%s sent, %d received as recorded", render.Count(r.Sent, "frame"), r.Matched)
 	if r.Extra > 0 {

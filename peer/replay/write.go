@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// Write writes what one side says, byte for byte, with the recorded times divided
-// by speed, or at once if that is 0.
+// Write writes the frames of one side byte for byte, with the recorded pauses divided by
+// speed, or at once if speed is 0.
 func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed float64) error {
 	start := time.Now()
 	var first time.Time
@@ -35,7 +35,7 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 	return ctx.Err()
 }
 
-// wireBytes are those of a frame. Of HTTP they are the body, as a line.
+// wireBytes returns the bytes of a frame; of HTTP, the body as a line.
 func (s *Script) wireBytes(st *step) []byte {
 	var l webLine
 	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
