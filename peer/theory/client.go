@@ -16,13 +16,12 @@ import (
 
 const (
 	clientQueue = 256              // messages that may wait for a client
-	tokenQueue  = 192              // messages above which tokens are not queued
+	tokenQueue  = 192              // messages above which tokens are dropped
 	clientWrite = 10 * time.Second // how long a client may take to read one
-	others      = 2 * time.Second  // how long it may keep other clients of its run waiting
+	others      = 2 * time.Second  // how long it may block other clients of its run
 	clientLimit = 16 << 20         // bytes of a message from a client
 	requestWait = 30 * time.Second // how long a client may take to send its request
-	// peerLimit is how large a message clients accept, in bytes.
-	peerLimit = 8 << 20
+	peerLimit   = 8 << 20          // bytes of a message that clients accept
 )
 
 // A client is one connection.
@@ -74,8 +73,8 @@ func (c *client) serveRequest() {
 	}
 }
 
-// request reads the first message; nil if that is not a request, which closes the
-// connection.
+// request reads the first message. If that is not a request, it closes the connection and
+// returns nil.
 func (c *client) request() *Request {
 	patience, cancel := context.WithTimeout(context.Background(), requestWait)
 	defer cancel()
@@ -114,8 +113,8 @@ func (c *client) request() *Request {
 	return q
 }
 
-// drop ends the connection without further words.
-func (c *client) drop() { _ = c.ws.CloseNow() } // it may have ended already
+// drop closes the connection without a reason.
+func (c *client) drop() { _ = c.ws.CloseNow() } // it may be closed already
 
 // readMessage reads a message. Anything else closes the connection.
 func (c *client) readMessage(ctx context.Context) (*incoming, bool) {
@@ -137,8 +136,8 @@ func (c *client) readMessage(ctx context.Context) (*incoming, bool) {
 	return nil, false
 }
 
-// writeMessages writes the messages of runs to the client. It ends when the client does
-// not read, or after closeAfterQueue once the queue is written.
+// writeMessages writes the messages of runs to the client, until the client does not read,
+// or after closeAfterQueue until the queue is written.
 func (c *client) writeMessages() {
 	defer close(c.gone)
 	for {
@@ -165,9 +164,9 @@ func (c *client) writeOne(m []byte) bool {
 	return c.ws.Write(ctx, websocket.MessageText, m) == nil
 }
 
-// push hands a message to the client. A token is dropped when the client is slow,
-// while there is still room for others; for these push waits until there is, or
-// the client is gone. One that keeps others waiting for too long is dropped itself.
+// push queues a message for the client. Tokens are dropped when the client is slow; other
+// messages block until there is room, or the client is gone. A client that blocks others
+// for too long is dropped.
 func (c *client) push(m []byte, droppable, alone bool) {
 	if droppable && len(c.queue) >= tokenQueue {
 		return

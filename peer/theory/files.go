@@ -21,33 +21,30 @@ import (
 )
 
 const (
-	// artifacts begins the path of what is on this machine.
+	// artifacts is the prefix of paths on this machine.
 	artifacts = "/artifacts/"
-	// fetchTime is how long it may take to fetch an input or to store an output.
+	// fetchTime bounds the fetch of an input, and the upload of an output.
 	fetchTime = 30 * time.Second
-	// fileLimit is how large an output may be, in bytes, and all inputs of a request
-	// together, for they are held at once.
-	fileLimit = 64 << 20
-	// maxRedirects is how often a server may send elsewhere.
+	// fileLimit bounds an output, and all inputs of a request together, because they are
+	// held in memory at once. It is in bytes.
+	fileLimit    = 64 << 20
 	maxRedirects = 10
 )
 
-// Files has the inputs that a request only names, and takes the outputs that are
-// to go elsewhere.
+// Files loads inputs, and stores outputs, that a request gives by reference.
 type Files struct {
-	// Root is the folder that /artifacts/ stands for; "" if there is none.
+	// Root is the folder for /artifacts/; "" if there is none.
 	Root string
-	// PlainHTTP admits this machine, and http:// beside https:// where it is loopback.
+	// PlainHTTP allows this machine as a server, and http:// for loopback.
 	PlainHTTP bool
-	// PrivateNetwork admits private addresses of other machines.
+	// PrivateNetwork allows private addresses of other machines.
 	PrivateNetwork bool
 
-	client *http.Client // fetches and stores
-	log    *slog.Logger // has the errors that clients must not see; nil discards them
+	client *http.Client
+	log    *slog.Logger // gets the errors that clients must not see; nil discards them
 }
 
-// hydrate returns the inputs with the values that they name. What names none is
-// its own value.
+// hydrate replaces references in the inputs by their values.
 func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	hydrated := make(map[string]json.RawMessage, len(inputs))
 	room := int64(fileLimit)
@@ -66,8 +63,8 @@ type binary struct {
 	Bytes []byte `json:"$bytes"`
 }
 
-// content returns what an output is stored as: text and bytes as they are, and
-// anything else as JSON.
+// content returns the bytes to store for an output: text and bytes as they are, other
+// values as JSON.
 func content(value json.RawMessage) []byte {
 	switch jsonscan.KindOf(value) {
 	case jsonscan.String:
@@ -84,7 +81,7 @@ func content(value json.RawMessage) []byte {
 	return value
 }
 
-// load returns the value that raw names, and takes its length off the room.
+// load returns the value that raw refers to, and subtracts its length from room.
 func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, room *int64) (json.RawMessage, error) {
 	place := f.place(raw)
 	var data []byte
@@ -115,9 +112,9 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, roo
 	return jsonscan.MustMarshal(string(data)), nil
 }
 
-// conceal logs why a server could not be used, and returns an error for the
-// client. The error is the same in all cases: it must not show which ports of
-// this machine or its network are open.
+// conceal logs why a server could not be used, and returns an error for the client. The
+// error is always the same, because it must not reveal open ports of this machine or its
+// network.
 func (f *Files) conceal(err error, message, runID string) error {
 	if f.log != nil {
 		f.log.Warn(message, "run", runID, "error", err)
@@ -125,7 +122,7 @@ func (f *Files) conceal(err error, message, runID string) error {
 	return errors.New(message)
 }
 
-// place returns where a value says that it is, or is to go; "" if it is inline.
+// place returns the reference in a value; "" if the value is inline.
 func (f *Files) place(raw json.RawMessage) string {
 	var text string
 	if jsonscan.KindOf(raw) != jsonscan.String || json.Unmarshal(raw, &text) != nil {
@@ -156,13 +153,13 @@ func (f *Files) fetch(ctx context.Context, address string, room int64) (data []b
 	return data, err
 }
 
-// sendRequest makes a request, whose answer is taken in within the time that there is.
+// sendRequest makes a request and passes its response to answered, within fetchTime.
 func (f *Files) sendRequest(ctx context.Context, method, address string, body []byte, answered func(*http.Response) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("its URL is none")
+		return errors.New("its URL is invalid")
 	}
 	if method == http.MethodPut {
 		req.Header.Set("Content-Type", "application/octet-stream")
@@ -175,7 +172,7 @@ func (f *Files) sendRequest(ctx context.Context, method, address string, body []
 	return answered(resp)
 }
 
-// unreachable says what is wrong without the URL, whose signature is a secret.
+// unreachable removes the URL from an error, because its signature is a secret.
 func unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -183,7 +180,7 @@ func unreachable(err error) error {
 	return fmt.Errorf("the server cannot be reached: %w", err)
 }
 
-var errNoRoom = fmt.Errorf("with what was read before it is over the limit of %d bytes for all inputs of a request", fileLimit)
+var errNoRoom = fmt.Errorf("the inputs of a request exceed the limit of %d bytes", fileLimit)
 
 func readAll(r io.Reader, room int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, room+1))
@@ -193,8 +190,7 @@ func readAll(r io.Reader, room int64) ([]byte, error) {
 	return data, err
 }
 
-// store takes the outputs that have a place to it. In the answer the place stands
-// for them.
+// store stores the outputs that have a destination, and replaces them by it in the answer.
 func (f *Files) store(ctx context.Context, runID string, outputs, places map[string]json.RawMessage) error {
 	for name, value := range outputs {
 		place := f.place(places[name])
@@ -204,7 +200,7 @@ func (f *Files) store(ctx context.Context, runID string, outputs, places map[str
 		data := content(value)
 		var err error
 		if text := string(data); text == place || text == withoutQuery(place) {
-			// The tool has stored it there itself.
+			// The tool has stored it itself.
 		} else if strings.HasPrefix(place, artifacts) {
 			err = f.writeArtifact(runID, place, data)
 		} else {
@@ -221,7 +217,7 @@ func (f *Files) store(ctx context.Context, runID string, outputs, places map[str
 	return nil
 }
 
-// withoutQuery takes off the signature of a URL.
+// withoutQuery removes the signature of a URL.
 func withoutQuery(place string) string {
 	before, _, _ := strings.Cut(place, "?")
 	return before
@@ -236,9 +232,9 @@ func (f *Files) put(ctx context.Context, address string, data []byte) error {
 	})
 }
 
-// artifact opens the folder of the artifacts of a run and returns it with the name
-// that a path has inside it; if create is set it makes the folder that is missing.
-// No name leads out of an [os.Root], by links neither.
+// artifact opens the folder of the artifacts of a run, which it creates if create is set,
+// and returns it with the relative name of a path. No name leads out of an [os.Root], even
+// by links.
 func (f *Files) artifact(runID, place string, create bool) (*os.Root, string, error) {
 	if f.Root == "" {
 		return nil, "", errors.New("this runtime keeps no artifacts")
@@ -304,8 +300,7 @@ func (f *Files) writeArtifact(runID, place string, data []byte) error {
 	return reason(root.WriteFile(name, data, 0o666))
 }
 
-// regular returns an error unless a name is that of a file: to open a pipe would
-// wait for its other end, for ever.
+// regular returns an error unless a name is that of a file: opening a pipe would block.
 func regular(root *os.Root, name string) error {
 	info, err := root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -314,7 +309,7 @@ func regular(root *os.Root, name string) error {
 	return reason(err)
 }
 
-// reason is the error without the path of this machine.
+// reason removes the path on this machine from an error.
 func reason(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err

@@ -208,7 +208,7 @@ func TestInputsTogether(t *testing.T) {
 	_, address := serve(t, runs, theory.Options{Files: theory.Files{Root: root}})
 	for _, tt := range []struct{ run, inputs, want string }{
 		{"one", `{"a":"/artifacts/one/large"}`, `"status":"success"`},
-		{"two", `{"a":"/artifacts/two/large","b":"/artifacts/two/large"}`, "over the limit of 67108864 bytes for all inputs of a request"},
+		{"two", `{"a":"/artifacts/two/large","b":"/artifacts/two/large"}`, "the inputs of a request exceed the limit of 67108864 bytes"},
 	} {
 		p := connect(t, address)
 		p.send(`{"kind":"Request","control":{"run_id":"` + tt.run + `","mode":"real"},"inputs":` + tt.inputs + `,"outputs":{}}`)

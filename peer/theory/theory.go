@@ -6,6 +6,7 @@
 package theory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,11 +30,11 @@ const Subprotocol = "theory.run.v1"
 
 // A Handler runs a tool.
 type Handler interface {
-	// Run runs the tool with its inputs and returns its outputs. What happens
-	// meanwhile goes to emit, and what controllers want comes from r.Controls.
-	// When ctx is done it stops; [context.Cause] tells why. An [*Error] is told
-	// to the client, of any other error it learns nothing but that there was one.
-	// A Result beside an [*Error] is sent with it, and its outputs are not stored.
+	// Run runs the tool with its inputs and returns its outputs. It passes progress
+	// to emit and gets the requests of controllers from r.Controls. When ctx is done
+	// it stops; [context.Cause] returns the reason. The client is sent an [*Error];
+	// of any other error it only learns that there was one. A Result returned with
+	// an [*Error] is sent with it, and its outputs are not stored.
 	Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
 }
 
@@ -45,33 +46,33 @@ func (f HandlerFunc) Run(ctx context.Context, r *Request, emit func(Message)) (*
 	return f(ctx, r, emit)
 }
 
-// A Request is what a tool is run with.
+// A Request is a request to run a tool.
 type Request struct {
-	RunID  string // as text, if it came as a number
+	RunID  string // as text, even if it was a number
 	Mode   string // "mock" or "real"
 	Inputs map[string]json.RawMessage
-	// Outputs say where outputs are to go.
+	// Outputs are the destinations of outputs.
 	Outputs map[string]json.RawMessage
-	// Controls has what controllers want of the run, such as to pause. The cancel
-	// of a run is the end of its context.
+	// Controls receives requests of controllers, such as to pause. A cancel ends
+	// the context of the run instead.
 	Controls <-chan json.RawMessage
 
-	id identity // the run id as it came
+	id identity // the run id as received
 }
 
-// A Message is what a tool says while it runs.
+// A Message is the progress of a running tool.
 type Message struct {
 	Kind string // Event, Log or Token
 	Data json.RawMessage
 }
 
-// A Result is how a tool ended well.
+// A Result is the result of a tool.
 type Result struct {
 	Outputs   map[string]json.RawMessage
 	CostMicro int64
 }
 
-// An Error is a failure that the client is told of.
+// An Error is a failure that is sent to the client.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -79,36 +80,36 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// The codes of the errors that a runtime itself tells of. Tools have their own.
+// The error codes of the runtime itself. Tools have their own.
 const (
-	ErrInputs     = "ERR_INPUTS"     // an input cannot be had
+	ErrInputs     = "ERR_INPUTS"     // an input cannot be read
 	ErrValidation = "ERR_VALIDATION" // the request breaks a rule
 	ErrRuntime    = "ERR_RUNTIME"    // the runtime, or the worker, failed
 	ErrPreempted  = "ERR_PREEMPTED"
 )
 
-// Options are how a runtime differs from the usual one.
+// Options configure a runtime.
 type Options struct {
 	// Digest names the tool in /healthz.
 	Digest string
-	// MaxRuns is how many runs may be under way; 0 is 16. Others wait, or are
+	// MaxRuns bounds the concurrent runs; 0 is 16. Further runs wait, or are
 	// refused if Refuse is set.
 	MaxRuns int
 	Refuse  bool
-	// KeepAlive is after how long without a message an Event is sent; 0 is 10 s.
+	// KeepAlive is the time without a message after which an Event is sent; 0 is 10 s.
 	KeepAlive time.Duration
-	// Orphan is how long a run goes on when no client is left; 0 is a minute.
+	// Orphan is how long a run without clients continues; 0 is a minute.
 	Orphan time.Duration
-	// Remember is how long the answer of a run is kept for those who rejoin it; 0
+	// Remember is how long the answer of a run is kept for clients that rejoin it; 0
 	// is ten minutes.
 	Remember time.Duration
-	// Dialect is the one that is spoken. Zero is D.
+	// Dialect defaults to D.
 	Dialect theory.Dialect
-	// Files has the inputs that are elsewhere, and takes such outputs.
+	// Files loads and stores inputs and outputs that are given by reference.
 	Files Files
-	// Remote takes requests for any host, and not just for an address or localhost.
+	// Remote accepts requests for any host, not only for an address or localhost.
 	Remote bool
-	// Log, if not nil, is told what clients are not.
+	// Log, if not nil, gets the details that clients must not see.
 	Log *slog.Logger
 }
 
@@ -119,8 +120,8 @@ type Runtime struct {
 	options Options
 	mux     *http.ServeMux
 
-	slots chan struct{}   // has an element for each run under way
-	ctx   context.Context // that of all runs
+	slots chan struct{}   // has an element for each current run
+	ctx   context.Context // of all runs
 	stop  context.CancelCauseFunc
 
 	running, connected sync.WaitGroup
@@ -128,10 +129,10 @@ type Runtime struct {
 	mu      sync.Mutex
 	clients map[*client]bool
 	runs    map[string]*run
-	kept    []*run // those that ended, the oldest first
+	kept    []*run // ended ones, oldest first
 }
 
-// maxKept bounds the memory for runs that have ended.
+// maxKept bounds the number of ended runs in memory.
 const maxKept = 1024
 
 var (
@@ -142,15 +143,11 @@ var (
 
 // New returns a runtime. Close ends it.
 func New(h Handler, o Options) *Runtime {
-	if o.MaxRuns <= 0 {
-		o.MaxRuns = 16
-	}
-	o.KeepAlive = positive(o.KeepAlive, 10*time.Second)
-	o.Orphan = positive(o.Orphan, time.Minute)
-	o.Remember = positive(o.Remember, 10*time.Minute)
-	if o.Dialect == "" {
-		o.Dialect = theory.D
-	}
+	o.MaxRuns = cmp.Or(max(o.MaxRuns, 0), 16)
+	o.KeepAlive = cmp.Or(max(o.KeepAlive, 0), 10*time.Second)
+	o.Orphan = cmp.Or(max(o.Orphan, 0), time.Minute)
+	o.Remember = cmp.Or(max(o.Remember, 0), 10*time.Minute)
+	o.Dialect = cmp.Or(o.Dialect, theory.D)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -162,14 +159,7 @@ func New(h Handler, o Options) *Runtime {
 	return t
 }
 
-func positive(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
-// Close stops all runs, which are answered, and closes their connections.
+// Close stops and answers all runs, and closes their connections.
 func (t *Runtime) Close() {
 	t.mu.Lock()
 	t.stop(errStopped)
@@ -199,7 +189,7 @@ func (t *Runtime) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(jsonscan.MustMarshal(struct {
 		OK     bool   `json:"ok"`
 		Digest string `json:"digest"`
-	}{true, t.options.Digest})) // who asked may have gone
+	}{true, t.options.Digest})) // the client may be gone
 }
 
 func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +199,7 @@ func (t *Runtime) serveRun(w http.ResponseWriter, r *http.Request) {
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}})
 	if err != nil {
-		return // Accept has answered
+		return // Accept has responded
 	}
 	c := newClient(t, ws)
 	if !t.enter(c) {
@@ -240,7 +230,7 @@ func (t *Runtime) leave(c *client) {
 }
 
 // runOf returns the run with the id of the request, or else a fresh one, which the caller
-// starts. It returns nil if the runtime stops.
+// must start. It returns nil if the runtime stops.
 func (t *Runtime) runOf(q *Request) (r *run, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

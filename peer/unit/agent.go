@@ -19,14 +19,6 @@ type Agent interface {
 	Answer(ctx context.Context, p *Prompt, emit func(text string) error) (metadata map[string]string, err error)
 }
 
-// AgentFunc is a function that is an Agent.
-type AgentFunc func(ctx context.Context, p *Prompt, emit func(text string) error) (map[string]string, error)
-
-// Answer calls f.
-func (f AgentFunc) Answer(ctx context.Context, p *Prompt, emit func(text string) error) (map[string]string, error) {
-	return f(ctx, p, emit)
-}
-
 // A Prompt is what a controller asks for.
 type Prompt struct {
 	// ID names the prompt on its connection.

@@ -11,9 +11,8 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// A Misbehaviour is a rule that a unit breaks on purpose, so that those who are
-// to notice can be tried. Its name is that of the finding which it causes, but
-// for two at the end of the list.
+// A Misbehaviour is a rule that a unit breaks on purpose, to test whether others
+// notice. Its name is that of the finding which it causes, except for the last two.
 type Misbehaviour struct {
 	Name, About string
 
@@ -21,11 +20,11 @@ type Misbehaviour struct {
 	send func(d *deviation, m *latisv1.ConnectResponse)
 	// first is sent before the first response, and last after everything else.
 	first, last []byte
-	// deaf says that prompts which are cancelled are worked on.
+	// deaf ignores cancels.
 	deaf bool
 }
 
-// Misbehaviours are all of them, in the order of the findings.
+// Misbehaviours are all misbehaviours, in the order of the findings.
 var Misbehaviours = []*Misbehaviour{
 	{Name: "orphan", About: "answers a request that nobody made", first: []byte("\x00\x00\x00\x11\x0a\x0cnobody-asked\xfa\x01\x00")},
 	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
@@ -52,7 +51,7 @@ var Misbehaviours = []*Misbehaviour{
 			d.out.addMessage(m)
 		}
 	}},
-	{Name: "cancel-ignored", About: "works on a cancelled prompt as if nothing were", deaf: true},
+	{Name: "cancel-ignored", About: "continues a cancelled prompt", deaf: true},
 	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseCancelled() == nil {
 			d.out.addMessage(m)
@@ -84,13 +83,13 @@ var Misbehaviours = []*Misbehaviour{
 	{Name: "malformed", About: "sends a frame that is not a message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
-	{Name: "chunk-after-cancel", About: "works on after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latisv1.ConnectResponse) {
+	{Name: "chunk-after-cancel", About: "continues after a cancel and confirms it at the end: no finding, but parts after the cancel", deaf: true, send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseComplete() != nil && d.ignored(m.Id) {
 			m = response(m.Id, &latisv1.ResponseCancelled{})
 		}
 		d.out.addMessage(m)
 	}},
-	{Name: "log-line", About: "writes a log line ahead of the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
+	{Name: "log-line", About: "writes a log line before the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
 
 // MisbehaviourNames are the names of all, with commas between them.
@@ -130,7 +129,7 @@ func (d *deviation) respond(m *latisv1.ConnectResponse) {
 	d.rule.send(d, m)
 }
 
-// ignore reports whether a prompt is to be worked on in spite of its cancel.
+// ignore reports whether to ignore the cancel of a prompt.
 func (d *deviation) ignore(id string) bool {
 	if d == nil || !d.rule.deaf {
 		return false

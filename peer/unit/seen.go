@@ -2,7 +2,6 @@ package unit
 
 import (
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/latis"
 )
 
-// A view makes records of what a unit is sent and sends, if somebody wants to see it.
+// A view records the frames of a unit.
 type view struct {
 	mu    sync.Mutex
 	to    capture.Writer // or nil
@@ -19,14 +18,14 @@ type view struct {
 	conns int
 }
 
-// A seen connection is one that makes records. A nil one makes none.
+// A seen records a connection. A nil one records nothing.
 type seen struct {
 	view    *view
 	number  int
 	offsets [3]int64
 }
 
-// open begins to look at a connection.
+// open starts recording a connection.
 func (v *view) open() *seen {
 	if v.to == nil {
 		return nil
@@ -39,7 +38,7 @@ func (v *view) open() *seen {
 	return s
 }
 
-// frames makes records of frames, which are whole.
+// frames records whole frames.
 func (s *seen) frames(dir frame.Dir, raw []byte) {
 	if s == nil {
 		return
@@ -55,16 +54,12 @@ func (s *seen) frames(dir frame.Dir, raw []byte) {
 	}
 }
 
-// close says that the connection has ended, first in the direction of who ended it.
+// close records the end of the connection, first in the direction of the side that ended it.
 func (s *seen) close(first frame.Dir) {
 	if s == nil {
 		return
 	}
-	dirs := []frame.Dir{frame.C2U, frame.U2C}
-	if first == frame.U2C {
-		slices.Reverse(dirs)
-	}
-	for _, dir := range dirs {
+	for _, dir := range []frame.Dir{first, first.Opposite()} {
 		s.write(capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Dir: dir}})
 	}
 }
@@ -80,10 +75,10 @@ func (s *seen) write(r capture.Record) {
 		r.Offset = s.offsets[r.Dir]
 		s.offsets[r.Dir] += int64(len(r.Raw))
 	}
-	_ = v.to.Write(&r) // who looks on must not disturb
+	_ = v.to.Write(&r) // an observer must not disturb the unit
 }
 
-// A seenWriter shows what is about to be written: what the controller answers comes later.
+// A seenWriter records frames before it writes them, so that the answers come later.
 type seenWriter struct {
 	io.Writer
 	seen *seen

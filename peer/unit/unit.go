@@ -1,11 +1,10 @@
-// Package unit is the reference unit: the side of the latis protocol that takes
-// prompts, streams what an [Agent] answers, and obeys cancels. It is strict with
-// itself, so that what lint finds in a session with it is the controller's.
-//
-// It is given connections, listeners or endpoints, and parses no addresses.
+// Package unit is the reference unit: the side of the latis protocol that receives
+// prompts, streams the answers of an [Agent], and obeys cancels. It follows the
+// protocol strictly, so that findings in a session with it are the controller's.
 package unit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,21 +19,21 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Options are how a unit differs from the usual one.
+// Options configure a unit.
 type Options struct {
-	// SessionTTL is how long a session outlives its last connection; 0 ends it
-	// with that.
+	// SessionTTL is how long a session outlives its last connection; 0 ends both
+	// together.
 	SessionTTL time.Duration
-	// MaxPrompts is how many prompts may be in flight on a connection; 0 is 4096.
+	// MaxPrompts bounds the prompts in flight on a connection; 0 is 4096.
 	MaxPrompts int
-	// MaxPromptBytes is how many bytes they may have together; 0 is 64 MiB. One
-	// that is alone may have more.
+	// MaxPromptBytes bounds their total size; 0 is 64 MiB. A single prompt may be
+	// larger.
 	MaxPromptBytes int
 	// Misbehave, if not nil, breaks a rule of the protocol on purpose.
 	Misbehave *Misbehaviour
-	// See, if not nil, is written records of what passes. It has to be quick.
+	// See, if not nil, gets records of all frames. It must not block.
 	See capture.Writer
-	// Log, if not nil, is told what the controller is not.
+	// Log, if not nil, gets the details that the controller must not see.
 	Log *slog.Logger
 }
 
@@ -48,32 +47,25 @@ type Unit struct {
 
 // New returns a unit whose prompts agent answers.
 func New(agent Agent, o Options) *Unit {
-	if o.MaxPrompts <= 0 {
-		o.MaxPrompts = 4096
-	}
-	if o.MaxPromptBytes <= 0 {
-		o.MaxPromptBytes = 64 << 20
-	}
+	o.MaxPrompts = cmp.Or(max(o.MaxPrompts, 0), 4096)
+	o.MaxPromptBytes = cmp.Or(max(o.MaxPromptBytes, 0), 64<<20)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Unit{agent: agent, options: o, sessions: &sessions{ttl: o.SessionTTL, all: map[string]*session{}}, view: &view{to: o.See}}
 }
 
-// With returns a unit that has the sessions of u and an agent of its own, such as
-// one that knows whose connection it serves.
+// With returns a unit that shares the sessions of u but has its own agent, such as one that
+// knows whose connection it serves.
 func (u *Unit) With(agent Agent) *Unit {
 	return &Unit{agent: agent, options: u.options, sessions: u.sessions, view: u.view}
 }
 
 // The causes with which the context of an answer ends.
 var (
-	// ErrCancelled: the controller asked for the end of the prompt.
 	ErrCancelled = errors.New("the prompt was cancelled")
-	// ErrGone: the connection is no more.
-	ErrGone = errors.New("the controller has gone")
-	// ErrStopped: the unit was told to end.
-	ErrStopped = errors.New("the unit was told to end")
+	ErrGone      = errors.New("the controller has gone")
+	ErrStopped   = errors.New("the unit was told to end")
 )
 
 // Serve answers the messages of one connection and closes it. It returns when
@@ -128,12 +120,10 @@ func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
 
 // unlessDone returns err, or nil if ctx has ended.
 func unlessDone(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 // readMessages handles messages until the stream ends.
@@ -149,13 +139,12 @@ func (c *conn) readMessages(nc transport.Conn) error {
 			}
 			c.out.flush()
 			if c.out.await(c.ctx) != nil {
-				return nil // the error is the outbox's to tell
+				return nil // the outbox returns the error
 			}
 		}
 	}
 	return s.Err()
 }
 
-// maxUnflushed is how many messages are answered before it is seen to that the
-// answers are read.
+// maxUnflushed is how many messages are answered before the answers are flushed.
 const maxUnflushed = 256
