@@ -91,10 +91,10 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                          "no endpoint: end with one such as tcp://HOST:PORT, or -- and a command",
 		"one two":                   "no endpoint: end with one",
-		"one two three":             `"three" is not an endpoint: a program is written behind -- or exec, as in -- three`,
+		"one two three":             `"three" is not an endpoint: write a program after -- or exec, as in -- three`,
 		"one two localhost:7000":    `for TCP write tcp://localhost:7000`,
 		"one two run/a.sock":        `for a Unix socket write unix://run/a.sock`,
-		"tcp://a:1 --flag x":        `tcp://a:1 is a whole endpoint, which comes last, and "--flag" follows it`,
+		"tcp://a:1 --flag x":        `tcp://a:1 is a complete endpoint, but "--flag" follows it`,
 		"one tcp://a:1 two":         `and "two" follows it`,
 		"npx -y server":             "try has no flag -y; a program, with its own flags, is written behind -- or exec",
 		"--flog x -- cat":           "try has no flag --flog (did you mean --flag?)",

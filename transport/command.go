@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// A command is an endpoint that a program is, or leads to: it is spoken to over
-// its standard input and output.
+// A command is an endpoint that is a program, or is reached through one, over its
+// standard input and output.
 type command struct {
 	typed []string // the endpoint as a person types it
 	argv  []string
 	opts  Options
-	// prompts says that the program may ask a person something at the terminal.
+	// prompts means that the program may ask the user something at the terminal.
 	prompts bool
-	// failure says what a status means that is the program's own and not that of
-	// what it leads to; nil if the program is all there is.
-	failure func(status int) error
+	// failure is the failure of the program itself, by its status, if it only leads to
+	// the endpoint; otherwise nil.
+	failure *StartError
 }
 
 func (c *command) String() string { return quoteWords(c.typed) }
@@ -45,8 +45,8 @@ func parseExec(word string, argv []string, opts Options) (Endpoint, error) {
 }
 
 // parseContainer makes the endpoint of a command inside a container. Ending the
-// runtime's client ends what it started inside only if that minds its standard
-// input: the runtimes have no other way to tell it.
+// runtime's client ends that command only if it reacts to the end of its standard input:
+// the runtimes have no other way.
 func parseContainer(args []string, opts Options) (Endpoint, error) {
 	if len(args) < 2 {
 		return nil, errors.New("container takes the NAME of a container and a command to run in it")
@@ -62,17 +62,14 @@ func parseContainer(args []string, opts Options) (Endpoint, error) {
 		typed: append([]string{"container"}, args...),
 		argv:  append([]string{runtime, "exec", "-i"}, args...),
 		opts:  opts,
-		failure: func(status int) error {
-			if status != 125 {
-				return nil
-			}
-			return &StartError{runtime, status, errors.New("failed itself (status 125)"), "is the container running? " + quoteWord(runtime) + " ps tells"}
+		failure: &StartError{
+			runtime, 125, errors.New("failed itself (status 125)"),
+			"is the container running? check with " + quoteWord(runtime) + " ps",
 		},
 	}, nil
 }
 
-// runtimes are the programs that run commands in containers, all with the same
-// words.
+// runtimes are container runtimes with the same command line.
 var runtimes = []string{"docker", "podman", "nerdctl"}
 
 func findRuntime() (string, error) {
@@ -86,9 +83,9 @@ func findRuntime() (string, error) {
 
 const connectorsDir = "~/.latis/connectors"
 
-// findConnector returns the endpoint that a connector leads to: a program
-// latis-connector-TYPE that takes an address and carries frames over its standard
-// input and output. It returns nil if there is none for the type.
+// findConnector returns the endpoint of a connector: a program latis-connector-TYPE
+// that gets an address and carries frames over its standard input and output. It
+// returns nil if there is none for the type.
 func findConnector(kind, address string, opts Options) Endpoint {
 	name := "latis-connector-" + kind
 	path, err := exec.LookPath(name)
@@ -104,8 +101,7 @@ func findConnector(kind, address string, opts Options) Endpoint {
 	return &command{typed: []string{kind + "://" + address}, argv: []string{path, address}, opts: opts}
 }
 
-// parseSSH makes the endpoint of the system's ssh, with the arguments that it was
-// typed with.
+// parseSSH makes the endpoint of the system's ssh with its arguments.
 func parseSSH(args []string, opts Options) (Endpoint, error) {
 	if len(args) == 0 {
 		return nil, errors.New("ssh takes what ssh itself takes: its options, a HOST and a command")
@@ -119,14 +115,9 @@ func parseSSH(args []string, opts Options) (Endpoint, error) {
 	}
 	// No terminal on the far side: it would change bytes.
 	c.argv = append([]string{"ssh", "-T"}, args...)
-	c.failure = func(status int) error {
-		if status != 255 {
-			return nil
-		}
-		return &StartError{
-			"ssh", status, errors.New("failed itself (status 255), unless the remote command ended with that"),
-			"its message on standard error says why; try the command by hand, with -v",
-		}
+	c.failure = &StartError{
+		"ssh", 255, errors.New("failed itself (status 255), unless the remote command ended with that"),
+		"its message on standard error says why; try the command by hand, with -v",
 	}
 	return c, nil
 }
@@ -134,8 +125,8 @@ func parseSSH(args []string, opts Options) (Endpoint, error) {
 // valueOptions are the options of ssh that take a value.
 const valueOptions = "BbcDEeFIiJLlmOoPpQRSWw"
 
-// remoteCommand returns the index in ssh's arguments at which the remote command
-// begins. Options stand before the host, and, as ssh itself has it, after it.
+// remoteCommand returns the index of the remote command in ssh's arguments. Options are
+// allowed before and after the host.
 func remoteCommand(args []string) int {
 	i := skipOptions(args, 0)
 	return skipOptions(args, min(i+1, len(args)))

@@ -72,7 +72,7 @@ func TestContainer(t *testing.T) {
 	if err != nil || got != "exec\n-i\nweb\nsh\n-c\nls" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := said(t, transport.Options{Runtime: "crun"}, "container", "web", "ls"); err == nil || !strings.Contains(err.Error(), "crun: failed itself (status 125): is the container running? crun ps tells") {
+	if _, err := said(t, transport.Options{Runtime: "crun"}, "container", "web", "ls"); err == nil || !strings.Contains(err.Error(), "crun: failed itself (status 125): is the container running? check with crun ps") {
 		t.Error(err)
 	}
 	t.Setenv("PATH", t.TempDir())

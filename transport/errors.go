@@ -13,12 +13,11 @@ import (
 	"syscall"
 )
 
-// An Error says why an endpoint was not reached.
+// An Error is a failure to reach an endpoint.
 type Error struct {
 	Endpoint string
 	Err      error
-	// Hint is what to try next; "" if nothing comes to mind.
-	Hint string
+	Hint     string // what to try next, or ""
 }
 
 func (e *Error) Error() string {
@@ -30,106 +29,97 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// An AddressError says that an address is none that can be listened at, or not as
-// the options are.
+// An AddressError means that the options do not allow to listen at an address, or that it
+// is invalid.
 type AddressError struct{ err error }
 
 func (e *AddressError) Error() string { return e.err.Error() }
 func (e *AddressError) Unwrap() error { return e.err }
 
-// Explain adds to the error of reaching an endpoint which one it is, and what to
-// try next, and takes away how the libraries say where: the endpoint says it as it
-// was typed.
+// Explain adds the endpoint and a hint to the error of reaching it. It removes the
+// addresses that the libraries add, because the endpoint is shown as it was typed.
 func Explain(endpoint string, err error) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
-		return err
-	}
-	if e := (*StartError)(nil); errors.As(err, &e) {
+	if is[*Error](err) || is[*StartError](err) {
 		return err
 	}
 	hint := hintFor(err)
 	err = cause(err)
-	var op *net.OpError
-	var call *os.SyscallError
-	switch {
-	case errors.As(err, &call) && errors.As(err, &op):
-		err = call.Err
-	case errors.As(err, &op):
-		err = op.Err
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		call, failed := errors.AsType[*os.SyscallError](err)
+		if err = op.Err; failed {
+			err = call.Err
+		}
 	}
 	return &Error{endpoint, err, hint}
 }
 
-// cause takes away what net/url and net/http repeat of an address around the cause of an
-// error.
+// is reports whether there is an error of a type in the chain of err.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// cause removes the address that net/url and net/http add to an error.
 func cause(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return ue.Err
 	}
 	return err
 }
 
 func hintFor(err error) string {
-	var dns *net.DNSError
-	var timeout net.Error
-	var unknownCA x509.UnknownAuthorityError
-	var otherHost x509.HostnameError
-	var noTLS tls.RecordHeaderError
-	var refused *RefusedError
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	timeout, isTimeout := errors.AsType[net.Error](err)
+	otherHost, isOtherHost := errors.AsType[x509.HostnameError](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; start the peer, or check the address"
 	case errors.Is(err, fs.ErrNotExist):
 		return "start the peer, or check the path"
-	case errors.As(err, &refused):
+	case is[*RefusedError](err):
 		return "check the path"
-	case errors.As(err, &dns) && dns.IsNotFound:
+	case isDNS && dns.IsNotFound:
 		return "check the name"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "end the program that listens there, or take another address (port 0 lets the system choose)"
-	case errors.As(err, &unknownCA):
+	case is[x509.UnknownAuthorityError](err):
 		return "trust it by --tls-ca FILE or --tls-pin FINGERPRINT; --insecure would trust anybody"
-	case errors.As(err, &otherHost) && len(otherHost.Certificate.DNSNames)+len(otherHost.Certificate.IPAddresses) == 0:
+	case isOtherHost && len(otherHost.Certificate.DNSNames)+len(otherHost.Certificate.IPAddresses) == 0:
 		return "the certificate has no names: trust it by --tls-pin FINGERPRINT"
-	case errors.As(err, &otherHost):
+	case isOtherHost:
 		return "use a name that the certificate has"
-	case errors.As(err, &noTLS):
+	case is[tls.RecordHeaderError](err):
 		return "the peer does not speak TLS there"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may use it"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),
-		errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.Canceled):
+		isTimeout && timeout.Timeout() && !errors.Is(err, context.Canceled):
 		return "check the network and the address"
 	}
 	return ""
 }
 
-// IsAbsent reports whether an endpoint was not reached because nobody was there,
-// so that it may be reached later: not because of what the peer said, or of what
-// was asked for.
+// IsAbsent reports whether an endpoint was not reached because nobody listened there, so
+// that a retry may succeed.
 func IsAbsent(err error) bool {
-	var file *fs.PathError
-	var start *StartError
-	if errors.As(err, &file) || errors.As(err, &start) || errors.Is(err, context.Canceled) {
+	if is[*fs.PathError](err) || is[*StartError](err) || errors.Is(err, context.Canceled) {
 		return false
 	}
 	absent := []error{
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ENETUNREACH, syscall.EHOSTUNREACH,
 		fs.ErrNotExist, // of a Unix socket
 	}
-	var dns *net.DNSError
-	var timeout net.Error
+	timeout, isTimeout := errors.AsType[net.Error](err)
 	return slices.ContainsFunc(absent, func(e error) bool { return errors.Is(err, e) }) ||
-		errors.As(err, &dns) || errors.As(err, &timeout) && timeout.Timeout()
+		is[*net.DNSError](err) || isTimeout && timeout.Timeout()
 }
 
-// A StartError says why a program did not start, or how one that leads to it, such
+// A StartError means that a program did not start, or that one that leads to it, such
 // as ssh, failed.
 type StartError struct {
 	Program string
-	// Status is what a shell gives for it: 127 for a program that was not found,
-	// 126 for one that cannot be run; else the program's own.
+	// Status is the status of a shell: 127 for a program that was not found, 126 for
+	// one that cannot be run; else the program's own.
 	Status int
 	Err    error
 	Hint   string

@@ -1,47 +1,48 @@
 package transport
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 )
 
-// Options are what a person may choose about endpoints and listeners. The zero
-// Options suit most.
+// Options configure endpoints and listeners. The zero value is usable.
 type Options struct {
-	// Stdin and Stdout are what the endpoint stdio reads and writes.
+	// Stdin and Stdout are read and written by the endpoint stdio.
 	Stdin  io.Reader
 	Stdout io.Writer
 
-	// Quote has ssh pass each argument of the remote command as one word of the
-	// remote shell; without, ssh joins them with spaces for the shell to split.
+	// Quote makes ssh pass each argument of the remote command as one word of the
+	// remote shell. Otherwise ssh joins them with spaces, for the shell to split.
 	Quote bool
-	// Runtime is the program that reaches containers; found if "".
+	// Runtime is the container runtime; "" means to look for one.
 	Runtime string
-	// Grace is how long a process that is to end may take to do so, once after its
-	// standard input was closed and once more after SIGTERM; [DefaultGrace] if 0.
+	// Grace is how long a process may take to end after its standard input was
+	// closed, and again after SIGTERM; 0 is [DefaultGrace].
 	Grace time.Duration
 
-	// Subprotocols are offered by clients and taken by servers: those of a
-	// WebSocket, and those that ALPN agrees on in TLS and QUIC.
+	// Subprotocols are offered by clients and accepted by servers, for WebSocket
+	// and for ALPN in TLS and QUIC.
 	Subprotocols []string
-	// Header goes with the requests of WebSocket clients.
+	// Header is added to the requests of WebSocket clients.
 	Header http.Header
-	// Unanswered has WebSocket listeners hand on clients that were not answered yet:
-	// [Answer] is to do that, or [Abort].
+	// Unanswered makes WebSocket listeners return clients before the handshake is
+	// answered; [Answer] or [Abort] does that.
 	Unanswered bool
-	// Limit is how large a message of a Messenger may be; [DefaultLimit] if 0.
+	// Limit is the largest message of a Messenger; 0 is [DefaultLimit].
 	Limit int64
 
 	TLS TLS
 
-	// Remote permits listening for other machines, and not on loopback alone.
+	// Remote allows listening for other machines, not only on loopback.
 	Remote bool
-	// Schemes are those beyond the ones that are built in.
+	// Schemes are added to the built-in ones.
 	Schemes []Scheme
-	// Notice, if set, is told what a person should know, such as the fingerprint
-	// of a certificate made for a listener. Any goroutine may call it.
+	// Notice, if set, gets messages for the user, such as the fingerprint of a
+	// certificate made for a listener. It must be safe for concurrent use.
 	Notice func(string)
 }
 
@@ -52,20 +53,10 @@ const (
 	DefaultLimit = 16 << 20
 )
 
-func (o *Options) grace() time.Duration {
-	if o.Grace > 0 {
-		return o.Grace
-	}
-	return DefaultGrace
-}
+func (o *Options) grace() time.Duration { return cmp.Or(max(o.Grace, 0), DefaultGrace) }
 
-// MessageLimit is Limit, or what stands for it.
-func (o *Options) MessageLimit() int64 {
-	if o.Limit > 0 {
-		return o.Limit
-	}
-	return DefaultLimit
-}
+// MessageLimit is Limit, or its default.
+func (o *Options) MessageLimit() int64 { return cmp.Or(max(o.Limit, 0), DefaultLimit) }
 
 func (o *Options) notice(text string) {
 	if o.Notice != nil {
@@ -73,15 +64,23 @@ func (o *Options) notice(text string) {
 	}
 }
 
-// A Scheme is a kind of address, the Name in Name://REST. Packages that are too
-// heavy for everyone who needs a transport offer theirs for [Options].Schemes.
+// A Scheme is a kind of address, the Name in Name://REST. Packages with large
+// dependencies offer theirs for [Options].Schemes.
 type Scheme struct {
 	Name string
-	// Dial connects to an address, whose scheme is Name.
 	Dial func(ctx context.Context, address string, opts Options) (Conn, error)
-	// Listen listens at an address, whose scheme is Name; nil if nobody can.
+	// Listen is nil if the scheme has no listeners.
 	Listen func(ctx context.Context, address string, opts Options) (Listener, error)
-	// Check says what is wrong with an address before anybody dials it; nil if
-	// only dialling can tell.
+	// Check validates an address before it is used; nil accepts any.
 	Check func(address string) error
+}
+
+func (s *Scheme) check(address string) error {
+	if s.Check == nil {
+		return nil
+	}
+	if err := s.Check(address); err != nil {
+		return fmt.Errorf("%q: %w", address, err)
+	}
+	return nil
 }

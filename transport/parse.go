@@ -33,8 +33,8 @@ func schemeNames(list []Scheme) []string {
 	return names
 }
 
-// TakesRest reports whether word, at the beginning of an endpoint, takes all
-// words that follow it: they are a command line.
+// TakesRest reports whether word, as the first of an endpoint, is followed by a
+// command line.
 func TakesRest(word string) bool {
 	return slices.Contains([]string{"--", "exec", "ssh", "container"}, word)
 }
@@ -45,8 +45,7 @@ func IsWord(word string) bool {
 	return word == "stdio" || ok && isName(scheme)
 }
 
-// isName reports whether s may name a scheme: it becomes part of the name of a
-// program that is run.
+// isName reports whether s is a valid scheme: it becomes part of a program's name.
 func isName(s string) bool {
 	return strings.IndexAny(s, letters) == 0 && strings.Trim(s, letters+"0123456789+-._") == ""
 }
@@ -71,17 +70,16 @@ func Parse(words []string, opts Options) (Endpoint, error) {
 	case !IsWord(first):
 		return nil, notEndpoint(first, len(rest) > 0)
 	case len(rest) > 0:
-		return nil, fmt.Errorf("%s is a whole endpoint, which comes last, and %q follows it", first, rest[0])
+		return nil, fmt.Errorf("%s is a complete endpoint, but %q follows it", first, rest[0])
 	case first == "stdio":
 		return stdioEndpoint{opts}, nil
 	}
 	return parseAddress(first, opts)
 }
 
-// notEndpoint says what is wrong with a word that begins no endpoint, and what
-// may have been meant.
+// notEndpoint returns the error for a word that is not an endpoint, with a suggestion.
 func notEndpoint(word string, more bool) error {
-	hint := "a program is written behind -- or exec, as in -- " + quoteWord(word)
+	hint := "write a program after -- or exec, as in -- " + quoteWord(word)
 	switch _, _, err := net.SplitHostPort(word); {
 	case more:
 	case err == nil:
@@ -96,7 +94,10 @@ func parseAddress(address string, opts Options) (Endpoint, error) {
 	name, rest, _ := strings.Cut(address, "://")
 	list := schemes(&opts)
 	if i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name }); i >= 0 {
-		return newURLEndpoint(list[i], address, opts)
+		if err := list[i].check(address); err != nil {
+			return nil, err
+		}
+		return urlEndpoint{scheme: list[i], address: address, opts: opts}, nil
 	}
 	if name == "http" || name == "https" {
 		return parseHTTP(address)
@@ -114,16 +115,7 @@ type urlEndpoint struct {
 	scheme  Scheme
 	address string
 	opts    Options
-	path    string // and query, in place of those of the address; "" leaves them
-}
-
-func newURLEndpoint(s Scheme, address string, opts Options) (Endpoint, error) {
-	if s.Check != nil {
-		if err := s.Check(address); err != nil {
-			return nil, fmt.Errorf("%q: %w", address, err)
-		}
-	}
-	return urlEndpoint{scheme: s, address: address, opts: opts}, nil
+	path    string // and query, to use instead of those of the address, unless ""
 }
 
 func (e urlEndpoint) String() string { return e.address }
@@ -142,7 +134,7 @@ func (e urlEndpoint) Dial(ctx context.Context) (Conn, error) {
 }
 
 // Listen listens at an address such as unix:///run/user/1000/unit.sock. The
-// context bounds only the beginning.
+// context only bounds the setup.
 func Listen(ctx context.Context, address string, opts Options) (Listener, error) {
 	name, _, ok := strings.Cut(address, "://")
 	list := slices.DeleteFunc(schemes(&opts), func(s Scheme) bool { return s.Listen == nil })
@@ -151,21 +143,17 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 		return nil, &AddressError{fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
 			meant(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))}
 	}
-	s := list[i]
-	if s.Check != nil {
-		if err := s.Check(address); err != nil {
-			return nil, &AddressError{fmt.Errorf("%q: %w", address, err)}
-		}
+	if err := list[i].check(address); err != nil {
+		return nil, &AddressError{err}
 	}
-	l, err := s.Listen(ctx, address, opts)
+	l, err := list[i].Listen(ctx, address, opts)
 	if err != nil {
 		return nil, Explain(address, err)
 	}
 	return l, nil
 }
 
-// meant asks what was meant by a name that is not a scheme: another scheme, or, where
-// it is all that was given, an address. It returns "" if nothing comes to mind.
+// meant suggests a scheme or an address for a name that is not a scheme; "" if none fits.
 func meant(name string, schemes []string) string {
 	host, port, err := net.SplitHostPort(name)
 	if err != nil {

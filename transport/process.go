@@ -31,10 +31,9 @@ func (e Exit) String() string {
 
 // A process is a program that we started, in a process group of its own.
 //
-// It is spoken to through pipes rather than a socket pair. Programs expect pipes:
-// /dev/stdin does not open when it is a socket, bash takes itself for a remote
-// shell when its standard input is one, and splice and tee want a pipe. Each
-// direction also ends by itself, which is what half-close is.
+// It has pipes rather than a socket pair, because programs expect pipes: /dev/stdin
+// cannot be opened if it is a socket, bash then takes itself for a remote shell, and
+// splice and tee need a pipe. Closing one pipe is a half-close.
 type process struct {
 	command *command
 	os      *os.Process
@@ -42,7 +41,7 @@ type process struct {
 
 	stdin, stdout, stderr *os.File
 
-	told   atomic.Bool   // Close has told it to end
+	told   atomic.Bool   // Close has asked it to end
 	exited chan struct{} // closed when the program has ended
 	exit   Exit          // valid then
 	err    error
@@ -84,22 +83,20 @@ func start(c *command) (*process, error) {
 	return p, nil
 }
 
-// NewStartError says why a program does not start, by the error of looking for it or
-// of starting it.
+// NewStartError explains the error of looking up or starting a program.
 func NewStartError(program string, err error) *StartError {
 	e := &StartError{Program: program, Status: 126, Err: err}
-	var lookup *exec.Error
-	var path *fs.PathError
-	switch {
-	case errors.As(err, &lookup):
-		e.Err = lookup.Err
-	case errors.As(err, &path):
+	lookup, notFound := errors.AsType[*exec.Error](err)
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		e.Err = path.Err
+	}
+	if notFound {
+		e.Err = lookup.Err
 	}
 	switch {
 	case errors.Is(err, exec.ErrDot):
 		e.Status, e.Err, e.Hint = 127, errors.New("command not found"), "it is in the working directory: write ./"+program
-	case errors.As(err, &lookup) && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)):
+	case notFound && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)):
 		e.Status, e.Err, e.Hint = 127, errors.New("command not found"), "check the name and PATH"
 	case errors.Is(err, fs.ErrNotExist):
 		e.Hint = "the interpreter that its first line names is missing"
@@ -133,8 +130,7 @@ func (p *process) closePipes() {
 	p.stderr.Close()
 }
 
-// wait waits for the program to end, so that there is never a zombie, whether
-// or not anybody asks how it ended.
+// wait waits for the program to end, so that it never becomes a zombie.
 func (p *process) wait() {
 	state, err := p.os.Wait()
 	if err == nil {
@@ -155,17 +151,17 @@ func (p *process) Pid() int                    { return p.os.Pid }
 
 func (p *process) Signal(s os.Signal) error { return p.group.signal(s) }
 
-// Wait returns an error, beside the Exit, when the status is not that of the
-// program that was meant but of the one that leads there, such as ssh.
+// Wait also returns an error if the program that leads to the endpoint, such as ssh,
+// failed itself.
 func (p *process) Wait() (Exit, error) {
 	<-p.exited
-	if p.err == nil && p.command.failure != nil && p.exit.Signal == nil {
-		return p.exit, p.command.failure(p.exit.Status)
+	if f := p.command.failure; p.err == nil && f != nil && p.exit.Signal == nil && p.exit.Status == f.Status {
+		return p.exit, f
 	}
 	return p.exit, p.err
 }
 
-// untilEnd closes a file once it was read to its end.
+// untilEnd closes a file at its end.
 type untilEnd struct{ file *os.File }
 
 func (r untilEnd) Read(b []byte) (int, error) {
@@ -176,9 +172,8 @@ func (r untilEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Descriptors returns those of the pipes to standard output and input. It is to be
-// called before anything is read or written; from then on, only the end of the
-// program ends a Read or a Write.
+// Descriptors returns the pipes of standard output and input. Call it before anything is
+// read or written; from then on, only the end of the program interrupts Read and Write.
 func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
 	p.unwatch()
 	if read, err = p.stdout.SyscallConn(); err != nil {
@@ -188,15 +183,14 @@ func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
 	return read, write, err
 }
 
-// Close closes the program's standard input, and gives it time to end; what does
-// not is ended with its group, first by a signal that can be handled.
+// Close closes the program's standard input and gives it time to end. After that it
+// terminates, and then kills, the process group.
 func (p *process) Close() error {
 	p.ending.Do(p.endProcess)
 	return nil
 }
 
-// lateStderr is how long what the program said last may still be read after it
-// has ended.
+// lateStderr is how long standard error can still be read after the program has ended.
 const lateStderr = 2 * time.Second
 
 func (p *process) endProcess() {
@@ -227,11 +221,10 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// sweepGrace is how long the rest of a group may take to end after its leader
-// has: often it ends at the same time, and nothing tells when.
+// sweepGrace is how long the rest of a group may take to end after its leader.
 const sweepGrace = time.Second
 
-// Start starts a program, as dialling the endpoint "exec" with these words does.
+// Start starts a program like the endpoint "exec".
 func Start(ctx context.Context, argv []string, opts Options) (Process, error) {
 	endpoint, err := Parse(append([]string{"exec"}, argv...), opts)
 	if err != nil {

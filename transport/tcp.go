@@ -30,7 +30,7 @@ func (s socket) Close() error {
 	return closed(s.streamSocket.Close())
 }
 
-// closed is the error of closing what may be closed already.
+// closed ignores that a connection was closed already.
 func closed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -44,14 +44,13 @@ func (s socket) Descriptors() (read, write syscall.RawConn, err error) {
 	return rc, rc, err
 }
 
-// CheckHostPort says why an address is not SCHEME://HOST:PORT.
+// CheckHostPort returns an error unless an address is SCHEME://HOST:PORT.
 func CheckHostPort(address string) error {
 	_, err := HostPort(address)
 	return err
 }
 
-// HostPort returns the HOST:PORT of SCHEME://HOST:PORT, and says what is wrong
-// with any other address.
+// HostPort returns the HOST:PORT of SCHEME://HOST:PORT.
 func HostPort(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -74,14 +73,6 @@ func checkPort(u *url.URL) error {
 }
 
 func dialTCP(ctx context.Context, address string, _ Options) (Conn, error) {
-	c, err := dialStream(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	return socket{c}, nil
-}
-
-func dialStream(ctx context.Context, address string) (*net.TCPConn, error) {
 	hostPort, err := HostPort(address)
 	if err != nil {
 		return nil, err
@@ -90,7 +81,7 @@ func dialStream(ctx context.Context, address string) (*net.TCPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.(*net.TCPConn), nil
+	return socket{c.(*net.TCPConn)}, nil
 }
 
 func listenTCP(ctx context.Context, address string, opts Options) (Listener, error) {
@@ -126,8 +117,8 @@ func (o *Options) listenAt(address string) (string, error) {
 	return o.ListenOn(hostPort)
 }
 
-// ListenOn returns the HOST:PORT to listen on for one that was asked for: without
-// a host it is this machine alone, and others need Remote.
+// ListenOn returns the HOST:PORT to listen on. Without a host that is loopback;
+// other hosts need Remote.
 func (o *Options) ListenOn(hostPort string) (string, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	switch {
@@ -143,7 +134,7 @@ func (o *Options) ListenOn(hostPort string) (string, error) {
 	return hostPort, nil
 }
 
-// isLoopback reports whether a host is this machine whatever a resolver says.
+// isLoopback reports whether a host is loopback without asking a resolver.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -24,14 +24,13 @@ import (
 	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
-// TLS says whom to trust, and who we are.
+// TLS configures trust and our own certificate.
 type TLS struct {
-	// CA, Cert and Key are PEM files: whom to trust instead of the system's
-	// authorities, and our own certificate with its key. A listener that has a CA
-	// takes only clients that it signed.
+	// CA, Cert and Key are PEM files: the authorities to trust instead of the
+	// system's, and our own certificate with its key. A listener with a CA accepts
+	// only clients with a certificate of that CA.
 	CA, Cert, Key string
-	// Pin is the SHA-256 fingerprint of the peer's certificate, which is then
-	// trusted whoever signed it.
+	// Pin is the SHA-256 fingerprint of a certificate to trust, whoever signed it.
 	Pin string
 	// Insecure trusts any certificate.
 	Insecure bool
@@ -49,7 +48,7 @@ func (o *Options) ClientTLS(host string) (*tls.Config, error) {
 		o.notice("the certificate of " + host + " is not verified")
 		cfg.InsecureSkipVerify = true
 	case o.TLS.Pin != "":
-		// The pin takes the place of the library's verification.
+		// The pin replaces the library's verification.
 		cfg.InsecureSkipVerify = true
 		cfg.VerifyConnection = o.TLS.verifyPin
 	}
@@ -85,7 +84,7 @@ func (o *Options) ServerTLSAt(address string) (hostPort string, cfg *tls.Config,
 }
 
 // serverTLS returns the settings of a listener at host. Without a certificate it
-// makes one, which Notice is told of; clients on other machines need a real one.
+// makes one for loopback, and reports its fingerprint to Notice.
 func (o *Options) serverTLS(host string) (*tls.Config, error) {
 	cfg, err := o.TLS.config()
 	if err != nil {
@@ -109,7 +108,6 @@ func (o *Options) serverTLS(host string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// config reads the files.
 func (t *TLS) config() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
@@ -119,7 +117,7 @@ func (t *TLS) config() (*tls.Config, error) {
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in it: it is to be PEM, as in -----BEGIN CERTIFICATE-----", t.CA)
+			return nil, fmt.Errorf("%s: no certificate in it: want PEM, as in -----BEGIN CERTIFICATE-----", t.CA)
 		}
 	}
 	if t.Cert != "" {
@@ -145,7 +143,7 @@ func fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// selfSigned makes a certificate for this machine that nobody vouches for.
+// selfSigned makes a self-signed certificate for this machine.
 func selfSigned(now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -168,14 +166,14 @@ func selfSigned(now time.Time) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// A tlsConn is a Conn over TLS. Its CloseWrite sends close_notify, which ends our
-// direction and nothing else.
+// A tlsConn is a Conn over TLS. Its CloseWrite sends close_notify, which only ends our
+// direction.
 type tlsConn struct {
 	*tls.Conn
 	below *below
 }
 
-// below is what carries TLS. It notes that it has ended.
+// below is the connection under TLS. It remembers whether it has ended.
 type below struct {
 	net.Conn
 	ended atomic.Bool
@@ -189,8 +187,8 @@ func (b *below) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Read tells the end that the peer announced from one that it did not: the library
-// takes both for the end.
+// Read returns an error if the peer ends without close_notify: the library treats that as
+// a clean end.
 func (c tlsConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == io.EOF && c.below.ended.Load() {
@@ -199,12 +197,12 @@ func (c tlsConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// errNoGoodbye is that of a peer that was killed, or of somebody in between.
+// errNoGoodbye is the error if the peer was killed, or somebody in between interferes.
 var errNoGoodbye = fmt.Errorf("the connection ended without the end of TLS (close_notify): %w", io.ErrUnexpectedEOF)
 
 func (c tlsConn) lowest() net.Conn { return c.below.Conn }
 
-// Abort resets the socket, and says no goodbye.
+// Abort resets the socket without close_notify.
 func (c tlsConn) Abort(error) error { return closed(reset(c.below.Conn)) }
 
 // Close may be called again.
@@ -214,31 +212,26 @@ func (c tlsConn) Close() error {
 }
 
 func dialTLS(ctx context.Context, address string, opts Options) (Conn, error) {
-	raw, err := dialStream(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	b := &below{Conn: raw}
-	c, err := clientTLS(ctx, b, address, &opts)
-	if err != nil {
-		raw.Close()
-		return nil, err
-	}
-	return tlsConn{c, b}, nil
-}
-
-func clientTLS(ctx context.Context, raw net.Conn, address string, opts *Options) (*tls.Conn, error) {
-	_, cfg, err := opts.ClientTLSAt(address)
+	hostPort, cfg, err := opts.ClientTLSAt(address)
 	if err != nil {
 		return nil, err
 	}
 	cfg.NextProtos = opts.Subprotocols
-	c := tls.Client(raw, cfg)
-	return c, c.HandshakeContext(ctx)
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", hostPort)
+	if err != nil {
+		return nil, err
+	}
+	c := tlsConn{below: &below{Conn: raw}}
+	c.Conn = tls.Client(c.below, cfg)
+	if err := c.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
-// A tlsListener greets each client in a goroutine of its own, so that a slow one
-// keeps nobody waiting.
+// A tlsListener does each handshake in a goroutine of its own, so that a slow client
+// blocks no other.
 type tlsListener struct {
 	net      *net.TCPListener
 	config   *tls.Config
@@ -260,7 +253,6 @@ func listenTLS(ctx context.Context, address string, opts Options) (Listener, err
 	return tl, nil
 }
 
-// listenStreamTLS listens on TCP, and has what TLS needs.
 func listenStreamTLS(ctx context.Context, address string, opts Options) (*net.TCPListener, *tls.Config, error) {
 	hostPort, cfg, err := opts.ServerTLSAt(address)
 	if err != nil {
@@ -293,7 +285,7 @@ func (l *tlsListener) acceptConns(ctx context.Context) {
 	}
 }
 
-// greeting is how long a client may take to say what it is.
+// greeting bounds the handshake of a client.
 const greeting = 10 * time.Second
 
 func (l *tlsListener) greet(ctx context.Context, raw net.Conn) {

@@ -21,14 +21,14 @@ import (
 	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
-// A wsConn is a WebSocket. It has no half-close: who sends a close frame gets no
-// more messages.
+// A wsConn is a WebSocket. It has no half-close: after our close frame no more messages
+// arrive.
 type wsConn struct {
 	ws      *websocket.Conn
 	raw     net.Conn                             // below ws
 	message io.Reader                            // the rest of the message that Read is in; nil between two
-	heard   atomic.Pointer[websocket.CloseError] // how the peer closed it
-	parting atomic.Pointer[websocket.CloseError] // how Close is to; nil is the normal way
+	heard   atomic.Pointer[websocket.CloseError] // the peer's close frame
+	parting atomic.Pointer[websocket.CloseError] // the close frame for Close; nil is the normal one
 }
 
 func newWSConn(ws *websocket.Conn, raw net.Conn, opts *Options) *wsConn {
@@ -61,8 +61,8 @@ func (c *wsConn) Read(p []byte) (int, error) {
 // streamError returns io.EOF for the clean end of the WebSocket, and any other error
 // unchanged.
 func (c *wsConn) streamError(err error) error {
-	var said websocket.CloseError
-	if !errors.As(err, &said) {
+	said, closed := errors.AsType[websocket.CloseError](err)
+	if !closed {
 		return err
 	}
 	c.heard.Store(&said)
@@ -80,8 +80,8 @@ func (c *wsConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadMessage returns the next message. A context that ends closes the
-// connection, in the middle of a message perhaps.
+// ReadMessage returns the next message. If ctx ends, it closes the connection, perhaps in
+// the middle of a message.
 func (c *wsConn) ReadMessage(ctx context.Context) (Message, error) {
 	kind, data, err := c.ws.Read(ctx)
 	return Message{Text: kind == websocket.MessageText, Data: data}, c.streamError(err)
@@ -100,8 +100,7 @@ func (c *wsConn) CloseWrite() error { return errors.ErrUnsupported }
 // goodbye is how long the peer may take to answer our close frame.
 const goodbye = time.Second
 
-// Close says goodbye, and waits a moment for the peer to do so too. If it does
-// not, the connection is closed nevertheless.
+// Close sends a close frame, and waits a moment for the peer's.
 func (c *wsConn) Close() error {
 	// The library would wait five seconds, and as long again to write.
 	hurry := time.AfterFunc(goodbye, func() { c.raw.Close() })
@@ -117,11 +116,10 @@ func (c *wsConn) Close() error {
 
 func (c *wsConn) lowest() net.Conn { return c.raw }
 
-// ErrNotFramed says that a peer has sent a message that its framing cannot hold.
+// ErrNotFramed means that a message does not fit into the framing.
 var ErrNotFramed = errors.New("a message does not fit the framing")
 
-// Abort closes with the code for what went wrong, unless [PassGoodbye] has given
-// another.
+// Abort closes with the code for the reason, unless [PassGoodbye] has set another.
 func (c *wsConn) Abort(why error) error {
 	said := websocket.CloseError{Code: websocket.StatusBadGateway, Reason: "the other end of the relay failed"}
 	switch {
@@ -134,9 +132,9 @@ func (c *wsConn) Abort(why error) error {
 	return c.Close()
 }
 
-// PassGoodbye has the Close of a connection say what the peer of another has said
-// in closing that: the code and the reason of a WebSocket. Where nothing was said,
-// or one of the two has no words for it, it does nothing.
+// PassGoodbye makes the Close of one WebSocket send the code and reason with which the peer
+// of another has closed. It does nothing without such a close frame, or for other
+// transports.
 func PassGoodbye(from, to Conn) {
 	f, spoken := from.(*wsConn)
 	t, speaks := to.(*wsConn)
@@ -145,22 +143,19 @@ func PassGoodbye(from, to Conn) {
 	}
 }
 
-// Goodbye returns the code and the reason by which the peer of a WebSocket has closed
-// it; false if it has not, or c is none.
+// Goodbye returns the code and the reason with which the peer of a WebSocket has closed
+// it; false if it has not, or c is not a WebSocket.
 func Goodbye(c Conn) (code uint32, reason string, said bool) {
-	ws, ok := c.(*wsConn)
-	if !ok {
-		return 0, "", false
+	if ws, ok := c.(*wsConn); ok {
+		if heard := ws.heard.Load(); heard != nil {
+			return uint32(heard.Code), heard.Reason, true
+		}
 	}
-	heard := ws.heard.Load()
-	if heard == nil {
-		return 0, "", false
-	}
-	return uint32(heard.Code), heard.Reason, true
+	return 0, "", false
 }
 
-// GoAway has the Close of a connection say that this end goes away, where it has
-// words for that: WebSocket, and the server of gRPC.
+// GoAway makes the Close of a WebSocket, or of a gRPC server, tell the peer that this end
+// goes away.
 func GoAway(c Conn) {
 	if g, speaks := c.(interface{ GoAway() }); speaks {
 		g.GoAway()
@@ -217,7 +212,7 @@ func dialWS(ctx context.Context, address string, opts Options) (Conn, error) {
 	return nil, err
 }
 
-// A RefusedError is how a server answers who asks it for a WebSocket and gets none.
+// A RefusedError is the response of a server that refuses a WebSocket.
 type RefusedError struct {
 	Code   int
 	Status string // with the code
@@ -227,10 +222,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the server answered %q and does not switch to WebSocket", e.Status)
 }
 
-// stay follows no redirect: headers, and so keys, would go to where it leads.
+// stay follows no redirect, which would send headers, and so keys, to another server.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// A wsListener is an HTTP server that takes WebSockets and nothing else.
+// A wsListener is an HTTP server that only accepts WebSockets.
 type wsListener struct {
 	addr   string
 	path   string // the only one that is served; any if ""

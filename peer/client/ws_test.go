@@ -153,7 +153,7 @@ func older(endpoint string, log *[]string) *httptest.Server {
 func TestOlderHTTP(t *testing.T) {
 	for _, tt := range []struct{ endpoint, err string }{
 		{"/messages?sessionId=1", ""},
-		{"http://example.org/messages", "the peer broke its protocol: the server says to post to http://example.org/messages, which is another one"},
+		{"http://example.org/messages", "the peer broke its protocol: the server says to post to http://example.org/messages, which is another server"},
 		{"", "HTTP 405 Method Not Allowed: no post here"},
 	} {
 		var log []string
@@ -176,7 +176,7 @@ func TestOlderHTTP(t *testing.T) {
 	}
 }
 
-// Where a server sends on to another one, keys do not follow.
+// Keys do not follow a redirect to another server.
 func TestRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server was asked") }))
 	defer other.Close()
@@ -184,7 +184,7 @@ func TestRedirect(t *testing.T) {
 	defer s.Close()
 	o := client.HTTPOptions{Client: s.Client(), Header: http.Header{"X-Api-Key": {"secret"}}}
 	_, err := client.DialHTTP(t.Context(), s.URL, client.MCP, client.NewWatch(client.MCP.Protocol, nil), client.RPCOptions{Version: "v"}, o)
-	if err == nil || !strings.Contains(err.Error(), "it sends on to another server, "+other.URL+"/mcp") {
+	if err == nil || !strings.Contains(err.Error(), "it redirects to another server, "+other.URL+"/mcp") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
 )
 
 const (
 	// maxOpen bounds the requests that are open at once.
 	maxOpen = 1024
-	// tries is how often a stream is asked for again in a row, each time after twice the
-	// pause.
+	// tries bounds the retries of a stream in a row. The pause doubles each time.
 	tries = 3
 )
 
@@ -32,22 +32,22 @@ var (
 	errUnsubscribed = errors.New("the stream of the subscription ended")
 )
 
-// An Endpoint is a server of MCP over HTTP that is spoken to in lines, as one on standard
-// input and output is.
+// An Endpoint makes an MCP server over HTTP available as a stream of lines, like a server
+// on standard input and output.
 type Endpoint struct {
 	URL *url.URL
 	Options
-	// Grace is how long answers may take to come once nothing more is said.
+	// Grace is how long to wait for answers after the end of the input.
 	Grace time.Duration
-	// Pause is the time before a stream that ended is asked for again; 0 is a second.
+	// Pause is the time before a stream that ended is requested again; 0 is a second.
 	Pause time.Duration
-	// Notice is told which message the server refused that no answer can tell of.
+	// Notice is called when the server refuses a message that has no answer.
 	Notice func(text string)
 }
 
 func (e *Endpoint) String() string { return e.URL.Redacted() }
 
-// Dial returns a connection. Whether the server can be reached the first message tells.
+// Dial returns a connection. The first message shows whether the server can be reached.
 func (e *Endpoint) Dial(ctx context.Context) (transport.Conn, error) {
 	if e.Notice == nil {
 		e.Notice = func(string) {}
@@ -59,7 +59,7 @@ func (e *Endpoint) Dial(ctx context.Context) (transport.Conn, error) {
 	return c, ctx.Err()
 }
 
-// A conn takes lines to a server by posting them, and what the server says back as lines.
+// A conn posts lines to a server, and returns the server's messages as lines.
 type conn struct {
 	endpoint *Endpoint
 	client   *Client
@@ -67,29 +67,28 @@ type conn struct {
 	stop     context.CancelCauseFunc
 	out      *io.PipeReader
 	lines    *io.PipeWriter
-	work     sync.WaitGroup // what was begun on the way
-	heard    chan struct{}  // has room for a sign that something was received
-	rest     []byte         // of what was written, a line that is not whole
-	listens  bool           // the stream of what the server says by itself was asked for
+	work     sync.WaitGroup // the goroutines of the connection
+	heard    chan struct{}  // signals that something was received; has a buffer of one
+	rest     []byte         // an incomplete line of the input
+	listens  bool           // the stream of the server's own messages was requested
 
 	writing sync.Mutex // held while a line is written to lines
 	mu      sync.Mutex
 	open    map[string]*exchange // by the id as written
-	ending  bool                 // nothing more is begun
-	begun   string               // the id of the initialize that is open
+	ending  bool                 // no more goroutines are started
+	begun   string               // the id of the open initialize request
 }
 
-// An exchange is a request that is not answered yet.
+// An exchange is an open request.
 type exchange struct {
 	message
-	cancel context.CancelFunc
-	// cancelled says that its answer may never come.
-	cancelled bool
+	cancel    context.CancelFunc
+	cancelled bool // there may be no answer
 }
 
 func (c *conn) Read(p []byte) (int, error) { return c.out.Read(p) }
 
-// Write posts each line that is whole.
+// Write posts each complete line.
 func (c *conn) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
@@ -106,8 +105,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), context.Cause(c.alive)
 }
 
-// take posts a line. That of a request is answered later; anything else has arrived when
-// take returns, so that it is not overtaken.
+// take posts a line. Requests are answered later; anything else has arrived when take
+// returns, so that it keeps its place.
 func (c *conn) take(line []byte) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
@@ -123,7 +122,7 @@ func (c *conn) take(line []byte) {
 	}
 }
 
-// run begins what ends with the connection. It reports whether it has.
+// run runs f in a goroutine, unless the connection is ending. It reports whether it does.
 func (c *conn) run(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +153,7 @@ func (c *conn) request(line []byte, m *message) {
 	}
 }
 
-// opened notes that a request is open, unless too many are.
+// opened registers an open request, unless there are too many.
 func (c *conn) opened(e *exchange) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +167,7 @@ func (c *conn) opened(e *exchange) bool {
 	return true
 }
 
-// answer does what remains when an exchange is over.
+// answer completes an exchange.
 func (c *conn) answer(e *exchange, err error) {
 	_, isRefused := errors.AsType[*StatusError](err)
 	switch {
@@ -188,8 +187,7 @@ func (c *conn) isCancelled(e *exchange) bool {
 	return e.cancelled
 }
 
-// exchange posts a request and reads its answer to the end, on as many streams as the server
-// cuts it into.
+// exchange posts a request and reads its answer to the end, which may take several streams.
 func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	answer, err := c.client.Post(ctx, line, e.header())
 	if err != nil {
@@ -228,36 +226,25 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 			answer.last = last
 		}
 	}
-	if e.Method == "subscriptions/listen" { // it may be asked for again
+	if e.Method == "subscriptions/listen" { // the client may repeat it
 		return errUnsubscribed
 	}
 	return fmt.Errorf("the stream of %s (id %s) ended before its answer: %w", e.Method, e.ID, cmp.Or(err, io.ErrUnexpectedEOF))
 }
 
-// read reads an answer for as long as ctx lasts.
+// read reads an answer until ctx ends.
 func (c *conn) read(ctx context.Context, answer *Answer, receive func([]byte) error) error {
 	defer context.AfterFunc(ctx, answer.Close)()
 	return answer.Read(receive)
 }
 
-// pause waits until a stream may be asked for again.
+// pause waits before the next request for a stream. It reports whether ctx lasts.
 func (c *conn) pause(ctx context.Context, failed int) bool {
-	pause := c.endpoint.Pause
-	if pause == 0 {
-		pause = time.Second
-	}
-	timer := time.NewTimer(pause << max(failed-1, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return wait.For(ctx, cmp.Or(c.endpoint.Pause, time.Second)<<max(failed-1, 0)) == nil
 }
 
-// cancel cancels the request that a notification names by closing its stream, where the
-// version of that request has no other way. It reports whether it has.
+// cancel cancels the request that a notification names by closing its stream, if the
+// version of MCP has no other way. It reports whether it did.
 func (c *conn) cancel(m *message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,7 +260,7 @@ func (c *conn) cancel(m *message) bool {
 	return e.isStateless()
 }
 
-// notify posts what is not a request.
+// notify posts a message that is not a request.
 func (c *conn) notify(line []byte, m *message) {
 	answer, err := c.client.Post(c.alive, line, m.header())
 	_, isRefused := errors.AsType[*StatusError](err)
@@ -293,8 +280,8 @@ func (c *conn) notify(line []byte, m *message) {
 	}
 }
 
-// listen reads what the server says by itself, where it offers that. A stream that ends is
-// asked for again.
+// listen reads the server's own messages, if it offers that. It requests a stream that ends
+// again.
 func (c *conn) listen() {
 	last := ""
 	for failed := 0; c.alive.Err() == nil; {
@@ -318,7 +305,7 @@ func (c *conn) listen() {
 	}
 }
 
-// receive writes a message of the server as a line, and notes what it answers.
+// receive writes a message of the server as a line, and closes the exchange that it answers.
 func (c *conn) receive(payload []byte) error {
 	m := parse(payload)
 	if m.isResponse() {
@@ -333,24 +320,25 @@ func (c *conn) receive(payload []byte) error {
 	if m.isResponse() {
 		c.closed(string(m.ID), nil)
 	}
+	c.signal()
+	return err
+}
+
+func (c *conn) signal() {
 	select {
 	case c.heard <- struct{}{}:
 	default:
 	}
-	return err
 }
 
-// closed notes that a request is open no longer, if it is that exchange; nil is any.
+// closed removes an open request, if it is e or e is nil.
 func (c *conn) closed(id string, e *exchange) {
 	c.mu.Lock()
 	if e == nil || c.open[id] == e {
 		delete(c.open, id)
 	}
 	c.mu.Unlock()
-	select {
-	case c.heard <- struct{}{}:
-	default:
-	}
+	c.signal()
 }
 
 // write writes a line.
@@ -359,7 +347,7 @@ func (c *conn) write(payload []byte) error {
 	if !bytes.ContainsAny(payload, "\r\n") || json.Compact(&line, payload) != nil {
 		line.Reset()
 		line.Write(bytes.Map(func(r rune) rune {
-			if r == '\n' || r == '\r' { // no JSON has these but as blanks
+			if r == '\n' || r == '\r' { // in JSON these are only white space
 				return ' '
 			}
 			return r
@@ -374,10 +362,10 @@ func (c *conn) write(payload []byte) error {
 
 // refuse answers a request that the server refused.
 func (c *conn) refuse(m *message, err error) {
-	_ = c.write(refusal(m.ID, err)) // it fails where nobody reads any more
+	_ = c.write(refusal(m.ID, err)) // it fails if nobody reads any more
 }
 
-// fail ends the connection, with what was received before.
+// fail ends the connection after the messages that were received before.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	ending := c.ending
@@ -392,7 +380,7 @@ func (c *conn) fail(err error) {
 	c.stop(err)
 }
 
-// CloseWrite lets the answers come that are still to come, and then ends the connection.
+// CloseWrite ends the connection after the outstanding answers.
 func (c *conn) CloseWrite() error {
 	if rest := c.rest; len(rest) > 0 { // a last line without its end
 		c.rest = nil
@@ -425,12 +413,12 @@ func (c *conn) finish() {
 	c.lines.Close()
 }
 
-// end ends the session, and what is under way.
+// end ends the session and cancels the open requests.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
-	_ = c.client.Close() // the server will notice that nobody comes any more
+	_ = c.client.Close() // best effort
 	c.stop(os.ErrClosed)
 }
 
@@ -442,8 +430,8 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// refusal is the error of JSON-RPC for the request of an id: that which the server gave, if it
-// gave one, since it may hold what the client needs to go on.
+// refusal is the JSON-RPC error for a request: that of the server if it sent one, because it
+// may contain what the client needs.
 func refusal(id json.RawMessage, err error) []byte {
 	var body struct {
 		Error json.RawMessage `json:"error"`

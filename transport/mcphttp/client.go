@@ -1,6 +1,6 @@
-// Package mcphttp speaks the transport of MCP over HTTP: each message is posted, and
-// answered by JSON or by a stream of events. It knows where messages begin and end, and what
-// of them HTTP repeats in headers; the rest it leaves to its callers.
+// Package mcphttp implements the HTTP transport of MCP: each message is posted, and
+// answered by JSON or by a stream of events. It only reads the fields of messages that HTTP
+// repeats in headers.
 package mcphttp
 
 import (
@@ -24,28 +24,28 @@ import (
 const (
 	// MaxBody is the longest message that is accepted, in bytes.
 	MaxBody = 16 << 20
-	// maxRefusal bounds what is read of an answer that refuses a request, in bytes.
+	// maxRefusal bounds the body that is read of an error response, in bytes.
 	maxRefusal = 64 << 10
 	// maxRedirects is how many redirects are followed, as by package net/http.
 	maxRedirects = 10
 	// parting is how long a server may take to end a session.
 	parting = time.Second
-	// endpointPatience is how long a server of the older transport may take to say where
-	// to post.
+	// endpointPatience is how long a server of the older transport may take to name the
+	// URL to post to.
 	endpointPatience = 10 * time.Second
 )
 
-// ErrEnded says that the server ended the stream that brings all answers.
+// ErrEnded means that the server ended the stream that carries all answers.
 var ErrEnded = errors.New("the server ended the stream of events")
 
 var errNoEvents = errors.New("the server answered a GET with something other than an event stream")
 
-// A StatusError is an answer whose status says that the request was refused.
+// A StatusError is a response with an error status.
 type StatusError struct {
 	Code   int
 	Status string // such as "404 Not Found"
 	Body   []byte // the beginning of it
-	IsJSON bool   // the body is called so
+	IsJSON bool   // by its content type
 }
 
 func (e *StatusError) Error() string {
@@ -56,7 +56,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP %s: %q", e.Status, body)
 }
 
-// A FaultError says that the server broke the protocol.
+// A FaultError means that the server violated the protocol.
 type FaultError struct{ Err error }
 
 func (e *FaultError) Error() string { return "the server broke the protocol: " + e.Err.Error() }
@@ -64,25 +64,24 @@ func (e *FaultError) Unwrap() error { return e.Err }
 
 func faultf(format string, args ...any) error { return &FaultError{fmt.Errorf(format, args...)} }
 
-// errLongEvent is the error of an event that is longer than any other body may be.
 var errLongEvent = faultf("an event is over the limit of %d bytes", MaxBody)
 
-// Options are what requests over HTTP carry.
+// Options configure HTTP requests.
 type Options struct {
 	// Client makes the requests; nil is http.DefaultClient.
 	Client *http.Client
 	Header http.Header
 }
 
-// HTTPClient returns what makes the requests. It follows no redirect to another server:
-// headers, and so keys, would go there.
+// HTTPClient returns the client to use. It follows no redirect to another server, which
+// would get the headers, and so keys.
 func (o *Options) HTTPClient() *http.Client {
 	c := *cmp.Or(o.Client, http.DefaultClient)
 	c.CheckRedirect = sameServer
 	return &c
 }
 
-// Do makes a request. Its error says, as that of any endpoint does, what to try next.
+// Do makes a request. Its error has a hint, like that of any endpoint.
 func (o *Options) Do(req *http.Request) (*http.Response, error) {
 	resp, err := o.HTTPClient().Do(req)
 	if err != nil {
@@ -94,14 +93,14 @@ func (o *Options) Do(req *http.Request) (*http.Response, error) {
 func sameServer(req *http.Request, via []*http.Request) error {
 	switch from, to := via[0].URL, req.URL; {
 	case to.Scheme != from.Scheme || to.Host != from.Host:
-		return fmt.Errorf("it sends on to another server, %s: name that instead if it is to be asked", to.Redacted())
+		return fmt.Errorf("it redirects to another server, %s: use that address if you trust it", to.Redacted())
 	case len(via) >= maxRedirects:
-		return fmt.Errorf("it sends on for more than %d times", maxRedirects)
+		return fmt.Errorf("it redirects more than %d times", maxRedirects)
 	}
 	return nil
 }
 
-// A Config is what a client needs to know.
+// A Config configures a client.
 type Config struct {
 	URL string
 	Options
@@ -111,11 +110,11 @@ type Config struct {
 	// Receive takes each message of the server, one at a time. Its error ends the stream
 	// that the message came in.
 	Receive func(payload []byte) error
-	// Fail is told why a stream that [Client.Send] or the older transport reads ended.
+	// Fail is called when a stream that [Client.Send] or the older transport reads fails.
 	Fail func(error)
 }
 
-// A Client posts messages to a server. Its methods may be called from several goroutines.
+// A Client posts messages to a server. It is safe for concurrent use.
 type Client struct {
 	cfg     Config
 	alive   context.Context // ends with the client
@@ -125,8 +124,8 @@ type Client struct {
 	mu      sync.Mutex
 	url     string // where to post
 	sent    bool   // a message was accepted
-	session string // the Mcp-Session-Id that the server gave
-	version string // of MCP, that was agreed on
+	session string // the Mcp-Session-Id of the server
+	version string // of MCP, as negotiated
 	taking  sync.Mutex
 }
 
@@ -136,15 +135,14 @@ func NewClient(cfg Config) *Client {
 	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop}
 }
 
-// Agree notes the version of MCP that was agreed on.
+// Agree sets the negotiated version of MCP.
 func (c *Client) Agree(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version = version
 }
 
-// Send posts a message with headers of its own. What the answer streams is read by a
-// goroutine.
+// Send posts a message with additional headers. It reads the answer in the background.
 func (c *Client) Send(ctx context.Context, payload []byte, header http.Header) error {
 	answer, err := c.Post(ctx, payload, header)
 	if err != nil {
@@ -158,9 +156,9 @@ func (c *Client) Send(ctx context.Context, payload []byte, header http.Header) e
 	return nil
 }
 
-// Post posts a message with headers of its own, in the older way if the server knows no
-// newer. The error is a [*StatusError] if the server refuses it. The answer lasts until it is
-// read or closed, or the client is closed; ctx bounds the time until there is one.
+// Post posts a message with additional headers, by the older transport if the server only
+// supports that. The error is a [*StatusError] if the server refuses it. The answer is valid
+// until it is read or closed, or the client is closed; ctx only bounds the wait for it.
 func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (*Answer, error) {
 	answer, err := c.request(ctx, http.MethodPost, payload, header)
 	if c.isOlder(err) {
@@ -171,7 +169,7 @@ func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (
 			if _, ok := errors.AsType[*FaultError](err); ok {
 				return nil, err
 			}
-			return nil, refusal // it says more than that the older way is none
+			return nil, refusal // the first error says more
 		}
 		answer, err = c.request(ctx, http.MethodPost, payload, header)
 	}
@@ -185,8 +183,8 @@ func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (
 	return answer, nil
 }
 
-// Events asks for the stream of what the server says by itself, or for the rest of any
-// stream after the event with that id.
+// Events requests the stream of the server's own messages, or the rest of a stream after the
+// event with that id.
 func (c *Client) Events(ctx context.Context, after string) (*Answer, error) {
 	header := http.Header{}
 	if after != "" {
@@ -200,7 +198,6 @@ func (c *Client) Events(ctx context.Context, after string) (*Answer, error) {
 	return answer, err
 }
 
-// request makes a request.
 func (c *Client) request(ctx context.Context, method string, payload []byte, header http.Header) (*Answer, error) {
 	bounded, end := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(c.alive, end)
@@ -224,7 +221,7 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 		cancel()
 		return nil, err
 	}
-	stop() // from here on the caller waits for the answer, and not for us
+	stop() // from here on ctx does not matter
 	answer := &Answer{resp: resp, cancel: cancel}
 	if resp.StatusCode >= 400 {
 		defer answer.Close()
@@ -253,16 +250,15 @@ func (c *Client) setHeader(h http.Header, method string) {
 	}
 }
 
-// Receive hands a message to whoever takes them; several answers may be read at once.
+// Receive passes a message to Config.Receive, one at a time.
 func (c *Client) Receive(payload []byte) error {
 	c.taking.Lock()
 	defer c.taking.Unlock()
 	return c.cfg.Receive(payload)
 }
 
-// isOlder reports whether the error of the first post says that the server may speak the
-// older transport of MCP, HTTP with SSE, where nothing is posted to the URL that a client
-// begins with.
+// isOlder reports whether the error of the first post suggests that the server speaks the
+// older transport of MCP, HTTP with SSE.
 func (c *Client) isOlder(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	if !ok {
@@ -277,14 +273,14 @@ func (c *Client) isOlder(err error) bool {
 	return false
 }
 
-// listen opens the stream of events that brings all answers, and waits for the
-// one that says where to post.
+// listen opens the stream of events that carries all answers, and waits for the event that
+// names the URL to post to.
 func (c *Client) listen(ctx context.Context) error {
 	answer, err := c.Events(ctx, "")
 	if err != nil {
 		return err
 	}
-	known := make(chan error, 1) // whether it is said where to post
+	known := make(chan error, 1) // the outcome of the endpoint event
 	c.streams.Go(func() {
 		defer answer.Close()
 		said := false
@@ -315,15 +311,15 @@ func (c *Client) listen(ctx context.Context) error {
 	}
 }
 
-// postTo sets where to post, which must not lead to another server: headers, and
-// so tokens, would go there.
+// postTo sets the URL to post to. It must not lead to another server, which would get the
+// headers, and so tokens.
 func (c *Client) postTo(from *url.URL, reference string) error {
 	to, err := from.Parse(reference)
 	switch {
 	case err != nil:
 		return faultf("the server says to post to %q: %w", reference, err)
 	case to.Scheme != from.Scheme || to.Host != from.Host:
-		return faultf("the server says to post to %s, which is another one", to)
+		return faultf("the server says to post to %s, which is another server", to)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,7 +327,7 @@ func (c *Client) postTo(from *url.URL, reference string) error {
 	return nil
 }
 
-// Close ends the session, if the server has given one, and what is under way.
+// Close ends the session, if there is one, and cancels the open requests.
 func (c *Client) Close() error {
 	defer c.streams.Wait()
 	defer c.stop()
@@ -355,7 +351,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// An Answer is what a server answers a request with.
+// An Answer is the response to a request.
 type Answer struct {
 	resp   *http.Response
 	cancel context.CancelFunc
@@ -363,21 +359,21 @@ type Answer struct {
 	last string
 }
 
-// AnswerOf is what a response holds.
+// AnswerOf returns the answer in a response.
 func AnswerOf(resp *http.Response) *Answer { return &Answer{resp: resp, cancel: func() {}} }
 
-// Close ends the answer, and if it is a stream with it the request. It may be called again,
-// and while the answer is read.
+// Close closes the answer, and cancels the request of a stream. It may be called again, and
+// while the answer is being read.
 func (a *Answer) Close() {
 	a.cancel()
 	a.resp.Body.Close()
 }
 
-// Read hands each message of the answer to receive, and closes the answer.
+// Read passes each message of the answer to receive, and closes the answer.
 func (a *Answer) Read(receive func(payload []byte) error) error {
 	defer a.Close()
 	switch {
-	case a.IsAccepted(): // what there is to say comes elsewhere
+	case a.IsAccepted(): // the messages come elsewhere
 		return nil
 	case a.IsEvents():
 		return a.events(func(_ string, data []byte) error { return receive(data) })
@@ -389,7 +385,7 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 	return receive(body)
 }
 
-// Body is all of an answer that is not a stream.
+// Body reads an answer that is not a stream.
 func (a *Answer) Body() ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, MaxBody+1))
 	if err == nil && len(body) > MaxBody {
@@ -409,7 +405,7 @@ func (a *Answer) media() string {
 	return media
 }
 
-// events hands the name and the data of each server-sent event to take.
+// events passes the name and the data of each server-sent event to take.
 func (a *Answer) events(take func(name string, data []byte) error) error {
 	for e, err := range sse.Events(a.resp.Body, MaxBody, errLongEvent) {
 		if err != nil {

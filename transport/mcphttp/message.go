@@ -12,8 +12,8 @@ import (
 // version, and are cancelled by closing their streams.
 const stateless = "2026-07-28"
 
-// A message is as much of one as HTTP needs to know. A batch, and what is not a message, has
-// nothing of it.
+// A message has the fields that HTTP needs. They are empty for a batch and for anything that
+// is not a message.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -32,7 +32,7 @@ type message struct {
 }
 
 func parse(payload []byte) (m message) {
-	_ = json.Unmarshal(payload, &m) // what is of another type is left out
+	_ = json.Unmarshal(payload, &m) // fields of another type stay empty
 	return m
 }
 
@@ -45,7 +45,7 @@ func (m *message) isStateless() bool { return m.Params.Meta.Version >= stateless
 
 func (m *message) title() string { return cmp.Or(m.Method, "the answer to request "+string(m.ID)) }
 
-// header is what HTTP repeats of a message that carries its version.
+// header returns the headers for a message that states its version.
 func (m *message) header() http.Header {
 	if !m.isStateless() {
 		return nil
@@ -53,7 +53,7 @@ func (m *message) header() http.Header {
 	return m.headerOf(m.Params.Meta.Version)
 }
 
-// Header is what HTTP repeats of a message of a version of MCP without a handshake.
+// Header returns the headers for a message in a version of MCP without a handshake.
 func Header(version string, payload []byte) http.Header {
 	m := parse(payload)
 	return m.headerOf(version)
@@ -74,7 +74,7 @@ func (m *message) headerOf(version string) http.Header {
 	return h
 }
 
-// headerValue is text as the value of a header, which may hold nothing but ASCII.
+// headerValue encodes text as the value of a header, which must be ASCII.
 func headerValue(text string) string {
 	isPlain := text == strings.TrimSpace(text) && !strings.HasPrefix(text, "=?base64?")
 	for i := range len(text) {
