@@ -3,11 +3,12 @@ package frame
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"sync"
 	"unicode/utf8"
 )
 
-// An Accident is something well known that is found where frames should be.
+// An Accident is something well known that occurs instead of frames.
 type Accident uint8
 
 const (
@@ -38,7 +39,7 @@ const (
 	PlainText
 )
 
-// An accident is what one is called and how it is known.
+// An accident is the name of an Accident and its test.
 type accident struct {
 	name  string
 	match func([]byte) bool
@@ -56,7 +57,7 @@ var accidents = []accident{
 	ShellError:      {"an error message of a shell", pattern(`^(-?(ba|da|z|k)?sh|/bin/\w+|ssh|env|npm|node|python3?|docker): \S`)},
 	HTML:            {"an HTML page", pattern(`(?i)^\s*<(!doctype|html)`)},
 	UTF16:           {"UTF-16 text", isUTF16},
-	BOM:             {"UTF-8 text behind a byte order mark", prefix("\xef\xbb\xbf")},
+	BOM:             {"UTF-8 text after a byte order mark", prefix("\xef\xbb\xbf")},
 	Gzip:            {"gzip data", prefix("\x1f\x8b\x08")},
 	Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
 	Zip:             {"a zip archive", prefix("PK\x03\x04")},
@@ -82,14 +83,14 @@ const logLine = `(?i)^[\[(<]*(` +
 	`|(ts|time|level|lvl|msg)=\S` +
 	`|npm (warn|notice|err!) )`
 
-// distinct are those that are known by so much that hardly a frame of any framing
-// begins in the same way. What the others begin with may be a length and a payload.
+// distinct are those with so long a pattern that frames hardly ever begin in the same way.
+// The beginning of the others may be a length and a payload.
 var distinct = [...]bool{
 	HTTPResponse: true, HTTPRequest: true, HTTP2: true, SSHBanner: true, ShellBanner: true, ShellError: true,
 	HTML: true, Gzip: true, DecimalLength: true, StackTrace: true, LogLine: true,
 }
 
-// Distinct reports whether hardly a frame, whole or cut, looks like it.
+// Distinct reports whether frames, whole or cut, hardly ever look like it.
 func (a Accident) Distinct() bool { return int(a) < len(distinct) && distinct[a] }
 
 // String is a noun with its article, such as "an HTTP response".
@@ -113,16 +114,11 @@ func Recognize(data []byte) Accident {
 
 func prefix(prefixes ...string) func([]byte) bool {
 	return func(data []byte) bool {
-		for _, p := range prefixes {
-			if bytes.HasPrefix(data, []byte(p)) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(data, []byte(p)) })
 	}
 }
 
-// pattern compiles expr when it is first used: most runs never look.
+// pattern compiles expr on first use: most runs never need it.
 func pattern(expr string) func([]byte) bool {
 	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 	return func(data []byte) bool { return compiled().Match(data) }
@@ -137,12 +133,7 @@ func isUTF16(data []byte) bool {
 	if len(data) < 8 {
 		return false
 	}
-	for odd := range 2 {
-		if alternates(data[:8], odd) {
-			return true
-		}
-	}
-	return false
+	return alternates(data[:8], 0) || alternates(data[:8], 1)
 }
 
 // alternates reports whether the bytes at even indexes shifted by odd are
@@ -160,7 +151,7 @@ func alternates(data []byte, odd int) bool {
 	return true
 }
 
-// onlyCRLF reports whether data has line feeds, and all of them behind a CR.
+// onlyCRLF reports whether data has line feeds, all of them after a CR.
 func onlyCRLF(data []byte) bool {
 	n := bytes.Count(data, []byte("\n"))
 	return n > 0 && n == bytes.Count(data, []byte("\r\n"))
@@ -182,7 +173,7 @@ func isTLS(data []byte) bool {
 	return len(data) >= 3 && 0x14 <= data[0] && data[0] <= 0x17 && data[1] == 3 && data[2] <= 4
 }
 
-// isText reports whether data is a good piece of printable UTF-8.
+// isText reports whether data begins with printable UTF-8.
 func isText(data []byte) bool {
 	text := data[:min(len(data), 16)]
 	if i := bytes.IndexByte(text, '\n'); i > 0 {

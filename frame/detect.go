@@ -5,28 +5,29 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
-// DetectSize is how much of a stream detection looks at, in bytes, if no frame
-// ends sooner.
+// DetectSize is how much of a stream detection uses, in bytes, if no frame ends sooner.
 const DetectSize = 64 << 10
 
 // A Candidate is a framing that the head of a stream could have.
 type Candidate struct {
 	Framing Framing
-	// Frame is the first frame; its payload may be cut short by the head.
+	// Frame is the first frame; the head may end inside its payload.
 	Frame Frame
-	// Whole says that all of the frame is in the head.
+	// Whole means that the head contains all of the frame.
 	Whole bool
-	// Need is how many bytes of the stream the frame takes, as far as known.
+	// Need is the size of the frame, as far as known.
 	Need int
-	// Why says what in the head speaks for the framing.
+	// Why is the reason for the framing.
 	Why string
 }
 
-// Candidates returns the framings that the head of a stream could have, those
-// whose first frame ends sooner first. What the payloads look like is for the
-// caller to judge, who knows the protocols.
+// Candidates returns the framings that the head of a stream could have, ordered by
+// the size of the first frame. Judging the payloads is left to the caller, who knows
+// the protocols.
 func Candidates(head []byte, atEOF bool, limit int) []Candidate {
 	var all []Candidate
 	for _, f := range []Framing{Header, Line, Nul, Len32, GRPC, Varint} {
@@ -68,9 +69,9 @@ func why(f Framing, n int) string {
 	}
 }
 
-// isTextLine reports whether a line, which may be cut anywhere unless it is
-// ended, is text: without control characters but white space and those that
-// colour it, and mostly ASCII where it is not UTF-8.
+// isTextLine reports whether a line, which may be cut anywhere unless it is ended, is text:
+// without control characters except white space and escape sequences, and mostly ASCII if
+// it is not UTF-8.
 func isTextLine(text []byte, ended bool) bool {
 	high := 0
 	for _, c := range text[:min(len(text), 1024)] {
@@ -82,23 +83,9 @@ func isTextLine(text []byte, ended bool) bool {
 		}
 	}
 	if !ended {
-		text = text[:len(text)-cutRune(text)]
+		text = text[:len(text)-render.CutRune(text)]
 	}
 	return len(text) > 0 && (4*high <= len(text) || utf8.Valid(text) || len(text) > 1024)
 }
 
 const escape = 0x1b
-
-// cutRune returns how many bytes at the end of text begin a character that is
-// not all there.
-func cutRune(text []byte) int {
-	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {
-		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
-}

@@ -7,13 +7,10 @@ import (
 	"strings"
 )
 
-// A read that yields no frame and is not a clean end fails for one of these.
+// The reasons why there is no frame, other than a clean end.
 var (
-	// ErrTruncated: the stream ended inside a frame.
 	ErrTruncated = errors.New("the stream ended inside a frame")
-	// ErrTooLarge: the payload is over the limit.
-	ErrTooLarge = errors.New("the payload is over the limit")
-	// ErrMalformed: what stands there is no frame of this framing.
+	ErrTooLarge  = errors.New("the payload is over the limit")
 	ErrMalformed = errors.New("not a frame")
 )
 
@@ -36,8 +33,7 @@ type Error struct {
 	length uint64 // what is over the limit
 }
 
-// IsFault reports whether err says that a stream broke its framing, rather than
-// that it could not be read.
+// IsFault reports whether err is about the framing of a stream, not about reading it.
 func IsFault(err error) bool {
 	return errors.Is(err, ErrTruncated) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrMalformed)
 }
@@ -65,9 +61,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// TextLength returns the text that was taken for a length over the limit, or
-// "" if it was no printable text. A length that is not the first four bytes
-// themselves belongs to a framing that has none there.
+// TextLength returns the text that was read as a length over the limit; "" if it is not
+// printable, or if the framing has no length in its first four bytes.
 func (e *Error) TextLength() string {
 	if !errors.Is(e.Err, ErrTooLarge) || len(e.Head) < len32Header || uint64(binary.BigEndian.Uint32(e.Head)) != e.length {
 		return ""
@@ -86,8 +81,8 @@ func tooLarge(n uint64, limit int) *Error {
 	return &Error{Err: ErrTooLarge, Detail: fmt.Sprintf("length %d is over the limit of %d", n, limit), length: n}
 }
 
-// Recall returns a fault of which only the words were kept, as captures do. Its
-// reason is told by them.
+// Recall restores a fault from its text, which is all that captures keep. The text
+// determines its reason.
 func Recall(words string) error {
 	switch {
 	case strings.Contains(words, "over the limit of "):

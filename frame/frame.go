@@ -1,12 +1,11 @@
 // Package frame turns a byte stream into frames and frames into bytes.
 //
-// A frame is one delimited payload. The package knows where frames begin and
-// end on a stream, for each [Framing], and nothing about what a payload means:
-// that is the business of package protocol. It opens no file and no connection.
+// A frame is one delimited payload. The package finds the bounds of frames on a
+// stream, for each [Framing]. The meaning of payloads is left to package protocol.
 //
-// [Scanner] reads frames as bufio.Scanner reads lines; [Candidates] says which
-// framings the head of a stream could have; [Recognize] names what a stream is
-// when it is not frames at all.
+// [Scanner] reads frames as bufio.Scanner reads lines; [Candidates] returns the
+// framings that a stream could have, by its beginning; [Recognize] names a stream
+// that does not consist of frames.
 package frame
 
 import (
@@ -18,11 +17,10 @@ import (
 type Dir uint8
 
 const (
-	// DirUnknown is the direction of a frame from a stream that does not say.
 	DirUnknown Dir = iota
-	// C2U is controller to unit: from the side that asks to the side that works.
+	// C2U is controller to unit: from client to server.
 	C2U
-	// U2C is unit to controller.
+	// U2C is unit to controller: from server to client.
 	U2C
 )
 
@@ -39,7 +37,7 @@ func (d Dir) String() string {
 	return "dir(?)"
 }
 
-// Opposite returns the other direction; it is unknown for one that is.
+// Opposite returns the other direction; DirUnknown stays unknown.
 func (d Dir) Opposite() Dir {
 	switch d {
 	case C2U:
@@ -52,17 +50,13 @@ func (d Dir) Opposite() Dir {
 
 // ParseDir returns the direction that String writes as name.
 func ParseDir(name string) (Dir, bool) {
-	for d, n := range dirNames {
-		if n == name {
-			return Dir(d), true
-		}
-	}
-	return DirUnknown, false
+	d := slices.Index(dirNames[:], name)
+	return Dir(max(d, 0)), d >= 0
 }
 
-// A Frame is one payload as it travelled, with whatever wrapped it. Its bytes
-// belong to whoever produced it; a frame from a [Scanner] is valid until the
-// next Scan, and [Frame.Clone] keeps it.
+// A Frame is one payload and its wrapper, as they were on the wire. Its bytes belong
+// to the producer; a frame from a [Scanner] is valid until the next Scan, and
+// [Frame.Clone] keeps it.
 type Frame struct {
 	// Raw is the frame exactly as it was on the wire, wrapper included. The
 	// Raws of a stream, joined, are the stream.
@@ -73,26 +67,25 @@ type Frame struct {
 	Offset int64
 	// Conn numbers the connection, from 1; 0 where there is only one.
 	Conn int
-	// Dir is the direction of travel, where the source knows it.
+	// Dir is the direction of travel, if known.
 	Dir Dir
 	// Compressed says that the payload is compressed (the flag of gRPC framing).
 	Compressed bool
-	// Gap says that Raw is not a frame: bytes that were skipped to reach the next
+	// Gap means that Raw is not a frame but skipped bytes: those before the next
 	// plausible frame, or blank lines at the end, or 64 KiB of them. It has no payload.
 	Gap bool
-	// Flaw is what a strict peer would refuse about the wrapper, though the
-	// frame could be delimited; in a gap, the fault that made it one.
+	// Flaw is an error in the wrapper that a strict peer would reject, although
+	// the frame could be delimited; in a gap, the fault that made it one.
 	Flaw error
-	// Stream numbers the stream of the connection that the frame travelled on,
-	// where the connection has several: an HTTP/2 stream, or one request and
-	// its response on an HTTP/1.1 connection.
+	// Stream numbers the stream within the connection, if it has several: an
+	// HTTP/2 stream, or a request and its response on an HTTP/1.1 connection.
 	Stream int64
-	// Meta is what the carrier says of the frame; nil without one.
+	// Meta is the carrier's information about the frame; nil without a carrier.
 	Meta *Meta
 }
 
-// Payload returns the bytes that carry the message: a part of Raw, or what the
-// carrier took out of it.
+// Payload returns the bytes of the message: a part of Raw, or bytes that the carrier
+// decoded from it.
 func (f *Frame) Payload() []byte {
 	if f.Meta != nil && f.Meta.Apart {
 		return f.Meta.Data

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// GRPC frames are gRPC's Length-Prefixed-Message: a flag byte (bit 0 says that
+// GRPC frames are gRPC's Length-Prefixed-Message: a flag byte (bit 0 means that
 // the message is compressed), a 4-byte big-endian length, then the message.
 var GRPC Framing = grpc{}
 
@@ -30,17 +30,7 @@ func (grpc) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 	return e.sized(data, grpcHeader, uint64(binary.BigEndian.Uint32(data[1:])), limit)
 }
 
-func (grpc) Sync(data []byte, limit int) int {
-	for i := 0; i+grpcHeader <= len(data); i++ {
-		if data[i]&^grpcCompressed != 0 {
-			continue
-		}
-		if n := binary.BigEndian.Uint32(data[i+1:]); n != 0 && uint64(n) <= uint64(limit) {
-			return i
-		}
-	}
-	return max(0, len(data)-grpcHeader+1)
-}
+func (grpc) Sync(data []byte, limit int) int { return syncLength(data, grpcHeader, limit) }
 
 func (grpc) header(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(n))

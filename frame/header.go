@@ -29,7 +29,7 @@ var (
 	errPaddedLength   = errors.New("Content-Length is not written as plain digits")
 )
 
-// What stands in the place of a header block.
+// Details of malformed header blocks.
 const (
 	noHeaderLine    = "expected a header line"
 	emptyLine       = "an empty line stands where a header block begins"
@@ -68,12 +68,12 @@ func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 type block struct {
 	rest   []byte // not read yet
 	size   int    // bytes read
-	text   []byte // the line at hand, without its end
+	text   []byte // the current line, without its end
 	length []byte // the value of Content-Length
 	found  bool   // there is a Content-Length
-	bare   bool   // the line at hand ends in LF alone
+	bare   bool   // the current line ends in LF alone
 	crlf   bool   // a line ends in CRLF
-	stray  bool   // a line ends in LF alone and has no name that the framing knows
+	stray  bool   // a line ends in LF alone and its name is unknown
 	flaw   error
 }
 
@@ -94,9 +94,9 @@ func (b *block) line() bool {
 	return true
 }
 
-// field takes in the header field of the line at hand. Names are compared
-// without regard to case (RFC 9110, section 5.1). A log line can look like a field; it
-// is known by an end that is not that of the fields.
+// field reads the header field of the current line. Names are case-insensitive (RFC 9110,
+// section 5.1). A log line can look like a field; its line end differs from that of the
+// fields.
 func (b *block) field() *Error {
 	name, value, ok := bytes.Cut(b.text, []byte(":"))
 	if !ok || !isToken(name) {
@@ -136,8 +136,8 @@ func (b *block) frame(data []byte, limit int, e *Extent) *Error {
 	return e.sized(data, b.size, n, limit)
 }
 
-// isContent reports whether a field is one of the payload, as all are that the base
-// protocol of LSP has.
+// isContent reports whether a field describes the payload, like all fields of LSP's base
+// protocol.
 func isContent(name []byte) bool {
 	const begin = "Content-"
 	return len(name) > len(begin) && equalFold(name[:len(begin)], begin)
@@ -146,8 +146,8 @@ func isContent(name []byte) bool {
 // isToken reports whether name can be a field name (RFC 9110, section 5.6.2).
 func isToken(name []byte) bool { return httpguts.ValidHeaderFieldName(string(name)) }
 
-// fieldPrefix reports whether line, which has no end yet, could become a
-// header line or the empty line.
+// fieldPrefix reports whether line, which is incomplete, could become a header line or the
+// empty line.
 func fieldPrefix(line []byte) bool {
 	if i := bytes.IndexByte(line, ':'); i >= 0 {
 		return isToken(line[:i])
@@ -156,7 +156,7 @@ func fieldPrefix(line []byte) bool {
 	return len(line) == 0 || isToken(line)
 }
 
-// equalFold reports whether name is want but for the case of ASCII letters.
+// equalFold reports whether name equals want, ignoring the case of ASCII letters.
 func equalFold(name []byte, want string) bool {
 	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
 }
@@ -181,8 +181,7 @@ func (header) header(dst []byte, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-func (header) trailer() string { return "" }
-
+func (header) trailer() string     { return "" }
 func (header) admits([]byte) error { return nil }
 
 func (h header) exact(f *Frame) bool {

@@ -23,13 +23,18 @@ func (len32) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 	return e.sized(data, len32Header, uint64(binary.BigEndian.Uint32(data)), limit)
 }
 
-func (len32) Sync(data []byte, limit int) int {
-	for i := 0; i+len32Header <= len(data); i++ {
-		if n := binary.BigEndian.Uint32(data[i:]); n != 0 && uint64(n) <= uint64(limit) {
+func (len32) Sync(data []byte, limit int) int { return syncLength(data, len32Header, limit) }
+
+// syncLength finds a plausible length in the last four bytes of a header. A header of five
+// bytes begins with the flag byte of gRPC.
+func syncLength(data []byte, header, limit int) int {
+	for i := 0; i+header <= len(data); i++ {
+		n := binary.BigEndian.Uint32(data[i+header-len32Header:])
+		if n != 0 && uint64(n) <= uint64(limit) && (header == len32Header || data[i]&^grpcCompressed == 0) {
 			return i
 		}
 	}
-	return max(0, len(data)-len32Header+1)
+	return max(0, len(data)-header+1)
 }
 
 func (len32) header(dst []byte, n int) []byte {

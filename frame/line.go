@@ -6,24 +6,21 @@ import (
 	"fmt"
 )
 
-// Line frames are lines that end in LF. Blank lines are no frames: they belong
-// to the wrapper of the frame that follows.
-var Line Framing = line{}
+// Line frames are lines that end in LF. Blank lines are not frames: they belong to the
+// wrapper of the frame that follows.
+var Line Framing = &line{delimited{"\n", errors.New("line: the payload holds a line feed, which would end the frame")}}
 
-type line struct{}
+type line struct{ delimited }
 
-var (
-	errCRLF        = errors.New("the line ends in CRLF, and the framing wants LF alone: was it written in text mode?")
-	errLFInPayload = errors.New("line: the payload holds a line feed, which would end the frame")
-)
+var errCRLF = errors.New("the line ends in CRLF, and the framing wants LF alone: was it written in text mode?")
 
-func (line) Name() string  { return "line" }
-func (line) About() string { return "one payload a line, ended by LF" }
+func (*line) Name() string  { return "line" }
+func (*line) About() string { return "one payload a line, ended by LF" }
 
-// Next keeps in e.Start where the line at hand begins, and in e.seen how far
-// it has been searched. What stands before it is blank: as much as fits a gap is
-// one, and less belongs to the wrapper of the frame.
-func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
+// Next keeps in e.Start where the current line begins, and in e.seen how far it has been
+// searched. The bytes before it are blank: as much as fits into a gap becomes one, and less
+// belongs to the wrapper of the frame.
+func (*line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	for e.Start < gapSize {
 		i := bytes.IndexByte(data[e.seen:], '\n')
 		if i < 0 {
@@ -48,8 +45,8 @@ func (line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	return e.gap(e.Start)
 }
 
-// unterminated describes a line whose end has not been seen. A CR that it ends in may
-// belong to that end, as long as there may be one.
+// unterminated describes a line whose end has not been seen. A CR at its end may belong to
+// the line end, unless the stream has ended.
 func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	e.seen = len(data)
 	rest := data[e.Start:]
@@ -71,13 +68,13 @@ func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	}
 }
 
-// tooLong does not say how long a line is: that is not known before its end.
+// tooLong does not state the length of a line, which is not known before its end.
 func tooLong(limit int) *Error {
 	return &Error{Err: ErrTooLarge, Detail: fmt.Sprintf("a line is over the limit of %d", limit)}
 }
 
-// gap describes a gap in the first n bytes, which are blank. What it cannot hold is
-// left in e.seen, so that a long line is not searched again for every gap of it.
+// gap describes a gap in the first n bytes, which are blank. e.seen keeps how many do not
+// fit, so that a long line is not searched again for each of its gaps.
 func (e *Extent) gap(n int) *Error {
 	raw := min(n, gapSize)
 	*e = Extent{Raw: raw, Gap: true, seen: n - raw}
@@ -94,22 +91,4 @@ func blank(text []byte) bool {
 	return true
 }
 
-func (line) Sync(data []byte, _ int) int {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1
-	}
-	return len(data)
-}
-
-func (line) header(dst []byte, _ int) []byte { return dst }
-
-func (line) trailer() string { return "\n" }
-
-func (line) admits(payload []byte) error {
-	if bytes.IndexByte(payload, '\n') >= 0 {
-		return errLFInPayload
-	}
-	return nil
-}
-
-func (line) exact(f *Frame) bool { return f.Start == 0 && f.End == len(f.Raw)-1 }
+func (*line) exact(f *Frame) bool { return f.Start == 0 && f.End == len(f.Raw)-1 }

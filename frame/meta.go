@@ -5,35 +5,33 @@ import (
 	"strings"
 )
 
-// Meta is what a carrier knows of a frame beside its payload. Frames of plain
-// streams have none.
+// Meta is a carrier's information about a frame. Frames of plain streams have none.
 type Meta struct {
-	// Framing is how the payload was delimited in the carrier: ws, http, or
-	// the framing that ran on the stream.
+	// Framing delimits the payload in the carrier: ws, http, or the framing on
+	// the stream.
 	Framing string
-	// Signal says what the frame is if it carries no message of the protocol
-	// that is spoken: the head of a request, a ping, a reset. It is "" for a
-	// frame that carries one.
+	// Signal is the kind of a frame that carries no message of the protocol, such
+	// as the head of a request, a ping or a reset; "" for a frame with a message.
 	Signal Signal
-	// Apart says that the payload is Data and not a part of Raw, because it
-	// was masked, compressed or in pieces on the wire.
+	// Apart means that the payload is Data and not a part of Raw, because it was
+	// masked, compressed or fragmented on the wire.
 	Apart bool
 	Data  []byte
-	// Encoding is the compression that was undone, and "" if there was none.
+	// Encoding is the compression that was decoded; "" if there was none.
 	Encoding string
 	// Opcode is that of a WebSocket message.
 	Opcode Opcode
-	// Head is what stands at the beginning of an HTTP request or response, or
-	// at its end as trailers; nil if it has been given out with another frame.
+	// Head is the head of an HTTP request or response, or its trailers; nil if
+	// another frame has it.
 	Head *Head
 	// Event and EventID are the type and the id of a server-sent event.
 	Event, EventID string
-	// Code is the reason of a reset, a close or a goaway, and Text its words.
+	// Code is the reason of a reset, a close or a goaway, and Text its description.
 	Code uint32
 	Text string
 }
 
-// A Signal is what a carrier says for itself.
+// A Signal is a carrier's own kind of frame.
 type Signal string
 
 const (
@@ -42,16 +40,16 @@ const (
 	Response Signal = "response" // a response, or its head
 	Trailers Signal = "trailers" // what follows a body
 	Event    Signal = "event"    // a server-sent event that carries no message
-	End      Signal = "end"      // the end of a response that is not told by what came before, as of server-sent events
+	End      Signal = "end"      // the end of a response whose length was not known, such as server-sent events
 	Ping     Signal = "ping"
 	Pong     Signal = "pong"
 	Close    Signal = "close"  // the end of a WebSocket
-	Reset    Signal = "reset"  // the end of a stream ahead of time
+	Reset    Signal = "reset"  // the early end of a stream
 	GoAway   Signal = "goaway" // the end of a connection
-	// Damaged is a message whose compression cannot be undone.
+	// Damaged is a message that cannot be decompressed.
 	Damaged Signal = "damaged"
-	// Wrapping is not a frame but a gap: bytes of the carrier itself that no frame
-	// follows, or too many to wait for one.
+	// Wrapping is a gap: bytes of the carrier itself without a frame after them, or
+	// too many to wait for one.
 	Wrapping Signal = "wrapping"
 )
 
@@ -75,11 +73,10 @@ func (o Opcode) String() string {
 	return ""
 }
 
-// A Head is the first line of an HTTP request or response, and its fields. It
-// is never changed once it was given out.
+// A Head is the first line of an HTTP request or response, and its fields. It is
+// immutable.
 type Head struct {
-	// Start is the request line or status line; for HTTP/2, which has none, the
-	// one that says the same.
+	// Start is the request line or status line; for HTTP/2, an equivalent one.
 	Start  string
 	Fields []Field
 }
@@ -98,6 +95,16 @@ func (h *Head) Get(name string) string {
 		}
 	}
 	return ""
+}
+
+// Values returns the values of all fields of that name.
+func (h *Head) Values(name string) (values []string) {
+	for _, f := range h.Fields {
+		if strings.EqualFold(f.Name, name) {
+			values = append(values, f.Value)
+		}
+	}
+	return values
 }
 
 // Method and Target are those of a request line, and "" of any other head.
@@ -141,12 +148,11 @@ func (m *Meta) Clone() *Meta {
 	return &c
 }
 
-// Names of what only carriers delimit.
+// Names of framings that only carriers have.
 const (
 	WS   = "ws"   // one WebSocket message
 	HTTP = "http" // one request or response body, or one server-sent event
 )
 
-// IsCarried reports whether a framing is one that only carriers have: its frames
-// cannot be told by the bytes alone.
+// IsCarried reports whether a framing only occurs in carriers.
 func IsCarried(name string) bool { return name == WS || name == HTTP }

@@ -7,17 +7,15 @@ import (
 )
 
 // Nul frames are payloads that each end in a NUL byte, as on Chromium's debugging pipe.
-var Nul Framing = nul{}
+var Nul Framing = &nul{delimited{"\x00", errors.New("nul: the payload holds a NUL byte, which would end the frame")}}
 
-type nul struct{}
+type nul struct{ delimited }
 
-var errNulInPayload = errors.New("nul: the payload holds a NUL byte, which would end the frame")
-
-func (nul) Name() string  { return "nul" }
-func (nul) About() string { return "one payload after the other, each ended by a NUL byte" }
+func (*nul) Name() string  { return "nul" }
+func (*nul) About() string { return "one payload after the other, each ended by a NUL byte" }
 
 // Next keeps in e.seen how far the payload has been searched for its end.
-func (nul) Next(data []byte, limit int, _ bool, e *Extent) *Error {
+func (*nul) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 	n := bytes.IndexByte(data[e.seen:], 0)
 	if n >= 0 {
 		n += e.seen
@@ -34,22 +32,4 @@ func (nul) Next(data []byte, limit int, _ bool, e *Extent) *Error {
 	return nil
 }
 
-func (nul) Sync(data []byte, _ int) int {
-	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return i + 1
-	}
-	return len(data)
-}
-
-func (nul) header(dst []byte, _ int) []byte { return dst }
-
-func (nul) trailer() string { return "\x00" }
-
-func (nul) admits(payload []byte) error {
-	if bytes.IndexByte(payload, 0) >= 0 {
-		return errNulInPayload
-	}
-	return nil
-}
-
-func (nul) exact(*Frame) bool { return true }
+func (*nul) exact(*Frame) bool { return true }

@@ -2,12 +2,11 @@ package frame
 
 import "errors"
 
-// ErrUnknown: no framing fits the stream.
+// ErrUnknown is the error if no framing fits the stream.
 var ErrUnknown = errors.New("cannot tell how this stream is framed")
 
-// Unknown is how a stream is framed that no framing fits: nothing in it is a
-// frame. A [Scanner] fails at its first byte; one that is to resync gives out all
-// of it as gaps first. [Framings] does not list it.
+// Unknown is the framing of a stream that no framing fits. A [Scanner] fails at its first
+// byte; with Resync it first emits all of it as gaps. [Framings] does not list it.
 var Unknown Framing = unknown{len32{}}
 
 type unknown struct{ len32 }

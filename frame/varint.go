@@ -45,8 +45,6 @@ func (varint) Sync(data []byte, limit int) int {
 
 func (varint) header(dst []byte, n int) []byte { return binary.AppendUvarint(dst, uint64(n)) }
 
-func (varint) trailer() string { return "" }
-
+func (varint) trailer() string     { return "" }
 func (varint) admits([]byte) error { return nil }
-
 func (varint) exact(f *Frame) bool { return !padded(f.Raw[:f.Start]) }

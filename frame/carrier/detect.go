@@ -4,19 +4,20 @@ import (
 	"bytes"
 	"encoding/binary"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Guess is what the first bytes of one direction tell of a connection.
+// A Guess is the carrier of a connection, by the first bytes of one direction.
 type Guess struct {
 	Kind Kind
-	// Dir is the direction that such bytes travel in, if they tell.
+	// Dir is the direction of the bytes, if known.
 	Dir frame.Dir
-	// Why says what in the bytes speaks for the carrier.
+	// Why is the reason.
 	Why string
-	// More says that it takes more bytes to tell.
+	// More means that more bytes are needed.
 	More bool
 }
 
@@ -25,16 +26,13 @@ const (
 	response = "HTTP/1."
 )
 
-// HeadSize is the most bytes that [Detect] asks for: so long may a request line be to
-// be known for one.
+// HeadSize is the most bytes that [Detect] asks for. Longer request lines are not detected.
 const HeadSize = 8 << 10
 
-// A request line is known by its method, its target and its version.
 var requestLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]{3,16} [^ \r\n]+ HTTP/1\.[01]$`) })
 
-// Detect tells the carrier of a connection by the first bytes of one of its
-// directions. It asks for more only while they may begin a carrier other than
-// a plain stream.
+// Detect detects the carrier of a connection by the first bytes of one direction. It asks
+// for more only while they may begin another carrier than a plain stream.
 func Detect(head []byte, atEOF bool) Guess {
 	for _, look := range []func([]byte) Guess{preamble, statusLine, request, settings} {
 		if g := look(head); g.Kind != Auto || g.More && !atEOF {
@@ -45,20 +43,19 @@ func Detect(head []byte, atEOF bool) Guess {
 }
 
 func preamble(head []byte) Guess {
-	switch {
-	case bytes.HasPrefix(head, []byte(preface)):
-		return Guess{Kind: H2, Dir: frame.C2U, Why: "it begins with the preface of HTTP/2"}
-	case bytes.HasPrefix([]byte(preface), head):
-		return Guess{More: true}
-	}
-	return Guess{}
+	return begins(head, preface, Guess{Kind: H2, Dir: frame.C2U, Why: "it begins with the preface of HTTP/2"})
 }
 
 func statusLine(head []byte) Guess {
+	return begins(head, response, Guess{Kind: HTTP1, Dir: frame.U2C, Why: "it begins with the status line of an HTTP response"})
+}
+
+// begins returns g if head begins with a prefix.
+func begins(head []byte, prefix string, g Guess) Guess {
 	switch {
-	case bytes.HasPrefix(head, []byte(response)):
-		return Guess{Kind: HTTP1, Dir: frame.U2C, Why: "it begins with the status line of an HTTP response"}
-	case bytes.HasPrefix([]byte(response), head):
+	case bytes.HasPrefix(head, []byte(prefix)):
+		return g
+	case bytes.HasPrefix([]byte(prefix), head):
 		return Guess{More: true}
 	}
 	return Guess{}
@@ -80,12 +77,7 @@ func request(head []byte) Guess {
 // line.
 func mayBeRequest(line []byte) bool {
 	method, rest, spaced := bytes.Cut(line, []byte(" "))
-	for _, c := range method {
-		if !isUpper(c) {
-			return false
-		}
-	}
-	if len(method) > 16 || spaced && len(method) < 3 {
+	if slices.ContainsFunc(method, func(c byte) bool { return !isUpper(c) }) || len(method) > 16 || spaced && len(method) < 3 {
 		return false
 	}
 	target, version, ended := bytes.Cut(rest, []byte(" "))
@@ -93,8 +85,7 @@ func mayBeRequest(line []byte) bool {
 		(bytes.HasPrefix([]byte("HTTP/1.1"), version) || bytes.HasPrefix([]byte("HTTP/1.0"), version)))
 }
 
-// settings knows the direction of an HTTP/2 server, which begins with its
-// settings.
+// settings detects an HTTP/2 server by its settings.
 func settings(head []byte) Guess {
 	begin := []byte{0, 0}
 	if !bytes.HasPrefix(head, begin[:min(len(head), 2)]) || len(head) > 2 && head[2]%6 != 0 {

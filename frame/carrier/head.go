@@ -5,14 +5,16 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/wirectl/wirectl/frame"
 )
 
-// MaxHead is how long the head of a request or a response may be, in bytes.
+// MaxHead bounds the head of a request or a response, in bytes.
 const MaxHead = 64 << 10
 
-// HeadEnd returns where the head that data begins with ends, behind its empty
-// line; 0 if it does not.
+// HeadEnd returns the length of the head at the beginning of data, with its empty line; 0
+// if it is incomplete.
 func HeadEnd(data []byte) int {
 	for i := 0; i < len(data); {
 		n := bytes.IndexByte(data[i:], '\n')
@@ -28,7 +30,7 @@ func HeadEnd(data []byte) int {
 	return 0
 }
 
-// ParseHead reads a head, as far as it is one.
+// ParseHead parses a head leniently.
 func ParseHead(text []byte) *frame.Head {
 	lines := strings.Split(string(text), "\n")
 	h := &frame.Head{Start: strings.TrimSuffix(lines[0], "\r")}
@@ -47,17 +49,17 @@ func ParseHead(text []byte) *frame.Head {
 	return h
 }
 
-// A BodySize is how the end of a body is told.
+// A BodySize is the size of a body, as far as the head states it.
 type BodySize struct {
 	Chunked bool
-	// Length is -1 if the head gives none.
+	// Length is -1 if it is unknown.
 	Length int64
 }
 
-// SizeOf returns how the end of the body behind a head is told. It is false
-// where what is said makes no sense.
+// SizeOf returns the size of the body after a head. It is false if the head is
+// contradictory.
 func SizeOf(h *frame.Head) (BodySize, bool) {
-	// HTTP/1.0 has no chunks, whatever is said.
+	// HTTP/1.0 has no chunks, whatever the head says.
 	old := strings.HasPrefix(h.Start, "HTTP/1.0") || strings.HasSuffix(h.Start, " HTTP/1.0")
 	if !old && lists(h, "Transfer-Encoding", "chunked") {
 		return BodySize{Chunked: true, Length: -1}, true
@@ -66,31 +68,17 @@ func SizeOf(h *frame.Head) (BodySize, bool) {
 	return BodySize{Length: n}, ok
 }
 
-// lists reports whether a field of that name has the token among those that it
-// lists.
+// lists reports whether a field of that name contains the token.
 func lists(h *frame.Head, name, token string) bool {
-	for _, f := range h.Fields {
-		if !strings.EqualFold(f.Name, name) {
-			continue
-		}
-		for item := range strings.SplitSeq(f.Value, ",") {
-			if strings.EqualFold(strings.TrimSpace(item), token) {
-				return true
-			}
-		}
-	}
-	return false
+	return httpguts.HeaderValuesContainsToken(h.Values(name), token)
 }
 
-// contentLength returns the length that a head gives; -1 without one. It is
-// false where what is said makes no sense.
+// contentLength returns the Content-Length of a head; -1 without one. It is false if the
+// value is invalid.
 func contentLength(h *frame.Head) (int64, bool) {
 	length := int64(-1)
-	for _, f := range h.Fields {
-		if !strings.EqualFold(f.Name, "Content-Length") {
-			continue
-		}
-		for item := range strings.SplitSeq(f.Value, ",") {
+	for _, value := range h.Values("Content-Length") {
+		for item := range strings.SplitSeq(value, ",") {
 			n, err := strconv.ParseUint(strings.TrimSpace(item), 10, 63)
 			if err != nil || length >= 0 && length != int64(n) {
 				return -1, false
@@ -101,21 +89,21 @@ func contentLength(h *frame.Head) (int64, bool) {
 	return length, true
 }
 
-// IsGRPC reports whether the body behind a head of HTTP/2 is messages of gRPC. That
-// of gRPC-Web, which has its trailers in the body, is one piece.
+// IsGRPC reports whether the body after a head of HTTP/2 consists of gRPC messages. A body
+// of gRPC-Web, which contains its trailers, is one piece.
 func IsGRPC(h *frame.Head) bool {
 	media := mediaType(h)
 	return media == "application/grpc" || strings.HasPrefix(media, "application/grpc+")
 }
 
-// LeavesBody reports whether the head of a response leaves open that a body follows,
-// whatever was asked for.
+// LeavesBody reports whether a body may follow the head of a response, whatever the request
+// was.
 func LeavesBody(h *frame.Head) bool {
 	status := h.Status()
 	return !strings.HasPrefix(status, "1") && status != "204" && status != "304" && h.Get("Content-Length") != "0"
 }
 
-// encodingOf returns how a body is compressed, in lower case; "" if it is not.
+// encodingOf returns the compression of a body, in lower case; "" if there is none.
 func encodingOf(h *frame.Head) string {
 	encoding := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
 	if encoding == "identity" {

@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Rejected returns why net/http would not take the head of a request or a
-// response, nil if it would. Such a head is read all the same, as far as it goes.
+// Rejected returns why net/http would reject the head of a request or a response; nil if
+// it would not. The carrier reads such a head nevertheless.
 func Rejected(head []byte, dir frame.Dir) error {
 	var fields http.Header
 	var err error
@@ -43,14 +43,9 @@ func Rejected(head []byte, dir frame.Dir) error {
 	return nil
 }
 
-// rejectedHost is what a server of net/http requires of Host beyond the parser.
+// rejectedHost checks Host like a server of net/http does after parsing.
 func rejectedHost(head []byte, r *http.Request) error {
-	var hosts int
-	for _, f := range ParseHead(head).Fields {
-		if strings.EqualFold(f.Name, "Host") {
-			hosts++
-		}
-	}
+	hosts := len(ParseHead(head).Values("Host"))
 	switch {
 	case hosts == 0 && r.ProtoAtLeast(1, 1) && r.Method != http.MethodConnect:
 		return errors.New("missing required Host header")

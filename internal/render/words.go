@@ -35,6 +35,19 @@ func Clip[T string | []byte](text T, n int) T {
 	return text[:n]
 }
 
+// CutRune returns how many bytes at the end of text are the beginning of a cut character.
+func CutRune(text []byte) int {
+	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
 // Shorten is Clip that says so.
 func Shorten[T string | []byte](text T, n int) string {
 	short := string(Clip(text, n))

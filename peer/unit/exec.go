@@ -7,19 +7,18 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// execGrace is how long a command may take to end by itself when its prompt was
-// cancelled, once after each of the ways to ask it.
+// execGrace is how long a command whose prompt was cancelled may take to end after its input
+// is closed, and again after SIGTERM.
 const execGrace = 200 * time.Millisecond
 
-// Exec answers each prompt by a command of its own: the prompt is the command's
-// standard input, and its standard output the answer, as it comes. A cancel ends
-// the command with all processes of its group. A status other than 0 is the
-// error EXEC_FAILED.
+// Exec runs a command for each prompt: the prompt is its standard input, and its
+// standard output is streamed as the answer. A cancel ends the command and all
+// processes of its group. A status other than 0 is the error EXEC_FAILED.
 type Exec struct {
 	// Argv is the program and its arguments.
 	Argv []string
@@ -78,7 +77,7 @@ func emitText(r io.Reader, emit func(string) error) error {
 		n += kept
 		whole := n
 		if err == nil {
-			whole -= incomplete(buf[:n])
+			whole -= render.CutRune(buf[:n])
 		}
 		if whole > 0 {
 			if err := emit(string(buf[:whole])); err != nil {
@@ -93,18 +92,4 @@ func emitText(r io.Reader, emit func(string) error) error {
 			return fmt.Errorf("the command's output: %w", err)
 		}
 	}
-}
-
-// incomplete returns how many bytes at the end of text are the beginning of a
-// character.
-func incomplete(text []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if c := text[len(text)-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(text[len(text)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
 }
