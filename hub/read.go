@@ -28,6 +28,7 @@ type Reader struct {
 	ready []byte
 	ended bool          // nothing comes after the queue
 	rest  time.Duration // before the next try; 0 if something came at the last
+	came  time.Time     // when something came last
 }
 
 // stored is a segment that was fetched, compressed; or a section of the reader's own.
@@ -79,11 +80,13 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// A session that goes on is read again after pollFirst, and less and less often down to
-// each pollMost while nothing comes.
+// A session that goes on is read again after pollFirst, and then less and less often:
+// each pollSoon while something has come within busyTime, and else each pollMost.
 const (
 	pollFirst = 5 * time.Millisecond
+	pollSoon  = 20 * time.Millisecond
 	pollMost  = 100 * time.Millisecond
+	busyTime  = 200 * time.Millisecond
 )
 
 // fetch reads the segments that are there. If there are none it waits, unless nobody
@@ -107,9 +110,13 @@ func (r *Reader) fetch() error {
 	if err != nil {
 		return err
 	}
-	r.from, r.rest = from, min(max(2*r.rest, pollFirst), pollMost)
+	most := pollMost
+	if time.Since(r.came) < busyTime {
+		most = pollSoon
+	}
+	r.from, r.rest = from, min(max(2*r.rest, pollFirst), most)
 	if found {
-		r.rest = 0
+		r.rest, r.came = 0, time.Now()
 	} else if !goesOn {
 		r.ended = true
 		r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte("the hub has no more of this session, and its sender has gone: it has no end")})

@@ -29,6 +29,10 @@ import (
 // beat is how often a sender says that it is there.
 const beat = 10 * time.Second
 
+// pace is how long records gather into a segment. A segment costs as much as a hundred
+// short frames.
+const pace = 40 * time.Millisecond
+
 // A Sending says how sessions are sent to a hub.
 type Sending struct {
 	Address Address
@@ -158,7 +162,7 @@ func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err
 		}
 		return err
 	case t.o.Policy == Lossless:
-		rec, r := recorder.NewReader(recorder.Config{Session: s, Notice: t.o.Warn})
+		rec, r := recorder.NewReader(recorder.Config{Session: s, Notice: t.o.Warn, Pace: pace})
 		t.recorder, t.reader, t.closer = rec, r, r
 	default:
 		v := h.View()

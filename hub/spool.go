@@ -174,17 +174,19 @@ func writeFile(name string, lines ...[]byte) error {
 // maxHeld bounds the segments that are held in memory beside their files.
 const maxHeld = 16
 
-// countEvery is how often the spools of other processes are looked at.
+// countEvery is how often the spools of other processes are counted, by one that has
+// more than a small part of the limit itself.
 const countEvery = time.Second
 
 func (s *spool) add(seg segment) error {
 	size := int64(len(seg.Data))
-	if time.Since(s.counted) > countEvery {
+	s.mu.Lock()
+	bytes := s.bytes + size
+	s.mu.Unlock()
+	if bytes > s.limit/64 && time.Since(s.counted) > countEvery {
 		s.others, s.counted = sizeOf(filepath.Dir(s.dir))-sizeOf(s.dir), time.Now()
 	}
-	s.mu.Lock()
-	full := s.others+s.bytes+size > s.limit
-	s.mu.Unlock()
+	full := s.others+bytes > s.limit
 	if full && !seg.End {
 		return fmt.Errorf("the spool for the hub in %s is full", filepath.Dir(s.dir))
 	}

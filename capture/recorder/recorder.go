@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -55,6 +56,8 @@ type Config struct {
 	// never. Only the newest Keep parts are kept; 0 means all.
 	SplitSize int64
 	Keep      int
+	// Pace is how long records gather between two writes; 0 means 20 ms.
+	Pace time.Duration
 	// Notice, if not nil, is called with messages for the user: that records
 	// are spilled, or why recording ended before its session.
 	Notice func(text string)
@@ -149,6 +152,7 @@ func start(to destination, cfg Config, beside ...string) *Recorder {
 	if cfg.Policy == "" {
 		cfg.Policy = Spill
 	}
+	cfg.Pace = cmp.Or(cfg.Pace, defaultPace)
 	r := &Recorder{
 		cfg: cfg, to: to, session: &cfg.Session, spill: spill{dirs: append([]string{""}, beside...)},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), done: make(chan struct{}),

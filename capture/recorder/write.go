@@ -9,14 +9,14 @@ import (
 	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
-// pace is how long the writer lets records gather after it has written some:
+// defaultPace is how long the writer lets records gather after it has written some:
 // waking up for each one would cost the session more than the records do.
-const pace = 20 * time.Millisecond
+const defaultPace = 20 * time.Millisecond
 
 // writeQueue writes the queue until recording ends.
 func (r *Recorder) writeQueue() {
 	defer close(r.done)
-	rest := time.NewTimer(pace)
+	rest := time.NewTimer(r.cfg.Pace)
 	defer rest.Stop()
 	for r.await() {
 		if r.err = r.writeAll(); r.err != nil {
@@ -26,7 +26,7 @@ func (r *Recorder) writeQueue() {
 		case <-rest.C:
 		case <-r.full:
 		}
-		rest.Reset(pace)
+		rest.Reset(r.cfg.Pace)
 	}
 	if r.err != nil {
 		r.notice("recording has ended: %v; the session goes on", r.err)
